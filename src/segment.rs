@@ -1,0 +1,224 @@
+//! The ids that one node holds of one tag, and how many to reserve next.
+//!
+//! Pure: the caller locks, waits, grabs and reads the clock. Time comes in as milliseconds of any
+//! clock that does not step back.
+//!
+//! **Inside a process, one cursor walks an interval, upward only.** [`SegmentBuffer`] has one
+//! cursor, every id it gives is above the one before, and [`SegmentBuffer::install`] refuses a
+//! segment that does not lie above all that was ever held.
+//!
+//! **Nothing is carried over a restart.** None of these types can be stored: what a process holds
+//! when it ends, at most the current segment, the next one and the grab in flight, is wasted.
+
+mod sizing;
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use sizing::Sizing;
+
+/// The ids of one committed grab: `start` to `end`, without `end`. Not empty.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Segment {
+    /// First id.
+    pub start: u64,
+    /// First id past it.
+    pub end: u64,
+}
+
+impl Segment {
+    fn len(self) -> u64 {
+        self.end - self.start
+    }
+}
+
+/// The double buffer: the segment that ids come from, and the next one, fetched while the first
+/// lasts.
+///
+/// There is at most one grab in flight: [`begin_grab`](Self::begin_grab) starts it, and
+/// [`install`](Self::install) or [`grab_failed`](Self::grab_failed) ends it.
+#[derive(Debug)]
+pub struct SegmentBuffer {
+    /// The next id to give. The only cursor there is.
+    cursor: u64,
+    /// The segment the cursor is in, or at the end of; empty before the first.
+    current: Segment,
+    /// Where the cursor stands when a tenth of `current` is used.
+    low_water: u64,
+    /// Segments above `current`, ascending: one, as a rule; more only after a demand that was
+    /// larger than both.
+    upcoming: VecDeque<Segment>,
+    /// When the cursor entered `current`.
+    switched_ms: u64,
+    /// How often it entered a segment.
+    switches: u64,
+    sizing: Sizing,
+    /// The size of the grab in flight, if there is one, before any demand.
+    in_flight: Option<u32>,
+}
+
+impl SegmentBuffer {
+    /// A buffer that holds nothing, of a tag whose own step is `step` ids.
+    pub fn new(step: u32) -> Self {
+        Self {
+            cursor: 0,
+            current: Segment { start: 0, end: 0 },
+            low_water: 0,
+            upcoming: VecDeque::new(),
+            switched_ms: 0,
+            switches: 0,
+            sizing: Sizing::new(step),
+            in_flight: None,
+        }
+    }
+
+    /// The next id, or nothing when none is held. The clock is read only on entering a segment.
+    #[inline]
+    pub fn take_one(&mut self, now_ms: impl FnOnce() -> u64) -> Option<u64> {
+        if self.cursor == self.current.end {
+            self.enter_next()?;
+            self.switched_ms = now_ms();
+        }
+        let id = self.cursor;
+        self.cursor += 1;
+        Some(id)
+    }
+
+    /// The next `count` ids as ascending ranges; nothing is taken when fewer are held. The clock is
+    /// read at most once, on entering a segment.
+    pub fn take(&mut self, count: u64, now_ms: impl FnOnce() -> u64) -> Option<Vec<Range<u64>>> {
+        if count > self.remaining() {
+            return None;
+        }
+        let switches = self.switches;
+        let mut ranges = Vec::with_capacity(1);
+        let mut missing = count;
+        while missing > 0 {
+            if self.cursor == self.current.end {
+                self.enter_next()?;
+            }
+            let end = self.current.end.min(self.cursor + missing);
+            missing -= end - self.cursor;
+            ranges.push(self.cursor..end);
+            self.cursor = end;
+        }
+        if self.switches != switches {
+            self.switched_ms = now_ms();
+        }
+        Some(ranges)
+    }
+
+    /// Whether it is time to fetch the next segment: a tenth of the current one is used, or there
+    /// is none; no next one is there; and no grab is in flight. Costs little enough to ask after
+    /// every take.
+    #[inline]
+    pub fn wants_grab(&self) -> bool {
+        self.cursor >= self.low_water && self.in_flight.is_none() && self.upcoming.is_empty()
+    }
+
+    /// Begins a grab and answers how many ids to ask for, at least `step`, the tag's own step now.
+    ///
+    /// `demand` is how many ids waiting callers need beyond what is held; the size covers it even
+    /// above the sizing's own cap, up to [`STEP_MAX`](crate::tag::STEP_MAX).
+    ///
+    /// # Panics
+    /// If a grab is in flight.
+    pub fn begin_grab(&mut self, now_ms: u64, step: u32, demand: u64) -> u32 {
+        assert!(self.in_flight.is_none(), "a grab is in flight already");
+        let used = self.cursor - self.current.start;
+        let entered_ms_ago = now_ms.saturating_sub(self.switched_ms);
+        let size = self.sizing.next_size(now_ms, step, used, entered_ms_ago);
+        self.in_flight = Some(size);
+        size.max(sizing::capped(demand))
+    }
+
+    /// Ends the grab in flight with what it reserved. `step` is the tag's own step as the grab
+    /// found it.
+    ///
+    /// # Panics
+    /// If no grab is in flight, or the segment is empty or not wholly above everything ever held.
+    pub fn install(&mut self, segment: Segment, step: u32, now_ms: u64) {
+        let size = self.in_flight.take().expect("no grab is in flight");
+        assert!(segment.start < segment.end, "grabbed segment is empty: {segment:?}");
+        let highest = self.upcoming.back().unwrap_or(&self.current).end;
+        assert!(segment.start >= highest, "grabbed {segment:?} is not above {highest}");
+        self.sizing.installed(now_ms, step, size);
+        self.upcoming.push_back(segment);
+        if self.cursor == self.current.end && self.enter_next().is_some() {
+            self.switched_ms = now_ms;
+        }
+    }
+
+    /// Ends the grab in flight without a segment.
+    pub fn grab_failed(&mut self) {
+        self.in_flight = None;
+    }
+
+    /// Whether a grab is in flight.
+    pub fn grab_in_flight(&self) -> bool {
+        self.in_flight.is_some()
+    }
+
+    /// How many ids are held.
+    pub fn remaining(&self) -> u64 {
+        let upcoming: u64 = self.upcoming.iter().map(|segment| segment.len()).sum();
+        self.current.end - self.cursor + upcoming
+    }
+
+    /// The buffer as Leaf shows it: two slots that take turns.
+    pub fn view(&self) -> BufferView {
+        let current =
+            SlotView { value: self.cursor, max: self.current.end, step: self.current.len() };
+        let next = self.upcoming.front().map_or_else(SlotView::default, |next| SlotView {
+            value: next.start,
+            max: next.end,
+            step: next.len(),
+        });
+        let position = (self.switches.saturating_sub(1) % 2) as usize;
+        let slots = if position == 0 { [current, next] } else { [next, current] };
+        BufferView {
+            initialized: self.switches > 0,
+            next_ready: !self.upcoming.is_empty(),
+            position,
+            slots,
+        }
+    }
+
+    /// Moves the cursor to the start of the next segment, if there is one.
+    fn enter_next(&mut self) -> Option<()> {
+        let next = self.upcoming.pop_front()?;
+        assert!(next.start >= self.cursor, "the cursor would fall to {}", next.start);
+        self.cursor = next.start;
+        self.low_water = next.start + next.len().div_ceil(10);
+        self.current = next;
+        self.switches += 1;
+        Some(())
+    }
+}
+
+/// What one node holds of one tag.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct BufferView {
+    /// Whether a segment was ever held.
+    pub initialized: bool,
+    /// Whether the next segment is there.
+    pub next_ready: bool,
+    /// Which slot is the current one, 0 or 1.
+    pub position: usize,
+    /// The current segment and the next one; an empty slot is all zeros.
+    pub slots: [SlotView; 2],
+}
+
+/// One segment of a [`BufferView`].
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct SlotView {
+    /// The next id to give from it.
+    pub value: u64,
+    /// First id past it.
+    pub max: u64,
+    /// Its length in ids.
+    pub step: u64,
+}
+
+#[cfg(test)]
+mod tests;

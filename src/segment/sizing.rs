@@ -1,0 +1,179 @@
+//! How many ids the next grab reserves.
+//!
+//! A segment should last about a quarter of an hour: long enough to ride out an outage of the
+//! quorum, short enough that a crash wastes little. Leaf finds the size by doubling and halving, as
+//! this does, beginning with two grabs of the tag's own step. Doubling alone answers a hundredfold
+//! surge with the seventh grab, so the rate measured in the current segment may raise the size at
+//! once. A grab that begins in a surge's first moments, when most of what it measures lies before,
+//! may miss it; the one after does not.
+
+use crate::tag::STEP_MAX;
+
+/// A segment that lasted less doubles the next one; what the measured rate has to cover.
+const LASTS_MS_MIN: u64 = 15 * 60 * 1000;
+/// A segment that lasted this long halves the next one.
+const LASTS_MS_MAX: u64 = 2 * LASTS_MS_MIN;
+/// Sizes stay up to this, or up to the tag's own step where that is larger.
+const SIZE_MAX: u32 = 1_000_000;
+/// A rate is measured over no less, lest the first ids of a segment look like a flood.
+const RATE_MS_MIN: u64 = 1000;
+/// Grabs that reserve the tag's own step before sizes begin to move.
+const UNSIZED_GRABS: u32 = 2;
+
+/// What sizes the grabs of one tag on one node.
+#[derive(Debug)]
+pub(super) struct Sizing {
+    /// The tag's own step as last heard of: the floor of every size.
+    step: u32,
+    /// The size of the latest grab installed, before any demand.
+    size: u32,
+    /// Grabs installed since `step` became the tag's own, up to [`UNSIZED_GRABS`].
+    grabs: u32,
+    /// When the latest grab was installed, if any was.
+    installed_ms: Option<u64>,
+}
+
+impl Sizing {
+    pub(super) fn new(step: u32) -> Self {
+        Self { step, size: step, grabs: 0, installed_ms: None }
+    }
+
+    /// The size of a grab that begins now: `used` ids were taken from the current segment, entered
+    /// `entered_ms_ago`.
+    pub(super) fn next_size(
+        &mut self,
+        now_ms: u64,
+        step: u32,
+        used: u64,
+        entered_ms_ago: u64,
+    ) -> u32 {
+        self.heed(step);
+        let by_lifetime = match self.installed_ms {
+            Some(installed_ms) if self.grabs >= UNSIZED_GRABS => {
+                self.by_lifetime(now_ms.saturating_sub(installed_ms))
+            }
+            _ => step,
+        };
+        let by_rate = used.saturating_mul(LASTS_MS_MIN) / entered_ms_ago.max(RATE_MS_MIN);
+        by_lifetime.max(capped(by_rate)).clamp(step, step.max(SIZE_MAX))
+    }
+
+    /// Notes that a grab of `size` was installed which found `step` to be the tag's own.
+    pub(super) fn installed(&mut self, now_ms: u64, step: u32, size: u32) {
+        self.heed(step);
+        self.size = size.max(step);
+        self.grabs = UNSIZED_GRABS.min(self.grabs + 1);
+        self.installed_ms = Some(now_ms);
+    }
+
+    /// A step that an operator changed starts the sizing over.
+    fn heed(&mut self, step: u32) {
+        if step != self.step {
+            *self = Self { installed_ms: self.installed_ms, ..Self::new(step) };
+        }
+    }
+
+    fn by_lifetime(&self, lasted_ms: u64) -> u32 {
+        match lasted_ms {
+            0..LASTS_MS_MIN => self.size.saturating_mul(2),
+            LASTS_MS_MIN..LASTS_MS_MAX => self.size,
+            LASTS_MS_MAX.. => self.size / 2,
+        }
+    }
+}
+
+/// As many ids as one grab may ask for.
+pub(super) fn capped(ids: u64) -> u32 {
+    ids.min(u64::from(STEP_MAX)) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MINUTE_MS: u64 = 60 * 1000;
+
+    /// A tag whose every segment lasts as long as it is told to, and is hardly used.
+    struct Tag {
+        sizing: Sizing,
+        now_ms: u64,
+        step: u32,
+    }
+
+    impl Tag {
+        fn new(step: u32) -> Self {
+            Self { sizing: Sizing::new(step), now_ms: 0, step }
+        }
+
+        fn next_after(&mut self, lasted_ms: u64) -> u32 {
+            self.now_ms += lasted_ms;
+            let size = self.sizing.next_size(self.now_ms, self.step, 0, lasted_ms);
+            self.sizing.installed(self.now_ms, self.step, size);
+            size
+        }
+    }
+
+    #[test]
+    fn two_grabs_of_the_own_step_come_first() {
+        let mut tag = Tag::new(1000);
+        assert_eq!([0; 4].map(|lasted_ms| tag.next_after(lasted_ms)), [1000, 1000, 2000, 4000]);
+    }
+
+    #[test]
+    fn a_segment_doubles_keeps_or_halves_the_next_by_how_long_it_lasted() {
+        let mut tag = Tag::new(1000);
+        let lasted_ms = [
+            0,
+            0,
+            15 * MINUTE_MS - 1,
+            14 * MINUTE_MS,
+            15 * MINUTE_MS,
+            30 * MINUTE_MS - 1,
+            30 * MINUTE_MS,
+            24 * 60 * MINUTE_MS,
+            30 * MINUTE_MS,
+        ];
+        let sizes = lasted_ms.map(|lasted_ms| tag.next_after(lasted_ms));
+        assert_eq!(sizes, [1000, 1000, 2000, 4000, 4000, 4000, 2000, 1000, 1000]);
+    }
+
+    #[test]
+    fn sizes_stay_between_the_own_step_and_the_cap() {
+        let mut tag = Tag::new(700_000);
+        assert_eq!([0; 4].map(|ms| tag.next_after(ms)), [700_000, 700_000, 1_000_000, 1_000_000]);
+        assert_eq!([30 * MINUTE_MS; 2].map(|ms| tag.next_after(ms)), [700_000, 700_000]);
+        let mut large = Tag::new(STEP_MAX);
+        assert_eq!([0; 4].map(|ms| large.next_after(ms)), [STEP_MAX; 4]);
+    }
+
+    #[test]
+    fn a_changed_step_starts_over() {
+        let mut tag = Tag::new(1000);
+        assert_eq!([0; 4].map(|ms| tag.next_after(ms)), [1000, 1000, 2000, 4000]);
+        tag.step = 300;
+        assert_eq!([0; 3].map(|ms| tag.next_after(ms)), [300, 300, 600]);
+    }
+
+    #[test]
+    fn a_step_that_changed_while_the_grab_was_in_flight_counts_from_that_grab() {
+        let mut sizing = Sizing::new(1000);
+        assert_eq!(sizing.next_size(0, 1000, 0, 0), 1000);
+        sizing.installed(0, 5000, 1000);
+        let sizes = [0; 3].map(|now_ms| {
+            let size = sizing.next_size(now_ms, 5000, 0, 0);
+            sizing.installed(now_ms, 5000, size);
+            size
+        });
+        assert_eq!(sizes, [5000, 10_000, 20_000]);
+    }
+
+    #[test]
+    fn the_measured_rate_is_covered_for_a_quarter_of_an_hour() {
+        let mut sizing = Sizing::new(100);
+        sizing.installed(0, 100, 100);
+        assert_eq!(sizing.next_size(2000, 100, 100, 2000), 50 * 900);
+        assert_eq!(sizing.next_size(1, 100, 10, 1), 10 * 900, "a rate is per second at least");
+        assert_eq!(sizing.next_size(2000, 100, 1_000_000, 2000), SIZE_MAX);
+        assert_eq!(sizing.next_size(2000, 100, u64::MAX, 0), SIZE_MAX);
+    }
+}

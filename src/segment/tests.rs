@@ -1,0 +1,317 @@
+use std::collections::VecDeque;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::*;
+use crate::tag::STEP_MAX;
+
+const MINUTE_MS: u64 = 60 * 1000;
+
+/// A buffer that was given these segments at 0 ms.
+fn holding(segments: &[(u64, u64)]) -> SegmentBuffer {
+    let mut buffer = SegmentBuffer::new(10);
+    for segment in segments {
+        install(&mut buffer, *segment);
+    }
+    buffer
+}
+
+fn install(buffer: &mut SegmentBuffer, (start, end): (u64, u64)) {
+    buffer.begin_grab(0, 10, 0);
+    buffer.install(Segment { start, end }, 10, 0);
+}
+
+fn unread() -> u64 {
+    panic!("the clock was read inside a segment")
+}
+
+#[test]
+fn ids_come_in_order_until_none_is_held() {
+    let mut buffer = holding(&[(1, 4), (10, 12)]);
+    let ids: Vec<u64> = std::iter::from_fn(|| buffer.take_one(|| 0)).collect();
+    assert_eq!(ids, [1, 2, 3, 10, 11]);
+    install(&mut buffer, (12, 13));
+    assert_eq!(buffer.take_one(|| 0), Some(12));
+    assert_eq!(buffer.take_one(|| 0), None);
+}
+
+#[test]
+fn take_gives_every_id_or_takes_none() {
+    let mut buffer = holding(&[(1, 5), (10, 15), (20, 21)]);
+    assert_eq!(buffer.take(11, unread), None);
+    assert_eq!(buffer.remaining(), 10);
+    assert_eq!(buffer.take(0, unread), Some(vec![]));
+    assert_eq!(buffer.take(6, || 0), Some(vec![1..5, 10..12]));
+    assert_eq!(buffer.take(4, || 0), Some(vec![12..15, 20..21]));
+    assert_eq!(buffer.take(1, unread), None);
+}
+
+#[test]
+fn the_clock_is_read_only_on_entering_a_segment() {
+    let mut buffer = holding(&[(1, 3), (3, 5)]);
+    buffer.take_one(unread);
+    buffer.take(1, unread);
+    assert_eq!(buffer.take_one(|| 0), Some(3));
+    assert_eq!(buffer.take_one(unread), Some(4));
+    assert_eq!(buffer.take_one(unread), None);
+}
+
+#[test]
+fn the_next_segment_is_wanted_when_a_tenth_of_the_current_is_used() {
+    let mut buffer = holding(&[(1, 101)]);
+    buffer.take(9, unread);
+    assert!(!buffer.wants_grab());
+    buffer.take_one(unread);
+    assert!(buffer.wants_grab());
+    install(&mut buffer, (101, 201));
+    buffer.take(90, unread);
+    assert!(!buffer.wants_grab(), "the next one is there");
+    buffer.take(9, || 0);
+    assert!(!buffer.wants_grab(), "a tenth of the next one is not used yet");
+    buffer.take_one(unread);
+    assert!(buffer.wants_grab());
+}
+
+#[test]
+fn one_grab_is_in_flight_at_a_time_and_a_failed_one_makes_room() {
+    let mut buffer = SegmentBuffer::new(10);
+    assert!(buffer.wants_grab(), "nothing is held");
+    assert_eq!(buffer.begin_grab(0, 10, 0), 10);
+    assert!(buffer.grab_in_flight() && !buffer.wants_grab());
+    buffer.grab_failed();
+    assert!(!buffer.grab_in_flight() && buffer.wants_grab());
+}
+
+#[test]
+fn failed_grabs_do_not_make_the_next_one_larger() {
+    let mut buffer = holding(&[(1, 11), (11, 21)]);
+    for _ in 0..20 {
+        assert_eq!(buffer.begin_grab(1000, 10, 0), 20);
+        buffer.grab_failed();
+    }
+}
+
+#[test]
+fn demand_is_covered_even_above_the_cap() {
+    let mut buffer = SegmentBuffer::new(10);
+    for (demand, size) in [(7, 10), (3_000_000, 3_000_000), (u64::MAX, STEP_MAX)] {
+        assert_eq!(buffer.begin_grab(0, 10, demand), size);
+        buffer.grab_failed();
+    }
+}
+
+#[test]
+fn a_batch_does_not_enlarge_the_grabs_after_it() {
+    let mut buffer = holding(&[(1, 11), (11, 21)]);
+    assert_eq!(buffer.begin_grab(0, 10, 5000), 5000);
+    buffer.install(Segment { start: 21, end: 5021 }, 10, 0);
+    assert_eq!(buffer.begin_grab(MINUTE_MS, 10, 0), 40);
+}
+
+#[test]
+fn the_rate_is_measured_since_the_segment_was_entered() {
+    let hour_ms = 60 * MINUTE_MS;
+    let mut by_take_one = holding(&[(1, 11), (1001, 2001)]);
+    by_take_one.take(10, unread);
+    by_take_one.take_one(|| hour_ms);
+    by_take_one.take(99, unread);
+    let mut by_take = holding(&[(1, 11), (1001, 2001)]);
+    by_take.take(110, || hour_ms);
+    let mut by_install = holding(&[(1, 11)]);
+    by_install.take(10, unread);
+    by_install.begin_grab(0, 10, 0);
+    by_install.install(Segment { start: 1001, end: 2001 }, 10, hour_ms);
+    by_install.take(100, unread);
+    for mut buffer in [by_take_one, by_take, by_install] {
+        assert_eq!(buffer.begin_grab(hour_ms + 2000, 10, 0), 50 * 15 * 60);
+    }
+}
+
+#[test]
+fn the_view_shows_two_slots_that_take_turns() {
+    let mut buffer = SegmentBuffer::new(10);
+    assert!(!buffer.view().initialized);
+    install(&mut buffer, (1, 11));
+    buffer.take_one(unread);
+    let first = SlotView { value: 2, max: 11, step: 10 };
+    let empty = SlotView::default();
+    let view =
+        BufferView { initialized: true, next_ready: false, position: 0, slots: [first, empty] };
+    assert_eq!(buffer.view(), view);
+    install(&mut buffer, (21, 41));
+    let second = SlotView { value: 21, max: 41, step: 20 };
+    assert_eq!(buffer.view(), BufferView { next_ready: true, slots: [first, second], ..view });
+    buffer.take(10, || 0);
+    let second = SlotView { value: 22, ..second };
+    assert_eq!(buffer.view(), BufferView { position: 1, slots: [empty, second], ..view });
+}
+
+#[test]
+#[should_panic(expected = "is not above 11")]
+fn a_segment_below_what_was_ever_held_stops_the_process() {
+    let mut buffer = holding(&[(1, 11)]);
+    buffer.take(10, unread);
+    install(&mut buffer, (10, 20));
+}
+
+#[test]
+#[should_panic(expected = "is not above 30")]
+fn a_segment_below_the_next_one_stops_the_process() {
+    install(&mut holding(&[(1, 11), (20, 30)]), (11, 20));
+}
+
+#[test]
+#[should_panic(expected = "no grab is in flight")]
+fn a_segment_that_nobody_asked_for_stops_the_process() {
+    SegmentBuffer::new(10).install(Segment { start: 1, end: 2 }, 10, 0);
+}
+
+/// One node that takes ids of one tag at a steady pace, millisecond by millisecond. A grab takes
+/// [`Self::GRAB_MS`].
+struct Simulation {
+    buffer: SegmentBuffer,
+    now_ms: u64,
+    max_id: u64,
+    /// The size of the grab in flight and when it comes back.
+    in_flight: Option<(u32, u64)>,
+    /// When each grab began, and its size.
+    grabs: Vec<(u64, u32)>,
+    /// Ids that could not be had at once.
+    missed: u64,
+}
+
+impl Simulation {
+    const STEP: u32 = 1000;
+    const GRAB_MS: u64 = 50;
+
+    fn new() -> Self {
+        let mut buffer = SegmentBuffer::new(Self::STEP);
+        buffer.begin_grab(0, Self::STEP, 0);
+        buffer.install(Segment { start: 1, end: 1001 }, Self::STEP, 0);
+        Self { buffer, now_ms: 0, max_id: 1001, in_flight: None, grabs: vec![], missed: 0 }
+    }
+
+    fn run(&mut self, for_ms: u64, ids_per_s: u64) {
+        for _ in 0..for_ms {
+            let due = |now_ms| now_ms * ids_per_s / 1000;
+            for _ in due(self.now_ms)..due(self.now_ms + 1) {
+                self.missed += u64::from(self.buffer.take_one(|| self.now_ms).is_none());
+                if self.buffer.wants_grab() {
+                    let size = self.buffer.begin_grab(self.now_ms, Self::STEP, 0);
+                    self.in_flight = Some((size, self.now_ms + Self::GRAB_MS));
+                    self.grabs.push((self.now_ms, size));
+                }
+            }
+            if let Some((size, _)) = self.in_flight.take_if(|(_, back_ms)| *back_ms <= self.now_ms)
+            {
+                let end = self.max_id + u64::from(size);
+                let segment = Segment { start: self.max_id, end };
+                self.buffer.install(segment, Self::STEP, self.now_ms);
+                self.max_id = end;
+            }
+            self.now_ms += 1;
+        }
+    }
+}
+
+#[test]
+fn at_a_steady_pace_a_segment_lasts_a_quarter_to_half_an_hour() {
+    let mut simulation = Simulation::new();
+    simulation.run(6 * 60 * MINUTE_MS, 20);
+    let settled = simulation.grabs.iter().filter(|(began_ms, _)| *began_ms > 60 * MINUTE_MS);
+    for (_, size) in settled {
+        let lasts_ms = u64::from(*size) * 1000 / 20;
+        assert!((14 * MINUTE_MS..=36 * MINUTE_MS).contains(&lasts_ms), "{lasts_ms} ms");
+    }
+    assert_eq!(simulation.missed, 0);
+}
+
+/// From 100 ids a second to 10,000, at many moments in the life of a segment.
+#[test]
+fn a_hundredfold_surge_is_covered_by_the_next_grab() {
+    let mut at_once = 0;
+    for phase in 0..20 {
+        let mut simulation = Simulation::new();
+        simulation.run(40 * MINUTE_MS + phase * 100_000, 100);
+        let began_ms = simulation.now_ms;
+        let steady = simulation.grabs.len();
+        simulation.run(60 * 1000, 10_000);
+        let surge: Vec<u32> = simulation.grabs[steady..].iter().map(|(_, size)| *size).collect();
+        assert_eq!(simulation.missed, 0, "surge at {began_ms} ms: {surge:?}");
+        // A grab that begins within the surge's first second or so may not have noticed it yet.
+        assert!(surge[..2].contains(&1_000_000), "surge at {began_ms} ms: {surge:?}");
+        at_once += u32::from(surge[0] == 1_000_000);
+    }
+    assert!(at_once >= 18, "only {at_once} of 20 surges were covered by the very next grab");
+}
+
+/// What may happen to a buffer.
+#[derive(Clone, Debug)]
+enum Event {
+    TakeOne,
+    Take(u64),
+    Begin { step: u32, demand: u64 },
+    Install { gap: u64, short_by: u64 },
+    Fail,
+    Pass { ms: u64 },
+}
+
+fn events() -> impl Strategy<Value = Vec<Event>> {
+    let event = prop_oneof![
+        4 => Just(Event::TakeOne),
+        4 => (0..40u64).prop_map(Event::Take),
+        4 => (1..30u32, prop_oneof![Just(0), 0..100u64])
+            .prop_map(|(step, demand)| Event::Begin { step, demand }),
+        4 => (0..5u64, 0..30u64).prop_map(|(gap, short_by)| Event::Install { gap, short_by }),
+        1 => Just(Event::Fail),
+        1 => (0..20 * MINUTE_MS).prop_map(|ms| Event::Pass { ms }),
+    ];
+    vec(event, 0..120)
+}
+
+proptest! {
+    /// Inside a process, one cursor walks an interval, upward only: what comes out is what was
+    /// installed, each id once and in order, and nothing is lost.
+    #[test]
+    fn what_is_installed_comes_out_once_and_in_order(events in events()) {
+        let mut buffer = SegmentBuffer::new(10);
+        let mut held: VecDeque<u64> = VecDeque::new();
+        let (mut now_ms, mut max_id) = (0, 1);
+        let mut in_flight = None;
+        for event in events {
+            match event {
+                Event::TakeOne => prop_assert_eq!(buffer.take_one(|| now_ms), held.pop_front()),
+                Event::Take(count) if count <= held.len() as u64 => {
+                    let ids = buffer.take(count, || now_ms).unwrap().into_iter().flatten();
+                    prop_assert!(ids.eq(held.drain(..count as usize)));
+                }
+                Event::Take(count) => prop_assert_eq!(buffer.take(count, unread), None),
+                Event::Begin { step, demand } if in_flight.is_none() => {
+                    let size = buffer.begin_grab(now_ms, step, demand);
+                    prop_assert!(size >= step && u64::from(size) >= demand);
+                    prop_assert!(size <= 1_000_000);
+                    in_flight = Some((step, size));
+                }
+                Event::Install { gap, short_by } if in_flight.is_some() => {
+                    let (step, size) = in_flight.take().unwrap();
+                    let start = max_id + gap;
+                    let length = u64::from(size.min(500)).saturating_sub(short_by).max(1);
+                    max_id = start + length;
+                    buffer.install(Segment { start, end: max_id }, step, now_ms);
+                    held.extend(start..max_id);
+                }
+                Event::Fail => {
+                    buffer.grab_failed();
+                    in_flight = None;
+                }
+                Event::Pass { ms } => now_ms += ms,
+                Event::Begin { .. } | Event::Install { .. } => {}
+            }
+            prop_assert_eq!(buffer.remaining(), held.len() as u64);
+            prop_assert_eq!(buffer.grab_in_flight(), in_flight.is_some());
+            prop_assert!(!(buffer.wants_grab() && in_flight.is_some()));
+            prop_assert!(buffer.wants_grab() || in_flight.is_some() || !held.is_empty());
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! One tag's line of ids: its watermark and what is said about it.
+
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+use super::watermark::Watermark;
+use crate::tag::{BizTag, ID_END, STEP_MAX};
+
+/// One existing tag, as it is shown.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+pub struct TagRow {
+    /// Its name.
+    pub tag: BizTag,
+    /// First id not yet reserved: 1 to [`ID_END`]; at [`ID_END`] the tag is exhausted.
+    pub max_id: u64,
+    /// Fewest ids in one grab, 1 to [`STEP_MAX`].
+    pub step: u32,
+    /// Free text, possibly empty.
+    pub description: String,
+    /// When it was created (again), in Unix milliseconds of the log's time.
+    pub created_at_ms: u64,
+    /// When it last changed, grabs included, in Unix milliseconds of the log's time.
+    pub updated_at_ms: u64,
+}
+
+/// A tag that exists, or the tombstone of one that did. A line is never removed: its watermark is
+/// what keeps a later tag of the same name from giving an id again.
+///
+/// There may be millions, so that every field counts: 64 bytes and the texts.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub(super) struct Line {
+    tag: BizTag,
+    max_id: Watermark,
+    step: u32,
+    live: bool,
+    created_at_ms: u64,
+    updated_at_ms: u64,
+    description: Box<str>,
+}
+
+impl Line {
+    /// The line of a name that was never used, still without a tag on it.
+    pub(super) fn unborn(tag: BizTag) -> Self {
+        Self {
+            tag,
+            max_id: Watermark::LOWEST,
+            step: 0,
+            live: false,
+            created_at_ms: 0,
+            updated_at_ms: 0,
+            description: Box::default(),
+        }
+    }
+
+    pub(super) fn name(&self) -> &str {
+        self.tag.as_str()
+    }
+
+    pub(super) fn is_live(&self) -> bool {
+        self.live
+    }
+
+    pub(super) fn step(&self) -> u32 {
+        self.step
+    }
+
+    /// Whether a line that was read could have been written. What its types hold is known already.
+    pub(super) fn is_sound(&self) -> bool {
+        !self.live || (1..=STEP_MAX).contains(&self.step)
+    }
+
+    /// What the line shows; nothing for a tombstone.
+    pub(super) fn row(&self) -> Option<TagRow> {
+        self.live.then(|| self.shown())
+    }
+
+    /// Puts a tag on the line. It begins at `start`, or above every id of an earlier life.
+    pub(super) fn create(
+        &mut self,
+        step: u32,
+        start: u64,
+        description: &str,
+        now_ms: u64,
+    ) -> TagRow {
+        self.max_id.raise(start.max(self.max_id.get()));
+        self.live = true;
+        self.step = step;
+        self.description = description.into();
+        self.created_at_ms = now_ms;
+        self.updated_at_ms = now_ms;
+        self.shown()
+    }
+
+    /// Changes what is given. A `max_id` below the line's own changes nothing at all; the error is
+    /// the line's own.
+    pub(super) fn update(
+        &mut self,
+        step: Option<u32>,
+        max_id: Option<u64>,
+        description: Option<&str>,
+        now_ms: u64,
+    ) -> Result<TagRow, u64> {
+        let reserved = self.max_id.get();
+        if max_id.is_some_and(|max_id| max_id < reserved) {
+            return Err(reserved);
+        }
+        self.max_id.raise(max_id.unwrap_or(reserved));
+        self.step = step.unwrap_or(self.step);
+        if let Some(description) = description {
+            self.description = description.into();
+        }
+        self.updated_at_ms = now_ms;
+        Ok(self.shown())
+    }
+
+    /// Takes the tag off the line and leaves the watermark.
+    pub(super) fn delete(&mut self, now_ms: u64) {
+        self.live = false;
+        self.description = Box::default();
+        self.updated_at_ms = now_ms;
+    }
+
+    /// Reserves the larger of `size` and the tag's step; what is left, when that is fewer; nothing
+    /// when no id is left.
+    pub(super) fn grab(&mut self, size: u32, now_ms: u64) -> Option<Range<u64>> {
+        let start = self.max_id.get();
+        if start == ID_END {
+            return None;
+        }
+        let end = ID_END.min(start + u64::from(size.max(self.step)));
+        self.max_id.raise(end);
+        self.updated_at_ms = now_ms;
+        Some(start..end)
+    }
+
+    fn shown(&self) -> TagRow {
+        TagRow {
+            tag: self.tag.clone(),
+            max_id: self.max_id.get(),
+            step: self.step,
+            description: self.description.as_ref().to_owned(),
+            created_at_ms: self.created_at_ms,
+            updated_at_ms: self.updated_at_ms,
+        }
+    }
+}
+
+/// A million lines fit 64 MB besides their texts.
+const _: () = assert!(size_of::<Line>() == 64);

@@ -1,0 +1,274 @@
+//! A frozen state as a stream of bytes, and back.
+//!
+//! The stream is a run of sections, each `[length u32 LE][record]`: a header, the lines in
+//! ascending order in chunks, the end mark. What each section is stands in its record, so a later
+//! release can append kinds. Neither side holds more than one section beside the state itself.
+//! Equal states have equal streams, however they came about, so that replicas can be compared by
+//! [`digest`].
+//!
+//! Reading trusts nothing: a section out of place, an odd count, a name out of order or bytes past
+//! the end refuse the whole stream.
+//!
+//! [`digest`]: FrozenState::digest
+
+use std::io::{self, Read, Write};
+
+use mintleaf_storage::codec;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use super::State;
+use super::command::{self, DecodeError};
+use super::line::Line;
+
+/// The one format of sections so far.
+const FORMAT: u8 = 1;
+/// Lines in one section at most.
+const SECTION_LINES_MAX: usize = 256;
+/// Bytes in one section at most; a section of the longest lines takes less than half of it.
+const SECTION_BYTES_MAX: u32 = 1 << 20;
+
+/// One section; `L` is a line, owned or borrowed. Kinds are only ever appended.
+#[derive(Serialize, Deserialize)]
+enum Section<L> {
+    Header { clock_ms: u64, lines: u64 },
+    Lines(Vec<L>),
+    End,
+}
+
+/// The state at one moment, shared with the state it was taken from. Cheap to take and to keep; may
+/// be written on any thread.
+#[derive(Clone, Debug)]
+pub struct FrozenState(State);
+
+impl FrozenState {
+    pub(super) fn new(state: State) -> Self {
+        Self(state)
+    }
+
+    /// Writes the whole stream, in many small writes: give it a buffered writer.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn write_to(&self, mut out: impl Write) -> io::Result<()> {
+        let State { clock_ms, lines, .. } = &self.0;
+        let header = Section::Header { clock_ms: *clock_ms, lines: lines.len() as u64 };
+        write_section(&mut out, &header)?;
+        let mut rest = lines.after(None).peekable();
+        while rest.peek().is_some() {
+            let chunk = rest.by_ref().take(SECTION_LINES_MAX).collect();
+            write_section(&mut out, &Section::Lines(chunk))?;
+        }
+        write_section(&mut out, &Section::End)
+    }
+
+    /// A checksum of the stream that stays the same across builds and releases of one format. Two
+    /// replicas at the same log index must agree on it.
+    pub fn digest(&self) -> u64 {
+        let mut digest = Fnv1a::default();
+        self.write_to(&mut digest).expect("a digest takes every byte");
+        digest.0
+    }
+}
+
+impl State {
+    /// Reads back what [`FrozenState::write_to`] wrote, up to the end of `input`. Small reads: give
+    /// it a buffered reader.
+    ///
+    /// # Errors
+    /// [`SnapshotError`] if `input` fails or is anything but one whole stream.
+    pub fn restore(mut input: impl Read) -> Result<Self, SnapshotError> {
+        let Section::Header { clock_ms, lines } = read_section(&mut input)? else {
+            return Err(SnapshotError::Malformed("it does not begin with a header"));
+        };
+        let mut state = Self { clock_ms, ..Self::default() };
+        loop {
+            match read_section(&mut input)? {
+                Section::Lines(chunk) => chunk.into_iter().try_for_each(|line| state.push(line))?,
+                Section::End => break,
+                Section::Header { .. } => {
+                    return Err(SnapshotError::Malformed("it has two headers"));
+                }
+            }
+        }
+        if state.lines.len() as u64 != lines {
+            return Err(SnapshotError::Malformed("it has another number of lines than it says"));
+        }
+        match input.read(&mut [0])? {
+            0 => Ok(state),
+            _ => Err(SnapshotError::Malformed("it goes on past its end")),
+        }
+    }
+
+    /// Adds a line above all others.
+    fn push(&mut self, line: Line) -> Result<(), SnapshotError> {
+        if !line.is_sound() {
+            return Err(SnapshotError::Malformed("a step is out of bounds"));
+        }
+        if self.lines.last().is_some_and(|last| last.name() >= line.name()) {
+            return Err(SnapshotError::Malformed("its names do not ascend"));
+        }
+        self.tags += usize::from(line.is_live());
+        self.lines.insert(line);
+        Ok(())
+    }
+}
+
+/// Why a stream is not a state.
+#[derive(Debug, Error)]
+pub enum SnapshotError {
+    /// Reading failed, or the stream ends too early.
+    #[error("cannot read the snapshot: {0}")]
+    Io(#[from] io::Error),
+    /// A section is damaged or of an unknown format.
+    #[error("a section of the snapshot is no use: {0}")]
+    Section(#[from] DecodeError),
+    /// The sections do not make a state.
+    #[error("the snapshot is malformed: {0}")]
+    Malformed(&'static str),
+}
+
+fn write_section(out: &mut impl Write, section: &Section<&Line>) -> io::Result<()> {
+    let record = codec::encode(FORMAT, section);
+    let length = u32::try_from(record.len()).map_err(io::Error::other)?;
+    assert!(length <= SECTION_BYTES_MAX, "section of {length} bytes");
+    out.write_all(&length.to_le_bytes())?;
+    out.write_all(&record)
+}
+
+fn read_section(input: &mut impl Read) -> Result<Section<Line>, SnapshotError> {
+    let mut length = [0; 4];
+    input.read_exact(&mut length)?;
+    let length = u32::from_le_bytes(length);
+    if length > SECTION_BYTES_MAX {
+        return Err(SnapshotError::Malformed("a section is too long"));
+    }
+    let mut record = vec![0; length as usize];
+    input.read_exact(&mut record)?;
+    Ok(command::decode(FORMAT, &record)?)
+}
+
+/// FNV-1a, 64 bits.
+struct Fnv1a(u64);
+
+impl Default for Fnv1a {
+    fn default() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Write for Fnv1a {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::Command;
+    use crate::state::tests::{create, hex, tag, written};
+
+    fn two_tags_and_a_tombstone() -> State {
+        let mut state = State::default();
+        for (now_ms, name) in [(1000, "a"), (2000, "b"), (3000, "c")] {
+            state.apply(now_ms, &create(name, 10, 1));
+            state.apply(now_ms, &Command::Grab { tag: tag(name), size: 0 });
+        }
+        state.apply(4000, &Command::DeleteTag { tag: tag("b") });
+        state
+    }
+
+    /// A stream of these sections.
+    fn stream(sections: &[Section<&Line>]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for section in sections {
+            write_section(&mut bytes, section).unwrap();
+        }
+        bytes
+    }
+
+    fn refusal(bytes: &[u8]) -> String {
+        State::restore(bytes).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_snapshot_keeps_its_bytes() {
+        let state = two_tags_and_a_tombstone();
+        let sections = [
+            "0a00000001b5f310ec00fba00f03",
+            "2b000000012c555eea0103",
+            "01610b0a01fbe803fbe80300",
+            "01620b0a00fbd007fba00f00",
+            "01630b0a01fbb80bfbb80b00",
+            "06000000019242ccb602",
+        ];
+        assert_eq!(hex(&written(&state)), sections.concat());
+        assert_eq!(state.freeze().digest(), 0x1b4e_3d2f_c88e_1777);
+    }
+
+    #[test]
+    fn any_changed_bit_and_any_cut_is_noticed() {
+        let whole = written(&two_tags_and_a_tombstone());
+        for length in 0..whole.len() {
+            assert!(State::restore(&whole[..length]).is_err(), "cut to {length} bytes");
+        }
+        for bit in 0..whole.len() * 8 {
+            let mut damaged = whole.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert!(State::restore(damaged.as_slice()).is_err(), "bit {bit} changed");
+        }
+    }
+
+    #[test]
+    fn sections_that_make_no_state_are_refused() {
+        let [a, b] = ["a", "b"].map(|name| Line::unborn(tag(name)));
+        let mut stepless = a.clone();
+        stepless.create(0, 1, "", 0);
+        let header = |lines| Section::Header { clock_ms: 0, lines };
+        let cases = [
+            (vec![Section::End], "does not begin with a header"),
+            (vec![header(0), header(0), Section::End], "two headers"),
+            (vec![header(2), Section::Lines(vec![&a]), Section::End], "another number of lines"),
+            (vec![header(2), Section::Lines(vec![&b, &a]), Section::End], "do not ascend"),
+            (
+                vec![header(2), Section::Lines(vec![&a]), Section::Lines(vec![&a]), Section::End],
+                "do not ascend",
+            ),
+            (
+                vec![header(1), Section::Lines(vec![&stepless]), Section::End],
+                "step is out of bounds",
+            ),
+            (vec![header(0), Section::End, Section::End], "goes on past its end"),
+        ];
+        for (sections, reason) in cases {
+            let refusal = refusal(&stream(&sections));
+            assert!(refusal.contains(reason), "{refusal:?} does not say {reason:?}");
+        }
+    }
+
+    #[test]
+    fn a_section_of_absurd_length_is_refused_before_it_is_read() {
+        assert!(refusal(&u32::MAX.to_le_bytes()).contains("a section is too long"));
+    }
+
+    #[test]
+    fn a_section_of_the_longest_lines_fits() {
+        let mut state = State::default();
+        for number in 0..2 * SECTION_LINES_MAX {
+            let name = format!("{number:08}{}", "🙂".repeat(120));
+            let description = "🙂".repeat(256);
+            let (tag, step, start) = (tag(&name), 1 << 30, 1 << 62);
+            state.apply(u64::MAX, &Command::CreateTag { tag, step, start, description });
+        }
+        let restored = State::restore(written(&state).as_slice()).unwrap();
+        assert_eq!(restored.len(), 2 * SECTION_LINES_MAX);
+    }
+}

@@ -1,0 +1,154 @@
+//! What holds of every run of commands, whatever they are. What single commands do is told in the
+//! golden scripts.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+
+use super::{Command, Response, State};
+use crate::tag::{BizTag, ID_END, STEP_MAX};
+
+pub(super) fn tag(name: &str) -> BizTag {
+    BizTag::parse(name).unwrap()
+}
+
+pub(super) fn create(name: &str, step: u32, start: u64) -> Command {
+    Command::CreateTag { tag: tag(name), step, start, description: String::new() }
+}
+
+pub(super) fn written(state: &State) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    state.freeze().write_to(&mut bytes).unwrap();
+    bytes
+}
+
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut hex, byte| {
+        write!(hex, "{byte:02x}").unwrap();
+        hex
+    })
+}
+
+/// Few names, so that commands meet; values in bounds and out of them, near both ends of the line.
+fn commands() -> impl Strategy<Value = Vec<(u64, Command)>> {
+    let tag = prop::sample::select(vec!["a", "b", "c"]).prop_map(tag);
+    let step = prop_oneof![0..5u32, 1..200u32, Just(STEP_MAX)];
+    let mark = prop_oneof![0..500u64, ID_END - 500..ID_END + 2];
+    let text = prop_oneof![Just(String::new()), Just("about it".to_owned())];
+    let command = prop_oneof![
+        2 => (tag.clone(), step.clone(), mark.clone(), text.clone()).prop_map(
+            |(tag, step, start, description)| Command::CreateTag { tag, step, start, description }
+        ),
+        2 => (tag.clone(), option::of(step.clone()), option::of(mark), option::of(text)).prop_map(
+            |(tag, step, max_id, description)| Command::UpdateTag { tag, step, max_id, description }
+        ),
+        1 => tag.clone().prop_map(|tag| Command::DeleteTag { tag }),
+        8 => (tag, prop_oneof![Just(0), step]).prop_map(|(tag, size)| Command::Grab { tag, size }),
+    ];
+    vec((0..1000u64, command), 0..80)
+}
+
+fn name_of(command: &Command) -> &str {
+    match command {
+        Command::CreateTag { tag, .. }
+        | Command::UpdateTag { tag, .. }
+        | Command::DeleteTag { tag }
+        | Command::Grab { tag, .. } => tag.as_str(),
+    }
+}
+
+proptest! {
+    /// Apply is the only writer of a watermark, and only ever raises it.
+    #[test]
+    fn watermarks_never_fall_and_ranges_never_overlap(commands in commands()) {
+        let mut state = State::default();
+        let mut marks: BTreeMap<&str, u64> = BTreeMap::new();
+        for (now_ms, command) in &commands {
+            let mark = marks.entry(name_of(command)).or_insert(1);
+            let before = state.tag(name_of(command));
+            let response = state.apply(*now_ms, command);
+            match (command, response) {
+                (_, Response::Tag(row)) => {
+                    prop_assert!(row.max_id >= *mark);
+                    *mark = row.max_id;
+                    prop_assert_eq!(Some(row), state.tag(name_of(command)));
+                }
+                (Command::Grab { size, .. }, Response::Segment { start, end, step }) => {
+                    prop_assert_eq!(start, *mark);
+                    prop_assert!(start < end && end <= ID_END);
+                    prop_assert_eq!(end, ID_END.min(start + u64::from(step.max(*size))));
+                    prop_assert_eq!(state.tag(name_of(command)).unwrap().max_id, end);
+                    *mark = end;
+                }
+                (Command::DeleteTag { .. }, Response::Deleted) => {
+                    prop_assert_eq!(state.tag(name_of(command)), None);
+                }
+                (_, rejection) => {
+                    prop_assert_eq!(before, state.tag(name_of(command)), "{:?}", rejection);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn replaying_from_a_snapshot_equals_replaying_from_the_start(
+        commands in commands(),
+        cut in any::<prop::sample::Index>(),
+    ) {
+        let cut = cut.index(commands.len() + 1);
+        let mut whole = State::default();
+        let mut resumed = State::default();
+        for (at, (now_ms, command)) in commands.iter().enumerate() {
+            if at == cut {
+                resumed = State::restore(written(&resumed).as_slice()).unwrap();
+            }
+            prop_assert_eq!(whole.apply(*now_ms, command), resumed.apply(*now_ms, command));
+        }
+        prop_assert_eq!(written(&whole), written(&resumed));
+        prop_assert_eq!(whole.len(), resumed.len());
+        prop_assert_eq!(whole.len(), resumed.tags_after(None, usize::MAX).len());
+    }
+
+    #[test]
+    fn commands_and_their_responses_survive_their_bytes(commands in commands()) {
+        let mut state = State::default();
+        for (now_ms, command) in &commands {
+            let response = state.apply(*now_ms, command);
+            prop_assert_eq!(&Command::decode(&command.encode()).unwrap(), command);
+            prop_assert_eq!(Response::decode(&response.encode()).unwrap(), response);
+        }
+    }
+}
+
+#[test]
+fn a_frozen_state_stands_still_while_the_state_goes_on() {
+    let mut state = State::default();
+    for number in 0..3000 {
+        state.apply(0, &create(&format!("tag-{number:04}"), 10, 1));
+    }
+    let before = written(&state);
+    let frozen = state.freeze();
+    for number in 0..3000 {
+        state.apply(1, &Command::Grab { tag: tag(&format!("tag-{number:04}")), size: 0 });
+        state.apply(1, &create(&format!("tag-{number:04}-more"), 10, 1));
+    }
+    let mut after = Vec::new();
+    frozen.write_to(&mut after).unwrap();
+    assert!(before == after, "the frozen state changed");
+    assert_ne!(frozen.digest(), state.freeze().digest());
+    assert_eq!(State::restore(after.as_slice()).unwrap().len(), 3000);
+}
+
+#[test]
+fn equal_states_have_equal_snapshots_whatever_order_they_came_in() {
+    let mut ascending = State::default();
+    let mut descending = State::default();
+    for number in 0..2000 {
+        ascending.apply(0, &create(&format!("{number:04}"), 10, 1));
+        descending.apply(0, &create(&format!("{:04}", 1999 - number), 10, 1));
+    }
+    assert!(written(&ascending) == written(&descending), "equal states, other bytes");
+}

@@ -1,0 +1,59 @@
+//! The one number that must never fall, and the only code that can write it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::tag::ID_END;
+
+/// The first id of a tag that is not yet reserved: 1 to [`ID_END`], where every id is reserved.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(try_from = "u64")]
+pub(super) struct Watermark(u64);
+
+impl Watermark {
+    /// Where every line begins: no id is reserved.
+    pub(super) const LOWEST: Self = Self(1);
+
+    pub(super) fn get(self) -> u64 {
+        self.0
+    }
+
+    /// Moves the mark up to `to`; where it stands already is allowed.
+    ///
+    /// # Panics
+    /// If the mark would fall or pass [`ID_END`]: ids would repeat, so the replica stops instead.
+    pub(super) fn raise(&mut self, to: u64) {
+        assert!(to >= self.0, "watermark would fall from {} to {to}", self.0);
+        assert!(to <= ID_END, "watermark would pass the last id: {to}");
+        self.0 = to;
+    }
+}
+
+impl TryFrom<u64> for Watermark {
+    type Error = &'static str;
+
+    fn try_from(mark: u64) -> Result<Self, Self::Error> {
+        if (1..=ID_END).contains(&mark) { Ok(Self(mark)) } else { Err("watermark out of bounds") }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "watermark would fall from 5 to 4")]
+    fn falling_stops_the_replica() {
+        let mut mark = Watermark::LOWEST;
+        mark.raise(5);
+        mark.raise(5);
+        mark.raise(4);
+    }
+
+    #[test]
+    #[should_panic(expected = "watermark would pass the last id")]
+    fn passing_the_last_id_stops_the_replica() {
+        let mut mark = Watermark::LOWEST;
+        mark.raise(ID_END);
+        mark.raise(ID_END + 1);
+    }
+}

@@ -1,0 +1,155 @@
+//! What a tag may be called, and the bounds of everything said about one.
+//!
+//! A value is checked once where it enters and again when its command is applied: replicas may
+//! then trust their state, whoever wrote the log.
+
+use std::borrow::Borrow;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+/// Most characters (Unicode scalar values, not bytes) in a [`BizTag`].
+pub const TAG_CHARS_MAX: usize = 128;
+/// Most characters in a tag's description.
+pub const DESCRIPTION_CHARS_MAX: usize = 256;
+/// Largest step, and most ids in one grab.
+pub const STEP_MAX: u32 = (1 << 31) - 1;
+/// Largest id, and largest `start` of a tag: ids fit a signed 64-bit column.
+pub const ID_MAX: u64 = ID_END - 1;
+/// First number past every id: where a tag's `max_id` stands once all are reserved.
+pub const ID_END: u64 = 1 << 63;
+
+/// The name of one line of ids: 1 to [`TAG_CHARS_MAX`] characters, none of them a control
+/// character.
+///
+/// Ordered by its UTF-8 bytes, which is also the order of Unicode scalar values.
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[serde(try_from = "String")]
+pub struct BizTag(Box<str>);
+
+impl BizTag {
+    /// Takes `name` for a tag.
+    ///
+    /// # Errors
+    /// [`InvalidTag`] says which bound `name` breaks.
+    pub fn parse(name: &str) -> Result<Self, InvalidTag> {
+        Self::try_from(name.to_owned())
+    }
+
+    /// The name as it was given.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for BizTag {
+    type Error = InvalidTag;
+
+    fn try_from(name: String) -> Result<Self, InvalidTag> {
+        if name.is_empty() {
+            return Err(InvalidTag::Empty);
+        }
+        if exceeds(&name, TAG_CHARS_MAX) {
+            return Err(InvalidTag::TooLong);
+        }
+        if name.chars().any(char::is_control) {
+            return Err(InvalidTag::ControlCharacter);
+        }
+        Ok(Self(name.into_boxed_str()))
+    }
+}
+
+impl Borrow<str> for BizTag {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+impl AsRef<str> for BizTag {
+    fn as_ref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for BizTag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+/// Why a name cannot be a tag.
+#[derive(Clone, Copy, Debug, Eq, Error, PartialEq)]
+pub enum InvalidTag {
+    /// The name has no characters.
+    #[error("tag must not be empty")]
+    Empty,
+    /// The name has more than [`TAG_CHARS_MAX`] characters.
+    #[error("tag must have at most {TAG_CHARS_MAX} characters")]
+    TooLong,
+    /// The name holds a control character, such as a line break or NUL.
+    #[error("tag must not contain control characters")]
+    ControlCharacter,
+}
+
+/// Which bound a command breaks. The message names the field and the bound.
+#[derive(Clone, Copy, Debug, Eq, Error, PartialEq, Serialize, Deserialize)]
+pub enum OutOfBounds {
+    /// A step is 1 to [`STEP_MAX`].
+    #[error("step must be 1 to {STEP_MAX}")]
+    Step,
+    /// A start is 1 to [`ID_MAX`].
+    #[error("start must be 1 to {ID_MAX}")]
+    Start,
+    /// A watermark is 1 to [`ID_END`]; at [`ID_END`] the tag is exhausted.
+    #[error("max_id must be 1 to {ID_END}")]
+    MaxId,
+    /// A grab asks for at most [`STEP_MAX`] ids.
+    #[error("size must be at most {STEP_MAX}")]
+    Size,
+    /// A description has at most [`DESCRIPTION_CHARS_MAX`] characters.
+    #[error("description must have at most {DESCRIPTION_CHARS_MAX} characters")]
+    Description,
+}
+
+/// Whether `text` has more than `chars_max` characters, found without reading much further.
+pub(crate) fn exceeds(text: &str, chars_max: usize) -> bool {
+    text.chars().nth(chars_max).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn length_is_counted_in_characters_not_bytes() {
+        let longest = "订".repeat(TAG_CHARS_MAX);
+        assert_eq!(BizTag::parse(&longest).unwrap().as_str(), longest);
+        assert_eq!(BizTag::parse(&format!("{longest}x")), Err(InvalidTag::TooLong));
+        assert_eq!(BizTag::parse(""), Err(InvalidTag::Empty));
+    }
+
+    #[test]
+    fn control_characters_are_refused_and_everything_else_is_kept() {
+        for name in ["a\nb", "\0", "a\u{7f}", "\u{85}"] {
+            assert_eq!(BizTag::parse(name), Err(InvalidTag::ControlCharacter), "{name:?}");
+        }
+        for name in [".", "a/b", " ", "100%", "é", "🙂", "../etc"] {
+            assert_eq!(BizTag::parse(name).unwrap().to_string(), name);
+        }
+    }
+
+    #[test]
+    fn decoding_checks_the_name_again() {
+        let tag: BizTag = serde_json::from_str(r#""orders""#).unwrap();
+        assert_eq!(serde_json::to_string(&tag).unwrap(), r#""orders""#);
+        assert!(serde_json::from_str::<BizTag>(r#""a\nb""#).is_err());
+    }
+
+    #[test]
+    fn messages_name_the_field_and_the_bound() {
+        assert_eq!(OutOfBounds::Step.to_string(), "step must be 1 to 2147483647");
+        assert_eq!(OutOfBounds::Start.to_string(), "start must be 1 to 9223372036854775807");
+        assert_eq!(OutOfBounds::MaxId.to_string(), "max_id must be 1 to 9223372036854775808");
+    }
+}
