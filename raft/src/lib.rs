@@ -1,0 +1,60 @@
+//! How commands agree: a replicated log of opaque commands, behind [`Node`].
+//!
+//! The rooms, from the inside out:
+//!
+//! | module | what it knows |
+//! | --- | --- |
+//! | `types` | openraft's type parameters |
+//! | `records` | what lies on disk, as structs of our own |
+//! | `store` | openraft's log storage over `mintleaf_storage::LogEngine`; the sync thread |
+//! | `machine` | openraft's state machine over [`StateMachine`]; snapshots |
+//! | `guard` | who may speak with whom: cluster, store and start counter of every message |
+//! | `transport` | frames, the internal listener, the client to peers |
+//! | `coalesce` | many proposals, one log entry; forwarding to the leader |
+//! | `form`, `members` | how a cluster forms, joins, changes |
+//! | `node` | [`Node`], which owns all of it |
+//!
+//! **Architecture invariant:** this crate is the only user of openraft and knows nothing of ids,
+//! tags or HTTP clients; commands and replies are bytes. See `DESIGN.md` for the reasons.
+
+use std::io::{self, Read, Write};
+
+mod coalesce;
+mod form;
+mod guard;
+mod inbox;
+mod local;
+mod machine;
+mod members;
+mod node;
+mod records;
+mod store;
+mod transport;
+mod types;
+
+pub use members::MemberError;
+pub use node::{
+    Clock, Handle, MemberStatus, Node, NodeError, Options, PROPOSAL_BYTES_MAX, ProposeError, Retry,
+    Role, Status, Tuning,
+};
+
+/// A state taken out of a [`StateMachine`], to be written while the machine goes on applying.
+pub type FrozenState = Box<dyn FnOnce(&mut dyn Write) -> io::Result<()> + Send>;
+
+/// What the log drives. Every replica applies the same commands in the same order, so `apply`
+/// must be deterministic: no clock, no randomness, no I/O, and no way to fail. A command it
+/// cannot make sense of must panic, which stops the node, rather than let replicas differ.
+pub trait StateMachine: Send + Sync + 'static {
+    /// Applies one committed command, stamped by the leader with `now_ms` (Unix milliseconds; may
+    /// go back), and returns the reply for whoever proposed it.
+    fn apply(&self, now_ms: u64, command: &[u8]) -> Vec<u8>;
+
+    /// Takes out the current state. Must be quick: applying waits for it.
+    fn freeze(&self) -> FrozenState;
+
+    /// Replaces the state by one that [`FrozenState`] wrote.
+    ///
+    /// # Errors
+    /// When the bytes are not such a state, or cannot be read; the node then stops.
+    fn restore(&self, from: &mut dyn Read) -> io::Result<()>;
+}

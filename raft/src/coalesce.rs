@@ -1,0 +1,233 @@
+//! Many proposals, one log entry.
+//!
+//! openraft 0.9 syncs once per proposal. So one task per node gathers what is queued into one
+//! batch, carries it through, and only then takes the next: batches grow by themselves with the
+//! load, and a lone proposal never waits for company. On the leader a batch becomes one log entry;
+//! elsewhere it travels to the leader as one message.
+//!
+//! A batch whose fate is unknown (the answer was lost, or the leader changed under it) is proposed
+//! again only for proposals that said so: a grab that happens twice wastes an interval, which the
+//! safety argument allows; an administrator's change must not be applied twice.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use openraft::error::{ClientWriteError, RaftError};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, timeout_at};
+
+use crate::node::{Inner, ProposeError, Retry};
+use crate::transport::{CallError, Request, Response, Unproposed};
+use crate::types::{Batch, Member};
+
+/// Proposals that may wait; one more is refused as overload.
+pub(crate) const QUEUE_MAX: usize = 4096;
+/// Commands of one log entry at most.
+const COMMANDS_MAX: usize = 2048;
+/// Bytes of one log entry at most; an engine record holds little more.
+pub(crate) const BATCH_BYTES_MAX: usize = 60 << 10;
+/// Pause before the same batch is tried again.
+const RETRY_INTERVAL: Duration = Duration::from_millis(20);
+/// How long one attempt may take, so that a hung leader does not hold a batch to its deadline.
+const ATTEMPT_TIMEOUT: Duration = Duration::from_millis(1500);
+
+/// Commands of one caller, kept together and in order.
+pub(crate) struct Proposal {
+    pub(crate) commands: Vec<Vec<u8>>,
+    pub(crate) retry: Retry,
+    pub(crate) deadline: Instant,
+    /// Sent on by another node, which decides itself where to try next.
+    pub(crate) forwarded: bool,
+    pub(crate) answer: oneshot::Sender<Result<Vec<Vec<u8>>, ProposeError>>,
+}
+
+impl Proposal {
+    fn bytes(&self) -> usize {
+        self.commands.iter().map(|command| command.len() + 4).sum()
+    }
+
+    // Nobody listens any more when the caller's own deadline has passed.
+    fn settle(self, result: Result<Vec<Vec<u8>>, ProposeError>) {
+        let _ = self.answer.send(result);
+    }
+}
+
+/// What became of an attempt.
+enum Attempt {
+    Applied(Vec<Vec<u8>>),
+    /// Certainly not in the log.
+    NotAppended(String),
+    /// May be in the log, now or later.
+    Unknown(String),
+    /// The leader has too much to do; certainly not in the log.
+    Overloaded,
+}
+
+/// Gathers and carries proposals until the queue closes.
+pub(crate) async fn run(inner: Arc<Inner>, mut queue: mpsc::Receiver<Proposal>) {
+    let mut held_back = None;
+    loop {
+        let first = match held_back.take() {
+            Some(proposal) => proposal,
+            None => match queue.recv().await {
+                Some(proposal) => proposal,
+                None => return,
+            },
+        };
+        let batch;
+        (batch, held_back) = gather(first, &mut queue);
+        carry(&inner, batch).await;
+    }
+}
+
+/// Takes what is queued, up to the bounds; returns also the proposal that no longer fitted.
+fn gather(
+    first: Proposal,
+    queue: &mut mpsc::Receiver<Proposal>,
+) -> (Vec<Proposal>, Option<Proposal>) {
+    let (mut commands, mut bytes) = (first.commands.len(), first.bytes());
+    let mut batch = vec![first];
+    while let Ok(proposal) = queue.try_recv() {
+        commands += proposal.commands.len();
+        bytes += proposal.bytes();
+        if commands > COMMANDS_MAX || bytes > BATCH_BYTES_MAX {
+            return (batch, Some(proposal));
+        }
+        batch.push(proposal);
+    }
+    (batch, None)
+}
+
+/// Tries until every proposal of the batch is settled; deadlines bound it.
+async fn carry(inner: &Inner, mut batch: Vec<Proposal>) {
+    let mut last_trouble = "no leader is known".to_owned();
+    loop {
+        batch = drop_expired(batch, &last_trouble);
+        let leader = inner.leader();
+        if leader != Some(inner.local.node_id()) {
+            batch = return_forwarded(batch);
+        }
+        if batch.is_empty() {
+            return;
+        }
+        let attempt = match leader {
+            Some(id) if id == inner.local.node_id() => append(inner, &batch).await,
+            Some(id) => forward(inner, id, &batch).await,
+            None => Attempt::NotAppended("no leader is known".to_owned()),
+        };
+        match attempt {
+            Attempt::Applied(replies) => return settle_all(batch, replies),
+            Attempt::NotAppended(trouble) => last_trouble = trouble,
+            Attempt::Overloaded => return fail_all(batch, &ProposeError::Overloaded),
+            Attempt::Unknown(trouble) => {
+                batch = settle_unknown(batch, &trouble);
+                last_trouble = trouble;
+            }
+        }
+        wait_before_retry(inner, leader).await;
+    }
+}
+
+fn drop_expired(batch: Vec<Proposal>, trouble: &str) -> Vec<Proposal> {
+    let now = Instant::now();
+    let (late, live): (Vec<_>, Vec<_>) = batch.into_iter().partition(|p| p.deadline <= now);
+    fail_all(late, &ProposeError::Unavailable(trouble.to_owned()));
+    live
+}
+
+/// Only one node sends a proposal on, or two that take each other for the leader would play ball.
+fn return_forwarded(batch: Vec<Proposal>) -> Vec<Proposal> {
+    let (forwarded, own): (Vec<_>, Vec<_>) = batch.into_iter().partition(|p| p.forwarded);
+    fail_all(forwarded, &ProposeError::Unavailable("this node does not lead".to_owned()));
+    own
+}
+
+fn settle_unknown(batch: Vec<Proposal>, trouble: &str) -> Vec<Proposal> {
+    let (again, never): (Vec<_>, Vec<_>) =
+        batch.into_iter().partition(|p| p.retry == Retry::Always && !p.forwarded);
+    fail_all(never, &ProposeError::Unknown(trouble.to_owned()));
+    again
+}
+
+fn fail_all(batch: Vec<Proposal>, error: &ProposeError) {
+    for proposal in batch {
+        proposal.settle(Err(error.clone()));
+    }
+}
+
+fn settle_all(batch: Vec<Proposal>, replies: Vec<Vec<u8>>) {
+    let commands: usize = batch.iter().map(|proposal| proposal.commands.len()).sum();
+    assert_eq!(commands, replies.len(), "every command has one reply");
+    let mut replies = replies.into_iter();
+    for proposal in batch {
+        let own = replies.by_ref().take(proposal.commands.len()).collect();
+        proposal.settle(Ok(own));
+    }
+}
+
+/// Waits a moment, or until another leader is known.
+async fn wait_before_retry(inner: &Inner, tried: Option<u64>) {
+    let mut metrics = inner.raft.metrics();
+    let changed = metrics.wait_for(|now| now.current_leader.is_some_and(|id| Some(id) != tried));
+    let _ = tokio::time::timeout(RETRY_INTERVAL, changed).await;
+}
+
+/// How long an attempt for this batch may take.
+fn attempt_deadline(batch: &[Proposal]) -> Instant {
+    let latest = batch.iter().map(|proposal| proposal.deadline).max();
+    let attempt = Instant::now() + ATTEMPT_TIMEOUT;
+    latest.map_or(attempt, |latest| latest.min(attempt))
+}
+
+fn commands_of(batch: &[Proposal]) -> Vec<Vec<u8>> {
+    batch.iter().flat_map(|proposal| proposal.commands.iter().cloned()).collect()
+}
+
+/// Proposes on this node, which leads as far as it knows.
+async fn append(inner: &Inner, batch: &[Proposal]) -> Attempt {
+    let deadline = attempt_deadline(batch);
+    let mut paused = inner.paused.subscribe();
+    if timeout_at(deadline, paused.wait_for(|paused| !paused)).await.is_err() {
+        return Attempt::NotAppended("leadership is being handed over".to_owned());
+    }
+    let entry = Batch { now_ms: inner.clock.now_ms(), commands: commands_of(batch) };
+    match timeout_at(deadline, inner.raft.client_write(entry)).await {
+        Ok(Ok(written)) => Attempt::Applied(written.data.0),
+        // Leadership may have been lost before or after the entry was appended.
+        Ok(Err(RaftError::APIError(ClientWriteError::ForwardToLeader(_)))) => {
+            Attempt::Unknown("leadership was lost".to_owned())
+        }
+        Ok(Err(error)) => Attempt::Unknown(error.to_string()),
+        Err(_) => Attempt::Unknown("no quorum confirmed it in time".to_owned()),
+    }
+}
+
+/// Proposes through the leader; gives up early when another leader appears.
+async fn forward(inner: &Inner, leader: u64, batch: &[Proposal]) -> Attempt {
+    let Some(member) = inner.member(leader) else {
+        return Attempt::NotAppended("the leader's address is not known".to_owned());
+    };
+    let mut metrics = inner.raft.metrics();
+    let deposed =
+        metrics.wait_for(|now| now.current_leader.is_some_and(|current| current != leader));
+    tokio::select! {
+        attempt = send(inner, leader, &member, batch) => attempt,
+        _ = deposed => Attempt::Unknown("the leader changed".to_owned()),
+    }
+}
+
+async fn send(inner: &Inner, leader: u64, member: &Member, batch: &[Proposal]) -> Attempt {
+    let within = attempt_deadline(batch).saturating_duration_since(Instant::now());
+    let within_ms = u64::try_from(within.as_millis()).unwrap_or(u64::MAX);
+    let request = Request::Propose { commands: commands_of(batch), within_ms };
+    match inner.client.call(leader, member, request, within).await {
+        Ok(Response::Proposed(Ok(replies))) => Attempt::Applied(replies),
+        Ok(Response::Proposed(Err(Unproposed::NotAppended))) => {
+            Attempt::NotAppended(format!("node {leader} does not lead any more"))
+        }
+        Ok(Response::Proposed(Err(Unproposed::Overloaded))) => Attempt::Overloaded,
+        Ok(_) => Attempt::Unknown(format!("node {leader} could not carry it through")),
+        Err(error @ CallError::Lost { .. }) => Attempt::Unknown(error.to_string()),
+        Err(error) => Attempt::NotAppended(error.to_string()),
+    }
+}

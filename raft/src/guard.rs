@@ -1,0 +1,273 @@
+//! Who may speak with whom.
+//!
+//! Raft trusts that a member keeps what it acknowledged. A data directory that was wiped, copied
+//! or restored from an old image breaks that trust without a trace in Raft's own messages, so
+//! every message names the cluster, the **store** (one data directory's identity) on both ends,
+//! and how often that store was started. A message that does not fit is refused, and a node that
+//! learns that its own store is in doubt stops.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::types::RaftMembership;
+
+/// One end of a message, as it describes itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Identity {
+    pub(crate) node_id: u64,
+    pub(crate) store: u128,
+    /// How often this store was started, this start included.
+    pub(crate) starts: u64,
+    /// Log index of the membership it knows.
+    pub(crate) members_index: Option<u64>,
+}
+
+/// Who a message is for, as the sender's membership describes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Target {
+    pub(crate) node_id: u64,
+    pub(crate) store: u128,
+    /// The highest start of that store the sender has seen.
+    pub(crate) starts_seen: u64,
+}
+
+/// The head of every message but the hello.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Header {
+    pub(crate) cluster: u128,
+    pub(crate) from: Identity,
+    pub(crate) to: Target,
+}
+
+/// Why a message was refused.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Refusal {
+    /// The receiver belongs to another cluster.
+    WrongCluster { ours: u128 },
+    /// Another node listens at this address.
+    WrongNode { ours: u64 },
+    /// The receiver's data directory is not the one that was admitted as a member.
+    WrongStore,
+    /// A newer membership does not hold the sender.
+    Removed { members_index: u64 },
+    /// A newer membership holds the sender's id with another data directory.
+    Replaced { members_index: u64 },
+    /// The sender's store was already seen with a later start.
+    StaleStart { seen: u64 },
+    /// The receiver's log is shorter than what it acknowledged to the leader.
+    LostLog { acknowledged: u64 },
+    /// The receiver is not ready for this, or failed at it; says why.
+    Failed(String),
+}
+
+impl Refusal {
+    /// Whether the refused node must stop: its own data can not be trusted, or it is no member.
+    pub(crate) fn is_fatal(&self) -> bool {
+        matches!(
+            self,
+            Self::Removed { .. }
+                | Self::Replaced { .. }
+                | Self::StaleStart { .. }
+                | Self::LostLog { .. }
+        )
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const REJOIN: &str = "wipe it, remove the node from the cluster, and join it again";
+        match self {
+            Self::WrongCluster { ours } => {
+                write!(f, "it belongs to another cluster ({ours:032x}); check --peers and --join")
+            }
+            Self::WrongNode { ours } => {
+                write!(f, "node {ours} listens at this address; check --peers and --raft")
+            }
+            Self::WrongStore => write!(
+                f,
+                "its data directory is not the one that joined the cluster: it was lost or \
+                 replaced; {REJOIN}"
+            ),
+            Self::Removed { .. } => write!(
+                f,
+                "this node was removed from the cluster; to bring it back, wipe its data \
+                 directory and start it with --join"
+            ),
+            Self::Replaced { .. } => {
+                write!(f, "the cluster knows this node id with another data directory; {REJOIN}")
+            }
+            Self::StaleStart { seen } => write!(
+                f,
+                "this data directory was restored from an old copy (it was seen at start {seen}); \
+                 {REJOIN}"
+            ),
+            Self::LostLog { acknowledged } => write!(
+                f,
+                "this data directory has lost log entries it acknowledged (up to {acknowledged}); \
+                 {REJOIN}"
+            ),
+            Self::Failed(why) => f.write_str(why),
+        }
+    }
+}
+
+/// What a message asks for, as far as the guard cares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A candidate asks for a vote.
+    Vote,
+    /// Anything else between members.
+    Other,
+}
+
+/// What a node knows when it judges a message.
+pub(crate) struct View<'a> {
+    pub(crate) me: Identity,
+    pub(crate) cluster: Option<u128>,
+    pub(crate) members: &'a RaftMembership,
+    /// Highest start seen, by store.
+    pub(crate) starts: &'a BTreeMap<u128, u64>,
+}
+
+/// Judges a message from another member.
+///
+/// A node that belongs to no cluster yet accepts one from whoever names its store: only a leader
+/// whose membership holds this very data directory can. Membership is asked of candidates only: a
+/// leader may be newer than what we know, or be committing its own removal, and Raft's terms
+/// already judge it.
+pub(crate) fn admit(view: &View<'_>, header: &Header, kind: Kind) -> Result<(), Refusal> {
+    if header.to.node_id != view.me.node_id {
+        return Err(Refusal::WrongNode { ours: view.me.node_id });
+    }
+    if header.to.store != view.me.store {
+        return Err(Refusal::WrongStore);
+    }
+    if let Some(ours) = view.cluster
+        && ours != header.cluster
+    {
+        return Err(Refusal::WrongCluster { ours });
+    }
+    if kind == Kind::Vote {
+        check_member(view.members, &header.from)?;
+    }
+    check_start(view.starts, &header.from)
+}
+
+/// Refuses a sender that a membership newer than the sender's own does not hold. A sender that
+/// knows a newer membership than we do is believed: it may have joined meanwhile.
+pub(crate) fn check_member(members: &RaftMembership, from: &Identity) -> Result<(), Refusal> {
+    let Some(members_index) = members.log_id().map(|id| id.index) else { return Ok(()) };
+    let refusal = match members.membership().get_node(&from.node_id) {
+        Some(member) if member.store == from.store => return Ok(()),
+        Some(_) => Refusal::Replaced { members_index },
+        None => Refusal::Removed { members_index },
+    };
+    if from.members_index.is_some_and(|index| index > members_index) {
+        return Ok(());
+    }
+    Err(refusal)
+}
+
+/// Refuses a store that was already seen with a later start: an older copy of it is running.
+pub(crate) fn check_start(starts: &BTreeMap<u128, u64>, from: &Identity) -> Result<(), Refusal> {
+    match starts.get(&from.store) {
+        Some(&seen) if from.starts < seen => Err(Refusal::StaleStart { seen }),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use openraft::{LeaderId, Membership};
+
+    use super::*;
+    use crate::types::{Member, RaftLogId};
+
+    const CLUSTER: u128 = 77;
+
+    fn members(index: u64, stores: &[(u64, u128)]) -> RaftMembership {
+        let nodes: BTreeMap<u64, Member> =
+            stores.iter().map(|&(id, store)| (id, Member { store, ..Member::default() })).collect();
+        let voters = BTreeSet::from_iter(nodes.keys().copied());
+        let log_id = RaftLogId::new(LeaderId::new(1, 1), index);
+        RaftMembership::new(Some(log_id), Membership::new(vec![voters], nodes))
+    }
+
+    fn node(node_id: u64, store: u128, members_index: u64) -> Identity {
+        Identity { node_id, store, starts: 5, members_index: Some(members_index) }
+    }
+
+    fn judge(members: &RaftMembership, from: Identity, to: Target) -> Result<(), Refusal> {
+        let starts = BTreeMap::from([(20, 5)]);
+        let me = node(1, 10, 8);
+        let view = View { me, cluster: Some(CLUSTER), members, starts: &starts };
+        admit(&view, &Header { cluster: CLUSTER, from, to }, Kind::Vote)
+    }
+
+    const TO_ME: Target = Target { node_id: 1, store: 10, starts_seen: 0 };
+
+    #[test]
+    fn a_member_of_this_cluster_is_heard() {
+        assert_eq!(judge(&members(8, &[(1, 10), (2, 20)]), node(2, 20, 8), TO_ME), Ok(()));
+    }
+
+    #[test]
+    fn a_wiped_receiver_refuses_what_was_meant_for_its_former_store() {
+        let to = Target { store: 11, ..TO_ME };
+        let refused = judge(&members(8, &[(1, 10), (2, 20)]), node(2, 20, 8), to);
+        assert_eq!(refused, Err(Refusal::WrongStore));
+    }
+
+    #[test]
+    fn a_wiped_sender_is_refused() {
+        let fresh = Identity { members_index: None, ..node(2, 21, 0) };
+        let refused = judge(&members(8, &[(1, 10), (2, 20)]), fresh, TO_ME);
+        assert_eq!(refused, Err(Refusal::Replaced { members_index: 8 }));
+        assert!(refused.unwrap_err().is_fatal());
+    }
+
+    #[test]
+    fn a_removed_sender_is_refused_unless_it_knows_better() {
+        let members = members(8, &[(1, 10)]);
+        assert_eq!(
+            judge(&members, node(2, 20, 7), TO_ME),
+            Err(Refusal::Removed { members_index: 8 })
+        );
+        assert_eq!(judge(&members, node(2, 20, 9), TO_ME), Ok(()));
+    }
+
+    #[test]
+    fn a_leader_that_commits_its_own_removal_is_heard() {
+        let members = members(8, &[(1, 10)]);
+        let starts = BTreeMap::new();
+        let me = node(1, 10, 8);
+        let view = View { me, cluster: Some(CLUSTER), members: &members, starts: &starts };
+        let header = Header { cluster: CLUSTER, from: node(2, 20, 8), to: TO_ME };
+        assert_eq!(admit(&view, &header, Kind::Other), Ok(()));
+        assert!(admit(&view, &header, Kind::Vote).is_err());
+    }
+
+    #[test]
+    fn an_older_start_of_a_store_is_refused() {
+        let restored = Identity { starts: 4, ..node(2, 20, 8) };
+        let refused = judge(&members(8, &[(1, 10), (2, 20)]), restored, TO_ME);
+        assert_eq!(refused, Err(Refusal::StaleStart { seen: 5 }));
+    }
+
+    #[test]
+    fn another_cluster_and_another_node_are_refused() {
+        let members = members(8, &[(1, 10), (2, 20)]);
+        let starts = BTreeMap::new();
+        let view =
+            View { me: node(1, 10, 8), cluster: Some(78), members: &members, starts: &starts };
+        let header = Header { cluster: CLUSTER, from: node(2, 20, 8), to: TO_ME };
+        let refused = admit(&view, &header, Kind::Other);
+        assert_eq!(refused, Err(Refusal::WrongCluster { ours: 78 }));
+        let to = Target { node_id: 3, ..TO_ME };
+        assert_eq!(judge(&members, node(2, 20, 8), to), Err(Refusal::WrongNode { ours: 1 }));
+    }
+}

@@ -1,0 +1,84 @@
+//! What a node does with requests from its peers.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::guard::{Header, Identity, Kind, Refusal};
+use crate::node::{Inner, ProposeError, Retry};
+use crate::transport::{Inbox, Request, Response, Unproposed};
+
+/// Longest wait that a peer may ask for.
+const WITHIN_MAX: Duration = Duration::from_secs(10);
+
+impl Inbox for Inner {
+    fn identity(&self) -> Identity {
+        self.local.identity()
+    }
+
+    async fn handle(
+        self: Arc<Self>,
+        header: Option<Header>,
+        request: Request,
+    ) -> Result<Response, Refusal> {
+        if let Some(header) = &header {
+            let is_vote = matches!(request, Request::Vote(_));
+            self.local.admit(header, if is_vote { Kind::Vote } else { Kind::Other }).await?;
+        }
+        match request {
+            Request::Append(rpc) => {
+                self.raft.append_entries(rpc).await.map(Response::Append).map_err(failed)
+            }
+            Request::Vote(rpc) => self.raft.vote(rpc).await.map(Response::Vote).map_err(failed),
+            Request::Snapshot(rpc) => {
+                self.raft.install_snapshot(rpc).await.map(Response::Snapshot).map_err(failed)
+            }
+            Request::Propose { commands, within_ms } => {
+                Ok(Response::Proposed(self.propose_for_peer(commands, within_ms).await))
+            }
+            Request::ReadIndex => Ok(Response::ReadIndex(self.read_index_as_leader().await)),
+            Request::Hello(hello) => self.introduce(&hello).await.map(Response::Hello),
+            Request::Change(change) => self.change_for_peer(change).await,
+            Request::Elect => {
+                self.raft.trigger().elect().await.map_err(failed)?;
+                Ok(Response::Done)
+            }
+            Request::Farewell { members_index } => {
+                self.local.stop(Refusal::Removed { members_index }.to_string());
+                Ok(Response::Done)
+            }
+        }
+    }
+}
+
+impl Inner {
+    async fn propose_for_peer(
+        &self,
+        commands: Vec<Vec<u8>>,
+        within_ms: u64,
+    ) -> Result<Vec<Vec<u8>>, Unproposed> {
+        let deadline = Instant::now() + Duration::from_millis(within_ms).min(WITHIN_MAX);
+        let proposed = self.propose(commands, Retry::Never, deadline, true).await;
+        proposed.map_err(|error| match error {
+            ProposeError::Unavailable(_) => Unproposed::NotAppended,
+            ProposeError::Unknown(_) => Unproposed::Unknown,
+            ProposeError::Overloaded => Unproposed::Overloaded,
+        })
+    }
+
+    // A newcomer asks whom it knows; only that first request may be sent on.
+    async fn change_for_peer(&self, change: crate::members::Change) -> Result<Response, Refusal> {
+        let leads = self.leader() == Some(self.local.node_id());
+        let outcome = if leads || !change.is_from_newcomer() {
+            self.change_as_leader(change).await
+        } else {
+            self.change(change).await
+        };
+        Ok(Response::Changed(outcome))
+    }
+}
+
+fn failed(error: impl ToString) -> Refusal {
+    Refusal::Failed(error.to_string())
+}

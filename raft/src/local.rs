@@ -1,0 +1,179 @@
+//! What a node knows of itself and of its peers' data directories.
+
+use std::collections::BTreeMap;
+
+use mintleaf_storage::{MetaKey, StorageError, codec};
+use openraft::RaftMetrics;
+use parking_lot::Mutex;
+use serde::de::DeserializeOwned;
+use tokio::sync::watch;
+
+use crate::guard::{self, Header, Identity, Kind, Refusal, Target, View};
+use crate::records::{self, StartsRecord};
+use crate::store::LogStore;
+use crate::types::{Member, RaftMembership};
+
+/// Format byte of the small values kept here.
+const FORMAT: u8 = 1;
+
+/// This node's own facts. The first doubt about them stops the node.
+pub(crate) struct Local {
+    node_id: u64,
+    store: u128,
+    starts: u64,
+    log: LogStore,
+    cluster: Mutex<Option<u128>>,
+    /// Highest start seen of every peer's store; on disk before anything is answered to it.
+    seen: Mutex<BTreeMap<u128, u64>>,
+    metrics: Mutex<Option<watch::Receiver<RaftMetrics<u64, Member>>>>,
+    doubt: watch::Sender<Option<String>>,
+}
+
+impl Local {
+    pub(crate) fn load(
+        node_id: u64,
+        store: u128,
+        starts: u64,
+        log: LogStore,
+    ) -> Result<Self, StorageError> {
+        let cluster = read(&log, MetaKey::Cluster, "the cluster id")?;
+        let StartsRecord(seen) =
+            read(&log, MetaKey::Members, "the peers' starts")?.unwrap_or_default();
+        Ok(Self {
+            node_id,
+            store,
+            starts,
+            log,
+            cluster: Mutex::new(cluster),
+            seen: Mutex::new(seen),
+            metrics: Mutex::new(None),
+            doubt: watch::Sender::new(None),
+        })
+    }
+
+    /// Lets the guard see the membership, once Raft runs.
+    pub(crate) fn watch(&self, metrics: watch::Receiver<RaftMetrics<u64, Member>>) {
+        *self.metrics.lock() = Some(metrics);
+    }
+
+    pub(crate) fn node_id(&self) -> u64 {
+        self.node_id
+    }
+
+    pub(crate) fn store(&self) -> u128 {
+        self.store
+    }
+
+    pub(crate) fn cluster(&self) -> Option<u128> {
+        *self.cluster.lock()
+    }
+
+    /// The membership in effect here, committed or not.
+    pub(crate) fn members(&self) -> RaftMembership {
+        let metrics = self.metrics.lock();
+        metrics
+            .as_ref()
+            .map(|metrics| metrics.borrow().membership_config.as_ref().clone())
+            .unwrap_or_default()
+    }
+
+    pub(crate) fn identity(&self) -> Identity {
+        Identity {
+            node_id: self.node_id,
+            store: self.store,
+            starts: self.starts,
+            members_index: self.members().log_id().map(|id| id.index),
+        }
+    }
+
+    /// The head of a message to a member of a cluster.
+    pub(crate) fn header(&self, cluster: u128, to: u64, member: &Member) -> Header {
+        let starts_seen = self.seen.lock().get(&member.store).copied().unwrap_or(0);
+        let to = Target { node_id: to, store: member.store, starts_seen };
+        Header { cluster, from: self.identity(), to }
+    }
+
+    /// Judges a message and, when it is admitted, remembers on disk what it taught us.
+    pub(crate) async fn admit(&self, header: &Header, kind: Kind) -> Result<(), Refusal> {
+        if header.to.store == self.store && header.to.starts_seen > self.starts {
+            let refusal = Refusal::StaleStart { seen: header.to.starts_seen };
+            self.stop(refusal.to_string());
+            return Err(refusal);
+        }
+        self.judge(header, kind)?;
+        if self.cluster().is_none() {
+            self.enter(header.cluster).await.map_err(|error| Refusal::Failed(error.to_string()))?;
+        }
+        self.note(&header.from).await
+    }
+
+    fn judge(&self, header: &Header, kind: Kind) -> Result<(), Refusal> {
+        let (me, members) = (self.identity(), self.members());
+        let seen = self.seen.lock();
+        let view = View { me, cluster: self.cluster(), members: &members, starts: &seen };
+        guard::admit(&view, header, kind)
+    }
+
+    /// Binds this node to a cluster, for good.
+    pub(crate) async fn enter(&self, cluster: u128) -> Result<(), StorageError> {
+        self.log.put_meta(MetaKey::Cluster, &codec::encode(FORMAT, &cluster)).await?;
+        *self.cluster.lock() = Some(cluster);
+        tracing::info!(cluster = %format_args!("{cluster:032x}"), "belongs to a cluster now");
+        Ok(())
+    }
+
+    /// Remembers how often a peer's store was started; refuses an older copy of it.
+    pub(crate) async fn note(&self, from: &Identity) -> Result<(), Refusal> {
+        let record = {
+            let mut seen = self.seen.lock();
+            guard::check_start(&seen, from)?;
+            if seen.get(&from.store) == Some(&from.starts) {
+                return Ok(());
+            }
+            seen.insert(from.store, from.starts);
+            self.forget_strangers(&mut seen, from.store);
+            StartsRecord(seen.clone())
+        };
+        let record = codec::encode(FORMAT, &record);
+        let noted = self.log.put_meta(MetaKey::Members, &record).await;
+        noted.map_err(|error| Refusal::Failed(error.to_string()))
+    }
+
+    /// Keeps the list as short as the membership: stores that left it are refused by that.
+    fn forget_strangers(&self, seen: &mut BTreeMap<u128, u64>, newest: u128) {
+        const STRANGERS_MAX: usize = 64;
+        if seen.len() > STRANGERS_MAX {
+            let members = self.members();
+            let is_member = |store| members.nodes().any(|(_, member)| member.store == store);
+            seen.retain(|&store, _| store == newest || is_member(store));
+        }
+    }
+
+    /// Stops this node for the reason given; only the first reason is kept.
+    pub(crate) fn stop(&self, why: String) {
+        self.doubt.send_if_modified(|doubt| {
+            let first = doubt.is_none();
+            if first {
+                *doubt = Some(why);
+            }
+            first
+        });
+    }
+
+    /// Resolves with the reason once this node must stop.
+    pub(crate) async fn stopped(&self) -> String {
+        let mut doubt = self.doubt.subscribe();
+        let reason = doubt.wait_for(Option::is_some).await.map(|reason| reason.clone());
+        reason.ok().flatten().unwrap_or_default()
+    }
+}
+
+fn read<T: DeserializeOwned>(
+    log: &LogStore,
+    key: MetaKey,
+    what: &str,
+) -> Result<Option<T>, StorageError> {
+    let record = log.get_meta(key)?.map(|record| codec::decode(&record));
+    let value = record.transpose().map_err(|error| records::damaged(what, &error))?;
+    Ok(value.map(|(_, value)| value))
+}

@@ -1,0 +1,235 @@
+//! openraft's state machine over the caller's [`StateMachine`], and its snapshots.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use mintleaf_storage::{SnapshotTemp, Snapshots, StorageError};
+use openraft::storage::{RaftSnapshotBuilder, RaftStateMachine, Snapshot};
+use openraft::{
+    AnyError, EntryPayload, ErrorSubject, ErrorVerb, OptionalSend, SnapshotMeta, StorageIOError,
+};
+use parking_lot::Mutex;
+use tokio::io::{AsyncRead, AsyncSeek, AsyncWrite, ReadBuf};
+
+use crate::records;
+use crate::types::{Member, RaftEntry, RaftLogId, RaftMembership, Replies, Types};
+use crate::{FrozenState, StateMachine};
+
+type RaftStorageError = openraft::StorageError<u64>;
+
+/// Applies committed entries, in order, to the caller's state machine.
+///
+/// The state lives in memory: a start rebuilds it from the newest snapshot and the log behind it.
+pub(crate) struct Machine {
+    state: Arc<dyn StateMachine>,
+    snapshots: Arc<Snapshots>,
+    last_applied: Option<RaftLogId>,
+    membership: RaftMembership,
+}
+
+impl Machine {
+    /// Loads the newest snapshot, if there is one.
+    pub(crate) fn open(
+        state: Arc<dyn StateMachine>,
+        snapshots: Arc<Snapshots>,
+    ) -> Result<Self, StorageError> {
+        let mut machine =
+            Self { state, snapshots, last_applied: None, membership: RaftMembership::default() };
+        machine.load_newest()?;
+        Ok(machine)
+    }
+
+    fn load_newest(&mut self) -> Result<(), StorageError> {
+        let Some(snapshot) = self.snapshots.latest()? else { return Ok(()) };
+        let meta = decode_meta(&snapshot.meta)?;
+        self.state.restore(&mut snapshot.body()).map_err(|source| StorageError::Io {
+            action: "restore the snapshot".to_owned(),
+            source,
+        })?;
+        self.last_applied = meta.last_log_id;
+        self.membership = meta.last_membership;
+        Ok(())
+    }
+
+    fn apply_entry(&mut self, entry: RaftEntry) -> Replies {
+        // Line 1 of the safety argument holds only if no entry is applied twice or left out.
+        let expected = self.last_applied.map_or(0, |id| id.index + 1);
+        assert_eq!(entry.log_id.index, expected, "entries must be applied one by one, in order");
+        self.last_applied = Some(entry.log_id);
+        match entry.payload {
+            EntryPayload::Blank => Replies::default(),
+            EntryPayload::Normal(batch) => {
+                let apply = |command: &Vec<u8>| self.state.apply(batch.now_ms, command);
+                Replies(batch.commands.iter().map(apply).collect())
+            }
+            EntryPayload::Membership(membership) => {
+                self.membership = RaftMembership::new(Some(entry.log_id), membership);
+                Replies::default()
+            }
+        }
+    }
+}
+
+impl RaftStateMachine<Types> for Machine {
+    type SnapshotBuilder = SnapshotWriter;
+
+    async fn applied_state(
+        &mut self,
+    ) -> Result<(Option<RaftLogId>, RaftMembership), RaftStorageError> {
+        Ok((self.last_applied, self.membership.clone()))
+    }
+
+    async fn apply<I>(&mut self, entries: I) -> Result<Vec<Replies>, RaftStorageError>
+    where
+        I: IntoIterator<Item = RaftEntry> + OptionalSend,
+        I::IntoIter: OptionalSend,
+    {
+        Ok(entries.into_iter().map(|entry| self.apply_entry(entry)).collect())
+    }
+
+    async fn get_snapshot_builder(&mut self) -> SnapshotWriter {
+        SnapshotWriter {
+            snapshots: Arc::clone(&self.snapshots),
+            last_applied: self.last_applied,
+            membership: self.membership.clone(),
+            frozen: Mutex::new(Some(self.state.freeze())),
+        }
+    }
+
+    async fn begin_receiving_snapshot(&mut self) -> Result<Box<SnapshotFile>, RaftStorageError> {
+        let temp = self.snapshots.create().map_err(|error| snapshot_failed(&error))?;
+        Ok(Box::new(SnapshotFile::Receiving(temp)))
+    }
+
+    async fn install_snapshot(
+        &mut self,
+        meta: &SnapshotMeta<u64, Member>,
+        snapshot: Box<SnapshotFile>,
+    ) -> Result<(), RaftStorageError> {
+        let SnapshotFile::Receiving(temp) = *snapshot else {
+            return Err(io_failed(&io::Error::other("this snapshot was not received")));
+        };
+        self.snapshots.install(temp).map_err(|error| snapshot_failed(&error))?;
+        self.load_newest().map_err(|error| snapshot_failed(&error))?;
+        assert_eq!(self.last_applied, meta.last_log_id, "the snapshot is not the one announced");
+        Ok(())
+    }
+
+    async fn get_current_snapshot(&mut self) -> Result<Option<Snapshot<Types>>, RaftStorageError> {
+        current_snapshot(&self.snapshots)
+    }
+}
+
+fn current_snapshot(snapshots: &Snapshots) -> Result<Option<Snapshot<Types>>, RaftStorageError> {
+    let newest = snapshots.latest().map_err(|error| snapshot_failed(&error))?;
+    let Some(newest) = newest else { return Ok(None) };
+    let meta = decode_meta(&newest.meta).map_err(|error| snapshot_failed(&error))?;
+    Ok(Some(Snapshot { meta, snapshot: Box::new(SnapshotFile::Sending(newest.file)) }))
+}
+
+fn decode_meta(meta: &[u8]) -> Result<SnapshotMeta<u64, Member>, StorageError> {
+    records::decode_snapshot_meta(meta)
+        .map_err(|error| records::damaged("the snapshot's head", &error))
+}
+
+/// Writes one frozen state to disk while the state machine goes on applying.
+pub(crate) struct SnapshotWriter {
+    snapshots: Arc<Snapshots>,
+    last_applied: Option<RaftLogId>,
+    membership: RaftMembership,
+    frozen: Mutex<Option<FrozenState>>,
+}
+
+impl RaftSnapshotBuilder<Types> for SnapshotWriter {
+    async fn build_snapshot(&mut self) -> Result<Snapshot<Types>, RaftStorageError> {
+        let mut frozen = self.frozen.lock().take();
+        let meta = records::encode_snapshot_meta(self.last_applied, &self.membership);
+        let snapshots = Arc::clone(&self.snapshots);
+        let written = tokio::task::spawn_blocking(move || {
+            let mut body = |out: &mut dyn Write| match frozen.take() {
+                Some(write) => write(out),
+                None => Err(io::Error::other("the frozen state was written already")),
+            };
+            snapshots.write(&meta, &mut body)
+        });
+        written
+            .await
+            .map_err(|error| io_failed(&io::Error::other(error)))?
+            .map_err(|error| snapshot_failed(&error))?;
+        current_snapshot(&self.snapshots)?
+            .ok_or_else(|| io_failed(&io::Error::other("the snapshot just written is gone")))
+    }
+}
+
+fn snapshot_failed(error: &StorageError) -> RaftStorageError {
+    StorageIOError::new(ErrorSubject::Snapshot(None), ErrorVerb::Write, AnyError::new(error)).into()
+}
+
+fn io_failed(error: &io::Error) -> RaftStorageError {
+    StorageIOError::new(ErrorSubject::Snapshot(None), ErrorVerb::Write, AnyError::new(error)).into()
+}
+
+/// A snapshot file on its way out of or into this node.
+///
+/// Reads and writes are the plain blocking ones: a chunk is at most 1 MiB of page cache, and a
+/// detour through a thread pool per chunk would cost more than it saves.
+pub(crate) enum SnapshotFile {
+    Sending(File),
+    Receiving(SnapshotTemp),
+}
+
+/// What both kinds of file can do.
+trait ReadWriteSeek: Read + Write + Seek {}
+
+impl<T: Read + Write + Seek> ReadWriteSeek for T {}
+
+impl SnapshotFile {
+    fn file(&mut self) -> &mut dyn ReadWriteSeek {
+        match self {
+            Self::Sending(file) => file,
+            Self::Receiving(temp) => temp,
+        }
+    }
+}
+
+impl AsyncRead for SnapshotFile {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let read = self.file().read(buf.initialize_unfilled());
+        Poll::Ready(read.map(|len| buf.advance(len)))
+    }
+}
+
+impl AsyncWrite for SnapshotFile {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Poll::Ready(self.file().write(bytes))
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(self.file().flush())
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll_flush(cx)
+    }
+}
+
+impl AsyncSeek for SnapshotFile {
+    fn start_seek(mut self: Pin<&mut Self>, position: SeekFrom) -> io::Result<()> {
+        self.file().seek(position).map(|_| ())
+    }
+
+    fn poll_complete(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<u64>> {
+        Poll::Ready(self.file().stream_position())
+    }
+}

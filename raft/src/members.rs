@@ -1,0 +1,284 @@
+//! Membership and leadership, changed one step at a time, on the leader.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use openraft::ChangeMembers;
+use openraft::error::{ChangeMembershipError, ClientWriteError, RaftError};
+use serde::{Deserialize, Serialize};
+use tokio::time::{Instant, timeout, timeout_at};
+
+use crate::form::Purpose;
+use crate::node::Inner;
+use crate::transport::{CallError, Request, Response};
+use crate::types::Member;
+
+/// A new member counts as caught up when its log is at most this many entries behind.
+const LAG_ENTRIES_MAX: u64 = 100;
+/// How long one change may take on the leader.
+const CHANGE_TIMEOUT: Duration = Duration::from_secs(8);
+const CALL_TIMEOUT: Duration = Duration::from_secs(1);
+/// Pause between two looks at a follower's progress.
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(20);
+
+/// A change of the membership or of the leader.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Change {
+    /// Add a node as a learner and, if asked, make it a voter once it has caught up.
+    /// `store` is known when the node asks for itself.
+    Add { id: u64, raft: String, http: String, voter: bool, store: Option<u128> },
+    /// Remove a node, voter or learner.
+    Remove { id: u64 },
+    /// Make a voter the leader.
+    Transfer { id: u64 },
+}
+
+impl Change {
+    /// Whether a node that is no member yet asks for itself.
+    pub(crate) fn is_from_newcomer(&self) -> bool {
+        matches!(self, Self::Add { store: Some(_), .. })
+    }
+}
+
+/// Why a change of the membership did not happen.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+pub enum MemberError {
+    /// It contradicts the present membership.
+    #[error("{0}")]
+    Conflict(String),
+    /// There is no such member.
+    #[error("node {0} is not a member")]
+    Unknown(u64),
+    /// No leader, no quorum, or not in time; worth another try.
+    #[error("{0}")]
+    Unavailable(String),
+}
+
+impl MemberError {
+    /// Whether the same request may succeed later.
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        matches!(self, Self::Unavailable(_))
+    }
+}
+
+type Outcome = Result<(), MemberError>;
+
+impl Inner {
+    /// Carries a change out here when this node leads, and asks the leader otherwise.
+    pub(crate) async fn change(&self, change: Change) -> Outcome {
+        let leader = self.leader().ok_or_else(no_leader)?;
+        if leader == self.local.node_id() {
+            return self.change_as_leader(change).await;
+        }
+        let member = self.member(leader).ok_or_else(no_leader)?;
+        let within = CHANGE_TIMEOUT + CALL_TIMEOUT;
+        match self.client.call(leader, &member, Request::Change(change), within).await {
+            Ok(Response::Changed(outcome)) => outcome,
+            Ok(_) => Err(unavailable("the leader answered something else than was asked")),
+            Err(error) => Err(unavailable(error)),
+        }
+    }
+
+    /// Carries a change out; one at a time.
+    pub(crate) async fn change_as_leader(&self, change: Change) -> Outcome {
+        if self.leader() != Some(self.local.node_id()) {
+            return Err(no_leader());
+        }
+        let Ok(_one_at_a_time) = self.changing.try_lock() else {
+            return Err(MemberError::Conflict("another change is in progress".to_owned()));
+        };
+        let carried_out = async {
+            match change {
+                Change::Add { id, raft, http, voter, store } => {
+                    self.add(id, raft, http, voter, store).await
+                }
+                Change::Remove { id } => self.remove(id).await,
+                Change::Transfer { id } => self.transfer(id).await,
+            }
+        };
+        let late = || unavailable("not finished in time; ask again to go on with it");
+        timeout(CHANGE_TIMEOUT, carried_out).await.unwrap_or_else(|_| Err(late()))
+    }
+
+    async fn add(
+        &self,
+        id: u64,
+        raft: String,
+        http: String,
+        voter: bool,
+        store: Option<u128>,
+    ) -> Outcome {
+        let member = match store {
+            Some(store) => Member { raft, http, store },
+            None => self.ask_newcomer(id, raft, http).await?,
+        };
+        match self.member(id) {
+            Some(present) if present.store != member.store => {
+                let why = format!(
+                    "node {id} is a member already, with another data directory; remove it first"
+                );
+                return Err(MemberError::Conflict(why));
+            }
+            Some(present) if present == member => {}
+            _ => {
+                let nodes = BTreeMap::from([(id, member.clone())]);
+                self.change_membership(ChangeMembers::SetNodes(nodes)).await?;
+                tracing::info!(node = id, raft = %member.raft, "added a learner");
+            }
+        }
+        if voter { self.promote(id).await } else { Ok(()) }
+    }
+
+    /// Learns a newcomer's store from itself.
+    async fn ask_newcomer(
+        &self,
+        id: u64,
+        raft: String,
+        http: String,
+    ) -> Result<Member, MemberError> {
+        let asked = self.say_hello(&raft, Purpose::Join).await;
+        let (from, introduction) = asked.map_err(|error| match error {
+            CallError::Refused { .. } => MemberError::Conflict(error.to_string()),
+            error => unavailable(error),
+        })?;
+        if from.node_id != id {
+            let why = format!("node {} listens at {raft}, not node {id}", from.node_id);
+            return Err(MemberError::Conflict(why));
+        }
+        if introduction.cluster.is_some_and(|cluster| Some(cluster) != self.local.cluster()) {
+            let why = format!("node {id} belongs to another cluster; wipe its data directory");
+            return Err(MemberError::Conflict(why));
+        }
+        let http = if http.is_empty() { introduction.http } else { http };
+        Ok(Member { raft, http, store: from.store })
+    }
+
+    async fn promote(&self, id: u64) -> Outcome {
+        let members = self.local.members();
+        if members.voter_ids().any(|voter| voter == id) {
+            return Ok(());
+        }
+        self.wait_until_caught_up(id, LAG_ENTRIES_MAX).await;
+        self.change_membership(ChangeMembers::AddVoterIds(BTreeSet::from([id]))).await?;
+        tracing::info!(node = id, "promoted a learner to voter");
+        Ok(())
+    }
+
+    /// Waits without an end of its own: every caller has a deadline.
+    async fn wait_until_caught_up(&self, id: u64, lag_max: u64) {
+        loop {
+            let caught_up = {
+                let metrics = self.raft.metrics();
+                let metrics = metrics.borrow();
+                let matched = metrics.replication.as_ref().and_then(|all| *all.get(&id)?);
+                let last = metrics.last_log_index.unwrap_or(0);
+                matched.is_some_and(|matched| matched.index + lag_max >= last)
+            };
+            if caught_up {
+                return;
+            }
+            tokio::time::sleep(PROGRESS_INTERVAL).await;
+        }
+    }
+
+    async fn remove(&self, id: u64) -> Outcome {
+        let member = self.member(id).ok_or(MemberError::Unknown(id))?;
+        let voters: BTreeSet<u64> = self.local.members().voter_ids().collect();
+        if voters == BTreeSet::from([id]) {
+            return Err(MemberError::Conflict("the last voter cannot be removed".to_owned()));
+        }
+        let ids = BTreeSet::from([id]);
+        if voters.contains(&id) {
+            self.change_membership(ChangeMembers::RemoveVoters(ids)).await?;
+        } else {
+            self.change_membership(ChangeMembers::RemoveNodes(ids)).await?;
+        }
+        tracing::info!(node = id, "removed a node");
+        self.bid_farewell(id, &member).await;
+        Ok(())
+    }
+
+    /// Tells a node that it was removed: replication to it has ended, so it would not learn it.
+    async fn bid_farewell(&self, id: u64, member: &Member) {
+        if id == self.local.node_id() {
+            return;
+        }
+        let members_index = self.local.members().log_id().map_or(0, |log_id| log_id.index);
+        let farewell = Request::Farewell { members_index };
+        if let Err(error) = self.client.call(id, member, farewell, CALL_TIMEOUT).await {
+            tracing::info!(node = id, %error, "the removed node could not be told");
+        }
+    }
+
+    async fn change_membership(&self, change: ChangeMembers<u64, Member>) -> Outcome {
+        match self.raft.change_membership(change, false).await {
+            Ok(_) => Ok(()),
+            Err(RaftError::APIError(ClientWriteError::ChangeMembershipError(error))) => {
+                Err(refused(&error))
+            }
+            Err(error) => Err(unavailable(error)),
+        }
+    }
+
+    /// Hands leadership over: quiet the log, let the target catch up, let the lease run out, and
+    /// have the target stand for election. openraft 0.9 has no message for it, so this takes about
+    /// one election timeout, during which new proposals wait.
+    async fn transfer(&self, id: u64) -> Outcome {
+        if !self.local.members().voter_ids().any(|voter| voter == id) {
+            return Err(MemberError::Unknown(id));
+        }
+        if id == self.local.node_id() {
+            return Ok(());
+        }
+        let member = self.member(id).ok_or(MemberError::Unknown(id))?;
+        self.paused.send_replace(true);
+        let handed_over = timeout(self.options.tuning.transfer_max(), self.hand_over(id, &member));
+        let outcome = handed_over.await;
+        self.raft.runtime_config().heartbeat(true);
+        self.paused.send_replace(false);
+        let late = || unavailable(format!("node {id} did not take over in time"));
+        outcome.unwrap_or_else(|_| Err(late()))
+    }
+
+    async fn hand_over(&self, id: u64, member: &Member) -> Outcome {
+        self.wait_until_caught_up(id, 0).await;
+        self.raft.runtime_config().heartbeat(false);
+        tokio::time::sleep(self.options.tuning.lease()).await;
+        let mut metrics = self.raft.metrics();
+        let deadline = Instant::now() + self.options.tuning.transfer_max();
+        loop {
+            let called = self.client.call(id, member, Request::Elect, CALL_TIMEOUT).await;
+            called.map_err(unavailable)?;
+            let attempt = (Instant::now() + self.options.tuning.lease()).min(deadline);
+            let elected =
+                timeout_at(attempt, metrics.wait_for(|now| now.current_leader == Some(id))).await;
+            if elected.is_ok() {
+                return Ok(());
+            }
+            if Instant::now() >= deadline {
+                return Err(unavailable(format!("node {id} was not elected")));
+            }
+        }
+    }
+}
+
+fn no_leader() -> MemberError {
+    unavailable("no leader is known at the moment")
+}
+
+fn unavailable(why: impl ToString) -> MemberError {
+    MemberError::Unavailable(why.to_string())
+}
+
+fn refused(error: &ChangeMembershipError<u64>) -> MemberError {
+    match error {
+        ChangeMembershipError::InProgress(_) => {
+            MemberError::Conflict("another change is in progress".to_owned())
+        }
+        ChangeMembershipError::LearnerNotFound(missing) => MemberError::Unknown(missing.node_id),
+        ChangeMembershipError::EmptyMembership(_) => {
+            MemberError::Conflict("the last voter cannot be removed".to_owned())
+        }
+    }
+}

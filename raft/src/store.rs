@@ -1,0 +1,274 @@
+//! openraft's log storage over a [`LogEngine`], and the one thread that syncs.
+//!
+//! Appends and votes are written at once, readable at once, and acknowledged by the sync thread:
+//! it drains its queue, syncs the engine once, then fires every callback. Truncations and purges
+//! run on that thread too, in the order they were asked for.
+
+use std::fmt::Debug;
+use std::io;
+use std::ops::{Bound, RangeBounds};
+use std::sync::{Arc, mpsc};
+use std::thread;
+
+use mintleaf_storage::codec::CodecError;
+use mintleaf_storage::{LogEngine, MetaKey, StorageError};
+use openraft::storage::{LogFlushed, LogState, RaftLogReader, RaftLogStorage};
+use openraft::{ErrorSubject, ErrorVerb, OptionalSend, StorageIOError};
+use tokio::sync::oneshot;
+
+use crate::records;
+use crate::types::{RaftEntry, RaftLogId, RaftVote, Types};
+
+type RaftStorageError = openraft::StorageError<u64>;
+
+/// Bytes of entries that one replication message carries at most.
+const READ_BYTES_MAX: usize = 1 << 20;
+
+/// The replicated log of this node. Clones share one engine and one sync thread.
+#[derive(Clone)]
+pub(crate) struct LogStore {
+    engine: Arc<dyn LogEngine>,
+    jobs: mpsc::Sender<Job>,
+}
+
+/// What the sync thread is asked for. openraft waits for each before it asks for the next, and
+/// the node's own notes are few, so the queue stays short by itself.
+enum Job {
+    /// Sync, then tell openraft that its entries are on disk.
+    Flushed(LogFlushed<Types>),
+    /// Sync, then answer.
+    Sync(oneshot::Sender<Result<(), StorageError>>),
+    /// Drop the log from this index on, then answer.
+    Truncate(u64, oneshot::Sender<Result<(), StorageError>>),
+    /// Drop the log up to this index, leaving the mark, then answer.
+    Purge(u64, Vec<u8>, oneshot::Sender<Result<(), StorageError>>),
+}
+
+impl LogStore {
+    /// Starts the sync thread; it ends when the last clone is dropped.
+    pub(crate) fn start(engine: Arc<dyn LogEngine>) -> io::Result<Self> {
+        let (jobs, queue) = mpsc::channel();
+        let thread_engine = Arc::clone(&engine);
+        thread::Builder::new()
+            .name("mintleaf-sync".to_owned())
+            .spawn(move || run_sync_thread(thread_engine.as_ref(), &queue))?;
+        Ok(Self { engine, jobs })
+    }
+
+    /// Writes a small value and waits until it is on disk.
+    pub(crate) async fn put_meta(&self, key: MetaKey, value: &[u8]) -> Result<(), StorageError> {
+        self.engine.put_meta(key, value)?;
+        self.ask(Job::Sync).await
+    }
+
+    pub(crate) fn get_meta(&self, key: MetaKey) -> Result<Option<Vec<u8>>, StorageError> {
+        self.engine.get_meta(key)
+    }
+
+    /// Term and index of the last entry held, for a peer to compare with what it knows.
+    pub(crate) fn last_log_id(&self) -> Result<Option<RaftLogId>, RaftStorageError> {
+        let Some((_, last)) = self.engine.bounds() else { return self.purged() };
+        Ok(self.read(last, last + 1, usize::MAX)?.pop().map(|entry| entry.log_id))
+    }
+
+    fn purged(&self) -> Result<Option<RaftLogId>, RaftStorageError> {
+        let mark = self.engine.purge_mark().map(|(_, mark)| records::decode_log_id(&mark));
+        mark.transpose().map_err(|error| undecodable(ErrorSubject::Logs, &error))
+    }
+
+    fn read(&self, from: u64, to: u64, bytes: usize) -> Result<Vec<RaftEntry>, RaftStorageError> {
+        let records = self.engine.read(from..to, bytes).map_err(|error| read_failed(&error))?;
+        let decode = |record: &Vec<u8>| {
+            records::decode_entry(record).map_err(|error| undecodable(ErrorSubject::Logs, &error))
+        };
+        records.iter().map(decode).collect()
+    }
+
+    async fn ask(
+        &self,
+        job: impl FnOnce(oneshot::Sender<Result<(), StorageError>>) -> Job,
+    ) -> Result<(), StorageError> {
+        let (answer, answered) = oneshot::channel();
+        self.jobs.send(job(answer)).map_err(|_| sync_thread_gone())?;
+        answered.await.map_err(|_| sync_thread_gone())?
+    }
+}
+
+fn run_sync_thread(engine: &dyn LogEngine, queue: &mpsc::Receiver<Job>) {
+    let mut held_back = None;
+    while let Some(job) = held_back.take().or_else(|| queue.recv().ok()) {
+        match job {
+            Job::Truncate(index, answer) => reply(answer, engine.truncate_from(index)),
+            Job::Purge(index, mark, answer) => reply(answer, engine.purge_upto(index, &mark)),
+            first => held_back = sync_group(engine, queue, first),
+        }
+    }
+}
+
+/// Syncs once for `first` and everything queued behind it. Returns the job that ended the group,
+/// which must run after it.
+fn sync_group(engine: &dyn LogEngine, queue: &mpsc::Receiver<Job>, first: Job) -> Option<Job> {
+    let mut group = vec![first];
+    let mut next = None;
+    while let Ok(job) = queue.try_recv() {
+        if matches!(job, Job::Truncate(..) | Job::Purge(..)) {
+            next = Some(job);
+            break;
+        }
+        group.push(job);
+    }
+    // Sync before the callbacks: openraft counts this node towards the quorum on them.
+    let synced = engine.sync();
+    for job in group {
+        match job {
+            Job::Flushed(callback) => callback.log_io_completed(match &synced {
+                Ok(()) => Ok(()),
+                Err(error) => Err(io::Error::other(error.to_string())),
+            }),
+            Job::Sync(answer) => reply(
+                answer,
+                match &synced {
+                    Ok(()) => Ok(()),
+                    Err(error) => Err(failed(error)),
+                },
+            ),
+            Job::Truncate(..) | Job::Purge(..) => unreachable!("ends the group"),
+        }
+    }
+    next
+}
+
+// Whoever asked may be gone, at shutdown; then nobody needs the answer.
+fn reply(answer: oneshot::Sender<Result<(), StorageError>>, result: Result<(), StorageError>) {
+    let _ = answer.send(result);
+}
+
+fn failed(error: &StorageError) -> StorageError {
+    StorageError::Io {
+        action: "sync the log".to_owned(),
+        source: io::Error::other(error.to_string()),
+    }
+}
+
+fn sync_thread_gone() -> StorageError {
+    StorageError::Io {
+        action: "sync the log".to_owned(),
+        source: io::Error::other("sync thread has ended"),
+    }
+}
+
+fn read_failed(error: &StorageError) -> RaftStorageError {
+    StorageIOError::new(ErrorSubject::Logs, ErrorVerb::Read, openraft::AnyError::new(error)).into()
+}
+
+fn write_failed(subject: ErrorSubject<u64>, error: &StorageError) -> RaftStorageError {
+    StorageIOError::new(subject, ErrorVerb::Write, openraft::AnyError::new(error)).into()
+}
+
+fn undecodable(subject: ErrorSubject<u64>, error: &CodecError) -> RaftStorageError {
+    StorageIOError::new(subject, ErrorVerb::Read, openraft::AnyError::new(error)).into()
+}
+
+impl RaftLogReader<Types> for LogStore {
+    async fn try_get_log_entries<RB: RangeBounds<u64> + Clone + Debug + OptionalSend>(
+        &mut self,
+        range: RB,
+    ) -> Result<Vec<RaftEntry>, RaftStorageError> {
+        let from = match range.start_bound() {
+            Bound::Included(&index) => index,
+            Bound::Excluded(&index) => index + 1,
+            Bound::Unbounded => 0,
+        };
+        let to = match range.end_bound() {
+            Bound::Included(&index) => index + 1,
+            Bound::Excluded(&index) => index,
+            Bound::Unbounded => u64::MAX,
+        };
+        self.read(from, to, usize::MAX)
+    }
+
+    async fn limited_get_log_entries(
+        &mut self,
+        start: u64,
+        end: u64,
+    ) -> Result<Vec<RaftEntry>, RaftStorageError> {
+        self.read(start, end, READ_BYTES_MAX)
+    }
+}
+
+impl RaftLogStorage<Types> for LogStore {
+    type LogReader = Self;
+
+    async fn get_log_state(&mut self) -> Result<LogState<Types>, RaftStorageError> {
+        Ok(LogState { last_purged_log_id: self.purged()?, last_log_id: self.last_log_id()? })
+    }
+
+    async fn get_log_reader(&mut self) -> Self {
+        self.clone()
+    }
+
+    async fn save_vote(&mut self, vote: &RaftVote) -> Result<(), RaftStorageError> {
+        self.put_meta(MetaKey::Vote, &records::encode_vote(vote))
+            .await
+            .map_err(|error| write_failed(ErrorSubject::Vote, &error))
+    }
+
+    async fn read_vote(&mut self) -> Result<Option<RaftVote>, RaftStorageError> {
+        let record = self.get_meta(MetaKey::Vote).map_err(|error| read_failed(&error))?;
+        let vote = record.map(|record| records::decode_vote(&record));
+        vote.transpose().map_err(|error| undecodable(ErrorSubject::Vote, &error))
+    }
+
+    // Only shortens the replay at the next start, so it is not worth a sync of its own.
+    async fn save_committed(
+        &mut self,
+        committed: Option<RaftLogId>,
+    ) -> Result<(), RaftStorageError> {
+        let Some(log_id) = committed else { return Ok(()) };
+        self.engine
+            .put_meta(MetaKey::Committed, &records::encode_log_id(log_id))
+            .map_err(|error| write_failed(ErrorSubject::Logs, &error))
+    }
+
+    async fn read_committed(&mut self) -> Result<Option<RaftLogId>, RaftStorageError> {
+        let record = self.get_meta(MetaKey::Committed).map_err(|error| read_failed(&error))?;
+        let log_id = record.map(|record| records::decode_log_id(&record));
+        log_id.transpose().map_err(|error| undecodable(ErrorSubject::Logs, &error))
+    }
+
+    async fn append<I>(
+        &mut self,
+        entries: I,
+        callback: LogFlushed<Types>,
+    ) -> Result<(), RaftStorageError>
+    where
+        I: IntoIterator<Item = RaftEntry> + OptionalSend,
+        I::IntoIter: OptionalSend,
+    {
+        let mut entries = entries.into_iter().peekable();
+        let Some(first) = entries.peek().map(|entry| entry.log_id.index) else {
+            callback.log_io_completed(Ok(()));
+            return Ok(());
+        };
+        let records = entries.map(records::encode_entry).collect();
+        self.engine
+            .append(first, records)
+            .map_err(|error| write_failed(ErrorSubject::Logs, &error))?;
+        self.jobs
+            .send(Job::Flushed(callback))
+            .map_err(|_| write_failed(ErrorSubject::Logs, &sync_thread_gone()))
+    }
+
+    async fn truncate(&mut self, log_id: RaftLogId) -> Result<(), RaftStorageError> {
+        self.ask(|answer| Job::Truncate(log_id.index, answer))
+            .await
+            .map_err(|error| write_failed(ErrorSubject::Log(log_id), &error))
+    }
+
+    async fn purge(&mut self, log_id: RaftLogId) -> Result<(), RaftStorageError> {
+        let mark = records::encode_log_id(log_id);
+        self.ask(|answer| Job::Purge(log_id.index, mark, answer))
+            .await
+            .map_err(|error| write_failed(ErrorSubject::Log(log_id), &error))
+    }
+}

@@ -1,0 +1,99 @@
+//! Messages between nodes: bincode frames over HTTP/1.1 on a listener of their own.
+//!
+//! One `POST` carries one [`Frame`]. The protocol version and the cluster secret travel as HTTP
+//! headers and are checked before the body is read; the body is length-capped, checksummed, and
+//! decoded from a slice with a limit.
+
+mod client;
+mod server;
+
+use std::time::Duration;
+
+use openraft::raft::{
+    AppendEntriesRequest, AppendEntriesResponse, InstallSnapshotRequest, InstallSnapshotResponse,
+    VoteRequest, VoteResponse,
+};
+use serde::{Deserialize, Serialize};
+
+pub(crate) use client::{CallError, Client, NetworkFactory};
+pub(crate) use server::{Inbox, Listener};
+
+use crate::form::{Hello, Introduction};
+use crate::guard::{Header, Identity, Refusal};
+use crate::members::{Change, MemberError};
+use crate::types::Types;
+
+/// Version of the frames below; a peer that speaks another one is refused with a clear message.
+pub(crate) const PROTOCOL: u8 = 1;
+/// The one path of the internal listener.
+const PATH: &str = "/rpc";
+const PROTOCOL_HEADER: &str = "x-mintleaf-protocol";
+const SECRET_HEADER: &str = "x-mintleaf-secret";
+/// Largest frame: a replication message carries about 1 MiB, a snapshot chunk exactly that.
+const FRAME_BYTES_MAX: usize = 8 << 20;
+/// How long a frame may take to arrive once its head has.
+const BODY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A request on its way; `header` is absent only from a [`Request::Hello`].
+#[derive(Debug, Serialize, Deserialize)]
+struct Frame {
+    header: Option<Header>,
+    request: Request,
+}
+
+/// An answer, with who gave it.
+#[derive(Debug, Serialize, Deserialize)]
+struct Answer {
+    from: Identity,
+    result: Result<Response, Refusal>,
+}
+
+/// What one node asks of another.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Request {
+    Append(AppendEntriesRequest<Types>),
+    Vote(VoteRequest<u64>),
+    Snapshot(InstallSnapshotRequest<Types>),
+    /// Propose commands on the sender's behalf, within this many milliseconds.
+    Propose {
+        commands: Vec<Vec<u8>>,
+        within_ms: u64,
+    },
+    /// Confirm leadership; answer the index a linearizable read must wait for.
+    ReadIndex,
+    /// Who are you? Asked before two nodes are members of one cluster, and at every start.
+    Hello(Hello),
+    /// Change the membership or the leader.
+    Change(Change),
+    /// Stand for election now.
+    Elect,
+    /// You were removed by the membership at this log index.
+    Farewell {
+        members_index: u64,
+    },
+}
+
+/// What a node answers.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Response {
+    Append(AppendEntriesResponse<u64>),
+    Vote(VoteResponse<u64>),
+    Snapshot(InstallSnapshotResponse<u64>),
+    Proposed(Result<Vec<Vec<u8>>, Unproposed>),
+    /// `None`: not the leader, or no quorum behind it.
+    ReadIndex(Option<u64>),
+    Hello(Introduction),
+    Changed(Result<(), MemberError>),
+    Done,
+}
+
+/// Why the node that was taken for the leader did not carry a proposal through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Unproposed {
+    /// Certainly not in the log: safe to propose again.
+    NotAppended,
+    /// May be in the log now or later.
+    Unknown,
+    /// Too much is waiting already; certainly not in the log.
+    Overloaded,
+}

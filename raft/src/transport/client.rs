@@ -1,0 +1,277 @@
+//! Calls to peers, over pooled keep-alive connections.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::header::HeaderValue;
+use hyper_util::client::legacy::Client as HttpClient;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use mintleaf_storage::codec;
+use openraft::error::{InstallSnapshotError, NetworkError, RPCError, RaftError, Unreachable};
+use openraft::network::{Backoff, RPCOption, RaftNetwork, RaftNetworkFactory};
+use openraft::raft::{
+    AppendEntriesRequest, AppendEntriesResponse, InstallSnapshotRequest, InstallSnapshotResponse,
+    VoteRequest, VoteResponse,
+};
+use parking_lot::Mutex;
+
+use super::{
+    Answer, FRAME_BYTES_MAX, Frame, PATH, PROTOCOL, PROTOCOL_HEADER, Request, Response,
+    SECRET_HEADER,
+};
+use crate::guard::{Identity, Refusal};
+use crate::local::Local;
+use crate::types::{Member, Types};
+
+/// How long replication leaves an unreachable peer alone before it tries again.
+const UNREACHABLE_BACKOFF: Duration = Duration::from_millis(200);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Why a call brought no answer.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CallError {
+    /// Never sent: nothing happened at the other end.
+    #[error("cannot reach {address}: {reason}")]
+    Unreachable { address: String, reason: String },
+    /// Sent, but no answer came: it may have happened.
+    #[error("no answer from {address}: {reason}")]
+    Lost { address: String, reason: String },
+    /// Refused by the other end; nothing happened.
+    #[error("refused by {address}: {refusal}")]
+    Refused { address: String, refusal: Refusal },
+}
+
+/// Sends requests to peers and remembers who answered lately.
+pub(crate) struct Client {
+    local: Arc<Local>,
+    http: HttpClient<HttpConnector, Full<Bytes>>,
+    secret: Option<HeaderValue>,
+    /// When each peer last answered, or failed to.
+    contacts: Mutex<BTreeMap<u64, (bool, Instant)>>,
+}
+
+impl Client {
+    pub(crate) fn new(local: Arc<Local>, secret: Option<HeaderValue>) -> Self {
+        let mut connector = HttpConnector::new();
+        connector.set_nodelay(true);
+        connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
+        let http = HttpClient::builder(TokioExecutor::new())
+            .pool_idle_timeout(IDLE_TIMEOUT)
+            .pool_timer(TokioTimer::new())
+            .build(connector);
+        Self { local, http, secret, contacts: Mutex::default() }
+    }
+
+    /// Whether the last call to this peer was answered; `None` when there was none lately.
+    pub(crate) fn is_reachable(&self, node_id: u64) -> Option<bool> {
+        const LATELY: Duration = Duration::from_secs(5);
+        let contacts = self.contacts.lock();
+        contacts.get(&node_id).filter(|(_, at)| at.elapsed() < LATELY).map(|&(reached, _)| reached)
+    }
+
+    /// Calls a member of this node's cluster, and nobody else at its address.
+    pub(crate) async fn call(
+        &self,
+        node_id: u64,
+        member: &Member,
+        request: Request,
+        within: Duration,
+    ) -> Result<Response, CallError> {
+        let Some(cluster) = self.local.cluster() else {
+            let reason = "this node belongs to no cluster yet".to_owned();
+            return Err(CallError::Unreachable { address: member.raft.clone(), reason });
+        };
+        self.call_as(cluster, node_id, member, request, within).await
+    }
+
+    /// Calls a member of a cluster that this node may not belong to yet.
+    pub(crate) async fn call_as(
+        &self,
+        cluster: u128,
+        node_id: u64,
+        member: &Member,
+        request: Request,
+        within: Duration,
+    ) -> Result<Response, CallError> {
+        let address = &member.raft;
+        let header = self.local.header(cluster, node_id, member);
+        let frame = Frame { header: Some(header), request };
+        let result = self.send(address, &frame, within).await;
+        let reached = matches!(&result, Ok(_) | Err(CallError::Refused { .. }));
+        self.contacts.lock().insert(node_id, (reached, Instant::now()));
+        let (from, response) = result?;
+        self.check_answer(member, from)
+            .await
+            .map_err(|refusal| CallError::Refused { address: address.clone(), refusal })?;
+        Ok(response)
+    }
+
+    /// Introduces this node to whoever listens at an address.
+    pub(crate) async fn hello(
+        &self,
+        address: &str,
+        hello: Request,
+        within: Duration,
+    ) -> Result<(Identity, Response), CallError> {
+        self.send(address, &Frame { header: None, request: hello }, within).await
+    }
+
+    // An answer from an older copy of a peer's store must not count either.
+    async fn check_answer(&self, member: &Member, from: Identity) -> Result<(), Refusal> {
+        if from.store != member.store {
+            return Err(Refusal::WrongStore);
+        }
+        self.local.note(&from).await
+    }
+
+    async fn send(
+        &self,
+        address: &str,
+        frame: &Frame,
+        within: Duration,
+    ) -> Result<(Identity, Response), CallError> {
+        let lost = |reason: String| CallError::Lost { address: address.to_owned(), reason };
+        let answer = tokio::time::timeout(within, self.exchange(address, frame));
+        let answer = answer.await.map_err(|_| lost(format!("timed out after {within:?}")))??;
+        match answer.result {
+            Ok(response) => Ok((answer.from, response)),
+            Err(refusal) => {
+                if refusal.is_fatal() {
+                    self.local.stop(format!("refused by {address}: {refusal}"));
+                }
+                Err(CallError::Refused { address: address.to_owned(), refusal })
+            }
+        }
+    }
+
+    async fn exchange(&self, address: &str, frame: &Frame) -> Result<Answer, CallError> {
+        let unreachable =
+            |reason: String| CallError::Unreachable { address: address.to_owned(), reason };
+        let lost = |reason: String| CallError::Lost { address: address.to_owned(), reason };
+        let request =
+            self.request(address, frame).map_err(|error| unreachable(error.to_string()))?;
+        let response = self.http.request(request).await.map_err(|error| {
+            let reason = root_cause(&error);
+            if error.is_connect() { unreachable(reason) } else { lost(reason) }
+        })?;
+        let status = response.status();
+        let body = Limited::new(response.into_body(), FRAME_BYTES_MAX).collect().await;
+        let body = body.map_err(|error| lost(error.to_string()))?.to_bytes();
+        if !status.is_success() {
+            let why = format!("{status}: {}", String::from_utf8_lossy(&body).trim());
+            let refusal = Refusal::Failed(why);
+            return Err(CallError::Refused { address: address.to_owned(), refusal });
+        }
+        codec::decode(&body).map(|(_, answer)| answer).map_err(|error| lost(error.to_string()))
+    }
+
+    fn request(
+        &self,
+        address: &str,
+        frame: &Frame,
+    ) -> Result<hyper::Request<Full<Bytes>>, hyper::http::Error> {
+        let mut request = hyper::Request::post(format!("http://{address}{PATH}"))
+            .header(PROTOCOL_HEADER, HeaderValue::from(u16::from(PROTOCOL)));
+        if let Some(secret) = &self.secret {
+            request = request.header(SECRET_HEADER, secret);
+        }
+        request.body(Full::from(codec::encode(PROTOCOL, frame)))
+    }
+}
+
+fn root_cause(error: &dyn std::error::Error) -> String {
+    let mut cause = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    cause.to_string()
+}
+
+/// Makes openraft's connections to members.
+pub(crate) struct NetworkFactory(pub(crate) Arc<Client>);
+
+impl RaftNetworkFactory<Types> for NetworkFactory {
+    type Network = Connection;
+
+    async fn new_client(&mut self, target: u64, member: &Member) -> Connection {
+        Connection { client: Arc::clone(&self.0), target, member: member.clone() }
+    }
+}
+
+/// openraft's way to one member.
+pub(crate) struct Connection {
+    client: Arc<Client>,
+    target: u64,
+    member: Member,
+}
+
+impl Connection {
+    async fn call<E: std::error::Error>(
+        &self,
+        request: Request,
+        option: &RPCOption,
+    ) -> Result<Response, RPCError<u64, Member, E>> {
+        let called = self.client.call(self.target, &self.member, request, option.hard_ttl()).await;
+        called.map_err(|error| match error {
+            // openraft leaves an unreachable peer alone for a while, and asks again at once
+            // where only the answer was late.
+            CallError::Lost { .. } => RPCError::Network(NetworkError::new(&error)),
+            CallError::Unreachable { .. } | CallError::Refused { .. } => {
+                RPCError::Unreachable(Unreachable::new(&error))
+            }
+        })
+    }
+
+    fn unexpected<E: std::error::Error>(&self) -> RPCError<u64, Member, E> {
+        let reason = "answered something else than was asked".to_owned();
+        let error = CallError::Lost { address: self.member.raft.clone(), reason };
+        RPCError::Unreachable(Unreachable::new(&error))
+    }
+}
+
+impl RaftNetwork<Types> for Connection {
+    async fn append_entries(
+        &mut self,
+        rpc: AppendEntriesRequest<Types>,
+        option: RPCOption,
+    ) -> Result<AppendEntriesResponse<u64>, RPCError<u64, Member, RaftError<u64>>> {
+        match self.call(Request::Append(rpc), &option).await? {
+            Response::Append(response) => Ok(response),
+            _ => Err(self.unexpected()),
+        }
+    }
+
+    async fn install_snapshot(
+        &mut self,
+        rpc: InstallSnapshotRequest<Types>,
+        option: RPCOption,
+    ) -> Result<
+        InstallSnapshotResponse<u64>,
+        RPCError<u64, Member, RaftError<u64, InstallSnapshotError>>,
+    > {
+        match self.call(Request::Snapshot(rpc), &option).await? {
+            Response::Snapshot(response) => Ok(response),
+            _ => Err(self.unexpected()),
+        }
+    }
+
+    async fn vote(
+        &mut self,
+        rpc: VoteRequest<u64>,
+        option: RPCOption,
+    ) -> Result<VoteResponse<u64>, RPCError<u64, Member, RaftError<u64>>> {
+        match self.call(Request::Vote(rpc), &option).await? {
+            Response::Vote(response) => Ok(response),
+            _ => Err(self.unexpected()),
+        }
+    }
+
+    fn backoff(&self) -> Backoff {
+        Backoff::new(std::iter::repeat(UNREACHABLE_BACKOFF))
+    }
+}

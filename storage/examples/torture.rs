@@ -1,0 +1,182 @@
+//! Writes to a store as fast as it can and says what was acknowledged; then verifies, after the
+//! process was killed or the power was cut, that all of it is there.
+//!
+//! `torture write DIR` prints `ack ROUND` after each round of operations, and goes on where the
+//! store is when it is started again. `torture verify DIR ROUND` exits with 1 when the store is
+//! not exactly what some round from ROUND on left behind.
+//!
+//! What a round does depends on its number alone, so the content after any round is known without
+//! a record of the run. The store keeps the number of its last round as its vote.
+
+use mintleaf_storage::{DataDir, LogEngine, MetaKey, SledEngine, StorageError};
+use std::collections::VecDeque;
+use std::error::Error;
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+
+const USAGE: &str = "usage: torture write DIR | torture verify DIR ROUND";
+
+/// One sync's worth of operations.
+enum Round {
+    Append(u64),
+    /// How many of the last records go.
+    Truncate(u64),
+    /// How many of the first records go.
+    Purge(u64),
+}
+
+/// What a round does. Appends outweigh removals, and purges keep the log at some 500 records.
+fn round(number: u64, records: u64) -> Round {
+    let chance = mix(number);
+    match chance % 16 {
+        0 => Round::Truncate(chance / 16 % 20),
+        1 if records > 500 => Round::Purge(records - 300),
+        _ => Round::Append(1 + chance / 16 % 8),
+    }
+}
+
+/// Splitmix: a number that looks random and depends on its argument only.
+fn mix(number: u64) -> u64 {
+    let mut z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// The record that a round puts at an index.
+fn record(index: u64, round: u64) -> Vec<u8> {
+    let size = mix(index ^ round << 32) % 1000;
+    let mut bytes = [index.to_le_bytes(), round.to_le_bytes()].concat();
+    bytes.resize(bytes.len() + size as usize, index as u8);
+    bytes
+}
+
+/// The content after a round: which round wrote each record of the log.
+#[derive(Default)]
+struct Expected {
+    round: u64,
+    purged: u64,
+    writers: VecDeque<u64>,
+}
+
+impl Expected {
+    /// The content after `rounds` rounds.
+    fn after(rounds: u64) -> Self {
+        let mut expected = Expected::default();
+        while expected.round < rounds {
+            expected.advance();
+        }
+        expected
+    }
+
+    fn next_index(&self) -> u64 {
+        self.purged + 1 + self.writers.len() as u64
+    }
+
+    fn advance(&mut self) -> Round {
+        self.round += 1;
+        let records = self.writers.len() as u64;
+        let mut round = round(self.round, records);
+        match &mut round {
+            Round::Append(count) => self.writers.extend((0..*count).map(|_| self.round)),
+            Round::Truncate(count) => {
+                *count = (*count).min(records);
+                self.writers.truncate((records - *count) as usize);
+            }
+            Round::Purge(count) => {
+                self.purged += *count;
+                self.writers.drain(..*count as usize);
+            }
+        }
+        round
+    }
+
+    /// Does the next round on the engine; all of it is acknowledged on return.
+    fn advance_with(&mut self, engine: &SledEngine) -> Result<(), StorageError> {
+        let first = self.next_index();
+        let round = self.advance();
+        engine.put_meta(MetaKey::Vote, &self.round.to_le_bytes())?;
+        match round {
+            Round::Append(count) => {
+                let indices = first..first + count;
+                engine.append(first, indices.map(|index| record(index, self.round)).collect())?;
+            }
+            Round::Truncate(_) => engine.truncate_from(self.next_index())?,
+            Round::Purge(_) => engine.purge_upto(self.purged, &self.round.to_le_bytes())?,
+        }
+        engine.sync()
+    }
+
+    /// Says how the engine differs, if it does.
+    fn check(&self, engine: &SledEngine) -> Result<(), Box<dyn Error>> {
+        let purged = engine.purge_mark().map_or(0, |(index, _)| index);
+        if purged != self.purged {
+            return Err(format!("purged up to {purged}, not {}", self.purged).into());
+        }
+        let first = self.purged + 1;
+        let bounds = (first < self.next_index()).then(|| (first, self.next_index() - 1));
+        if engine.bounds() != bounds {
+            return Err(format!("log is {:?}, not {bounds:?}", engine.bounds()).into());
+        }
+        let found = engine.read(first..self.next_index(), usize::MAX)?;
+        for ((index, writer), found) in (first..).zip(&self.writers).zip(found) {
+            if found != record(index, *writer) {
+                return Err(format!("record {index} is not the one of round {writer}").into());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Opens the store and verifies that it is what its last round left behind.
+fn open(dir: &Path) -> Result<(SledEngine, Expected), Box<dyn Error>> {
+    let engine = SledEngine::open(&DataDir::open(dir, 1)?)?;
+    let round = match engine.get_meta(MetaKey::Vote)? {
+        Some(vote) => u64::from_le_bytes(vote.as_slice().try_into()?),
+        None => 0,
+    };
+    let expected = Expected::after(round);
+    expected.check(&engine)?;
+    Ok((engine, expected))
+}
+
+fn write(dir: &Path) -> Result<(), Box<dyn Error>> {
+    let (engine, mut expected) = open(dir)?;
+    let mut out = std::io::stdout().lock();
+    loop {
+        expected.advance_with(&engine)?;
+        writeln!(out, "ack {}", expected.round)?;
+    }
+}
+
+fn verify(dir: &Path, acknowledged: u64) -> Result<(), Box<dyn Error>> {
+    let (_, expected) = open(dir)?;
+    let round = expected.round;
+    if round < acknowledged {
+        return Err(format!("store is at round {round}, {acknowledged} was acknowledged").into());
+    }
+    println!("ok round {round} acknowledged {acknowledged}");
+    Ok(())
+}
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let result = match args[..] {
+        ["write", dir] => write(Path::new(dir)),
+        ["verify", dir, round] => {
+            let round = round.parse().map_err(Box::<dyn Error>::from);
+            round.and_then(|round| verify(Path::new(dir), round))
+        }
+        _ => {
+            eprintln!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    if let Err(error) = result {
+        eprintln!("torture: {error}");
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
+}

@@ -1,0 +1,114 @@
+//! What can go wrong with stored bytes.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why the storage refused or failed.
+#[derive(Debug, thiserror::Error)]
+pub enum StorageError {
+    /// A file operation failed.
+    #[error("cannot {action}: {source}")]
+    Io {
+        /// What was attempted, with the path.
+        action: String,
+        /// The operating system's answer.
+        source: io::Error,
+    },
+    /// Stored bytes are missing or altered. Going on could forget what was acknowledged.
+    #[error(
+        "{what}; stop using this data directory: wipe it and join the node again as a learner; \
+         see README 'A damaged node'"
+    )]
+    Damaged {
+        /// Which bytes, and how they differ from what was acknowledged.
+        what: String,
+    },
+    /// A snapshot file that was received is incomplete or altered. Nothing was changed.
+    #[error("received snapshot is refused: {what}")]
+    BadSnapshot {
+        /// What is wrong with it.
+        what: String,
+    },
+    /// Another process uses the data directory.
+    #[error("data directory {} is in use by another process", .dir.display())]
+    Locked {
+        /// The data directory.
+        dir: PathBuf,
+    },
+    /// The directory holds files that are not ours.
+    #[error(
+        "{} is not empty and not a mintleaf data directory ({} is in it); choose another directory",
+        .dir.display(), .found
+    )]
+    Foreign {
+        /// The directory that was asked for.
+        dir: PathBuf,
+        /// One of the files in it.
+        found: String,
+    },
+    /// The data directory was written by another release.
+    #[error("data directory has format {found}, this release reads format {supported}")]
+    Format {
+        /// The format on disk.
+        found: u8,
+        /// The format this release reads and writes.
+        supported: u8,
+    },
+    /// A record or value is larger than the engine takes.
+    #[error("{what} of {bytes} bytes is larger than {bytes_max}")]
+    TooLarge {
+        /// What was to be stored.
+        what: &'static str,
+        /// Its size in bytes.
+        bytes: usize,
+        /// The bound in bytes.
+        bytes_max: usize,
+    },
+    /// The caller named an index that does not fit the log.
+    #[error("log index {index} is out of order: {expected}")]
+    OutOfOrder {
+        /// The index that was named.
+        index: u64,
+        /// What would have fitted.
+        expected: String,
+    },
+    /// An earlier write or sync failed. What is on disk is unknown from then on, so every later
+    /// call fails; the process must end and open the directory again.
+    #[error("storage stopped after a failed write: {cause}")]
+    Stopped {
+        /// The first failure.
+        cause: String,
+    },
+}
+
+impl StorageError {
+    /// Whether the same call may succeed later in the same process without anybody's help.
+    /// Never true for a failed write or sync: after one, what is on disk is unknown.
+    pub fn is_retryable(&self) -> bool {
+        matches!(self, StorageError::Locked { .. })
+    }
+
+    pub(crate) fn damaged(what: impl Into<String>) -> Self {
+        StorageError::Damaged { what: what.into() }
+    }
+}
+
+/// Names the action that failed, for an I/O result.
+pub(crate) trait Context<T> {
+    fn context(self, action: impl FnOnce() -> String) -> Result<T, StorageError>;
+}
+
+impl<T> Context<T> for io::Result<T> {
+    fn context(self, action: impl FnOnce() -> String) -> Result<T, StorageError> {
+        self.map_err(|source| StorageError::Io { action: action(), source })
+    }
+}
+
+impl<T> Context<T> for sled::Result<T> {
+    fn context(self, action: impl FnOnce() -> String) -> Result<T, StorageError> {
+        self.map_err(|error| match error {
+            sled::Error::Io(source) => StorageError::Io { action: action(), source },
+            other => StorageError::damaged(format!("cannot {}: {other}", action())),
+        })
+    }
+}

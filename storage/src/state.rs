@@ -1,0 +1,92 @@
+//! What the store holds, in one small value: everything but the records themselves.
+
+use crate::codec::Blob;
+use crate::error::StorageError;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Format of [`State`] and [`Group`] on disk.
+pub(crate) const FORMAT: u8 = 1;
+
+/// The store after a group of operations. Stored twice: in sled beside the records, and in a
+/// tail slot.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct State {
+    /// Number of the group, one more with each. 0 is the empty store.
+    pub(crate) group: u64,
+    /// The log, or `None` when it is empty. Records outside are left-overs and void.
+    pub(crate) extent: Option<Extent>,
+    pub(crate) purged: Option<Purged>,
+    /// The named values, by the byte of their key.
+    pub(crate) meta: BTreeMap<u8, Blob>,
+}
+
+/// A non-empty log. By the chain of records, `last_crc` vouches for all of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Extent {
+    /// Index of the first record held.
+    pub(crate) first: u64,
+    /// Index of the last record held, `first` or above.
+    pub(crate) last: u64,
+    /// Checksum of the last record.
+    pub(crate) last_crc: u32,
+}
+
+/// The head of the log that is gone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Purged {
+    /// Last index purged.
+    pub(crate) index: u64,
+    /// What the caller wants to know about it.
+    pub(crate) mark: Blob,
+}
+
+/// The operations between two syncs: the state after them, and the records they appended.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Group {
+    pub(crate) state: State,
+    /// Index of the first of `records`.
+    pub(crate) first: u64,
+    /// Stored records with consecutive indices.
+    pub(crate) records: Vec<Blob>,
+}
+
+impl Extent {
+    pub(crate) fn contains(&self, index: u64) -> bool {
+        (self.first..=self.last).contains(&index)
+    }
+}
+
+impl State {
+    /// Whether a record may be appended at `index`: right after the last one, or, when the log is
+    /// empty, anywhere above what was purged. The largest index is never used, so that one past
+    /// the end can always be named.
+    pub(crate) fn check_append(&self, index: u64) -> Result<(), StorageError> {
+        let (fits, expected) = match (self.extent, &self.purged) {
+            (Some(extent), _) => (index == extent.last + 1, format!("{} is next", extent.last + 1)),
+            (None, Some(purged)) => {
+                (index > purged.index, format!("the log was purged up to {}", purged.index))
+            }
+            (None, None) => (true, "below the largest integer".into()),
+        };
+        if fits && index < u64::MAX {
+            return Ok(());
+        }
+        Err(StorageError::OutOfOrder { index, expected })
+    }
+
+    /// Takes note of one appended record.
+    pub(crate) fn push(&mut self, index: u64, crc: u32) {
+        let first = self.extent.map_or(index, |extent| extent.first);
+        self.extent = Some(Extent { first, last: index, last_crc: crc });
+    }
+
+    /// Forgets the head up to and including `index`.
+    pub(crate) fn purge(&mut self, index: u64, mark: &[u8]) {
+        self.purged = Some(Purged { index, mark: Blob(mark.to_vec()) });
+        self.extent = self
+            .extent
+            .filter(|extent| extent.last > index)
+            .map(|extent| Extent { first: extent.first.max(index + 1), ..extent });
+    }
+}
