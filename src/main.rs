@@ -1,1 +1,44 @@
-fn main(){}
+//! The `mintleaf` command.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use mintleaf::cli::{self, Cli, Command};
+use mintleaf::config::{ConfigError, DevConfig, LogFormat, ServeConfig};
+use mintleaf::server;
+use tracing_subscriber::EnvFilter;
+
+fn main() -> ExitCode {
+    match Cli::parse().command {
+        Command::Dev(args) => match DevConfig::resolve(args) {
+            Ok(config) => {
+                init_log(config.log_format);
+                server::dev(config)
+            }
+            Err(error) => bad_usage(&error),
+        },
+        Command::Serve(args) => match ServeConfig::resolve(*args) {
+            Ok(config) => {
+                init_log(config.log_format);
+                server::serve(config)
+            }
+            Err(error) => bad_usage(&error),
+        },
+        Command::Client(command) => cli::run(command),
+    }
+}
+
+/// Logs go to stderr; stdout belongs to what a command answers.
+fn init_log(format: LogFormat) {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    match format {
+        LogFormat::Text => log.init(),
+        LogFormat::Json => log.json().init(),
+    }
+}
+
+fn bad_usage(error: &ConfigError) -> ExitCode {
+    eprintln!("error: {error}\nhint: mintleaf help serve lists every setting");
+    ExitCode::from(2)
+}

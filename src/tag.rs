@@ -15,6 +15,10 @@ pub const TAG_CHARS_MAX: usize = 128;
 pub const DESCRIPTION_CHARS_MAX: usize = 256;
 /// Largest step, and most ids in one grab.
 pub const STEP_MAX: u32 = (1 << 31) - 1;
+/// A tag's step when none is given.
+pub const STEP_DEFAULT: u32 = 1_000;
+/// A tag's first id when none is given.
+pub const START_DEFAULT: u64 = 1;
 /// Largest id, and largest `start` of a tag: ids fit a signed 64-bit column.
 pub const ID_MAX: u64 = ID_END - 1;
 /// First number past every id: where a tag's `max_id` stands once all are reserved.

@@ -1,0 +1,253 @@
+//! A small HTTP client: several nodes, deadlines, and errors that a person can act on.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::header::CONTENT_TYPE;
+use hyper::{Method, Request, StatusCode, Uri};
+use hyper_util::client::legacy;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use serde_json::Value;
+
+const CONNECT_MS_MAX: u64 = 3_000;
+/// A little longer than a node works on any request, so that its own answer comes first.
+const REQUEST_MS_MAX: u64 = 15_000;
+/// Longer than the longest answer to anything asked here: a page of 1,000 tags.
+const ANSWER_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// Where a node is: `http://HOST[:PORT]`, with an optional path before the interface's own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct BaseUrl(String);
+
+impl FromStr for BaseUrl {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let text = text.trim().trim_end_matches('/');
+        let uri: Uri = text.parse().map_err(|_| expected_url())?;
+        let plain = uri.scheme_str() == Some("http") && uri.query().is_none();
+        if plain && uri.host().is_some_and(|host| !host.is_empty()) {
+            return Ok(Self(text.to_owned()));
+        }
+        Err(expected_url())
+    }
+}
+
+fn expected_url() -> String {
+    "must be http://HOST:PORT".to_owned()
+}
+
+impl fmt::Display for BaseUrl {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+/// Why a command failed, and what may help.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Failure {
+    pub(super) detail: String,
+    pub(super) hint: Option<&'static str>,
+}
+
+impl Failure {
+    pub(super) fn new(detail: impl Into<String>) -> Self {
+        Self { detail: detail.into(), hint: None }
+    }
+
+    fn hinting(detail: impl Into<String>, hint: &'static str) -> Self {
+        Self { detail: detail.into(), hint: Some(hint) }
+    }
+
+    /// What a node said when it refused.
+    fn refused(status: StatusCode, body: &[u8]) -> Self {
+        let problem = serde_json::from_slice::<Value>(body).unwrap_or_default();
+        let detail = match problem["detail"].as_str() {
+            Some(detail) => detail.to_owned(),
+            None => format!("the node answered {status}"),
+        };
+        let hint = match problem["code"].as_str() {
+            Some("unknown_tag") => Some("mintleaf tag create NAME creates a tag"),
+            Some("tag_exists") => Some("mintleaf tag update NAME changes a tag"),
+            Some("unavailable") => Some("mintleaf cluster status shows who can be reached"),
+            _ => None,
+        };
+        Self { detail, hint }
+    }
+}
+
+/// How one attempt ended when it did not end well.
+enum Attempt {
+    /// The request was never sent.
+    Unconnected(Failure),
+    /// It may have been carried out: the connection broke, or time ran out.
+    Lost(Failure),
+    /// The node cannot serve at the moment.
+    Unavailable(Failure),
+    /// The node said no.
+    Refused(Failure),
+}
+
+/// Asks the given nodes in order until one answers.
+#[derive(Debug)]
+pub(super) struct Client {
+    urls: Vec<BaseUrl>,
+    http: legacy::Client<HttpConnector, Full<Bytes>>,
+}
+
+impl Client {
+    pub(super) fn new(urls: Vec<BaseUrl>) -> Self {
+        let mut connector = HttpConnector::new();
+        connector.set_connect_timeout(Some(Duration::from_millis(CONNECT_MS_MAX)));
+        connector.set_nodelay(true);
+        Self { urls, http: legacy::Client::builder(TokioExecutor::new()).build(connector) }
+    }
+
+    /// Reads `path`; any node that cannot answer is passed over for the next.
+    ///
+    /// # Errors
+    /// What the last node said.
+    pub(super) async fn get(&self, path: &str) -> Result<Value, Failure> {
+        self.call(&Method::GET, path, None).await
+    }
+
+    /// Changes something; the next node is asked only when the request cannot have been sent,
+    /// since a change that was made must not be reported as a conflict with itself.
+    ///
+    /// # Errors
+    /// What the last node said.
+    pub(super) async fn change(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Value, Failure> {
+        self.call(&method, path, body).await
+    }
+
+    async fn call(
+        &self,
+        method: &Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Value, Failure> {
+        let repeatable = method == Method::GET;
+        let mut last = Failure::new("no node to ask");
+        for url in &self.urls {
+            last = match self.attempt(url, method, path, body).await {
+                Ok(answer) => return Ok(answer),
+                Err(Attempt::Unconnected(failure)) => failure,
+                Err(Attempt::Lost(failure) | Attempt::Unavailable(failure)) if repeatable => {
+                    failure
+                }
+                Err(
+                    Attempt::Lost(failure)
+                    | Attempt::Unavailable(failure)
+                    | Attempt::Refused(failure),
+                ) => return Err(failure),
+            };
+        }
+        Err(last)
+    }
+
+    async fn attempt(
+        &self,
+        url: &BaseUrl,
+        method: &Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Value, Attempt> {
+        let request = request(url, method, path, body).map_err(Attempt::Refused)?;
+        let exchange = async {
+            let response = self.http.request(request).await.map_err(|error| {
+                if error.is_connect() { unconnected(url, &error) } else { lost(url, &error) }
+            })?;
+            let status = response.status();
+            let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
+            Ok((status, body.map_err(|error| lost(url, &*error))?.to_bytes()))
+        };
+        let deadline = Duration::from_millis(REQUEST_MS_MAX);
+        let (status, body) = tokio::time::timeout(deadline, exchange).await.map_err(|_| {
+            Attempt::Lost(Failure::new(format!("{url} did not answer in {REQUEST_MS_MAX} ms")))
+        })??;
+        if status == StatusCode::SERVICE_UNAVAILABLE {
+            return Err(Attempt::Unavailable(Failure::refused(status, &body)));
+        }
+        if !status.is_success() {
+            return Err(Attempt::Refused(Failure::refused(status, &body)));
+        }
+        if body.is_empty() {
+            return Ok(Value::Null);
+        }
+        serde_json::from_slice(&body).map_err(|_| {
+            let detail = format!("{url} answered with something that is not JSON");
+            Attempt::Refused(Failure::hinting(detail, "is it a mintleaf node?"))
+        })
+    }
+}
+
+fn request(
+    url: &BaseUrl,
+    method: &Method,
+    path: &str,
+    body: Option<&Value>,
+) -> Result<Request<Full<Bytes>>, Failure> {
+    let mut request = Request::builder().method(method).uri(format!("{url}{path}"));
+    if body.is_some() {
+        request = request.header(CONTENT_TYPE, "application/json");
+    }
+    let body = body.map_or_else(String::new, Value::to_string);
+    request
+        .body(Full::new(Bytes::from(body)))
+        .map_err(|error| Failure::new(format!("cannot ask {url}: {error}")))
+}
+
+fn unconnected(url: &BaseUrl, error: &dyn std::error::Error) -> Attempt {
+    let detail = format!("cannot reach {url}: {}", root_cause(error));
+    Attempt::Unconnected(Failure::hinting(
+        detail,
+        "`mintleaf dev` starts a node; --url or MINTLEAF_URL names another",
+    ))
+}
+
+fn lost(url: &BaseUrl, error: &dyn std::error::Error) -> Attempt {
+    Attempt::Lost(Failure::new(format!("lost {url}: {}", root_cause(error))))
+}
+
+/// The layers above it only repeat that something failed.
+fn root_cause(error: &dyn std::error::Error) -> String {
+    let mut cause = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    cause.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_are_plain_http_without_a_trailing_slash() {
+        let url = |text: &str| text.parse::<BaseUrl>().map(|url| url.to_string());
+        assert_eq!(url("http://127.0.0.1:8080/").unwrap(), "http://127.0.0.1:8080");
+        assert_eq!(url(" http://proxy/ids ").unwrap(), "http://proxy/ids");
+        for wrong in ["", "127.0.0.1:8080", "https://a", "http://", "http://a?x=1", "a b"] {
+            assert!(url(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn refusals_are_told_in_the_nodes_words() {
+        let body = br#"{"detail":"there is no such tag","code":"unknown_tag"}"#;
+        let failure = Failure::refused(StatusCode::NOT_FOUND, body);
+        assert_eq!(failure.detail, "there is no such tag");
+        assert!(failure.hint.is_some_and(|hint| hint.contains("tag create")));
+        let failure = Failure::refused(StatusCode::BAD_GATEWAY, b"<html>");
+        assert_eq!(failure.detail, "the node answered 502 Bad Gateway");
+    }
+}

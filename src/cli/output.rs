@@ -1,0 +1,111 @@
+//! Tables and JSON on a stdout that may close early, as under `head`.
+
+use std::fmt::{self, Write as _};
+use std::io::{self, Write as _};
+
+use serde_json::Value;
+
+use super::client::Failure;
+
+/// Prints text as it is.
+///
+/// # Errors
+/// When stdout fails; that its reader left is not a failure.
+pub(super) fn print(text: &str) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    ignoring_closed_pipe(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
+}
+
+/// Prints one JSON document and a line break.
+///
+/// # Errors
+/// As [`print`].
+pub(super) fn print_json(value: &Value) -> Result<(), Failure> {
+    print(&format!("{value:#}\n"))
+}
+
+fn ignoring_closed_pipe(outcome: io::Result<()>) -> Result<(), Failure> {
+    match outcome {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure::new(format!("cannot write: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Says on stderr what went wrong.
+pub(super) fn complain(failure: &Failure) {
+    let mut err = io::stderr().lock();
+    // Nobody is left to tell when stderr fails.
+    let _ = writeln!(err, "error: {}", failure.detail);
+    if let Some(hint) = failure.hint {
+        let _ = writeln!(err, "hint: {hint}");
+    }
+}
+
+/// Rows under a head, in columns as wide as their widest cell.
+pub(super) struct Table<const N: usize> {
+    rows: Vec<[String; N]>,
+}
+
+impl<const N: usize> Table<N> {
+    pub(super) fn new(head: [&str; N]) -> Self {
+        Self { rows: vec![head.map(str::to_owned)] }
+    }
+
+    pub(super) fn row(&mut self, cells: [String; N]) {
+        self.rows.push(cells);
+    }
+}
+
+impl<const N: usize> fmt::Display for Table<N> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let width = |column: usize| {
+            self.rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0)
+        };
+        let widths: [usize; N] = std::array::from_fn(width);
+        for row in &self.rows {
+            let mut line = String::new();
+            for (cell, width) in row.iter().zip(widths) {
+                write!(line, "{cell:width$}  ")?;
+            }
+            writeln!(formatter, "{}", line.trim_end())?;
+        }
+        Ok(())
+    }
+}
+
+/// A field of a node's answer as a person reads it; `-` when it is missing or null.
+pub(super) fn cell(object: &Value, field: &str) -> String {
+    match &object[field] {
+        Value::Null => "-".to_owned(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn columns_line_up_under_their_head() {
+        let mut table = Table::new(["TAG", "STEP"]);
+        table.row(["orders".to_owned(), "5".to_owned()]);
+        table.row(["订单".to_owned(), "1000".to_owned()]);
+        assert_eq!(table.to_string(), "TAG     STEP\norders  5\n订单      1000\n");
+    }
+
+    #[test]
+    fn cells_show_text_bare_and_nothing_as_a_dash() {
+        let object = json!({"a": "x", "b": 7, "c": null});
+        assert_eq!(["a", "b", "c", "d"].map(|field| cell(&object, field)), ["x", "7", "-", "-"]);
+    }
+
+    #[test]
+    fn a_reader_that_left_is_not_a_failure() {
+        assert!(ignoring_closed_pipe(Err(io::ErrorKind::BrokenPipe.into())).is_ok());
+        assert!(ignoring_closed_pipe(Err(io::ErrorKind::StorageFull.into())).is_err());
+    }
+}

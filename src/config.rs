@@ -1,0 +1,432 @@
+//! What `mintleaf serve` and `mintleaf dev` can be told, and its checks.
+//!
+//! A setting comes from a flag, else from the environment, else from the `--config` file, else
+//! from its default. [`ServeArgs`] names every one of them once, for all three sources; the
+//! checks run on what the sources add up to, so that a mistake reads the same wherever it was
+//! made.
+
+use std::collections::BTreeSet;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::ValueEnum;
+use serde::Deserialize;
+use thiserror::Error;
+
+/// Where clients are served unless said otherwise: this machine only.
+pub const HTTP_DEFAULT: &str = "127.0.0.1:8080";
+/// Where nodes talk to each other unless said otherwise: this machine only.
+pub const RAFT_DEFAULT: &str = "127.0.0.1:9080";
+/// Where data goes unless said otherwise.
+pub const DATA_DEFAULT: &str = "./mintleaf-data";
+/// How long a node goes on making snowflake ids without the quorum.
+pub const SNOWFLAKE_WINDOW_DEFAULT: &str = "60s";
+/// Leaf's and Twitter's origin, so that ids go on where theirs ended.
+pub const SNOWFLAKE_EPOCH_MS_DEFAULT: u64 = 1_288_834_974_657;
+/// How far from the cluster's median clock a node may be and still make snowflake ids.
+pub const MAX_CLOCK_SKEW_DEFAULT: &str = "2s";
+/// Below this a secret can be guessed.
+const SECRET_BYTES_MIN: usize = 16;
+/// The secret travels in a header.
+const SECRET_BYTES_MAX: usize = 1024;
+/// 41 bits of milliseconds end here when counted from 1970; an epoch beyond leaves no ids.
+const EPOCH_MS_MAX: u64 = (1 << 41) - 1;
+/// More nodes in one process than any trial needs.
+const DEV_NODES_MAX: u8 = 9;
+
+/// A setting that cannot be used; the message names it and says what would do.
+#[derive(Debug, Error, PartialEq, Eq)]
+#[error("{0}")]
+pub struct ConfigError(String);
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// The settings of one node, as flags, environment variables and file keys.
+#[derive(Clone, Debug, Default, clap::Args, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct ServeArgs {
+    /// TOML file with any of these settings; keys are the flags' names without the dashes
+    #[arg(long, env = "MINTLEAF_CONFIG", value_name = "FILE")]
+    #[serde(skip)]
+    pub config: Option<PathBuf>,
+    /// This node's Raft id, 1 or more, different on every node [required]
+    #[arg(long, env = "MINTLEAF_NODE_ID", value_name = "N")]
+    #[serde(alias = "node_id")]
+    pub node_id: Option<u64>,
+    /// Address to serve clients on [default: 127.0.0.1:8080]
+    #[arg(long, env = "MINTLEAF_HTTP", value_name = "HOST:PORT")]
+    pub http: Option<String>,
+    /// Address for the other nodes [default: 127.0.0.1:9080]
+    #[arg(long, env = "MINTLEAF_RAFT", value_name = "HOST:PORT")]
+    pub raft: Option<String>,
+    /// Data directory, for this node alone [default: ./mintleaf-data]
+    #[arg(long, env = "MINTLEAF_DATA", value_name = "DIR")]
+    pub data: Option<PathBuf>,
+    /// Raft addresses of the first voters, this node among them, the same list on each:
+    /// 1=HOST:PORT,2=HOST:PORT,3=HOST:PORT
+    #[arg(long, env = "MINTLEAF_PEERS", value_name = "LIST")]
+    pub peers: Option<String>,
+    /// Join the running cluster of which this is a node's raft address, instead of --peers
+    #[arg(long, env = "MINTLEAF_JOIN", value_name = "HOST:PORT")]
+    pub join: Option<String>,
+    /// Client address to tell others, when it is not --http
+    #[arg(long, env = "MINTLEAF_ADVERTISE_HTTP", value_name = "HOST:PORT")]
+    #[serde(alias = "advertise_http")]
+    pub advertise_http: Option<String>,
+    /// Raft address to tell others, when it is not --raft or the one in --peers
+    #[arg(long, env = "MINTLEAF_ADVERTISE_RAFT", value_name = "HOST:PORT")]
+    #[serde(alias = "advertise_raft")]
+    pub advertise_raft: Option<String>,
+    /// File with the secret that members share, 16 to 1024 bytes
+    #[arg(long, env = "MINTLEAF_CLUSTER_SECRET_FILE", value_name = "FILE")]
+    #[serde(alias = "cluster_secret_file")]
+    pub cluster_secret_file: Option<PathBuf>,
+    /// Create an unknown tag when its first id is asked for
+    #[arg(long, env = "MINTLEAF_AUTO_CREATE_TAGS", value_name = "BOOL")]
+    #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    #[serde(alias = "auto_create_tags")]
+    pub auto_create_tags: Option<bool>,
+    /// How long snowflake ids go on without the quorum, 1s to 1h [default: 60s]
+    #[arg(long, env = "MINTLEAF_SNOWFLAKE_WINDOW", value_name = "DURATION")]
+    #[serde(alias = "snowflake_window")]
+    pub snowflake_window: Option<String>,
+    /// Origin of snowflake times, Unix milliseconds [default: 1288834974657]
+    #[arg(long, env = "MINTLEAF_SNOWFLAKE_EPOCH_MS", value_name = "N")]
+    #[serde(alias = "snowflake_epoch_ms")]
+    pub snowflake_epoch_ms: Option<u64>,
+    /// How far this node's clock may be off, 10ms to 1h [default: 2s]
+    #[arg(long, env = "MINTLEAF_MAX_CLOCK_SKEW", value_name = "DURATION")]
+    #[serde(alias = "max_clock_skew")]
+    pub max_clock_skew: Option<String>,
+    /// How log lines look; RUST_LOG says which there are [default: text]
+    #[arg(long, env = "MINTLEAF_LOG_FORMAT", value_name = "FORMAT")]
+    #[serde(alias = "log_format")]
+    pub log_format: Option<LogFormat>,
+}
+
+impl ServeArgs {
+    /// These settings, and for those that are not set, `fallback`'s.
+    fn or(self, fallback: Self) -> Self {
+        Self {
+            config: self.config,
+            node_id: self.node_id.or(fallback.node_id),
+            http: self.http.or(fallback.http),
+            raft: self.raft.or(fallback.raft),
+            data: self.data.or(fallback.data),
+            peers: self.peers.or(fallback.peers),
+            join: self.join.or(fallback.join),
+            advertise_http: self.advertise_http.or(fallback.advertise_http),
+            advertise_raft: self.advertise_raft.or(fallback.advertise_raft),
+            cluster_secret_file: self.cluster_secret_file.or(fallback.cluster_secret_file),
+            auto_create_tags: self.auto_create_tags.or(fallback.auto_create_tags),
+            snowflake_window: self.snowflake_window.or(fallback.snowflake_window),
+            snowflake_epoch_ms: self.snowflake_epoch_ms.or(fallback.snowflake_epoch_ms),
+            max_clock_skew: self.max_clock_skew.or(fallback.max_clock_skew),
+            log_format: self.log_format.or(fallback.log_format),
+        }
+    }
+}
+
+/// One node of a cluster, checked.
+#[derive(Clone, Debug)]
+pub struct ServeConfig {
+    /// This node's Raft id, 1 or more.
+    pub node_id: u64,
+    /// Where to serve clients; port 0 takes a free one.
+    pub http: SocketAddr,
+    /// Where to serve the other nodes; port 0 takes a free one.
+    pub raft: SocketAddr,
+    /// The data directory.
+    pub data: PathBuf,
+    /// The first voters by ascending id; empty, or this node is among them.
+    pub peers: Vec<(u64, String)>,
+    /// A member's raft address, for a node that joins; never together with `peers`.
+    pub join: Option<String>,
+    /// The client address that others are told; the bound one when `None`.
+    pub advertise_http: Option<String>,
+    /// The raft address that others are told: the flag's, else this node's among `peers`; the
+    /// bound one when `None`.
+    pub advertise_raft: Option<String>,
+    /// Where the shared secret is; see [`read_secret`].
+    pub cluster_secret_file: Option<PathBuf>,
+    /// Whether an unknown tag is created on first use.
+    pub auto_create_tags: bool,
+    /// Length of a snowflake window, 1 s to 1 h.
+    pub snowflake_window: Duration,
+    /// Origin of snowflake times, Unix milliseconds.
+    pub snowflake_epoch_ms: u64,
+    /// Largest distance from the cluster's median clock, 10 ms to 1 h.
+    pub max_clock_skew: Duration,
+    /// How log lines look.
+    pub log_format: LogFormat,
+}
+
+impl ServeConfig {
+    /// Adds the `--config` file to `args` and checks what comes of it.
+    ///
+    /// # Errors
+    /// The first setting that cannot be used.
+    pub fn resolve(args: ServeArgs) -> Result<Self, ConfigError> {
+        let file = match &args.config {
+            Some(path) => read_file(path)?,
+            None => ServeArgs::default(),
+        };
+        Self::check(args.or(file))
+    }
+
+    fn check(args: ServeArgs) -> Result<Self, ConfigError> {
+        let node_id = match args.node_id {
+            Some(0) => return Err(fault("node-id", "must be 1 or more")),
+            Some(node_id) => node_id,
+            None => return Err(fault("node-id", "is required: an id of 1 or more for this node")),
+        };
+        let peers = args.peers.as_deref().map_or(Ok(Vec::new()), parse_peers)?;
+        if !peers.is_empty() && args.join.is_some() {
+            return Err(fault("join", "and --peers exclude each other: --peers forms a cluster"));
+        }
+        let own = peers.iter().find(|(id, _)| *id == node_id).map(|(_, address)| address.clone());
+        if !peers.is_empty() && own.is_none() {
+            return Err(fault(
+                "peers",
+                format_args!("must list this node too: {node_id}=HOST:PORT"),
+            ));
+        }
+        let raft = listen_address("raft", args.raft.as_deref().unwrap_or(RAFT_DEFAULT))?;
+        let advertise_raft = remote("advertise-raft", args.advertise_raft)?.or(own);
+        if args.join.is_some() && advertise_raft.is_none() && raft.ip().is_unspecified() {
+            let why = format_args!("is needed: nobody can reach this node at {raft}");
+            return Err(fault("advertise-raft", why));
+        }
+        Ok(Self {
+            node_id,
+            http: listen_address("http", args.http.as_deref().unwrap_or(HTTP_DEFAULT))?,
+            raft,
+            data: args.data.unwrap_or_else(|| DATA_DEFAULT.into()),
+            peers,
+            join: remote("join", args.join)?,
+            advertise_http: remote("advertise-http", args.advertise_http)?,
+            advertise_raft,
+            cluster_secret_file: args.cluster_secret_file,
+            auto_create_tags: args.auto_create_tags.unwrap_or(false),
+            snowflake_window: duration(
+                "snowflake-window",
+                args.snowflake_window.as_deref().unwrap_or(SNOWFLAKE_WINDOW_DEFAULT),
+                [Duration::from_secs(1), Duration::from_secs(3600)],
+            )?,
+            snowflake_epoch_ms: epoch(args.snowflake_epoch_ms)?,
+            max_clock_skew: duration(
+                "max-clock-skew",
+                args.max_clock_skew.as_deref().unwrap_or(MAX_CLOCK_SKEW_DEFAULT),
+                [Duration::from_millis(10), Duration::from_secs(3600)],
+            )?,
+            log_format: args.log_format.unwrap_or_default(),
+        })
+    }
+}
+
+/// What `mintleaf dev` can be told.
+#[derive(Clone, Debug, clap::Args)]
+pub struct DevArgs {
+    /// Real Raft nodes to run in this process, on consecutive ports
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(value_parser = clap::value_parser!(u8).range(1..=i64::from(DEV_NODES_MAX)))]
+    pub nodes: u8,
+    /// Address to serve clients on; the first node's, when there are more
+    #[arg(long, value_name = "HOST:PORT", default_value = HTTP_DEFAULT)]
+    pub http: String,
+    /// Data directory; the next start goes on from it
+    #[arg(long, value_name = "DIR", default_value = DATA_DEFAULT)]
+    pub data: PathBuf,
+    /// How log lines look; RUST_LOG says which there are
+    #[arg(long, env = "MINTLEAF_LOG_FORMAT", value_name = "FORMAT", default_value = "text")]
+    pub log_format: LogFormat,
+}
+
+/// A cluster in one process, checked.
+#[derive(Clone, Debug)]
+pub struct DevConfig {
+    /// How many nodes, 1 to 9.
+    pub nodes: u8,
+    /// Client address of the first node; port 0 takes free ones for all.
+    pub http: SocketAddr,
+    /// The directory that holds every node's data.
+    pub data: PathBuf,
+    /// How log lines look.
+    pub log_format: LogFormat,
+}
+
+impl DevConfig {
+    /// Checks `args`.
+    ///
+    /// # Errors
+    /// The first setting that cannot be used.
+    pub fn resolve(args: DevArgs) -> Result<Self, ConfigError> {
+        let http = listen_address("http", &args.http)?;
+        if http.port().checked_add(u16::from(args.nodes) - 1).is_none() {
+            let why = format_args!("leaves no {} consecutive ports: start lower", args.nodes);
+            return Err(fault("http", why));
+        }
+        Ok(Self { nodes: args.nodes, http, data: args.data, log_format: args.log_format })
+    }
+}
+
+/// The secret in `path`, without the line break at its end.
+///
+/// # Errors
+/// When the file cannot be read, or does not hold 16 to 1024 bytes.
+pub fn read_secret(path: &Path) -> Result<Vec<u8>, ConfigError> {
+    let unreadable =
+        |error| fault("cluster-secret-file", format_args!("{}: {error}", path.display()));
+    let mut secret = std::fs::read(path).map_err(unreadable)?;
+    if secret.last() == Some(&b'\n') {
+        secret.pop();
+        if secret.last() == Some(&b'\r') {
+            secret.pop();
+        }
+    }
+    if !(SECRET_BYTES_MIN..=SECRET_BYTES_MAX).contains(&secret.len()) {
+        let why = format_args!(
+            "{}: holds {} bytes and must hold {SECRET_BYTES_MIN} to {SECRET_BYTES_MAX}; \
+             try: openssl rand -hex 32",
+            path.display(),
+            secret.len()
+        );
+        return Err(fault("cluster-secret-file", why));
+    }
+    warn_if_exposed(path);
+    Ok(secret)
+}
+
+#[cfg(unix)]
+fn warn_if_exposed(path: &Path) {
+    use std::os::unix::fs::PermissionsExt;
+    if std::fs::metadata(path).is_ok_and(|meta| meta.permissions().mode() & 0o077 != 0) {
+        tracing::warn!(path = %path.display(), "others can read the cluster secret; chmod 600 it");
+    }
+}
+
+#[cfg(not(unix))]
+fn warn_if_exposed(_: &Path) {}
+
+/// Which ports an address may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Port {
+    /// One that can be connected to: 1 to 65535.
+    Real,
+    /// Also 0, which takes a free one.
+    OrFree,
+}
+
+/// Checks that `text` is `HOST:PORT`; an IPv6 host stands in brackets.
+///
+/// # Errors
+/// What it must be.
+pub(crate) fn check_host_port(text: &str, allowed: Port) -> Result<(), &'static str> {
+    const HOST_BYTES_MAX: usize = 253;
+    let (host, port) = text.rsplit_once(':').ok_or("must be HOST:PORT")?;
+    let bracketed = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+    let host_is_sound = match bracketed {
+        Some(host) => host.parse::<std::net::Ipv6Addr>().is_ok(),
+        None => {
+            (1..=HOST_BYTES_MAX).contains(&host.len())
+                && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
+        }
+    };
+    if !host_is_sound {
+        return Err("must be HOST:PORT, with a host name, an IPv4 address or [IPv6 address]");
+    }
+    let digits = port.bytes().all(|byte| byte.is_ascii_digit());
+    match port.parse::<u16>() {
+        Ok(0) if allowed == Port::Real => Err("must name a port of 1 to 65535"),
+        Ok(_) if digits => Ok(()),
+        _ => Err("must be HOST:PORT, with a port of at most 65535"),
+    }
+}
+
+/// What is wrong with the setting `name`.
+fn fault(name: &str, what: impl std::fmt::Display) -> ConfigError {
+    ConfigError(format!("--{name} {what}"))
+}
+
+fn read_file(path: &Path) -> Result<ServeArgs, ConfigError> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| fault("config", format_args!("{}: {error}", path.display())))?;
+    toml::from_str(&text)
+        .map_err(|error| fault("config", format_args!("{}: {error}", path.display())))
+}
+
+fn parse_peers(text: &str) -> Result<Vec<(u64, String)>, ConfigError> {
+    let mut peers = Vec::new();
+    let (mut ids, mut addresses) = (BTreeSet::new(), BTreeSet::new());
+    for entry in text.split(',').map(str::trim).filter(|entry| !entry.is_empty()) {
+        let wrong = |why: &str| fault("peers", format_args!("has `{entry}`, which {why}"));
+        let (id, address) = entry.split_once('=').ok_or_else(|| wrong("must be ID=HOST:PORT"))?;
+        let id = id.parse().ok().filter(|&id| id >= 1);
+        let id: u64 = id.ok_or_else(|| wrong("must begin with a node id of 1 or more"))?;
+        check_host_port(address, Port::Real).map_err(wrong)?;
+        if !ids.insert(id) {
+            return Err(wrong("repeats a node id"));
+        }
+        if !addresses.insert(address) {
+            return Err(wrong("repeats an address"));
+        }
+        peers.push((id, address.to_owned()));
+    }
+    if peers.is_empty() {
+        return Err(fault("peers", "is empty: list the first voters as ID=HOST:PORT,…"));
+    }
+    peers.sort();
+    Ok(peers)
+}
+
+fn listen_address(name: &str, text: &str) -> Result<SocketAddr, ConfigError> {
+    check_host_port(text, Port::OrFree).map_err(|what| fault(name, what))?;
+    let unknown = |error| fault(name, format_args!("{text} cannot be resolved: {error}"));
+    let found = text.to_socket_addrs().map_err(unknown)?.collect::<Vec<_>>();
+    // `localhost` means both families; clients try the older one more often.
+    let chosen = found.iter().find(|address| address.is_ipv4()).or(found.first());
+    chosen.copied().ok_or_else(|| fault(name, format_args!("{text} has no address")))
+}
+
+fn remote(name: &str, address: Option<String>) -> Result<Option<String>, ConfigError> {
+    if let Some(address) = &address {
+        check_host_port(address, Port::Real).map_err(|what| fault(name, what))?;
+    }
+    Ok(address)
+}
+
+fn duration(name: &str, text: &str, bounds: [Duration; 2]) -> Result<Duration, ConfigError> {
+    let [shortest, longest] = bounds;
+    text.parse::<jiff::SignedDuration>()
+        .ok()
+        .and_then(|duration| Duration::try_from(duration).ok())
+        .filter(|duration| (shortest..=longest).contains(duration))
+        .ok_or_else(|| {
+            let bounds = format_args!(
+                "must be a duration from {shortest:?} to {longest:?}, such as 500ms, 60s or 2m"
+            );
+            fault(name, bounds)
+        })
+}
+
+fn epoch(epoch_ms: Option<u64>) -> Result<u64, ConfigError> {
+    let epoch_ms = epoch_ms.unwrap_or(SNOWFLAKE_EPOCH_MS_DEFAULT);
+    if epoch_ms > EPOCH_MS_MAX {
+        let why = format_args!("must be Unix milliseconds of at most {EPOCH_MS_MAX}");
+        return Err(fault("snowflake-epoch-ms", why));
+    }
+    Ok(epoch_ms)
+}
+
+#[cfg(test)]
+mod tests;

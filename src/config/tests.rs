@@ -1,0 +1,173 @@
+use super::*;
+use clap::Parser;
+
+#[derive(Parser)]
+struct Line {
+    #[command(flatten)]
+    args: ServeArgs,
+}
+
+fn args(line: &[&str]) -> ServeArgs {
+    Line::parse_from(std::iter::once("serve").chain(line.iter().copied())).args
+}
+
+fn checked(line: &[&str]) -> Result<ServeConfig, String> {
+    ServeConfig::check(args(line)).map_err(|error| error.to_string())
+}
+
+#[track_caller]
+fn refused(line: &[&str], expected: &str) {
+    let message = checked(line).expect_err("must be refused");
+    assert!(message.contains(expected), "{message}");
+}
+
+#[test]
+fn defaults_are_those_of_a_trial_on_one_machine() {
+    let config = checked(&["--node-id", "1"]).unwrap();
+    assert_eq!(config.http.to_string(), "127.0.0.1:8080");
+    assert_eq!(config.raft.to_string(), "127.0.0.1:9080");
+    assert_eq!(config.data, PathBuf::from("./mintleaf-data"));
+    assert_eq!(config.snowflake_window, Duration::from_secs(60));
+    assert_eq!(config.max_clock_skew, Duration::from_secs(2));
+    assert_eq!(config.snowflake_epoch_ms, 1_288_834_974_657);
+    assert!(!config.auto_create_tags);
+    assert!(config.peers.is_empty() && config.join.is_none());
+}
+
+#[test]
+fn flags_win_over_the_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("node.toml");
+    let text = "node-id = 2\nhttp = \"127.0.0.1:7001\"\nauto-create-tags = true\n\
+                snowflake_window = \"2m\"\nlog-format = \"json\"\n";
+    std::fs::write(&file, text).unwrap();
+    let line = ["--config", file.to_str().unwrap(), "--http", "127.0.0.1:0"];
+    let config = ServeConfig::resolve(args(&line)).unwrap();
+    assert_eq!(config.node_id, 2);
+    assert_eq!(config.http.port(), 0);
+    assert!(config.auto_create_tags);
+    assert_eq!(config.snowflake_window, Duration::from_secs(120));
+    assert_eq!(config.log_format, LogFormat::Json);
+    let line = ["--config", file.to_str().unwrap(), "--auto-create-tags=false"];
+    assert!(!ServeConfig::resolve(args(&line)).unwrap().auto_create_tags);
+}
+
+#[test]
+fn every_flag_is_an_environment_variable_and_a_file_key_in_both_cases() {
+    use clap::CommandFactory;
+    let command = Line::command();
+    for flag in command.get_arguments().filter(|flag| flag.get_id() != "config") {
+        let name = flag.get_long().unwrap_or_default();
+        let snake = name.replace('-', "_");
+        let variable = format!("MINTLEAF_{}", snake.to_uppercase());
+        assert_eq!(flag.get_env().and_then(|name| name.to_str()), Some(variable.as_str()));
+        for key in [name, &snake] {
+            let values = ["7", "true", "\"json\"", "\"text\""];
+            let known = |value| toml::from_str::<ServeArgs>(&format!("{key} = {value}")).is_ok();
+            assert!(values.into_iter().any(known), "{key}");
+        }
+    }
+}
+
+#[test]
+fn unknown_file_keys_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("node.toml");
+    std::fs::write(&file, "node-id = 1\nhtpp = \"x\"\n").unwrap();
+    let error = ServeConfig::resolve(args(&["--config", file.to_str().unwrap()])).unwrap_err();
+    assert!(error.to_string().contains("htpp"), "{error}");
+    let error = ServeConfig::resolve(args(&["--config", "/no/such/file"])).unwrap_err();
+    assert!(error.to_string().contains("/no/such/file"), "{error}");
+}
+
+#[test]
+fn peers_are_sorted_and_name_this_node() {
+    let list = "3=c:9080,1=a.example:9080, 2=[::1]:9080";
+    let config = checked(&["--node-id", "2", "--peers", list]).unwrap();
+    let ids = config.peers.iter().map(|(id, _)| *id).collect::<Vec<_>>();
+    assert_eq!(ids, [1, 2, 3]);
+    assert_eq!(config.advertise_raft.as_deref(), Some("[::1]:9080"));
+    let line = ["--node-id", "2", "--peers", list, "--advertise-raft", "d:1"];
+    assert_eq!(checked(&line).unwrap().advertise_raft.as_deref(), Some("d:1"));
+}
+
+#[test]
+fn mistakes_name_the_setting_and_the_remedy() {
+    refused(&[], "--node-id is required");
+    refused(&["--node-id", "0"], "--node-id must be 1 or more");
+    let peers =
+        |list: &str, expected: &str| refused(&["--node-id", "1", "--peers", list], expected);
+    peers("2=b:1,3=c:1", "--peers must list this node too: 1=HOST:PORT");
+    peers("1=a:1,1=b:1", "`1=b:1`, which repeats a node id");
+    peers("1=a:1,2=a:1", "`2=a:1`, which repeats an address");
+    peers("1=a:1,b:1", "`b:1`, which must be ID=HOST:PORT");
+    peers("1=a:0", "a port of 1 to 65535");
+    peers("0=a:1", "node id of 1 or more");
+    peers(",", "--peers is empty");
+    refused(&["--node-id", "1", "--peers", "1=a:1", "--join", "b:1"], "exclude each other");
+    refused(&["--node-id", "1", "--http", "8080"], "--http must be HOST:PORT");
+    refused(&["--node-id", "1", "--http", "127.0.0.1:99999"], "--http must be HOST:PORT");
+    refused(&["--node-id", "1", "--join", "a:1", "--raft", "0.0.0.0:1"], "--advertise-raft");
+    refused(&["--node-id", "1", "--snowflake-window", "0s"], "from 1s to 3600s");
+    refused(&["--node-id", "1", "--max-clock-skew", "soon"], "--max-clock-skew must be a duration");
+    refused(&["--node-id", "1", "--snowflake-epoch-ms", "9999999999999"], "--snowflake-epoch-ms");
+}
+
+#[test]
+fn addresses_are_host_and_port() {
+    for sound in ["a:1", "a-b.c_d:65535", "127.0.0.1:80", "[::1]:80"] {
+        assert_eq!(check_host_port(sound, Port::Real), Ok(()), "{sound}");
+    }
+    for wrong in ["", "a", "a:", ":1", "a:+1", "a:65536", "::1:80", "http://a:1", "a b:1", "[x]:1"]
+    {
+        assert!(check_host_port(wrong, Port::Real).is_err(), "{wrong}");
+    }
+    assert!(check_host_port("a:0", Port::Real).is_err());
+    assert!(check_host_port("a:0", Port::OrFree).is_ok());
+}
+
+#[test]
+fn durations_are_read_with_their_unit() {
+    let bounds = [Duration::from_millis(10), Duration::from_secs(3600)];
+    let read = |text| duration("x", text, bounds).ok();
+    assert_eq!(read("60s"), Some(Duration::from_secs(60)));
+    assert_eq!(read("500ms"), Some(Duration::from_millis(500)));
+    assert_eq!(read("2m"), Some(Duration::from_secs(120)));
+    assert_eq!(read("1h"), Some(Duration::from_secs(3600)));
+    for wrong in ["", "60", "-60s", "9ms", "2h", "1 month", "s"] {
+        assert_eq!(read(wrong), None, "{wrong}");
+    }
+}
+
+#[test]
+fn secrets_lose_one_line_break_and_have_bounds() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("secret");
+    let read = |bytes: &[u8]| {
+        std::fs::write(&path, bytes).unwrap();
+        read_secret(&path).ok()
+    };
+    assert_eq!(read(b"0123456789abcdef\n").as_deref(), Some(b"0123456789abcdef".as_slice()));
+    assert_eq!(read(b"0123456789abcdef\r\n").as_deref(), Some(b"0123456789abcdef".as_slice()));
+    assert_eq!(read(b"0123456789abcde\n\n").as_deref(), Some(b"0123456789abcde\n".as_slice()));
+    assert_eq!(read(b"0123456789abcde\n"), None);
+    assert_eq!(read(&[b'x'; 1025]), None);
+    assert!(read_secret(&dir.path().join("missing")).is_err());
+}
+
+#[test]
+fn dev_refuses_ports_past_the_last() {
+    let dev = |http: &str, nodes| {
+        let args = DevArgs {
+            nodes,
+            http: http.to_owned(),
+            data: PathBuf::new(),
+            log_format: LogFormat::Text,
+        };
+        DevConfig::resolve(args)
+    };
+    assert!(dev("127.0.0.1:65533", 3).is_ok());
+    assert!(dev("127.0.0.1:65534", 3).is_err());
+    assert_eq!(dev("127.0.0.1:0", 3).unwrap().http.port(), 0);
+    assert_eq!(dev("localhost:8080", 1).unwrap().http.ip().to_string(), "127.0.0.1");
+}

@@ -1,0 +1,259 @@
+//! JSON bodies: bounded in size and time, and read field by field, strictly.
+//!
+//! An unknown, repeated or mistyped field is an error that names it. Integers that may pass
+//! 2^53 are taken as decimal strings as well, because JavaScript cannot write them otherwise.
+
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{FromRequest, Request};
+use axum::http::HeaderMap;
+use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use bytes::Bytes;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use serde::Deserialize;
+use serde::de::{self, Deserializer, MapAccess, Visitor};
+use serde_json::Value;
+
+use super::problem::Problem;
+use super::query::{digits, out_of_bounds};
+
+/// Longest body: the largest sensible one is a tag with its description, far below this.
+pub(super) const BODY_BYTES_MAX: usize = 64 * 1024;
+
+/// Longest time from the head of a request to the end of its body.
+const BODY_MS_MAX: u64 = 5_000;
+
+/// The fields of one JSON object that nobody has asked for yet.
+#[derive(Debug)]
+pub(super) struct Fields(Vec<(String, Value)>);
+
+impl<S: Sync> FromRequest<S> for Fields {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
+        let (head, body) = request.into_parts();
+        if !is_json(&head.headers) {
+            return Err(Problem::not_json());
+        }
+        if declared_length(&head.headers).is_some_and(|length| length > BODY_BYTES_MAX as u64) {
+            return Err(Problem::too_large(BODY_BYTES_MAX));
+        }
+        let read = tokio::time::timeout(Duration::from_millis(BODY_MS_MAX), collect(body));
+        let bytes = read.await.map_err(|_| Problem::stalled_body())??;
+        Self::parse(&bytes)
+    }
+}
+
+impl Fields {
+    fn parse(bytes: &[u8]) -> Result<Self, Problem> {
+        serde_json::from_slice(bytes)
+            .map_err(|error| Problem::invalid("body", format_args!("is not valid: {error}")))
+    }
+
+    fn take(&mut self, name: &str) -> Option<Value> {
+        let at = self.0.iter().position(|(given, _)| given == name)?;
+        Some(self.0.swap_remove(at).1)
+    }
+
+    /// The string `name`, if it was given.
+    ///
+    /// # Errors
+    /// `invalid_argument` when it is not a string.
+    pub(super) fn text(&mut self, name: &str) -> Result<Option<String>, Problem> {
+        match self.take(name) {
+            None => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text)),
+            Some(_) => Err(Problem::invalid(name, "must be a string")),
+        }
+    }
+
+    /// The truth value `name`, if it was given.
+    ///
+    /// # Errors
+    /// `invalid_argument` when it is neither true nor false.
+    pub(super) fn flag(&mut self, name: &str) -> Result<Option<bool>, Problem> {
+        match self.take(name) {
+            None => Ok(None),
+            Some(Value::Bool(flag)) => Ok(Some(flag)),
+            Some(_) => Err(Problem::invalid(name, "must be true or false")),
+        }
+    }
+
+    /// The integer `name`, if it was given: a JSON number without fraction or exponent.
+    ///
+    /// # Errors
+    /// `invalid_argument` when it is anything else or outside `bounds`.
+    pub(super) fn integer(
+        &mut self,
+        name: &str,
+        bounds: RangeInclusive<u64>,
+    ) -> Result<Option<u64>, Problem> {
+        let Some(value) = self.take(name) else { return Ok(None) };
+        within(name, value.as_u64(), &bounds).map(Some)
+    }
+
+    /// Like [`Fields::integer`], but a string of decimal digits will do as well.
+    ///
+    /// # Errors
+    /// `invalid_argument` when it is anything else or outside `bounds`.
+    pub(super) fn big_integer(
+        &mut self,
+        name: &str,
+        bounds: RangeInclusive<u64>,
+    ) -> Result<Option<u64>, Problem> {
+        let number = match self.take(name) {
+            None => return Ok(None),
+            Some(Value::String(text)) => digits(&text),
+            Some(value) => value.as_u64(),
+        };
+        within(name, number, &bounds).map(Some)
+    }
+
+    /// Ends the reading.
+    ///
+    /// # Errors
+    /// `invalid_argument` naming a field that nobody asked for.
+    pub(super) fn finish(self) -> Result<(), Problem> {
+        match self.0.first() {
+            Some((name, _)) => Err(Problem::invalid(name, "is not a field of this request")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The value of a field that must be there.
+///
+/// # Errors
+/// `invalid_argument` when it is not.
+pub(super) fn required<T>(name: &str, value: Option<T>) -> Result<T, Problem> {
+    value.ok_or_else(|| Problem::invalid(name, "is required"))
+}
+
+fn within(name: &str, number: Option<u64>, bounds: &RangeInclusive<u64>) -> Result<u64, Problem> {
+    number
+        .filter(|number| bounds.contains(number))
+        .ok_or_else(|| Problem::invalid(name, out_of_bounds(bounds)))
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let Some(Ok(value)) = headers.get(CONTENT_TYPE).map(|value| value.to_str()) else {
+        return false;
+    };
+    let essence = value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    essence == "application/json"
+        || essence.starts_with("application/") && essence.ends_with("+json")
+}
+
+fn declared_length(headers: &HeaderMap) -> Option<u64> {
+    headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+async fn collect(body: Body) -> Result<Bytes, Problem> {
+    match Limited::new(body, BODY_BYTES_MAX).collect().await {
+        Ok(collected) => Ok(collected.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => Err(Problem::too_large(BODY_BYTES_MAX)),
+        Err(error) => Err(Problem::invalid("body", format_args!("broke off: {error}"))),
+    }
+}
+
+impl<'de> Deserialize<'de> for Fields {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(FieldsVisitor)
+    }
+}
+
+struct FieldsVisitor;
+
+impl<'de> Visitor<'de> for FieldsVisitor {
+    type Value = Fields;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a JSON object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields, A::Error> {
+        /// More fields than any request knows; keeps the search for repeats short.
+        const FIELDS_MAX: usize = 16;
+        let mut fields = Vec::<(String, Value)>::new();
+        while let Some((name, value)) = map.next_entry::<String, Value>()? {
+            if fields.iter().any(|(earlier, _)| *earlier == name) {
+                return Err(de::Error::custom(format_args!("{name} is given more than once")));
+            }
+            if fields.len() == FIELDS_MAX {
+                return Err(de::Error::custom("too many fields"));
+            }
+            fields.push((name, value));
+        }
+        Ok(Fields(fields))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fields(json: &str) -> Fields {
+        Fields::parse(json.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn fields_are_read_by_name_and_type() {
+        let mut body =
+            fields(r#"{"tag":"orders","step":5,"start":"9223372036854775807","on":true}"#);
+        assert_eq!(body.text("tag").unwrap().as_deref(), Some("orders"));
+        assert_eq!(body.integer("step", 1..=9).unwrap(), Some(5));
+        assert_eq!(body.big_integer("start", 1..=u64::MAX).unwrap(), Some(i64::MAX as u64));
+        assert_eq!(body.flag("on").unwrap(), Some(true));
+        assert_eq!(body.text("description").unwrap(), None);
+        body.finish().unwrap();
+    }
+
+    #[test]
+    fn big_integers_may_be_numbers() {
+        let read = fields(r#"{"start":9223372036854775807}"#).big_integer("start", 1..=u64::MAX);
+        assert_eq!(read.unwrap(), Some(i64::MAX as u64));
+    }
+
+    #[test]
+    fn mistyped_fields_are_named_with_their_bound() {
+        for value in ["0", "10", "-1", "1.0", "1e0", "\"5\"", "null", "[]", "true"] {
+            let refused = fields(&format!("{{\"step\":{value}}}")).integer("step", 1..=9);
+            let expected = Problem::invalid("step", "must be an integer from 1 to 9");
+            assert_eq!(refused.unwrap_err(), expected, "{value}");
+        }
+        assert!(fields(r#"{"tag":7}"#).text("tag").is_err());
+        assert!(fields(r#"{"voter":"yes"}"#).flag("voter").is_err());
+        assert!(fields(r#"{"start":"+5"}"#).big_integer("start", 1..=9).is_err());
+    }
+
+    #[test]
+    fn unknown_fields_are_named() {
+        let refused = fields(r#"{"stpe":5}"#).finish().unwrap_err();
+        assert_eq!(refused, Problem::invalid("stpe", "is not a field of this request"));
+    }
+
+    #[test]
+    fn anything_but_one_object_with_unique_fields_is_refused() {
+        for body in ["", "[]", "7", "{", "{}{}", r#"{"a":1,"a":2}"#, "\u{feff}{}"] {
+            assert!(Fields::parse(body.as_bytes()).is_err(), "{body}");
+        }
+    }
+
+    #[test]
+    fn content_type_must_be_json() {
+        let says = |value: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(CONTENT_TYPE, value.parse().unwrap());
+            is_json(&headers)
+        };
+        assert!(says("application/json"));
+        assert!(says("Application/JSON; charset=utf-8"));
+        assert!(says("application/merge-patch+json"));
+        assert!(!says("text/json"));
+        assert!(!says("application/x-www-form-urlencoded"));
+        assert!(!is_json(&HeaderMap::new()));
+    }
+}

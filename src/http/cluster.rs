@@ -1,0 +1,55 @@
+//! `/v1/cluster`: who is a member, and changing that.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{StatusCode, Uri};
+
+use super::body::{Fields, required};
+use super::key;
+use super::problem::Problem;
+use crate::config::{Port, check_host_port};
+use crate::service::{ClusterView, IdService};
+
+type Service = State<Arc<IdService>>;
+
+/// What this node knows of the cluster, quorum or not.
+pub(super) async fn show(State(service): Service) -> Json<ClusterView> {
+    Json(service.cluster())
+}
+
+/// Adds a node: as a voter unless `"voter": false`. On a learner it is the promotion.
+pub(super) async fn add(
+    State(service): Service,
+    mut fields: Fields,
+) -> Result<Json<ClusterView>, Problem> {
+    let id = required("id", fields.integer("id", 1..=u64::MAX)?)?;
+    let raft = required("raft", address(&mut fields, "raft")?)?;
+    let http = address(&mut fields, "http")?;
+    let voter = fields.flag("voter")?.unwrap_or(true);
+    fields.finish()?;
+    Ok(Json(service.add_node(id, raft, http, voter).await?))
+}
+
+pub(super) async fn remove(State(service): Service, uri: Uri) -> Result<StatusCode, Problem> {
+    service.remove_node(key::node_id(uri.path())?).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Hands leadership to the voter `id`.
+pub(super) async fn transfer(
+    State(service): Service,
+    mut fields: Fields,
+) -> Result<StatusCode, Problem> {
+    let id = required("id", fields.integer("id", 1..=u64::MAX)?)?;
+    fields.finish()?;
+    service.transfer_leader(id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+fn address(fields: &mut Fields, name: &str) -> Result<Option<String>, Problem> {
+    let Some(address) = fields.text(name)? else { return Ok(None) };
+    check_host_port(&address, Port::Real).map_err(|detail| Problem::invalid(name, detail))?;
+    Ok(Some(address))
+}

@@ -1,0 +1,205 @@
+//! `GET /v1/segment/{tag}`: ids as JSON strings, as ranges, or as text.
+
+use std::ops::Range;
+use std::slice;
+use std::sync::Arc;
+
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE};
+use axum::http::{HeaderMap, HeaderValue, Response, Uri};
+
+use super::key;
+use super::problem::Problem;
+use super::query::Query;
+use crate::service::IdService;
+
+/// Most ids of one answer that lists them: 220 kB of JSON.
+const COUNT_MAX_IDS: u64 = 10_000;
+
+/// Most ids of one answer that gives ranges; its size hardly grows with the count.
+const COUNT_MAX_RANGES: u64 = 1_000_000;
+
+/// How an answer looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Shape {
+    ranges: bool,
+    text: bool,
+}
+
+/// Exactly `count` ids of a tag, or an error.
+pub(super) async fn segment(
+    State(service): State<Arc<IdService>>,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Result<Response<axum::body::Body>, Problem> {
+    let tag = key::tag(uri.path())?;
+    let mut query = Query::parse(uri.query())?;
+    let ranges = query.choice("format", [("ids", false), ("ranges", true)])?.unwrap_or(false);
+    let count_max = if ranges { COUNT_MAX_RANGES } else { COUNT_MAX_IDS };
+    let count = query.integer("count", 1..=count_max)?.unwrap_or(1);
+    query.finish()?;
+    let taken = match count {
+        1 => vec![only(service.next(tag.as_str()).await?)],
+        _ => service.take(tag.as_str(), count).await?,
+    };
+    let body = encode(tag.as_str(), &taken, Shape { ranges, text: wants_text(&headers) });
+    Ok(body.map(axum::body::Body::from))
+}
+
+/// The answer with a single id that [`segment`] would give to a request without a query.
+#[inline]
+pub(super) fn single(tag: &str, id: u64, headers: &HeaderMap) -> Response<Bytes> {
+    let shape = Shape { ranges: false, text: wants_text(headers) };
+    encode(tag, slice::from_ref(&only(id)), shape)
+}
+
+/// An id is at most 2^63-1, so its end fits.
+fn only(id: u64) -> Range<u64> {
+    id..id + 1
+}
+
+/// Whether the client named `text/plain` and prefers it: JSON wins where both are named alike.
+fn wants_text(headers: &HeaderMap) -> bool {
+    let Some(Ok(accept)) = headers.get(ACCEPT).map(HeaderValue::to_str) else { return false };
+    let quality = |media_type: &str| {
+        let range = accept.split(',').find(|range| {
+            range.split(';').next().is_some_and(|name| name.trim().eq_ignore_ascii_case(media_type))
+        })?;
+        let weight = range.split(';').skip(1).find_map(|part| part.trim().strip_prefix("q="));
+        Some(weight.map_or(1.0, |weight| weight.trim().parse::<f32>().unwrap_or(0.0)))
+    };
+    let text = quality("text/plain").unwrap_or(0.0);
+    text > 0.0 && text > quality("application/json").unwrap_or(0.0)
+}
+
+fn encode(tag: &str, taken: &[Range<u64>], shape: Shape) -> Response<Bytes> {
+    let mut body = Writer::new(tag, taken, shape);
+    match shape {
+        Shape { text: true, ranges: true } => body.text_ranges(taken),
+        Shape { text: true, ranges: false } => body.text_ids(taken),
+        Shape { text: false, ranges: true } => body.json_ranges(tag, taken),
+        Shape { text: false, ranges: false } => body.json_ids(tag, taken),
+    }
+    let content_type = if shape.text { "text/plain;charset=UTF-8" } else { "application/json" };
+    let mut response = Response::new(Bytes::from(body.out));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+/// Writes an answer into one buffer that is large enough from the start.
+struct Writer {
+    out: Vec<u8>,
+    digits: itoa::Buffer,
+}
+
+impl Writer {
+    fn new(tag: &str, taken: &[Range<u64>], shape: Shape) -> Self {
+        let (items, item_bytes_max) = match shape.ranges {
+            true => (taken.len() as u64, r#"{"start":"","end":""},"#.len() + 2 * 19),
+            false => (taken.iter().map(|range| range.end - range.start).sum(), 19 + 3),
+        };
+        let capacity = 40 + tag.len() + items as usize * item_bytes_max;
+        Self { out: Vec::with_capacity(capacity), digits: itoa::Buffer::new() }
+    }
+
+    fn raw(&mut self, text: &str) {
+        self.out.extend_from_slice(text.as_bytes());
+    }
+
+    fn number(&mut self, number: u64) {
+        self.out.extend_from_slice(self.digits.format(number).as_bytes());
+    }
+
+    fn head(&mut self, tag: &str) {
+        self.raw(r#"{"tag":"#);
+        // A string always serializes, and writing to a `Vec` cannot fail.
+        let _ = serde_json::to_writer(&mut self.out, tag);
+    }
+
+    fn json_ids(&mut self, tag: &str, taken: &[Range<u64>]) {
+        self.head(tag);
+        self.raw(r#","ids":["#);
+        for (at, id) in taken.iter().cloned().flatten().enumerate() {
+            self.raw(if at == 0 { "\"" } else { ",\"" });
+            self.number(id);
+            self.raw("\"");
+        }
+        self.raw("]}");
+    }
+
+    fn json_ranges(&mut self, tag: &str, taken: &[Range<u64>]) {
+        self.head(tag);
+        self.raw(r#","ranges":["#);
+        for (at, range) in taken.iter().enumerate() {
+            self.raw(if at == 0 { r#"{"start":""# } else { r#",{"start":""# });
+            self.number(range.start);
+            self.raw(r#"","end":""#);
+            self.number(range.end);
+            self.raw(r#""}"#);
+        }
+        self.raw("]}");
+    }
+
+    fn text_ids(&mut self, taken: &[Range<u64>]) {
+        for id in taken.iter().cloned().flatten() {
+            self.number(id);
+            self.raw("\n");
+        }
+    }
+
+    /// One `start-end` a line, the end exclusive as in JSON.
+    fn text_ranges(&mut self, taken: &[Range<u64>]) {
+        for range in taken {
+            self.number(range.start);
+            self.raw("-");
+            self.number(range.end);
+            self.raw("\n");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn body(taken: &[Range<u64>], ranges: bool, text: bool) -> String {
+        let response = encode("a\"b", taken, Shape { ranges, text });
+        String::from_utf8(response.into_body().to_vec()).unwrap()
+    }
+
+    #[test]
+    fn ids_are_written_in_every_shape() {
+        let taken = [1..3, 10..11];
+        assert_eq!(body(&taken, false, false), r#"{"tag":"a\"b","ids":["1","2","10"]}"#);
+        assert_eq!(
+            body(&taken, true, false),
+            r#"{"tag":"a\"b","ranges":[{"start":"1","end":"3"},{"start":"10","end":"11"}]}"#
+        );
+        assert_eq!(body(&taken, false, true), "1\n2\n10\n");
+        assert_eq!(body(&taken, true, true), "1-3\n10-11\n");
+    }
+
+    #[test]
+    fn the_largest_id_is_written_whole() {
+        let last = i64::MAX as u64;
+        let written = body(slice::from_ref(&only(last)), false, true);
+        assert_eq!(written, "9223372036854775807\n");
+    }
+
+    #[test]
+    fn text_is_sent_only_to_those_who_prefer_it() {
+        let wants =
+            |accept: &str| wants_text(&HeaderMap::from_iter([(ACCEPT, accept.parse().unwrap())]));
+        assert!(wants("text/plain"));
+        assert!(wants("text/plain, */*;q=0.5"));
+        assert!(wants("application/json;q=0.5, text/plain;q=0.9"));
+        assert!(!wants("*/*"));
+        assert!(!wants("application/json, text/plain, */*"));
+        assert!(!wants("text/plain;q=0"));
+        assert!(!wants("text/html, image/gif, *; q=.2, */*; q=.2"));
+        assert!(!wants_text(&HeaderMap::new()));
+    }
+}

@@ -1,0 +1,112 @@
+//! Leaf's own id path: the bare number on success, Leaf's 500 on failure.
+//!
+//! Programs written for Leaf read the status and, some of them, the `id=-n` inside `message`,
+//! so both stay as Leaf had them. Everything else about errors belongs to version 1.
+
+use std::sync::Arc;
+
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use axum::http::{HeaderValue, Response, StatusCode, Uri};
+use serde::Serialize;
+
+use super::key;
+use super::problem::{FailedWith, Problem};
+use crate::service::{Error, IdService};
+
+/// One id of a tag. A query is not looked at, as in Leaf.
+pub(super) async fn segment(
+    State(service): State<Arc<IdService>>,
+    uri: Uri,
+) -> Response<axum::body::Body> {
+    let outcome = match key::tag(uri.path()) {
+        Ok(tag) => service.next(tag.as_str()).await,
+        // To Leaf a malformed key is one that it does not know.
+        Err(_) => Err(Error::UnknownTag),
+    };
+    let response = match outcome {
+        Ok(id) => number(id),
+        Err(error) => {
+            let formed = service.cluster().cluster_id.is_some();
+            failure(error, formed, uri.path(), service.now_ms())
+        }
+    };
+    response.map(axum::body::Body::from)
+}
+
+/// The bare decimal id.
+#[inline]
+pub(super) fn number(id: u64) -> Response<Bytes> {
+    let body = Bytes::copy_from_slice(itoa::Buffer::new().format(id).as_bytes());
+    answer(body, "text/plain;charset=UTF-8")
+}
+
+fn answer(body: Bytes, content_type: &'static str) -> Response<Bytes> {
+    let mut response = Response::new(body);
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+/// The members and their order are Spring's.
+#[derive(Serialize)]
+struct Failure<'a> {
+    timestamp: u64,
+    status: u16,
+    error: &'static str,
+    message: String,
+    path: &'a str,
+}
+
+fn failure(error: Error, formed: bool, path: &str, now_ms: u64) -> Response<Bytes> {
+    let leaf_code = match error {
+        Error::UnknownTag | Error::NotFound { .. } | Error::InvalidArgument { .. } => -2,
+        _ if !formed => -1,
+        _ => -3,
+    };
+    let body = Failure {
+        timestamp: now_ms,
+        status: 500,
+        error: "Internal Server Error",
+        message: format!("Result{{id={leaf_code}, status=EXCEPTION}}"),
+        path,
+    };
+    // Strings and numbers always serialize.
+    let body = Bytes::from(serde_json::to_vec(&body).unwrap_or_default());
+    let mut response = answer(body, "application/json;charset=UTF-8");
+    *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+    response.extensions_mut().insert(FailedWith(Problem::from(error).code()));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(error: Error, formed: bool) -> String {
+        let response = failure(error, formed, "/api/segment/get/x", 5);
+        assert_eq!(response.status(), 500);
+        let body: serde_json::Value = serde_json::from_slice(response.body()).unwrap();
+        assert_eq!(body["timestamp"], 5);
+        assert_eq!(body["path"], "/api/segment/get/x");
+        body["message"].as_str().unwrap().to_owned()
+    }
+
+    #[test]
+    fn failures_carry_leafs_codes() {
+        let unavailable = || Error::Unavailable { detail: "no quorum".into() };
+        assert_eq!(message(unavailable(), false), "Result{id=-1, status=EXCEPTION}");
+        assert_eq!(message(Error::UnknownTag, true), "Result{id=-2, status=EXCEPTION}");
+        assert_eq!(message(unavailable(), true), "Result{id=-3, status=EXCEPTION}");
+        assert_eq!(message(Error::Exhausted, true), "Result{id=-3, status=EXCEPTION}");
+    }
+
+    #[test]
+    fn success_is_the_bare_number() {
+        let response = number(i64::MAX as u64);
+        assert_eq!(response.body(), "9223372036854775807");
+        assert_eq!(response.headers()[CONTENT_TYPE], "text/plain;charset=UTF-8");
+    }
+}

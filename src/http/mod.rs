@@ -1,0 +1,83 @@
+//! The client side of a node: HTTP/1.1, Leaf's paths and version 1.
+//!
+//! ```text
+//! server  sockets, threads, bounds of a connection
+//!   outbox  one write for many answers
+//!   front   one id at once, else the router; problems get their bodies here
+//!     legacy, ids, tags, cluster, pages, ops    one group of paths each
+//!       key, query, body    what clients send, read strictly
+//!       problem             what goes wrong: status and code
+//! ```
+//!
+//! Handlers see [`IdService`] and nothing behind it. `openapi.json` describes every path that
+//! [`router`] knows; a test holds the two together.
+
+mod body;
+mod cluster;
+mod front;
+mod ids;
+mod key;
+mod legacy;
+mod ops;
+mod outbox;
+mod pages;
+mod problem;
+mod query;
+mod server;
+mod tags;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::routing::{MethodRouter, get, post};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, utf8_percent_encode};
+
+pub use server::{HttpLimits, HttpServer, RunningServer};
+
+use crate::service::IdService;
+use problem::Problem;
+
+const LEAF_SEGMENT: &str = "/api/segment/get/";
+const V1_SEGMENT: &str = "/v1/segment/";
+
+type Route = (&'static str, MethodRouter<Arc<IdService>>);
+
+/// Every path of a node, in OpenAPI's notation. `get` answers HEAD as well.
+fn routes() -> [Route; 15] {
+    [
+        ("/", get(pages::index)),
+        ("/api/segment/get/{key}", get(legacy::segment)),
+        ("/cache", get(pages::cache)),
+        ("/db", get(pages::db)),
+        ("/v1/segment/{tag}", get(ids::segment)),
+        ("/v1/tags", get(tags::list).post(tags::create)),
+        ("/v1/tags/{tag}", get(tags::get).patch(tags::update).delete(tags::delete)),
+        ("/v1/cluster", get(cluster::show)),
+        ("/v1/cluster/nodes", post(cluster::add)),
+        ("/v1/cluster/nodes/{id}", axum::routing::delete(cluster::remove)),
+        ("/v1/cluster/leader", post(cluster::transfer)),
+        ("/livez", get(ops::livez)),
+        ("/readyz", get(ops::readyz)),
+        ("/metrics", get(ops::metrics)),
+        ("/openapi.json", get(ops::openapi)),
+    ]
+}
+
+fn router(service: Arc<IdService>) -> Router {
+    routes()
+        .into_iter()
+        .fold(Router::new(), |router, (path, methods)| router.route(path, methods))
+        .fallback(async || Problem::not_found())
+        .method_not_allowed_fallback(async || Problem::method_not_allowed())
+        .with_state(service)
+}
+
+/// `text` as one segment of a path.
+pub(crate) fn path_segment(text: &str) -> PercentEncode<'_> {
+    const ESCAPED: &AsciiSet =
+        &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+    utf8_percent_encode(text, ESCAPED)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,169 @@
+//! Pages for people: where things are, and Leaf's `/cache` and `/db`.
+//!
+//! Self-contained HTML without scripts. Every value is escaped: a tag is whatever a client
+//! called it.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::HeaderName;
+use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE};
+
+use super::problem::Problem;
+use super::tags::rfc3339;
+use crate::service::{IdService, Read};
+
+/// Most rows of one page; `GET /v1/tags` lists them all.
+const ROWS_MAX: usize = 1_000;
+
+type Service = State<Arc<IdService>>;
+type Html = ([(HeaderName, &'static str); 2], String);
+
+/// Where a person who opens the address in a browser can go from here.
+pub(super) async fn index(State(service): Service) -> Html {
+    let cluster = service.cluster();
+    let leader = cluster.leader_id.map_or("unknown".to_owned(), |id| format!("node {id}"));
+    let links = [
+        ("/cache", "double buffer of every tag on this node"),
+        ("/db", "row of every tag"),
+        ("/v1/cluster", "members of the cluster"),
+        ("/v1/tags", "tags, as JSON"),
+        ("/readyz", "whether this node can hand out ids"),
+        ("/metrics", "counters for Prometheus"),
+        ("/openapi.json", "the whole interface"),
+    ];
+    let mut body = format!(
+        "<p>Node {} of a Mintleaf cluster; leader: {leader}.</p>\
+         <p>Take an id: <code>curl http://HOST:PORT/api/segment/get/TAG</code></p><ul>",
+        cluster.node_id
+    );
+    for (path, what) in links {
+        push(&mut body, format_args!("<li><a href=\"{path}\">{path}</a> {what}</li>"));
+    }
+    body.push_str("</ul>");
+    html("mintleaf", &body)
+}
+
+/// Leaf's `/cache`: what this node holds of each tag.
+pub(super) async fn cache(State(service): Service) -> Html {
+    let mut buffers = service.buffers(ROWS_MAX + 1);
+    let more = buffers.len() > ROWS_MAX;
+    buffers.truncate(ROWS_MAX);
+    let columns =
+        ["name", "init", "next", "pos", "value0", "max0", "step0", "value1", "max1", "step1"];
+    let rows = buffers.iter().map(|(name, view)| {
+        let [first, second] = view.slots;
+        [
+            escape(name.as_str()),
+            view.initialized.to_string(),
+            view.next_ready.to_string(),
+            view.position.to_string(),
+            first.value.to_string(),
+            first.max.to_string(),
+            first.step.to_string(),
+            second.value.to_string(),
+            second.max.to_string(),
+            second.step.to_string(),
+        ]
+    });
+    html("cache", &table(columns, rows, more))
+}
+
+/// Leaf's `/db`: each tag's row, as far as this node has applied the log.
+pub(super) async fn db(State(service): Service) -> Result<Html, Problem> {
+    let mut tags = service.tags(None, ROWS_MAX + 1, Read::Stale).await?;
+    let more = tags.len() > ROWS_MAX;
+    tags.truncate(ROWS_MAX);
+    let rows = tags.iter().map(|view| {
+        let name = escape(view.tag.as_str());
+        [name, view.max_id.to_string(), view.step.to_string(), rfc3339(view.updated_at_ms)]
+    });
+    Ok(html("db", &table(["tag", "max", "step", "update"], rows, more)))
+}
+
+fn table<const N: usize>(
+    columns: [&str; N],
+    rows: impl Iterator<Item = [String; N]>,
+    more: bool,
+) -> String {
+    let head = columns.map(|column| format!("<th>{column}</th>")).concat();
+    let mut out = format!("<div><table><thead><tr>{head}</tr></thead><tbody>\n");
+    for row in rows {
+        let cells = row.map(|cell| format!("<td>{cell}</td>")).concat();
+        push(&mut out, format_args!("<tr>{cells}</tr>\n"));
+    }
+    out.push_str("</tbody></table></div>");
+    if more {
+        push(
+            &mut out,
+            format_args!("<p>The first {ROWS_MAX} tags. <code>GET /v1/tags</code> lists all.</p>"),
+        );
+    }
+    out
+}
+
+fn html(title: &str, body: &str) -> Html {
+    let page = format!(
+        "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width\"><title>{title}</title>\
+         <style>{STYLE}</style><h1>{title}</h1>\n{body}\n</html>\n"
+    );
+    let headers = [
+        (CONTENT_TYPE, "text/html;charset=UTF-8"),
+        (CONTENT_SECURITY_POLICY, "default-src 'none'; style-src 'unsafe-inline'"),
+    ];
+    (headers, page)
+}
+
+const STYLE: &str = "\
+    :root{color-scheme:light dark}\
+    body{font:15px/1.5 system-ui,sans-serif;margin:1.5rem auto;max-width:70rem;padding:0 1rem}\
+    div{overflow-x:auto}\
+    table{border-collapse:collapse;font-variant-numeric:tabular-nums}\
+    th,td{text-align:right;padding:.25rem .75rem;border-bottom:1px solid #8884;white-space:nowrap}\
+    th:first-child,td:first-child{text-align:left}\
+    td:first-child{white-space:pre}";
+
+/// Makes text safe between tags and in quoted attributes.
+fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            _ => out.push(character),
+        }
+    }
+    out
+}
+
+/// Writing to a `String` cannot fail.
+fn push(out: &mut String, text: std::fmt::Arguments<'_>) {
+    let _ = out.write_fmt(text);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn markup_in_tags_is_escaped() {
+        assert_eq!(
+            escape("<img src=x onerror='a(\"b\")'>&订"),
+            "&lt;img src=x onerror=&#39;a(&quot;b&quot;)&#39;&gt;&amp;订"
+        );
+    }
+
+    #[test]
+    fn tables_say_when_rows_are_missing() {
+        let row = ["a".to_owned(), "1".to_owned()];
+        let whole = table(["tag", "max"], std::iter::once(row.clone()), false);
+        assert!(whole.contains("<tr><td>a</td><td>1</td></tr>"), "{whole}");
+        assert!(!whole.contains("first 1000"));
+        assert!(table(["tag", "max"], std::iter::once(row), true).contains("first 1000"));
+    }
+}

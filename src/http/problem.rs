@@ -1,0 +1,210 @@
+//! Errors as clients see them: RFC 9457 `application/problem+json` with a stable `code`.
+//!
+//! This is the one place that gives an error its status and code. Handlers answer with a
+//! [`Problem`]; the front door writes its body, because it knows the path and the mode.
+
+use axum::http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+
+use crate::service::Error;
+
+/// A refused or failed request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Problem {
+    status: StatusCode,
+    code: &'static str,
+    detail: String,
+}
+
+impl Problem {
+    fn new(status: StatusCode, code: &'static str, detail: impl Into<String>) -> Self {
+        Self { status, code, detail: detail.into() }
+    }
+
+    /// An argument that is missing, malformed or out of bounds; `fault` goes on after its name.
+    pub(super) fn invalid(field: &str, fault: impl std::fmt::Display) -> Self {
+        Self::invalid_argument(format!("{field} {fault}"))
+    }
+
+    /// Like [`Problem::invalid`], with a sentence that names the argument itself.
+    pub(super) fn invalid_argument(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "invalid_argument", detail)
+    }
+
+    /// A path that leads nowhere.
+    pub(super) fn not_found() -> Self {
+        Self::new(StatusCode::NOT_FOUND, "not_found", "there is nothing at this path")
+    }
+
+    /// A path that does not take this method.
+    pub(super) fn method_not_allowed() -> Self {
+        Self::new(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "method_not_allowed",
+            "this path does not take that method; the allow header lists those it takes",
+        )
+    }
+
+    /// A body that did not arrive in time.
+    pub(super) fn stalled_body() -> Self {
+        Self::new(StatusCode::REQUEST_TIMEOUT, "timeout", "the body did not arrive in time")
+    }
+
+    /// A body above `bytes_max`.
+    pub(super) fn too_large(bytes_max: usize) -> Self {
+        Self::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "too_large",
+            format!("the body is longer than {bytes_max} bytes"),
+        )
+    }
+
+    /// A body that is not declared to be JSON.
+    pub(super) fn not_json() -> Self {
+        Self::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "unsupported_media_type",
+            "send the body as content-type: application/json",
+        )
+    }
+
+    /// An answer that could not be had in time.
+    pub(super) fn unavailable(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", detail)
+    }
+
+    /// The stable code.
+    pub(super) fn code(&self) -> &'static str {
+        self.code
+    }
+
+    /// Gives `response` this problem's headers and answers with the body to send.
+    /// `instance` is the path that was asked for.
+    pub(super) fn render(&self, response: &mut Response, instance: &str) -> String {
+        let headers = response.headers_mut();
+        // A length that was computed for the body-less form would cut the body off.
+        headers.remove(CONTENT_LENGTH);
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        if matches!(self.status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS) {
+            headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        let body = Body {
+            kind: "about:blank",
+            title: self.status.canonical_reason().unwrap_or_default(),
+            status: self.status.as_u16(),
+            detail: &self.detail,
+            code: self.code,
+            instance,
+        };
+        // Strings and a number always serialize.
+        serde_json::to_string(&body).unwrap_or_default()
+    }
+}
+
+/// RFC 9457's members in the order that people read them, and `code`.
+#[derive(Serialize)]
+struct Body<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    title: &'static str,
+    status: u16,
+    detail: &'a str,
+    code: &'static str,
+    instance: &'a str,
+}
+
+impl From<Error> for Problem {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::InvalidArgument { field, detail } if detail.starts_with(field) => {
+                Self::invalid_argument(detail)
+            }
+            Error::InvalidArgument { field, detail } => Self::invalid(field, detail),
+            Error::UnknownTag => Self::new(
+                StatusCode::NOT_FOUND,
+                "unknown_tag",
+                "there is no such tag; POST /v1/tags creates one",
+            ),
+            Error::NotFound { detail } => Self::new(StatusCode::NOT_FOUND, "not_found", detail),
+            Error::TagExists => {
+                Self::new(StatusCode::CONFLICT, "tag_exists", "the tag exists already")
+            }
+            Error::Conflict { detail } => Self::new(StatusCode::CONFLICT, "conflict", detail),
+            Error::Exhausted => Self::new(
+                StatusCode::UNPROCESSABLE_ENTITY,
+                "exhausted",
+                "the tag has too few ids left below 2^63",
+            ),
+            Error::Overloaded => Self::new(
+                StatusCode::TOO_MANY_REQUESTS,
+                "overloaded",
+                "too many requests are waiting; try again soon",
+            ),
+            Error::Unavailable { detail } => Self::unavailable(detail),
+        }
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let mut response = self.status.into_response();
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+/// Marks an answer that failed with this code but has a body of its own, for the error counters.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FailedWith(pub(super) &'static str);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(error: Error) -> (u16, &'static str) {
+        let problem = Problem::from(error);
+        (problem.status.as_u16(), problem.code)
+    }
+
+    #[test]
+    fn every_error_has_its_status_and_code() {
+        let detail = String::new;
+        assert_eq!(
+            seen(Error::InvalidArgument { field: "step", detail: detail() }),
+            (400, "invalid_argument")
+        );
+        assert_eq!(seen(Error::UnknownTag), (404, "unknown_tag"));
+        assert_eq!(seen(Error::NotFound { detail: detail() }), (404, "not_found"));
+        assert_eq!(seen(Error::TagExists), (409, "tag_exists"));
+        assert_eq!(seen(Error::Conflict { detail: detail() }), (409, "conflict"));
+        assert_eq!(seen(Error::Exhausted), (422, "exhausted"));
+        assert_eq!(seen(Error::Overloaded), (429, "overloaded"));
+        assert_eq!(seen(Error::Unavailable { detail: detail() }), (503, "unavailable"));
+    }
+
+    #[test]
+    fn body_names_field_bound_and_path() {
+        let problem = Problem::invalid("count", "must be 1 to 10000");
+        let mut response = problem.clone().into_response();
+        let body = problem.render(&mut response, "/v1/segment/orders");
+        let body: serde_json::Value = serde_json::from_str(&body).unwrap();
+        assert_eq!(body["detail"], "count must be 1 to 10000");
+        assert_eq!(body["title"], "Bad Request");
+        assert_eq!(body["instance"], "/v1/segment/orders");
+        assert_eq!(response.headers()[CONTENT_TYPE], "application/problem+json");
+        assert!(response.headers().get(RETRY_AFTER).is_none());
+    }
+
+    #[test]
+    fn unavailable_and_overloaded_say_when_to_retry() {
+        for error in [Error::Overloaded, Error::Unavailable { detail: "no quorum".into() }] {
+            let problem = Problem::from(error);
+            let mut response = problem.clone().into_response();
+            problem.render(&mut response, "/");
+            assert_eq!(response.headers()[RETRY_AFTER], "1");
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! `/v1/tags`: create, read, list, change, delete.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::header::LOCATION;
+use axum::http::{HeaderName, StatusCode, Uri};
+use jiff::Timestamp;
+use serde::Serialize;
+
+use super::body::{Fields, required};
+use super::key;
+use super::path_segment;
+use super::problem::Problem;
+use super::query::Query;
+use crate::service::{IdService, Read};
+use crate::state::TagRow;
+use crate::tag::{
+    BizTag, DESCRIPTION_CHARS_MAX, ID_END, ID_MAX, START_DEFAULT, STEP_DEFAULT, STEP_MAX,
+};
+
+const LIMIT_DEFAULT: usize = 100;
+const LIMIT_MAX: usize = 1_000;
+
+type Service = State<Arc<IdService>>;
+
+pub(super) async fn create(
+    State(service): Service,
+    mut fields: Fields,
+) -> Result<(StatusCode, [(HeaderName, String); 1], Json<Shown>), Problem> {
+    let tag = required("tag", fields.text("tag")?)?;
+    let tag = BizTag::parse(&tag).map_err(|error| Problem::invalid_argument(error.to_string()))?;
+    let step = step(&mut fields)?.unwrap_or(STEP_DEFAULT);
+    let start = fields.big_integer("start", 1..=ID_MAX)?.unwrap_or(START_DEFAULT);
+    let description = description(&mut fields)?.unwrap_or_default();
+    fields.finish()?;
+    let location = format!("/v1/tags/{}", path_segment(tag.as_str()));
+    let view = service.create_tag(tag, step, start, description).await?;
+    Ok((StatusCode::CREATED, [(LOCATION, location)], Json(view.into())))
+}
+
+pub(super) async fn get(State(service): Service, uri: Uri) -> Result<Json<Shown>, Problem> {
+    let tag = key::tag(uri.path())?;
+    let mut query = Query::parse(uri.query())?;
+    let read = consistency(&mut query)?;
+    query.finish()?;
+    Ok(Json(service.tag(tag.as_str(), read).await?.into()))
+}
+
+pub(super) async fn list(State(service): Service, uri: Uri) -> Result<Json<Page>, Problem> {
+    let mut query = Query::parse(uri.query())?;
+    let after = query.text("after");
+    let limit = query.integer("limit", 1..=LIMIT_MAX as u64)?;
+    let limit = limit.map_or(LIMIT_DEFAULT, |limit| limit as usize);
+    let read = consistency(&mut query)?;
+    query.finish()?;
+    // One more than asked for tells whether there is a next page.
+    let mut tags = service.tags(after.as_deref(), limit + 1, read).await?;
+    let more = tags.len() > limit;
+    tags.truncate(limit);
+    let next = tags.last().filter(|_| more).map(|view| view.tag.to_string());
+    Ok(Json(Page { tags: tags.into_iter().map(Shown::from).collect(), next }))
+}
+
+pub(super) async fn update(
+    State(service): Service,
+    uri: Uri,
+    mut fields: Fields,
+) -> Result<Json<Shown>, Problem> {
+    let tag = key::tag(uri.path())?;
+    let step = step(&mut fields)?;
+    let max_id = fields.big_integer("max_id", 1..=ID_END)?;
+    let description = description(&mut fields)?;
+    fields.finish()?;
+    if step.is_none() && max_id.is_none() && description.is_none() {
+        return Err(Problem::invalid("body", "must change step, max_id or description"));
+    }
+    Ok(Json(service.update_tag(tag, step, max_id, description).await?.into()))
+}
+
+pub(super) async fn delete(State(service): Service, uri: Uri) -> Result<StatusCode, Problem> {
+    service.delete_tag(key::tag(uri.path())?).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+fn step(fields: &mut Fields) -> Result<Option<u32>, Problem> {
+    let step = fields.integer("step", 1..=u64::from(STEP_MAX))?;
+    Ok(step.and_then(|step| u32::try_from(step).ok()))
+}
+
+fn description(fields: &mut Fields) -> Result<Option<String>, Problem> {
+    let text = fields.text("description")?;
+    if text.as_ref().is_some_and(|text| text.chars().count() > DESCRIPTION_CHARS_MAX) {
+        let bound = format_args!("must be at most {DESCRIPTION_CHARS_MAX} characters");
+        return Err(Problem::invalid("description", bound));
+    }
+    Ok(text)
+}
+
+fn consistency(query: &mut Query<'_>) -> Result<Read, Problem> {
+    let choices = [("linearizable", Read::Linearizable), ("stale", Read::Stale)];
+    Ok(query.choice("consistency", choices)?.unwrap_or(Read::Linearizable))
+}
+
+/// A tag as clients see it.
+#[derive(Serialize)]
+pub(super) struct Shown {
+    tag: String,
+    max_id: String,
+    step: u32,
+    description: String,
+    created_at: String,
+    updated_at: String,
+}
+
+impl From<TagRow> for Shown {
+    fn from(view: TagRow) -> Self {
+        Self {
+            tag: view.tag.to_string(),
+            max_id: view.max_id.to_string(),
+            step: view.step,
+            description: view.description,
+            created_at: rfc3339(view.created_at_ms),
+            updated_at: rfc3339(view.updated_at_ms),
+        }
+    }
+}
+
+/// A page of tags.
+#[derive(Serialize)]
+pub(super) struct Page {
+    tags: Vec<Shown>,
+    /// Where the next page begins after; `None` on the last.
+    next: Option<String>,
+}
+
+/// A time in Unix milliseconds as people read it, in UTC. Past the calendar's end it is capped.
+pub(super) fn rfc3339(unix_ms: u64) -> String {
+    let unix_ms = i64::try_from(unix_ms).unwrap_or(i64::MAX);
+    Timestamp::from_millisecond(unix_ms).unwrap_or(Timestamp::MAX).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_rfc3339_in_utc() {
+        assert_eq!(rfc3339(1_567_733_700_834), "2019-09-06T01:35:00.834Z");
+        assert_eq!(rfc3339(0), "1970-01-01T00:00:00Z");
+        assert!(rfc3339(u64::MAX).starts_with("9999-12-30"));
+    }
+}

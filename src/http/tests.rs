@@ -1,0 +1,139 @@
+//! The interface over real sockets, against a real node of a cluster of one.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+
+use axum::http::header::{ALLOW, CONTENT_LENGTH, DATE};
+use axum::http::{HeaderMap, Method, Request, StatusCode};
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::TokioExecutor;
+use serde_json::Value;
+use tokio::runtime::{Builder, Runtime};
+
+use super::{ops, routes};
+use crate::server::{NodeConfig, RunningNode};
+
+struct Served {
+    node: Option<RunningNode>,
+    address: SocketAddr,
+    runtime: Runtime,
+    _data: tempfile::TempDir,
+}
+
+impl Served {
+    fn start() -> Self {
+        let data = tempfile::tempdir().unwrap();
+        let config = NodeConfig {
+            node_id: 1,
+            http: "127.0.0.1:0".parse().unwrap(),
+            raft: None,
+            data: data.path().join("node"),
+            peers: BTreeMap::from([(1, String::new())]),
+            join: None,
+            advertise_http: None,
+            advertise_raft: None,
+            secret: None,
+            auto_create_tags: true,
+        };
+        let node = RunningNode::start(&config).unwrap();
+        let address = node.http_addr();
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        Self { node: Some(node), address, runtime, _data: data }
+    }
+
+    fn ask(&self, method: Method, path: &str, accept: &str) -> (StatusCode, HeaderMap, Bytes) {
+        let request = Request::builder()
+            .method(method)
+            .uri(format!("http://{}{path}", self.address))
+            .header("accept", accept)
+            .body(Full::<Bytes>::default())
+            .unwrap();
+        self.runtime.block_on(async {
+            let client = Client::builder(TokioExecutor::new()).build_http();
+            let (head, body) = client.request(request).await.unwrap().into_parts();
+            (head.status, head.headers, body.collect().await.unwrap().to_bytes())
+        })
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        if let Some(node) = self.node.take() {
+            node.stop();
+        }
+    }
+}
+
+/// The methods of each path in the description, HEAD left out as OpenAPI lets it be.
+fn described() -> BTreeMap<String, BTreeSet<String>> {
+    let document: Value = serde_json::from_str(ops::OPENAPI).unwrap();
+    let paths = document["paths"].as_object().unwrap();
+    let methods = |item: &Value| {
+        let keys = item.as_object().unwrap().keys().filter(|key| *key != "parameters");
+        keys.map(|key| key.to_uppercase()).collect()
+    };
+    paths.iter().map(|(path, item)| (path.clone(), methods(item))).collect()
+}
+
+#[test]
+fn every_route_is_described_and_every_description_is_routed() {
+    let served = Served::start();
+    let mut routed = BTreeMap::new();
+    for (path, _) in routes() {
+        let concrete = path.replace('{', "").replace('}', "");
+        let (status, headers, _) = served.ask(Method::TRACE, &concrete, "*/*");
+        assert_eq!(status, StatusCode::METHOD_NOT_ALLOWED, "{path}");
+        let allowed = headers[ALLOW].to_str().unwrap().split(',').filter(|name| *name != "HEAD");
+        routed.insert(path.to_owned(), allowed.map(str::to_owned).collect::<BTreeSet<_>>());
+    }
+    assert_eq!(described(), routed);
+}
+
+#[test]
+fn every_reference_in_the_description_leads_somewhere() {
+    let document: Value = serde_json::from_str(ops::OPENAPI).unwrap();
+    let mut left = vec![&document];
+    while let Some(value) = left.pop() {
+        match value {
+            Value::Object(object) => left.extend(object.values()),
+            Value::Array(array) => left.extend(array),
+            Value::String(text) if text.starts_with("#/") => {
+                assert!(document.pointer(&text[1..]).is_some(), "{text}");
+            }
+            _ => {}
+        }
+    }
+}
+
+/// An empty query is enough to keep a request from being answered at the front door.
+#[test]
+fn front_door_and_router_answer_alike() {
+    let served = Served::start();
+    for path in ["/api/segment/get/a%2Fb", "/v1/segment/%E8%AE%A2.%22x", "/v1/segment/a+b"] {
+        for accept in ["*/*", "text/plain"] {
+            let warmed = served.ask(Method::GET, path, accept);
+            assert_eq!(warmed.0, StatusCode::OK, "{path}");
+            let [direct, routed] = [path.to_owned(), format!("{path}?")].map(|path| {
+                let (status, mut headers, body) = served.ask(Method::GET, &path, accept);
+                headers.remove(DATE);
+                headers.remove(CONTENT_LENGTH);
+                let shape = String::from_utf8(body.to_vec()).unwrap();
+                (status, headers, shape.replace(|digit: char| digit.is_ascii_digit(), ""))
+            });
+            assert_eq!(direct, routed);
+        }
+    }
+}
+
+#[test]
+fn head_has_the_head_of_get_and_no_body() {
+    let served = Served::start();
+    for path in ["/", "/cache", "/db", "/v1/tags", "/v1/cluster", "/livez", "/openapi.json"] {
+        let (status, headers, body) = served.ask(Method::HEAD, path, "*/*");
+        let (expected, of_get, _) = served.ask(Method::GET, path, "*/*");
+        assert_eq!((status, body.len()), (expected, 0), "{path}");
+        assert_eq!(headers[CONTENT_LENGTH], of_get[CONTENT_LENGTH], "{path}");
+    }
+}

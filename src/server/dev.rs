@@ -1,0 +1,175 @@
+//! `mintleaf dev`: a working cluster in one process, with nothing to configure.
+//!
+//! Its nodes are real: each has its own data directory, log, ports and threads. Each is watched by
+//! a thread of its own, which starts it again when it had to stop.
+
+use std::io::{self, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::mpsc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use super::{NodeConfig, NodeFailure, RunningNode, absolute, failed, stop_on_signal};
+use crate::config::DevConfig;
+
+/// From a node's client port to its internal one: 8080 goes with 9080.
+const RAFT_PORT_OFFSET: u16 = 1_000;
+/// Pause before a node that had to stop is started again.
+const RESTART_INTERVAL: Duration = Duration::from_secs(1);
+
+/// What a watching thread reports once: the node's client address, or why it cannot start.
+type FirstStart = Result<SocketAddr, NodeFailure>;
+
+/// Runs a cluster in this process until a signal. Exit code 0 after a signal, 1 when it could not
+/// start.
+pub fn dev(config: DevConfig) -> ExitCode {
+    match run(&config) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => failed(&error),
+    }
+}
+
+fn run(config: &DevConfig) -> Result<(), NodeFailure> {
+    refuse_other_size(config)?;
+    let stopping = stop_on_signal()?;
+    let (report, reports) = mpsc::channel();
+    let mut watchers = Vec::new();
+    for node in node_configs(config)? {
+        watchers.push(watch_node(node, stopping.clone(), report.clone())?);
+    }
+    drop(report);
+    let started: Result<Vec<_>, _> = reports.iter().take(watchers.len()).collect();
+    match started {
+        Ok(mut addresses) => {
+            addresses.sort();
+            greet(&addresses, &config.data)?;
+            watchers.into_iter().for_each(join);
+            Ok(())
+        }
+        // The process ends with the first node that cannot start, and the others with it.
+        Err(error) => Err(error),
+    }
+}
+
+// A watcher that panicked has printed why; the others go on to their end.
+fn join(watcher: JoinHandle<()>) {
+    let _ = watcher.join();
+}
+
+/// A data directory of one node cannot become one of three: its cluster was founded with one.
+fn refuse_other_size(config: &DevConfig) -> Result<(), NodeFailure> {
+    let exists = |number: u8| config.data.join(format!("node-{number}")).exists();
+    let present = (1..=u8::MAX).take_while(|&number| exists(number)).count();
+    if present == 0 || present == usize::from(config.nodes) {
+        return Ok(());
+    }
+    Err(NodeFailure::Stopped(format!(
+        "{} holds a cluster of {present}: run dev with --nodes {present}, or give another --data",
+        config.data.display()
+    )))
+}
+
+fn node_configs(config: &DevConfig) -> Result<Vec<NodeConfig>, NodeFailure> {
+    let alone = config.nodes == 1;
+    let mut nodes = Vec::new();
+    for number in 0..config.nodes {
+        let (http, raft) = addresses(config.http, number)?;
+        nodes.push(NodeConfig {
+            node_id: u64::from(number) + 1,
+            http,
+            raft: (!alone).then_some(raft),
+            data: config.data.join(format!("node-{}", number + 1)),
+            peers: Default::default(),
+            join: None,
+            advertise_http: None,
+            advertise_raft: None,
+            secret: None,
+            auto_create_tags: true,
+        });
+    }
+    let address = |node: &NodeConfig| node.raft.map(|raft| raft.to_string()).unwrap_or_default();
+    let peers = nodes.iter().map(|node| (node.node_id, address(node))).collect();
+    nodes.iter_mut().for_each(|node| node.peers = Clone::clone(&peers));
+    Ok(nodes)
+}
+
+/// The client and the internal address of the node at this place, counted from 0.
+fn addresses(first: SocketAddr, place: u8) -> Result<(SocketAddr, SocketAddr), NodeFailure> {
+    if first.port() == 0 {
+        let raft = TcpListener::bind((first.ip(), 0))?.local_addr()?;
+        return Ok((first, raft));
+    }
+    let (mut http, mut raft) = (first, first);
+    http.set_port(first.port() + u16::from(place));
+    let raft_port = http.port().checked_add(RAFT_PORT_OFFSET);
+    raft.set_port(raft_port.unwrap_or(http.port() - RAFT_PORT_OFFSET));
+    Ok((http, raft))
+}
+
+/// Starts a node on a thread of its own, and again whenever it had to stop.
+fn watch_node(
+    mut config: NodeConfig,
+    mut stopping: watch::Receiver<bool>,
+    report: mpsc::Sender<FirstStart>,
+) -> io::Result<JoinHandle<()>> {
+    let name = format!("mintleaf-node-{}", config.node_id);
+    thread::Builder::new().name(name).spawn(move || {
+        let mut first_start = Some(report);
+        while !*stopping.borrow() {
+            match RunningNode::start(&config) {
+                Ok(mut node) => {
+                    // Whatever port was free the first time is this node's from now on.
+                    config.http = node.http_addr();
+                    if let Some(report) = first_start.take() {
+                        let _ = report.send(Ok(node.http_addr()));
+                    }
+                    let ended = node.run(&mut stopping);
+                    node.stop();
+                    if let Some(why) = ended {
+                        tracing::error!(node_id = config.node_id, %why, "node stopped; restarting");
+                    }
+                }
+                Err(error) => {
+                    if let Some(report) = first_start.take() {
+                        let _ = report.send(Err(error));
+                        return;
+                    }
+                    tracing::error!(node_id = config.node_id, %error, "node cannot restart");
+                }
+            }
+            pause(&mut stopping);
+        }
+    })
+}
+
+/// Waits out the restart interval, or until the process stops.
+fn pause(stopping: &mut watch::Receiver<bool>) {
+    let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_time().build() else {
+        return;
+    };
+    let stopped = async { stopping.wait_for(|stop| *stop).await.is_ok() };
+    let _ = runtime.block_on(async { tokio::time::timeout(RESTART_INTERVAL, stopped).await });
+}
+
+/// Tells a person what runs where and what to type next.
+fn greet(addresses: &[SocketAddr], data: &Path) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    let Some(first) = addresses.first() else { return Ok(()) };
+    writeln!(out, "mintleaf dev: {} on this machine", nodes(addresses.len()))?;
+    for address in addresses {
+        writeln!(out, "  listening on   http://{address}")?;
+    }
+    writeln!(out, "  data in        {}", absolute(data))?;
+    writeln!(out, "  try            curl http://{first}/api/segment/get/orders")?;
+    writeln!(out, "                 curl 'http://{first}/v1/segment/orders?count=10'")?;
+    writeln!(out, "  stop           ctrl-c; the next start carries on")?;
+    out.flush()
+}
+
+fn nodes(count: usize) -> String {
+    if count == 1 { "1 node".to_owned() } else { format!("{count} nodes") }
+}

@@ -1,0 +1,165 @@
+//! One node, from its data directory to its client port.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mintleaf_raft::{Node, NodeError, Options, Tuning};
+use thiserror::Error;
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::watch;
+
+use crate::clock::{Clock, SystemClock};
+use crate::entropy;
+use crate::http::{HttpLimits, HttpServer, RunningServer};
+use crate::metrics::Metrics;
+use crate::replica::{DeletionListener, Replica, StateReplica};
+use crate::service::{IdService, ServiceTask, TagTable};
+
+/// Threads of the runtime that carries Raft and the grabs: one may be busy applying or writing
+/// while the other sends heartbeats.
+const RAFT_THREADS: usize = 2;
+/// What a stop leaves to work that does not end by itself.
+const TEARDOWN_MAX: Duration = Duration::from_secs(5);
+
+/// How to run one node.
+#[derive(Clone, Debug)]
+pub struct NodeConfig {
+    /// Raft id, 1 or more.
+    pub node_id: u64,
+    /// Client address; port 0 takes a free one.
+    pub http: SocketAddr,
+    /// Internal address; `None` for a cluster of one.
+    pub raft: Option<SocketAddr>,
+    /// Data directory.
+    pub data: PathBuf,
+    /// The founders; only looked at while the data directory is new.
+    pub peers: BTreeMap<u64, String>,
+    /// A member to ask for admission; only looked at while the data directory is new.
+    pub join: Option<String>,
+    /// What to tell others instead of the bound client address.
+    pub advertise_http: Option<String>,
+    /// What to tell others instead of the bound internal address.
+    pub advertise_raft: Option<String>,
+    /// What members prove to each other.
+    pub secret: Option<Vec<u8>>,
+    /// Whether an unknown tag is created on first use.
+    pub auto_create_tags: bool,
+}
+
+/// Why a node did not start, or stopped by itself.
+#[derive(Debug, Error)]
+pub enum NodeFailure {
+    /// The client address cannot be bound.
+    #[error("cannot listen on {address}: {source}")]
+    Http {
+        /// The address asked for.
+        address: SocketAddr,
+        /// The operating system's answer.
+        source: io::Error,
+    },
+    /// Threads or random numbers could not be had.
+    #[error("cannot start: {0}")]
+    System(#[from] io::Error),
+    /// The replicated log could not be opened.
+    #[error(transparent)]
+    Raft(#[from] NodeError),
+    /// The node ran, and had to stop.
+    #[error("{0}")]
+    Stopped(String),
+}
+
+/// A node that answers clients.
+pub struct RunningNode {
+    runtime: Runtime,
+    node: Node,
+    http: RunningServer,
+    http_addr: SocketAddr,
+    task: ServiceTask,
+}
+
+impl RunningNode {
+    /// Starts a node. Must not be called from within a runtime.
+    ///
+    /// # Errors
+    /// See [`NodeFailure`].
+    pub fn start(config: &NodeConfig) -> Result<Self, NodeFailure> {
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(RAFT_THREADS)
+            .thread_name("mintleaf-raft")
+            .enable_all()
+            .build()?;
+        let _within = runtime.enter();
+        let http = HttpServer::bind(config.http, HttpLimits::default())
+            .map_err(|source| NodeFailure::Http { address: config.http, source })?;
+        let http_addr = http.local_addr();
+        let clock = Arc::new(SystemClock::default());
+        let metrics = Arc::new(Metrics::new());
+        let table = Arc::new(TagTable::new(Arc::clone(&metrics)));
+        let state = {
+            let listener: Arc<dyn DeletionListener> = Arc::clone(&table) as _;
+            Arc::new(StateReplica::new(listener))
+        };
+        let options = options(config, http_addr)?;
+        let opened = Node::open(options, Arc::clone(&state) as _, Arc::clone(&clock) as _);
+        let node = runtime.block_on(opened)?;
+        let replica = Arc::new(Replica::new(node.handle(), state));
+        let clock: Arc<dyn Clock> = clock;
+        let (service, task) =
+            IdService::start(replica, table, clock, metrics, config.auto_create_tags);
+        let http = http.start(Arc::new(service))?;
+        drop(_within);
+        Ok(Self { runtime, node, http, http_addr, task })
+    }
+
+    /// Where clients are served.
+    pub fn http_addr(&self) -> SocketAddr {
+        self.http_addr
+    }
+
+    /// Where other nodes are served; `None` in a cluster of one.
+    pub fn raft_addr(&self) -> Option<SocketAddr> {
+        self.node.listens_on()
+    }
+
+    /// Waits until the node must stop, and says why; `None` when it was asked to.
+    pub fn run(&mut self, stopping: &mut watch::Receiver<bool>) -> Option<String> {
+        self.runtime.block_on(async {
+            tokio::select! {
+                why = self.node.stopped() => Some(why),
+                ended = &mut self.task => Some(format!("the id service has ended: {ended:?}")),
+                // A sender that is gone asks for the same.
+                _ = stopping.wait_for(|stop| *stop) => None,
+            }
+        })
+    }
+
+    /// Stops: no new connections, requests in flight are finished, the log is flushed; all within
+    /// bounds.
+    pub fn stop(self) {
+        self.runtime.block_on(async {
+            self.http.shutdown().await;
+            self.task.abort();
+            self.node.shutdown().await;
+        });
+        self.runtime.shutdown_timeout(TEARDOWN_MAX);
+    }
+}
+
+fn options(config: &NodeConfig, http_addr: SocketAddr) -> Result<Options, io::Error> {
+    Ok(Options {
+        node_id: config.node_id,
+        data: config.data.clone(),
+        fresh_store: entropy::random_u128()?,
+        listen: config.raft,
+        advertise_raft: config.advertise_raft.clone(),
+        advertise_http: config.advertise_http.clone().unwrap_or_else(|| http_addr.to_string()),
+        peers: config.peers.clone(),
+        join: config.join.clone(),
+        secret: config.secret.clone(),
+        tuning: Tuning::default(),
+    })
+}

@@ -1,0 +1,346 @@
+//! The id service of one node: hands out what the node holds, and sees to it that it holds enough.
+//!
+//! ```text
+//! IdService   what HTTP sees
+//!   table     tag to slot, no lock
+//!     slot    one tag: double buffer, waiting callers; one lock of its own
+//!   grabber   the one background task: grabs, many tags together
+//! ```
+//!
+//! The pure rules are in `segment` and `state`; here are the waiting, the locks and the task. Ids
+//! are taken under their slot's lock, so one node hands a tag's ids out in increasing order.
+
+mod cluster;
+mod error;
+mod grabber;
+mod slot;
+mod table;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use mintleaf_raft::MemberError;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout_at};
+
+pub use cluster::{ClusterView, NodeView, Readiness};
+pub use error::Error;
+pub use table::TagTable;
+
+use crate::clock::Clock;
+use crate::metrics::{Metrics, Mode};
+use crate::replica::Replica;
+use crate::segment::BufferView;
+use crate::state::{Command, Response, TagRow};
+use crate::tag::{BizTag, ID_END, START_DEFAULT, STEP_DEFAULT};
+use grabber::{GRAB_MAX, GrabQueue, Grabber};
+use slot::{Slot, Take, Taken};
+
+/// How fresh a read of the tags must be.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Read {
+    /// Holds everything acknowledged before the read began; needs the quorum.
+    Linearizable,
+    /// This node's copy as it is.
+    Stale,
+}
+
+/// Everything that clients of one node can ask for.
+pub struct IdService {
+    replica: Arc<Replica>,
+    table: Arc<TagTable>,
+    clock: Arc<dyn Clock>,
+    metrics: Arc<Metrics>,
+    grabs: GrabQueue,
+    auto_create: bool,
+}
+
+/// Resolves when the service has met a broken invariant, and must not go on.
+pub type ServiceTask = JoinHandle<Result<(), tokio::task::JoinError>>;
+
+impl IdService {
+    /// Starts the service on the current runtime. The task belongs to the caller: the service
+    /// grabs nothing more once it is aborted, and the node must stop when it ends by itself.
+    pub fn start(
+        replica: Arc<Replica>,
+        table: Arc<TagTable>,
+        clock: Arc<dyn Clock>,
+        metrics: Arc<Metrics>,
+        auto_create: bool,
+    ) -> (Self, ServiceTask) {
+        let (grabs, asked) = mpsc::unbounded_channel();
+        let grabber = Grabber {
+            replica: Arc::clone(&replica),
+            table: Arc::clone(&table),
+            metrics: Arc::clone(&metrics),
+            again: grabs.clone(),
+        };
+        let task = tokio::spawn(Arc::new(grabber).run(asked));
+        (Self { replica, table, clock, metrics, grabs, auto_create }, task)
+    }
+
+    /// The next id of a tag, if one is held. Never waits; `None` means nothing about the tag.
+    #[inline]
+    pub fn next_now(&self, tag: &str) -> Option<u64> {
+        let id = self.table.with(tag, |slot| {
+            let (id, ask) = slot.take_one();
+            if ask {
+                self.ask_for_grab(slot);
+            }
+            id
+        })??;
+        self.metrics.ids_handed_out(Mode::Segment, 1);
+        Some(id)
+    }
+
+    /// The next id of a tag. Waits for a segment when none is held.
+    ///
+    /// # Errors
+    /// As [`take`](Self::take).
+    pub async fn next(&self, tag: &str) -> Result<u64, Error> {
+        let ranges = self.take(tag, 1).await?;
+        ranges.first().map(|range| range.start).ok_or_else(|| Error::unavailable("no id came"))
+    }
+
+    /// The next `count` ids of a tag, ascending: exactly that many or none. Waits, in order of
+    /// arrival, when fewer are held.
+    ///
+    /// # Errors
+    /// [`Error::UnknownTag`], [`Error::Exhausted`]; [`Error::Unavailable`] when no segment could be
+    /// had in time; [`Error::Overloaded`]; [`Error::InvalidArgument`] for an impossible tag.
+    pub async fn take(&self, tag: &str, count: u64) -> Result<Vec<Range<u64>>, Error> {
+        let deadline = Instant::now() + GRAB_MAX;
+        // A slot closes when its tag is deleted; when the tag is there again, so is another slot.
+        for _ in 0..2 {
+            let slot = self.slot(tag, deadline).await?;
+            let (take, ask) = slot.take(count);
+            if ask {
+                self.ask_for_grab(&slot);
+            }
+            let taken = match take {
+                Take::Ids(ranges) => Ok(ranges),
+                Take::Wait(answered) => self.wait(answered, deadline).await,
+                Take::Closed => continue,
+                Take::Overloaded => Err(Error::Overloaded),
+            };
+            return taken.inspect(|_| self.metrics.ids_handed_out(Mode::Segment, count));
+        }
+        Err(Error::UnknownTag)
+    }
+
+    async fn wait(
+        &self,
+        answered: tokio::sync::oneshot::Receiver<Taken>,
+        deadline: Instant,
+    ) -> Taken {
+        let began = Instant::now();
+        let answer = timeout_at(deadline, answered).await;
+        self.metrics.waited(began.elapsed().as_secs_f64());
+        match answer {
+            Ok(Ok(taken)) => taken,
+            Ok(Err(_)) => Err(Error::unavailable("this node is stopping")),
+            Err(_) => Err(Error::unavailable("no segment could be had in time")),
+        }
+    }
+
+    /// Finds or makes the slot of a tag that exists.
+    async fn slot(&self, tag: &str, deadline: Instant) -> Result<Arc<Slot>, Error> {
+        if let Some(slot) = self.table.with(tag, Arc::clone) {
+            return Ok(slot);
+        }
+        let tag = BizTag::parse(tag)?;
+        let row = match self.row(&tag) {
+            Some(row) => row,
+            None => self.find_or_create(&tag, deadline).await?,
+        };
+        if row.max_id == ID_END {
+            return Err(Error::Exhausted);
+        }
+        let new = || Slot::new(tag.clone(), row.step, Arc::clone(&self.clock));
+        Ok(self.table.get_or_insert(&tag, new))
+    }
+
+    /// A tag that this node's copy does not show may have been created a moment ago elsewhere.
+    async fn find_or_create(&self, tag: &BizTag, deadline: Instant) -> Result<TagRow, Error> {
+        self.replica.read_barrier(deadline).await?;
+        if let Some(row) = self.row(tag) {
+            return Ok(row);
+        }
+        if !self.auto_create {
+            return Err(Error::UnknownTag);
+        }
+        let create = Command::CreateTag {
+            tag: tag.clone(),
+            step: STEP_DEFAULT,
+            start: START_DEFAULT,
+            description: String::new(),
+        };
+        let created = self.replica.propose_all(&[create], deadline).await?;
+        match created.into_iter().next() {
+            Some(Response::Tag(row)) => Ok(row),
+            // Somebody else was first.
+            _ => self.tag(tag.as_str(), Read::Linearizable).await,
+        }
+    }
+
+    fn row(&self, tag: &BizTag) -> Option<TagRow> {
+        self.replica.read(|state| state.tag(tag.as_str()))
+    }
+
+    // The queue closes only when the node stops; whoever waits is told by its deadline.
+    fn ask_for_grab(&self, slot: &Arc<Slot>) {
+        let _ = self.grabs.send(Arc::clone(slot));
+    }
+
+    /// Creates a tag. One that was deleted goes on above every id it ever had.
+    ///
+    /// # Errors
+    /// [`Error::TagExists`], [`Error::InvalidArgument`]; [`Error::Unavailable`] without a quorum.
+    pub async fn create_tag(
+        &self,
+        tag: BizTag,
+        step: u32,
+        start: u64,
+        description: String,
+    ) -> Result<TagRow, Error> {
+        self.propose_row(Command::CreateTag { tag, step, start, description }).await
+    }
+
+    /// Changes what is given of a tag: all of it, or nothing on an error. A new step takes effect
+    /// with the next grab; `max_id` moves forward only.
+    ///
+    /// # Errors
+    /// [`Error::UnknownTag`], [`Error::Conflict`], [`Error::InvalidArgument`];
+    /// [`Error::Unavailable`] without a quorum.
+    pub async fn update_tag(
+        &self,
+        tag: BizTag,
+        step: Option<u32>,
+        max_id: Option<u64>,
+        description: Option<String>,
+    ) -> Result<TagRow, Error> {
+        self.propose_row(Command::UpdateTag { tag, step, max_id, description }).await
+    }
+
+    /// Deletes a tag. Every node that the quorum reaches stops handing its ids out within a second.
+    ///
+    /// # Errors
+    /// [`Error::UnknownTag`]; [`Error::Unavailable`] without a quorum.
+    pub async fn delete_tag(&self, tag: BizTag) -> Result<(), Error> {
+        match self.propose(Command::DeleteTag { tag }).await? {
+            Response::Deleted => Ok(()),
+            rejection => Err(Error::rejected(&rejection)),
+        }
+    }
+
+    /// A tag's row.
+    ///
+    /// # Errors
+    /// [`Error::UnknownTag`]; [`Error::Unavailable`] when a linearizable read finds no quorum.
+    pub async fn tag(&self, tag: &str, read: Read) -> Result<TagRow, Error> {
+        self.refresh(read).await?;
+        self.replica.read(|state| state.tag(tag)).ok_or(Error::UnknownTag)
+    }
+
+    /// Up to `limit` rows in the order of their tags, beginning after `after`.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] when a linearizable read finds no quorum.
+    pub async fn tags(
+        &self,
+        after: Option<&str>,
+        limit: usize,
+        read: Read,
+    ) -> Result<Vec<TagRow>, Error> {
+        self.refresh(read).await?;
+        Ok(self.replica.read(|state| state.tags_after(after, limit)))
+    }
+
+    async fn refresh(&self, read: Read) -> Result<(), Error> {
+        match read {
+            Read::Linearizable => Ok(self.replica.read_barrier(Instant::now() + GRAB_MAX).await?),
+            Read::Stale => Ok(()),
+        }
+    }
+
+    async fn propose_row(&self, command: Command) -> Result<TagRow, Error> {
+        match self.propose(command).await? {
+            Response::Tag(row) => Ok(row),
+            rejection => Err(Error::rejected(&rejection)),
+        }
+    }
+
+    async fn propose(&self, command: Command) -> Result<Response, Error> {
+        command.check()?;
+        Ok(self.replica.propose(&command, Instant::now() + cluster::CHANGE_MAX).await?)
+    }
+
+    /// What this node holds of up to `limit` tags, in the order of their names.
+    pub fn buffers(&self, limit: usize) -> Vec<(BizTag, BufferView)> {
+        self.table.views(limit)
+    }
+
+    /// What this node knows of the cluster, without asking anybody.
+    pub fn cluster(&self) -> ClusterView {
+        ClusterView::from(self.replica.node().status())
+    }
+
+    /// Adds a node and, if `voter`, lets it vote once it has caught up.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] with the present membership; [`Error::Unavailable`], also when it has
+    /// not caught up yet: ask again.
+    pub async fn add_node(
+        &self,
+        id: u64,
+        raft: String,
+        http: Option<String>,
+        voter: bool,
+    ) -> Result<ClusterView, Error> {
+        let http = http.unwrap_or_default();
+        self.replica.node().add_member(id, raft, http, voter).await?;
+        Ok(self.cluster())
+    }
+
+    /// Removes a node, which then stops by itself.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::Conflict`], [`Error::Unavailable`].
+    pub async fn remove_node(&self, id: u64) -> Result<(), Error> {
+        Ok(self.replica.node().remove_member(id).await?)
+    }
+
+    /// Makes a voter the leader.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::Conflict`], [`Error::Unavailable`].
+    pub async fn transfer_leader(&self, id: u64) -> Result<(), Error> {
+        Ok(self.replica.node().transfer_leader(id).await?)
+    }
+
+    /// Whether this node can hand out ids, and what keeps it from it or soon may.
+    pub fn readiness(&self) -> Readiness {
+        Readiness::of(&self.replica.node().status(), self.table.holds_ids())
+    }
+
+    /// The wall clock, in Unix milliseconds.
+    pub fn now_ms(&self) -> u64 {
+        self.clock.now_ms()
+    }
+
+    /// This node's counters.
+    pub fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+}
+
+impl From<MemberError> for Error {
+    fn from(error: MemberError) -> Self {
+        match error {
+            MemberError::Conflict(detail) => Self::Conflict { detail },
+            MemberError::Unknown(_) => Self::NotFound { detail: error.to_string() },
+            MemberError::Unavailable(detail) => Self::Unavailable { detail },
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! The cluster as one node sees it, in the shape that clients read.
+
+use std::time::Duration;
+
+use mintleaf_raft::{MemberStatus, Role, Status};
+use serde::Serialize;
+
+/// How long a change of a tag may take: long enough to outlast an election.
+pub(super) const CHANGE_MAX: Duration = Duration::from_secs(5);
+
+/// The cluster, from local knowledge only.
+#[derive(Clone, Debug, Serialize)]
+pub struct ClusterView {
+    /// The cluster's name, 32 hexadecimal digits; absent before it has formed.
+    pub cluster_id: Option<String>,
+    /// The node that answers.
+    pub node_id: u64,
+    /// The leader, while one is known.
+    pub leader_id: Option<u64>,
+    /// Raft's current term.
+    pub term: u64,
+    /// Every member, by id.
+    pub nodes: Vec<NodeView>,
+}
+
+/// One member.
+#[derive(Clone, Debug, Serialize)]
+pub struct NodeView {
+    /// Raft id.
+    pub id: u64,
+    /// Internal address.
+    pub raft: String,
+    /// Client address.
+    pub http: String,
+    /// `leader`, `voter` or `learner`.
+    pub role: &'static str,
+    /// Last index in its log; each node knows its own.
+    pub last_log_index: Option<u64>,
+    /// Last index it applied; each node knows its own.
+    pub last_applied_index: Option<u64>,
+    /// Last index known to be on its disk; the leader knows everybody's.
+    pub matched_index: Option<u64>,
+    /// Whether it answered lately; unknown when it was not asked.
+    pub reachable: Option<bool>,
+}
+
+impl From<Status> for ClusterView {
+    fn from(status: Status) -> Self {
+        let nodes = status.members.iter().map(|member| NodeView::new(member, &status)).collect();
+        Self {
+            cluster_id: status.cluster_id.map(|id| format!("{id:032x}")),
+            node_id: status.node_id,
+            leader_id: status.leader_id,
+            term: status.term,
+            nodes,
+        }
+    }
+}
+
+impl NodeView {
+    fn new(member: &MemberStatus, status: &Status) -> Self {
+        let is_self = member.id == status.node_id;
+        Self {
+            id: member.id,
+            raft: member.raft.clone(),
+            http: member.http.clone(),
+            role: match member.role {
+                Role::Leader => "leader",
+                Role::Voter => "voter",
+                Role::Learner => "learner",
+            },
+            last_log_index: status.last_log_index.filter(|_| is_self),
+            last_applied_index: status.last_applied_index.filter(|_| is_self),
+            matched_index: member.matched_index,
+            reachable: member.reachable,
+        }
+    }
+}
+
+/// Whether a node can hand out ids.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+pub struct Readiness {
+    /// True when it can, if only what it holds.
+    pub ready: bool,
+    /// What keeps it from it, or will once what it holds is spent.
+    pub reasons: Vec<String>,
+}
+
+impl Readiness {
+    pub(super) fn of(status: &Status, holds_ids: bool) -> Self {
+        let mut reasons = Vec::new();
+        if status.cluster_id.is_none() {
+            reasons.push("the cluster has not formed yet".to_owned());
+        } else if status.leader_id.is_none() {
+            reasons.push("no leader with a quorum is known".to_owned());
+        }
+        if !reasons.is_empty() && holds_ids {
+            reasons.push("handing out what is held until it is spent".to_owned());
+        }
+        Self { ready: status.leader_id.is_some() || holds_ids, reasons }
+    }
+}

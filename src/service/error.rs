@@ -1,0 +1,105 @@
+//! Why a request was not fulfilled, in the service's own words.
+
+use mintleaf_raft::ProposeError;
+use thiserror::Error as ThisError;
+
+use crate::state::Response;
+use crate::tag::{InvalidTag, OutOfBounds};
+
+/// Why a request was not fulfilled.
+#[derive(Clone, Debug, Eq, PartialEq, ThisError)]
+pub enum Error {
+    /// A value is impossible.
+    #[error("{detail}")]
+    InvalidArgument {
+        /// Which field.
+        field: &'static str,
+        /// What its bounds are.
+        detail: String,
+    },
+    /// There is no such tag.
+    #[error("there is no such tag")]
+    UnknownTag,
+    /// There is no such thing.
+    #[error("{detail}")]
+    NotFound {
+        /// What was looked for.
+        detail: String,
+    },
+    /// A tag of this name exists.
+    #[error("a tag of this name exists")]
+    TagExists,
+    /// The request contradicts the present state.
+    #[error("{detail}")]
+    Conflict {
+        /// How.
+        detail: String,
+    },
+    /// The tag has no ids left.
+    #[error("the tag has no ids left below 2^63")]
+    Exhausted,
+    /// Too much waits already.
+    #[error("too many requests are waiting")]
+    Overloaded,
+    /// No quorum, or no segment in time.
+    #[error("{detail}")]
+    Unavailable {
+        /// What was missing.
+        detail: String,
+    },
+}
+
+impl Error {
+    /// Whether the same request may succeed later, without anybody's doing.
+    pub fn is_retryable(&self) -> bool {
+        matches!(self, Self::Overloaded | Self::Unavailable { .. })
+    }
+
+    pub(crate) fn unavailable(detail: impl Into<String>) -> Self {
+        Self::Unavailable { detail: detail.into() }
+    }
+
+    /// The error for a response that is a rejection.
+    pub(super) fn rejected(response: &Response) -> Self {
+        match response {
+            Response::UnknownTag => Self::UnknownTag,
+            Response::TagExists => Self::TagExists,
+            Response::Exhausted => Self::Exhausted,
+            Response::MaxIdBehind { max_id } => Self::Conflict {
+                detail: format!("max_id only moves forward, and is {max_id} already"),
+            },
+            Response::Invalid { what } => (*what).into(),
+            Response::Tag(_) | Response::Deleted | Response::Segment { .. } => {
+                panic!("the log answered another command: {response:?}")
+            }
+        }
+    }
+}
+
+impl From<OutOfBounds> for Error {
+    fn from(what: OutOfBounds) -> Self {
+        let field = match what {
+            OutOfBounds::Step => "step",
+            OutOfBounds::Start => "start",
+            OutOfBounds::MaxId => "max_id",
+            OutOfBounds::Size => "size",
+            OutOfBounds::Description => "description",
+        };
+        Self::InvalidArgument { field, detail: what.to_string() }
+    }
+}
+
+impl From<InvalidTag> for Error {
+    fn from(error: InvalidTag) -> Self {
+        Self::InvalidArgument { field: "tag", detail: error.to_string() }
+    }
+}
+
+impl From<ProposeError> for Error {
+    fn from(error: ProposeError) -> Self {
+        match error {
+            ProposeError::Overloaded => Self::Overloaded,
+            error => Self::unavailable(error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! What this node holds of one tag, and who waits for it.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+
+use super::Error;
+use crate::clock::Clock;
+use crate::segment::{BufferView, Segment, SegmentBuffer};
+use crate::tag::BizTag;
+
+/// Callers that may wait for one tag; one more is turned away.
+const WAITERS_MAX: usize = 10_000;
+
+/// The answer to a waiting caller.
+pub(super) type Taken = Result<Vec<Range<u64>>, Error>;
+
+/// One tag on this node. Its lock is shared with no other tag and never held across a wait.
+pub(super) struct Slot {
+    tag: BizTag,
+    clock: Arc<dyn Clock>,
+    held: Mutex<Held>,
+}
+
+struct Held {
+    buffer: SegmentBuffer,
+    /// In order of arrival.
+    waiters: VecDeque<Waiter>,
+    /// Whether a grab was asked for that has not begun.
+    grab_asked: bool,
+    /// Set once the tag is gone; the slot then hands out nothing more.
+    closed: bool,
+}
+
+struct Waiter {
+    count: u64,
+    answer: oneshot::Sender<Taken>,
+}
+
+/// What a caller got at once.
+pub(super) enum Take {
+    /// The ids.
+    Ids(Vec<Range<u64>>),
+    /// A place in the queue.
+    Wait(oneshot::Receiver<Taken>),
+    /// The tag is gone.
+    Closed,
+    /// Too many wait already.
+    Overloaded,
+}
+
+impl Slot {
+    pub(super) fn new(tag: BizTag, step: u32, clock: Arc<dyn Clock>) -> Self {
+        let held = Held {
+            buffer: SegmentBuffer::new(step),
+            waiters: VecDeque::new(),
+            grab_asked: false,
+            closed: false,
+        };
+        Self { tag, clock, held: Mutex::new(held) }
+    }
+
+    pub(super) fn tag(&self) -> &BizTag {
+        &self.tag
+    }
+
+    /// The next id, when one is held, and whether a grab should begin now.
+    #[inline]
+    pub(super) fn take_one(&self) -> (Option<u64>, bool) {
+        let mut held = self.held.lock();
+        if held.closed {
+            return (None, false);
+        }
+        let id = held.buffer.take_one(|| self.clock.monotonic_ms());
+        let ask = id.is_some() && held.buffer.wants_grab() && !held.grab_asked;
+        held.grab_asked |= ask;
+        (id, ask)
+    }
+
+    /// The next `count` ids, or a place in the queue; and whether a grab should begin now.
+    pub(super) fn take(&self, count: u64) -> (Take, bool) {
+        let mut held = self.held.lock();
+        if held.closed {
+            return (Take::Closed, false);
+        }
+        let take = match held.buffer.take(count, || self.clock.monotonic_ms()) {
+            Some(ranges) => Take::Ids(ranges),
+            None if held.waiters.len() >= WAITERS_MAX => return (Take::Overloaded, false),
+            None => {
+                let (answer, answered) = oneshot::channel();
+                held.waiters.push_back(Waiter { count, answer });
+                Take::Wait(answered)
+            }
+        };
+        (take, held.ask())
+    }
+
+    /// Begins the grab that was asked for and returns its size in ids; `step` is the tag's own
+    /// now. `None` when there is no use for it any more.
+    pub(super) fn begin_grab(&self, step: u32) -> Option<u32> {
+        let mut held = self.held.lock();
+        held.grab_asked = false;
+        if held.closed || held.buffer.grab_in_flight() {
+            return None;
+        }
+        let demand = held.demand();
+        Some(held.buffer.begin_grab(self.clock.monotonic_ms(), step, demand))
+    }
+
+    /// Takes in what a grab reserved and serves who waits; true when another grab should begin.
+    pub(super) fn install(&self, segment: Segment, step: u32) -> bool {
+        let mut held = self.held.lock();
+        if held.closed {
+            return false;
+        }
+        held.buffer.install(segment, step, self.clock.monotonic_ms());
+        held.serve(|| self.clock.monotonic_ms());
+        held.ask()
+    }
+
+    /// Notes that the grab brought nothing; true when somebody still waits for another.
+    pub(super) fn grab_failed(&self) -> bool {
+        let mut held = self.held.lock();
+        held.buffer.grab_failed();
+        held.waiters.retain(|waiter| !waiter.answer.is_closed());
+        let ask = !held.waiters.is_empty() && !held.grab_asked && !held.closed;
+        held.grab_asked |= ask;
+        ask
+    }
+
+    /// Notes that the tag has no ids left: those who wait for more than is held are told so.
+    pub(super) fn exhausted(&self) {
+        let mut held = self.held.lock();
+        held.buffer.grab_failed();
+        held.fail_waiters(&Error::Exhausted);
+    }
+
+    /// Ends the slot: the tag is gone.
+    pub(super) fn close(&self) {
+        let mut held = self.held.lock();
+        held.closed = true;
+        held.fail_waiters(&Error::UnknownTag);
+    }
+
+    /// How many ids are held.
+    pub(super) fn remaining(&self) -> u64 {
+        let held = self.held.lock();
+        if held.closed { 0 } else { held.buffer.remaining() }
+    }
+
+    pub(super) fn view(&self) -> BufferView {
+        self.held.lock().buffer.view()
+    }
+}
+
+impl Held {
+    /// Whether a grab should be asked for now; if so, the caller must ask.
+    fn ask(&mut self) -> bool {
+        let wanted = self.buffer.wants_grab() || self.demand() > 0;
+        let ask = wanted && !self.grab_asked && !self.buffer.grab_in_flight();
+        self.grab_asked |= ask;
+        ask
+    }
+
+    /// Ids that waiting callers need beyond what is held.
+    fn demand(&self) -> u64 {
+        if self.waiters.is_empty() {
+            return 0;
+        }
+        let wanted: u64 = self.waiters.iter().map(|waiter| waiter.count).sum();
+        wanted.saturating_sub(self.buffer.remaining())
+    }
+
+    /// Serves waiting callers in order of arrival. One who wants more than is held does not hold
+    /// up those behind: the next grab is sized for all that still wait.
+    fn serve(&mut self, now_ms: impl Fn() -> u64) {
+        let mut unserved = VecDeque::new();
+        for waiter in self.waiters.drain(..) {
+            if waiter.answer.is_closed() {
+                continue;
+            }
+            match self.buffer.take(waiter.count, &now_ms) {
+                // Should the caller give up at this very moment, the ids are wasted, not repeated.
+                Some(ranges) => drop(waiter.answer.send(Ok(ranges))),
+                None => unserved.push_back(waiter),
+            }
+        }
+        self.waiters = unserved;
+    }
+
+    fn fail_waiters(&mut self, error: &Error) {
+        for waiter in self.waiters.drain(..) {
+            drop(waiter.answer.send(Err(error.clone())));
+        }
+    }
+}

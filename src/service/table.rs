@@ -1,0 +1,92 @@
+//! The tags that this node has handed ids out of since it started.
+
+use std::sync::Arc;
+
+use papaya::HashMap;
+
+use super::slot::Slot;
+use crate::metrics::Metrics;
+use crate::replica::DeletionListener;
+use crate::segment::BufferView;
+use crate::state::State;
+use crate::tag::BizTag;
+
+/// Slots by tag. Looking one up takes no lock; idle tags have no slot at all.
+pub struct TagTable {
+    slots: HashMap<BizTag, Arc<Slot>>,
+    metrics: Arc<Metrics>,
+}
+
+impl TagTable {
+    /// An empty table: nothing is carried over a restart.
+    pub fn new(metrics: Arc<Metrics>) -> Self {
+        Self { slots: HashMap::new(), metrics }
+    }
+
+    /// Does something with a tag's slot, if it has one.
+    #[inline]
+    pub(super) fn with<T>(&self, tag: &str, act: impl FnOnce(&Arc<Slot>) -> T) -> Option<T> {
+        self.slots.pin().get(tag).map(act)
+    }
+
+    /// The slot of a tag; `new` makes it when it has none.
+    pub(super) fn get_or_insert(&self, tag: &BizTag, new: impl FnOnce() -> Slot) -> Arc<Slot> {
+        let slots = self.slots.pin();
+        if let Some(slot) = slots.get(tag) {
+            return Arc::clone(slot);
+        }
+        let slot = Arc::new(new());
+        match slots.try_insert(tag.clone(), Arc::clone(&slot)) {
+            Ok(_) => {
+                self.metrics.tag_loaded();
+                slot
+            }
+            Err(occupied) => Arc::clone(occupied.current),
+        }
+    }
+
+    /// Ends a slot and forgets it. Its tag may get another one later, which starts empty.
+    pub(super) fn remove(&self, tag: &str) {
+        if let Some(slot) = self.slots.pin().remove(tag) {
+            slot.close();
+            self.metrics.tag_unloaded();
+        }
+    }
+
+    /// Ends this very slot, if it is still its tag's.
+    pub(super) fn forget(&self, slot: &Arc<Slot>) {
+        let tag = slot.tag().as_str();
+        if self.with(tag, |current| Arc::ptr_eq(current, slot)) == Some(true) {
+            self.remove(tag);
+        }
+        slot.close();
+    }
+
+    /// Whether any id is held for anybody.
+    pub(super) fn holds_ids(&self) -> bool {
+        self.slots.pin().values().any(|slot| slot.remaining() > 0)
+    }
+
+    /// The first `limit` buffers in the order of their tags.
+    pub(super) fn views(&self, limit: usize) -> Vec<(BizTag, BufferView)> {
+        let slots = self.slots.pin();
+        let mut all: Vec<&Arc<Slot>> = slots.values().collect();
+        all.sort_unstable_by_key(|slot| slot.tag());
+        all.truncate(limit);
+        all.into_iter().map(|slot| (slot.tag().clone(), slot.view())).collect()
+    }
+}
+
+impl DeletionListener for TagTable {
+    fn tag_deleted(&self, tag: &str) {
+        self.remove(tag);
+    }
+
+    fn state_replaced(&self, state: &State) {
+        let slots = self.slots.pin();
+        let gone = slots.keys().filter(|tag| state.tag(tag.as_str()).is_none());
+        for tag in gone {
+            self.remove(tag.as_str());
+        }
+    }
+}
