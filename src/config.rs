@@ -59,7 +59,7 @@ pub struct ServeArgs {
     #[arg(long, env = "MINTLEAF_CONFIG", value_name = "FILE")]
     #[serde(skip)]
     pub config: Option<PathBuf>,
-    /// This node's Raft id, 1 or more, different on every node [required]
+    /// This node's Raft id, 1 or more, different on every node; must be given
     #[arg(long, env = "MINTLEAF_NODE_ID", value_name = "N")]
     #[serde(alias = "node_id")]
     pub node_id: Option<u64>,

@@ -1,5 +1,6 @@
 //! The `mintleaf` command.
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -7,6 +8,10 @@ use mintleaf::cli::{self, Cli, Command};
 use mintleaf::config::{ConfigError, DevConfig, LogFormat, ServeConfig};
 use mintleaf::server;
 use tracing_subscriber::EnvFilter;
+
+/// What is logged without `RUST_LOG`. openraft's own steps are for its developers; what an operator
+/// needs to know of them, this project says itself.
+const LOG_DEFAULT: &str = "info,openraft=error";
 
 fn main() -> ExitCode {
     match Cli::parse().command {
@@ -30,8 +35,11 @@ fn main() -> ExitCode {
 
 /// Logs go to stderr; stdout belongs to what a command answers.
 fn init_log(format: LogFormat) {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(LOG_DEFAULT));
+    let log = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal());
     match format {
         LogFormat::Text => log.init(),
         LogFormat::Json => log.json().init(),

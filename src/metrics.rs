@@ -13,12 +13,12 @@ use prometheus_client::metrics::counter::{Atomic, Counter};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
-use prometheus_client::registry::Registry;
+use prometheus_client::registry::{Metric, Registry};
 
 use crate::service::ClusterView;
 
-/// Content type of [`Metrics::render`].
-pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// Content type of the page.
+pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// What a request asked for. The `mode` label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,56 +98,36 @@ impl Metrics {
     /// Counters at zero, each registered under its name.
     pub fn new() -> Self {
         let mut registry = Registry::with_prefix("mintleaf");
-        let ids =
-            by_label(&mut registry, "ids", "Ids handed out", "mode", Mode::ALL.map(Mode::label));
-        let requests = by_label(
-            &mut registry,
-            "http_requests",
-            "HTTP requests answered",
-            "mode",
-            Mode::ALL.map(Mode::label),
-        );
-        let errors = Family::default();
-        registry.register("errors", "Requests that failed", errors.clone());
-        let grabs = by_label(
-            &mut registry,
-            "grabs",
-            "Grabs by how they ended",
-            "outcome",
-            GrabOutcome::ALL.map(GrabOutcome::label),
-        );
-        let grab_seconds = Histogram::new(LATENCY_BUCKETS);
-        registry.register(
-            "grab_seconds",
-            "Time from proposing a grab to its answer",
-            grab_seconds.clone(),
-        );
-        let wait_seconds = Histogram::new(LATENCY_BUCKETS);
-        registry.register(
-            "wait_seconds",
-            "Time that callers waited because no segment was ready",
-            wait_seconds.clone(),
-        );
+        let r = &mut registry;
+        let modes = Mode::ALL.map(Mode::label);
+        let outcomes = GrabOutcome::ALL.map(GrabOutcome::label);
         Self {
-            ids,
-            requests,
-            errors,
-            grabs,
-            grab_seconds,
-            wait_seconds,
-            tags_loaded: gauge(&mut registry, "tags_loaded", "Tags with a segment on this node"),
-            connections: gauge(&mut registry, "http_connections", "Open client connections"),
-            connections_refused: {
-                let counter = Counter::default();
-                registry.register(
-                    "http_connections_refused",
-                    "Client connections turned away at the limit",
-                    counter.clone(),
-                );
-                counter
-            },
-            ready: gauge(&mut registry, "ready", "1 while this node can hand out ids"),
-            raft: RaftLevels::new(&mut registry),
+            ids: by_label(r, "ids", "Ids handed out", "mode", modes),
+            requests: by_label(r, "http_requests", "Requests answered", "mode", modes),
+            errors: metric(r, "errors", "Requests that failed", Family::default()),
+            grabs: by_label(r, "grabs", "Grabs by how they ended", "outcome", outcomes),
+            grab_seconds: metric(
+                r,
+                "grab_seconds",
+                "Time from proposing a grab to its answer",
+                Histogram::new(LATENCY_BUCKETS),
+            ),
+            wait_seconds: metric(
+                r,
+                "wait_seconds",
+                "Time that callers waited because no segment was ready",
+                Histogram::new(LATENCY_BUCKETS),
+            ),
+            tags_loaded: gauge(r, "tags_loaded", "Tags with a segment on this node"),
+            connections: gauge(r, "http_connections", "Open client connections"),
+            connections_refused: metric(
+                r,
+                "http_connections_refused",
+                "Client connections turned away at the limit",
+                Counter::default(),
+            ),
+            ready: gauge(r, "ready", "1 while this node can hand out ids"),
+            raft: RaftLevels::new(r),
             registry,
         }
     }
@@ -270,17 +250,21 @@ where
 {
     let family = Family::<Labels<1>, Counter<u64, A>>::default();
     let counters = values.map(|value| family.get_or_create(&[(label, value)]).clone());
-    registry.register(name, help, family);
+    metric(registry, name, help, family);
     counters
 }
 
 fn gauge<N, A>(registry: &mut Registry, name: &str, help: &str) -> Gauge<N, A>
 where
-    Gauge<N, A>: prometheus_client::registry::Metric + Clone + Default,
+    Gauge<N, A>: Metric + Clone + Default,
 {
-    let gauge = Gauge::<N, A>::default();
-    registry.register(name, help, gauge.clone());
-    gauge
+    metric(registry, name, help, Gauge::default())
+}
+
+/// Registers a metric and hands it back.
+fn metric<M: Metric + Clone>(registry: &mut Registry, name: &str, help: &str, metric: M) -> M {
+    registry.register(name, help, metric.clone());
+    metric
 }
 
 const STRIPES: usize = 16;

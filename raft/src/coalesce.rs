@@ -16,7 +16,8 @@ use openraft::error::{ClientWriteError, RaftError};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout_at};
 
-use crate::node::{Inner, ProposeError, Retry};
+use crate::error::{ProposeError, Retry};
+use crate::node::Inner;
 use crate::transport::{CallError, Request, Response, Unproposed};
 use crate::types::{Batch, Member};
 

@@ -13,9 +13,10 @@ use mintleaf_storage::StorageError;
 use openraft::ServerState;
 use serde::{Deserialize, Serialize};
 
+use crate::error::NodeError;
 use crate::guard::{self, Identity, Refusal};
 use crate::members::{Change, MemberError};
-use crate::node::{Inner, NodeError};
+use crate::node::Inner;
 use crate::transport::{CallError, Request, Response};
 use crate::types::Member;
 
@@ -23,6 +24,8 @@ use crate::types::Member;
 const ROUND_INTERVAL: Duration = Duration::from_millis(200);
 const HELLO_TIMEOUT: Duration = Duration::from_secs(1);
 const JOIN_TIMEOUT: Duration = Duration::from_secs(5);
+/// How often a node compares its addresses with what the membership says.
+const ADDRESS_INTERVAL: Duration = Duration::from_secs(1);
 /// A node that waits for others says so this often (in rounds).
 const ROUNDS_PER_REMINDER: u32 = 25;
 
@@ -271,6 +274,28 @@ impl Inner {
             && let Err(error) = self.raft.trigger().elect().await
         {
             tracing::warn!(%error, "cannot start an election");
+        }
+    }
+}
+
+/// Tells the leader this node's addresses when the membership has others, as after a move to
+/// another port or host.
+pub(crate) async fn keep_addresses_known(inner: Arc<Inner>) {
+    loop {
+        tokio::time::sleep(ADDRESS_INTERVAL).await;
+        let me = inner.local.node_id();
+        let myself = inner.myself();
+        let Some(known) = inner.member(me).filter(|known| known.store == myself.store) else {
+            continue;
+        };
+        if known == myself {
+            continue;
+        }
+        let Member { raft, http, store } = myself;
+        let add = Change::Add { id: me, raft, http, voter: false, store: Some(store) };
+        match inner.change(add).await {
+            Ok(()) => tracing::info!(node = me, "told the cluster this node's new addresses"),
+            Err(error) => tracing::debug!(node = me, %error, "new addresses are not known yet"),
         }
     }
 }

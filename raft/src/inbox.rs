@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::error::{ProposeError, Retry};
 use crate::guard::{Header, Identity, Kind, Refusal};
-use crate::node::{Inner, ProposeError, Retry};
+use crate::node::Inner;
 use crate::transport::{Inbox, Request, Response, Unproposed};
 
 /// Longest wait that a peer may ask for.

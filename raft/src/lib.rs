@@ -8,11 +8,12 @@
 //! | `records` | what lies on disk, as structs of our own |
 //! | `store` | openraft's log storage over `mintleaf_storage::LogEngine`; the sync thread |
 //! | `machine` | openraft's state machine over [`StateMachine`]; snapshots |
-//! | `guard` | who may speak with whom: cluster, store and start counter of every message |
+//! | `guard`, `local` | who may speak with whom: cluster, store and start counter of every message |
 //! | `transport` | frames, the internal listener, the client to peers |
 //! | `coalesce` | many proposals, one log entry; forwarding to the leader |
 //! | `form`, `members` | how a cluster forms, joins, changes |
-//! | `node` | [`Node`], which owns all of it |
+//! | `inbox` | what a node does with its peers' requests |
+//! | `node` | [`Node`], which owns all of it; `options`, `error`, `handle`, `status` around it |
 //!
 //! **Architecture invariant:** this crate is the only user of openraft and knows nothing of ids,
 //! tags or HTTP clients; commands and replies are bytes. See `DESIGN.md` for the reasons.
@@ -20,23 +21,30 @@
 use std::io::{self, Read, Write};
 
 mod coalesce;
+mod error;
 mod form;
 mod guard;
+mod handle;
 mod inbox;
 mod local;
 mod machine;
 mod members;
 mod node;
+mod options;
 mod records;
+mod status;
 mod store;
+#[cfg(test)]
+mod suite;
 mod transport;
 mod types;
 
+pub use error::{NodeError, ProposeError, Retry};
+pub use handle::{Handle, PROPOSAL_BYTES_MAX};
 pub use members::MemberError;
-pub use node::{
-    Clock, Handle, MemberStatus, Node, NodeError, Options, PROPOSAL_BYTES_MAX, ProposeError, Retry,
-    Role, Status, Tuning,
-};
+pub use node::Node;
+pub use options::{Clock, Options, Tuning};
+pub use status::{MemberStatus, Role, Status};
 
 /// A state taken out of a [`StateMachine`], to be written while the machine goes on applying.
 pub type FrozenState = Box<dyn FnOnce(&mut dyn Write) -> io::Result<()> + Send>;

@@ -71,12 +71,15 @@ impl LogStore {
         Ok(self.read(last, last + 1, usize::MAX)?.pop().map(|entry| entry.log_id))
     }
 
-    fn purged(&self) -> Result<Option<RaftLogId>, RaftStorageError> {
+    /// The last entry that was purged.
+    pub(crate) fn purged(&self) -> Result<Option<RaftLogId>, RaftStorageError> {
         let mark = self.engine.purge_mark().map(|(_, mark)| records::decode_log_id(&mark));
         mark.transpose().map_err(|error| undecodable(ErrorSubject::Logs, &error))
     }
 
+    /// Those of the entries `from..to` that the log holds.
     fn read(&self, from: u64, to: u64, bytes: usize) -> Result<Vec<RaftEntry>, RaftStorageError> {
+        let from = self.engine.bounds().map_or(from, |(first, _)| from.max(first));
         let records = self.engine.read(from..to, bytes).map_err(|error| read_failed(&error))?;
         let decode = |record: &Vec<u8>| {
             records::decode_entry(record).map_err(|error| undecodable(ErrorSubject::Logs, &error))
@@ -245,7 +248,10 @@ impl RaftLogStorage<Types> for LogStore {
         I: IntoIterator<Item = RaftEntry> + OptionalSend,
         I::IntoIter: OptionalSend,
     {
-        let mut entries = entries.into_iter().peekable();
+        // What lies below the purge mark is in the snapshot already.
+        let purged = self.engine.purge_mark().map(|(index, _)| index);
+        let above_mark = |entry: &RaftEntry| Some(entry.log_id.index) > purged;
+        let mut entries = entries.into_iter().filter(above_mark).peekable();
         let Some(first) = entries.peek().map(|entry| entry.log_id.index) else {
             callback.log_io_completed(Ok(()));
             return Ok(());

@@ -144,6 +144,17 @@ mod tests {
     }
 
     #[test]
+    fn an_update_must_change_something() {
+        let update = |rest: &[&str]| {
+            let line = ["mintleaf", "tag", "update", "orders"];
+            Cli::try_parse_from(line.iter().chain(rest)).is_ok()
+        };
+        assert!(!update(&[]));
+        assert!(update(&["--step", "5"]));
+        assert!(update(&["--max-id", "9223372036854775808", "--description", ""]));
+    }
+
+    #[test]
     fn urls_are_taken_before_and_after_the_command() {
         let line = ["mintleaf", "tag", "--url", "http://a:1", "list", "--url", "http://b:2"];
         assert!(Cli::try_parse_from(line).is_ok());

@@ -19,7 +19,7 @@ pub(super) fn print(text: &str) -> Result<(), Failure> {
 /// Prints one JSON document and a line break.
 ///
 /// # Errors
-/// As [`print`].
+/// As [`print()`].
 pub(super) fn print_json(value: &Value) -> Result<(), Failure> {
     print(&format!("{value:#}\n"))
 }
@@ -75,10 +75,11 @@ impl<const N: usize> fmt::Display for Table<N> {
     }
 }
 
-/// A field of a node's answer as a person reads it; `-` when it is missing or null.
+/// A field of a node's answer as a person reads it; `-` when it is missing, null or empty.
 pub(super) fn cell(object: &Value, field: &str) -> String {
     match &object[field] {
         Value::Null => "-".to_owned(),
+        Value::String(text) if text.is_empty() => "-".to_owned(),
         Value::String(text) => text.clone(),
         other => other.to_string(),
     }
@@ -99,8 +100,11 @@ mod tests {
 
     #[test]
     fn cells_show_text_bare_and_nothing_as_a_dash() {
-        let object = json!({"a": "x", "b": 7, "c": null});
-        assert_eq!(["a", "b", "c", "d"].map(|field| cell(&object, field)), ["x", "7", "-", "-"]);
+        let object = json!({"a": "x", "b": 7, "c": null, "d": ""});
+        assert_eq!(
+            ["a", "b", "c", "d", "e"].map(|field| cell(&object, field)),
+            ["x", "7", "-", "-", "-"]
+        );
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! `mintleaf tag`: create, list, read, change, delete.
 
-use clap::{Args, Subcommand};
+use clap::{ArgGroup, Args, Subcommand};
 use hyper::Method;
 use serde_json::{Map, Value, json};
 
@@ -55,18 +55,18 @@ pub struct CreateArgs {
 
 /// A change to a tag.
 #[derive(Args, Debug)]
-#[group(id = "change", required = true, multiple = true, args = ["step", "max_id", "description"])]
+#[command(group(ArgGroup::new("change").required(true).multiple(true)))]
 pub struct UpdateArgs {
     /// The tag's name
     name: String,
     /// Ids that a node reserves at once, from the next time on
-    #[arg(long)]
+    #[arg(long, group = "change")]
     step: Option<u32>,
     /// Skip ahead: nothing below this id is reserved any more. Forward only
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", group = "change")]
     max_id: Option<u64>,
     /// What the tag is for, up to 256 characters
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", group = "change")]
     description: Option<String>,
 }
 

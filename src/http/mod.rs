@@ -10,7 +10,7 @@
 //! ```
 //!
 //! Handlers see [`IdService`] and nothing behind it. `openapi.json` describes every path that
-//! [`router`] knows; a test holds the two together.
+//! `routes` lists; a test holds the two together.
 
 mod body;
 mod cluster;

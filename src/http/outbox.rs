@@ -224,17 +224,21 @@ mod tests {
 
     #[tokio::test]
     async fn pipelined_answers_come_in_order() {
-        let client = connect();
-        let requests = (1..=500).map(|n| format!("GET /{n} HTTP/1.1\r\n\r\n")).collect::<String>();
-        let (mut read, mut write) = tokio::io::split(client);
-        let sender = async {
-            write.write_all(requests.as_bytes()).await.unwrap();
-            write.shutdown().await.unwrap();
-        };
+        const REQUESTS: usize = 500;
+        let (mut read, mut write) = tokio::io::split(connect());
+        let mut requests = (1..REQUESTS).map(request).collect::<String>();
+        requests.push_str(&format!("GET /{REQUESTS} HTTP/1.1\r\nconnection: close\r\n\r\n"));
         let mut answers = String::new();
-        let (_, read) = tokio::join!(sender, read.read_to_string(&mut answers));
-        read.unwrap();
+        let (sent, received) =
+            tokio::join!(write.write_all(requests.as_bytes()), read.read_to_string(&mut answers));
+        sent.unwrap();
+        received.unwrap();
         let lengths = answers.lines().filter_map(|line| line.strip_prefix("content-length: "));
-        assert!(lengths.eq((1..=500).map(|n| n.to_string())), "{answers}");
+        let expected = (1..=REQUESTS).map(|length| length.to_string());
+        assert_eq!(lengths.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
+    }
+
+    fn request(length: usize) -> String {
+        format!("GET /{length} HTTP/1.1\r\n\r\n")
     }
 }

@@ -6,8 +6,8 @@
 //! a second process share the port in silence.)
 
 use std::convert::Infallible;
-use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener};
 use std::num::NonZeroUsize;
 use std::pin::pin;
 use std::sync::Arc;
@@ -171,16 +171,24 @@ impl Acceptor {
             Ok(listener) => listener,
             Err(error) => return warn!(%error, "cannot listen for clients"),
         };
+        // One line for a streak of failures, however long it lasts.
+        let mut failing = false;
         loop {
             let accepted = tokio::select! {
                 accepted = listener.accept() => accepted,
                 _ = stopping.changed() => return,
             };
             match accepted {
-                Ok((stream, _)) => self.deal(stream).await,
+                Ok((stream, _)) => {
+                    failing = false;
+                    self.deal(stream).await;
+                }
                 Err(error) if is_of_the_peer(&error) => {}
                 Err(error) => {
-                    warn!(%error, "cannot accept a client connection");
+                    if !failing {
+                        warn!(%error, "cannot accept client connections for now");
+                    }
+                    failing = true;
                     tokio::time::sleep(Duration::from_millis(ACCEPT_PAUSE_MS)).await;
                 }
             }
@@ -189,17 +197,24 @@ impl Acceptor {
 
     /// Hands a connection to the next worker in turn, or turns it away.
     async fn deal(&mut self, stream: TcpStream) {
+        let Ok(stream) = stream.into_std() else { return };
         let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else {
             self.service.metrics().connection_refused();
-            // Into an empty send buffer: it is taken whole, or the client is gone.
-            let _ = stream.try_write(TURNED_AWAY);
-            return;
+            return turn_away(&stream);
         };
-        let Ok(stream) = stream.into_std() else { return };
         self.next = (self.next + 1) % self.workers.len();
         // A worker that is gone is one that stops, as this thread is about to.
         let _ = self.workers[self.next].send(Accepted { stream, permit }).await;
     }
+}
+
+/// Says why and closes, without waiting: the socket does not block, its send buffer is empty, and
+/// a client that is gone already need not be told.
+fn turn_away(mut stream: &std::net::TcpStream) {
+    let _ = stream.write(TURNED_AWAY);
+    let _ = stream.shutdown(Shutdown::Write);
+    // Closing on unread input would reset the connection, answer and all.
+    let _ = stream.read(&mut [0; 4096]);
 }
 
 /// Whether the error belongs to one connection, which its peer gave up before it was accepted.

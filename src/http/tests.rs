@@ -82,7 +82,7 @@ fn every_route_is_described_and_every_description_is_routed() {
     let served = Served::start();
     let mut routed = BTreeMap::new();
     for (path, _) in routes() {
-        let concrete = path.replace('{', "").replace('}', "");
+        let concrete = path.replace(['{', '}'], "");
         let (status, headers, _) = served.ask(Method::TRACE, &concrete, "*/*");
         assert_eq!(status, StatusCode::METHOD_NOT_ALLOWED, "{path}");
         let allowed = headers[ALLOW].to_str().unwrap().split(',').filter(|name| *name != "HEAD");

@@ -108,6 +108,8 @@ impl SledEngine {
             tail.begin(&Group { state: state.clone(), ..Group::default() });
             tail.wait().context(|| "write the tail".into())?;
         }
+        let (group, extent) = (state.group, state.extent);
+        tracing::info!(group, ?extent, dir = %dir.path().display(), "log opened");
         let live =
             Live { state, pending: Vec::new(), pending_first: 0, pending_bytes: 0, dirty: false };
         Ok(SledEngine {

@@ -51,12 +51,18 @@ pub(crate) struct Client {
     local: Arc<Local>,
     http: HttpClient<HttpConnector, Full<Bytes>>,
     secret: Option<HeaderValue>,
+    /// Where the operator says the founders are.
+    listed: BTreeMap<u64, String>,
     /// When each peer last answered, or failed to.
     contacts: Mutex<BTreeMap<u64, (bool, Instant)>>,
 }
 
 impl Client {
-    pub(crate) fn new(local: Arc<Local>, secret: Option<HeaderValue>) -> Self {
+    pub(crate) fn new(
+        local: Arc<Local>,
+        secret: Option<HeaderValue>,
+        listed: BTreeMap<u64, String>,
+    ) -> Self {
         let mut connector = HttpConnector::new();
         connector.set_nodelay(true);
         connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
@@ -64,7 +70,7 @@ impl Client {
             .pool_idle_timeout(IDLE_TIMEOUT)
             .pool_timer(TokioTimer::new())
             .build(connector);
-        Self { local, http, secret, contacts: Mutex::default() }
+        Self { local, http, secret, listed, contacts: Mutex::default() }
     }
 
     /// Whether the last call to this peer was answered; `None` when there was none lately.
@@ -98,10 +104,17 @@ impl Client {
         request: Request,
         within: Duration,
     ) -> Result<Response, CallError> {
-        let address = &member.raft;
         let header = self.local.header(cluster, node_id, member);
         let frame = Frame { header: Some(header), request };
-        let result = self.send(address, &frame, within).await;
+        let mut address = &member.raft;
+        let mut result = self.send(address, &frame, within).await;
+        if let Err(CallError::Unreachable { .. }) = result
+            && let Some(listed) = self.listed.get(&node_id).filter(|listed| *listed != address)
+        {
+            // The whole cluster may have moved: then only what the operator says is up to date.
+            address = listed;
+            result = self.send(address, &frame, within).await;
+        }
         let reached = matches!(&result, Ok(_) | Err(CallError::Refused { .. }));
         self.contacts.lock().insert(node_id, (reached, Instant::now()));
         let (from, response) = result?;

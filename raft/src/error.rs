@@ -1,0 +1,67 @@
+//! What can go wrong with a node and with what is asked of it.
+
+use std::net::SocketAddr;
+
+use mintleaf_storage::StorageError;
+
+/// Why a node could not be opened or went on no longer.
+#[derive(Debug, thiserror::Error)]
+pub enum NodeError {
+    /// The data directory cannot be used.
+    #[error(transparent)]
+    Storage(StorageError),
+    /// The internal listener cannot be bound.
+    #[error("cannot listen on {address}: {source}")]
+    Listen {
+        /// The address asked for.
+        address: SocketAddr,
+        /// The operating system's answer.
+        source: std::io::Error,
+    },
+    /// The options contradict each other or the data directory.
+    #[error("{0}")]
+    Options(String),
+    /// Raft refused or ended.
+    #[error("raft: {0}")]
+    Raft(String),
+    /// This node must not go on; says why and what to do.
+    #[error("{0}")]
+    Stopped(String),
+}
+
+impl NodeError {
+    pub(crate) fn raft(error: impl ToString) -> Self {
+        Self::Raft(error.to_string())
+    }
+}
+
+/// Whether a proposal may be made again when nobody knows what became of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Retry {
+    /// It may be applied twice, and only costs something.
+    Always,
+    /// It must not be applied twice.
+    Never,
+}
+
+/// Why a proposal or a read was not carried through.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ProposeError {
+    /// No leader or no quorum in time. Not applied, unless [`Retry::Always`] was given.
+    #[error("the cluster did not answer in time: {0}")]
+    Unavailable(String),
+    /// It may or may not be applied, now or later.
+    #[error("the outcome is unknown: {0}")]
+    Unknown(String),
+    /// Too many proposals wait already. Not applied.
+    #[error("too many proposals are waiting")]
+    Overloaded,
+}
+
+impl ProposeError {
+    /// Whether the same request may succeed later. After [`ProposeError::Unknown`], look first.
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        !matches!(self, Self::Unknown(_))
+    }
+}

@@ -1,0 +1,104 @@
+//! What callers do with a node.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout_at};
+
+use crate::error::{ProposeError, Retry};
+use crate::members::{Change, MemberError};
+use crate::node::Inner;
+use crate::status::Status;
+
+/// Bytes of one proposal at most, commands taken together.
+pub const PROPOSAL_BYTES_MAX: usize = 32 << 10;
+/// Pause before the leader is asked again for a read index.
+const READ_RETRY_INTERVAL: Duration = Duration::from_millis(20);
+
+/// What callers do with a [`Node`]; cheap to clone.
+#[derive(Clone)]
+pub struct Handle {
+    pub(crate) inner: Arc<Inner>,
+}
+
+impl Handle {
+    /// Has commands applied, in order and together, and returns their replies in that order.
+    /// Works on any node: followers send them to the leader.
+    ///
+    /// # Errors
+    /// See [`ProposeError`]; always by the deadline.
+    ///
+    /// # Panics
+    /// When the commands are larger than [`PROPOSAL_BYTES_MAX`].
+    pub async fn propose(
+        &self,
+        commands: Vec<Vec<u8>>,
+        retry: Retry,
+        deadline: Instant,
+    ) -> Result<Vec<Vec<u8>>, ProposeError> {
+        let bytes: usize = commands.iter().map(Vec::len).sum();
+        assert!(bytes <= PROPOSAL_BYTES_MAX, "a proposal of {bytes} bytes is too large");
+        self.inner.propose(commands, retry, deadline, false).await
+    }
+
+    /// Waits until this node has applied everything that was committed when the call began: a
+    /// read of the local state is linearizable afterwards.
+    ///
+    /// # Errors
+    /// [`ProposeError::Unavailable`] when no quorum confirmed a leader by the deadline.
+    pub async fn read_barrier(&self, deadline: Instant) -> Result<(), ProposeError> {
+        let late = |what: &str| ProposeError::Unavailable(what.to_owned());
+        let index = loop {
+            match timeout_at(deadline, self.inner.read_index()).await {
+                Ok(Some(index)) => break index,
+                Ok(None) if Instant::now() + READ_RETRY_INTERVAL < deadline => {
+                    tokio::time::sleep(READ_RETRY_INTERVAL).await;
+                }
+                _ => return Err(late("no leader with a quorum")),
+            }
+        };
+        let mut metrics = self.inner.raft.metrics();
+        let applied = metrics.wait_for(|now| now.last_applied.is_some_and(|id| id.index >= index));
+        match timeout_at(deadline, applied).await {
+            Ok(Ok(_)) => Ok(()),
+            _ => Err(late("this node lags behind the leader")),
+        }
+    }
+
+    /// Adds a node as a learner and, if `voter`, promotes it once it has caught up. May be asked
+    /// again after it was not finished in time. `http` may be empty: the node is asked for it.
+    ///
+    /// # Errors
+    /// See [`MemberError`].
+    pub async fn add_member(
+        &self,
+        id: u64,
+        raft: String,
+        http: String,
+        voter: bool,
+    ) -> Result<(), MemberError> {
+        self.inner.change(Change::Add { id, raft, http, voter, store: None }).await
+    }
+
+    /// Removes a node, voter or learner; it stops by itself when it learns of it.
+    ///
+    /// # Errors
+    /// See [`MemberError`].
+    pub async fn remove_member(&self, id: u64) -> Result<(), MemberError> {
+        self.inner.change(Change::Remove { id }).await
+    }
+
+    /// Makes a voter the leader. New proposals wait about one election timeout meanwhile.
+    ///
+    /// # Errors
+    /// See [`MemberError`].
+    pub async fn transfer_leader(&self, id: u64) -> Result<(), MemberError> {
+        self.inner.change(Change::Transfer { id }).await
+    }
+
+    /// What this node knows of the cluster, without asking anybody.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        Status::of(&self.inner)
+    }
+}

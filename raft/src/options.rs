@@ -1,0 +1,107 @@
+//! How to open a node: options, timers, bounds, the clock.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use openraft::{Config, SnapshotPolicy};
+
+use crate::error::NodeError;
+
+/// The wall clock, as far as this crate needs it. The leader stamps entries with it.
+pub trait Clock: Send + Sync + 'static {
+    /// Unix time in milliseconds; may go back.
+    fn now_ms(&self) -> u64;
+}
+
+/// Raft's timers and bounds.
+#[derive(Debug, Clone)]
+pub struct Tuning {
+    /// Between two heartbeats. Also the time a replication message may take, the follower's sync
+    /// included, before it is sent again.
+    pub heartbeat: Duration,
+    /// Shortest election timeout.
+    pub election_min: Duration,
+    /// Longest election timeout, and how long followers stay loyal to a silent leader.
+    pub election_max: Duration,
+    /// Log entries after which a snapshot is taken.
+    pub snapshot_entries: u64,
+    /// Log entries kept behind a snapshot, for followers that are a little late.
+    pub keep_entries: u64,
+}
+
+impl Default for Tuning {
+    /// A follower stands for election `election_max` plus its own timeout after the leader's last
+    /// sign of life, so a dead leader is replaced after 1.2 to 1.6 s. The heartbeat leaves room
+    /// for a sync of 100 ms on a bad day.
+    fn default() -> Self {
+        Self {
+            heartbeat: Duration::from_millis(150),
+            election_min: Duration::from_millis(450),
+            election_max: Duration::from_millis(750),
+            snapshot_entries: 20_000,
+            keep_entries: 1_000,
+        }
+    }
+}
+
+impl Tuning {
+    /// After this long without a sign of the leader, followers vote for another.
+    pub(crate) fn lease(&self) -> Duration {
+        self.election_max + self.heartbeat
+    }
+
+    pub(crate) fn transfer_max(&self) -> Duration {
+        4 * self.election_max
+    }
+
+    pub(crate) fn config(&self) -> Result<Arc<Config>, NodeError> {
+        let ms = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+        let config = Config {
+            cluster_name: "mintleaf".to_owned(),
+            heartbeat_interval: ms(self.heartbeat),
+            election_timeout_min: ms(self.election_min),
+            election_timeout_max: ms(self.election_max),
+            // Time for one chunk; the last one includes restoring the state.
+            install_snapshot_timeout: 10_000,
+            snapshot_max_chunk_size: 1 << 20,
+            max_payload_entries: 1024,
+            snapshot_policy: SnapshotPolicy::LogsSinceLast(self.snapshot_entries),
+            max_in_snapshot_log_to_keep: self.keep_entries,
+            // One purge costs one sync, so not one per entry.
+            purge_batch_size: 1024,
+            // Switched on once the peers were asked whether this store is still known.
+            enable_elect: false,
+            ..Config::default()
+        };
+        let config = config.validate().map_err(|error| NodeError::Options(error.to_string()))?;
+        Ok(Arc::new(config))
+    }
+}
+
+/// How to open a [`Node`].
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// This node's Raft id, 1 or more.
+    pub node_id: u64,
+    /// Its data directory.
+    pub data: PathBuf,
+    /// Random; becomes the store's identity when the directory is new.
+    pub fresh_store: u128,
+    /// Where the internal listener binds; `None` for a cluster of one that has no peers.
+    pub listen: Option<SocketAddr>,
+    /// What to tell others instead of the bound address.
+    pub advertise_raft: Option<String>,
+    /// Where clients reach this node.
+    pub advertise_http: String,
+    /// The founders' internal addresses, this node among them. Only looked at while new.
+    pub peers: BTreeMap<u64, String>,
+    /// A member to ask for admission instead. Only looked at while new.
+    pub join: Option<String>,
+    /// What members prove to each other.
+    pub secret: Option<Vec<u8>>,
+    /// Timers and bounds.
+    pub tuning: Tuning,
+}

@@ -1,0 +1,52 @@
+//! openraft's own storage suite, over the sled engine.
+
+use std::io::{self, Read, Write};
+use std::sync::Arc;
+
+use mintleaf_storage::{DataDir, SledEngine, Snapshots};
+use openraft::StorageError;
+use openraft::testing::{StoreBuilder, Suite};
+use tempfile::TempDir;
+
+use crate::machine::Machine;
+use crate::store::LogStore;
+use crate::types::Types;
+use crate::{FrozenState, StateMachine};
+
+/// A state that is nothing; the suite writes none.
+struct Nothing;
+
+impl StateMachine for Nothing {
+    fn apply(&self, _now_ms: u64, command: &[u8]) -> Vec<u8> {
+        command.to_vec()
+    }
+
+    fn freeze(&self) -> FrozenState {
+        Box::new(|out: &mut dyn Write| out.write_all(b"nothing"))
+    }
+
+    fn restore(&self, from: &mut dyn Read) -> io::Result<()> {
+        let mut state = String::new();
+        from.read_to_string(&mut state)?;
+        assert_eq!(state, "nothing");
+        Ok(())
+    }
+}
+
+struct Builder;
+
+impl StoreBuilder<Types, LogStore, Machine, (TempDir, DataDir)> for Builder {
+    async fn build(&self) -> Result<((TempDir, DataDir), LogStore, Machine), StorageError<u64>> {
+        let temp = TempDir::new().unwrap();
+        let dir = DataDir::open(&temp.path().join("data"), 7).unwrap();
+        let log = LogStore::start(Arc::new(SledEngine::open(&dir).unwrap())).unwrap();
+        let snapshots = Arc::new(Snapshots::open(&dir).unwrap());
+        let machine = Machine::open(Arc::new(Nothing), snapshots).unwrap();
+        Ok(((temp, dir), log, machine))
+    }
+}
+
+#[test]
+fn openraft_accepts_the_storage() {
+    Suite::test_all(Builder).unwrap();
+}

@@ -1,0 +1,25 @@
+//! The product from outside: the real binary, real sockets, real data directories.
+//!
+//! ```text
+//! harness   processes, clusters, a client, load, and the judge of what the load was given
+//! api, hostile, readme     one node, as clients see it
+//! cli                      the client commands and what start-up refuses
+//! dev, faults, membership, scale    nodes that are killed, paused, removed, and filled
+//! ```
+//!
+//! Every process listens on ports of its own, keeps its data in a directory of its own, and ends
+//! with the test that started it. Nothing sleeps for a fixed time: tests wait for what they need,
+//! up to a deadline. `MINTLEAF_ROUNDS` and `MINTLEAF_TAGS` make the long tests longer.
+
+#![allow(clippy::unwrap_used, reason = "what a test cannot go on without fails it")]
+#![allow(clippy::disallowed_methods, reason = "tests poll other processes, which wake nobody here")]
+
+mod api;
+mod cli;
+mod dev;
+mod faults;
+mod harness;
+mod hostile;
+mod membership;
+mod readme;
+mod scale;
