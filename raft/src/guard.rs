@@ -39,6 +39,10 @@ pub(crate) struct Header {
     pub(crate) cluster: u128,
     pub(crate) from: Identity,
     pub(crate) to: Target,
+    /// What the sender's clock shows.
+    pub(crate) clock_ms: u64,
+    /// The median of the voters' clocks, from the leader only.
+    pub(crate) median_ms: Option<u64>,
 }
 
 /// Why a message was refused.
@@ -201,11 +205,15 @@ mod tests {
         Identity { node_id, store, starts: 5, members_index: Some(members_index) }
     }
 
+    fn header(from: Identity, to: Target) -> Header {
+        Header { cluster: CLUSTER, from, to, clock_ms: 0, median_ms: None }
+    }
+
     fn judge(members: &RaftMembership, from: Identity, to: Target) -> Result<(), Refusal> {
         let starts = BTreeMap::from([(20, 5)]);
         let me = node(1, 10, 8);
         let view = View { me, cluster: Some(CLUSTER), members, starts: &starts };
-        admit(&view, &Header { cluster: CLUSTER, from, to }, Kind::Vote)
+        admit(&view, &header(from, to), Kind::Vote)
     }
 
     const TO_ME: Target = Target { node_id: 1, store: 10, starts_seen: 0 };
@@ -246,7 +254,7 @@ mod tests {
         let starts = BTreeMap::new();
         let me = node(1, 10, 8);
         let view = View { me, cluster: Some(CLUSTER), members: &members, starts: &starts };
-        let header = Header { cluster: CLUSTER, from: node(2, 20, 8), to: TO_ME };
+        let header = header(node(2, 20, 8), TO_ME);
         assert_eq!(admit(&view, &header, Kind::Other), Ok(()));
         assert!(admit(&view, &header, Kind::Vote).is_err());
     }
@@ -264,7 +272,7 @@ mod tests {
         let starts = BTreeMap::new();
         let view =
             View { me: node(1, 10, 8), cluster: Some(78), members: &members, starts: &starts };
-        let header = Header { cluster: CLUSTER, from: node(2, 20, 8), to: TO_ME };
+        let header = header(node(2, 20, 8), TO_ME);
         let refused = admit(&view, &header, Kind::Other);
         assert_eq!(refused, Err(Refusal::WrongCluster { ours: 78 }));
         let to = Target { node_id: 3, ..TO_ME };

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
 
+use crate::clocks::PeerClock;
 use crate::error::{ProposeError, Retry};
 use crate::members::{Change, MemberError};
 use crate::node::Inner;
@@ -94,6 +95,20 @@ impl Handle {
     /// See [`MemberError`].
     pub async fn transfer_leader(&self, id: u64) -> Result<(), MemberError> {
         self.inner.change(Change::Transfer { id }).await
+    }
+
+    /// Every peer's clock against this node's, as far as messages told it lately; the leader
+    /// hears from everybody, a follower from the leader.
+    #[must_use]
+    pub fn clocks(&self) -> Vec<PeerClock> {
+        self.inner.local.clocks().offsets(self.inner.clock.now_ms())
+    }
+
+    /// The median of the voters' clocks in Unix milliseconds, which the leader stamps entries
+    /// with; `None` while this node has not heard it lately. It may step.
+    #[must_use]
+    pub fn median_now_ms(&self) -> Option<u64> {
+        self.inner.local.cluster_now_ms()
     }
 
     /// What this node knows of the cluster, without asking anybody.

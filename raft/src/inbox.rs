@@ -18,6 +18,10 @@ impl Inbox for Inner {
         self.local.identity()
     }
 
+    fn clock_ms(&self) -> u64 {
+        self.clock.now_ms()
+    }
+
     async fn handle(
         self: Arc<Self>,
         header: Option<Header>,
@@ -26,6 +30,10 @@ impl Inbox for Inner {
         if let Some(header) = &header {
             let is_vote = matches!(request, Request::Vote(_));
             self.local.admit(header, if is_vote { Kind::Vote } else { Kind::Other }).await?;
+            self.local.clocks().read(header.from.node_id, header.clock_ms);
+            if let Some(median_ms) = header.median_ms {
+                self.local.clocks().read_median(median_ms);
+            }
         }
         match request {
             Request::Append(rpc) => {

@@ -10,6 +10,7 @@
 //! | `machine` | openraft's state machine over [`StateMachine`]; snapshots |
 //! | `guard`, `local` | who may speak with whom: cluster, store and start counter of every message |
 //! | `transport` | frames, the internal listener, the client to peers |
+//! | `clocks` | the voters' clocks and their median |
 //! | `coalesce` | many proposals, one log entry; forwarding to the leader |
 //! | `form`, `members` | how a cluster forms, joins, changes |
 //! | `inbox` | what a node does with its peers' requests |
@@ -20,6 +21,7 @@
 
 use std::io::{self, Read, Write};
 
+mod clocks;
 mod coalesce;
 mod error;
 mod form;
@@ -39,6 +41,7 @@ mod suite;
 mod transport;
 mod types;
 
+pub use clocks::PeerClock;
 pub use error::{NodeError, ProposeError, Retry};
 pub use handle::{Handle, PROPOSAL_BYTES_MAX};
 pub use members::MemberError;

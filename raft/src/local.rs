@@ -1,6 +1,7 @@
 //! What a node knows of itself and of its peers' data directories.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use mintleaf_storage::{MetaKey, StorageError, codec};
 use openraft::RaftMetrics;
@@ -8,7 +9,9 @@ use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 
+use crate::clocks::Clocks;
 use crate::guard::{self, Header, Identity, Kind, Refusal, Target, View};
+use crate::options::Clock;
 use crate::records::{self, StartsRecord};
 use crate::store::LogStore;
 use crate::types::{Member, RaftMembership};
@@ -27,6 +30,8 @@ pub(crate) struct Local {
     seen: Mutex<BTreeMap<u128, u64>>,
     metrics: Mutex<Option<watch::Receiver<RaftMetrics<u64, Member>>>>,
     doubt: watch::Sender<Option<String>>,
+    clock: Arc<dyn Clock>,
+    clocks: Clocks,
 }
 
 impl Local {
@@ -35,6 +40,7 @@ impl Local {
         store: u128,
         starts: u64,
         log: LogStore,
+        clock: Arc<dyn Clock>,
     ) -> Result<Self, StorageError> {
         let cluster = read(&log, MetaKey::Cluster, "the cluster id")?;
         let StartsRecord(seen) =
@@ -48,6 +54,8 @@ impl Local {
             seen: Mutex::new(seen),
             metrics: Mutex::new(None),
             doubt: watch::Sender::new(None),
+            clock,
+            clocks: Clocks::default(),
         })
     }
 
@@ -69,11 +77,11 @@ impl Local {
     }
 
     /// The membership in effect here, committed or not.
-    pub(crate) fn members(&self) -> RaftMembership {
+    pub(crate) fn members(&self) -> Arc<RaftMembership> {
         let metrics = self.metrics.lock();
         metrics
             .as_ref()
-            .map(|metrics| metrics.borrow().membership_config.as_ref().clone())
+            .map(|metrics| Arc::clone(&metrics.borrow().membership_config))
             .unwrap_or_default()
     }
 
@@ -90,7 +98,31 @@ impl Local {
     pub(crate) fn header(&self, cluster: u128, to: u64, member: &Member) -> Header {
         let starts_seen = self.seen.lock().get(&member.store).copied().unwrap_or(0);
         let to = Target { node_id: to, store: member.store, starts_seen };
-        Header { cluster, from: self.identity(), to }
+        let clock_ms = self.clock.now_ms();
+        let median_ms = self.leads().then(|| self.median_ms());
+        Header { cluster, from: self.identity(), to, clock_ms, median_ms }
+    }
+
+    /// The peers' clocks.
+    pub(crate) fn clocks(&self) -> &Clocks {
+        &self.clocks
+    }
+
+    fn leads(&self) -> bool {
+        let metrics = self.metrics.lock();
+        let leader = metrics.as_ref().and_then(|metrics| metrics.borrow().current_leader);
+        leader == Some(self.node_id)
+    }
+
+    /// The median of the voters' clocks, as far as this node has read them.
+    pub(crate) fn median_ms(&self) -> u64 {
+        let members = self.members();
+        self.clocks.median_ms(self.node_id, self.clock.now_ms(), members.voter_ids())
+    }
+
+    /// The cluster's time: taken here by the leader, told by it to the others.
+    pub(crate) fn cluster_now_ms(&self) -> Option<u64> {
+        if self.leads() { Some(self.median_ms()) } else { self.clocks.told_median_ms() }
     }
 
     /// Judges a message and, when it is admitted, remembers on disk what it taught us.

@@ -142,7 +142,13 @@ impl Node {
         let engine: Arc<dyn LogEngine> = Arc::new(SledEngine::open(&dir)?);
         let snapshots = Arc::new(Snapshots::open(&dir)?);
         let log = LogStore::start(engine).map_err(NodeError::raft)?;
-        let local = Local::load(options.node_id, dir.store_id(), dir.starts(), log.clone())?;
+        let local = Local::load(
+            options.node_id,
+            dir.store_id(),
+            dir.starts(),
+            log.clone(),
+            Arc::clone(&clock),
+        )?;
         let local = Arc::new(local);
         let listener = bind(options.listen).await?;
         let listens_on = listener.as_ref().and_then(|listener| listener.local_addr().ok());

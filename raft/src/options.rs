@@ -10,7 +10,8 @@ use openraft::{Config, SnapshotPolicy};
 
 use crate::error::NodeError;
 
-/// The wall clock, as far as this crate needs it. The leader stamps entries with it.
+/// The wall clock, as far as this crate needs it. The leader stamps entries with the median of the
+/// voters' clocks.
 pub trait Clock: Send + Sync + 'static {
     /// Unix time in milliseconds; may go back.
     fn now_ms(&self) -> u64;

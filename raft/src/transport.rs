@@ -45,6 +45,8 @@ struct Frame {
 #[derive(Debug, Serialize, Deserialize)]
 struct Answer {
     from: Identity,
+    /// What the answering node's clock shows.
+    clock_ms: u64,
     result: Result<Response, Refusal>,
 }
 

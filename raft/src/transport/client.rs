@@ -151,6 +151,10 @@ impl Client {
         let lost = |reason: String| CallError::Lost { address: address.to_owned(), reason };
         let answer = tokio::time::timeout(within, self.exchange(address, frame));
         let answer = answer.await.map_err(|_| lost(format!("timed out after {within:?}")))??;
+        // Only members know each other's clocks; a stranger's must not pass for one of them.
+        if frame.header.is_some() {
+            self.local.clocks().read(answer.from.node_id, answer.clock_ms);
+        }
         match answer.result {
             Ok(response) => Ok((answer.from, response)),
             Err(refusal) => {

@@ -38,6 +38,9 @@ pub(crate) trait Inbox: Send + Sync + 'static {
     /// Who answers.
     fn identity(&self) -> Identity;
 
+    /// What its clock shows.
+    fn clock_ms(&self) -> u64;
+
     /// Judges and answers one request.
     fn handle(
         self: Arc<Self>,
@@ -121,7 +124,8 @@ async fn receive<I: Inbox>(
         }
         _ => Arc::clone(&door.inbox).handle(frame.header, frame.request).await,
     };
-    Ok(codec::encode(PROTOCOL, &Answer { from: door.inbox.identity(), result }))
+    let (from, clock_ms) = (door.inbox.identity(), door.inbox.clock_ms());
+    Ok(codec::encode(PROTOCOL, &Answer { from, clock_ms, result }))
 }
 
 fn check_secret(secret: Option<&[u8]>, headers: &HeaderMap) -> Result<(), Failure> {

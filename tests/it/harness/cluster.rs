@@ -17,9 +17,10 @@ const SETTLED_WITHIN: Duration = secs(15);
 
 /// Nodes that are one cluster or shall become one. Dropping it ends them.
 pub(crate) struct Cluster {
-    dir: TempDir,
-    peers: String,
     nodes: BTreeMap<u64, Member>,
+    peers: String,
+    // Goes after the nodes, which write to it and show its logs when a test fails.
+    dir: TempDir,
     _turn: Turn,
 }
 
@@ -47,7 +48,7 @@ impl Cluster {
             (id, Member { http, raft, flags, process: None })
         };
         let nodes = ports.into_iter().map(member).collect();
-        Self { dir: tempfile::tempdir().unwrap(), peers, nodes, _turn: turn }
+        Self { nodes, peers, dir: tempfile::tempdir().unwrap(), _turn: turn }
     }
 
     /// `count` founders, running, with a leader.

@@ -1,7 +1,6 @@
 //! `mintleaf dev` as a process.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
@@ -10,10 +9,11 @@ use super::{Api, Port, Process, eventually, mintleaf, secs};
 /// A cluster in one process, on ports and a data directory that outlast its restarts.
 #[derive(Debug)]
 pub(crate) struct Dev {
-    dir: TempDir,
+    process: Process,
     ports: Vec<Port>,
     nodes: u16,
-    process: Process,
+    // Goes after the process, which writes to it.
+    dir: TempDir,
 }
 
 impl Dev {
@@ -27,18 +27,21 @@ impl Dev {
         let dir = tempfile::tempdir().unwrap();
         let ports = Port::claim_row(nodes);
         let process = spawn(dir.path(), &ports[0], nodes);
-        let mut dev = Self { dir, ports, nodes, process };
+        let mut dev = Self { process, ports, nodes, dir };
         dev.await_answer();
         dev
     }
 
-    /// Starts again on the same data and ports; returns how long it took to the first answer.
-    pub(crate) fn restart(&mut self) -> Duration {
+    /// Kills it and starts it again on the same data and ports; returns once it has answered.
+    pub(crate) fn restart(&mut self) {
         self.process.kill();
-        let began = Instant::now();
-        self.process = spawn(self.dir.path(), &self.ports[0], self.nodes);
+        self.spawn();
         self.await_answer();
-        began.elapsed()
+    }
+
+    /// Starts a process that ended again, and does not wait for it.
+    pub(crate) fn spawn(&mut self) {
+        self.process = spawn(self.dir.path(), &self.ports[0], self.nodes);
     }
 
     fn await_answer(&mut self) {

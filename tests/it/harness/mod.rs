@@ -10,7 +10,7 @@ mod process;
 
 use std::time::{Duration, Instant};
 
-pub(crate) use cluster::Cluster;
+pub(crate) use cluster::{Cluster, known_leader};
 pub(crate) use dev::Dev;
 pub(crate) use http::{Answer, Api, encoded};
 pub(crate) use load::{Load, TagWriter};

@@ -1,0 +1,118 @@
+//! `mintleaf dev`: at once, through any number of kills, and to a clean end.
+
+use std::time::{Duration, Instant};
+
+use crate::harness::{Api, Dev, Finished, Load, TagWriter, eventually, from_env, mintleaf, secs};
+
+/// Promised of the release build on an idle machine. The tests run an unoptimised one beside other
+/// tests, which is worth a factor of three.
+const FIRST_ID_WITHIN: Duration = Duration::from_secs(if cfg!(debug_assertions) { 3 } else { 1 });
+
+fn first_id(api: Api, tag: &str) -> u64 {
+    let path = format!("/api/segment/get/{tag}");
+    eventually("an id", FIRST_ID_WITHIN, || {
+        let answer = api.try_get(&path).ok().filter(|answer| answer.status == 200)?;
+        Some(answer.text().parse().unwrap())
+    })
+}
+
+#[test]
+fn first_id_comes_at_once_after_start_kill_and_restart() {
+    let mut dev = Dev::start();
+    let mut last = first_id(dev.api(), "orders");
+    assert_eq!(last, 1);
+    for _ in 0..2 {
+        dev.process().kill();
+        let began = Instant::now();
+        dev.spawn();
+        let id = first_id(dev.api(), "orders");
+        let took = began.elapsed();
+        assert!(took < FIRST_ID_WITHIN, "the first id took {took:?}");
+        assert!(id > last, "id {id} after {last}");
+        last = id;
+    }
+}
+
+#[test]
+fn kills_under_load_repeat_no_id_and_lose_no_tag() {
+    let mut dev = Dev::start();
+    let tags: Vec<String> = (0..6).map(|n| format!("tag-{n}")).collect();
+    let node = [(1, dev.api().0)];
+    let load = Load::start(&node, &tags, 4);
+    let writer = TagWriter::start(&node);
+    for round in 0..from_env("MINTLEAF_ROUNDS", 3) {
+        // Not always at the same point of the log's life.
+        load.await_more(100 + round % 7 * 60);
+        dev.restart();
+    }
+    load.await_more(100);
+    let history = load.stop();
+    let written = writer.stop();
+    history.check();
+    assert!(history.ids() > 400, "{} ids", history.ids());
+    assert!(!written.is_empty());
+    for tag in &written {
+        assert_eq!(dev.api().get(&format!("/v1/tags/{tag}")).ok()["step"], 7);
+    }
+}
+
+#[test]
+fn three_nodes_in_one_process_are_one_cluster_and_survive_a_kill() {
+    let mut dev = Dev::with_nodes(3);
+    let nodes: Vec<_> = (1..=3).map(|id| (id as u64, dev.node(id).0)).collect();
+    let ready = |dev: &Dev| {
+        for id in 1..=3 {
+            eventually("three ready nodes", secs(15), || {
+                dev.node(id).try_get("/readyz").ok().filter(|answer| answer.status == 200)
+            });
+        }
+    };
+    ready(&dev);
+    let cluster = dev.node(2).get("/v1/cluster").ok();
+    assert_eq!(cluster["nodes"].as_array().unwrap().len(), 3, "{cluster}");
+    let load = Load::start(&nodes, &["one".to_owned(), "two".to_owned()], 2);
+    load.await_more(300);
+    dev.restart();
+    ready(&dev);
+    load.await_more(300);
+    load.stop().check();
+}
+
+#[test]
+fn another_number_of_nodes_on_the_same_data_is_refused() {
+    let mut dev = Dev::start();
+    dev.process().kill();
+    let data = dev.dir().join("data");
+    let mut command = mintleaf();
+    command.args(["dev", "--http", "127.0.0.1:0", "--nodes", "3", "--data"]).arg(&data);
+    let refused = Finished::of(&mut command);
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    assert!(refused.stderr.contains("holds a cluster of 1"), "{refused:?}");
+}
+
+#[test]
+fn greeting_names_addresses_data_and_a_line_to_try() {
+    let mut dev = Dev::start();
+    let url = dev.url();
+    let greeting = eventually("the greeting", secs(5), || {
+        let log = dev.process().log();
+        log.contains("carries on").then_some(log)
+    });
+    assert!(greeting.contains(&format!("listening on   {url}")), "{greeting}");
+    assert!(greeting.contains(&format!("curl {url}/api/segment/get/orders")), "{greeting}");
+    assert!(greeting.contains("data in"), "{greeting}");
+}
+
+#[test]
+fn signals_end_it_cleanly_under_load() {
+    for signal in ["TERM", "INT"] {
+        let mut dev = Dev::start();
+        let load = Load::start(&[(1, dev.api().0)], &["orders".to_owned()], 4);
+        load.await_more(50);
+        dev.process().signal(signal);
+        // Five seconds for requests in flight, and as much for the log; here nothing stalls.
+        let code = dev.process().exit_code(secs(10));
+        assert_eq!(code, Some(0), "after SIG{signal}");
+        load.stop().check();
+    }
+}
