@@ -38,6 +38,8 @@ mod status;
 mod store;
 #[cfg(test)]
 mod suite;
+#[cfg(test)]
+mod tests;
 mod transport;
 mod types;
 

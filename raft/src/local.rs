@@ -200,6 +200,17 @@ impl Local {
     }
 }
 
+/// Stops the node when what holds it is dropped by a panic.
+pub(crate) struct StopOnPanic(pub(crate) Arc<Local>);
+
+impl Drop for StopOnPanic {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.stop("a task of the node panicked; see the message above".to_owned());
+        }
+    }
+}
+
 fn read<T: DeserializeOwned>(
     log: &LogStore,
     key: MetaKey,

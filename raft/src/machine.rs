@@ -14,6 +14,7 @@ use openraft::{
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncSeek, AsyncWrite, ReadBuf};
 
+use crate::local::{Local, StopOnPanic};
 use crate::records;
 use crate::types::{Member, RaftEntry, RaftLogId, RaftMembership, Replies, Types};
 use crate::{FrozenState, StateMachine};
@@ -28,6 +29,8 @@ pub(crate) struct Machine {
     snapshots: Arc<Snapshots>,
     last_applied: Option<RaftLogId>,
     membership: RaftMembership,
+    // openraft would wait for ever for the replies of an apply that panicked.
+    _guard: StopOnPanic,
 }
 
 impl Machine {
@@ -35,9 +38,15 @@ impl Machine {
     pub(crate) fn open(
         state: Arc<dyn StateMachine>,
         snapshots: Arc<Snapshots>,
+        local: Arc<Local>,
     ) -> Result<Self, StorageError> {
-        let mut machine =
-            Self { state, snapshots, last_applied: None, membership: RaftMembership::default() };
+        let mut machine = Self {
+            state,
+            snapshots,
+            last_applied: None,
+            membership: RaftMembership::default(),
+            _guard: StopOnPanic(local),
+        };
         machine.load_newest()?;
         Ok(machine)
     }

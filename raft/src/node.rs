@@ -17,7 +17,7 @@ use crate::error::{NodeError, ProposeError, Retry};
 use crate::form;
 use crate::guard::Refusal;
 use crate::handle::Handle;
-use crate::local::Local;
+use crate::local::{Local, StopOnPanic};
 use crate::machine::Machine;
 use crate::options::{Clock, Options};
 use crate::store::LogStore;
@@ -139,7 +139,18 @@ impl Node {
         clock: Arc<dyn Clock>,
     ) -> Result<Self, NodeError> {
         let dir = DataDir::open(&options.data, options.fresh_store)?;
-        let engine: Arc<dyn LogEngine> = Arc::new(SledEngine::open(&dir)?);
+        let engine = Arc::new(SledEngine::open(&dir)?);
+        Self::open_on(dir, engine, options, state, clock).await
+    }
+
+    /// As [`Node::open`], on another engine.
+    pub(crate) async fn open_on(
+        dir: DataDir,
+        engine: Arc<dyn LogEngine>,
+        options: Options,
+        state: Arc<dyn StateMachine>,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, NodeError> {
         let snapshots = Arc::new(Snapshots::open(&dir)?);
         let log = LogStore::start(engine).map_err(NodeError::raft)?;
         let local = Local::load(
@@ -154,7 +165,7 @@ impl Node {
         let listens_on = listener.as_ref().and_then(|listener| listener.local_addr().ok());
         let secret = header_value(options.secret.as_deref())?;
         let client = Arc::new(Client::new(Arc::clone(&local), secret, options.peers.clone()));
-        let machine = Machine::open(state, snapshots)?;
+        let machine = Machine::open(state, snapshots, Arc::clone(&local))?;
         check_snapshot(&machine, &log)?;
         let last_log_id = log.last_log_id().map_err(NodeError::raft)?;
         let raft = Raft::new(
@@ -197,7 +208,7 @@ impl Node {
             .await
             .map_err(|_| NodeError::raft("did not start in time"))?
             .map_err(NodeError::raft)?;
-        self.tasks.spawn(watch_raft(Arc::clone(inner)));
+        self.tasks.spawn(stop_on_panic(Arc::clone(inner), watch_raft(Arc::clone(inner))));
         if inner.formed().is_some() {
             self.come_back(last_log_index).await?;
         } else {
@@ -206,10 +217,13 @@ impl Node {
         let inner = &self.inner;
         if let Some(listener) = listener {
             let secret = inner.options.secret.clone();
-            self.tasks.spawn(listener.serve(Arc::clone(inner), secret));
+            let serve = listener.serve(Arc::clone(inner), secret);
+            self.tasks.spawn(stop_on_panic(Arc::clone(inner), serve));
         }
-        self.tasks.spawn(coalesce::run(Arc::clone(inner), proposals));
-        self.tasks.spawn(form::keep_addresses_known(Arc::clone(inner)));
+        let coalesce = coalesce::run(Arc::clone(inner), proposals);
+        self.tasks.spawn(stop_on_panic(Arc::clone(inner), coalesce));
+        let keep_addresses_known = form::keep_addresses_known(Arc::clone(inner));
+        self.tasks.spawn(stop_on_panic(Arc::clone(inner), keep_addresses_known));
         inner.raft.runtime_config().elect(true);
         inner.elect_if_alone().await;
         Ok(())
@@ -233,11 +247,11 @@ impl Node {
             return Err(NodeError::Options(why.to_owned()));
         }
         let inner = Arc::clone(&self.inner);
-        self.tasks.spawn(async move {
+        self.tasks.spawn(stop_on_panic(Arc::clone(&inner), async move {
             if let Err(error) = Arc::clone(&inner).enter_cluster().await {
                 inner.local.stop(error.to_string());
             }
-        });
+        }));
         Ok(())
     }
 
@@ -266,6 +280,13 @@ impl Node {
         }
         self.tasks.shutdown().await;
     }
+}
+
+/// Runs a task of the node; should it panic, the node stops, for nobody else does its work.
+async fn stop_on_panic(inner: Arc<Inner>, task: impl Future<Output = ()>) {
+    let _guard = StopOnPanic(Arc::clone(&inner.local));
+    drop(inner);
+    task.await;
 }
 
 /// What was purged from the log must be in the snapshot: without it the state would miss it.

@@ -8,8 +8,10 @@ use openraft::StorageError;
 use openraft::testing::{StoreBuilder, Suite};
 use tempfile::TempDir;
 
+use crate::local::Local;
 use crate::machine::Machine;
 use crate::store::LogStore;
+use crate::tests::StoppedClock;
 use crate::types::Types;
 use crate::{FrozenState, StateMachine};
 
@@ -41,7 +43,8 @@ impl StoreBuilder<Types, LogStore, Machine, (TempDir, DataDir)> for Builder {
         let dir = DataDir::open(&temp.path().join("data"), 7).unwrap();
         let log = LogStore::start(Arc::new(SledEngine::open(&dir).unwrap())).unwrap();
         let snapshots = Arc::new(Snapshots::open(&dir).unwrap());
-        let machine = Machine::open(Arc::new(Nothing), snapshots).unwrap();
+        let local = Local::load(1, 7, 1, log.clone(), Arc::new(StoppedClock)).unwrap();
+        let machine = Machine::open(Arc::new(Nothing), snapshots, Arc::new(local)).unwrap();
         Ok(((temp, dir), log, machine))
     }
 }

@@ -1,1 +1,35 @@
-//! (being written)
+//! What clients may rely on: every path, its successes, its failures, its bounds.
+
+mod ids;
+mod leaf;
+mod ops;
+mod tags;
+
+use serde_json::json;
+
+use crate::harness::{Answer, Api, Cluster, Dev, encoded, eventually, secs};
+
+const LAST_ID: u64 = i64::MAX as u64;
+
+/// A cluster of one that creates no tags by itself.
+fn strict() -> Cluster {
+    Cluster::start(1)
+}
+
+fn create(api: Api, tag: &str, step: u32) -> Answer {
+    api.post("/v1/tags", &json!({ "tag": tag, "step": step }))
+}
+
+/// The problem's code, after checking everything that every problem has.
+#[track_caller]
+fn refusal(answer: &Answer, status: u16, path: &str) -> (String, String) {
+    let (got, code) = answer.problem();
+    assert_eq!(got, status, "{answer:?}");
+    assert_eq!(answer.header("cache-control"), "no-store");
+    let problem = answer.json();
+    for member in ["type", "title", "detail"] {
+        assert!(problem[member].is_string(), "{member} of {answer:?}");
+    }
+    assert_eq!(problem["instance"], path);
+    (code, problem["detail"].as_str().unwrap().to_owned())
+}

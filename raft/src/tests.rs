@@ -1,0 +1,261 @@
+//! Whole nodes over real directories and real sockets of this machine.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use mintleaf_storage::{DataDir, LogEngine, MetaKey, SledEngine, StorageError};
+use parking_lot::Mutex;
+use tempfile::TempDir;
+use tokio::time::{Instant, timeout};
+
+use crate::{
+    Clock, FrozenState, Node, NodeError, Options, ProposeError, Retry, StateMachine, Tuning,
+};
+
+const SOON: Duration = Duration::from_secs(20);
+
+/// Adds up numbers; its commands and replies are decimal text. `panic` is a broken invariant.
+#[derive(Default)]
+struct Sum(Mutex<u64>);
+
+impl StateMachine for Sum {
+    fn apply(&self, _now_ms: u64, command: &[u8]) -> Vec<u8> {
+        let command = std::str::from_utf8(command).unwrap();
+        assert_ne!(command, "panic", "asked to break");
+        let mut sum = self.0.lock();
+        *sum += command.parse::<u64>().unwrap();
+        sum.to_string().into_bytes()
+    }
+
+    fn freeze(&self) -> FrozenState {
+        let sum = *self.0.lock();
+        Box::new(move |out: &mut dyn Write| write!(out, "{sum}"))
+    }
+
+    fn restore(&self, from: &mut dyn Read) -> io::Result<()> {
+        let mut sum = String::new();
+        from.read_to_string(&mut sum)?;
+        *self.0.lock() = sum.parse().map_err(io::Error::other)?;
+        Ok(())
+    }
+}
+
+pub(crate) struct StoppedClock;
+
+impl Clock for StoppedClock {
+    fn now_ms(&self) -> u64 {
+        1_700_000_000_000
+    }
+}
+
+fn options(node_id: u64, data: &Path, peers: &BTreeMap<u64, String>) -> Options {
+    let alone = peers.len() == 1;
+    let listen: Option<SocketAddr> = (!alone).then(|| peers[&node_id].parse().unwrap());
+    Options {
+        node_id,
+        data: data.to_owned(),
+        fresh_store: u128::from(node_id) << 64 | 7,
+        listen,
+        advertise_raft: None,
+        advertise_http: String::new(),
+        peers: peers.clone(),
+        join: None,
+        secret: Some(b"a secret of these tests".to_vec()),
+        tuning: Tuning { snapshot_entries: 50, keep_entries: 5, ..Tuning::default() },
+    }
+}
+
+fn alone() -> BTreeMap<u64, String> {
+    BTreeMap::from([(1, String::new())])
+}
+
+async fn open(options: Options) -> (Node, Arc<Sum>) {
+    let opened = timeout(SOON, async {
+        loop {
+            let sum = Arc::new(Sum::default());
+            let clock = Arc::new(StoppedClock);
+            match Node::open(options.clone(), Arc::clone(&sum) as _, clock).await {
+                Ok(node) => return (node, sum),
+                // The last tasks of the node before let go of the directory a little later.
+                Err(NodeError::Storage(error)) if error.is_retryable() => {
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
+    });
+    opened.await.expect("the directory is free")
+}
+
+async fn add(node: &Node, number: u64) -> Result<u64, ProposeError> {
+    let commands = vec![number.to_string().into_bytes()];
+    let deadline = Instant::now() + SOON;
+    let replies = node.handle().propose(commands, Retry::Never, deadline).await?;
+    Ok(std::str::from_utf8(&replies[0]).unwrap().parse().unwrap())
+}
+
+async fn eventually(what: &str, holds: impl Fn() -> bool) {
+    let waited = timeout(SOON, async {
+        while !holds() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    });
+    assert!(waited.await.is_ok(), "not in time: {what}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_acknowledged_survives_a_restart() {
+    let temp = TempDir::new().unwrap();
+    let data = temp.path().join("data");
+    for round in 1..=3 {
+        let (node, _) = open(options(1, &data, &alone())).await;
+        assert_eq!(add(&node, 1).await, Ok(round));
+        node.shutdown().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restart_goes_on_from_the_snapshot_and_the_log_behind_it() {
+    let temp = TempDir::new().unwrap();
+    let data = temp.path().join("data");
+    let (node, _) = open(options(1, &data, &alone())).await;
+    for sum in 1..=120 {
+        assert_eq!(add(&node, 1).await, Ok(sum));
+    }
+    let handle = node.handle();
+    eventually("a snapshot", || handle.status().snapshot_index >= Some(50)).await;
+    node.shutdown().await;
+    drop(handle);
+    let (node, _) = open(options(1, &data, &alone())).await;
+    assert_eq!(add(&node, 1).await, Ok(121));
+    node.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_panic_while_applying_stops_the_node() {
+    let temp = TempDir::new().unwrap();
+    let (node, _) = open(options(1, &temp.path().join("data"), &alone())).await;
+    assert_eq!(add(&node, 1).await, Ok(1));
+    let handle = node.handle();
+    let deadline = Instant::now() + Duration::from_secs(2);
+    let proposed = handle.propose(vec![b"panic".to_vec()], Retry::Never, deadline).await;
+    assert!(proposed.is_err());
+    timeout(SOON, node.stopped()).await.expect("the node stops");
+}
+
+/// A sled engine whose syncs fail once told to.
+struct FailingEngine {
+    inner: SledEngine,
+    fails: Arc<AtomicBool>,
+}
+
+impl LogEngine for FailingEngine {
+    fn append(&self, first: u64, records: Vec<Vec<u8>>) -> Result<(), StorageError> {
+        self.inner.append(first, records)
+    }
+
+    fn read(&self, range: Range<u64>, bytes_max: usize) -> Result<Vec<Vec<u8>>, StorageError> {
+        self.inner.read(range, bytes_max)
+    }
+
+    fn bounds(&self) -> Option<(u64, u64)> {
+        self.inner.bounds()
+    }
+
+    fn purge_mark(&self) -> Option<(u64, Vec<u8>)> {
+        self.inner.purge_mark()
+    }
+
+    fn truncate_from(&self, index: u64) -> Result<(), StorageError> {
+        self.inner.truncate_from(index)
+    }
+
+    fn purge_upto(&self, index: u64, mark: &[u8]) -> Result<(), StorageError> {
+        self.inner.purge_upto(index, mark)
+    }
+
+    fn put_meta(&self, key: MetaKey, value: &[u8]) -> Result<(), StorageError> {
+        self.inner.put_meta(key, value)
+    }
+
+    fn get_meta(&self, key: MetaKey) -> Result<Option<Vec<u8>>, StorageError> {
+        self.inner.get_meta(key)
+    }
+
+    fn sync(&self) -> Result<(), StorageError> {
+        if self.fails.load(Ordering::SeqCst) {
+            let source = io::Error::other("the disk is gone");
+            return Err(StorageError::Io { action: "sync".to_owned(), source });
+        }
+        self.inner.sync()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_sync_stops_the_node_and_acknowledges_nothing() {
+    let temp = TempDir::new().unwrap();
+    let options = options(1, &temp.path().join("data"), &alone());
+    let dir = DataDir::open(&options.data, 7).unwrap();
+    let fails = Arc::new(AtomicBool::new(false));
+    let inner = SledEngine::open(&dir).unwrap();
+    let engine = Arc::new(FailingEngine { inner, fails: Arc::clone(&fails) });
+    let sum = Arc::new(Sum::default());
+    let opened = Node::open_on(dir, engine, options, Arc::clone(&sum) as _, Arc::new(StoppedClock));
+    let node = opened.await.unwrap();
+    assert_eq!(add(&node, 1).await, Ok(1));
+    fails.store(true, Ordering::SeqCst);
+    let deadline = Instant::now() + Duration::from_secs(2);
+    let proposed = node.handle().propose(vec![b"1".to_vec()], Retry::Never, deadline).await;
+    assert!(matches!(proposed, Err(ProposeError::Unknown(_))), "{proposed:?}");
+    let why = timeout(SOON, node.stopped()).await.expect("the node stops");
+    assert!(why.contains("the disk is gone"), "{why}");
+    assert_eq!(*sum.0.lock(), 1, "nothing was applied that may not be on disk");
+}
+
+/// Three founders on free ports. The ports may be taken by somebody else meanwhile, rarely; then
+/// the test fails with that message.
+fn three_peers() -> BTreeMap<u64, String> {
+    let listeners: Vec<_> = (1..=3).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+    let address = |listener: &TcpListener| listener.local_addr().unwrap().to_string();
+    (1..=3).zip(listeners.iter().map(address)).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_late_follower_catches_up_by_a_snapshot() {
+    let temp = TempDir::new().unwrap();
+    let peers = three_peers();
+    let data = |id: u64| temp.path().join(format!("node-{id}"));
+    let (one, _) = open(options(1, &data(1), &peers)).await;
+    let (two, _) = open(options(2, &data(2), &peers)).await;
+    let (three, _) = open(options(3, &data(3), &peers)).await;
+    assert_eq!(add(&three, 1).await, Ok(1));
+    three.shutdown().await;
+
+    for sum in 2..=200 {
+        assert_eq!(add(&two, 1).await, Ok(sum));
+    }
+    let (three, sum) = open(options(3, &data(3), &peers)).await;
+    eventually("the late node has the sum", || *sum.0.lock() == 200).await;
+    assert!(three.handle().status().snapshot_index >= Some(50), "it came by a snapshot");
+    let deadline = Instant::now() + SOON;
+    assert_eq!(three.handle().read_barrier(deadline).await, Ok(()));
+    assert_eq!(add(&three, 1).await, Ok(201));
+    for node in [one, two, three] {
+        node.shutdown().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_directory_without_peers_is_told_what_to_give() {
+    let temp = TempDir::new().unwrap();
+    let options = options(1, &temp.path().join("data"), &BTreeMap::from([(1, String::new())]));
+    let lost = Options { peers: BTreeMap::new(), ..options };
+    let opened = Node::open(lost, Arc::new(Sum::default()), Arc::new(StoppedClock)).await;
+    assert!(matches!(opened, Err(NodeError::Options(why)) if why.contains("--peers")));
+}

@@ -1,0 +1,75 @@
+//! Leaf's own paths: programs written for Leaf must not notice the change.
+
+use super::*;
+
+#[test]
+fn success_is_the_bare_number() {
+    let dev = Dev::start();
+    for expected in ["1", "2"] {
+        let answer = dev.api().get("/api/segment/get/orders");
+        assert_eq!((answer.status, answer.text()), (200, expected));
+        assert_eq!(answer.header("content-type"), "text/plain;charset=UTF-8");
+        assert_eq!(answer.header("cache-control"), "no-store");
+        assert_eq!(answer.header("content-length"), expected.len().to_string());
+    }
+    // Leaf does not look at a query.
+    assert_eq!(dev.api().get("/api/segment/get/orders?x=1").text(), "3");
+}
+
+#[track_caller]
+fn assert_failed(answer: &Answer, path: &str, id: i8) {
+    assert_eq!(answer.status, 500, "{answer:?}");
+    let body = answer.json();
+    assert_eq!(body["status"], 500);
+    assert_eq!(body["error"], "Internal Server Error");
+    assert_eq!(body["message"], format!("Result{{id={id}, status=EXCEPTION}}"));
+    assert_eq!(body["path"], path);
+    // Unix milliseconds of this century.
+    assert!(body["timestamp"].as_u64().is_some_and(|ms| ms > 1_600_000_000_000), "{body}");
+    assert_eq!(body.as_object().unwrap().len(), 5, "{body}");
+}
+
+#[test]
+fn unknown_and_malformed_keys_are_leafs_minus_two() {
+    let cluster = strict();
+    let too_long = "x".repeat(129);
+    for key in ["nobody", "%zz", "a%00b", &too_long] {
+        let path = format!("/api/segment/get/{key}");
+        assert_failed(&cluster.api(1).get(&path), &path, -2);
+    }
+}
+
+#[test]
+fn a_node_without_a_cluster_is_leafs_minus_one() {
+    let mut cluster = Cluster::prepare(3, &[]);
+    cluster.start_node(1);
+    let api = cluster.api(1);
+    eventually("the node to answer", secs(5), || api.try_get("/livez").ok());
+    let path = "/api/segment/get/orders";
+    assert_failed(&api.get(path), path, -1);
+}
+
+#[test]
+fn cache_and_db_list_leafs_columns() {
+    let cluster = strict();
+    let api = cluster.api(1);
+    assert_eq!(create(api, "<b>&orders", 10).status, 201);
+    assert_eq!(create(api, "idle", 10).status, 201);
+    let key = encoded("<b>&orders");
+    assert_eq!(api.get(&format!("/api/segment/get/{key}")).text(), "1");
+
+    let cache = api.get("/cache");
+    assert_eq!(cache.header("content-type"), "text/html;charset=UTF-8");
+    for column in ["name", "init", "next", "pos", "value0", "max0", "step0", "value1", "step1"] {
+        assert!(cache.text().contains(&format!("<th>{column}</th>")), "{column}");
+    }
+    assert!(cache.text().contains("<td>&lt;b&gt;&amp;orders</td><td>true</td>"));
+    assert!(!cache.text().contains("<td>idle</td>"), "a tag that nobody used is held");
+
+    let db = api.get("/db");
+    assert_eq!(db.header("content-type"), "text/html;charset=UTF-8");
+    for column in ["tag", "max", "step", "update"] {
+        assert!(db.text().contains(&format!("<th>{column}</th>")), "{column}");
+    }
+    assert!(db.text().contains("<td>idle</td><td>1</td><td>10</td>"), "{}", db.text());
+}

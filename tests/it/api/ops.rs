@@ -1,0 +1,106 @@
+//! Probes, metrics, the cluster as one node sees it, and what is the same on every path.
+
+use hyper::Method;
+
+use super::*;
+
+#[test]
+fn a_node_says_that_it_lives_and_is_ready() {
+    let dev = Dev::start();
+    assert_eq!(dev.api().get("/livez").status, 200);
+    let ready = dev.api().get("/readyz");
+    assert_eq!(ready.ok(), json!({ "ready": true, "reasons": [] }));
+    assert_eq!(ready.header("cache-control"), "no-store");
+}
+
+#[test]
+fn metrics_count_ids_grabs_and_refusals() {
+    let dev = Dev::start();
+    assert_eq!(dev.api().get("/v1/segment/orders?count=7").ids().len(), 7);
+    dev.api().get("/v1/segment/orders?count=0").problem();
+    let page = dev.api().get("/metrics");
+    assert_eq!(page.status, 200);
+    let lines: Vec<&str> = page.text().lines().filter(|line| !line.starts_with('#')).collect();
+    assert!(lines.iter().all(|line| line.starts_with("mintleaf_")), "{}", page.text());
+    let ids = lines.iter().find(|line| line.contains("ids") && line.ends_with(" 7"));
+    assert!(ids.is_some(), "{}", page.text());
+    let refused = lines.iter().find(|line| line.contains("invalid_argument"));
+    assert!(refused.is_some_and(|line| line.ends_with(" 1")), "{}", page.text());
+    // Tags are the clients' to choose: they must not become labels.
+    assert!(!page.text().contains("orders"), "{}", page.text());
+}
+
+#[test]
+fn openapi_describes_the_interface() {
+    let dev = Dev::start();
+    let document = dev.api().get("/openapi.json");
+    assert_eq!(document.header("content-type"), "application/json");
+    let document = document.ok();
+    assert!(document["openapi"].as_str().unwrap().starts_with("3.1"));
+    for path in ["/api/segment/get/{key}", "/v1/segment/{tag}", "/v1/tags", "/v1/cluster"] {
+        assert!(document["paths"][path].is_object(), "{path}");
+    }
+}
+
+#[test]
+fn every_node_shows_the_cluster_alike() {
+    let mut cluster = Cluster::start(3);
+    let leader = cluster.leader();
+    let mut names = Vec::new();
+    for id in cluster.ids() {
+        let shown = cluster.api(id).get("/v1/cluster").ok();
+        assert_eq!((&shown["node_id"], &shown["leader_id"]), (&json!(id), &json!(leader)));
+        assert!(shown["term"].as_u64().unwrap() >= 1);
+        names.push(shown["cluster_id"].as_str().unwrap().to_owned());
+        for node in shown["nodes"].as_array().unwrap() {
+            let of = node["id"].as_u64().unwrap();
+            assert_eq!(node["http"], cluster.api(of).0.to_string());
+            assert_eq!(node["raft"], cluster.raft(of).to_string());
+            let role = if of == leader { "leader" } else { "voter" };
+            assert_eq!(node["role"], role, "{shown}");
+        }
+    }
+    assert!(names.iter().all(|name| name == &names[0]), "{names:?}");
+}
+
+#[test]
+fn a_wrong_method_is_told_which_are_right() {
+    let dev = Dev::start();
+    for (method, path, allowed) in [
+        (Method::POST, "/v1/segment/orders", "GET,HEAD"),
+        (Method::POST, "/api/segment/get/orders", "GET,HEAD"),
+        (Method::DELETE, "/v1/tags", "GET,HEAD,POST"),
+        (Method::PUT, "/v1/tags/orders", "GET,HEAD,PATCH,DELETE"),
+        (Method::GET, "/v1/cluster/nodes", "POST"),
+        (Method::DELETE, "/readyz", "GET,HEAD"),
+    ] {
+        let refused = dev.api().send(&method, path, &[], "");
+        assert_eq!(refusal(&refused, 405, path).0, "method_not_allowed");
+        let sorted = |list: &str| {
+            let mut methods: Vec<String> =
+                list.split(',').map(|method| method.trim().to_owned()).collect();
+            methods.sort();
+            methods
+        };
+        assert_eq!(sorted(refused.header("allow")), sorted(allowed), "{method} {path}");
+    }
+}
+
+#[test]
+fn nothing_is_found_at_other_paths() {
+    let dev = Dev::start();
+    for path in ["/nothing", "/v1", "/v2/tags", "/api/segment/get/", "/v1/tags/a/b"] {
+        assert_eq!(refusal(&dev.api().get(path), 404, path).0, "not_found");
+    }
+}
+
+#[test]
+fn the_first_page_leads_to_the_others() {
+    let dev = Dev::start();
+    let page = dev.api().get("/");
+    assert_eq!(page.header("content-type"), "text/html;charset=UTF-8");
+    let links = page.text().split("href=\"").skip(1);
+    for link in links.map(|rest| rest.split('"').next().unwrap()) {
+        assert_eq!(dev.api().get(link).status, 200, "{link}");
+    }
+}
