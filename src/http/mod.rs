@@ -25,6 +25,7 @@ mod problem;
 mod query;
 mod server;
 mod tags;
+mod watchdog;
 
 use std::sync::Arc;
 

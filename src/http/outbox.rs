@@ -14,6 +14,8 @@ use std::task::{Context, Poll, ready};
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use super::watchdog::Progress;
+
 /// Bytes that may wait for a slow reader; above it hyper is held up, and so is the client.
 const UNSENT_BYTES_MAX: usize = 64 * 1024;
 
@@ -22,7 +24,10 @@ const KEPT_BYTES_MAX: usize = 4 * 1024;
 
 /// What a connection has written and its socket has not taken yet.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Outbox(Arc<Mutex<Unsent>>);
+pub(super) struct Outbox {
+    unsent: Arc<Mutex<Unsent>>,
+    progress: Arc<Progress>,
+}
 
 #[derive(Debug, Default)]
 struct Unsent {
@@ -34,6 +39,16 @@ struct Unsent {
 }
 
 impl Outbox {
+    /// How far the connection has come.
+    pub(super) fn progress(&self) -> &Arc<Progress> {
+        &self.progress
+    }
+
+    /// Whether the client has yet to take some of what was written.
+    pub(super) fn has_unsent(&self) -> bool {
+        !self.unsent.lock().bytes.is_empty()
+    }
+
     /// The transport for hyper: reads from `read`, writes into this outbox.
     pub(super) fn attach<R>(&self, read: R) -> Attached<R> {
         Attached { read, outbox: self.clone() }
@@ -74,12 +89,15 @@ impl Outbox {
         context: &mut Context<'_>,
         socket: &mut W,
     ) -> Poll<io::Result<()>> {
-        let mut unsent = self.0.lock();
+        let mut unsent = self.unsent.lock();
         while unsent.sent < unsent.bytes.len() {
             let rest = &unsent.bytes[unsent.sent..];
             match ready!(Pin::new(&mut *socket).poll_write(context, rest)) {
                 Ok(0) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-                Ok(taken) => unsent.sent += taken,
+                Ok(taken) => {
+                    unsent.sent += taken;
+                    self.progress.sent(taken);
+                }
                 Err(error) => return Poll::Ready(Err(error)),
             }
         }
@@ -90,7 +108,7 @@ impl Outbox {
     }
 
     fn had_refused(&self) -> bool {
-        std::mem::take(&mut self.0.lock().refused)
+        std::mem::take(&mut self.unsent.lock().refused)
     }
 }
 
@@ -107,7 +125,10 @@ impl<R: AsyncRead + Unpin> AsyncRead for Attached<R> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.read).poll_read(context, buffer)
+        let before = buffer.filled().len();
+        let polled = Pin::new(&mut self.read).poll_read(context, buffer);
+        self.outbox.progress.received(buffer.filled().len() - before);
+        polled
     }
 }
 
@@ -117,7 +138,7 @@ impl<R: Unpin> AsyncWrite for Attached<R> {
         _: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let mut unsent = self.outbox.0.lock();
+        let mut unsent = self.outbox.unsent.lock();
         let taken = bytes.len().min(UNSENT_BYTES_MAX - unsent.bytes.len());
         if taken == 0 && !bytes.is_empty() {
             unsent.refused = true;

@@ -15,7 +15,7 @@ use std::thread;
 use std::time::Duration;
 
 use hyper::server::conn::http1;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::runtime::{Builder, Runtime};
@@ -24,14 +24,13 @@ use tracing::warn;
 
 use super::front::FrontDoor;
 use super::outbox::Outbox;
+use super::watchdog::Watched;
 use crate::service::IdService;
 
 /// Connections that may wait to be accepted.
 const BACKLOG: u32 = 1024;
 /// Connections that may wait for one worker to take them over.
 const HANDOVER_MAX: usize = 256;
-/// Longest time for the head of a request, and longest idle time of a kept-alive connection.
-const HEAD_MS_MAX: u64 = 5_000;
 const HEADERS_MAX: usize = 64;
 /// Longest head of a request; a longer one is answered 431.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
@@ -257,17 +256,20 @@ async fn serve(connection: Accepted, front: FrontDoor, mut stopping: watch::Rece
     let _ = stream.set_nodelay(true);
     let (read, mut write) = stream.split();
     let outbox = Outbox::default();
+    let progress = Arc::clone(outbox.progress());
+    let watched = Watched { inner: front, progress: Arc::clone(&progress) };
     let mut connection = pin!(
         http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(Duration::from_millis(HEAD_MS_MAX))
+            // The watchdog bounds heads and idle time, each by its own measure.
+            .header_read_timeout(None)
             .max_headers(HEADERS_MAX)
             .max_buf_size(HEAD_BYTES_MAX)
-            .serve_connection(TokioIo::new(outbox.attach(read)), front)
+            .serve_connection(TokioIo::new(outbox.attach(read)), watched)
     );
     tokio::select! {
         biased;
         () = outbox.drive(connection.as_mut(), &mut write) => {}
+        () = progress.stalled(|| outbox.has_unsent()) => {}
         _ = stopping.changed() => {
             connection.as_mut().graceful_shutdown();
             outbox.drive(connection.as_mut(), &mut write).await;

@@ -1,1 +1,256 @@
-//! (being written)
+//! The command line against real nodes: what it prints, and how it exits.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::harness::{Api, Cluster, Dev, Finished, Port, Process, eventually, mintleaf, secs};
+
+fn run(args: &[&str]) -> Finished {
+    Finished::of(mintleaf().args(args))
+}
+
+/// Runs a client command against a node.
+fn ask(dev: &Dev, args: &[&str]) -> Finished {
+    Finished::of(mintleaf().args(args).args(["--url", &dev.url()]))
+}
+
+#[track_caller]
+fn printed(finished: &Finished) -> &str {
+    assert_eq!(finished.code, Some(0), "{finished:?}");
+    assert_eq!(finished.stderr, "");
+    &finished.stdout
+}
+
+#[track_caller]
+fn json_of(finished: &Finished) -> Value {
+    serde_json::from_str(printed(finished)).unwrap()
+}
+
+#[track_caller]
+fn assert_fails(finished: &Finished, code: i32, says: &str) {
+    assert_eq!(finished.code, Some(code), "{finished:?}");
+    assert_eq!(finished.stdout, "", "{finished:?}");
+    assert!(finished.stderr.contains(says), "no {says:?} in {finished:?}");
+}
+
+#[test]
+fn tags_are_created_shown_changed_listed_and_deleted() {
+    let dev = Dev::start();
+    let created = ask(&dev, &["tag", "create", "orders", "--step", "20", "--start", "1001"]);
+    let table = printed(&created);
+    assert!(table.starts_with("TAG"), "{table}");
+    assert!(table.contains("orders") && table.contains("1001") && table.contains("20"), "{table}");
+
+    let args = ["tag", "update", "orders", "--max-id", "5000", "--description", "shop", "--json"];
+    let updated = json_of(&ask(&dev, &args));
+    assert_eq!((&updated["max_id"], &updated["step"]), (&json!("5000"), &json!(20)));
+    assert_eq!(json_of(&ask(&dev, &["tag", "get", "orders", "--json"])), updated);
+    assert!(printed(&ask(&dev, &["tag", "get", "orders"])).contains("shop"));
+
+    assert_eq!(ask(&dev, &["tag", "create", "a/b 订", "--json"]).code, Some(0));
+    let listed = json_of(&ask(&dev, &["tag", "list", "--json"]));
+    let names: Vec<&str> =
+        listed.as_array().unwrap().iter().map(|tag| tag["tag"].as_str().unwrap()).collect();
+    assert_eq!(names, ["a/b 订", "orders"]);
+    let one = ask(&dev, &["tag", "list", "--limit", "1"]);
+    assert_eq!(printed(&one).lines().count(), 2, "{one:?}");
+
+    assert_eq!(printed(&ask(&dev, &["tag", "delete", "a/b 订"])), "deleted a/b 订\n");
+    assert_fails(&ask(&dev, &["tag", "get", "a/b 订"]), 1, "no such tag");
+}
+
+#[test]
+fn ids_are_printed_one_a_line_or_as_json() {
+    let dev = Dev::start();
+    assert_eq!(printed(&ask(&dev, &["next", "orders"])), "1\n");
+    assert_eq!(printed(&ask(&dev, &["next", "orders", "-n", "3"])), "2\n3\n4\n");
+    let answer = json_of(&ask(&dev, &["next", "a/b", "-n", "2", "--json"]));
+    assert_eq!(answer, json!({ "tag": "a/b", "ids": ["1", "2"] }));
+    let many = ask(&dev, &["next", "orders", "-n", "100000"]);
+    let ids: Vec<u64> = printed(&many).lines().map(|line| line.parse().unwrap()).collect();
+    assert_eq!(ids.len(), 100_000);
+    assert!(ids.is_sorted_by(|a, b| a < b) && ids[0] > 4);
+}
+
+#[test]
+fn a_refusal_exits_1_and_bad_usage_2() {
+    let dev = Dev::start();
+    assert_fails(&ask(&dev, &["tag", "get", "nobody"]), 1, "hint: mintleaf tag create");
+    assert_eq!(ask(&dev, &["tag", "create", "orders"]).code, Some(0));
+    assert_fails(&ask(&dev, &["tag", "create", "orders"]), 1, "exists already");
+    let behind = ask(&dev, &["tag", "update", "orders", "--max-id", "1"]);
+    assert_eq!(behind.code, Some(0), "the same max_id is no step back: {behind:?}");
+    assert_fails(&ask(&dev, &["tag", "create", "t", "--step", "0"]), 1, "step");
+    assert_fails(&ask(&dev, &["cluster", "remove", "7"]), 1, "not a member");
+
+    for args in [
+        &["next", "orders", "-n", "0"][..],
+        &["next", "orders", "-n", "1000001"],
+        &["next"],
+        &["tag", "update", "orders"],
+        &["tag", "create", "t", "--step", "many"],
+        &["next", "orders", "--url", "ftp://x"],
+        &["cluster", "transfer", "0"],
+        &["no-such-command"],
+        &["dev", "--nodes", "0"],
+        &["dev", "--http", "nowhere"],
+    ] {
+        let refused = run(args);
+        assert_eq!(refused.code, Some(2), "{args:?}: {refused:?}");
+        assert_eq!(refused.stdout, "");
+    }
+}
+
+#[test]
+fn the_next_url_is_asked_when_one_does_not_answer() {
+    let dev = Dev::start();
+    let nobody = Port::claim();
+    let dead = format!("http://{}", nobody.addr());
+    let answer = run(&["next", "orders", "--url", &dead, "--url", &dev.url()]);
+    assert_eq!(printed(&answer), "1\n");
+    let by_env = mintleaf()
+        .args(["tag", "create", "t", "--json"])
+        .env("MINTLEAF_URL", format!("{dead},{}", dev.url()))
+        .output();
+    assert_eq!(json_of(&by_env.unwrap().into())["tag"], "t");
+    assert_fails(&run(&["next", "orders", "--url", &dead]), 1, "cannot reach");
+}
+
+#[test]
+fn cluster_status_shows_members_and_transfer_moves_the_leader() {
+    let mut cluster = Cluster::start(3);
+    let leader = cluster.leader();
+    let other = cluster.others(leader)[0];
+    let url = format!("http://{}", cluster.api(other).0);
+    let status = run(&["cluster", "status", "--url", &url]);
+    let table = printed(&status);
+    assert!(table.contains(&format!("leader {leader}")), "{table}");
+    for id in cluster.ids() {
+        assert!(table.contains(&cluster.raft(id).to_string()), "{table}");
+    }
+    let shown = json_of(&run(&["cluster", "status", "--json", "--url", &url]));
+    assert_eq!(shown["node_id"], other);
+
+    let moved = run(&["cluster", "transfer", &other.to_string(), "--url", &url]);
+    assert_eq!(printed(&moved), format!("node {other} leads\n"));
+    assert_eq!(cluster.leader(), other);
+}
+
+#[test]
+fn help_teaches_by_example() {
+    for (args, example) in [
+        (&["--help"][..], "mintleaf next orders -n 5"),
+        (&["--help"], "curl http://127.0.0.1:8080/api/segment/get/orders"),
+        (&["help", "next"], "mintleaf next orders -n 5"),
+        (&["tag", "create", "--help"], "mintleaf tag create orders --step"),
+        (&["cluster", "add", "--help"], "mintleaf cluster add 4 --raft"),
+        (&["serve", "--help"], "MINTLEAF_NODE_ID"),
+    ] {
+        let help = run(args);
+        assert!(printed(&help).contains(example), "{args:?}: {}", help.stdout);
+    }
+    assert!(printed(&run(&["--version"])).starts_with("mintleaf "));
+}
+
+#[test]
+fn a_setting_that_cannot_be_used_exits_2_and_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let short = dir.path().join("short");
+    fs::write(&short, "secret\n").unwrap();
+    let file = dir.path().join("config.toml");
+    fs::write(&file, "node-id = 1\nhtpp = \"127.0.0.1:1\"\n").unwrap();
+    for (args, named) in [
+        (&[][..], "--node-id"),
+        (&["--node-id", "0"], "--node-id"),
+        (&["--node-id", "one"], "--node-id"),
+        (&["--node-id", "1", "--http", "nowhere"], "--http"),
+        (&["--node-id", "1", "--raft", "127.0.0.1:99999"], "--raft"),
+        (&["--node-id", "1", "--peers", "2=a:1"], "--peers"),
+        (&["--node-id", "1", "--peers", "1=a:1,1=b:1"], "--peers"),
+        (&["--node-id", "1", "--peers", "1=a:1", "--join", "b:1"], "--join"),
+        (&["--node-id", "1", "--snowflake-window", "fast"], "--snowflake-window"),
+        (&["--config", file.to_str().unwrap()], "htpp"),
+        (&["--node-id", "1", "--config", "/no/such/file"], "--config"),
+        (&["--node-id", "1", "--cluster-secret-file", "/no/such/file"], "--cluster-secret-file"),
+        (
+            &["--node-id", "1", "--cluster-secret-file", short.to_str().unwrap()],
+            "--cluster-secret-file",
+        ),
+    ] {
+        let refused = Finished::of(mintleaf().arg("serve").args(args).current_dir(dir.path()));
+        assert_eq!(refused.code, Some(2), "{args:?}: {refused:?}");
+        assert!(refused.stderr.contains(named), "{args:?}: {refused:?}");
+    }
+    assert!(!dir.path().join("mintleaf-data").exists(), "refused, and made a data directory");
+}
+
+#[test]
+fn settings_come_from_flag_over_environment_over_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let [by_flag, by_env, by_file, raft] = [(); 4].map(|()| Port::claim());
+    let file = dir.path().join("config.toml");
+    let text = format!(
+        "node-id = 7\nhttp = \"{}\"\nraft = \"{2}\"\npeers = \"7={2}\"\ndata = \"{1}\"\n",
+        by_file.addr(),
+        dir.path().join("data").display(),
+        raft.addr()
+    );
+    fs::write(&file, text).unwrap();
+    for (flag, env, expected) in
+        [(false, false, &by_file), (false, true, &by_env), (true, true, &by_flag)]
+    {
+        let mut command = mintleaf();
+        command.arg("serve").env("MINTLEAF_CONFIG", &file);
+        if env {
+            command.env("MINTLEAF_HTTP", by_env.addr().to_string());
+        }
+        if flag {
+            command.args(["--http", &by_flag.addr().to_string()]);
+        }
+        let mut node = Process::start("node 7", &mut command, &dir.path().join("log"));
+        let api = Api(expected.addr());
+        let cluster = eventually("the node", secs(5), || api.try_get("/v1/cluster").ok());
+        assert_eq!(cluster.ok()["node_id"], 7);
+        node.signal("TERM");
+        assert_eq!(node.exit_code(secs(10)), Some(0));
+    }
+}
+
+#[test]
+fn a_data_directory_in_use_is_refused() {
+    let dev = Dev::start();
+    let mut second = mintleaf();
+    second.args(["dev", "--http", "127.0.0.1:0", "--data"]).arg(dev.dir().join("data"));
+    let refused = Finished::of(&mut second);
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    assert!(refused.stderr.contains("in use by another process"), "{refused:?}");
+    assert_eq!(dev.api().get("/api/segment/get/orders").text(), "1");
+}
+
+#[test]
+fn a_directory_of_somebody_else_is_refused_and_left_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = dir.path().join("node-1");
+    fs::create_dir(&node).unwrap();
+    fs::write(node.join("thesis.tex"), "years of work").unwrap();
+    let mut command = mintleaf();
+    command.args(["dev", "--http", "127.0.0.1:0", "--data"]).arg(dir.path());
+    let refused = Finished::of(&mut command);
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    assert!(refused.stderr.contains("not a mintleaf data directory"), "{refused:?}");
+    assert!(refused.stderr.contains("thesis.tex"), "{refused:?}");
+    assert_eq!(fs::read_to_string(node.join("thesis.tex")).unwrap(), "years of work");
+}
+
+#[test]
+fn an_address_in_use_is_named() {
+    let dev = Dev::start();
+    let dir = tempfile::tempdir().unwrap();
+    let taken = dev.api().0.to_string();
+    let mut command = mintleaf();
+    command.args(["dev", "--http", &taken, "--data"]).arg(dir.path());
+    let refused = Finished::of(&mut command);
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    assert!(refused.stderr.contains(&taken), "{refused:?}");
+}

@@ -1,1 +1,270 @@
-//! (being written)
+//! Nodes that join, are promoted, removed, wiped, and restored from where they should not be.
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::Command;
+use std::thread;
+
+use serde_json::{Value, json};
+
+use crate::harness::{Answer, Api, Cluster, Load, eventually, known_leader, secs};
+
+const SECRET: &str = "correct-horse-battery-staple";
+
+/// A member's role, as a node shows it.
+fn role(api: Api, id: u64) -> Option<String> {
+    let cluster: Value = serde_json::from_slice(&api.try_get("/v1/cluster").ok()?.body).ok()?;
+    let node = cluster["nodes"].as_array()?.iter().find(|node| node["id"] == id)?;
+    Some(node["role"].as_str()?.to_owned())
+}
+
+fn await_role(api: Api, id: u64, expected: Option<&str>) {
+    eventually(&format!("node {id} to be {expected:?}"), secs(15), || {
+        (role(api, id).as_deref() == expected).then_some(())
+    });
+}
+
+/// Makes a member of a node, or a voter of a learner; asks again while it is not caught up.
+fn add(cluster: &Cluster, through: u64, id: u64, voter: bool) {
+    let body = json!({ "id": id, "raft": cluster.raft(id).to_string(), "voter": voter });
+    eventually(&format!("node {id} to be added"), secs(30), || {
+        let answer = cluster.api(through).post("/v1/cluster/nodes", &body);
+        // A node is shown as a learner a moment before its own request to join is done.
+        let busy = answer.text().contains("another change is in progress");
+        assert!([200, 503].contains(&answer.status) || busy, "{answer:?}");
+        (answer.status == 200).then_some(())
+    });
+}
+
+fn remove(cluster: &Cluster, through: u64, id: u64) -> Answer {
+    cluster.api(through).delete(&format!("/v1/cluster/nodes/{id}"))
+}
+
+fn copy(from: &Path, to: &Path) {
+    let copied = Command::new("cp").arg("-a").arg(from).arg(to).status().unwrap();
+    assert!(copied.success());
+}
+
+#[track_caller]
+fn code(answer: &Answer) -> (u16, String) {
+    answer.problem()
+}
+
+#[test]
+fn node_joins_as_learner_is_promoted_and_removed_under_load() {
+    let mut cluster = Cluster::start(3);
+    cluster.api(1).post("/v1/tags", &json!({ "tag": "orders", "step": 50 })).ok();
+    cluster.start_joiner(4, 2, &[]);
+    await_role(cluster.api(1), 4, Some("learner"));
+    eventually("the learner to be ready", secs(10), || {
+        (cluster.api(4).try_get("/readyz").ok()?.status == 200).then_some(())
+    });
+    let load = Load::start(&cluster.targets(), &["orders".to_owned()], 2);
+    load.await_more(200);
+    add(&cluster, 3, 4, true);
+    await_role(cluster.api(4), 4, Some("voter"));
+    // Adding what is there already changes nothing.
+    add(&cluster, 3, 4, true);
+    load.await_more(200);
+
+    assert_eq!(remove(&cluster, 2, 4).status, 204);
+    let (exit, log) = cluster.ended(4, secs(10));
+    assert_eq!(exit, Some(1));
+    assert!(log.contains("was removed from the cluster"), "{log}");
+    await_role(cluster.api(1), 4, None);
+    load.await_more(200);
+    let history = load.stop();
+    history.check();
+    let failed: Vec<_> = history.failures().filter(|op| op.node != 4).collect();
+    assert!(failed.is_empty(), "{} requests failed: {:?}", failed.len(), failed[0]);
+
+    // Started again as it was, it is told the same.
+    cluster.start_node(4);
+    let (exit, log) = cluster.ended(4, secs(20));
+    assert_eq!(exit, Some(1), "{log}");
+    assert_eq!(log.matches("was removed from the cluster").count(), 2, "{log}");
+}
+
+#[test]
+fn removed_leader_stops_and_another_takes_over() {
+    let mut cluster = Cluster::start(3);
+    let leader = cluster.leader();
+    let other = cluster.others(leader)[0];
+    assert_eq!(remove(&cluster, other, leader).status, 204);
+    let (exit, log) = cluster.ended(leader, secs(15));
+    assert_eq!(exit, Some(1));
+    assert!(log.contains("was removed from the cluster"), "{log}");
+    eventually("another leader", secs(10), || {
+        known_leader(cluster.api(other)).filter(|&now| now != leader)
+    });
+    cluster.api(other).post("/v1/tags", &json!({ "tag": "orders" })).ok();
+    assert_eq!(cluster.api(other).get("/v1/segment/orders").ids(), [1]);
+}
+
+#[test]
+fn wiped_node_is_refused_and_comes_back_by_remove_and_join() {
+    let mut cluster = Cluster::start(3);
+    cluster.api(1).post("/v1/tags", &json!({ "tag": "orders", "step": 50 })).ok();
+    let leader = cluster.leader();
+    let wiped = cluster.others(leader)[0];
+    cluster.kill(wiped);
+    cluster.wipe(wiped);
+    cluster.start_node(wiped);
+    let (exit, log) = cluster.ended(wiped, secs(20));
+    assert_eq!(exit, Some(1), "{log}");
+    assert!(log.contains("with another data directory"), "{log}");
+    assert!(log.contains("remove the node from the cluster, and join it again"), "{log}");
+
+    // Joining without having been removed is refused as well.
+    cluster.wipe(wiped);
+    cluster.start_joiner(wiped, leader, &[]);
+    let (exit, log) = cluster.ended(wiped, secs(20));
+    assert_eq!(exit, Some(1), "{log}");
+
+    assert_eq!(remove(&cluster, leader, wiped).status, 204);
+    cluster.wipe(wiped);
+    cluster.start_joiner(wiped, leader, &[]);
+    await_role(cluster.api(leader), wiped, Some("learner"));
+    add(&cluster, leader, wiped, true);
+    await_role(cluster.api(wiped), wiped, Some("voter"));
+    eventually("ids from the node that came back", secs(10), || {
+        (cluster.api(wiped).get("/v1/segment/orders").status == 200).then_some(())
+    });
+}
+
+/// Kills a node, keeps a copy of its data, lets it run on `starts` more times, and starts it from
+/// the copy.
+fn restore_after(starts: u64) -> (Option<i32>, String) {
+    let mut cluster = Cluster::start(3);
+    let leader = cluster.leader();
+    let node = cluster.others(leader)[0];
+    let tag = |name: String| json!({ "tag": name });
+    cluster.api(leader).post("/v1/tags", &tag("before".to_owned())).ok();
+    cluster.kill(node);
+    let (data, saved) = (cluster.data(node), cluster.dir().join("saved"));
+    copy(&data, &saved);
+    for start in 0..starts {
+        cluster.start_node(node);
+        cluster.leader();
+        let name = format!("after-{start}");
+        cluster.api(node).post("/v1/tags", &tag(name.clone())).ok();
+        // Seen by this node, it is in its log.
+        cluster.api(node).get(&format!("/v1/tags/{name}")).ok();
+        cluster.kill(node);
+    }
+    cluster.wipe(node);
+    fs::rename(&saved, &data).unwrap();
+    cluster.start_node(node);
+    let ended = cluster.ended(node, secs(20));
+    assert_eq!(known_leader(cluster.api(leader)), Some(leader), "the others went on");
+    ended
+}
+
+#[test]
+fn node_restored_from_an_older_copy_is_refused() {
+    for starts in [1, 2] {
+        let (exit, log) = restore_after(starts);
+        assert_eq!(exit, Some(1), "{log}");
+        let old = log.contains("was restored from an old copy");
+        assert!(old || log.contains("has lost log entries it acknowledged"), "{log}");
+        assert!(log.contains("join it again"), "{log}");
+    }
+}
+
+#[test]
+fn leadership_is_handed_over_on_request() {
+    let mut cluster = Cluster::start(3);
+    cluster.api(1).post("/v1/tags", &json!({ "tag": "orders", "step": 50 })).ok();
+    let load = Load::start(&cluster.targets(), &["orders".to_owned()], 2);
+    let old = cluster.leader();
+    let [new, asked] = cluster.others(old)[..] else { panic!("three nodes run") };
+    let transfer = |to: u64| cluster.api(asked).post("/v1/cluster/leader", &json!({ "id": to }));
+    assert_eq!(transfer(new).status, 204);
+    // It has happened when it is answered; the others hear of it with the next heartbeat.
+    assert_eq!(known_leader(cluster.api(old)), Some(new));
+    assert_eq!(transfer(new).status, 204, "to the leader itself");
+    assert_eq!(code(&transfer(9)), (404, "not_found".to_owned()));
+    load.await_more(200);
+    let history = load.stop();
+    history.check();
+    assert_eq!(history.failures().count(), 0);
+    assert_eq!(cluster.leader(), new);
+}
+
+#[test]
+fn impossible_changes_are_refused_with_the_reason() {
+    let cluster = Cluster::start(1);
+    let api = cluster.api(1);
+    let nodes = "/v1/cluster/nodes";
+    assert_eq!(code(&remove(&cluster, 1, 7)), (404, "not_found".to_owned()));
+    let last = remove(&cluster, 1, 1);
+    assert_eq!(code(&last), (409, "conflict".to_owned()));
+    assert!(last.text().contains("last voter"), "{last:?}");
+    for (body, named) in [
+        (json!({ "raft": "127.0.0.1:1" }), "id"),
+        (json!({ "id": 0, "raft": "127.0.0.1:1" }), "id"),
+        (json!({ "id": 2 }), "raft"),
+        (json!({ "id": 2, "raft": "nowhere" }), "raft"),
+        (json!({ "id": 2, "raft": "127.0.0.1:0" }), "raft"),
+        (json!({ "id": 2, "raft": "127.0.0.1:1", "http": "a b:1" }), "http"),
+        (json!({ "id": 2, "raft": "127.0.0.1:1", "voter": "yes" }), "voter"),
+        (json!({ "id": 2, "raft": "127.0.0.1:1", "role": "voter" }), "role"),
+    ] {
+        let refused = api.post(nodes, &body);
+        assert_eq!(code(&refused), (400, "invalid_argument".to_owned()), "{body}");
+        assert!(refused.json()["detail"].as_str().unwrap().contains(named), "{refused:?}");
+    }
+    let own = cluster.raft(1).to_string();
+    let misnamed = api.post(nodes, &json!({ "id": 2, "raft": own }));
+    assert_eq!(code(&misnamed), (409, "conflict".to_owned()));
+    assert!(misnamed.text().contains("node 1 listens at"), "{misnamed:?}");
+    assert_eq!(code(&api.delete("/v1/cluster/nodes/x")), (400, "invalid_argument".to_owned()));
+}
+
+#[test]
+fn one_change_is_made_at_a_time() {
+    let mut cluster = Cluster::start(3);
+    let leader = cluster.leader();
+    let api = cluster.api(leader);
+    // Takes connections and never says a word: adding it lasts as long as a node waits for that.
+    let mute = TcpListener::bind("127.0.0.1:0").unwrap();
+    let body = json!({ "id": 9, "raft": mute.local_addr().unwrap().to_string() });
+    let adding = thread::spawn(move || api.post("/v1/cluster/nodes", &body));
+    let refused = eventually("the change to be under way", secs(5), || {
+        // Handing leadership to the leader changes nothing, but is a change.
+        let answer = api.post("/v1/cluster/leader", &json!({ "id": leader }));
+        (answer.status != 204).then_some(answer)
+    });
+    assert_eq!(code(&refused), (409, "conflict".to_owned()));
+    assert!(refused.text().contains("another change is in progress"), "{refused:?}");
+    assert_eq!(code(&adding.join().unwrap()), (503, "unavailable".to_owned()));
+    assert_eq!(role(api, 9), None);
+    assert_eq!(api.post("/v1/cluster/leader", &json!({ "id": leader })).status, 204);
+}
+
+#[test]
+fn a_node_without_the_cluster_secret_never_joins_and_is_told_the_flag() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = dir.path().join(name);
+        fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let (right, wrong) = (file("right", SECRET), file("wrong", "something-else-entirely"));
+    let mut cluster = Cluster::prepare(1, &["--cluster-secret-file", &right]);
+    cluster.start_all();
+    for (id, flags) in [(2, &["--cluster-secret-file", wrong.as_str()][..]), (3, &[])] {
+        cluster.start_joiner(id, 1, flags);
+        eventually("the reason in the log", secs(10), || {
+            cluster.process(id).log().contains("--cluster-secret-file").then_some(())
+        });
+        assert_eq!(cluster.api(id).get("/readyz").status, 503);
+        assert_eq!(role(cluster.api(1), id), None);
+    }
+    cluster.start_joiner(4, 1, &["--cluster-secret-file", &right]);
+    await_role(cluster.api(1), 4, Some("learner"));
+    for (id, _) in cluster.targets() {
+        assert!(!cluster.process(id).log().contains(SECRET), "node {id} logs the secret");
+    }
+}

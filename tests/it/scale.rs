@@ -1,1 +1,71 @@
-//! (being written)
+//! Many tags.
+
+use std::ops::Range;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::harness::{Api, Dev, Load, eventually, from_env, secs};
+
+/// Connections that create tags at the same time.
+const WRITERS: u64 = 8;
+
+fn create(api: Api, numbers: Range<u64>) {
+    for number in numbers {
+        let tag = json!({ "tag": format!("tag-{number:06}"), "step": number % 9 + 1 });
+        assert_eq!(api.post("/v1/tags", &tag).status, 201);
+    }
+}
+
+/// All tags, counted page by page, each with the step it was created with.
+fn count(api: Api) -> u64 {
+    let (mut seen, mut after) = (0, String::new());
+    loop {
+        let page = api.get(&format!("/v1/tags?limit=1000{after}")).ok();
+        for tag in page["tags"].as_array().unwrap() {
+            let name = tag["tag"].as_str().unwrap();
+            if let Some(number) = name.strip_prefix("tag-") {
+                let number: u64 = number.parse().unwrap();
+                assert_eq!((number, &tag["step"]), (seen, &json!(seen % 9 + 1)));
+                seen += 1;
+            }
+        }
+        match page["next"].as_str() {
+            Some(next) => after = format!("&after={next}"),
+            None => return seen,
+        }
+    }
+}
+
+#[test]
+fn many_tags_are_created_at_once_and_survive_a_kill_and_do_not_delay_ids() {
+    let tags = from_env("MINTLEAF_TAGS", 4_000);
+    let mut dev = Dev::start();
+    let api = dev.api();
+    let load = Load::start(&[(1, api.0)], &["orders".to_owned()], 2);
+    let began = Instant::now();
+    thread::scope(|scope| {
+        for writer in 0..WRITERS {
+            let share = writer * tags / WRITERS..(writer + 1) * tags / WRITERS;
+            scope.spawn(move || create(api, share));
+        }
+    });
+    println!("{tags} tags in {:?}", began.elapsed());
+    let history = load.stop();
+    history.check();
+    assert_eq!(history.failures().count(), 0);
+    let mut took: Vec<Duration> = history.0.iter().map(|op| op.ended - op.began).collect();
+    took.sort_unstable();
+    let p99 = took[took.len() * 99 / 100];
+    println!("{} requests for ids meanwhile: p99 {p99:?}, max {:?}", took.len(), took.last());
+    // Id requests need no log; a machine that is busy with writers still serves them at once.
+    assert!(p99 < Duration::from_millis(500), "p99 is {p99:?}");
+
+    assert_eq!(count(api), tags);
+    dev.restart();
+    eventually("the tags to be there again", secs(30), || {
+        dev.api().try_get("/v1/tags?limit=1").ok().filter(|answer| answer.status == 200)
+    });
+    assert_eq!(count(dev.api()), tags);
+}

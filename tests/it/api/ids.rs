@@ -143,7 +143,8 @@ fn the_last_ids_are_handed_out_and_then_the_tag_is_exhausted() {
 #[test]
 fn head_is_answered_without_a_body() {
     let dev = Dev::start();
-    for path in ["/v1/segment/orders", "/api/segment/get/orders", "/v1/tags", "/livez", "/metrics"] {
+    for path in ["/v1/segment/orders", "/api/segment/get/orders", "/v1/tags", "/livez", "/metrics"]
+    {
         let answer = dev.api().send(&Method::HEAD, path, &[], "");
         assert_eq!(answer.status, 200, "{path}");
         assert!(answer.body.is_empty(), "{path}");

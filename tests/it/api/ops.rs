@@ -8,8 +8,10 @@ use super::*;
 fn a_node_says_that_it_lives_and_is_ready() {
     let dev = Dev::start();
     assert_eq!(dev.api().get("/livez").status, 200);
-    let ready = dev.api().get("/readyz");
-    assert_eq!(ready.ok(), json!({ "ready": true, "reasons": [] }));
+    let ready = eventually("a cluster of one", secs(5), || {
+        Some(dev.api().get("/readyz")).filter(|answer| answer.status == 200)
+    });
+    assert_eq!(ready.json(), json!({ "ready": true, "reasons": [] }));
     assert_eq!(ready.header("cache-control"), "no-store");
 }
 

@@ -142,16 +142,27 @@ fn update_changes_what_is_given_and_max_id_forward_only() {
 
 #[test]
 fn step_takes_effect_with_the_next_grab() {
+    // More than any rate alone would make a node ask for.
+    const STEP: u64 = 1_500_000;
     let cluster = strict();
     let api = cluster.api(1);
     create(api, "orders", 10).ok();
-    let grabbed = || api.get("/v1/tags/orders").ok()["max_id"].as_str().unwrap().to_owned();
+    let max_id = || {
+        let tag = api.get("/v1/tags/orders").ok();
+        tag["max_id"].as_str().unwrap().parse::<u64>().unwrap()
+    };
     assert_eq!(api.get("/v1/segment/orders").ids(), [1]);
-    eventually("both segments of 10", secs(5), || (grabbed() == "21").then_some(()));
-    api.patch("/v1/tags/orders", &json!({ "step": 5000 })).ok();
-    // Into the second segment: a third is grabbed, with the new step.
-    assert_eq!(api.get("/v1/segment/orders?count=12").ids().len(), 12);
-    eventually("a segment of 5,000", secs(5), || (grabbed() == "5021").then_some(()));
+    eventually("the second segment", secs(5), || {
+        api.get("/cache").text().contains("<td>orders</td><td>true</td><td>true</td>").then_some(())
+    });
+    let before = max_id();
+    api.patch("/v1/tags/orders", &json!({ "step": STEP })).ok();
+    assert_eq!(max_id(), before, "a change of the step is no grab");
+    let all_but_one = before - 3;
+    let taken = api.get(&format!("/v1/segment/orders?format=ranges&count={all_but_one}"));
+    assert_eq!(taken.status, 200, "{taken:?}");
+    let after = eventually("a grab", secs(5), || Some(max_id()).filter(|&now| now != before));
+    assert_eq!(after, before + STEP);
 }
 
 #[test]

@@ -18,7 +18,6 @@ const SETTLED_WITHIN: Duration = secs(15);
 /// Nodes that are one cluster or shall become one. Dropping it ends them.
 pub(crate) struct Cluster {
     nodes: BTreeMap<u64, Member>,
-    peers: String,
     // Goes after the nodes, which write to it and show its logs when a test fails.
     dir: TempDir,
     _turn: Turn,
@@ -48,7 +47,7 @@ impl Cluster {
             (id, Member { http, raft, flags, process: None })
         };
         let nodes = ports.into_iter().map(member).collect();
-        Self { nodes, peers, dir: tempfile::tempdir().unwrap(), _turn: turn }
+        Self { nodes, dir: tempfile::tempdir().unwrap(), _turn: turn }
     }
 
     /// `count` founders, running, with a leader.
@@ -109,11 +108,6 @@ impl Cluster {
 
     pub(crate) fn raft(&self, id: u64) -> SocketAddr {
         self.nodes[&id].raft.addr()
-    }
-
-    /// The founders' `--peers`.
-    pub(crate) fn peers(&self) -> &str {
-        &self.peers
     }
 
     pub(crate) fn data(&self, id: u64) -> PathBuf {

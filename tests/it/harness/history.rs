@@ -139,7 +139,8 @@ mod tests {
 
     #[test]
     fn answers_that_overlap_in_time_may_come_in_any_order() {
-        let told = judge(|t| vec![op(t, 0..9, &[5..6]), op(t, 1..2, &[6..8]), op(t, 3..4, &[9..10])]);
+        let told =
+            judge(|t| vec![op(t, 0..9, &[5..6]), op(t, 1..2, &[6..8]), op(t, 3..4, &[9..10])]);
         assert_eq!(told, Ok(()));
     }
 

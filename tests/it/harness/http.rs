@@ -187,9 +187,7 @@ impl Connection {
     }
 }
 
-async fn connect(
-    node: SocketAddr,
-) -> Result<SendRequest<Full<Bytes>>, Box<dyn std::error::Error>> {
+async fn connect(node: SocketAddr) -> Result<SendRequest<Full<Bytes>>, Box<dyn std::error::Error>> {
     let stream = TcpStream::connect(node).await?;
     stream.set_nodelay(true)?;
     let (connection, driver) = http1::handshake(TokioIo::new(stream)).await?;
