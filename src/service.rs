@@ -122,6 +122,7 @@ impl IdService {
                 Take::Ids(ranges) => Ok(ranges),
                 Take::Wait(answered) => self.wait(answered, deadline).await,
                 Take::Closed => continue,
+                Take::Exhausted => Err(Error::Exhausted),
                 Take::Overloaded => Err(Error::Overloaded),
             };
             return taken.inspect(|_| self.metrics.ids_handed_out(Mode::Segment, count));

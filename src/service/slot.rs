@@ -33,6 +33,8 @@ struct Held {
     grab_asked: bool,
     /// Set once the tag is gone; the slot then hands out nothing more.
     closed: bool,
+    /// Set once every id of the tag is reserved, which is for good: no grab can bring more.
+    exhausted: bool,
 }
 
 struct Waiter {
@@ -48,6 +50,8 @@ pub(super) enum Take {
     Wait(oneshot::Receiver<Taken>),
     /// The tag is gone.
     Closed,
+    /// Fewer are held, and the tag has no more.
+    Exhausted,
     /// Too many wait already.
     Overloaded,
 }
@@ -59,6 +63,7 @@ impl Slot {
             waiters: VecDeque::new(),
             grab_asked: false,
             closed: false,
+            exhausted: false,
         };
         Self { tag, clock, held: Mutex::new(held) }
     }
@@ -75,8 +80,7 @@ impl Slot {
             return (None, false);
         }
         let id = held.buffer.take_one(|| self.clock.monotonic_ms());
-        let ask = id.is_some() && held.buffer.wants_grab() && !held.grab_asked;
-        held.grab_asked |= ask;
+        let ask = id.is_some() && held.ask();
         (id, ask)
     }
 
@@ -88,6 +92,7 @@ impl Slot {
         }
         let take = match held.buffer.take(count, || self.clock.monotonic_ms()) {
             Some(ranges) => Take::Ids(ranges),
+            None if held.exhausted => return (Take::Exhausted, false),
             None if held.waiters.len() >= WAITERS_MAX => return (Take::Overloaded, false),
             None => {
                 let (answer, answered) = oneshot::channel();
@@ -135,6 +140,7 @@ impl Slot {
     pub(super) fn exhausted(&self) {
         let mut held = self.held.lock();
         held.buffer.grab_failed();
+        held.exhausted = true;
         held.fail_waiters(&Error::Exhausted);
     }
 
@@ -158,9 +164,11 @@ impl Slot {
 
 impl Held {
     /// Whether a grab should be asked for now; if so, the caller must ask.
+    #[inline]
     fn ask(&mut self) -> bool {
         let wanted = self.buffer.wants_grab() || self.demand() > 0;
-        let ask = wanted && !self.grab_asked && !self.buffer.grab_in_flight();
+        let possible = !self.exhausted && !self.grab_asked && !self.buffer.grab_in_flight();
+        let ask = wanted && possible;
         self.grab_asked |= ask;
         ask
     }
@@ -195,5 +203,113 @@ impl Held {
         for waiter in self.waiters.drain(..) {
             drop(waiter.answer.send(Err(error.clone())));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::SystemClock;
+
+    fn slot() -> Slot {
+        Slot::new(BizTag::parse("orders").unwrap(), 10, Arc::new(SystemClock::default()))
+    }
+
+    fn wait(slot: &Slot, count: u64) -> (oneshot::Receiver<Taken>, bool) {
+        match slot.take(count) {
+            (Take::Wait(answered), ask) => (answered, ask),
+            _ => panic!("nothing is held, so the caller waits"),
+        }
+    }
+
+    fn ids(answered: &mut oneshot::Receiver<Taken>) -> Vec<u64> {
+        let ranges = answered.try_recv().expect("answered").expect("ids");
+        ranges.into_iter().flatten().collect()
+    }
+
+    #[test]
+    fn waiting_callers_are_served_in_order_of_arrival_by_one_grab() {
+        let slot = slot();
+        let (mut first, ask) = wait(&slot, 1);
+        assert!(ask, "the first caller asks for a grab");
+        let (mut second, ask) = wait(&slot, 3);
+        assert!(!ask, "one grab in flight per tag");
+        let size = slot.begin_grab(10).unwrap();
+        let end = 1 + u64::from(size);
+        slot.install(Segment { start: 1, end }, 10);
+        assert_eq!(ids(&mut first), [1]);
+        assert_eq!(ids(&mut second), [2, 3, 4]);
+    }
+
+    #[test]
+    fn a_grab_is_sized_for_all_who_wait() {
+        let slot = slot();
+        let waiting: Vec<_> = (0..5).map(|_| wait(&slot, 100)).collect();
+        assert_eq!(slot.begin_grab(10), Some(500));
+        drop(waiting);
+    }
+
+    #[test]
+    fn a_caller_who_comes_after_the_grab_was_sized_gets_the_next_one() {
+        let slot = slot();
+        let (mut early, _) = wait(&slot, 10);
+        let size = u64::from(slot.begin_grab(10).unwrap());
+        let (mut late, ask) = wait(&slot, 1_000);
+        assert!(!ask, "a grab is in flight");
+        assert!(slot.install(Segment { start: 1, end: 1 + size }, 10), "another is needed");
+        assert_eq!(ids(&mut early).len(), 10);
+        assert!(late.try_recv().is_err());
+        let more = u64::from(slot.begin_grab(10).unwrap());
+        slot.install(Segment { start: 1 + size, end: 1 + size + more }, 10);
+        assert_eq!(ids(&mut late).len(), 1_000);
+    }
+
+    #[test]
+    fn one_who_wants_more_than_is_held_holds_nobody_up() {
+        let slot = slot();
+        let (mut large, _) = wait(&slot, 100);
+        let (mut small, _) = wait(&slot, 1);
+        slot.begin_grab(10).unwrap();
+        // Fewer came than were asked for, as when a tag nears its end.
+        assert!(slot.install(Segment { start: 1, end: 11 }, 10));
+        assert_eq!(ids(&mut small), [1]);
+        assert!(large.try_recv().is_err());
+    }
+
+    #[test]
+    fn a_failed_grab_is_asked_for_again_only_while_somebody_waits() {
+        let slot = slot();
+        let (waiting, _) = wait(&slot, 1);
+        slot.begin_grab(10).unwrap();
+        assert!(slot.grab_failed());
+        slot.begin_grab(10).unwrap();
+        drop(waiting);
+        assert!(!slot.grab_failed());
+        let (_, ask) = wait(&slot, 1);
+        assert!(ask, "the next caller asks again");
+    }
+
+    #[test]
+    fn an_exhausted_tag_gives_what_is_held_and_asks_for_no_more() {
+        let slot = slot();
+        let _ = wait(&slot, 1);
+        slot.begin_grab(10).unwrap();
+        slot.install(Segment { start: 1, end: 3 }, 10);
+        slot.exhausted();
+        assert_eq!(slot.take_one(), (Some(1), false));
+        assert_eq!(slot.take_one(), (Some(2), false));
+        assert!(matches!(slot.take(1), (Take::Exhausted, false)));
+    }
+
+    #[test]
+    fn a_closed_slot_gives_nothing_even_when_a_grab_comes_back() {
+        let slot = slot();
+        let (mut waiting, _) = wait(&slot, 1);
+        slot.begin_grab(10).unwrap();
+        slot.close();
+        assert_eq!(waiting.try_recv().unwrap(), Err(Error::UnknownTag));
+        assert!(!slot.install(Segment { start: 1, end: 11 }, 10));
+        assert_eq!(slot.take_one(), (None, false));
+        assert!(matches!(slot.take(1), (Take::Closed, false)));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::harness::{Api, Cluster, Load, TagWriter, eventually, known_leader, secs};
+use crate::harness::{Api, Cluster, Load, TagWriter, eventually, from_env, known_leader, secs};
 
 /// How soon after the death of the leader another node can grab. A dead leader is replaced after
 /// 1.2 to 1.6 s as a rule; a split vote costs another round.
@@ -58,6 +58,7 @@ fn cluster_forms_in_any_start_order() {
         let began = Instant::now();
         cluster.leader();
         let took = began.elapsed();
+        println!("forming took {took:?}");
         assert!(took < secs(5), "forming took {took:?}");
         for id in cluster.ids() {
             assert_eq!(cluster.api(id).get("/readyz").status, 200);
@@ -85,6 +86,7 @@ fn leader_death_is_not_noticed_by_clients_of_the_others() {
         (answer.status == 200).then_some(())
     });
     let took = died.elapsed();
+    println!("the first grab came {took:?} after the leader's death");
     assert!(took < FAILOVER_WITHIN, "the first grab came {took:?} after the leader's death");
     load.await_more(500);
     cluster.start_node(leader);
@@ -162,7 +164,7 @@ fn death_of_all_loses_no_tag_and_repeats_no_id() {
     tags.iter().for_each(|tag| create(cluster.api(1), tag, 50));
     let load = Load::start(&cluster.targets(), &tags, 2);
     let writer = TagWriter::start(&cluster.targets());
-    for _ in 0..2 {
+    for _ in 0..from_env("MINTLEAF_ROUNDS", 2) {
         load.await_more(800);
         for id in cluster.ids() {
             cluster.kill(id);

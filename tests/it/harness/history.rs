@@ -30,10 +30,12 @@ pub(crate) enum Outcome {
 pub(crate) struct History(pub(crate) Vec<Op>);
 
 impl History {
-    /// Fails unless every id was given once, and each node gave each tag's ids in rising order.
+    /// Fails unless every id was given once, each node gave each tag's ids in rising order, and
+    /// who was refused was told to come back.
     #[track_caller]
     pub(crate) fn check(&self) {
-        if let Err(violation) = self.repeated().and_then(|()| self.fallen()) {
+        let judged = self.repeated().and_then(|()| self.fallen()).and_then(|()| self.denied());
+        if let Err(violation) = judged {
             panic!("{violation}");
         }
     }
@@ -41,12 +43,6 @@ impl History {
     /// How many ids were handed out.
     pub(crate) fn ids(&self) -> u64 {
         self.granted().flat_map(|(_, ranges)| ranges).map(|range| range.end - range.start).sum()
-    }
-
-    /// Highest id of a tag; 0 when there is none.
-    pub(crate) fn highest(&self, tag: usize) -> u64 {
-        let of_tag = self.granted().filter(|(op, _)| op.tag == tag);
-        of_tag.flat_map(|(_, ranges)| ranges).map(|range| range.end - 1).max().unwrap_or(0)
     }
 
     /// The requests that brought no ids.
@@ -88,6 +84,15 @@ impl History {
         Ok(())
     }
 
+    /// A load only asks for what exists, so a node may be unable to answer, but not say no.
+    fn denied(&self) -> Result<(), String> {
+        let denied = |op: &&Op| match op.outcome {
+            Outcome::Refused(status) => ![429, 500, 503].contains(&status),
+            Outcome::Ids(_) | Outcome::Lost => false,
+        };
+        self.0.iter().find(denied).map_or(Ok(()), |op| Err(format!("refused for good: {op:?}")))
+    }
+
     fn fallen(&self) -> Result<(), String> {
         let mut lines = BTreeMap::<(u64, usize), Vec<(&Op, Range<u64>)>>::new();
         for (op, ranges) in self.granted() {
@@ -123,6 +128,7 @@ fn rising(line: &[(&Op, Range<u64>)]) -> Result<(), String> {
     Ok(())
 }
 
+#[allow(clippy::single_range_in_vec_init, reason = "an answer lists ranges, often one")]
 mod tests {
     use super::*;
 

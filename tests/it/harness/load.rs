@@ -117,7 +117,7 @@ fn ranges(answer: &Answer) -> Vec<Range<u64>> {
     let number = |value: &Value| value.as_str().unwrap().parse::<u64>().unwrap();
     if answer.header("content-type").starts_with("text/plain") {
         let id: u64 = answer.text().parse().unwrap();
-        return vec![id..id + 1];
+        return std::iter::once(id..id + 1).collect();
     }
     let body = answer.json();
     if let Some(ranges) = body["ranges"].as_array() {
