@@ -24,8 +24,8 @@ use crate::types::Member;
 const ROUND_INTERVAL: Duration = Duration::from_millis(200);
 const HELLO_TIMEOUT: Duration = Duration::from_secs(1);
 const JOIN_TIMEOUT: Duration = Duration::from_secs(5);
-/// How often a node compares its addresses with what the membership says.
-const ADDRESS_INTERVAL: Duration = Duration::from_secs(1);
+/// How often a node looks after the membership.
+const TEND_INTERVAL: Duration = Duration::from_secs(1);
 /// A node that waits for others says so this often (in rounds).
 const ROUNDS_PER_REMINDER: u32 = 25;
 
@@ -44,7 +44,7 @@ pub(crate) enum Purpose {
     /// It is new and looks for the cluster it shall join, or was asked to take somebody in.
     Join,
     /// It comes back, with a log up to this index.
-    Return { cluster: u128, last_log_index: Option<u64> },
+    Return { cluster: u128, term: u64, last_log_index: Option<u64> },
 }
 
 /// The answer to a [`Hello`].
@@ -67,12 +67,12 @@ impl Inner {
             (Purpose::Join | Purpose::Return { .. }, None) => {}
             (Purpose::Found { .. }, Some(_)) => self.check_late_founder(&hello.from)?,
             (Purpose::Join, Some(_)) => self.check_joiner(&hello.from)?,
-            (Purpose::Return { cluster, last_log_index }, Some(ours)) => {
-                if *cluster != ours {
+            (&Purpose::Return { cluster, term, last_log_index }, Some(ours)) => {
+                if cluster != ours {
                     return Err(Refusal::WrongCluster { ours });
                 }
                 guard::check_member(&self.local.members(), &hello.from)?;
-                self.check_log(&hello.from, *last_log_index)?;
+                self.check_log(&hello.from, term, last_log_index)?;
                 self.local.note(&hello.from).await?;
             }
         }
@@ -103,10 +103,19 @@ impl Inner {
         }
     }
 
-    // The leader knows how far every follower's log reached; a shorter one has lost entries.
-    fn check_log(&self, from: &Identity, last_log_index: Option<u64>) -> Result<(), Refusal> {
+    // The leader knows how far every follower's log reached; a shorter one has lost entries. Unless
+    // the follower has seen a later term: its log may have been cut back by that term's leader.
+    fn check_log(
+        &self,
+        from: &Identity,
+        term: u64,
+        last_log_index: Option<u64>,
+    ) -> Result<(), Refusal> {
         let metrics = self.raft.metrics();
         let metrics = metrics.borrow();
+        if metrics.current_term < term {
+            return Ok(());
+        }
         let matched = metrics.replication.as_ref().and_then(|all| *all.get(&from.node_id)?);
         match matched {
             Some(matched) if last_log_index < Some(matched.index) => {
@@ -120,7 +129,8 @@ impl Inner {
     /// do not answer are left out: a whole cluster may be starting.
     pub(crate) async fn announce_return(&self, members: &BTreeMap<u64, Member>, last: Option<u64>) {
         let Some(cluster) = self.local.cluster() else { return };
-        let purpose = Purpose::Return { cluster, last_log_index: last };
+        let term = self.raft.metrics().borrow().current_term;
+        let purpose = Purpose::Return { cluster, term, last_log_index: last };
         for member in members.values().filter(|member| member.store != self.local.store()) {
             let answered = self.say_hello(&member.raft, purpose.clone()).await;
             if let Err(CallError::Refused { refusal, .. }) = answered
@@ -261,6 +271,20 @@ impl Inner {
         }
     }
 
+    async fn tell_addresses(self: &Arc<Self>) {
+        let (me, myself) = (self.local.node_id(), self.myself());
+        let known = self.member(me).filter(|known| known.store == myself.store);
+        if known.is_none_or(|known| known == myself) {
+            return;
+        }
+        let Member { raft, http, store } = myself;
+        let add = Change::Add { id: me, raft, http, voter: false, store: Some(store) };
+        match self.change(add).await {
+            Ok(()) => tracing::info!(node = me, "told the cluster this node's new addresses"),
+            Err(error) => tracing::debug!(node = me, %error, "new addresses are not known yet"),
+        }
+    }
+
     /// Elects a lone voter at once: nobody else could win, so there is no timeout to wait out.
     pub(crate) async fn elect_if_alone(&self) {
         let (alone, leading) = {
@@ -278,25 +302,13 @@ impl Inner {
     }
 }
 
-/// Tells the leader this node's addresses when the membership has others, as after a move to
-/// another port or host.
-pub(crate) async fn keep_addresses_known(inner: Arc<Inner>) {
+/// Looks after the membership: ends a change that was cut off, and tells the leader this node's
+/// addresses when the membership has others, as after a move to another port or host.
+pub(crate) async fn tend_membership(inner: Arc<Inner>) {
     loop {
-        tokio::time::sleep(ADDRESS_INTERVAL).await;
-        let me = inner.local.node_id();
-        let myself = inner.myself();
-        let Some(known) = inner.member(me).filter(|known| known.store == myself.store) else {
-            continue;
-        };
-        if known == myself {
-            continue;
-        }
-        let Member { raft, http, store } = myself;
-        let add = Change::Add { id: me, raft, http, voter: false, store: Some(store) };
-        match inner.change(add).await {
-            Ok(()) => tracing::info!(node = me, "told the cluster this node's new addresses"),
-            Err(error) => tracing::debug!(node = me, %error, "new addresses are not known yet"),
-        }
+        tokio::time::sleep(TEND_INTERVAL).await;
+        inner.finish_joint_change().await;
+        inner.tell_addresses().await;
     }
 }
 

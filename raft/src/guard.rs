@@ -13,14 +13,30 @@ use serde::{Deserialize, Serialize};
 
 use crate::types::RaftMembership;
 
+/// One process start on a store. The number is on the store's disk and counts up; the nonce is
+/// drawn at random by each start, so that a copy of the disk that reaches the same number is told
+/// apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Start {
+    pub(crate) number: u64,
+    pub(crate) nonce: u128,
+}
+
+impl Start {
+    /// Whether this cannot be a later start than `seen`: an older copy of the store is running.
+    pub(crate) fn is_stale(self, seen: Self) -> bool {
+        self.number < seen.number || (self.number == seen.number && self.nonce != seen.nonce)
+    }
+}
+
 /// One end of a message, as it describes itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Identity {
     pub(crate) node_id: u64,
     pub(crate) store: u128,
-    /// How often this store was started, this start included.
-    pub(crate) starts: u64,
-    /// Log index of the membership it knows.
+    /// This start of the store.
+    pub(crate) start: Start,
+    /// Log index of the membership it knows, if that holds this store.
     pub(crate) members_index: Option<u64>,
 }
 
@@ -29,8 +45,8 @@ pub(crate) struct Identity {
 pub(crate) struct Target {
     pub(crate) node_id: u64,
     pub(crate) store: u128,
-    /// The highest start of that store the sender has seen.
-    pub(crate) starts_seen: u64,
+    /// The latest start of that store the sender has seen.
+    pub(crate) start_seen: Option<Start>,
 }
 
 /// The head of every message but the hello.
@@ -131,8 +147,8 @@ pub(crate) struct View<'a> {
     pub(crate) me: Identity,
     pub(crate) cluster: Option<u128>,
     pub(crate) members: &'a RaftMembership,
-    /// Highest start seen, by store.
-    pub(crate) starts: &'a BTreeMap<u128, u64>,
+    /// Latest start seen, by store.
+    pub(crate) starts: &'a BTreeMap<u128, Start>,
 }
 
 /// Judges a message from another member.
@@ -159,25 +175,24 @@ pub(crate) fn admit(view: &View<'_>, header: &Header, kind: Kind) -> Result<(), 
     check_start(view.starts, &header.from)
 }
 
-/// Refuses a sender that a membership newer than the sender's own does not hold. A sender that
-/// knows a newer membership than we do is believed: it may have joined meanwhile.
+/// Refuses a sender that our membership does not hold, unless it is held by a newer one: then it has
+/// joined meanwhile.
 pub(crate) fn check_member(members: &RaftMembership, from: &Identity) -> Result<(), Refusal> {
     let Some(members_index) = members.log_id().map(|id| id.index) else { return Ok(()) };
-    let refusal = match members.membership().get_node(&from.node_id) {
-        Some(member) if member.store == from.store => return Ok(()),
-        Some(_) => Refusal::Replaced { members_index },
-        None => Refusal::Removed { members_index },
-    };
-    if from.members_index.is_some_and(|index| index > members_index) {
-        return Ok(());
+    match (members.membership().get_node(&from.node_id), from.members_index) {
+        (Some(member), _) if member.store == from.store => Ok(()),
+        (_, Some(index)) if index > members_index => Ok(()),
+        (Some(_), _) => Err(Refusal::Replaced { members_index }),
+        (None, Some(_)) => Err(Refusal::Removed { members_index }),
+        // Never a member as far as it knows: it may be joining, and we behind.
+        (None, None) => Ok(()),
     }
-    Err(refusal)
 }
 
 /// Refuses a store that was already seen with a later start: an older copy of it is running.
-pub(crate) fn check_start(starts: &BTreeMap<u128, u64>, from: &Identity) -> Result<(), Refusal> {
+pub(crate) fn check_start(starts: &BTreeMap<u128, Start>, from: &Identity) -> Result<(), Refusal> {
     match starts.get(&from.store) {
-        Some(&seen) if from.starts < seen => Err(Refusal::StaleStart { seen }),
+        Some(&seen) if from.start.is_stale(seen) => Err(Refusal::StaleStart { seen: seen.number }),
         _ => Ok(()),
     }
 }
@@ -202,7 +217,7 @@ mod tests {
     }
 
     fn node(node_id: u64, store: u128, members_index: u64) -> Identity {
-        Identity { node_id, store, starts: 5, members_index: Some(members_index) }
+        Identity { node_id, store, start: START, members_index: Some(members_index) }
     }
 
     fn header(from: Identity, to: Target) -> Header {
@@ -210,13 +225,14 @@ mod tests {
     }
 
     fn judge(members: &RaftMembership, from: Identity, to: Target) -> Result<(), Refusal> {
-        let starts = BTreeMap::from([(20, 5)]);
+        let starts = BTreeMap::from([(20, START)]);
         let me = node(1, 10, 8);
         let view = View { me, cluster: Some(CLUSTER), members, starts: &starts };
         admit(&view, &header(from, to), Kind::Vote)
     }
 
-    const TO_ME: Target = Target { node_id: 1, store: 10, starts_seen: 0 };
+    const START: Start = Start { number: 5, nonce: 55 };
+    const TO_ME: Target = Target { node_id: 1, store: 10, start_seen: None };
 
     #[test]
     fn a_member_of_this_cluster_is_heard() {
@@ -249,6 +265,12 @@ mod tests {
     }
 
     #[test]
+    fn a_joiner_that_a_lagging_peer_does_not_know_yet_is_not_told_it_was_removed() {
+        let joiner = Identity { members_index: None, ..node(4, 40, 0) };
+        assert_eq!(check_member(&members(8, &[(1, 10), (2, 20)]), &joiner), Ok(()));
+    }
+
+    #[test]
     fn a_leader_that_commits_its_own_removal_is_heard() {
         let members = members(8, &[(1, 10)]);
         let starts = BTreeMap::new();
@@ -261,9 +283,13 @@ mod tests {
 
     #[test]
     fn an_older_start_of_a_store_is_refused() {
-        let restored = Identity { starts: 4, ..node(2, 20, 8) };
-        let refused = judge(&members(8, &[(1, 10), (2, 20)]), restored, TO_ME);
-        assert_eq!(refused, Err(Refusal::StaleStart { seen: 5 }));
+        let members = members(8, &[(1, 10), (2, 20)]);
+        for stale in [Start { number: 4, nonce: 44 }, Start { number: 5, nonce: 56 }] {
+            let restored = Identity { start: stale, ..node(2, 20, 8) };
+            assert_eq!(judge(&members, restored, TO_ME), Err(Refusal::StaleStart { seen: 5 }));
+        }
+        let next = Identity { start: Start { number: 6, nonce: 66 }, ..node(2, 20, 8) };
+        assert_eq!(judge(&members, next, TO_ME), Ok(()));
     }
 
     #[test]

@@ -54,7 +54,10 @@ impl Inbox for Inner {
                 Ok(Response::Done)
             }
             Request::Farewell { members_index } => {
-                self.local.stop(Refusal::Removed { members_index }.to_string());
+                // One that comes late, after the node was taken in again, is history.
+                if self.local.identity().members_index < Some(members_index) {
+                    self.local.stop_as_removed(members_index).await;
+                }
                 Ok(Response::Done)
             }
         }
@@ -77,7 +80,10 @@ impl Inner {
     }
 
     // A newcomer asks whom it knows; only that first request may be sent on.
-    async fn change_for_peer(&self, change: crate::members::Change) -> Result<Response, Refusal> {
+    async fn change_for_peer(
+        self: &Arc<Self>,
+        change: crate::members::Change,
+    ) -> Result<Response, Refusal> {
         let leads = self.leader() == Some(self.local.node_id());
         let outcome = if leads || !change.is_from_newcomer() {
             self.change_as_leader(change).await

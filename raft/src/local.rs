@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 
 use crate::clocks::Clocks;
-use crate::guard::{self, Header, Identity, Kind, Refusal, Target, View};
+use crate::guard::{self, Header, Identity, Kind, Refusal, Start, Target, View};
 use crate::options::Clock;
 use crate::records::{self, StartsRecord};
 use crate::store::LogStore;
@@ -23,11 +23,11 @@ const FORMAT: u8 = 1;
 pub(crate) struct Local {
     node_id: u64,
     store: u128,
-    starts: u64,
+    start: Start,
     log: LogStore,
     cluster: Mutex<Option<u128>>,
-    /// Highest start seen of every peer's store; on disk before anything is answered to it.
-    seen: Mutex<BTreeMap<u128, u64>>,
+    /// Latest start seen of every peer's store; on disk before anything is answered to it.
+    seen: Mutex<BTreeMap<u128, Start>>,
     metrics: Mutex<Option<watch::Receiver<RaftMetrics<u64, Member>>>>,
     doubt: watch::Sender<Option<String>>,
     clock: Arc<dyn Clock>,
@@ -38,7 +38,7 @@ impl Local {
     pub(crate) fn load(
         node_id: u64,
         store: u128,
-        starts: u64,
+        start: Start,
         log: LogStore,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, StorageError> {
@@ -48,7 +48,7 @@ impl Local {
         Ok(Self {
             node_id,
             store,
-            starts,
+            start,
             log,
             cluster: Mutex::new(cluster),
             seen: Mutex::new(seen),
@@ -89,15 +89,22 @@ impl Local {
         Identity {
             node_id: self.node_id,
             store: self.store,
-            starts: self.starts,
-            members_index: self.members().log_id().map(|id| id.index),
+            start: self.start,
+            members_index: self.member_since(),
         }
+    }
+
+    /// Log index of the membership in effect, when it holds this very store.
+    fn member_since(&self) -> Option<u64> {
+        let members = self.members();
+        let listed = members.membership().get_node(&self.node_id)?;
+        if listed.store == self.store { members.log_id().map(|id| id.index) } else { None }
     }
 
     /// The head of a message to a member of a cluster.
     pub(crate) fn header(&self, cluster: u128, to: u64, member: &Member) -> Header {
-        let starts_seen = self.seen.lock().get(&member.store).copied().unwrap_or(0);
-        let to = Target { node_id: to, store: member.store, starts_seen };
+        let start_seen = self.seen.lock().get(&member.store).copied();
+        let to = Target { node_id: to, store: member.store, start_seen };
         let clock_ms = self.clock.now_ms();
         let median_ms = self.leads().then(|| self.median_ms());
         Header { cluster, from: self.identity(), to, clock_ms, median_ms }
@@ -127,8 +134,10 @@ impl Local {
 
     /// Judges a message and, when it is admitted, remembers on disk what it taught us.
     pub(crate) async fn admit(&self, header: &Header, kind: Kind) -> Result<(), Refusal> {
-        if header.to.store == self.store && header.to.starts_seen > self.starts {
-            let refusal = Refusal::StaleStart { seen: header.to.starts_seen };
+        if header.to.store == self.store
+            && let Some(seen) = header.to.start_seen.filter(|&seen| self.start.is_stale(seen))
+        {
+            let refusal = Refusal::StaleStart { seen: seen.number };
             self.stop(refusal.to_string());
             return Err(refusal);
         }
@@ -159,10 +168,10 @@ impl Local {
         let record = {
             let mut seen = self.seen.lock();
             guard::check_start(&seen, from)?;
-            if seen.get(&from.store) == Some(&from.starts) {
+            if seen.get(&from.store) == Some(&from.start) {
                 return Ok(());
             }
-            seen.insert(from.store, from.starts);
+            seen.insert(from.store, from.start);
             self.forget_strangers(&mut seen, from.store);
             StartsRecord(seen.clone())
         };
@@ -172,13 +181,28 @@ impl Local {
     }
 
     /// Keeps the list as short as the membership: stores that left it are refused by that.
-    fn forget_strangers(&self, seen: &mut BTreeMap<u128, u64>, newest: u128) {
+    fn forget_strangers(&self, seen: &mut BTreeMap<u128, Start>, newest: u128) {
         const STRANGERS_MAX: usize = 64;
         if seen.len() > STRANGERS_MAX {
             let members = self.members();
             let is_member = |store| members.nodes().any(|(_, member)| member.store == store);
             seen.retain(|&store, _| store == newest || is_member(store));
         }
+    }
+
+    /// Stops this node for good: it was removed, and is told so again should it be started.
+    pub(crate) async fn stop_as_removed(&self, members_index: u64) {
+        let record = codec::encode(FORMAT, &members_index);
+        if let Err(error) = self.log.put_meta(MetaKey::Removed, &record).await {
+            tracing::warn!(%error, "cannot note on disk that this node was removed");
+        }
+        self.stop(Refusal::Removed { members_index }.to_string());
+    }
+
+    /// Why this store must not take part any more, if it learned so in an earlier start.
+    pub(crate) fn removed(&self) -> Result<Option<Refusal>, StorageError> {
+        let members_index = read(&self.log, MetaKey::Removed, "the note of removal")?;
+        Ok(members_index.map(|members_index| Refusal::Removed { members_index }))
     }
 
     /// Stops this node for the reason given; only the first reason is kept.

@@ -21,12 +21,18 @@ use crate::{FrozenState, StateMachine};
 
 type RaftStorageError = openraft::StorageError<u64>;
 
+/// How far the current snapshot file reaches; held while another takes its place. A snapshot that
+/// was being written while a later one came in from the leader must not replace it: the log is
+/// purged up to the later one by then.
+type Newest = Arc<Mutex<Option<RaftLogId>>>;
+
 /// Applies committed entries, in order, to the caller's state machine.
 ///
 /// The state lives in memory: a start rebuilds it from the newest snapshot and the log behind it.
 pub(crate) struct Machine {
     state: Arc<dyn StateMachine>,
     snapshots: Arc<Snapshots>,
+    newest: Newest,
     last_applied: Option<RaftLogId>,
     membership: RaftMembership,
     // openraft would wait for ever for the replies of an apply that panicked.
@@ -43,6 +49,7 @@ impl Machine {
         let mut machine = Self {
             state,
             snapshots,
+            newest: Newest::default(),
             last_applied: None,
             membership: RaftMembership::default(),
             _guard: StopOnPanic(local),
@@ -63,6 +70,7 @@ impl Machine {
             action: "restore the snapshot".to_owned(),
             source,
         })?;
+        *self.newest.lock() = meta.last_log_id;
         self.last_applied = meta.last_log_id;
         self.membership = meta.last_membership;
         Ok(())
@@ -115,6 +123,7 @@ impl RaftStateMachine<Types> for Machine {
     async fn get_snapshot_builder(&mut self) -> SnapshotWriter {
         SnapshotWriter {
             snapshots: Arc::clone(&self.snapshots),
+            newest: Arc::clone(&self.newest),
             last_applied: self.last_applied,
             membership: self.membership.clone(),
             frozen: Mutex::new(Some(self.state.freeze())),
@@ -135,7 +144,11 @@ impl RaftStateMachine<Types> for Machine {
             SnapshotFile::Receiving(temp) => temp,
             SnapshotFile::Sending(file) => self.copy(file)?,
         };
-        self.snapshots.install(temp).map_err(|error| snapshot_failed(&error))?;
+        {
+            let mut newest = self.newest.lock();
+            self.snapshots.install(temp).map_err(|error| snapshot_failed(&error))?;
+            *newest = meta.last_log_id;
+        }
         self.load_newest().map_err(|error| snapshot_failed(&error))?;
         assert_eq!(self.last_applied, meta.last_log_id, "the snapshot is not the one announced");
         Ok(())
@@ -161,6 +174,7 @@ fn decode_meta(meta: &[u8]) -> Result<SnapshotMeta<u64, Member>, StorageError> {
 /// Writes one frozen state to disk while the state machine goes on applying.
 pub(crate) struct SnapshotWriter {
     snapshots: Arc<Snapshots>,
+    newest: Newest,
     last_applied: Option<RaftLogId>,
     membership: RaftMembership,
     frozen: Mutex<Option<FrozenState>>,
@@ -170,13 +184,20 @@ impl RaftSnapshotBuilder<Types> for SnapshotWriter {
     async fn build_snapshot(&mut self) -> Result<Snapshot<Types>, RaftStorageError> {
         let mut frozen = self.frozen.lock().take();
         let meta = records::encode_snapshot_meta(self.last_applied, &self.membership);
-        let snapshots = Arc::clone(&self.snapshots);
+        let (snapshots, newest) = (Arc::clone(&self.snapshots), Arc::clone(&self.newest));
+        let last_applied = self.last_applied;
         let written = tokio::task::spawn_blocking(move || {
             let mut body = |out: &mut dyn Write| match frozen.take() {
                 Some(write) => write(out),
                 None => Err(io::Error::other("the frozen state was written already")),
             };
-            snapshots.write(&meta, &mut body)
+            let temp = snapshots.prepare(&meta, &mut body)?;
+            let mut newest = newest.lock();
+            if *newest <= last_applied {
+                snapshots.install(temp)?;
+                *newest = last_applied;
+            }
+            Ok(())
         });
         written
             .await

@@ -1,6 +1,7 @@
 //! Membership and leadership, changed one step at a time, on the leader.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use openraft::ChangeMembers;
@@ -15,8 +16,10 @@ use crate::types::Member;
 
 /// A new member counts as caught up when its log is at most this many entries behind.
 const LAG_ENTRIES_MAX: u64 = 100;
-/// How long one change may take on the leader.
+/// How long a caller waits for a change; the change itself goes on.
 const CHANGE_TIMEOUT: Duration = Duration::from_secs(8);
+/// How long a learner may take to catch up before it is left a learner for now.
+const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(6);
 const CALL_TIMEOUT: Duration = Duration::from_secs(1);
 /// Pause between two looks at a follower's progress.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(20);
@@ -66,7 +69,7 @@ type Outcome = Result<(), MemberError>;
 
 impl Inner {
     /// Carries a change out here when this node leads, and asks the leader otherwise.
-    pub(crate) async fn change(&self, change: Change) -> Outcome {
+    pub(crate) async fn change(self: &Arc<Self>, change: Change) -> Outcome {
         let leader = self.leader().ok_or_else(no_leader)?;
         if leader == self.local.node_id() {
             return self.change_as_leader(change).await;
@@ -80,25 +83,35 @@ impl Inner {
         }
     }
 
-    /// Carries a change out; one at a time.
-    pub(crate) async fn change_as_leader(&self, change: Change) -> Outcome {
+    /// Carries a change out, one at a time, in a task of its own: a caller who goes away must not
+    /// leave the membership half-way between two configurations, or the leader silent.
+    pub(crate) async fn change_as_leader(self: &Arc<Self>, change: Change) -> Outcome {
         if self.leader() != Some(self.local.node_id()) {
             return Err(no_leader());
         }
-        let Ok(_one_at_a_time) = self.changing.try_lock() else {
+        let Ok(one_at_a_time) = Arc::clone(&self.changing).try_lock_owned() else {
             return Err(MemberError::Conflict("another change is in progress".to_owned()));
         };
-        let carried_out = async {
-            match change {
-                Change::Add { id, raft, http, voter, store } => {
-                    self.add(id, raft, http, voter, store).await
-                }
-                Change::Remove { id } => self.remove(id).await,
-                Change::Transfer { id } => self.transfer(id).await,
+        let inner = Arc::clone(self);
+        let carried_out = self.runtime.spawn(async move {
+            let _one_at_a_time = one_at_a_time;
+            inner.carry_out(change).await
+        });
+        match timeout(CHANGE_TIMEOUT, carried_out).await {
+            Ok(Ok(outcome)) => outcome,
+            Ok(Err(_)) => Err(unavailable("the node is stopping")),
+            Err(_) => Err(unavailable("not finished yet, and going on; look again later")),
+        }
+    }
+
+    async fn carry_out(&self, change: Change) -> Outcome {
+        match change {
+            Change::Add { id, raft, http, voter, store } => {
+                self.add(id, raft, http, voter, store).await
             }
-        };
-        let late = || unavailable("not finished in time; ask again to go on with it");
-        timeout(CHANGE_TIMEOUT, carried_out).await.unwrap_or_else(|_| Err(late()))
+            Change::Remove { id } => self.remove(id).await,
+            Change::Transfer { id } => self.transfer(id).await,
+        }
     }
 
     async fn add(
@@ -156,16 +169,20 @@ impl Inner {
 
     async fn promote(&self, id: u64) -> Outcome {
         let members = self.local.members();
-        if members.voter_ids().any(|voter| voter == id) {
+        let uniform = members.membership().get_joint_config().len() == 1;
+        if uniform && members.voter_ids().any(|voter| voter == id) {
             return Ok(());
         }
-        self.wait_until_caught_up(id, LAG_ENTRIES_MAX).await;
+        let caught_up = self.wait_until_caught_up(id, LAG_ENTRIES_MAX);
+        let late =
+            |_| unavailable(format!("node {id} is a learner and still catching up; ask again"));
+        timeout(CATCH_UP_TIMEOUT, caught_up).await.map_err(late)?;
         self.change_membership(ChangeMembers::AddVoterIds(BTreeSet::from([id]))).await?;
         tracing::info!(node = id, "promoted a learner to voter");
         Ok(())
     }
 
-    /// Waits without an end of its own: every caller has a deadline.
+    /// Waits without an end of its own; callers set one.
     async fn wait_until_caught_up(&self, id: u64, lag_max: u64) {
         loop {
             let caught_up = {
@@ -211,6 +228,21 @@ impl Inner {
         }
     }
 
+    /// Ends a change that its leader did not live to end: openraft leaves the cluster between two
+    /// configurations then, where it needs the majorities of both.
+    pub(crate) async fn finish_joint_change(self: &Arc<Self>) {
+        let members = self.local.members();
+        let joint = members.membership().get_joint_config().len() > 1;
+        if !joint || self.leader() != Some(self.local.node_id()) {
+            return;
+        }
+        let Ok(_one_at_a_time) = self.changing.try_lock() else { return };
+        match self.change_membership(ChangeMembers::AddVoterIds(BTreeSet::new())).await {
+            Ok(()) => tracing::info!("finished a change of the membership that was cut off"),
+            Err(error) => tracing::warn!(%error, "a change of the membership waits to be finished"),
+        }
+    }
+
     async fn change_membership(&self, change: ChangeMembers<u64, Member>) -> Outcome {
         match self.raft.change_membership(change, false).await {
             Ok(_) => Ok(()),
@@ -232,11 +264,16 @@ impl Inner {
             return Ok(());
         }
         let member = self.member(id).ok_or(MemberError::Unknown(id))?;
-        self.paused.send_replace(true);
+        // Before anything waits for it: a target that is down would stop all writes for nothing.
+        let late = |_| unavailable(format!("node {id} does not follow closely enough"));
+        let close = self.wait_until_caught_up(id, LAG_ENTRIES_MAX);
+        timeout(CALL_TIMEOUT, close).await.map_err(late)?;
+        if self.client.is_reachable(id) != Some(true) {
+            return Err(unavailable(format!("node {id} cannot be reached")));
+        }
+        let _quiet = Quiet::keep(self);
         let handed_over = timeout(self.options.tuning.transfer_max(), self.hand_over(id, &member));
         let outcome = handed_over.await;
-        self.raft.runtime_config().heartbeat(true);
-        self.paused.send_replace(false);
         let late = || unavailable(format!("node {id} did not take over in time"));
         outcome.unwrap_or_else(|_| Err(late()))
     }
@@ -260,6 +297,24 @@ impl Inner {
                 return Err(unavailable(format!("node {id} was not elected")));
             }
         }
+    }
+}
+
+/// Holds back proposals while it lives, and lets heartbeats flow again when it ends, however that
+/// comes about.
+struct Quiet<'a>(&'a Inner);
+
+impl<'a> Quiet<'a> {
+    fn keep(inner: &'a Inner) -> Self {
+        inner.paused.send_replace(true);
+        Self(inner)
+    }
+}
+
+impl Drop for Quiet<'_> {
+    fn drop(&mut self) {
+        self.0.raft.runtime_config().heartbeat(true);
+        self.0.paused.send_replace(false);
     }
 }
 

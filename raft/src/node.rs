@@ -7,6 +7,7 @@ use std::time::Duration;
 use hyper::header::HeaderValue;
 use mintleaf_storage::{DataDir, LogEngine, SledEngine, Snapshots, StorageError};
 use openraft::StorageError as RaftStorageError;
+use openraft::storage::RaftLogStorage;
 use tokio::sync::{Mutex, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -15,14 +16,14 @@ use crate::StateMachine;
 use crate::coalesce::{self, Proposal};
 use crate::error::{NodeError, ProposeError, Retry};
 use crate::form;
-use crate::guard::Refusal;
+use crate::guard::Start;
 use crate::handle::Handle;
 use crate::local::{Local, StopOnPanic};
 use crate::machine::Machine;
 use crate::options::{Clock, Options};
 use crate::store::LogStore;
 use crate::transport::{Client, Listener, NetworkFactory, Request, Response};
-use crate::types::{Member, Raft};
+use crate::types::{Member, Raft, RaftLogId};
 
 const READ_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
 const START_TIMEOUT: Duration = Duration::from_secs(30);
@@ -38,7 +39,11 @@ pub(crate) struct Inner {
     /// Set while leadership is handed over: nothing is appended meanwhile.
     pub(crate) paused: watch::Sender<bool>,
     /// Held while the membership changes.
-    pub(crate) changing: Mutex<()>,
+    pub(crate) changing: Arc<Mutex<()>>,
+    /// Carries what must outlive its caller.
+    pub(crate) runtime: tokio::runtime::Handle,
+    /// Term and end of the log with which this node came back as a leader, if it did.
+    resumed: Option<(u64, u64)>,
     queue: mpsc::Sender<Proposal>,
     advertise_raft: String,
 }
@@ -107,9 +112,13 @@ impl Inner {
     }
 
     pub(crate) async fn read_index_as_leader(&self) -> Option<u64> {
+        // Read before asking: terms only rise, so a floor is never left out.
+        let term = self.raft.metrics().borrow().current_term;
         let confirmed =
             timeout(READ_ATTEMPT_TIMEOUT, self.raft.get_read_log_id()).await.ok()?.ok()?;
-        confirmed.0.map(|log_id| log_id.index)
+        let index = confirmed.0?.index;
+        let floor = self.resumed.filter(|(resumed_in, _)| *resumed_in == term);
+        Some(index.max(floor.map_or(0, |(_, last)| last)))
     }
 }
 
@@ -152,15 +161,18 @@ impl Node {
         clock: Arc<dyn Clock>,
     ) -> Result<Self, NodeError> {
         let snapshots = Arc::new(Snapshots::open(&dir)?);
-        let log = LogStore::start(engine).map_err(NodeError::raft)?;
+        let mut log = LogStore::start(engine).map_err(NodeError::raft)?;
         let local = Local::load(
             options.node_id,
             dir.store_id(),
-            dir.starts(),
+            Start { number: dir.starts(), nonce: options.boot_nonce },
             log.clone(),
             Arc::clone(&clock),
         )?;
         let local = Arc::new(local);
+        if let Some(refusal) = local.removed()? {
+            return Err(NodeError::Stopped(refusal.to_string()));
+        }
         let listener = bind(options.listen).await?;
         let listens_on = listener.as_ref().and_then(|listener| listener.local_addr().ok());
         let secret = header_value(options.secret.as_deref())?;
@@ -168,6 +180,7 @@ impl Node {
         let machine = Machine::open(state, snapshots, Arc::clone(&local))?;
         check_snapshot(&machine, &log)?;
         let last_log_id = log.last_log_id().map_err(NodeError::raft)?;
+        let resumed = resumed_as_leader(&mut log, options.node_id, last_log_id).await?;
         let raft = Raft::new(
             options.node_id,
             options.tuning.config()?,
@@ -186,7 +199,9 @@ impl Node {
             client,
             clock,
             paused: watch::Sender::new(false),
-            changing: Mutex::new(()),
+            changing: Arc::new(Mutex::new(())),
+            runtime: tokio::runtime::Handle::current(),
+            resumed,
             queue,
             advertise_raft,
         });
@@ -222,8 +237,8 @@ impl Node {
         }
         let coalesce = coalesce::run(Arc::clone(inner), proposals);
         self.tasks.spawn(stop_on_panic(Arc::clone(inner), coalesce));
-        let keep_addresses_known = form::keep_addresses_known(Arc::clone(inner));
-        self.tasks.spawn(stop_on_panic(Arc::clone(inner), keep_addresses_known));
+        let tend = form::tend_membership(Arc::clone(inner));
+        self.tasks.spawn(stop_on_panic(Arc::clone(inner), tend));
         inner.raft.runtime_config().elect(true);
         inner.elect_if_alone().await;
         Ok(())
@@ -282,6 +297,19 @@ impl Node {
     }
 }
 
+/// openraft lets a leader that restarts lead on in its old term. What it acknowledged before lies
+/// anywhere up to the end of its log, above the commit index it finds on disk: a linearizable read
+/// must wait for all of it.
+async fn resumed_as_leader(
+    log: &mut LogStore,
+    node_id: u64,
+    last_log_id: Option<RaftLogId>,
+) -> Result<Option<(u64, u64)>, NodeError> {
+    let vote = log.read_vote().await.map_err(NodeError::raft)?;
+    let leads = vote.filter(|vote| vote.committed && vote.leader_id.node_id == node_id);
+    Ok(leads.and_then(|vote| Some((vote.leader_id.term, last_log_id?.index))))
+}
+
 /// Runs a task of the node; should it panic, the node stops, for nobody else does its work.
 async fn stop_on_panic(inner: Arc<Inner>, task: impl Future<Output = ()>) {
     let _guard = StopOnPanic(Arc::clone(&inner.local));
@@ -321,6 +349,12 @@ fn advertised(options: &Options, listens_on: Option<SocketAddr>) -> String {
     options.advertise_raft.clone().or_else(listed).or_else(bound).unwrap_or_default()
 }
 
+/// Why a node's part in the cluster is over.
+enum End {
+    Failed(String),
+    Removed(u64),
+}
+
 /// Stops the node when its Raft core ends, or when it is removed from the membership.
 async fn watch_raft(inner: Arc<Inner>) {
     let mut metrics = inner.raft.metrics();
@@ -341,10 +375,9 @@ async fn watch_raft(inner: Arc<Inner>) {
             let index = members.log_id().map(|id| id.index);
             let committed = now.last_applied.map(|id| id.index) >= index;
             match &now.running_state {
-                Err(error) => Some(describe_end(error)),
+                Err(error) => Some(End::Failed(describe_end(error))),
                 Ok(()) if was_member && !is_member && committed => {
-                    let members_index = index.unwrap_or(0);
-                    Some(Refusal::Removed { members_index }.to_string())
+                    Some(End::Removed(index.unwrap_or(0)))
                 }
                 Ok(()) => {
                     was_member |= is_member;
@@ -352,8 +385,10 @@ async fn watch_raft(inner: Arc<Inner>) {
                 }
             }
         };
-        if let Some(why) = ended {
-            return inner.local.stop(why);
+        match ended {
+            Some(End::Failed(why)) => return inner.local.stop(why),
+            Some(End::Removed(index)) => return inner.local.stop_as_removed(index).await,
+            None => {}
         }
         if metrics.changed().await.is_err() {
             return inner.local.stop("the raft core has ended".to_owned());

@@ -91,6 +91,8 @@ pub struct Options {
     pub data: PathBuf,
     /// Random; becomes the store's identity when the directory is new.
     pub fresh_store: u128,
+    /// Random; tells this process start from every other.
+    pub boot_nonce: u128,
     /// Where the internal listener binds; `None` for a cluster of one that has no peers.
     pub listen: Option<SocketAddr>,
     /// What to tell others instead of the bound address.

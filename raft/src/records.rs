@@ -9,6 +9,7 @@ use mintleaf_storage::{StorageError, codec};
 use openraft::{EntryPayload, LeaderId, Membership, SnapshotMeta};
 use serde::{Deserialize, Serialize};
 
+use crate::guard::Start;
 use crate::types::{Batch, Member, RaftEntry, RaftLogId, RaftMembership, RaftVote};
 
 /// Format byte of every record of this crate.
@@ -61,9 +62,9 @@ struct SnapshotRecord {
     membership: MembershipRecord,
 }
 
-/// What a node remembers about the start counters of its peers' data directories.
+/// What a node remembers about the starts of its peers' data directories.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct StartsRecord(pub(crate) BTreeMap<u128, u64>);
+pub(crate) struct StartsRecord(pub(crate) BTreeMap<u128, Start>);
 
 /// Encodes a log entry.
 pub(crate) fn encode_entry(entry: RaftEntry) -> Vec<u8> {

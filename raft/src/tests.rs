@@ -61,6 +61,7 @@ fn options(node_id: u64, data: &Path, peers: &BTreeMap<u64, String>) -> Options 
         node_id,
         data: data.to_owned(),
         fresh_store: u128::from(node_id) << 64 | 7,
+        boot_nonce: 1,
         listen,
         advertise_raft: None,
         advertise_http: String::new(),

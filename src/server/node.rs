@@ -154,6 +154,7 @@ fn options(config: &NodeConfig, http_addr: SocketAddr) -> Result<Options, io::Er
         node_id: config.node_id,
         data: config.data.clone(),
         fresh_store: entropy::random_u128()?,
+        boot_nonce: entropy::random_u128()?,
         listen: config.raft,
         advertise_raft: config.advertise_raft.clone(),
         advertise_http: config.advertise_http.clone().unwrap_or_else(|| http_addr.to_string()),

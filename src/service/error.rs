@@ -69,9 +69,7 @@ impl Error {
                 detail: format!("max_id only moves forward, and is {max_id} already"),
             },
             Response::Invalid { what } => (*what).into(),
-            Response::Tag(_) | Response::Deleted | Response::Segment { .. } => {
-                panic!("the log answered another command: {response:?}")
-            }
+            other => panic!("the log answered another command: {other:?}"),
         }
     }
 }
@@ -84,6 +82,7 @@ impl From<OutOfBounds> for Error {
             OutOfBounds::MaxId => "max_id",
             OutOfBounds::Size => "size",
             OutOfBounds::Description => "description",
+            OutOfBounds::Window => "window_ms",
         };
         Self::InvalidArgument { field, detail: what.to_string() }
     }

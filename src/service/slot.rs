@@ -173,13 +173,10 @@ impl Held {
         ask
     }
 
-    /// Ids that waiting callers need beyond what is held.
+    /// Ids that waiting callers need. What is held does not count: those who come meanwhile may
+    /// take it, and the ones who wait must not come up short for that.
     fn demand(&self) -> u64 {
-        if self.waiters.is_empty() {
-            return 0;
-        }
-        let wanted: u64 = self.waiters.iter().map(|waiter| waiter.count).sum();
-        wanted.saturating_sub(self.buffer.remaining())
+        self.waiters.iter().map(|waiter| waiter.count).sum()
     }
 
     /// Serves waiting callers in order of arrival. One who wants more than is held does not hold

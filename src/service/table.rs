@@ -55,9 +55,9 @@ impl TagTable {
 
     /// Ends this very slot, if it is still its tag's.
     pub(super) fn forget(&self, slot: &Arc<Slot>) {
-        let tag = slot.tag().as_str();
-        if self.with(tag, |current| Arc::ptr_eq(current, slot)) == Some(true) {
-            self.remove(tag);
+        let is_this = |_: &BizTag, current: &Arc<Slot>| Arc::ptr_eq(current, slot);
+        if let Ok(Some(_)) = self.slots.pin().remove_if(slot.tag(), is_this) {
+            self.metrics.tag_unloaded();
         }
         slot.close();
     }

@@ -60,6 +60,8 @@ pub enum MetaKey {
     Cluster = 3,
     /// What is known about the other members.
     Members = 4,
+    /// That this node was removed from its cluster.
+    Removed = 5,
 }
 
 /// A log of records with consecutive indices, and a few named values. Bytes in, bytes out.

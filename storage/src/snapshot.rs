@@ -4,6 +4,8 @@
 //! `[body length u64 LE][crc32 u32 LE]`; the checksum covers everything before it. The whole file
 //! is what travels between nodes, so a receiver verifies what the sender wrote.
 
+use parking_lot::Mutex;
+
 use crate::data_dir::DataDir;
 use crate::error::{Context, StorageError};
 use crate::files;
@@ -31,6 +33,9 @@ const TEMP_PREFIX: &str = "temp-";
 pub struct Snapshots {
     dir: PathBuf,
     temps: AtomicU64,
+    /// What the current file consists of, once this process has verified it. A leader sends it
+    /// often, and must not read all of it each time: who receives it verifies it anyway.
+    verified: Mutex<Option<Parts>>,
     _lock: Arc<File>,
 }
 
@@ -40,7 +45,12 @@ impl Snapshots {
         let path = dir.path().join(DIR);
         files::create_dir(&path)?;
         remove_temps(&path)?;
-        Ok(Snapshots { dir: path, temps: AtomicU64::new(0), _lock: dir.share_lock() })
+        Ok(Snapshots {
+            dir: path,
+            temps: AtomicU64::new(0),
+            verified: Mutex::default(),
+            _lock: dir.share_lock(),
+        })
     }
 
     /// A new empty file, for a snapshot that is being received. It goes away unless installed.
@@ -63,13 +73,23 @@ impl Snapshots {
         meta: &[u8],
         body: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>,
     ) -> Result<(), StorageError> {
+        let temp = self.prepare(meta, body)?;
+        self.make_current(&temp, None)
+    }
+
+    /// Writes a snapshot that [`Snapshots::install`] may make the current one later.
+    pub fn prepare(
+        &self,
+        meta: &[u8],
+        body: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>,
+    ) -> Result<SnapshotTemp, StorageError> {
         check_meta(meta)?;
         let temp = self.create()?;
         write_whole(&temp.file, meta, body).context(|| format!("write {}", temp.path.display()))?;
-        self.make_current(&temp)
+        Ok(temp)
     }
 
-    /// Verifies a whole snapshot file that was received and makes it the current one; it is on
+    /// Verifies a whole snapshot file, received or prepared, and makes it the current one; it is on
     /// disk when this returns.
     ///
     /// # Errors
@@ -80,33 +100,41 @@ impl Snapshots {
         reason = "an installed file is no longer the caller's"
     )]
     pub fn install(&self, temp: SnapshotTemp) -> Result<(), StorageError> {
-        verify(&temp.file)
+        let parts = verify(&temp.file)
             .context(|| format!("read {}", temp.path.display()))?
             .map_err(|what| StorageError::BadSnapshot { what })?;
-        self.make_current(&temp)
+        self.make_current(&temp, Some(parts))
     }
 
-    /// Opens and verifies the current snapshot; `None` when there is none. It stays readable when
-    /// a newer one replaces it.
+    /// Opens the current snapshot, and verifies it unless this process has done so; `None` when
+    /// there is none. It stays readable when a newer one replaces it.
     ///
     /// # Errors
     /// [`StorageError::Damaged`] when it is incomplete or altered.
     pub fn latest(&self) -> Result<Option<Snapshot>, StorageError> {
         let path = self.dir.join(CURRENT);
         let action = || format!("read {}", path.display());
+        let mut verified = self.verified.lock();
         let file = match File::open(&path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             result => result.context(action)?,
         };
-        let parts = verify(&file)
-            .context(action)?
-            .map_err(|what| StorageError::damaged(format!("{}: {what}", path.display())))?;
-        Ok(Some(Snapshot { meta: parts.meta, file, body: parts.body }))
+        let parts = match verified.take() {
+            Some(parts) => parts,
+            None => verify(&file)
+                .context(action)?
+                .map_err(|what| StorageError::damaged(format!("{}: {what}", path.display())))?,
+        };
+        let Parts { meta, body } = verified.insert(parts).clone();
+        Ok(Some(Snapshot { meta, file, body }))
     }
 
-    fn make_current(&self, temp: &SnapshotTemp) -> Result<(), StorageError> {
+    fn make_current(&self, temp: &SnapshotTemp, parts: Option<Parts>) -> Result<(), StorageError> {
         temp.file.sync_all().context(|| format!("sync {}", temp.path.display()))?;
-        files::rename(&temp.path, &self.dir, CURRENT)
+        let mut verified = self.verified.lock();
+        files::rename(&temp.path, &self.dir, CURRENT)?;
+        *verified = parts;
+        Ok(())
     }
 }
 
@@ -247,6 +275,7 @@ fn write_whole(
 }
 
 /// What a verified file consists of.
+#[derive(Clone)]
 struct Parts {
     meta: Vec<u8>,
     body: (u64, u64),

@@ -5,8 +5,12 @@ use tempfile::{TempDir, tempdir};
 
 fn snapshots() -> (TempDir, Snapshots) {
     let dir = tempdir().unwrap();
-    let snapshots = Snapshots::open(&DataDir::open(dir.path(), 1).unwrap()).unwrap();
+    let snapshots = reopened(&dir);
     (dir, snapshots)
+}
+
+fn reopened(dir: &TempDir) -> Snapshots {
+    Snapshots::open(&DataDir::open(dir.path(), 1).unwrap()).unwrap()
 }
 
 fn write(snapshots: &Snapshots, meta: &[u8], body: &[u8]) {
@@ -93,8 +97,9 @@ fn every_cut_and_every_flipped_bit_is_refused() {
         assert!(matches!(refused, Err(StorageError::BadSnapshot { .. })), "{bad:?}");
         assert_eq!(whole(snapshots.latest().unwrap().unwrap().file), good);
     }
+    drop(snapshots);
     fs::write(dir.path().join("snapshot/current"), &good[1..]).unwrap();
-    assert!(matches!(snapshots.latest(), Err(StorageError::Damaged { .. })));
+    assert!(matches!(reopened(&dir).latest(), Err(StorageError::Damaged { .. })));
 }
 
 #[test]
