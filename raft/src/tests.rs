@@ -253,6 +253,55 @@ async fn a_late_follower_catches_up_by_a_snapshot() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_restarted_leader_reads_everything_it_acknowledged() {
+    let temp = TempDir::new().unwrap();
+    let peers = three_peers();
+    let data = |id: u64| temp.path().join(format!("node-{id}"));
+    let mut nodes = BTreeMap::new();
+    for id in 1..=3 {
+        nodes.insert(id, open(options(id, &data(id), &peers)).await);
+    }
+    for round in 1..=5 {
+        assert_eq!(add(&nodes[&1].0, 1).await, Ok(round));
+        let leader = nodes[&1].0.handle().status().leader_id.expect("a leader");
+        let (node, _) = nodes.remove(&leader).unwrap();
+        node.shutdown().await;
+        let (node, sum) = open(options(leader, &data(leader), &peers)).await;
+        let deadline = Instant::now() + SOON;
+        assert_eq!(node.handle().read_barrier(deadline).await, Ok(()));
+        assert_eq!(*sum.0.lock(), round, "read at node {leader} after its restart");
+        nodes.insert(leader, (node, sum));
+    }
+    for (_, (node, _)) in nodes {
+        node.shutdown().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn leadership_is_handed_over_and_the_log_goes_on() {
+    let temp = TempDir::new().unwrap();
+    let peers = three_peers();
+    let mut nodes = Vec::new();
+    for id in 1..=3 {
+        nodes.push(open(options(id, &temp.path().join(format!("node-{id}")), &peers)).await.0);
+    }
+    assert_eq!(add(&nodes[0], 1).await, Ok(1));
+    let leader = nodes[0].handle().status().leader_id.expect("a leader");
+    let target = leader % 3 + 1;
+    // Asked of a node that neither leads nor shall lead.
+    let third = 6 - leader - target;
+    let asked = nodes[usize::try_from(third).unwrap() - 1].handle();
+    // The caller goes away at once: the handover is carried through all the same.
+    let hung_up = timeout(Duration::from_millis(50), asked.transfer_leader(target)).await;
+    assert!(hung_up.is_err(), "a handover takes longer");
+    eventually("the target leads", || asked.status().leader_id == Some(target)).await;
+    assert_eq!(add(&nodes[0], 1).await, Ok(2));
+    for node in nodes {
+        node.shutdown().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_new_directory_without_peers_is_told_what_to_give() {
     let temp = TempDir::new().unwrap();
     let options = options(1, &temp.path().join("data"), &BTreeMap::from([(1, String::new())]));
