@@ -56,8 +56,8 @@ pub struct Status {
 
 impl Status {
     pub(crate) fn of(inner: &Inner) -> Self {
-        let metrics = inner.raft.metrics();
-        let now = metrics.borrow();
+        // A copy: a borrow that is held over another one would wait for a writer that waits for it.
+        let now = inner.raft.metrics().borrow().clone();
         let leader_id = leader_with_quorum(inner, &now);
         Self {
             cluster_id: inner.formed(),

@@ -52,12 +52,12 @@ struct Disk {
 
 impl Disk {
     fn open(dir: &Path) -> Result<Disk, StorageError> {
-        let db = sled::Config::new()
-            .path(dir)
-            .flush_every_ms(None)
-            .cache_capacity(CACHE_BYTES)
-            .open()
-            .context(|| format!("open the log in {}", dir.display()))?;
+        let opened =
+            sled::Config::new().path(dir).flush_every_ms(None).cache_capacity(CACHE_BYTES).open();
+        if is_locked(&opened) {
+            return Err(StorageError::Locked { dir: dir.to_owned() });
+        }
+        let db = opened.context(|| format!("open the log in {}", dir.display()))?;
         let path = dir.join("db");
         let file = File::open(&path).context(|| format!("open {}", path.display()))?;
         Ok(Disk { db, file })
@@ -89,8 +89,9 @@ impl SledEngine {
     }
 
     fn open_or_make(dir: &DataDir) -> Result<Self, StorageError> {
+        let mut made = None;
         if !dir.log_made() {
-            make(dir.path())?;
+            made = Some(make(dir.path())?);
             dir.note_log_made()?;
         }
         let log = dir.path().join("log");
@@ -98,7 +99,7 @@ impl SledEngine {
             return Err(StorageError::damaged("the log is missing"));
         }
         let (tail, found) = Tail::open(dir.path())?;
-        let disk = Disk::open(&log)?;
+        let disk = made.map_or_else(|| Disk::open(&log), Ok)?;
         let trees = disk.trees()?;
         let state = trees.recover(&found)?;
         // What was read may so far be in the kernel's memory only.
@@ -314,7 +315,7 @@ fn check_size(what: &'static str, value: &[u8], bytes_max: usize) -> Result<(), 
 }
 
 /// Makes the empty log and its tail, from scratch: what an earlier try left behind goes first.
-fn make(dir: &Path) -> Result<(), StorageError> {
+fn make(dir: &Path) -> Result<Disk, StorageError> {
     let log = dir.join("log");
     if log.exists() {
         fs::remove_dir_all(&log).context(|| format!("remove {}", log.display()))?;
@@ -324,7 +325,14 @@ fn make(dir: &Path) -> Result<(), StorageError> {
     disk.trees()?.put_state(&State::default())?;
     disk.sync()?;
     files::sync_dir(&log)?;
-    Tail::create(dir)
+    Tail::create(dir)?;
+    Ok(disk)
+}
+
+/// Whether sled found its file locked. The data directory's own lock is ours already, so that is an
+/// engine of this very process on its way out: sled's threads let go a little after they were told.
+fn is_locked(opened: &sled::Result<sled::Db>) -> bool {
+    matches!(opened, Err(sled::Error::Io(error)) if error.to_string().contains("acquire lock"))
 }
 
 #[cfg(test)]
