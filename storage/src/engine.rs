@@ -15,6 +15,7 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 /// Memory for sled's page cache, in bytes. The log in use is smaller.
 const CACHE_BYTES: u64 = 64 << 20;
@@ -50,10 +51,23 @@ struct Disk {
     file: File,
 }
 
+/// How long an engine of this process that was just dropped may take to let go of its files.
+const UNLOCK_TRIES_MAX: u32 = 500;
+const UNLOCK_INTERVAL: Duration = Duration::from_millis(10);
+
 impl Disk {
     fn open(dir: &Path) -> Result<Disk, StorageError> {
-        let opened =
-            sled::Config::new().path(dir).flush_every_ms(None).cache_capacity(CACHE_BYTES).open();
+        let config = sled::Config::new().path(dir).flush_every_ms(None).cache_capacity(CACHE_BYTES);
+        let mut opened = config.open();
+        for _ in 0..UNLOCK_TRIES_MAX {
+            if !is_locked(&opened) {
+                break;
+            }
+            // Nothing tells when sled has let go, and nobody opens a log where a wait would hurt.
+            #[expect(clippy::disallowed_methods)]
+            std::thread::sleep(UNLOCK_INTERVAL);
+            opened = config.open();
+        }
         if is_locked(&opened) {
             return Err(StorageError::Locked { dir: dir.to_owned() });
         }
