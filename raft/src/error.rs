@@ -51,7 +51,7 @@ pub enum ProposeError {
     #[error("the cluster did not answer in time: {0}")]
     Unavailable(String),
     /// It may or may not be applied, now or later.
-    #[error("the outcome is unknown: {0}")]
+    #[error("it may have happened or may yet, so look before you repeat it: {0}")]
     Unknown(String),
     /// Too many proposals wait already. Not applied.
     #[error("too many proposals are waiting")]

@@ -244,7 +244,17 @@ impl Inner {
     }
 
     async fn change_membership(&self, change: ChangeMembers<u64, Member>) -> Outcome {
-        match self.raft.change_membership(change, false).await {
+        let me = self.local.node_id();
+        let mut metrics = self.raft.metrics();
+        // A leader that is deposed may never hear what became of its entry.
+        let changed = tokio::select! {
+            biased;
+            changed = self.raft.change_membership(change, false) => changed,
+            _ = metrics.wait_for(|now| now.current_leader != Some(me)) => {
+                return Err(unavailable("leadership was lost meanwhile; look again later"));
+            }
+        };
+        match changed {
             Ok(_) => Ok(()),
             Err(RaftError::APIError(ClientWriteError::ChangeMembershipError(error))) => {
                 Err(refused(&error))

@@ -166,9 +166,8 @@ impl Held {
     /// Whether a grab should be asked for now; if so, the caller must ask.
     #[inline]
     fn ask(&mut self) -> bool {
-        let wanted = self.buffer.wants_grab() || self.demand() > 0;
         let possible = !self.exhausted && !self.grab_asked && !self.buffer.grab_in_flight();
-        let ask = wanted && possible;
+        let ask = possible && (self.buffer.wants_grab() || !self.waiters.is_empty());
         self.grab_asked |= ask;
         ask
     }
