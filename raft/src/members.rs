@@ -1,6 +1,7 @@
 //! Membership and leadership, changed one step at a time, on the leader.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -243,15 +244,22 @@ impl Inner {
         }
     }
 
-    async fn change_membership(&self, change: ChangeMembers<u64, Member>) -> Outcome {
+    /// Resolves when this node does not lead (any more).
+    async fn deposed(&self) {
         let me = self.local.node_id();
         let mut metrics = self.raft.metrics();
-        // A leader that is deposed may never hear what became of its entry.
+        let _ = metrics.wait_for(|now| now.current_leader != Some(me)).await;
+    }
+
+    async fn change_membership(&self, change: ChangeMembers<u64, Member>) -> Outcome {
+        let mut change = pin!(self.raft.change_membership(change, false));
+        // A leader that is deposed may never hear what became of its entry; one that removes
+        // itself hears it a little after it has stopped leading.
         let changed = tokio::select! {
-            biased;
-            changed = self.raft.change_membership(change, false) => changed,
-            _ = metrics.wait_for(|now| now.current_leader != Some(me)) => {
-                return Err(unavailable("leadership was lost meanwhile; look again later"));
+            changed = &mut change => changed,
+            () = self.deposed() => {
+                let late = |_| unavailable("leadership was lost meanwhile; look again later");
+                timeout(CALL_TIMEOUT, change).await.map_err(late)?
             }
         };
         match changed {
