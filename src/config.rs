@@ -14,6 +14,8 @@ use clap::ValueEnum;
 use serde::Deserialize;
 use thiserror::Error;
 
+use crate::snowflake::{Format, Layout, SnowflakeSettings};
+
 /// Where clients are served unless said otherwise: this machine only.
 pub const HTTP_DEFAULT: &str = "127.0.0.1:8080";
 /// Where nodes talk to each other unless said otherwise: this machine only.
@@ -30,8 +32,8 @@ pub const MAX_CLOCK_SKEW_DEFAULT: &str = "2s";
 const SECRET_BYTES_MIN: usize = 16;
 /// The secret travels in a header.
 const SECRET_BYTES_MAX: usize = 1024;
-/// 41 bits of milliseconds end here when counted from 1970; an epoch beyond leaves no ids.
-const EPOCH_MS_MAX: u64 = (1 << 41) - 1;
+/// More worker ids than any one node can use up.
+const WORKER_IDS_MAX: usize = 16;
 /// More nodes in one process than any trial needs.
 const DEV_NODES_MAX: u8 = 9;
 
@@ -104,6 +106,15 @@ pub struct ServeArgs {
     #[arg(long, env = "MINTLEAF_SNOWFLAKE_EPOCH_MS", value_name = "N")]
     #[serde(alias = "snowflake_epoch_ms")]
     pub snowflake_epoch_ms: Option<u64>,
+    /// Bits of time, worker id and sequence in a snowflake id, the same on every node
+    /// [default: 41+10+12]
+    #[arg(long, env = "MINTLEAF_SNOWFLAKE_LAYOUT", value_name = "BITS")]
+    #[serde(alias = "snowflake_layout")]
+    pub snowflake_layout: Option<String>,
+    /// Snowflake worker id to use, instead of whichever is free; may be given several times
+    #[arg(long, env = "MINTLEAF_SNOWFLAKE_WORKER_ID", value_name = "N", value_delimiter = ',')]
+    #[serde(alias = "snowflake_worker_id")]
+    pub snowflake_worker_id: Vec<u16>,
     /// How far this node's clock may be off, 10ms to 1h [default: 2s]
     #[arg(long, env = "MINTLEAF_MAX_CLOCK_SKEW", value_name = "DURATION")]
     #[serde(alias = "max_clock_skew")]
@@ -131,6 +142,11 @@ impl ServeArgs {
             auto_create_tags: self.auto_create_tags.or(fallback.auto_create_tags),
             snowflake_window: self.snowflake_window.or(fallback.snowflake_window),
             snowflake_epoch_ms: self.snowflake_epoch_ms.or(fallback.snowflake_epoch_ms),
+            snowflake_layout: self.snowflake_layout.or(fallback.snowflake_layout),
+            snowflake_worker_id: match self.snowflake_worker_id.is_empty() {
+                true => fallback.snowflake_worker_id,
+                false => self.snowflake_worker_id,
+            },
             max_clock_skew: self.max_clock_skew.or(fallback.max_clock_skew),
             log_format: self.log_format.or(fallback.log_format),
         }
@@ -161,12 +177,8 @@ pub struct ServeConfig {
     pub cluster_secret_file: Option<PathBuf>,
     /// Whether an unknown tag is created on first use.
     pub auto_create_tags: bool,
-    /// Length of a snowflake window, 1 s to 1 h.
-    pub snowflake_window: Duration,
-    /// Origin of snowflake times, Unix milliseconds.
-    pub snowflake_epoch_ms: u64,
-    /// Largest distance from the cluster's median clock, 10 ms to 1 h.
-    pub max_clock_skew: Duration,
+    /// How snowflake ids are made.
+    pub snowflake: SnowflakeSettings,
     /// How log lines look.
     pub log_format: LogFormat,
 }
@@ -185,6 +197,7 @@ impl ServeConfig {
     }
 
     fn check(args: ServeArgs) -> Result<Self, ConfigError> {
+        let snowflake = snowflake(&args)?;
         let node_id = match args.node_id {
             Some(0) => return Err(fault("node-id", "must be 1 or more")),
             Some(node_id) => node_id,
@@ -209,6 +222,7 @@ impl ServeConfig {
         }
         Ok(Self {
             node_id,
+            snowflake,
             http: listen_address("http", args.http.as_deref().unwrap_or(HTTP_DEFAULT))?,
             raft,
             data: args.data.unwrap_or_else(|| DATA_DEFAULT.into()),
@@ -218,17 +232,6 @@ impl ServeConfig {
             advertise_raft,
             cluster_secret_file: args.cluster_secret_file,
             auto_create_tags: args.auto_create_tags.unwrap_or(false),
-            snowflake_window: duration(
-                "snowflake-window",
-                args.snowflake_window.as_deref().unwrap_or(SNOWFLAKE_WINDOW_DEFAULT),
-                [Duration::from_secs(1), Duration::from_secs(3600)],
-            )?,
-            snowflake_epoch_ms: epoch(args.snowflake_epoch_ms)?,
-            max_clock_skew: duration(
-                "max-clock-skew",
-                args.max_clock_skew.as_deref().unwrap_or(MAX_CLOCK_SKEW_DEFAULT),
-                [Duration::from_millis(10), Duration::from_secs(3600)],
-            )?,
             log_format: args.log_format.unwrap_or_default(),
         })
     }
@@ -261,6 +264,8 @@ pub struct DevConfig {
     pub http: SocketAddr,
     /// The directory that holds every node's data.
     pub data: PathBuf,
+    /// How snowflake ids are made.
+    pub snowflake: SnowflakeSettings,
     /// How log lines look.
     pub log_format: LogFormat,
 }
@@ -276,7 +281,9 @@ impl DevConfig {
             let why = format_args!("leaves no {} consecutive ports: start lower", args.nodes);
             return Err(fault("http", why));
         }
-        Ok(Self { nodes: args.nodes, http, data: args.data, log_format: args.log_format })
+        let (nodes, data, log_format) = (args.nodes, args.data, args.log_format);
+        let snowflake = snowflake(&ServeArgs::default())?;
+        Ok(Self { nodes, http, data, snowflake, log_format })
     }
 }
 
@@ -419,13 +426,42 @@ fn duration(name: &str, text: &str, bounds: [Duration; 2]) -> Result<Duration, C
         })
 }
 
-fn epoch(epoch_ms: Option<u64>) -> Result<u64, ConfigError> {
-    let epoch_ms = epoch_ms.unwrap_or(SNOWFLAKE_EPOCH_MS_DEFAULT);
-    if epoch_ms > EPOCH_MS_MAX {
-        let why = format_args!("must be Unix milliseconds of at most {EPOCH_MS_MAX}");
-        return Err(fault("snowflake-epoch-ms", why));
+fn snowflake(args: &ServeArgs) -> Result<SnowflakeSettings, ConfigError> {
+    let text = args.snowflake_layout.as_deref();
+    let layout = text.map_or(Ok(Layout::LEAF), str::parse);
+    let layout = layout.map_err(|why| fault("snowflake-layout", why))?;
+    let epoch_ms = args.snowflake_epoch_ms.unwrap_or(SNOWFLAKE_EPOCH_MS_DEFAULT);
+    let format = Format::new(layout, epoch_ms).map_err(|why| fault("snowflake-epoch-ms", why))?;
+    Ok(SnowflakeSettings {
+        format,
+        window: duration(
+            "snowflake-window",
+            args.snowflake_window.as_deref().unwrap_or(SNOWFLAKE_WINDOW_DEFAULT),
+            [Duration::from_secs(1), Duration::from_secs(3600)],
+        )?,
+        max_clock_skew: duration(
+            "max-clock-skew",
+            args.max_clock_skew.as_deref().unwrap_or(MAX_CLOCK_SKEW_DEFAULT),
+            [Duration::from_millis(10), Duration::from_secs(3600)],
+        )?,
+        worker_ids: worker_ids(&args.snowflake_worker_id, layout)?,
+    })
+}
+
+fn worker_ids(given: &[u16], layout: Layout) -> Result<Vec<u16>, ConfigError> {
+    let wrong = |why: std::fmt::Arguments| Err(fault("snowflake-worker-id", why));
+    if let Some(id) = given.iter().find(|&&id| id >= layout.worker_ids()) {
+        let highest = layout.worker_ids() - 1;
+        return wrong(format_args!("must be at most {highest} in layout {layout}, and is {id}"));
     }
-    Ok(epoch_ms)
+    if given.len() > WORKER_IDS_MAX {
+        return wrong(format_args!("may be given {WORKER_IDS_MAX} times at most"));
+    }
+    let distinct = given.iter().copied().collect::<BTreeSet<_>>();
+    if distinct.len() < given.len() {
+        return wrong(format_args!("must be given once for each worker id"));
+    }
+    Ok(distinct.into_iter().collect())
 }
 
 #[cfg(test)]

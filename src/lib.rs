@@ -57,5 +57,6 @@ pub mod replica;
 pub mod segment;
 pub mod server;
 pub mod service;
+pub mod snowflake;
 pub mod state;
 pub mod tag;

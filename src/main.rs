@@ -11,7 +11,7 @@ use tracing_subscriber::EnvFilter;
 
 /// What is logged without `RUST_LOG`. openraft's own steps are for its developers; what an operator
 /// needs to know of them, this project says itself.
-const LOG_DEFAULT: &str = "info,openraft=error";
+const LOG_DEFAULT: &str = "info,openraft=off";
 
 fn main() -> ExitCode {
     match Cli::parse().command {

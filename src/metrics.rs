@@ -86,6 +86,7 @@ pub struct Metrics {
     connections_refused: Counter,
     ready: Level,
     raft: RaftLevels,
+    snowflake: SnowflakeGauges,
 }
 
 impl Default for Metrics {
@@ -128,6 +129,7 @@ impl Metrics {
             ),
             ready: gauge(r, "ready", "1 while this node can hand out ids"),
             raft: RaftLevels::new(r),
+            snowflake: SnowflakeGauges::new(r),
             registry,
         }
     }
@@ -183,10 +185,16 @@ impl Metrics {
     }
 
     /// The page, in the OpenMetrics text format. What is a level rather than a count is taken
-    /// from `cluster` and `ready` at this moment.
-    pub(crate) fn render(&self, cluster: &ClusterView, ready: bool) -> String {
+    /// from `cluster`, `ready` and `snowflake` at this moment.
+    pub(crate) fn render(
+        &self,
+        cluster: &ClusterView,
+        ready: bool,
+        snowflake: &SnowflakeLevels,
+    ) -> String {
         self.ready.set(u64::from(ready));
         self.raft.set(cluster);
+        self.snowflake.set(snowflake, cluster);
         let mut page = String::with_capacity(8192);
         // Writing to a `String` cannot fail.
         let _ = text::encode(&mut page, &self.registry);
@@ -234,6 +242,86 @@ impl RaftLevels {
         self.last_applied_index.set(own.and_then(|node| node.last_applied_index).unwrap_or(0));
         let voters = cluster.nodes.iter().filter(|node| node.role != "learner").count();
         self.voters.set(voters as u64);
+    }
+}
+
+/// How the snowflake ids of a node fare at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct SnowflakeLevels {
+    /// Worker ids held.
+    pub(crate) worker_ids: u64,
+    /// How long ids go on without another window.
+    pub(crate) remaining_seconds: f64,
+    /// How far this node's clock is ahead of the median of the voters'.
+    pub(crate) clock_offset_ms: i64,
+    /// No worker id is to be had.
+    pub(crate) pool_exhausted: bool,
+    /// This node's clock is too far from the median.
+    pub(crate) clock_skewed: bool,
+    /// This node's clock went back further than the window could ride out.
+    pub(crate) clock_behind: bool,
+    /// The layout's time bits end within a year.
+    pub(crate) lifetime_ends: bool,
+}
+
+/// The gauges of [`SnowflakeLevels`], and the members' clocks by node: few, and named by operators.
+#[derive(Debug)]
+struct SnowflakeGauges {
+    worker_ids: Level,
+    remaining: Gauge<f64, AtomicU64>,
+    clock_offset: Gauge,
+    alarms: Family<Labels<1>, Gauge>,
+    peer_clocks: Family<[(&'static str, String); 1], Gauge>,
+}
+
+impl SnowflakeGauges {
+    fn new(r: &mut Registry) -> Self {
+        Self {
+            worker_ids: gauge(r, "snowflake_worker_ids", "Worker ids held"),
+            remaining: gauge(
+                r,
+                "snowflake_window_seconds",
+                "How long snowflake ids go on without another time window",
+            ),
+            clock_offset: gauge(
+                r,
+                "clock_offset_ms",
+                "How far this node's clock is ahead of the voters' median, in milliseconds",
+            ),
+            alarms: metric(
+                r,
+                "snowflake_alarm",
+                "1 while an operator should look at this cause",
+                Family::default(),
+            ),
+            peer_clocks: metric(
+                r,
+                "peer_clock_offset_ms",
+                "How far a member's clock is ahead of this node's, in milliseconds",
+                Family::default(),
+            ),
+        }
+    }
+
+    fn set(&self, levels: &SnowflakeLevels, cluster: &ClusterView) {
+        self.worker_ids.set(levels.worker_ids);
+        self.remaining.set(levels.remaining_seconds);
+        self.clock_offset.set(levels.clock_offset_ms);
+        let alarms = [
+            ("pool_exhausted", levels.pool_exhausted),
+            ("clock_skewed", levels.clock_skewed),
+            ("clock_behind", levels.clock_behind),
+            ("lifetime_ends", levels.lifetime_ends),
+        ];
+        for (cause, raised) in alarms {
+            self.alarms.get_or_create(&[("cause", cause)]).set(i64::from(raised));
+        }
+        self.peer_clocks.clear();
+        for node in &cluster.nodes {
+            if let Some(offset_ms) = node.clock_offset_ms {
+                self.peer_clocks.get_or_create(&[("node", node.id.to_string())]).set(offset_ms);
+            }
+        }
     }
 }
 
@@ -317,7 +405,7 @@ mod tests {
                 scope.spawn(|| (0..1000).for_each(|_| metrics.ids_handed_out(Mode::Segment, 2)));
             }
         });
-        let page = metrics.render(&cluster(), true);
+        let page = metrics.render(&cluster(), true, &SnowflakeLevels::default());
         let total = format!("mintleaf_ids_total{{mode=\"segment\"}} {}\n", (STRIPES + 3) * 2000);
         assert!(page.contains(&total), "{page}");
     }
@@ -326,12 +414,17 @@ mod tests {
     fn page_shows_levels_as_they_are_now() {
         let metrics = Metrics::new();
         metrics.request_failed(Mode::Segment, "unknown_tag");
-        let page = metrics.render(&cluster(), false);
+        let levels =
+            SnowflakeLevels { remaining_seconds: 59.5, clock_skewed: true, ..Default::default() };
+        let page = metrics.render(&cluster(), false, &levels);
         assert!(page.contains("mintleaf_raft_term 7\n"), "{page}");
         assert!(page.contains("mintleaf_raft_is_leader 1\n"));
         assert!(page.contains("mintleaf_ready 0\n"));
         assert!(page.contains("mintleaf_errors_total{mode=\"segment\",code=\"unknown_tag\"} 1\n"));
         assert!(page.contains("mintleaf_grabs_total{outcome=\"failed\"} 0\n"));
+        assert!(page.contains("mintleaf_snowflake_window_seconds 59.5\n"));
+        assert!(page.contains("mintleaf_snowflake_alarm{cause=\"clock_skewed\"} 1\n"));
+        assert!(page.contains("mintleaf_snowflake_alarm{cause=\"clock_behind\"} 0\n"));
         assert!(page.ends_with("# EOF\n"));
     }
 }

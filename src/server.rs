@@ -67,6 +67,7 @@ fn node_config(config: ServeConfig) -> Result<NodeConfig, ConfigError> {
         advertise_raft: config.advertise_raft,
         secret,
         auto_create_tags: config.auto_create_tags,
+        snowflake: config.snowflake,
     })
 }
 

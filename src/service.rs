@@ -4,7 +4,10 @@
 //! IdService   what HTTP sees
 //!   table     tag to slot, no lock
 //!     slot    one tag: double buffer, waiting callers; one lock of its own
-//!   grabber   the one background task: grabs, many tags together
+//!   grabber   the task that grabs, many tags together
+//!   snowflakes  the snowflake ids that this node may make; one lock
+//!     lease   the task that takes worker ids and renews them
+//!     pace    how many worker ids are enough
 //! ```
 //!
 //! The pure rules are in `segment` and `state`; here are the waiting, the locks and the task. Ids
@@ -13,8 +16,12 @@
 mod cluster;
 mod error;
 mod grabber;
+mod lease;
+mod pace;
 mod slot;
+mod snowflakes;
 mod table;
+mod workers;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -26,16 +33,23 @@ use tokio::time::{Instant, timeout_at};
 
 pub use cluster::{ClusterView, NodeView, Readiness};
 pub use error::Error;
+pub use lease::Lease;
+pub use snowflakes::Snowflakes;
 pub use table::TagTable;
+pub use workers::{ClockView, WorkerView, WorkersView};
 
 use crate::clock::Clock;
 use crate::metrics::{Metrics, Mode};
 use crate::replica::Replica;
 use crate::segment::BufferView;
+use crate::snowflake::Format;
 use crate::state::{Command, Response, TagRow};
 use crate::tag::{BizTag, ID_END, START_DEFAULT, STEP_DEFAULT};
 use grabber::{GRAB_MAX, GrabQueue, Grabber};
 use slot::{Slot, Take, Taken};
+
+/// A reading of another node's clock is not shown when it is older.
+const CLOCK_AGE_MS_MAX: u64 = 5_000;
 
 /// How fresh a read of the tags must be.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -53,6 +67,7 @@ pub struct IdService {
     clock: Arc<dyn Clock>,
     metrics: Arc<Metrics>,
     grabs: GrabQueue,
+    snowflakes: Arc<Snowflakes>,
     auto_create: bool,
 }
 
@@ -67,6 +82,7 @@ impl IdService {
         table: Arc<TagTable>,
         clock: Arc<dyn Clock>,
         metrics: Arc<Metrics>,
+        snowflakes: Arc<Snowflakes>,
         auto_create: bool,
     ) -> (Self, ServiceTask) {
         let (grabs, asked) = mpsc::unbounded_channel();
@@ -77,7 +93,7 @@ impl IdService {
             again: grabs.clone(),
         };
         let task = tokio::spawn(Arc::new(grabber).run(asked));
-        (Self { replica, table, clock, metrics, grabs, auto_create }, task)
+        (Self { replica, table, clock, metrics, grabs, snowflakes, auto_create }, task)
     }
 
     /// The next id of a tag, if one is held. Never waits; `None` means nothing about the tag.
@@ -128,6 +144,32 @@ impl IdService {
             return taken.inspect(|_| self.metrics.ids_handed_out(Mode::Segment, count));
         }
         Err(Error::UnknownTag)
+    }
+
+    /// The next snowflake id, if one can be had at once. Never waits.
+    #[inline]
+    pub fn next_snowflake_now(&self) -> Option<u64> {
+        let id = self.snowflakes.next_now()?;
+        self.metrics.ids_handed_out(Mode::Snowflake, 1);
+        Some(id)
+    }
+
+    /// The next `count` snowflake ids, ascending: exactly that many or none. Waits a little for a
+    /// time window that is on its way.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] while no worker id is held or the time window has ended;
+    /// [`Error::ClockBehind`] when the clock went back too far; [`Error::Overloaded`] when ids were
+    /// taken faster than the worker ids can make them, for as long as a window.
+    pub async fn take_snowflakes(&self, count: u64) -> Result<Vec<Range<u64>>, Error> {
+        let taken = self.snowflakes.take(count).await?;
+        self.metrics.ids_handed_out(Mode::Snowflake, count);
+        Ok(taken)
+    }
+
+    /// How the snowflake ids of this cluster are made.
+    pub fn snowflake_format(&self) -> Format {
+        self.snowflakes.format()
     }
 
     async fn wait(
@@ -284,7 +326,27 @@ impl IdService {
 
     /// What this node knows of the cluster, without asking anybody.
     pub fn cluster(&self) -> ClusterView {
-        ClusterView::from(self.replica.node().status())
+        let mut view = ClusterView::from(self.replica.node().status());
+        view.add_clocks(&self.clocks());
+        view
+    }
+
+    /// Every worker id that was ever used, and every node's clock, as this node knows them.
+    pub fn workers(&self) -> WorkersView {
+        let rows = self.replica.read(|state| state.workers());
+        WorkersView::new(self.snowflakes.format(), rows, self.clocks(), self.clock.now_ms())
+    }
+
+    fn clocks(&self) -> Vec<ClockView> {
+        let node = self.replica.node();
+        let status = node.status();
+        let mut clocks = node.clocks();
+        clocks.retain(|clock| clock.age_ms <= CLOCK_AGE_MS_MAX);
+        let members = status.members.iter().map(|member| member.id);
+        self.replica.read(|state| {
+            let clock = |id| ClockView::new(id, status.node_id, &clocks, state.reports().get(&id));
+            members.map(clock).collect()
+        })
     }
 
     /// Adds a node and, if `voter`, lets it vote once it has caught up.
@@ -322,7 +384,17 @@ impl IdService {
 
     /// Whether this node can hand out ids, and what keeps it from it or soon may.
     pub fn readiness(&self) -> Readiness {
-        Readiness::of(&self.replica.node().status(), self.table.holds_ids())
+        let holds_ids = self.table.holds_ids() || self.snowflakes.remaining_ms() > 0;
+        let mut readiness = Readiness::of(&self.replica.node().status(), holds_ids);
+        self.snowflakes.judge(&mut readiness);
+        readiness
+    }
+
+    /// The counters as a page for Prometheus.
+    pub fn metrics_page(&self) -> String {
+        let node = self.replica.node();
+        let levels = self.snowflakes.levels(node.median_now_ms());
+        self.metrics.render(&self.cluster(), self.readiness().ready, &levels)
     }
 
     /// The wall clock, in Unix milliseconds.

@@ -1,4 +1,5 @@
-//! The replicated state: every tag's row, and the one function that changes it.
+//! The replicated state: every tag's row, every worker id's window, and the one function that
+//! changes them.
 //!
 //! Pure. The same commands with the same stamps give the same state and the same responses on every
 //! replica: there is no clock here (the leader's stamp comes in), no I/O, no randomness and no
@@ -10,20 +11,31 @@
 //!
 //! A deleted tag leaves a tombstone that keeps its watermark for ever. Created again, the name goes
 //! on above it; ids of its earlier life are never given a second time.
+//!
+//! Worker ids have lines of milliseconds in the same way, whose marks are called fences; `worker.rs`
+//! holds the only code that can write one, and says who may take part of a grant back.
 
 mod command;
 mod line;
 mod snapshot;
 mod table;
 mod watermark;
+mod worker;
+mod workers;
 
 pub use command::{Command, DecodeError, Response};
 pub use line::TagRow;
 pub use snapshot::{FrozenState, SnapshotError};
+pub use worker::AHEAD_MS_MAX;
+pub use workers::{Report, WorkerRow};
 
+use std::collections::BTreeMap;
+
+use crate::snowflake::Format;
 use crate::tag::BizTag;
 use line::Line;
 use table::Table;
+use workers::Workers;
 
 /// Everything the cluster agrees on, as of one entry of its log.
 #[derive(Clone, Debug, Default)]
@@ -34,13 +46,15 @@ pub struct State {
     lines: Table,
     /// How many of them are not deleted.
     tags: usize,
+    workers: Workers,
 }
 
 impl State {
     /// Applies one committed command that the leader stamped `now_ms` (Unix milliseconds).
     ///
     /// It cannot fail: a command that may not be carried out is answered with a rejection and
-    /// changes nothing but the state's clock. A stamp below an earlier one counts as that one.
+    /// changes nothing but the state's clock. To tags, a stamp below an earlier one counts as that
+    /// one; worker ids take it as it is.
     pub fn apply(&mut self, now_ms: u64, command: &Command) -> Response {
         self.clock_ms = self.clock_ms.max(now_ms);
         if let Err(what) = command.check() {
@@ -55,6 +69,19 @@ impl State {
             }
             Command::DeleteTag { tag } => self.delete(tag),
             Command::Grab { tag, size } => self.grab(tag, *size),
+            Command::FixFormat { format } => self.workers.fix(*format),
+            Command::ReportClock { node_id, clock_ms } => {
+                self.workers.report(now_ms, *node_id, *clock_ms)
+            }
+            Command::AcquireWorker { node_id, nonce, worker_id, window_ms } => {
+                self.workers.acquire(now_ms, *node_id, *nonce, *worker_id, *window_ms)
+            }
+            Command::RenewWorker { worker_id, nonce, window_ms } => {
+                self.workers.renew(now_ms, *worker_id, *nonce, *window_ms)
+            }
+            Command::ReleaseWorker { worker_id, nonce, unused_from_ms } => {
+                self.workers.release(*worker_id, *nonce, *unused_from_ms)
+            }
         }
     }
 
@@ -82,6 +109,21 @@ impl State {
     /// The state's time in Unix milliseconds: the highest stamp applied, 0 before the first.
     pub fn clock_ms(&self) -> u64 {
         self.clock_ms
+    }
+
+    /// How the cluster makes snowflake ids; `None` until that was settled.
+    pub fn format(&self) -> Option<Format> {
+        self.workers.format()
+    }
+
+    /// Every worker id that was ever used, in order.
+    pub fn workers(&self) -> Vec<WorkerRow> {
+        self.workers.rows().collect()
+    }
+
+    /// What every node's clock last showed, by node.
+    pub fn reports(&self) -> &BTreeMap<u64, Report> {
+        self.workers.reports()
     }
 
     /// The state as it is now, for writing out while this one goes on.

@@ -114,6 +114,9 @@ pub enum OutOfBounds {
     /// A description has at most [`DESCRIPTION_CHARS_MAX`] characters.
     #[error("description must have at most {DESCRIPTION_CHARS_MAX} characters")]
     Description,
+    /// A window has 1 to [`AHEAD_MS_MAX`](crate::state::AHEAD_MS_MAX) milliseconds.
+    #[error("window_ms must be 1 to {}", crate::state::AHEAD_MS_MAX)]
+    Window,
 }
 
 /// Whether `text` has more than `chars_max` characters, found without reading much further.

@@ -11,6 +11,11 @@
 //! | `update TAG [step=N] [max_id=N] [description=TEXT]` | |
 //! | `delete TAG` · `grab TAG [size=N]` | |
 //! | `get TAG` · `list [after=TAG] [limit=N]` · `clock` | reads |
+//! | `format LAYOUT [epoch=MS]` | settles how snowflake ids are made; epoch 0 |
+//! | `acquire NONCE [node=N] [worker=N] [window=MS]` | node 1, a window of 60,000 |
+//! | `renew WORKER nonce=N [window=MS]` · `release WORKER nonce=N from=MS` | |
+//! | `report NODE clock=MS` | |
+//! | `workers` · `reports` | reads |
 //! | `snapshot` · `restore` | writes the state out; goes back to what was last written |
 //!
 //! A word with spaces stands in double quotes.
@@ -21,6 +26,7 @@ use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use mintleaf::snowflake::Format;
 use mintleaf::state::{Command, Response, State, TagRow};
 use mintleaf::tag::BizTag;
 
@@ -93,6 +99,11 @@ impl Stage {
             "get" => return self.get(words.name()),
             "list" => return self.list(&words),
             "clock" => return format!("clock={}\n", self.state.clock_ms()),
+            "workers" => return self.workers(),
+            "reports" => return self.reports(),
+            "format" | "acquire" | "renew" | "release" | "report" => {
+                return told_of_workers(&self.state.apply(self.now_ms, &words.worker_command()));
+            }
             "snapshot" => return self.snapshot(),
             "restore" => return self.restore(),
             _ => return self.apply(&words),
@@ -118,7 +129,7 @@ impl Stage {
             Response::TagExists => format!("{name} exists\n"),
             Response::MaxIdBehind { max_id } => format!("max_id stays at {max_id}\n"),
             Response::Exhausted => format!("{name} is exhausted\n"),
-            Response::Invalid { what } => format!("invalid: {what}\n"),
+            other => told_of_workers(&other),
         }
     }
 
@@ -138,6 +149,26 @@ impl Stage {
         let mut output = format!("{} of {}\n", rows.len(), self.state.len());
         for row in rows {
             writeln!(output, "  {}", told(&row)).unwrap();
+        }
+        output
+    }
+
+    fn workers(&self) -> String {
+        let mut output = String::new();
+        for row in self.state.workers() {
+            let holder = row.nonce.map_or("nobody".to_owned(), |nonce| format!("nonce {nonce}"));
+            let (worker_id, node_id) = (row.worker_id, row.node_id);
+            let window = format_args!("[{}, {})", row.floor_ms, row.fence_ms);
+            writeln!(output, "worker {worker_id} {window} node {node_id} {holder}").unwrap();
+        }
+        output
+    }
+
+    fn reports(&self) -> String {
+        let mut output = String::new();
+        for (node_id, report) in self.state.reports() {
+            let (clock_ms, stamped_ms) = (report.clock_ms, report.stamped_ms);
+            writeln!(output, "node {node_id} showed {clock_ms} at {stamped_ms}").unwrap();
         }
         output
     }
@@ -166,6 +197,25 @@ fn told(row: &TagRow) -> String {
         write!(told, " description={:?}", row.description).unwrap();
     }
     told
+}
+
+fn told_of_workers(response: &Response) -> String {
+    match response {
+        Response::Format { format } => {
+            format!("layout={} epoch={}\n", format.layout(), format.epoch_ms())
+        }
+        Response::Window { worker_id, floor_ms, fence_ms } => {
+            format!("worker {worker_id} [{floor_ms}, {fence_ms})\n")
+        }
+        Response::Noted => "noted\n".to_owned(),
+        Response::NoFormat => "no format yet\n".to_owned(),
+        Response::NoWorkerFree { free_from_ms } => format!("none free before {free_from_ms}\n"),
+        Response::NoSuchWorker => "no such worker id\n".to_owned(),
+        Response::NotHolder => "not the holder\n".to_owned(),
+        Response::OutOfTime => "out of time\n".to_owned(),
+        Response::Invalid { what } => format!("invalid: {what}\n"),
+        other => panic!("not an answer about worker ids: {other:?}"),
+    }
 }
 
 /// The words of one line.
@@ -212,6 +262,41 @@ impl Words<'_> {
             },
             "delete" => Command::DeleteTag { tag },
             "grab" => Command::Grab { tag, size: self.number("size").unwrap_or(0) },
+            _ => panic!("no such command: {:?}", self.line),
+        }
+    }
+}
+
+impl Words<'_> {
+    fn worker_command(&self) -> Command {
+        let nonce = || self.number("nonce").unwrap();
+        let window_ms = || self.number("window").unwrap_or(60_000);
+        let number = || self.name().parse().unwrap();
+        match self.verb() {
+            "format" => {
+                let epoch_ms = self.number("epoch").unwrap_or(0);
+                Command::FixFormat {
+                    format: Format::new(self.name().parse().unwrap(), epoch_ms).unwrap(),
+                }
+            }
+            "acquire" => Command::AcquireWorker {
+                node_id: self.number("node").unwrap_or(1),
+                nonce: self.name().parse().unwrap(),
+                worker_id: self.number("worker"),
+                window_ms: window_ms(),
+            },
+            "renew" => {
+                Command::RenewWorker { worker_id: number(), nonce: nonce(), window_ms: window_ms() }
+            }
+            "release" => Command::ReleaseWorker {
+                worker_id: number(),
+                nonce: nonce(),
+                unused_from_ms: self.number("from").unwrap(),
+            },
+            "report" => Command::ReportClock {
+                node_id: self.name().parse().unwrap(),
+                clock_ms: self.number("clock").unwrap(),
+            },
             _ => panic!("no such command: {:?}", self.line),
         }
     }

@@ -1,4 +1,4 @@
-//! `mintleaf next`: ids of a tag.
+//! `mintleaf next` and `mintleaf snowflake` take ids; `mintleaf decode` takes one apart.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::client::{Client, Failure};
-use super::output::{print, print_json};
+use super::output::{Table, cell, print, print_json};
 use crate::http::path_segment;
 
 /// Which ids to take.
@@ -20,11 +20,43 @@ pub struct NextArgs {
     count: u64,
 }
 
-pub(super) async fn run(args: &NextArgs, client: &Client, json: bool) -> Result<(), Failure> {
-    let tag = path_segment(&args.tag);
-    // Ranges stay short however many ids there are.
-    let path = format!("/v1/segment/{tag}?format=ranges&count={}", args.count);
-    let answer = client.get(&path).await?;
+/// Which snowflake ids to take.
+#[derive(Args, Debug)]
+pub struct SnowflakeArgs {
+    /// How many ids, up to 1,000,000
+    #[arg(short = 'n', long, default_value_t = 1)]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    count: u64,
+}
+
+pub(super) async fn next(args: &NextArgs, client: &Client, json: bool) -> Result<(), Failure> {
+    let path = format!("/v1/segment/{}", path_segment(&args.tag));
+    let ids = take(&path, args.count, client).await?;
+    if json { print_json(&json!({ "tag": args.tag, "ids": texts(&ids) })) } else { list(&ids) }
+}
+
+pub(super) async fn snowflake(
+    args: &SnowflakeArgs,
+    client: &Client,
+    json: bool,
+) -> Result<(), Failure> {
+    let ids = take("/v1/snowflake", args.count, client).await?;
+    if json { print_json(&json!({ "ids": texts(&ids) })) } else { list(&ids) }
+}
+
+pub(super) async fn decode(id: u64, client: &Client, json: bool) -> Result<(), Failure> {
+    let answer = client.get(&format!("/v1/snowflake/{id}")).await?;
+    if json {
+        return print_json(&answer);
+    }
+    let mut table = Table::new(["ID", "TIME", "TIMESTAMP_MS", "WORKER_ID", "SEQUENCE"]);
+    table.row(["id", "time", "timestamp_ms", "worker_id", "sequence"].map(|f| cell(&answer, f)));
+    print(&table.to_string())
+}
+
+/// Takes exactly `count` ids. They come as ranges, which stay short however many ids there are.
+async fn take(path: &str, count: u64, client: &Client) -> Result<Vec<u64>, Failure> {
+    let answer = client.get(&format!("{path}?format=ranges&count={count}")).await?;
     let ranges = answer["ranges"].as_array().ok_or_else(not_understood)?;
     let mut ids = Vec::new();
     for range in ranges {
@@ -32,15 +64,19 @@ pub(super) async fn run(args: &NextArgs, client: &Client, json: bool) -> Result<
         let (Some(start), Some(end)) = (bound("start"), bound("end")) else {
             return Err(not_understood());
         };
-        if end.saturating_sub(start) > args.count {
+        if end.saturating_sub(start) > count {
             return Err(not_understood());
         }
         ids.extend(start..end);
     }
-    if json {
-        let ids = ids.iter().map(|id| Value::from(id.to_string())).collect::<Vec<_>>();
-        return print_json(&json!({ "tag": args.tag, "ids": ids }));
-    }
+    Ok(ids)
+}
+
+fn texts(ids: &[u64]) -> Vec<Value> {
+    ids.iter().map(|id| Value::from(id.to_string())).collect()
+}
+
+fn list(ids: &[u64]) -> Result<(), Failure> {
     let mut lines = String::with_capacity(ids.len() * 20);
     for id in ids {
         // Writing to a `String` cannot fail.

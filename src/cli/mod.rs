@@ -25,6 +25,7 @@ Try it:
   mintleaf dev                                        a working node on 127.0.0.1:8080
   curl http://127.0.0.1:8080/api/segment/get/orders   an id, as Leaf gives it
   mintleaf next orders -n 5                           five ids
+  mintleaf snowflake                                  an id made of time, worker and sequence
 
 A cluster of three, one command on each machine:
   mintleaf serve --node-id 1 --http 0.0.0.0:8080 --raft 0.0.0.0:9080 \\
@@ -80,6 +81,25 @@ pub enum ClientCommand {
         #[command(flatten)]
         connect: Connect,
     },
+    /// Take snowflake ids and print one a line
+    #[command(after_help = "Example:\n  mintleaf snowflake -n 5")]
+    Snowflake {
+        /// How many.
+        #[command(flatten)]
+        args: ids::SnowflakeArgs,
+        /// Which node, and how to print.
+        #[command(flatten)]
+        connect: Connect,
+    },
+    /// Show what a snowflake id says: its time, worker id and sequence number
+    #[command(after_help = "Example:\n  mintleaf decode 1169786042799259000")]
+    Decode {
+        /// The id
+        id: u64,
+        /// Which node, and how to print.
+        #[command(flatten)]
+        connect: Connect,
+    },
     /// See and change who is a member
     Cluster {
         /// What to see or change.
@@ -125,7 +145,13 @@ async fn dispatch(command: ClientCommand) -> Result<(), Failure> {
             tag::run(command, &Client::new(connect.urls), connect.json).await
         }
         ClientCommand::Next { args, connect } => {
-            ids::run(&args, &Client::new(connect.urls), connect.json).await
+            ids::next(&args, &Client::new(connect.urls), connect.json).await
+        }
+        ClientCommand::Snowflake { args, connect } => {
+            ids::snowflake(&args, &Client::new(connect.urls), connect.json).await
+        }
+        ClientCommand::Decode { id, connect } => {
+            ids::decode(id, &Client::new(connect.urls), connect.json).await
         }
         ClientCommand::Cluster { command, connect } => {
             cluster::run(command, &Client::new(connect.urls), connect.json).await

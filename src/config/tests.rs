@@ -27,9 +27,9 @@ fn defaults_are_those_of_a_trial_on_one_machine() {
     assert_eq!(config.http.to_string(), "127.0.0.1:8080");
     assert_eq!(config.raft.to_string(), "127.0.0.1:9080");
     assert_eq!(config.data, PathBuf::from("./mintleaf-data"));
-    assert_eq!(config.snowflake_window, Duration::from_secs(60));
-    assert_eq!(config.max_clock_skew, Duration::from_secs(2));
-    assert_eq!(config.snowflake_epoch_ms, 1_288_834_974_657);
+    assert_eq!(config.snowflake.window, Duration::from_secs(60));
+    assert_eq!(config.snowflake.max_clock_skew, Duration::from_secs(2));
+    assert_eq!(config.snowflake.format.epoch_ms(), 1_288_834_974_657);
     assert!(!config.auto_create_tags);
     assert!(config.peers.is_empty() && config.join.is_none());
 }
@@ -46,7 +46,7 @@ fn flags_win_over_the_file() {
     assert_eq!(config.node_id, 2);
     assert_eq!(config.http.port(), 0);
     assert!(config.auto_create_tags);
-    assert_eq!(config.snowflake_window, Duration::from_secs(120));
+    assert_eq!(config.snowflake.window, Duration::from_secs(120));
     assert_eq!(config.log_format, LogFormat::Json);
     let line = ["--config", file.to_str().unwrap(), "--auto-create-tags=false"];
     assert!(!ServeConfig::resolve(args(&line)).unwrap().auto_create_tags);
@@ -62,7 +62,7 @@ fn every_flag_is_an_environment_variable_and_a_file_key_in_both_cases() {
         let variable = format!("MINTLEAF_{}", snake.to_uppercase());
         assert_eq!(flag.get_env().and_then(|name| name.to_str()), Some(variable.as_str()));
         for key in [name, &snake] {
-            let values = ["7", "true", "\"json\"", "\"text\""];
+            let values = ["7", "true", "\"json\"", "\"text\"", "[7]"];
             let known = |value| toml::from_str::<ServeArgs>(&format!("{key} = {value}")).is_ok();
             assert!(values.into_iter().any(known), "{key}");
         }
@@ -111,6 +111,31 @@ fn mistakes_name_the_setting_and_the_remedy() {
     refused(&["--node-id", "1", "--snowflake-window", "0s"], "from 1s to 3600s");
     refused(&["--node-id", "1", "--max-clock-skew", "soon"], "--max-clock-skew must be a duration");
     refused(&["--node-id", "1", "--snowflake-epoch-ms", "9999999999999"], "--snowflake-epoch-ms");
+    let layout = |bits: &str, expected: &str| {
+        refused(&["--node-id", "1", "--snowflake-layout", bits], expected);
+    };
+    layout("41+10+13", "--snowflake-layout must have at most 63 bits in all, and has 64");
+    layout("63", "--snowflake-layout must be widths of time, worker id and sequence");
+    let workers = |ids: &str, expected: &str| {
+        refused(&["--node-id", "1", "--snowflake-worker-id", ids], expected);
+    };
+    workers("1024", "--snowflake-worker-id must be at most 1023 in layout 41+10+12, and is 1024");
+    workers("7,7", "--snowflake-worker-id must be given once for each worker id");
+}
+
+#[test]
+fn snowflake_settings_come_from_all_three_sources() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("node.toml");
+    let text = "node-id = 3\nsnowflake-layout = \"41+5+5+12\"\nsnowflake-worker-id = [9, 4]\n";
+    std::fs::write(&path, text).unwrap();
+    let config = path.to_str().unwrap();
+    let resolved = |line: &[&str]| ServeConfig::resolve(args(line)).unwrap().snowflake;
+    let snowflake = resolved(&["--config", config]);
+    assert_eq!(snowflake.format.layout().to_string(), "41+5+5+12");
+    assert_eq!(snowflake.worker_ids, [4, 9]);
+    let line = ["--config", config, "--snowflake-worker-id", "1", "--snowflake-worker-id", "2"];
+    assert_eq!(resolved(&line).worker_ids, [1, 2]);
 }
 
 #[test]

@@ -21,7 +21,7 @@ use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
 
 use super::problem::{FailedWith, Problem};
-use super::{LEAF_SEGMENT, V1_SEGMENT, ids, key, legacy};
+use super::{LEAF_SEGMENT, LEAF_SNOWFLAKE, V1_SEGMENT, V1_SNOWFLAKE, ids, key, legacy};
 use crate::metrics::Mode;
 use crate::service::IdService;
 
@@ -53,13 +53,22 @@ impl FrontDoor {
             return None;
         }
         let path = request.uri().path();
-        let response = if let Some(raw) = path.strip_prefix(LEAF_SEGMENT) {
-            legacy::number(self.service.next_now(&key::decode(raw)?)?)
+        let (mode, response) = if let Some(raw) = path.strip_prefix(LEAF_SEGMENT) {
+            (Mode::Segment, legacy::number(self.service.next_now(&key::decode(raw)?)?))
+        } else if let Some(raw) = path.strip_prefix(V1_SEGMENT) {
+            let tag = key::decode(raw)?;
+            let id = self.service.next_now(&tag)?;
+            (Mode::Segment, ids::single(Some(&tag), id, request.headers()))
+        } else if let Some(raw) = path.strip_prefix(LEAF_SNOWFLAKE) {
+            key::decode(raw)?;
+            (Mode::Snowflake, legacy::number(self.service.next_snowflake_now()?))
+        } else if path == V1_SNOWFLAKE {
+            let id = self.service.next_snowflake_now()?;
+            (Mode::Snowflake, ids::single(None, id, request.headers()))
         } else {
-            let tag = key::decode(path.strip_prefix(V1_SEGMENT)?)?;
-            ids::single(&tag, self.service.next_now(&tag)?, request.headers())
+            return None;
         };
-        self.service.metrics().request_answered(Mode::Segment);
+        self.service.metrics().request_answered(mode);
         Some(response)
     }
 
@@ -129,6 +138,8 @@ impl<T: Unpin> Future for Answer<T> {
 fn mode_of(path: &str) -> Mode {
     if path.starts_with(LEAF_SEGMENT) || path.starts_with(V1_SEGMENT) {
         Mode::Segment
+    } else if path.starts_with(LEAF_SNOWFLAKE) || path == V1_SNOWFLAKE {
+        Mode::Snowflake
     } else {
         Mode::Admin
     }

@@ -1,4 +1,5 @@
-//! `GET /v1/segment/{tag}`: ids as JSON strings, as ranges, or as text.
+//! `GET /v1/segment/{tag}`: ids as JSON strings, as ranges, or as text. Snowflake ids are asked for
+//! and answered in the same shapes.
 
 use std::ops::Range;
 use std::slice;
@@ -27,6 +28,32 @@ struct Shape {
     text: bool,
 }
 
+/// How many ids a request asks for, and how the answer shall look.
+pub(super) struct Wanted {
+    pub(super) count: u64,
+    shape: Shape,
+}
+
+impl Wanted {
+    /// Reads the parameters `count` and `format`, and what the client accepts.
+    ///
+    /// # Errors
+    /// `invalid_argument`, for any other parameter too.
+    pub(super) fn of(query: Option<&str>, headers: &HeaderMap) -> Result<Self, Problem> {
+        let mut query = Query::parse(query)?;
+        let ranges = query.choice("format", [("ids", false), ("ranges", true)])?.unwrap_or(false);
+        let count_max = if ranges { COUNT_MAX_RANGES } else { COUNT_MAX_IDS };
+        let count = query.integer("count", 1..=count_max)?.unwrap_or(1);
+        query.finish()?;
+        Ok(Self { count, shape: Shape { ranges, text: wants_text(headers) } })
+    }
+
+    /// The answer with these ids, of a tag or of none.
+    pub(super) fn answer(&self, tag: Option<&str>, taken: &[Range<u64>]) -> Response<Bytes> {
+        encode(tag, taken, self.shape)
+    }
+}
+
 /// Exactly `count` ids of a tag, or an error.
 pub(super) async fn segment(
     State(service): State<Arc<IdService>>,
@@ -34,22 +61,17 @@ pub(super) async fn segment(
     headers: HeaderMap,
 ) -> Result<Response<axum::body::Body>, Problem> {
     let tag = key::tag(uri.path())?;
-    let mut query = Query::parse(uri.query())?;
-    let ranges = query.choice("format", [("ids", false), ("ranges", true)])?.unwrap_or(false);
-    let count_max = if ranges { COUNT_MAX_RANGES } else { COUNT_MAX_IDS };
-    let count = query.integer("count", 1..=count_max)?.unwrap_or(1);
-    query.finish()?;
-    let taken = match count {
+    let wanted = Wanted::of(uri.query(), &headers)?;
+    let taken = match wanted.count {
         1 => vec![only(service.next(tag.as_str()).await?)],
-        _ => service.take(tag.as_str(), count).await?,
+        count => service.take(tag.as_str(), count).await?,
     };
-    let body = encode(tag.as_str(), &taken, Shape { ranges, text: wants_text(&headers) });
-    Ok(body.map(axum::body::Body::from))
+    Ok(wanted.answer(Some(tag.as_str()), &taken).map(axum::body::Body::from))
 }
 
 /// The answer with a single id that [`segment`] would give to a request without a query.
 #[inline]
-pub(super) fn single(tag: &str, id: u64, headers: &HeaderMap) -> Response<Bytes> {
+pub(super) fn single(tag: Option<&str>, id: u64, headers: &HeaderMap) -> Response<Bytes> {
     let shape = Shape { ranges: false, text: wants_text(headers) };
     encode(tag, slice::from_ref(&only(id)), shape)
 }
@@ -73,7 +95,7 @@ fn wants_text(headers: &HeaderMap) -> bool {
     text > 0.0 && text > quality("application/json").unwrap_or(0.0)
 }
 
-fn encode(tag: &str, taken: &[Range<u64>], shape: Shape) -> Response<Bytes> {
+fn encode(tag: Option<&str>, taken: &[Range<u64>], shape: Shape) -> Response<Bytes> {
     let mut body = Writer::new(tag, taken, shape);
     match shape {
         Shape { text: true, ranges: true } => body.text_ranges(taken),
@@ -96,12 +118,12 @@ struct Writer {
 }
 
 impl Writer {
-    fn new(tag: &str, taken: &[Range<u64>], shape: Shape) -> Self {
+    fn new(tag: Option<&str>, taken: &[Range<u64>], shape: Shape) -> Self {
         let (items, item_bytes_max) = match shape.ranges {
             true => (taken.len() as u64, r#"{"start":"","end":""},"#.len() + 2 * 19),
             false => (taken.iter().map(|range| range.end - range.start).sum(), 19 + 3),
         };
-        let capacity = 40 + tag.len() + items as usize * item_bytes_max;
+        let capacity = 40 + tag.map_or(0, str::len) + items as usize * item_bytes_max;
         Self { out: Vec::with_capacity(capacity), digits: itoa::Buffer::new() }
     }
 
@@ -113,15 +135,19 @@ impl Writer {
         self.out.extend_from_slice(self.digits.format(number).as_bytes());
     }
 
-    fn head(&mut self, tag: &str) {
-        self.raw(r#"{"tag":"#);
-        // A string always serializes, and writing to a `Vec` cannot fail.
-        let _ = serde_json::to_writer(&mut self.out, tag);
+    fn head(&mut self, tag: Option<&str>) {
+        self.raw("{");
+        if let Some(tag) = tag {
+            self.raw(r#""tag":"#);
+            // A string always serializes, and writing to a `Vec` cannot fail.
+            let _ = serde_json::to_writer(&mut self.out, tag);
+            self.raw(",");
+        }
     }
 
-    fn json_ids(&mut self, tag: &str, taken: &[Range<u64>]) {
+    fn json_ids(&mut self, tag: Option<&str>, taken: &[Range<u64>]) {
         self.head(tag);
-        self.raw(r#","ids":["#);
+        self.raw(r#""ids":["#);
         for (at, id) in taken.iter().cloned().flatten().enumerate() {
             self.raw(if at == 0 { "\"" } else { ",\"" });
             self.number(id);
@@ -130,9 +156,9 @@ impl Writer {
         self.raw("]}");
     }
 
-    fn json_ranges(&mut self, tag: &str, taken: &[Range<u64>]) {
+    fn json_ranges(&mut self, tag: Option<&str>, taken: &[Range<u64>]) {
         self.head(tag);
-        self.raw(r#","ranges":["#);
+        self.raw(r#""ranges":["#);
         for (at, range) in taken.iter().enumerate() {
             self.raw(if at == 0 { r#"{"start":""# } else { r#",{"start":""# });
             self.number(range.start);
@@ -166,7 +192,7 @@ mod tests {
     use super::*;
 
     fn body(taken: &[Range<u64>], ranges: bool, text: bool) -> String {
-        let response = encode("a\"b", taken, Shape { ranges, text });
+        let response = encode(Some("a\"b"), taken, Shape { ranges, text });
         String::from_utf8(response.into_body().to_vec()).unwrap()
     }
 
@@ -178,6 +204,8 @@ mod tests {
             body(&taken, true, false),
             r#"{"tag":"a\"b","ranges":[{"start":"1","end":"3"},{"start":"10","end":"11"}]}"#
         );
+        let tagless = encode(None, &taken, Shape { ranges: false, text: false });
+        assert_eq!(tagless.body(), r#"{"ids":["1","2","10"]}"#);
         assert_eq!(body(&taken, false, true), "1\n2\n10\n");
         assert_eq!(body(&taken, true, true), "1-3\n10-11\n");
     }

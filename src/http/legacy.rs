@@ -1,4 +1,4 @@
-//! Leaf's own id path: the bare number on success, Leaf's 500 on failure.
+//! Leaf's own id paths: the bare number on success, Leaf's 500 on failure.
 //!
 //! Programs written for Leaf read the status and, some of them, the `id=-n` inside `message`,
 //! so both stay as Leaf had them. Everything else about errors belongs to version 1.
@@ -29,10 +29,38 @@ pub(super) async fn segment(
         Ok(id) => number(id),
         Err(error) => {
             let formed = service.cluster().cluster_id.is_some();
-            failure(error, formed, uri.path(), service.now_ms())
+            failure(segment_code(&error, formed), error, uri.path(), service.now_ms())
         }
     };
     response.map(axum::body::Body::from)
+}
+
+/// One snowflake id. The key is not looked at, as in Leaf.
+pub(super) async fn snowflake(
+    State(service): State<Arc<IdService>>,
+    uri: Uri,
+) -> Response<axum::body::Body> {
+    let taken = service.take_snowflakes(1).await;
+    let response = match taken.map(|ranges| ranges.into_iter().flatten().next()) {
+        Ok(Some(id)) => number(id),
+        Ok(None) => no_snowflake(Error::unavailable("no id came"), uri.path(), service.now_ms()),
+        Err(error) => no_snowflake(error, uri.path(), service.now_ms()),
+    };
+    response.map(axum::body::Body::from)
+}
+
+/// Leaf's -3 is a clock that went back too far. What Leaf has no word for, no worker id above all,
+/// is a 503 in the same shape.
+fn no_snowflake(error: Error, path: &str, now_ms: u64) -> Response<Bytes> {
+    if matches!(error, Error::ClockBehind { .. }) {
+        return failure(
+            Outcome { status: StatusCode::INTERNAL_SERVER_ERROR, leaf_code: -3 },
+            error,
+            path,
+            now_ms,
+        );
+    }
+    failure(Outcome { status: StatusCode::SERVICE_UNAVAILABLE, leaf_code: -1 }, error, path, now_ms)
 }
 
 /// The bare decimal id.
@@ -60,23 +88,34 @@ struct Failure<'a> {
     path: &'a str,
 }
 
-fn failure(error: Error, formed: bool, path: &str, now_ms: u64) -> Response<Bytes> {
+/// How a failure is told.
+struct Outcome {
+    status: StatusCode,
+    leaf_code: i8,
+}
+
+fn segment_code(error: &Error, formed: bool) -> Outcome {
     let leaf_code = match error {
         Error::UnknownTag | Error::NotFound { .. } | Error::InvalidArgument { .. } => -2,
         _ if !formed => -1,
         _ => -3,
     };
+    Outcome { status: StatusCode::INTERNAL_SERVER_ERROR, leaf_code }
+}
+
+fn failure(outcome: Outcome, error: Error, path: &str, now_ms: u64) -> Response<Bytes> {
+    let Outcome { status, leaf_code } = outcome;
     let body = Failure {
         timestamp: now_ms,
-        status: 500,
-        error: "Internal Server Error",
+        status: status.as_u16(),
+        error: status.canonical_reason().unwrap_or_default(),
         message: format!("Result{{id={leaf_code}, status=EXCEPTION}}"),
         path,
     };
     // Strings and numbers always serialize.
     let body = Bytes::from(serde_json::to_vec(&body).unwrap_or_default());
     let mut response = answer(body, "application/json;charset=UTF-8");
-    *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+    *response.status_mut() = status;
     response.extensions_mut().insert(FailedWith(Problem::from(error).code()));
     response
 }
@@ -86,7 +125,8 @@ mod tests {
     use super::*;
 
     fn message(error: Error, formed: bool) -> String {
-        let response = failure(error, formed, "/api/segment/get/x", 5);
+        let outcome = segment_code(&error, formed);
+        let response = failure(outcome, error, "/api/segment/get/x", 5);
         assert_eq!(response.status(), 500);
         let body: serde_json::Value = serde_json::from_slice(response.body()).unwrap();
         assert_eq!(body["timestamp"], 5);
@@ -101,6 +141,19 @@ mod tests {
         assert_eq!(message(Error::UnknownTag, true), "Result{id=-2, status=EXCEPTION}");
         assert_eq!(message(unavailable(), true), "Result{id=-3, status=EXCEPTION}");
         assert_eq!(message(Error::Exhausted, true), "Result{id=-3, status=EXCEPTION}");
+    }
+
+    #[test]
+    fn a_clock_that_went_back_is_leafs_and_no_worker_id_is_a_503() {
+        let told = |error| {
+            let response = no_snowflake(error, "/api/snowflake/get/x", 5);
+            let body: serde_json::Value = serde_json::from_slice(response.body()).unwrap();
+            assert_eq!(body["status"], response.status().as_u16());
+            (response.status().as_u16(), body["message"].as_str().unwrap().to_owned())
+        };
+        let (behind, none) = (Error::ClockBehind { by_ms: 9 }, Error::unavailable("none"));
+        assert_eq!(told(behind), (500, "Result{id=-3, status=EXCEPTION}".to_owned()));
+        assert_eq!(told(none), (503, "Result{id=-1, status=EXCEPTION}".to_owned()));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! server  sockets, threads, bounds of a connection
 //!   outbox  one write for many answers
 //!   front   one id at once, else the router; problems get their bodies here
-//!     legacy, ids, tags, cluster, pages, ops    one group of paths each
+//!     legacy, ids, snowflake, tags, cluster, pages, ops    one group of paths each
 //!       key, query, body    what clients send, read strictly
 //!       problem             what goes wrong: status and code
 //! ```
@@ -24,6 +24,7 @@ mod pages;
 mod problem;
 mod query;
 mod server;
+mod snowflake;
 mod tags;
 mod watchdog;
 
@@ -40,17 +41,24 @@ use problem::Problem;
 
 const LEAF_SEGMENT: &str = "/api/segment/get/";
 const V1_SEGMENT: &str = "/v1/segment/";
+const LEAF_SNOWFLAKE: &str = "/api/snowflake/get/";
+const V1_SNOWFLAKE: &str = "/v1/snowflake";
 
 type Route = (&'static str, MethodRouter<Arc<IdService>>);
 
 /// Every path of a node, in OpenAPI's notation. `get` answers HEAD as well.
-fn routes() -> [Route; 15] {
+fn routes() -> [Route; 20] {
     [
         ("/", get(pages::index)),
         ("/api/segment/get/{key}", get(legacy::segment)),
+        ("/api/snowflake/get/{key}", get(legacy::snowflake)),
+        ("/decodeSnowflakeId", get(snowflake::leaf_decode)),
         ("/cache", get(pages::cache)),
         ("/db", get(pages::db)),
         ("/v1/segment/{tag}", get(ids::segment)),
+        ("/v1/snowflake", get(snowflake::take)),
+        ("/v1/snowflake/{id}", get(snowflake::decode)),
+        ("/v1/workers", get(snowflake::workers)),
         ("/v1/tags", get(tags::list).post(tags::create)),
         ("/v1/tags/{tag}", get(tags::get).patch(tags::update).delete(tags::delete)),
         ("/v1/cluster", get(cluster::show)),

@@ -29,8 +29,7 @@ pub(super) async fn readyz(State(service): State<Arc<IdService>>) -> (StatusCode
 }
 
 pub(super) async fn metrics(State(service): State<Arc<IdService>>) -> Typed<String> {
-    let page = service.metrics().render(&service.cluster(), service.readiness().ready);
-    ([(CONTENT_TYPE, metrics::CONTENT_TYPE)], page)
+    ([(CONTENT_TYPE, metrics::CONTENT_TYPE)], service.metrics_page())
 }
 
 pub(super) async fn openapi() -> Typed<&'static str> {

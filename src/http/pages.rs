@@ -29,6 +29,7 @@ pub(super) async fn index(State(service): Service) -> Html {
         ("/db", "row of every tag"),
         ("/v1/cluster", "members of the cluster"),
         ("/v1/tags", "tags, as JSON"),
+        ("/v1/workers", "worker ids of snowflakes, and the members' clocks"),
         ("/readyz", "whether this node can hand out ids"),
         ("/metrics", "counters for Prometheus"),
         ("/openapi.json", "the whole interface"),

@@ -143,6 +143,7 @@ impl From<Error> for Problem {
                 "overloaded",
                 "too many requests are waiting; try again soon",
             ),
+            Error::ClockBehind { .. } => Self::unavailable(error.to_string()),
             Error::Unavailable { detail } => Self::unavailable(detail),
         }
     }
@@ -182,6 +183,7 @@ mod tests {
         assert_eq!(seen(Error::Conflict { detail: detail() }), (409, "conflict"));
         assert_eq!(seen(Error::Exhausted), (422, "exhausted"));
         assert_eq!(seen(Error::Overloaded), (429, "overloaded"));
+        assert_eq!(seen(Error::ClockBehind { by_ms: 7 }), (503, "unavailable"));
         assert_eq!(seen(Error::Unavailable { detail: detail() }), (503, "unavailable"));
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use axum::http::header::{ALLOW, CONTENT_LENGTH, DATE};
 use axum::http::{HeaderMap, Method, Request, StatusCode};
@@ -13,7 +14,9 @@ use serde_json::Value;
 use tokio::runtime::{Builder, Runtime};
 
 use super::{ops, routes};
+use crate::config::SNOWFLAKE_EPOCH_MS_DEFAULT;
 use crate::server::{NodeConfig, RunningNode};
+use crate::snowflake::{Format, Layout, SnowflakeSettings};
 
 struct Served {
     node: Option<RunningNode>,
@@ -36,6 +39,12 @@ impl Served {
             advertise_raft: None,
             secret: None,
             auto_create_tags: true,
+            snowflake: SnowflakeSettings {
+                format: Format::new(Layout::LEAF, SNOWFLAKE_EPOCH_MS_DEFAULT).unwrap(),
+                window: Duration::from_secs(60),
+                max_clock_skew: Duration::from_secs(2),
+                worker_ids: Vec::new(),
+            },
         };
         let node = RunningNode::start(&config).unwrap();
         let address = node.http_addr();
@@ -111,7 +120,13 @@ fn every_reference_in_the_description_leads_somewhere() {
 #[test]
 fn front_door_and_router_answer_alike() {
     let served = Served::start();
-    for path in ["/api/segment/get/a%2Fb", "/v1/segment/%E8%AE%A2.%22x", "/v1/segment/a+b"] {
+    for path in [
+        "/api/segment/get/a%2Fb",
+        "/v1/segment/%E8%AE%A2.%22x",
+        "/v1/segment/a+b",
+        "/api/snowflake/get/x",
+        "/v1/snowflake",
+    ] {
         for accept in ["*/*", "text/plain"] {
             let warmed = served.ask(Method::GET, path, accept);
             assert_eq!(warmed.0, StatusCode::OK, "{path}");

@@ -89,6 +89,7 @@ fn node_configs(config: &DevConfig) -> Result<Vec<NodeConfig>, NodeFailure> {
             advertise_raft: None,
             secret: None,
             auto_create_tags: true,
+            snowflake: config.snowflake.clone(),
         });
     }
     let address = |node: &NodeConfig| node.raft.map(|raft| raft.to_string()).unwrap_or_default();
@@ -166,6 +167,7 @@ fn greet(addresses: &[SocketAddr], data: &Path) -> io::Result<()> {
     writeln!(out, "  data in        {}", absolute(data))?;
     writeln!(out, "  try            curl http://{first}/api/segment/get/orders")?;
     writeln!(out, "                 curl 'http://{first}/v1/segment/orders?count=10'")?;
+    writeln!(out, "                 curl http://{first}/v1/snowflake")?;
     writeln!(out, "  stop           ctrl-c; the next start carries on")?;
     out.flush()
 }

@@ -17,7 +17,8 @@ use crate::entropy;
 use crate::http::{HttpLimits, HttpServer, RunningServer};
 use crate::metrics::Metrics;
 use crate::replica::{DeletionListener, Replica, StateReplica};
-use crate::service::{IdService, ServiceTask, TagTable};
+use crate::service::{IdService, Lease, ServiceTask, TagTable};
+use crate::snowflake::SnowflakeSettings;
 
 /// Threads of the runtime that carries Raft and the grabs: one may be busy applying or writing
 /// while the other sends heartbeats.
@@ -48,6 +49,8 @@ pub struct NodeConfig {
     pub secret: Option<Vec<u8>>,
     /// Whether an unknown tag is created on first use.
     pub auto_create_tags: bool,
+    /// How snowflake ids are made.
+    pub snowflake: SnowflakeSettings,
 }
 
 /// Why a node did not start, or stopped by itself.
@@ -79,6 +82,7 @@ pub struct RunningNode {
     http: RunningServer,
     http_addr: SocketAddr,
     task: ServiceTask,
+    lease: Lease,
 }
 
 impl RunningNode {
@@ -108,11 +112,19 @@ impl RunningNode {
         let node = runtime.block_on(opened)?;
         let replica = Arc::new(Replica::new(node.handle(), state));
         let clock: Arc<dyn Clock> = clock;
-        let (service, task) =
-            IdService::start(replica, table, clock, metrics, config.auto_create_tags);
+        let settings = config.snowflake.clone();
+        let lease = Lease::start(Arc::clone(&replica), Arc::clone(&clock), settings)?;
+        let (service, task) = IdService::start(
+            replica,
+            table,
+            clock,
+            metrics,
+            lease.snowflakes(),
+            config.auto_create_tags,
+        );
         let http = http.start(Arc::new(service))?;
         drop(_within);
-        Ok(Self { runtime, node, http, http_addr, task })
+        Ok(Self { runtime, node, http, http_addr, task, lease })
     }
 
     /// Where clients are served.
@@ -130,6 +142,7 @@ impl RunningNode {
         self.runtime.block_on(async {
             tokio::select! {
                 why = self.node.stopped() => Some(why),
+                why = self.lease.ended() => Some(why),
                 ended = &mut self.task => Some(format!("the id service has ended: {ended:?}")),
                 // A sender that is gone asks for the same.
                 _ = stopping.wait_for(|stop| *stop) => None,
@@ -143,6 +156,7 @@ impl RunningNode {
         self.runtime.block_on(async {
             self.http.shutdown().await;
             self.task.abort();
+            self.lease.release().await;
             self.node.shutdown().await;
         });
         self.runtime.shutdown_timeout(TEARDOWN_MAX);

@@ -5,6 +5,8 @@ use std::time::Duration;
 use mintleaf_raft::{MemberStatus, Role, Status};
 use serde::Serialize;
 
+use super::workers::ClockView;
+
 /// How long a change of a tag may take: long enough to outlast an election.
 pub(super) const CHANGE_MAX: Duration = Duration::from_secs(5);
 
@@ -42,6 +44,10 @@ pub struct NodeView {
     pub matched_index: Option<u64>,
     /// Whether it answered lately; unknown when it was not asked.
     pub reachable: Option<bool>,
+    /// How far its clock is ahead of this node's, in milliseconds, when it said so lately.
+    pub clock_offset_ms: Option<i64>,
+    /// What its clock showed when it last told the cluster, in Unix milliseconds.
+    pub last_reported_ms: Option<u64>,
 }
 
 impl From<Status> for ClusterView {
@@ -53,6 +59,18 @@ impl From<Status> for ClusterView {
             leader_id: status.leader_id,
             term: status.term,
             nodes,
+        }
+    }
+}
+
+impl ClusterView {
+    /// Adds what is known of the members' clocks.
+    pub(super) fn add_clocks(&mut self, clocks: &[ClockView]) {
+        for node in &mut self.nodes {
+            if let Some(clock) = clocks.iter().find(|clock| clock.node_id == node.id) {
+                node.clock_offset_ms = clock.offset_ms;
+                node.last_reported_ms = clock.last_reported_ms;
+            }
         }
     }
 }
@@ -73,6 +91,8 @@ impl NodeView {
             last_applied_index: status.last_applied_index.filter(|_| is_self),
             matched_index: member.matched_index,
             reachable: member.reachable,
+            clock_offset_ms: None,
+            last_reported_ms: None,
         }
     }
 }

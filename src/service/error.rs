@@ -41,6 +41,12 @@ pub enum Error {
     /// Too much waits already.
     #[error("too many requests are waiting")]
     Overloaded,
+    /// The clock went back further than the time window in hand could ride out.
+    #[error("the clock went back by {by_ms} ms, and every id up to where it was is given")]
+    ClockBehind {
+        /// How far, in milliseconds.
+        by_ms: u64,
+    },
     /// No quorum, or no segment in time.
     #[error("{detail}")]
     Unavailable {
@@ -52,7 +58,7 @@ pub enum Error {
 impl Error {
     /// Whether the same request may succeed later, without anybody's doing.
     pub fn is_retryable(&self) -> bool {
-        matches!(self, Self::Overloaded | Self::Unavailable { .. })
+        matches!(self, Self::Overloaded | Self::ClockBehind { .. } | Self::Unavailable { .. })
     }
 
     pub(crate) fn unavailable(detail: impl Into<String>) -> Self {

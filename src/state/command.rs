@@ -8,7 +8,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::TagRow;
+use super::{AHEAD_MS_MAX, TagRow};
+use crate::snowflake::Format;
 use crate::tag::{self, BizTag, DESCRIPTION_CHARS_MAX, ID_END, ID_MAX, OutOfBounds, STEP_MAX};
 
 /// The one format of commands and responses so far.
@@ -52,10 +53,53 @@ pub enum Command {
         /// Ids wanted, at most [`STEP_MAX`]; 0 leaves it to the tag's step.
         size: u32,
     },
+    /// Settles how the cluster makes snowflake ids, unless that was settled before.
+    FixFormat {
+        /// How this node would make them.
+        format: Format,
+    },
+    /// Notes what a node's clock shows.
+    ReportClock {
+        /// Whose.
+        node_id: u64,
+        /// Unix milliseconds.
+        clock_ms: u64,
+    },
+    /// Reserves milliseconds of a worker id for one process start.
+    AcquireWorker {
+        /// The node that asks.
+        node_id: u64,
+        /// Which of its process starts.
+        nonce: u128,
+        /// A certain worker id; by default the first that was never used, else the one whose fence
+        /// is lowest.
+        worker_id: Option<u16>,
+        /// Milliseconds wanted, 1 to [`AHEAD_MS_MAX`].
+        window_ms: u64,
+    },
+    /// Reserves more milliseconds of a worker id, for the process start that holds it.
+    RenewWorker {
+        /// Which worker id.
+        worker_id: u16,
+        /// Which process start.
+        nonce: u128,
+        /// How far the window shall reach from now on, 1 to [`AHEAD_MS_MAX`] milliseconds.
+        window_ms: u64,
+    },
+    /// Gives a worker id back, with all of its milliseconds that were not used.
+    ReleaseWorker {
+        /// Which worker id.
+        worker_id: u16,
+        /// Which process start.
+        nonce: u128,
+        /// It has stamped nothing from here on, and never will.
+        unused_from_ms: u64,
+    },
 }
 
-/// What a command came to. All after [`Segment`](Self::Segment) are rejections: they changed
-/// nothing.
+/// What a command came to. Those from [`UnknownTag`](Self::UnknownTag) to
+/// [`Invalid`](Self::Invalid), and from [`NoFormat`](Self::NoFormat) on, are rejections: they
+/// changed nothing.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
 pub enum Response {
     /// The tag as it is now, created or changed.
@@ -87,6 +131,36 @@ pub enum Response {
         /// Which one.
         what: OutOfBounds,
     },
+    /// This is how the cluster makes snowflake ids.
+    Format {
+        /// Whether or not it was the one proposed.
+        format: Format,
+    },
+    /// The milliseconds `[floor_ms, fence_ms)` of a worker id are reserved for the one who asked.
+    Window {
+        /// Which worker id.
+        worker_id: u16,
+        /// First millisecond of the window. An extended window still begins where it began.
+        floor_ms: u64,
+        /// First millisecond past it.
+        fence_ms: u64,
+    },
+    /// It is done, and there is nothing to say about it.
+    Noted,
+    /// Nobody has settled yet how snowflake ids are made.
+    NoFormat,
+    /// Every worker id, or the one asked for, is reserved past this moment.
+    NoWorkerFree {
+        /// When the first of them is free, in Unix milliseconds.
+        free_from_ms: u64,
+    },
+    /// The format has no such worker id.
+    NoSuchWorker,
+    /// The process start does not hold the worker id, or no longer.
+    NotHolder,
+    /// Ids cannot show the time that the window would have: it lies before the epoch, or past the
+    /// last bit.
+    OutOfTime,
 }
 
 impl Command {
@@ -110,6 +184,12 @@ impl Command {
             }
             Self::DeleteTag { .. } => Ok(()),
             Self::Grab { size, .. } => require(*size <= STEP_MAX, OutOfBounds::Size),
+            Self::AcquireWorker { window_ms, .. } | Self::RenewWorker { window_ms, .. } => {
+                require((1..=AHEAD_MS_MAX).contains(window_ms), OutOfBounds::Window)
+            }
+            Self::FixFormat { .. } | Self::ReportClock { .. } | Self::ReleaseWorker { .. } => {
+                Ok(())
+            }
         }
     }
 
@@ -176,6 +256,7 @@ fn check_description(description: &str) -> Result<(), OutOfBounds> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::state::tests::workers::format;
     use crate::state::tests::{hex, tag};
 
     #[test]
@@ -200,6 +281,35 @@ mod tests {
             (nothing, "01b9bebd4e010161000000"),
             (Command::DeleteTag { tag: tag("a") }, "01980cd2b9020161"),
             (Command::Grab { tag: tag("订"), size: STEP_MAX }, "0177d101d50303e8aea2fcffffff7f"),
+            (
+                Command::FixFormat { format: format("41+5+5+12") },
+                "01d918928c042905050cfdc1038d142c010000",
+            ),
+            (
+                Command::ReportClock { node_id: 3, clock_ms: 1_800_000_000_000 },
+                "012898bc4b0503fd00505c18a3010000",
+            ),
+            (
+                Command::AcquireWorker {
+                    node_id: 3,
+                    nonce: u128::MAX,
+                    worker_id: Some(1023),
+                    window_ms: 60_000,
+                },
+                "01baeb917f0603feffffffffffffffffffffffffffffffff01fbff03fb60ea",
+            ),
+            (
+                Command::AcquireWorker { node_id: 3, nonce: 0, worker_id: None, window_ms: 1 },
+                "01de186c900603000001",
+            ),
+            (
+                Command::RenewWorker { worker_id: 7, nonce: 1, window_ms: AHEAD_MS_MAX },
+                "016783b1bf070701fc80ee3600",
+            ),
+            (
+                Command::ReleaseWorker { worker_id: 7, nonce: 1, unused_from_ms: 1 << 40 },
+                "01bed96c74080701fd0000000000010000",
+            ),
         ];
         for (command, bytes) in golden {
             assert_eq!(hex(&command.encode()), bytes, "{command:?}");
@@ -233,6 +343,25 @@ mod tests {
             (Response::Invalid { what: OutOfBounds::MaxId }, "01ce44cc5f0702"),
             (Response::Invalid { what: OutOfBounds::Size }, "015874cb280703"),
             (Response::Invalid { what: OutOfBounds::Description }, "01fbe1afb60704"),
+            (Response::Invalid { what: OutOfBounds::Window }, "016dd1a8c10705"),
+            (
+                Response::Format { format: format("41+10+12") },
+                "01220a3cad0829000a0cfdc1038d142c010000",
+            ),
+            (
+                Response::Window {
+                    worker_id: 1023,
+                    floor_ms: 1 << 40,
+                    fence_ms: (1 << 40) + 60_000,
+                },
+                "016aeb9d6609fbff03fd0000000000010000fd60ea000000010000",
+            ),
+            (Response::Noted, "01a0ca17b80a"),
+            (Response::NoFormat, "0136fa10cf0b"),
+            (Response::NoWorkerFree { free_from_ms: 1 << 40 }, "0158c04ed60cfd0000000000010000"),
+            (Response::NoSuchWorker, "01035f73260d"),
+            (Response::NotHolder, "01b90e7abf0e"),
+            (Response::OutOfTime, "012f3e7dc80f"),
         ];
         for (response, bytes) in golden {
             assert_eq!(hex(&response.encode()), bytes, "{response:?}");

@@ -1,7 +1,7 @@
 //! A frozen state as a stream of bytes, and back.
 //!
 //! The stream is a run of sections, each `[length u32 LE][record]`: a header, the lines in
-//! ascending order in chunks, the end mark. What each section is stands in its record, so a later
+//! ascending order in chunks, the worker ids if there are any, the end mark. What each section is stands in its record, so a later
 //! release can append kinds. Neither side holds more than one section beside the state itself.
 //! Equal states have equal streams, however they came about, so that replicas can be compared by
 //! [`digest`].
@@ -20,21 +20,28 @@ use thiserror::Error;
 use super::State;
 use super::command::{self, DecodeError};
 use super::line::Line;
+use super::workers::Workers;
 
 /// The one format of sections so far.
 const FORMAT: u8 = 1;
 /// Lines in one section at most.
 const SECTION_LINES_MAX: usize = 256;
-/// Bytes in one section at most; a section of the longest lines takes less than half of it.
+/// Bytes in one section at most; a section of the longest lines takes less than half of it, and so
+/// do 4,096 worker ids.
 const SECTION_BYTES_MAX: u32 = 1 << 20;
 
-/// One section; `L` is a line, owned or borrowed. Kinds are only ever appended.
+/// One section; `L` is a line and `W` the worker ids, owned or borrowed. Kinds are only ever
+/// appended.
 #[derive(Serialize, Deserialize)]
-enum Section<L> {
+enum Section<L, W> {
     Header { clock_ms: u64, lines: u64 },
     Lines(Vec<L>),
     End,
+    Workers(W),
 }
+
+type Written<'a> = Section<&'a Line, &'a Workers>;
+type ReadBack = Section<Line, Workers>;
 
 /// The state at one moment, shared with the state it was taken from. Cheap to take and to keep; may
 /// be written on any thread.
@@ -51,13 +58,16 @@ impl FrozenState {
     /// # Errors
     /// Those of `out`.
     pub fn write_to(&self, mut out: impl Write) -> io::Result<()> {
-        let State { clock_ms, lines, .. } = &self.0;
+        let State { clock_ms, lines, workers, .. } = &self.0;
         let header = Section::Header { clock_ms: *clock_ms, lines: lines.len() as u64 };
         write_section(&mut out, &header)?;
         let mut rest = lines.after(None).peekable();
         while rest.peek().is_some() {
             let chunk = rest.by_ref().take(SECTION_LINES_MAX).collect();
             write_section(&mut out, &Section::Lines(chunk))?;
+        }
+        if !workers.is_empty() {
+            write_section(&mut out, &Section::Workers(workers))?;
         }
         write_section(&mut out, &Section::End)
     }
@@ -85,6 +95,7 @@ impl State {
         loop {
             match read_section(&mut input)? {
                 Section::Lines(chunk) => chunk.into_iter().try_for_each(|line| state.push(line))?,
+                Section::Workers(workers) => state.take_in(workers)?,
                 Section::End => break,
                 Section::Header { .. } => {
                     return Err(SnapshotError::Malformed("it has two headers"));
@@ -98,6 +109,18 @@ impl State {
             0 => Ok(state),
             _ => Err(SnapshotError::Malformed("it goes on past its end")),
         }
+    }
+
+    /// Takes in the worker ids, of which there is one section at most.
+    fn take_in(&mut self, workers: Workers) -> Result<(), SnapshotError> {
+        if !self.workers.is_empty() || workers.is_empty() {
+            return Err(SnapshotError::Malformed("its worker ids come twice or not at all"));
+        }
+        if !workers.is_sound() {
+            return Err(SnapshotError::Malformed("a worker id is out of bounds"));
+        }
+        self.workers = workers;
+        Ok(())
     }
 
     /// Adds a line above all others.
@@ -128,7 +151,7 @@ pub enum SnapshotError {
     Malformed(&'static str),
 }
 
-fn write_section(out: &mut impl Write, section: &Section<&Line>) -> io::Result<()> {
+fn write_section(out: &mut impl Write, section: &Written<'_>) -> io::Result<()> {
     let record = codec::encode(FORMAT, section);
     let length = u32::try_from(record.len()).map_err(io::Error::other)?;
     assert!(length <= SECTION_BYTES_MAX, "section of {length} bytes");
@@ -136,7 +159,7 @@ fn write_section(out: &mut impl Write, section: &Section<&Line>) -> io::Result<(
     out.write_all(&record)
 }
 
-fn read_section(input: &mut impl Read) -> Result<Section<Line>, SnapshotError> {
+fn read_section(input: &mut impl Read) -> Result<ReadBack, SnapshotError> {
     let mut length = [0; 4];
     input.read_exact(&mut length)?;
     let length = u32::from_le_bytes(length);
@@ -173,6 +196,7 @@ impl Write for Fnv1a {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::snowflake::{Format, Layout};
     use crate::state::Command;
     use crate::state::tests::{create, hex, tag, written};
 
@@ -186,8 +210,26 @@ mod tests {
         state
     }
 
+    /// One worker id held, one released, and a report.
+    fn with_worker_ids() -> State {
+        let mut state = two_tags_and_a_tombstone();
+        let format = Format::new(Layout::LEAF, 0).unwrap();
+        let acquire = |nonce| Command::AcquireWorker {
+            node_id: 1,
+            nonce,
+            worker_id: None,
+            window_ms: 60_000,
+        };
+        let release = Command::ReleaseWorker { worker_id: 1, nonce: 8, unused_from_ms: 5_000 };
+        let report = Command::ReportClock { node_id: 1, clock_ms: 4_001 };
+        for command in [Command::FixFormat { format }, acquire(7), acquire(8), release, report] {
+            state.apply(4_000, &command);
+        }
+        state
+    }
+
     /// A stream of these sections.
-    fn stream(sections: &[Section<&Line>]) -> Vec<u8> {
+    fn stream(sections: &[Written<'_>]) -> Vec<u8> {
         let mut bytes = Vec::new();
         for section in sections {
             write_section(&mut bytes, section).unwrap();
@@ -215,8 +257,24 @@ mod tests {
     }
 
     #[test]
+    fn worker_ids_keep_their_bytes() {
+        let sections = [
+            "0a00000001b5f310ec00fba00f03",
+            "2b000000012c555eea0103",
+            "01610b0a01fbe803fbe80300",
+            "01620b0a00fbd007fba00f00",
+            "01630b0a01fbb80bfbb80b00",
+            "280000000183352081030129000a0c000200",
+            "010107fba00ffb00fa010100fba00ffb8813",
+            "0101fba10ffba00f",
+            "06000000019242ccb602",
+        ];
+        assert_eq!(hex(&written(&with_worker_ids())), sections.concat());
+    }
+
+    #[test]
     fn any_changed_bit_and_any_cut_is_noticed() {
-        let whole = written(&two_tags_and_a_tombstone());
+        let whole = written(&with_worker_ids());
         for length in 0..whole.len() {
             assert!(State::restore(&whole[..length]).is_err(), "cut to {length} bytes");
         }
@@ -233,6 +291,8 @@ mod tests {
         let mut stepless = a.clone();
         stepless.create(0, 1, "", 0);
         let header = |lines| Section::Header { clock_ms: 0, lines };
+        let (none, held) = (Workers::default(), with_worker_ids().workers);
+        let workers = || Section::Workers(&held);
         let cases = [
             (vec![Section::End], "does not begin with a header"),
             (vec![header(0), header(0), Section::End], "two headers"),
@@ -247,6 +307,8 @@ mod tests {
                 "step is out of bounds",
             ),
             (vec![header(0), Section::End, Section::End], "goes on past its end"),
+            (vec![header(0), Section::Workers(&none), Section::End], "twice or not at all"),
+            (vec![header(0), workers(), workers(), Section::End], "twice or not at all"),
         ];
         for (sections, reason) in cases {
             let refusal = refusal(&stream(&sections));

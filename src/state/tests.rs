@@ -1,6 +1,8 @@
 //! What holds of every run of commands, whatever they are. What single commands do is told in the
 //! golden scripts.
 
+pub(super) mod workers;
+
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -57,6 +59,7 @@ fn name_of(command: &Command) -> &str {
         | Command::UpdateTag { tag, .. }
         | Command::DeleteTag { tag }
         | Command::Grab { tag, .. } => tag.as_str(),
+        other => panic!("{other:?} is about no tag"),
     }
 }
 

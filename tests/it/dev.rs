@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use crate::harness::{Api, Dev, Finished, Load, TagWriter, eventually, from_env, mintleaf, secs};
+use crate::harness::{
+    Api, Dev, Finished, Load, TagWriter, eventually, from_env, mintleaf, ms, secs,
+};
 
 /// From the start of the process, be it the first or the one after a kill.
 const FIRST_ID_WITHIN: Duration = secs(1);
@@ -17,19 +19,18 @@ fn first_id(api: Api, tag: &str) -> u64 {
 
 #[test]
 fn first_id_comes_at_once_after_start_kill_and_restart() {
-    let mut dev = Dev::start();
-    let mut last = first_id(dev.api(), "orders");
-    assert_eq!(last, 1);
-    for _ in 0..2 {
-        dev.process().kill();
-        let began = Instant::now();
-        dev.spawn();
+    let mut began = Instant::now();
+    let mut dev = Dev::just_started(1);
+    let mut last = 0;
+    for _ in 0..3 {
         let id = first_id(dev.api(), "orders");
         let took = began.elapsed();
         println!("the first id took {took:?}");
         assert!(took < FIRST_ID_WITHIN, "the first id took {took:?}");
         assert!(id > last, "id {id} after {last}");
         last = id;
+        began = Instant::now();
+        dev.kill_and_start();
     }
 }
 
@@ -39,7 +40,7 @@ fn kills_under_load_repeat_no_id_and_lose_no_tag() {
     let tags: Vec<String> = (0..6).map(|n| format!("tag-{n}")).collect();
     let node = [(1, dev.api().0)];
     let load = Load::start(&node, &tags, 4);
-    let writer = TagWriter::start(&node);
+    let writer = TagWriter::start(&node, ms(20));
     for round in 0..from_env("MINTLEAF_ROUNDS", 3) {
         // Not always at the same point of the log's life.
         load.await_more(100 + round % 7 * 60);
@@ -60,20 +61,11 @@ fn kills_under_load_repeat_no_id_and_lose_no_tag() {
 fn three_nodes_in_one_process_are_one_cluster_and_survive_a_kill() {
     let mut dev = Dev::with_nodes(3);
     let nodes: Vec<_> = (1..=3).map(|id| (id as u64, dev.node(id).0)).collect();
-    let ready = |dev: &Dev| {
-        for id in 1..=3 {
-            eventually("three ready nodes", secs(15), || {
-                dev.node(id).try_get("/readyz").ok().filter(|answer| answer.status == 200)
-            });
-        }
-    };
-    ready(&dev);
     let cluster = dev.node(2).get("/v1/cluster").ok();
     assert_eq!(cluster["nodes"].as_array().unwrap().len(), 3, "{cluster}");
     let load = Load::start(&nodes, &["one".to_owned(), "two".to_owned()], 2);
     load.await_more(300);
     dev.restart();
-    ready(&dev);
     load.await_more(300);
     load.stop().check();
 }

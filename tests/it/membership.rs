@@ -134,42 +134,76 @@ fn wiped_node_is_refused_and_comes_back_by_remove_and_join() {
 }
 
 /// Kills a node, keeps a copy of its data, lets it run on `starts` more times, and starts it from
-/// the copy.
-fn restore_after(starts: u64) -> (Option<i32>, String) {
+/// the copy, under the same leader or another.
+fn restore_after(starts: u64, another_leader: bool) -> (Option<i32>, String) {
     let mut cluster = Cluster::start(3);
     let leader = cluster.leader();
-    let node = cluster.others(leader)[0];
-    let tag = |name: String| json!({ "tag": name });
-    cluster.api(leader).post("/v1/tags", &tag("before".to_owned())).ok();
+    let [node, third] = cluster.others(leader)[..] else { panic!("three nodes run") };
+    let create = |api: Api, tag: &str| drop(api.post("/v1/tags", &json!({ "tag": tag })).ok());
+    create(cluster.api(leader), "before");
     cluster.kill(node);
     let (data, saved) = (cluster.data(node), cluster.dir().join("saved"));
     copy(&data, &saved);
     for start in 0..starts {
         cluster.start_node(node);
         cluster.leader();
-        let name = format!("after-{start}");
-        cluster.api(node).post("/v1/tags", &tag(name.clone())).ok();
-        // Seen by this node, it is in its log.
-        cluster.api(node).get(&format!("/v1/tags/{name}")).ok();
+        create(cluster.api(leader), &format!("after-{start}"));
+        await_acknowledged(cluster.api(leader), node);
         cluster.kill(node);
+    }
+    if another_leader {
+        let transfer = json!({ "id": third });
+        assert_eq!(cluster.api(leader).post("/v1/cluster/leader", &transfer).status, 204);
     }
     cluster.wipe(node);
     fs::rename(&saved, &data).unwrap();
     cluster.start_node(node);
     let ended = cluster.ended(node, secs(20));
-    assert_eq!(known_leader(cluster.api(leader)), Some(leader), "the others went on");
+    create(cluster.api(third), "the-others-go-on");
     ended
+}
+
+/// Waits until the leader knows that a node has on disk what the leader has.
+fn await_acknowledged(leader: Api, node: u64) {
+    eventually("the node to acknowledge everything", secs(10), || {
+        let cluster = leader.get("/v1/cluster").ok();
+        let nodes = cluster["nodes"].as_array()?;
+        let matched =
+            |id: &Value| nodes.iter().find(|node| node["id"] == *id)?["matched_index"].as_u64();
+        (matched(&json!(node))? == matched(&cluster["node_id"])?).then_some(())
+    });
 }
 
 #[test]
 fn node_restored_from_an_older_copy_is_refused() {
-    for starts in [1, 2] {
-        let (exit, log) = restore_after(starts);
+    for (starts, another_leader) in [(1, false), (2, false), (2, true), (1, true)] {
+        let (exit, log) = restore_after(starts, another_leader);
         assert_eq!(exit, Some(1), "{log}");
         let old = log.contains("was restored from an old copy");
         assert!(old || log.contains("has lost log entries it acknowledged"), "{log}");
         assert!(log.contains("join it again"), "{log}");
     }
+}
+
+#[test]
+fn node_that_comes_back_at_another_address_is_found_there() {
+    let mut cluster = Cluster::start(3);
+    let leader = cluster.leader();
+    let [moved, third] = cluster.others(leader)[..] else { panic!("three nodes run") };
+    cluster.kill(moved);
+    cluster.move_node(moved);
+    cluster.start_node(moved);
+    let (raft, http) = (cluster.raft(moved).to_string(), cluster.api(moved).0.to_string());
+    eventually("the others to know the new address", secs(15), || {
+        let shown = cluster.api(third).get("/v1/cluster").ok();
+        let node = shown["nodes"].as_array()?.iter().find(|node| node["id"] == moved)?;
+        (node["raft"] == raft && node["http"] == http).then_some(())
+    });
+    assert_eq!(role(cluster.api(third), moved).as_deref(), Some("voter"));
+    // Now the quorum hangs on the node that moved.
+    cluster.kill(third);
+    cluster.api(moved).post("/v1/tags", &json!({ "tag": "orders" })).ok();
+    assert_eq!(cluster.api(leader).get("/v1/segment/orders").ids(), [1]);
 }
 
 #[test]
@@ -183,6 +217,9 @@ fn leadership_is_handed_over_on_request() {
     assert_eq!(transfer(new).status, 204);
     // It has happened when it is answered; the others hear of it with the next heartbeat.
     assert_eq!(known_leader(cluster.api(old)), Some(new));
+    eventually("the third node to hear of it", secs(5), || {
+        known_leader(cluster.api(asked)).filter(|&leader| leader == new)
+    });
     assert_eq!(transfer(new).status, 204, "to the leader itself");
     assert_eq!(code(&transfer(9)), (404, "not_found".to_owned()));
     load.await_more(200);

@@ -1,17 +1,19 @@
 //! Probes, metrics, the cluster as one node sees it, and what is the same on every path.
 
+use std::thread;
+use std::time::Duration;
+
 use hyper::Method;
 
 use super::*;
+use crate::harness::TagWriter;
 
 #[test]
 fn a_node_says_that_it_lives_and_is_ready() {
     let dev = Dev::start();
     assert_eq!(dev.api().get("/livez").status, 200);
-    let ready = eventually("a cluster of one", secs(5), || {
-        Some(dev.api().get("/readyz")).filter(|answer| answer.status == 200)
-    });
-    assert_eq!(ready.json(), json!({ "ready": true, "reasons": [] }));
+    let ready = dev.api().get("/readyz");
+    assert_eq!(ready.ok(), json!({ "ready": true, "reasons": [] }));
     assert_eq!(ready.header("cache-control"), "no-store");
 }
 
@@ -105,4 +107,20 @@ fn the_first_page_leads_to_the_others() {
     for link in links.map(|rest| rest.split('"').next().unwrap()) {
         assert_eq!(dev.api().get(link).status, 200, "{link}");
     }
+}
+
+#[test]
+fn a_node_that_is_always_asked_how_it_is_goes_on() {
+    const QUESTIONS: usize = 1_500;
+    let dev = Dev::start();
+    // Every tag is an entry in the log, and every entry changes what there is to tell.
+    let writer = TagWriter::start(&[(1, dev.api().0)], Duration::ZERO);
+    thread::scope(|scope| {
+        for path in ["/v1/cluster", "/readyz", "/metrics"] {
+            let api = dev.api();
+            scope.spawn(move || (0..QUESTIONS).for_each(|_| drop(api.get(path))));
+        }
+    });
+    assert!(writer.stop().len() > 50);
+    assert_eq!(create(dev.api(), "last", 10).status, 201);
 }

@@ -50,21 +50,33 @@ impl Cluster {
         Self { nodes, dir: tempfile::tempdir().unwrap(), _turn: turn }
     }
 
-    /// `count` founders, running, with a leader.
+    /// `count` founders, running and ready.
     pub(crate) fn start(count: u64) -> Self {
         let mut cluster = Self::prepare(count, &[]);
         cluster.start_all();
         cluster
     }
 
-    /// Starts every node that does not run; returns once all know one leader.
+    /// Starts every node that does not run; returns once all are ready under one leader.
     pub(crate) fn start_all(&mut self) {
         for id in self.ids() {
             if self.nodes[&id].process.is_none() {
                 self.start_node(id);
             }
         }
+        self.await_ready();
+    }
+
+    /// Waits until all running nodes know one leader and are ready.
+    pub(crate) fn await_ready(&mut self) {
         self.leader();
+        for id in self.running() {
+            let api = self.api(id);
+            eventually("every node to be ready", SETTLED_WITHIN, || {
+                self.assert_running();
+                api.try_get("/readyz").ok().filter(|answer| answer.status == 200)
+            });
+        }
     }
 
     /// Adds a node that is to join through node `seed`, and starts it.
@@ -90,6 +102,15 @@ impl Cluster {
         command.args(["--raft", &member.raft.addr().to_string()]);
         command.arg("--data").arg(data).args(&member.flags);
         member.process = Some(Process::start(&format!("node {id}"), &mut command, &log));
+    }
+
+    /// Gives a node that does not run other addresses for its next start.
+    pub(crate) fn move_node(&mut self, id: u64) {
+        let member = self.nodes.get_mut(&id).unwrap();
+        assert!(member.process.is_none(), "node {id} runs");
+        (member.http, member.raft) = (Port::claim(), Port::claim());
+        let raft = member.raft.addr().to_string();
+        member.flags.extend(["--advertise-raft".to_owned(), raft]);
     }
 
     /// Every node that there is, running or not.

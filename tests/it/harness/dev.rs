@@ -17,40 +17,47 @@ pub(crate) struct Dev {
 }
 
 impl Dev {
-    /// One node; returns once it has answered.
+    /// One node; returns once it is ready.
     pub(crate) fn start() -> Self {
         Self::with_nodes(1)
     }
 
-    /// `nodes` nodes; returns once the first has answered.
+    /// `nodes` nodes; returns once all are ready.
     pub(crate) fn with_nodes(nodes: u16) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let ports = Port::claim_row(nodes);
-        let process = spawn(dir.path(), &ports[0], nodes);
-        let mut dev = Self { process, ports, nodes, dir };
-        dev.await_answer();
+        let mut dev = Self::just_started(nodes);
+        dev.await_ready();
         dev
     }
 
-    /// Kills it and starts it again on the same data and ports; returns once it has answered.
-    pub(crate) fn restart(&mut self) {
-        self.process.kill();
-        self.spawn();
-        self.await_answer();
+    /// Returns at once.
+    pub(crate) fn just_started(nodes: u16) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let ports = Port::claim_row(nodes);
+        let process = spawn(dir.path(), &ports[0], nodes);
+        Self { process, ports, nodes, dir }
     }
 
-    /// Starts a process that ended again, and does not wait for it.
-    pub(crate) fn spawn(&mut self) {
+    /// Kills it and starts it again on the same data and ports; returns once all are ready.
+    pub(crate) fn restart(&mut self) {
+        self.kill_and_start();
+        self.await_ready();
+    }
+
+    /// Kills it and starts it again on the same data and ports; returns at once.
+    pub(crate) fn kill_and_start(&mut self) {
+        self.process.kill();
         self.process = spawn(self.dir.path(), &self.ports[0], self.nodes);
     }
 
-    fn await_answer(&mut self) {
-        let Self { process, ports, .. } = self;
-        let api = Api(ports[0].addr());
-        eventually("the first answer of dev", secs(10), || {
-            assert!(process.is_running(), "dev has ended");
-            api.try_get("/livez").ok()
-        });
+    fn await_ready(&mut self) {
+        for node in 0..usize::from(self.nodes) {
+            let Self { process, ports, .. } = self;
+            let api = Api(ports[node].addr());
+            eventually("dev to be ready", secs(15), || {
+                assert!(process.is_running(), "dev has ended");
+                api.try_get("/readyz").ok().filter(|answer| answer.status == 200)
+            });
+        }
     }
 
     pub(crate) fn api(&self) -> Api {

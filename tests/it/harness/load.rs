@@ -127,14 +127,14 @@ fn ranges(answer: &Answer) -> Vec<Range<u64>> {
     ids.map(|id| id..id + 1).collect()
 }
 
-/// A client that creates one tag after another, each on the next node.
+/// A client that creates one tag after another, each on the next node, and rests in between.
 pub(crate) struct TagWriter {
     stopping: Arc<AtomicBool>,
     task: JoinHandle<Vec<String>>,
 }
 
 impl TagWriter {
-    pub(crate) fn start(nodes: &[(u64, SocketAddr)]) -> Self {
+    pub(crate) fn start(nodes: &[(u64, SocketAddr)], pause: Duration) -> Self {
         let stopping = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&stopping);
         let mut connections: Vec<_> =
@@ -152,7 +152,7 @@ impl TagWriter {
                 {
                     acknowledged.push(tag);
                 }
-                tokio::time::sleep(PAUSE_WHEN_LOST).await;
+                tokio::time::sleep(pause).await;
             }
             acknowledged
         });

@@ -45,3 +45,7 @@ pub(crate) fn from_env(name: &str, default: u64) -> u64 {
     let Some(text) = std::env::var_os(name) else { return default };
     text.to_str().and_then(|text| text.parse().ok()).unwrap_or_else(|| panic!("{name}={text:?}"))
 }
+
+pub(crate) const fn ms(milliseconds: u64) -> Duration {
+    Duration::from_millis(milliseconds)
+}

@@ -1,0 +1,127 @@
+//! `/v1/snowflake`: ids made of time, worker id and sequence; and taking one apart.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, Response, Uri};
+use jiff::Timestamp;
+use serde::Serialize;
+
+use super::problem::Problem;
+use super::query::{Query, digits};
+use super::{ids, key, tags};
+use crate::service::{IdService, WorkersView};
+use crate::snowflake::Parts;
+
+type Service = State<Arc<IdService>>;
+
+/// Exactly `count` ids, or an error.
+pub(super) async fn take(
+    State(service): Service,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Result<Response<Body>, Problem> {
+    let wanted = ids::Wanted::of(uri.query(), &headers)?;
+    let taken = service.take_snowflakes(wanted.count).await?;
+    Ok(wanted.answer(None, &taken).map(Body::from))
+}
+
+/// What an id says.
+#[derive(Serialize)]
+pub(super) struct Decoded {
+    id: String,
+    timestamp_ms: u64,
+    time: String,
+    worker_id: u16,
+    sequence: u64,
+    /// The worker id's two parts, where the layout has them.
+    #[serde(flatten)]
+    split: Option<SplitWorker>,
+}
+
+#[derive(Serialize)]
+struct SplitWorker {
+    data_center_id: u16,
+    data_center_worker_id: u16,
+}
+
+/// Takes an id apart, by the layout and epoch of this cluster.
+pub(super) async fn decode(State(service): Service, uri: Uri) -> Result<Json<Decoded>, Problem> {
+    let text = uri.path().rsplit('/').next().and_then(key::decode);
+    let format = service.snowflake_format();
+    let layout = format.layout();
+    let read = |id| Some((id, format.decode(id)?));
+    let Some((id, parts)) = text.and_then(|text| digits(&text)).and_then(read) else {
+        return Err(Problem::invalid("id", format_args!("is not a number of layout {layout}")));
+    };
+    let split = layout.split_worker(parts.worker_id);
+    Ok(Json(Decoded {
+        id: id.to_string(),
+        timestamp_ms: parts.time_ms,
+        time: tags::rfc3339(parts.time_ms),
+        worker_id: parts.worker_id,
+        sequence: parts.sequence,
+        split: split.map(|(data_center_id, data_center_worker_id)| SplitWorker {
+            data_center_id,
+            data_center_worker_id,
+        }),
+    }))
+}
+
+/// Leaf's answer, with Leaf's names and order.
+#[derive(Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+pub(super) enum LeafDecoded {
+    #[serde(rename_all = "camelCase")]
+    Parts { timestamp: String, worker_id: String, sequence_id: String },
+    #[serde(rename_all = "camelCase")]
+    NotAnId { error_msg: &'static str },
+}
+
+/// Leaf's decoding: strings throughout, and 200 for what is not a number.
+pub(super) async fn leaf_decode(
+    State(service): Service,
+    uri: Uri,
+) -> Result<Json<LeafDecoded>, Problem> {
+    let mut query = Query::parse(uri.query())?;
+    let given = query.text("snowflakeId").ok_or(Problem::invalid("snowflakeId", "is missing"))?;
+    let parts = digits(&given).and_then(|id| service.snowflake_format().decode(id));
+    let not_an_id = LeafDecoded::NotAnId { error_msg: "snowflake Id反解析发生异常!" };
+    Ok(Json(parts.map_or(not_an_id, leaf_parts)))
+}
+
+fn leaf_parts(parts: Parts) -> LeafDecoded {
+    let time = Timestamp::from_millisecond(i64::try_from(parts.time_ms).unwrap_or(i64::MAX));
+    let time = time.unwrap_or(Timestamp::MAX).strftime("%Y-%m-%d %H:%M:%S%.3f");
+    LeafDecoded::Parts {
+        timestamp: format!("{}({time})", parts.time_ms),
+        worker_id: parts.worker_id.to_string(),
+        sequence_id: parts.sequence.to_string(),
+    }
+}
+
+/// Every worker id that was ever used, from local knowledge.
+pub(super) async fn workers(State(service): Service) -> Json<WorkersView> {
+    Json(service.workers())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn leaf_reads_times_in_utc_and_numbers_as_strings() {
+        let parts = Parts { time_ms: 1_567_733_700_834, worker_id: 39, sequence: 3448 };
+        let json = |parts| serde_json::to_string(&leaf_parts(parts)).unwrap();
+        assert_eq!(
+            json(parts),
+            r#"{"timestamp":"1567733700834(2019-09-06 01:35:00.834)","workerId":"39","sequenceId":"3448"}"#
+        );
+        let whole_second = json(Parts { time_ms: 0, ..parts });
+        assert!(whole_second.contains("0(1970-01-01 00:00:00.000)"), "{whole_second}");
+        let not_an_id = serde_json::to_string(&LeafDecoded::NotAnId { error_msg: "x" }).unwrap();
+        assert_eq!(not_an_id, r#"{"errorMsg":"x"}"#);
+    }
+}

@@ -1,0 +1,382 @@
+//! The task that keeps this node in windows: it takes worker ids, renews them in time, takes more
+//! under sustained demand, and gives them back.
+//!
+//! Every process start has a nonce of its own and is given new windows; nothing of them is ever
+//! written to disk. A renewal is also the report of the node's clock, and between renewals the task
+//! reports it every few seconds.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mintleaf_raft::ProposeError;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep};
+
+use super::pace::Pace;
+use super::snowflakes::{Snowflakes, Trouble};
+use crate::clock::Clock;
+use crate::entropy;
+use crate::replica::Replica;
+use crate::snowflake::{SnowflakeSettings, Window};
+use crate::state::{Command, Response};
+
+/// Between two looks at the clock and the windows.
+const TURN_INTERVAL: Duration = Duration::from_millis(500);
+/// The same while callers wait, who hurry the task.
+const TURN_INTERVAL_MIN: Duration = Duration::from_millis(20);
+/// Clocks are reported at least every 3 s; this leaves time for a turn and a slow commit.
+const REPORT_INTERVAL: Duration = Duration::from_secs(2);
+/// How long a command may take before the next turn looks again.
+const PROPOSAL_MAX: Duration = Duration::from_secs(2);
+/// How long a stop waits for the quorum to take worker ids back.
+const RELEASE_MAX: Duration = Duration::from_secs(1);
+/// The same trouble is logged again after this long.
+const REMINDER_INTERVAL: Duration = Duration::from_secs(60);
+
+/// A node's hold on its worker ids.
+pub struct Lease {
+    snowflakes: Arc<Snowflakes>,
+    replica: Arc<Replica>,
+    nonce: u128,
+    task: JoinHandle<String>,
+}
+
+impl Lease {
+    /// Starts the task on the current runtime, under a nonce that no process start ever had.
+    ///
+    /// # Errors
+    /// When there are no random numbers to be had.
+    pub fn start(
+        replica: Arc<Replica>,
+        clock: Arc<dyn Clock>,
+        settings: SnowflakeSettings,
+    ) -> io::Result<Self> {
+        let (nonce, random) = (entropy::random_u128()?, entropy::random_u128()? as u64);
+        let snowflakes = Arc::new(Snowflakes::new(settings.format, Arc::clone(&clock), random));
+        let pace = Pace::new(settings.format.layout());
+        let keeper = Keeper {
+            replica: Arc::clone(&replica),
+            snowflakes: Arc::clone(&snowflakes),
+            clock,
+            settings,
+            nonce,
+            held: Vec::new(),
+            pace,
+            jitter: random,
+            renew_at: Instant::now(),
+            report_at: Instant::now(),
+            remind_at: Instant::now(),
+        };
+        Ok(Self { snowflakes, replica, nonce, task: tokio::spawn(keeper.run()) })
+    }
+
+    /// What the windows are used by.
+    pub fn snowflakes(&self) -> Arc<Snowflakes> {
+        Arc::clone(&self.snowflakes)
+    }
+
+    /// Resolves with the reason when the node must stop.
+    pub async fn ended(&mut self) -> String {
+        match (&mut self.task).await {
+            Ok(why) => why,
+            Err(error) => format!("the lease task has ended: {error}"),
+        }
+    }
+
+    /// Ends the ids of this process start and, if the quorum can be reached soon, gives the worker
+    /// ids back: the next holder may go on right above the last id.
+    pub async fn release(mut self) {
+        self.task.abort();
+        // A task that was aborted ends with an error that says so.
+        let _ = (&mut self.task).await;
+        let windows = self.snowflakes.windows();
+        let commands: Vec<Command> = windows
+            .iter()
+            .filter_map(|window| release(&self.snowflakes, self.nonce, window.worker_id))
+            .collect();
+        if commands.is_empty() {
+            return;
+        }
+        let deadline = Instant::now() + RELEASE_MAX;
+        if let Err(error) = self.replica.propose_all(&commands, deadline).await {
+            tracing::info!(%error, "worker ids could not be given back; they expire by themselves");
+        }
+    }
+}
+
+/// Ends the use of a worker id, for good, before it is told to the log.
+fn release(snowflakes: &Snowflakes, nonce: u128, worker_id: u16) -> Option<Command> {
+    let unused_from_ms = snowflakes.give_up(worker_id)?;
+    Some(Command::ReleaseWorker { worker_id, nonce, unused_from_ms })
+}
+
+/// The state of the task.
+struct Keeper {
+    replica: Arc<Replica>,
+    snowflakes: Arc<Snowflakes>,
+    clock: Arc<dyn Clock>,
+    settings: SnowflakeSettings,
+    nonce: u128,
+    /// The worker ids that the log has in this process start's name.
+    held: Vec<u16>,
+    pace: Pace,
+    jitter: u64,
+    renew_at: Instant,
+    report_at: Instant,
+    remind_at: Instant,
+}
+
+impl Keeper {
+    /// Runs until the task is aborted, or else until the node must stop; answers why.
+    async fn run(mut self) -> String {
+        if let Err(why) = self.settle_format().await {
+            return why;
+        }
+        loop {
+            let trouble = self.turn().await.err().unwrap_or(Trouble::None);
+            self.tell(trouble);
+            sleep(TURN_INTERVAL_MIN).await;
+            tokio::select! {
+                () = sleep(TURN_INTERVAL) => {}
+                () = self.snowflakes.wanted.notified() => {}
+            }
+        }
+    }
+
+    /// Makes sure that this node makes ids as its cluster does. What was once settled stays, so
+    /// this node's copy of the state will do.
+    async fn settle_format(&self) -> Result<(), String> {
+        let own = self.settings.format;
+        loop {
+            let known = self.replica.read(|state| state.format());
+            let settled = match known {
+                Some(format) => Some(format),
+                None => match self.propose(Command::FixFormat { format: own }).await {
+                    Ok(Response::Format { format }) => Some(format),
+                    _ => None,
+                },
+            };
+            match settled {
+                Some(format) if format == own => return Ok(()),
+                Some(format) => {
+                    return Err(format!(
+                        "this node is configured for snowflake ids of {own}, and its cluster makes \
+                         them of {format}: start it with --snowflake-layout {} and \
+                         --snowflake-epoch-ms {}",
+                        format.layout(),
+                        format.epoch_ms()
+                    ));
+                }
+                None => sleep(TURN_INTERVAL).await,
+            }
+        }
+    }
+
+    /// Looks once whether all is well, and does what can be done about it.
+    async fn turn(&mut self) -> Result<(), Trouble> {
+        let own_ms = self.clock.now_ms();
+        let cluster_ms = self.cluster_now_ms().ok_or(Trouble::NoQuorum)?;
+        let skew_ms_max = self.settings.max_clock_skew.as_millis();
+        if u128::from(own_ms.abs_diff(cluster_ms)) > skew_ms_max {
+            self.report_if_due().await?;
+            return Err(Trouble::Skewed { own_ms, cluster_ms });
+        }
+        self.fit_to_demand().await;
+        if self.renewal_is_due() {
+            self.renew().await?;
+        }
+        self.acquire_missing().await?;
+        self.report_if_due().await
+    }
+
+    /// The cluster's time as this node knows it: the median of the voters' clocks.
+    fn cluster_now_ms(&self) -> Option<u64> {
+        self.replica.node().median_now_ms()
+    }
+
+    /// Half a window is gone, by any clock or because more was asked for than time has passed.
+    fn renewal_is_due(&self) -> bool {
+        let low_ms = self.settings.window.as_millis() / 3;
+        let low = u128::from(self.snowflakes.remaining_ms()) < low_ms;
+        !self.held.is_empty() && (low || self.renew_at <= Instant::now())
+    }
+
+    /// Renews everything that is held and reports the clock, together.
+    async fn renew(&mut self) -> Result<(), Trouble> {
+        let (nonce, window_ms) = (self.nonce, self.window_ms());
+        let renew = |&worker_id| Command::RenewWorker { worker_id, nonce, window_ms };
+        let mut commands: Vec<Command> = self.held.iter().map(renew).collect();
+        commands.push(self.report());
+        let responses = self.propose_all(&commands).await?;
+        self.report_at = Instant::now() + REPORT_INTERVAL;
+        self.renew_at = Instant::now() + self.until_renewal();
+        let held = std::mem::take(&mut self.held);
+        let mut outcome = Ok(());
+        for (worker_id, response) in held.into_iter().zip(responses) {
+            match response {
+                Response::Window { worker_id, floor_ms, fence_ms } => {
+                    self.install(Window { worker_id, floor_ms, fence_ms });
+                }
+                Response::NotHolder => {
+                    tracing::warn!(worker_id, "the worker id went to another meanwhile");
+                }
+                Response::OutOfTime => {
+                    self.held.push(worker_id);
+                    outcome = Err(Trouble::OutOfTime);
+                }
+                other => panic!("a renewal was answered with {other:?}"),
+            }
+        }
+        outcome
+    }
+
+    /// About half a window, so that nodes that started together do not renew together for ever.
+    fn until_renewal(&mut self) -> Duration {
+        self.jitter = self.jitter.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let tenths = 0.40 + 0.15 * (self.jitter >> 40) as f64 / (1u64 << 24) as f64;
+        self.settings.window.mul_f64(tenths)
+    }
+
+    /// Takes the worker ids that are missing.
+    async fn acquire_missing(&mut self) -> Result<(), Trouble> {
+        if !self.settings.worker_ids.is_empty() {
+            return self.acquire_pinned().await;
+        }
+        while self.held.len() < self.pace.wanted() {
+            match self.acquire(None).await {
+                Ok(()) => {}
+                // One more would have been welcome; what is held must do for a while.
+                Err(Trouble::NoWorkerFree { .. }) if !self.held.is_empty() => {
+                    self.pace.refused(self.held.len());
+                }
+                Err(trouble) => return Err(trouble),
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes each of the worker ids that this node was told to use, as far as it can.
+    async fn acquire_pinned(&mut self) -> Result<(), Trouble> {
+        let mut outcome = Ok(());
+        for worker_id in self.settings.worker_ids.clone() {
+            if !self.held.contains(&worker_id) {
+                outcome = self.acquire(Some(worker_id)).await.and(outcome);
+            }
+        }
+        outcome
+    }
+
+    async fn acquire(&mut self, worker_id: Option<u16>) -> Result<(), Trouble> {
+        let (node_id, nonce, window_ms) = (self.node_id(), self.nonce, self.window_ms());
+        let command = Command::AcquireWorker { node_id, nonce, worker_id, window_ms };
+        match self.propose(command).await? {
+            Response::Window { worker_id, floor_ms, fence_ms } => {
+                tracing::info!(worker_id, floor_ms, fence_ms, "holding a worker id");
+                if self.held.is_empty() {
+                    self.renew_at = Instant::now() + self.until_renewal();
+                }
+                self.install(Window { worker_id, floor_ms, fence_ms });
+                Ok(())
+            }
+            Response::NoWorkerFree { free_from_ms } => {
+                Err(Trouble::NoWorkerFree { until_ms: free_from_ms })
+            }
+            Response::OutOfTime => Err(Trouble::OutOfTime),
+            other => panic!("an acquisition was answered with {other:?}"),
+        }
+    }
+
+    fn install(&mut self, window: Window) {
+        self.snowflakes.install(window);
+        self.held.push(window.worker_id);
+        self.held.sort_unstable();
+    }
+
+    /// Wants one worker id more under sustained demand, and gives one back when it is idle.
+    async fn fit_to_demand(&mut self) {
+        let now_ms = self.clock.monotonic_ms();
+        self.pace.observe(now_ms, self.snowflakes.given(), self.held.len());
+        let pinned = !self.settings.worker_ids.is_empty();
+        if pinned || self.held.len() <= self.pace.wanted() {
+            return;
+        }
+        let Some(worker_id) = self.held.pop() else { return };
+        if let Some(release) = release(&self.snowflakes, self.nonce, worker_id) {
+            tracing::info!(worker_id, "giving back a worker id that is not needed");
+            // Should it not arrive, the worker id is free once its fence has passed.
+            let _ = self.propose(release).await;
+        }
+    }
+
+    async fn report_if_due(&mut self) -> Result<(), Trouble> {
+        if self.report_at <= Instant::now() {
+            self.propose_all(&[self.report()]).await?;
+            self.report_at = Instant::now() + REPORT_INTERVAL;
+        }
+        Ok(())
+    }
+
+    fn report(&self) -> Command {
+        Command::ReportClock { node_id: self.node_id(), clock_ms: self.clock.now_ms() }
+    }
+
+    fn node_id(&self) -> u64 {
+        self.replica.node().status().node_id
+    }
+
+    fn window_ms(&self) -> u64 {
+        u64::try_from(self.settings.window.as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// One command, applied at most once.
+    async fn propose(&self, command: Command) -> Result<Response, Trouble> {
+        let proposed = self.replica.propose(&command, Instant::now() + PROPOSAL_MAX).await;
+        proposed.map_err(|error| unanswered(&error))
+    }
+
+    /// Commands that may be applied twice.
+    async fn propose_all(&self, commands: &[Command]) -> Result<Vec<Response>, Trouble> {
+        let proposed = self.replica.propose_all(commands, Instant::now() + PROPOSAL_MAX).await;
+        proposed.map_err(|error| unanswered(&error))
+    }
+
+    /// Passes on how things are, and logs what an operator has to know: changes, and reminders.
+    fn tell(&mut self, trouble: Trouble) {
+        let is_new = self.snowflakes.windows().is_empty();
+        let trouble = match trouble {
+            Trouble::NoQuorum if is_new => Trouble::Starting,
+            trouble => trouble,
+        };
+        let before = self.snowflakes.tell(trouble.clone());
+        let changed = std::mem::discriminant(&before) != std::mem::discriminant(&trouble);
+        if !changed && self.remind_at > Instant::now() {
+            return;
+        }
+        self.remind_at = Instant::now() + REMINDER_INTERVAL;
+        let remaining_s = self.snowflakes.remaining_ms() / 1000;
+        match &trouble {
+            Trouble::None if changed => tracing::info!(remaining_s, "snowflake ids are in order"),
+            Trouble::None | Trouble::Starting => {}
+            Trouble::Skewed { own_ms, cluster_ms } => tracing::error!(
+                own_ms,
+                cluster_ms,
+                remaining_s,
+                "this node's clock is wrong: it is given no worker id until it is right"
+            ),
+            Trouble::NoQuorum => tracing::warn!(remaining_s, "no quorum renews the worker ids"),
+            Trouble::NoWorkerFree { until_ms } => {
+                tracing::error!(until_ms, remaining_s, "every worker id is in use");
+            }
+            Trouble::OutOfTime => tracing::error!(
+                remaining_s, format = %self.settings.format,
+                "snowflake ids cannot show the cluster's time any more"
+            ),
+        }
+    }
+}
+
+fn unanswered(error: &ProposeError) -> Trouble {
+    tracing::debug!(%error, "a command about worker ids was not carried out");
+    Trouble::NoQuorum
+}

@@ -1,0 +1,227 @@
+//! The snowflake ids of one node: the windows it holds, and how it fares.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, timeout_at};
+
+use super::Error;
+use super::cluster::Readiness;
+use crate::clock::Clock;
+use crate::metrics::SnowflakeLevels;
+use crate::snowflake::{Format, Generator, Refusal, Window};
+
+/// How long a caller waits for a window that is on its way.
+const WINDOW_WAIT_MAX: Duration = Duration::from_secs(2);
+/// A clock that is this far behind has stepped back; less is the jitter of reading two clocks.
+const STEP_MS_MIN: u64 = 5;
+/// The alarm that the time bits end begins this long before.
+const LIFETIME_ALARM_MS: u64 = 365 * 24 * 60 * 60 * 1000;
+
+/// What keeps a node from having windows, or will.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) enum Trouble {
+    /// Nothing does.
+    None,
+    /// It has only just begun.
+    Starting,
+    /// No leader with a quorum answers.
+    NoQuorum,
+    /// Its clock is further from the cluster's time than it may be.
+    Skewed {
+        /// What its clock shows, Unix milliseconds.
+        own_ms: u64,
+        /// The median of the voters' clocks at that moment.
+        cluster_ms: u64,
+    },
+    /// Every worker id, or the pinned one, is somebody's until then.
+    NoWorkerFree {
+        /// Unix milliseconds.
+        until_ms: u64,
+    },
+    /// The format cannot show the cluster's time.
+    OutOfTime,
+}
+
+impl Trouble {
+    fn told(&self) -> String {
+        match self {
+            Self::None => "a worker id is held".to_owned(),
+            Self::Starting => "no worker id is held yet".to_owned(),
+            Self::NoQuorum => "no leader with a quorum gives this node more time".to_owned(),
+            Self::Skewed { own_ms, cluster_ms } => format!(
+                "this node's clock shows {own_ms} and the median of the cluster's {cluster_ms}: \
+                 it is given no worker id until its clock is right"
+            ),
+            Self::NoWorkerFree { until_ms } => {
+                format!("every worker id is in use; the first is free at {until_ms}")
+            }
+            Self::OutOfTime => "the layout cannot show the cluster's time".to_owned(),
+        }
+    }
+
+    /// Whether it passes by itself, soon, as a rule.
+    fn is_brief(&self) -> bool {
+        matches!(self, Self::None | Self::Starting | Self::NoQuorum)
+    }
+}
+
+/// Hands out the snowflake ids of one process start.
+///
+/// Ids are taken under one lock, so they rise from caller to caller, whatever any clock does.
+pub struct Snowflakes {
+    format: Format,
+    clock: Arc<dyn Clock>,
+    generator: Mutex<Generator>,
+    trouble: Mutex<Trouble>,
+    /// How far the wall clock was ahead of the monotonic one when a window was last given.
+    wall_lead_ms: AtomicI64,
+    /// Callers wait for a window.
+    pub(super) wanted: Notify,
+    /// Windows came, or how things are has changed.
+    news: watch::Sender<()>,
+}
+
+impl Snowflakes {
+    pub(super) fn new(format: Format, clock: Arc<dyn Clock>, seed: u64) -> Self {
+        Self {
+            format,
+            generator: Mutex::new(Generator::new(format, seed)),
+            trouble: Mutex::new(Trouble::Starting),
+            wall_lead_ms: AtomicI64::new(i64::MIN),
+            wanted: Notify::new(),
+            news: watch::Sender::new(()),
+            clock,
+        }
+    }
+
+    pub(super) fn format(&self) -> Format {
+        self.format
+    }
+
+    /// The next id, if one can be had at once.
+    #[inline]
+    pub(super) fn next_now(&self) -> Option<u64> {
+        let clock_ms = self.clock.now_ms();
+        self.generator.lock().take_one(clock_ms).ok()
+    }
+
+    /// The next `count` ids. Waits a little for a window that is on its way.
+    pub(super) async fn take(&self, count: u64) -> Result<Vec<Range<u64>>, Error> {
+        let deadline = Instant::now() + WINDOW_WAIT_MAX;
+        let mut news = self.news.subscribe();
+        loop {
+            let clock_ms = self.clock.now_ms();
+            let refused = match self.generator.lock().take(count, clock_ms) {
+                Ok(ranges) => return Ok(ranges),
+                Err(refusal) => refusal,
+            };
+            let may_pass = refused != Refusal::Spent && self.trouble.lock().is_brief();
+            if !may_pass {
+                return Err(self.error(refused));
+            }
+            self.wanted.notify_one();
+            if !matches!(timeout_at(deadline, news.changed()).await, Ok(Ok(()))) {
+                return Err(self.error(refused));
+            }
+        }
+    }
+
+    fn error(&self, refusal: Refusal) -> Error {
+        match (refusal, self.behind_ms()) {
+            (Refusal::Spent, Some(by_ms)) => Error::ClockBehind { by_ms },
+            (Refusal::Spent, None) => Error::Overloaded,
+            (Refusal::NoWindow, _) => Error::unavailable(self.trouble.lock().told()),
+            (Refusal::Ended, _) => {
+                let told = self.trouble.lock().told();
+                Error::unavailable(format!("the time window has ended; {told}"))
+            }
+        }
+    }
+
+    /// How far the clock has stepped back since a window was last given.
+    fn behind_ms(&self) -> Option<u64> {
+        let behind_ms = self.wall_lead_ms.load(Relaxed).saturating_sub(self.lead_now_ms());
+        u64::try_from(behind_ms).ok().filter(|&ms| ms > STEP_MS_MIN)
+    }
+
+    fn lead_now_ms(&self) -> i64 {
+        let wall_ms = i64::try_from(self.clock.now_ms()).unwrap_or(i64::MAX);
+        wall_ms.saturating_sub_unsigned(self.clock.monotonic_ms())
+    }
+
+    /// Takes in a window that was given to this process start.
+    pub(super) fn install(&self, window: Window) {
+        self.generator.lock().install(window);
+        self.wall_lead_ms.store(self.lead_now_ms(), Relaxed);
+        self.news.send_replace(());
+    }
+
+    /// Stops using a worker id; answers what of it was not used, to be given back.
+    pub(super) fn give_up(&self, worker_id: u16) -> Option<u64> {
+        self.generator.lock().give_up(worker_id)
+    }
+
+    pub(super) fn windows(&self) -> Vec<Window> {
+        self.generator.lock().windows().to_vec()
+    }
+
+    /// How many ids were handed out since the start.
+    pub(super) fn given(&self) -> u64 {
+        self.generator.lock().given()
+    }
+
+    /// How long ids go on without another window.
+    pub(super) fn remaining_ms(&self) -> u64 {
+        let clock_ms = self.clock.now_ms();
+        self.generator.lock().remaining_ms(clock_ms)
+    }
+
+    /// Notes what there is to tell; answers what there was.
+    pub(super) fn tell(&self, trouble: Trouble) -> Trouble {
+        let before = std::mem::replace(&mut *self.trouble.lock(), trouble);
+        self.news.send_replace(());
+        before
+    }
+
+    /// Adds to a node's readiness how its snowflakes fare. A wrong clock takes the node out of
+    /// rotation; that worker ids or the quorum are short does not while it has other ids to give.
+    pub(super) fn judge(&self, readiness: &mut Readiness) {
+        let trouble = self.trouble.lock().clone();
+        let remaining_ms = self.remaining_ms();
+        if let Some(by_ms) = self.behind_ms().filter(|_| remaining_ms == 0) {
+            readiness.ready = false;
+            readiness.reasons.push(format!("snowflake: the clock went back by {by_ms} ms"));
+        }
+        if trouble == Trouble::None {
+            return;
+        }
+        readiness.ready &= !matches!(trouble, Trouble::Starting | Trouble::Skewed { .. });
+        let mut reason = format!("snowflake: {}", trouble.told());
+        if remaining_ms > 0 {
+            let seconds = remaining_ms / 1000;
+            reason.push_str(&format!("; ids go on for {seconds} s with what is held"));
+        }
+        readiness.reasons.push(reason);
+    }
+
+    pub(super) fn levels(&self, cluster_ms: Option<u64>) -> SnowflakeLevels {
+        let trouble = self.trouble.lock().clone();
+        let (now_ms, remaining_ms) = (self.clock.now_ms(), self.remaining_ms());
+        let offset = cluster_ms.map(|cluster_ms| i128::from(now_ms) - i128::from(cluster_ms));
+        let end_ms = self.format.times_ms().end;
+        SnowflakeLevels {
+            worker_ids: self.generator.lock().windows().len() as u64,
+            remaining_seconds: remaining_ms as f64 / 1000.0,
+            clock_offset_ms: offset.and_then(|ms| i64::try_from(ms).ok()).unwrap_or(0),
+            pool_exhausted: matches!(trouble, Trouble::NoWorkerFree { .. }),
+            clock_skewed: matches!(trouble, Trouble::Skewed { .. }),
+            clock_behind: remaining_ms == 0 && self.behind_ms().is_some(),
+            lifetime_ends: end_ms < cluster_ms.unwrap_or(now_ms).saturating_add(LIFETIME_ALARM_MS),
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! Ids made of a time, a worker id and a sequence number.
+//!
+//! Pure: the caller locks, leases and reads the clock; time and randomness come in as arguments.
+//!
+//! - [`Format`] says which bits of an id are what: a [`Layout`] and the origin of its times.
+//! - [`Generator`] makes the ids of one process inside the [`Window`]s that it was given.
+//!
+//! A window is permanent ownership of a worker id for some milliseconds, not a timeout: nobody else
+//! is ever given any part of it. So uniqueness needs no clock. Clocks say only which of its
+//! milliseconds a process stamps, and a process stamps each id above the one before.
+//!
+//! **Nothing is carried over a restart.** None of the generator's types can be stored: a process
+//! that ends wastes what is left of its windows, and a process that starts is given new ones.
+
+mod generator;
+mod layout;
+
+pub use generator::{Generator, Refusal, Window};
+pub use layout::{EPOCH_MS_MAX, Format, InvalidFormat, Layout, Parts};
+
+use std::time::Duration;
+
+/// How a node makes snowflake ids.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct SnowflakeSettings {
+    /// Must be the cluster's; the first node's becomes it.
+    pub format: Format,
+    /// How far a window reaches, which is how long ids go on without the quorum: 1 s to 1 h.
+    pub window: Duration,
+    /// How far the clock may be from the cluster's time for a node to be given windows.
+    pub max_clock_skew: Duration,
+    /// The worker ids to use, all of them; when empty, whichever are free, as many as are needed.
+    pub worker_ids: Vec<u16>,
+}

@@ -1,0 +1,225 @@
+//! The ids of one process, in the windows that it holds.
+
+use std::ops::Range;
+
+use super::layout::{Format, Parts};
+
+/// The milliseconds `[floor_ms, fence_ms)` of one worker id, owned for good by whoever was given
+/// them. Unix milliseconds.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Window {
+    /// Whose milliseconds they are.
+    pub worker_id: u16,
+    /// The first.
+    pub floor_ms: u64,
+    /// The first past them.
+    pub fence_ms: u64,
+}
+
+impl Window {
+    fn covers(&self, time_ms: u64) -> bool {
+        (self.floor_ms..self.fence_ms).contains(&time_ms)
+    }
+}
+
+/// Why there is no id.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Refusal {
+    /// No window is held.
+    NoWindow,
+    /// The clock has passed the end of every window.
+    Ended,
+    /// Every id up to the end of the windows is given, and the clock is not there yet: it went
+    /// back, or more was asked for than the worker ids can make.
+    Spent,
+}
+
+/// Makes the ids of one process.
+///
+/// The next id is the smallest one that lies above the last, shows no time before the clock's, and
+/// belongs to a millisecond of a window that is held. So ids rise whatever the clock does and
+/// however many worker ids are held: a clock that steps back is ridden out on the last time, and a
+/// millisecond whose ids are spent moves on to the next worker id, then to the next millisecond,
+/// ahead of the clock, but never to a window's fence.
+///
+/// A millisecond that the clock brings begins at a random sequence number. At low traffic most
+/// milliseconds give one id, and numbers that began at 0 would all fall on the first shards. The
+/// ids that are skipped are not missed: what a millisecond lacks is given from the next one,
+/// without waiting, and a generator that runs ahead of its clock skips nothing.
+#[derive(Debug)]
+pub struct Generator {
+    format: Format,
+    /// The last id given, the only cursor there is; 0 before the first.
+    last: u64,
+    /// By worker id, each at most once.
+    windows: Vec<Window>,
+    /// State of the generator of random sequence numbers.
+    random: u64,
+    given: u64,
+}
+
+impl Generator {
+    /// A generator that holds nothing. `seed` should be random: it only spreads sequence numbers.
+    pub fn new(format: Format, seed: u64) -> Self {
+        Self { format, last: 0, windows: Vec::new(), random: seed, given: 0 }
+    }
+
+    /// Takes a window in. A window that was held of the same worker id is extended, or else gives
+    /// way to the new one above it.
+    ///
+    /// # Panics
+    /// If the window is empty or shows times that no id can, or overlaps the one that was held
+    /// without extending it: it was not given to this process.
+    pub fn install(&mut self, window: Window) {
+        let Window { worker_id, floor_ms, fence_ms } = window;
+        let times = self.format.times_ms();
+        let sound = times.start <= floor_ms && floor_ms < fence_ms && fence_ms <= times.end;
+        assert!(sound && worker_id < self.format.layout().worker_ids(), "impossible {window:?}");
+        match self.windows.binary_search_by_key(&worker_id, |held| held.worker_id) {
+            Ok(at) => {
+                let held = &mut self.windows[at];
+                let extends = held.floor_ms == floor_ms && held.fence_ms <= fence_ms;
+                assert!(extends || held.fence_ms <= floor_ms, "{window:?} meets {held:?}");
+                *held = window;
+            }
+            Err(at) => self.windows.insert(at, window),
+        }
+    }
+
+    /// The next id. `clock_ms` is the wall clock, which may say anything.
+    ///
+    /// # Errors
+    /// [`Refusal`]; nothing is given then.
+    #[inline]
+    pub fn take_one(&mut self, clock_ms: u64) -> Result<u64, Refusal> {
+        let run = self.run(clock_ms, 1).ok_or_else(|| self.refusal(clock_ms))?;
+        self.given += 1;
+        Ok(run.start)
+    }
+
+    /// The next `count` ids as ascending ranges, one for each millisecond of a worker id.
+    ///
+    /// # Errors
+    /// [`Refusal`] when there are fewer; nothing is given then.
+    pub fn take(&mut self, count: u64, clock_ms: u64) -> Result<Vec<Range<u64>>, Refusal> {
+        let (last, random) = (self.last, self.random);
+        let mut runs = Vec::with_capacity(1 + (count / self.format.layout().ids_per_ms()) as usize);
+        let mut missing = count;
+        while missing > 0 {
+            let Some(run) = self.run(clock_ms, missing) else {
+                (self.last, self.random) = (last, random);
+                return Err(self.refusal(clock_ms));
+            };
+            missing -= run.end - run.start;
+            runs.push(run);
+        }
+        self.given += count;
+        Ok(runs)
+    }
+
+    /// Takes the next ids, up to `count` of one worker id and millisecond.
+    #[inline]
+    fn run(&mut self, clock_ms: u64, count: u64) -> Option<Range<u64>> {
+        let ids_per_ms = self.format.layout().ids_per_ms();
+        let first = self.above_last(clock_ms)?;
+        let start = self.format.encode(first);
+        let end = start + count.min(ids_per_ms - first.sequence);
+        assert!(start > self.last, "snowflake ids would fall from {} to {start}", self.last);
+        self.last = end - 1;
+        Some(start..end)
+    }
+
+    /// Where the smallest id above the last is, at `clock_ms` or later.
+    #[inline]
+    fn above_last(&mut self, clock_ms: u64) -> Option<Parts> {
+        let last = self.last_parts();
+        let ids_per_ms = self.format.layout().ids_per_ms();
+        if clock_ms > last.time_ms {
+            if let Some(worker_id) = self.worker_at(clock_ms, 0) {
+                let sequence = self.next_random() & (ids_per_ms - 1);
+                return Some(Parts { time_ms: clock_ms, worker_id, sequence });
+            }
+            return self.first_after(clock_ms);
+        }
+        if last.sequence + 1 < ids_per_ms && self.holds(last.worker_id, last.time_ms) {
+            return Some(Parts { sequence: last.sequence + 1, ..last });
+        }
+        match self.worker_at(last.time_ms, last.worker_id + 1) {
+            Some(worker_id) => Some(Parts { time_ms: last.time_ms, worker_id, sequence: 0 }),
+            None => self.first_after(last.time_ms),
+        }
+    }
+
+    /// The first id in the first millisecond after `time_ms` that is held of any worker id.
+    fn first_after(&self, time_ms: u64) -> Option<Parts> {
+        let next_ms = time_ms.saturating_add(1);
+        let later = self.windows.iter().filter(|window| window.fence_ms > next_ms);
+        let time_ms = later.map(|window| window.floor_ms.max(next_ms)).min()?;
+        let worker_id = self.worker_at(time_ms, 0)?;
+        Some(Parts { time_ms, worker_id, sequence: 0 })
+    }
+
+    /// The lowest worker id from `lowest` up whose window covers `time_ms`.
+    #[inline]
+    fn worker_at(&self, time_ms: u64, lowest: u16) -> Option<u16> {
+        let mut windows = self.windows.iter();
+        let found = windows.find(|window| window.worker_id >= lowest && window.covers(time_ms));
+        found.map(|window| window.worker_id)
+    }
+
+    fn holds(&self, worker_id: u16, time_ms: u64) -> bool {
+        self.worker_at(time_ms, worker_id) == Some(worker_id)
+    }
+
+    fn last_parts(&self) -> Parts {
+        self.format.decode(self.last).expect("ids are made in the format that they are read in")
+    }
+
+    fn refusal(&self, clock_ms: u64) -> Refusal {
+        match self.windows.iter().map(|window| window.fence_ms).max() {
+            None => Refusal::NoWindow,
+            Some(fence_ms) if fence_ms <= clock_ms => Refusal::Ended,
+            Some(_) => Refusal::Spent,
+        }
+    }
+
+    /// SplitMix64: a few operations, and every bit is good.
+    fn next_random(&mut self) -> u64 {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.random ^ (self.random >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// Gives a window up: nothing more comes from it. Answers the first of its milliseconds that
+    /// shows in no id, its fence when there is none; `None` when it is not held.
+    pub fn give_up(&mut self, worker_id: u16) -> Option<u64> {
+        let at = self.windows.binary_search_by_key(&worker_id, |held| held.worker_id).ok()?;
+        let window = self.windows.remove(at);
+        let unused_from_ms = match self.last {
+            0 => window.floor_ms,
+            _ => self.last_parts().time_ms + 1,
+        };
+        Some(unused_from_ms.clamp(window.floor_ms, window.fence_ms))
+    }
+
+    /// What is held, by worker id.
+    pub fn windows(&self) -> &[Window] {
+        &self.windows
+    }
+
+    /// How many ids were given.
+    pub fn given(&self) -> u64 {
+        self.given
+    }
+
+    /// How many whole milliseconds are left until the last window ends: from the clock, or from the
+    /// last id where that is ahead of it.
+    pub fn remaining_ms(&self, clock_ms: u64) -> u64 {
+        let fence_ms = self.windows.iter().map(|window| window.fence_ms).max().unwrap_or(0);
+        fence_ms.saturating_sub(clock_ms.max(self.last_parts().time_ms + 1))
+    }
+}
+
+#[cfg(test)]
+mod tests;
