@@ -15,8 +15,11 @@
 //!    quorum. So no later leader can give it again. (`mintleaf_raft`, `mintleaf_storage`)
 //! 3. **An interval is answered to one proposal of one process start, once.** A lost reply, a
 //!    timeout or a crash wastes it; nobody asks for the same one again. ([`replica`])
-//! 4. **Inside a process, one cursor walks an interval, upward only.** ([`segment`])
+//! 4. **Inside a process, one cursor walks an interval, upward only.** ([`segment`], [`snowflake`])
 //! 5. **Nothing is carried over a restart.** Intervals live in memory only.
+//!
+//! A **snowflake** worker id has a line too, of milliseconds; its watermark is the fence of the last
+//! window given, and the same five lines hold.
 //!
 //! No line mentions a clock, the expiry of a lease, or who is leader. Clocks decide when to ask
 //! for more, never what may be handed out. Where there is doubt, a node stops; it never guesses.
@@ -33,7 +36,7 @@
 //!
 //! | module | what it is | may know |
 //! | --- | --- | --- |
-//! | [`tag`], [`state`], [`segment`] | the rules, pure | each other; no clock, no I/O, no task |
+//! | [`tag`], [`state`], [`segment`], [`snowflake`] | the rules, pure | each other; no clock, no I/O, no task |
 //! | [`clock`], [`entropy`] | time and randomness, as traits and functions | nothing |
 //! | [`replica`] | typed face of the replicated log | `state`, `mintleaf_raft` |
 //! | [`service`] | hands ids out, grabs more: the locks, the waiting, the task | all above |
