@@ -19,6 +19,9 @@ use crate::types::Member;
 const LAG_ENTRIES_MAX: u64 = 100;
 /// How long a caller waits for a change; the change itself goes on.
 const CHANGE_TIMEOUT: Duration = Duration::from_secs(8);
+/// How long a change waits for the one before: a newcomer is visible a moment before its own change
+/// has ended.
+const TURN_TIMEOUT: Duration = Duration::from_millis(500);
 /// How long a learner may take to catch up before it is left a learner for now.
 const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(6);
 const CALL_TIMEOUT: Duration = Duration::from_secs(1);
@@ -90,7 +93,8 @@ impl Inner {
         if self.leader() != Some(self.local.node_id()) {
             return Err(no_leader());
         }
-        let Ok(one_at_a_time) = Arc::clone(&self.changing).try_lock_owned() else {
+        let turn = timeout(TURN_TIMEOUT, Arc::clone(&self.changing).lock_owned());
+        let Ok(one_at_a_time) = turn.await else {
             return Err(MemberError::Conflict("another change is in progress".to_owned()));
         };
         let inner = Arc::clone(self);

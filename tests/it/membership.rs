@@ -267,7 +267,12 @@ fn one_change_is_made_at_a_time() {
     // Takes connections and never says a word: adding it lasts as long as a node waits for that.
     let mute = TcpListener::bind("127.0.0.1:0").unwrap();
     let body = json!({ "id": 9, "raft": mute.local_addr().unwrap().to_string() });
-    let adding = thread::spawn(move || api.post("/v1/cluster/nodes", &body));
+    let adding = thread::spawn(move || {
+        // The questions below are changes themselves, and may come first.
+        eventually("a turn", secs(5), || {
+            Some(api.post("/v1/cluster/nodes", &body)).filter(|answer| answer.status != 409)
+        })
+    });
     let refused = eventually("the change to be under way", secs(5), || {
         // Handing leadership to the leader changes nothing, but is a change.
         let answer = api.post("/v1/cluster/leader", &json!({ "id": leader }));

@@ -1,5 +1,6 @@
 //! Many tags.
 
+use std::fs;
 use std::ops::Range;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -38,6 +39,15 @@ fn count(api: Api) -> u64 {
     }
 }
 
+/// A log that has become long enough must have been cut by a snapshot.
+fn assert_snapshot_taken(dev: &Dev) {
+    let cluster = dev.api().get("/v1/cluster").ok();
+    let entries = cluster["nodes"][0]["last_log_index"].as_u64().unwrap();
+    let snapshots = fs::read_dir(dev.dir().join("data/node-1/snapshot")).unwrap().count();
+    println!("{entries} log entries, {snapshots} files of snapshots");
+    assert!(entries < 25_000 || snapshots > 0);
+}
+
 #[test]
 fn many_tags_are_created_at_once_and_survive_a_kill_and_do_not_delay_ids() {
     let tags = from_env("MINTLEAF_TAGS", 4_000);
@@ -62,6 +72,7 @@ fn many_tags_are_created_at_once_and_survive_a_kill_and_do_not_delay_ids() {
     // Id requests need no log; a machine that is busy with writers still serves them at once.
     assert!(p99 < ms(500), "p99 is {p99:?}");
 
+    assert_snapshot_taken(&dev);
     assert_eq!(count(api), tags);
     dev.restart();
     assert_eq!(count(dev.api()), tags);
