@@ -1,7 +1,7 @@
 //! What a node counts, and the page that Prometheus reads.
 //!
-//! Every label has a fixed, small set of values: no tag, no address and no path ever becomes a
-//! label, so the page stays a few kilobytes whatever clients send. Counting is a relaxed add;
+//! Every label has a small set of values, the ids of the members at most: no tag, no address and no
+//! path ever becomes a label, so the page stays a few kilobytes whatever clients send. Counting is a relaxed add;
 //! the counters that every id touches are striped, so that two threads do not fight over one
 //! cache line.
 

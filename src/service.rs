@@ -154,6 +154,15 @@ impl IdService {
         Some(id)
     }
 
+    /// The next snowflake id. Waits a little for a time window that is on its way.
+    ///
+    /// # Errors
+    /// As [`take_snowflakes`](Self::take_snowflakes).
+    pub async fn next_snowflake(&self) -> Result<u64, Error> {
+        let ranges = self.take_snowflakes(1).await?;
+        ranges.first().map(|range| range.start).ok_or_else(|| Error::unavailable("no id came"))
+    }
+
     /// The next `count` snowflake ids, ascending: exactly that many or none. Waits a little for a
     /// time window that is on its way.
     ///

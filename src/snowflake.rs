@@ -32,3 +32,10 @@ pub struct SnowflakeSettings {
     /// The worker ids to use, all of them; when empty, whichever are free, as many as are needed.
     pub worker_ids: Vec<u16>,
 }
+
+impl SnowflakeSettings {
+    /// The length of a window in milliseconds.
+    pub fn window_ms(&self) -> u64 {
+        u64::try_from(self.window.as_millis()).unwrap_or(u64::MAX)
+    }
+}

@@ -1,7 +1,7 @@
 //! The front door: the first and last code that sees a request.
 //!
-//! A request for one id of a tag whose segment is at hand is answered here, at once: no router,
-//! no future on the heap, no clock, no log line. It is a short cut and nothing more, because the
+//! A request for one id of a tag whose segment is at hand, or for one snowflake id, is answered
+//! here, at once: no router, no future on the heap, no clock but a snowflake's, no log line. It is a short cut and nothing more, because the
 //! [`Router`] answers the same request in the same words. Every other request goes there under
 //! a deadline; on the way out problems get their bodies and everything is counted.
 

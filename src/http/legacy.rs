@@ -40,10 +40,8 @@ pub(super) async fn snowflake(
     State(service): State<Arc<IdService>>,
     uri: Uri,
 ) -> Response<axum::body::Body> {
-    let taken = service.take_snowflakes(1).await;
-    let response = match taken.map(|ranges| ranges.into_iter().flatten().next()) {
-        Ok(Some(id)) => number(id),
-        Ok(None) => no_snowflake(Error::unavailable("no id came"), uri.path(), service.now_ms()),
+    let response = match service.next_snowflake().await {
+        Ok(id) => number(id),
         Err(error) => no_snowflake(error, uri.path(), service.now_ms()),
     };
     response.map(axum::body::Body::from)
@@ -52,15 +50,13 @@ pub(super) async fn snowflake(
 /// Leaf's -3 is a clock that went back too far. What Leaf has no word for, no worker id above all,
 /// is a 503 in the same shape.
 fn no_snowflake(error: Error, path: &str, now_ms: u64) -> Response<Bytes> {
-    if matches!(error, Error::ClockBehind { .. }) {
-        return failure(
-            Outcome { status: StatusCode::INTERNAL_SERVER_ERROR, leaf_code: -3 },
-            error,
-            path,
-            now_ms,
-        );
-    }
-    failure(Outcome { status: StatusCode::SERVICE_UNAVAILABLE, leaf_code: -1 }, error, path, now_ms)
+    let outcome = match error {
+        Error::ClockBehind { .. } => {
+            Outcome { status: StatusCode::INTERNAL_SERVER_ERROR, leaf_code: -3 }
+        }
+        _ => Outcome { status: StatusCode::SERVICE_UNAVAILABLE, leaf_code: -1 },
+    };
+    failure(outcome, error, path, now_ms)
 }
 
 /// The bare decimal id.

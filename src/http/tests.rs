@@ -152,3 +152,30 @@ fn head_has_the_head_of_get_and_no_body() {
         assert_eq!(headers[CONTENT_LENGTH], of_get[CONTENT_LENGTH], "{path}");
     }
 }
+
+#[test]
+fn a_snowflake_id_says_who_made_it_and_when() {
+    let served = Served::start();
+    let get = |path: &str| served.ask(Method::GET, path, "*/*");
+    let json = |path: &str| -> Value { serde_json::from_slice(&get(path).2).unwrap() };
+    let id = json("/v1/snowflake")["ids"][0].as_str().unwrap().to_owned();
+    let workers = json("/v1/workers");
+    let held = &workers["workers"][0];
+    let decoded = json(&format!("/v1/snowflake/{id}"));
+    assert_eq!(decoded["id"], id.as_str());
+    assert_eq!(decoded["worker_id"], held["worker_id"]);
+    let time_ms = decoded["timestamp_ms"].as_u64();
+    assert!(held["floor_ms"].as_u64() <= time_ms && time_ms < held["fence_ms"].as_u64());
+    let leaf = json(&format!("/decodeSnowflakeId?snowflakeId={id}"));
+    let leaf_time = format!("{}(", time_ms.unwrap());
+    assert!(leaf["timestamp"].as_str().unwrap().starts_with(&leaf_time), "{leaf}");
+    assert!(json("/decodeSnowflakeId?snowflakeId=x")["errorMsg"].is_string());
+    for refused in ["/v1/snowflake/x", "/v1/snowflake/9223372036854775808", "/decodeSnowflakeId"] {
+        assert_eq!(get(refused).0, StatusCode::BAD_REQUEST, "{refused}");
+    }
+    let ranges = json("/v1/snowflake?count=100000&format=ranges");
+    let bound = |range: &Value, name: &str| range[name].as_str().unwrap().parse::<u64>().unwrap();
+    let ranges = ranges["ranges"].as_array().unwrap();
+    let ids: u64 = ranges.iter().map(|range| bound(range, "end") - bound(range, "start")).sum();
+    assert_eq!(ids, 100_000);
+}

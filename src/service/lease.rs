@@ -10,8 +10,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mintleaf_raft::ProposeError;
+use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::pace::Pace;
 use super::snowflakes::{Snowflakes, Trouble};
@@ -37,9 +38,8 @@ const REMINDER_INTERVAL: Duration = Duration::from_secs(60);
 /// A node's hold on its worker ids.
 pub struct Lease {
     snowflakes: Arc<Snowflakes>,
-    replica: Arc<Replica>,
-    nonce: u128,
-    task: JoinHandle<String>,
+    stop: oneshot::Sender<()>,
+    task: JoinHandle<Option<String>>,
 }
 
 impl Lease {
@@ -52,23 +52,28 @@ impl Lease {
         clock: Arc<dyn Clock>,
         settings: SnowflakeSettings,
     ) -> io::Result<Self> {
-        let (nonce, random) = (entropy::random_u128()?, entropy::random_u128()? as u64);
-        let snowflakes = Arc::new(Snowflakes::new(settings.format, Arc::clone(&clock), random));
-        let pace = Pace::new(settings.format.layout());
+        let (next_nonce, random) = (entropy::random_u128()?, entropy::random_u128()? as u64);
+        let snowflakes = Arc::new(Snowflakes::new(
+            settings.format,
+            settings.window_ms(),
+            Arc::clone(&clock),
+            random,
+        ));
         let keeper = Keeper {
-            replica: Arc::clone(&replica),
+            replica,
             snowflakes: Arc::clone(&snowflakes),
             clock,
+            pace: Pace::new(settings.format.layout()),
             settings,
-            nonce,
+            next_nonce,
             held: Vec::new(),
-            pace,
             jitter: random,
             renew_at: Instant::now(),
             report_at: Instant::now(),
             remind_at: Instant::now(),
         };
-        Ok(Self { snowflakes, replica, nonce, task: tokio::spawn(keeper.run()) })
+        let (stop, stopping) = oneshot::channel();
+        Ok(Self { snowflakes, stop, task: tokio::spawn(keeper.run(stopping)) })
     }
 
     /// What the windows are used by.
@@ -79,36 +84,27 @@ impl Lease {
     /// Resolves with the reason when the node must stop.
     pub async fn ended(&mut self) -> String {
         match (&mut self.task).await {
-            Ok(why) => why,
-            Err(error) => format!("the lease task has ended: {error}"),
+            Ok(Some(why)) => why,
+            ended => format!("the lease task has ended: {ended:?}"),
         }
     }
 
     /// Ends the ids of this process start and, if the quorum can be reached soon, gives the worker
     /// ids back: the next holder may go on right above the last id.
-    pub async fn release(mut self) {
-        self.task.abort();
-        // A task that was aborted ends with an error that says so.
-        let _ = (&mut self.task).await;
-        let windows = self.snowflakes.windows();
-        let commands: Vec<Command> = windows
-            .iter()
-            .filter_map(|window| release(&self.snowflakes, self.nonce, window.worker_id))
-            .collect();
-        if commands.is_empty() {
-            return;
-        }
-        let deadline = Instant::now() + RELEASE_MAX;
-        if let Err(error) = self.replica.propose_all(&commands, deadline).await {
-            tracing::info!(%error, "worker ids could not be given back; they expire by themselves");
+    pub async fn release(self) {
+        // A task that has ended by itself, with nothing to give back, is not there to be told.
+        if self.stop.send(()).is_ok() {
+            let _ = timeout(RELEASE_MAX + TURN_INTERVAL, self.task).await;
         }
     }
 }
 
-/// Ends the use of a worker id, for good, before it is told to the log.
-fn release(snowflakes: &Snowflakes, nonce: u128, worker_id: u16) -> Option<Command> {
-    let unused_from_ms = snowflakes.give_up(worker_id)?;
-    Some(Command::ReleaseWorker { worker_id, nonce, unused_from_ms })
+/// A worker id that the log has in this process start's name.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    worker_id: u16,
+    /// Names this one grant: a command about an earlier grant that arrives late cannot touch it.
+    nonce: u128,
 }
 
 /// The state of the task.
@@ -117,9 +113,10 @@ struct Keeper {
     snowflakes: Arc<Snowflakes>,
     clock: Arc<dyn Clock>,
     settings: SnowflakeSettings,
-    nonce: u128,
-    /// The worker ids that the log has in this process start's name.
-    held: Vec<u16>,
+    /// Random at the start, so that no other process start comes near; then one more each time.
+    next_nonce: u128,
+    /// By worker id.
+    held: Vec<Held>,
     pace: Pace,
     jitter: u64,
     renew_at: Instant,
@@ -128,8 +125,18 @@ struct Keeper {
 }
 
 impl Keeper {
-    /// Runs until the task is aborted, or else until the node must stop; answers why.
-    async fn run(mut self) -> String {
+    /// Runs until it is told to stop, or else until the node must stop, and answers why.
+    async fn run(mut self, stopping: oneshot::Receiver<()>) -> Option<String> {
+        tokio::select! {
+            why = self.keep() => return Some(why),
+            // A sender that is gone asks for the same.
+            _ = stopping => {}
+        }
+        self.release_all().await;
+        None
+    }
+
+    async fn keep(&mut self) -> String {
         if let Err(why) = self.settle_format().await {
             return why;
         }
@@ -204,8 +211,9 @@ impl Keeper {
 
     /// Renews everything that is held and reports the clock, together.
     async fn renew(&mut self) -> Result<(), Trouble> {
-        let (nonce, window_ms) = (self.nonce, self.window_ms());
-        let renew = |&worker_id| Command::RenewWorker { worker_id, nonce, window_ms };
+        let window_ms = self.settings.window_ms();
+        let renew =
+            |&Held { worker_id, nonce }| Command::RenewWorker { worker_id, nonce, window_ms };
         let mut commands: Vec<Command> = self.held.iter().map(renew).collect();
         commands.push(self.report());
         let responses = self.propose_all(&commands).await?;
@@ -213,16 +221,17 @@ impl Keeper {
         self.renew_at = Instant::now() + self.until_renewal();
         let held = std::mem::take(&mut self.held);
         let mut outcome = Ok(());
-        for (worker_id, response) in held.into_iter().zip(responses) {
+        for (held, response) in held.into_iter().zip(responses) {
             match response {
                 Response::Window { worker_id, floor_ms, fence_ms } => {
-                    self.install(Window { worker_id, floor_ms, fence_ms });
+                    self.install(Window { worker_id, floor_ms, fence_ms }, held.nonce);
                 }
                 Response::NotHolder => {
+                    let worker_id = held.worker_id;
                     tracing::warn!(worker_id, "the worker id went to another meanwhile");
                 }
                 Response::OutOfTime => {
-                    self.held.push(worker_id);
+                    self.held.push(held);
                     outcome = Err(Trouble::OutOfTime);
                 }
                 other => panic!("a renewal was answered with {other:?}"),
@@ -234,8 +243,8 @@ impl Keeper {
     /// About half a window, so that nodes that started together do not renew together for ever.
     fn until_renewal(&mut self) -> Duration {
         self.jitter = self.jitter.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        let tenths = 0.40 + 0.15 * (self.jitter >> 40) as f64 / (1u64 << 24) as f64;
-        self.settings.window.mul_f64(tenths)
+        let random = (self.jitter >> 40) as f64 / (1u64 << 24) as f64;
+        self.settings.window.mul_f64(0.40 + 0.15 * random)
     }
 
     /// Takes the worker ids that are missing.
@@ -260,7 +269,7 @@ impl Keeper {
     async fn acquire_pinned(&mut self) -> Result<(), Trouble> {
         let mut outcome = Ok(());
         for worker_id in self.settings.worker_ids.clone() {
-            if !self.held.contains(&worker_id) {
+            if !self.held.iter().any(|held| held.worker_id == worker_id) {
                 outcome = self.acquire(Some(worker_id)).await.and(outcome);
             }
         }
@@ -268,7 +277,9 @@ impl Keeper {
     }
 
     async fn acquire(&mut self, worker_id: Option<u16>) -> Result<(), Trouble> {
-        let (node_id, nonce, window_ms) = (self.node_id(), self.nonce, self.window_ms());
+        let (node_id, nonce, window_ms) =
+            (self.node_id(), self.next_nonce, self.settings.window_ms());
+        self.next_nonce = nonce.wrapping_add(1);
         let command = Command::AcquireWorker { node_id, nonce, worker_id, window_ms };
         match self.propose(command).await? {
             Response::Window { worker_id, floor_ms, fence_ms } => {
@@ -276,21 +287,22 @@ impl Keeper {
                 if self.held.is_empty() {
                     self.renew_at = Instant::now() + self.until_renewal();
                 }
-                self.install(Window { worker_id, floor_ms, fence_ms });
+                self.install(Window { worker_id, floor_ms, fence_ms }, nonce);
                 Ok(())
             }
             Response::NoWorkerFree { free_from_ms } => {
-                Err(Trouble::NoWorkerFree { until_ms: free_from_ms })
+                Err(Trouble::NoWorkerFree { pinned: worker_id, until_ms: free_from_ms })
             }
             Response::OutOfTime => Err(Trouble::OutOfTime),
             other => panic!("an acquisition was answered with {other:?}"),
         }
     }
 
-    fn install(&mut self, window: Window) {
+    fn install(&mut self, window: Window, nonce: u128) {
         self.snowflakes.install(window);
-        self.held.push(window.worker_id);
-        self.held.sort_unstable();
+        self.held.retain(|held| held.worker_id != window.worker_id);
+        self.held.push(Held { worker_id: window.worker_id, nonce });
+        self.held.sort_unstable_by_key(|held| held.worker_id);
     }
 
     /// Wants one worker id more under sustained demand, and gives one back when it is idle.
@@ -301,11 +313,35 @@ impl Keeper {
         if pinned || self.held.len() <= self.pace.wanted() {
             return;
         }
-        let Some(worker_id) = self.held.pop() else { return };
-        if let Some(release) = release(&self.snowflakes, self.nonce, worker_id) {
-            tracing::info!(worker_id, "giving back a worker id that is not needed");
+        let Some(held) = self.held.pop() else { return };
+        if let Some(release) = self.end_use(held) {
+            tracing::info!(held.worker_id, "giving back a worker id that is not needed");
             // Should it not arrive, the worker id is free once its fence has passed.
             let _ = self.propose(release).await;
+        }
+    }
+
+    /// Ends the use of a worker id, for good, before that is told to the log.
+    fn end_use(&self, held: Held) -> Option<Command> {
+        let Held { worker_id, nonce } = held;
+        let unused_from_ms = self.snowflakes.give_up(worker_id)?;
+        Some(Command::ReleaseWorker { worker_id, nonce, unused_from_ms })
+    }
+
+    async fn release_all(&mut self) {
+        let held = std::mem::take(&mut self.held);
+        let releases: Vec<Command> =
+            held.into_iter().filter_map(|held| self.end_use(held)).collect();
+        // What is not held in the log any more ends too: nothing comes after a release.
+        for window in self.snowflakes.windows() {
+            self.snowflakes.give_up(window.worker_id);
+        }
+        if releases.is_empty() {
+            return;
+        }
+        let deadline = Instant::now() + RELEASE_MAX;
+        if let Err(error) = self.replica.propose_all(&releases, deadline).await {
+            tracing::info!(%error, "worker ids could not be given back; they expire by themselves");
         }
     }
 
@@ -323,10 +359,6 @@ impl Keeper {
 
     fn node_id(&self) -> u64 {
         self.replica.node().status().node_id
-    }
-
-    fn window_ms(&self) -> u64 {
-        u64::try_from(self.settings.window.as_millis()).unwrap_or(u64::MAX)
     }
 
     /// One command, applied at most once.
@@ -365,8 +397,8 @@ impl Keeper {
                 "this node's clock is wrong: it is given no worker id until it is right"
             ),
             Trouble::NoQuorum => tracing::warn!(remaining_s, "no quorum renews the worker ids"),
-            Trouble::NoWorkerFree { until_ms } => {
-                tracing::error!(until_ms, remaining_s, "every worker id is in use");
+            Trouble::NoWorkerFree { .. } => {
+                tracing::error!(remaining_s, "no worker id: {}", trouble.told());
             }
             Trouble::OutOfTime => tracing::error!(
                 remaining_s, format = %self.settings.format,

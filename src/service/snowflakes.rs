@@ -38,8 +38,10 @@ pub(super) enum Trouble {
         /// The median of the voters' clocks at that moment.
         cluster_ms: u64,
     },
-    /// Every worker id, or the pinned one, is somebody's until then.
+    /// Every worker id, or the one that is configured, is somebody's until then.
     NoWorkerFree {
+        /// The one that is configured.
+        pinned: Option<u16>,
         /// Unix milliseconds.
         until_ms: u64,
     },
@@ -48,17 +50,20 @@ pub(super) enum Trouble {
 }
 
 impl Trouble {
-    fn told(&self) -> String {
+    pub(super) fn told(&self) -> String {
         match self {
-            Self::None => "a worker id is held".to_owned(),
+            Self::None => "another is on its way".to_owned(),
             Self::Starting => "no worker id is held yet".to_owned(),
             Self::NoQuorum => "no leader with a quorum gives this node more time".to_owned(),
             Self::Skewed { own_ms, cluster_ms } => format!(
                 "this node's clock shows {own_ms} and the median of the cluster's {cluster_ms}: \
                  it is given no worker id until its clock is right"
             ),
-            Self::NoWorkerFree { until_ms } => {
+            Self::NoWorkerFree { pinned: None, until_ms } => {
                 format!("every worker id is in use; the first is free at {until_ms}")
+            }
+            Self::NoWorkerFree { pinned: Some(worker_id), until_ms } => {
+                format!("worker id {worker_id}, as configured, is in use until {until_ms}")
             }
             Self::OutOfTime => "the layout cannot show the cluster's time".to_owned(),
         }
@@ -87,10 +92,10 @@ pub struct Snowflakes {
 }
 
 impl Snowflakes {
-    pub(super) fn new(format: Format, clock: Arc<dyn Clock>, seed: u64) -> Self {
+    pub(super) fn new(format: Format, window_ms: u64, clock: Arc<dyn Clock>, seed: u64) -> Self {
         Self {
             format,
-            generator: Mutex::new(Generator::new(format, seed)),
+            generator: Mutex::new(Generator::new(format, window_ms, seed)),
             trouble: Mutex::new(Trouble::Starting),
             wall_lead_ms: AtomicI64::new(i64::MIN),
             wanted: Notify::new(),
@@ -223,5 +228,149 @@ impl Snowflakes {
             clock_behind: remaining_ms == 0 && self.behind_ms().is_some(),
             lifetime_ends: end_ms < cluster_ms.unwrap_or(now_ms).saturating_add(LIFETIME_ALARM_MS),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::snowflake::Layout;
+
+    const START_MS: u64 = 1_800_000_000_000;
+
+    /// Clocks that stand still until they are set.
+    #[derive(Default)]
+    struct SetClock {
+        wall_ms: Mutex<u64>,
+        monotonic_ms: Mutex<u64>,
+    }
+
+    impl SetClock {
+        fn pass(&self, ms: u64) {
+            *self.wall_ms.lock() += ms;
+            *self.monotonic_ms.lock() += ms;
+        }
+
+        fn set(&self, wall_ms: u64) {
+            *self.wall_ms.lock() = wall_ms;
+        }
+    }
+
+    impl mintleaf_raft::Clock for SetClock {
+        fn now_ms(&self) -> u64 {
+            *self.wall_ms.lock()
+        }
+    }
+
+    impl Clock for SetClock {
+        fn monotonic_ms(&self) -> u64 {
+            *self.monotonic_ms.lock()
+        }
+    }
+
+    struct Fixture {
+        clock: Arc<SetClock>,
+        snowflakes: Arc<Snowflakes>,
+    }
+
+    /// A process that holds worker id 3 for so long.
+    fn holding(window_ms: u64) -> Fixture {
+        let clock = Arc::new(SetClock::default());
+        clock.set(START_MS);
+        let format = Format::new(Layout::LEAF, 0).unwrap();
+        let snowflakes = Arc::new(Snowflakes::new(format, u64::MAX, Arc::clone(&clock) as _, 1));
+        let fixture = Fixture { clock, snowflakes };
+        fixture.grant(window_ms);
+        fixture
+    }
+
+    impl Fixture {
+        fn grant(&self, window_ms: u64) {
+            let (floor_ms, fence_ms) = (START_MS, START_MS + window_ms);
+            self.snowflakes.install(Window { worker_id: 3, floor_ms, fence_ms });
+            self.snowflakes.tell(Trouble::None);
+        }
+
+        fn readiness(&self) -> Readiness {
+            let mut readiness = Readiness { ready: true, reasons: Vec::new() };
+            self.snowflakes.judge(&mut readiness);
+            readiness
+        }
+    }
+
+    #[tokio::test]
+    async fn a_clock_that_went_back_is_ridden_out_until_the_window_is_spent() {
+        let node = holding(100);
+        node.clock.pass(90);
+        assert!(node.snowflakes.next_now().is_some());
+        node.clock.set(START_MS - 3_600_000);
+        assert!(node.snowflakes.take(8 * 4096).await.is_ok());
+        assert!(node.readiness().ready);
+        let refused = node.snowflakes.take(3 * 4096).await.unwrap_err();
+        assert_eq!(refused, Error::ClockBehind { by_ms: 3_600_090 });
+        node.snowflakes.take(4096).await.unwrap();
+        assert!(!node.readiness().ready, "{:?}", node.readiness());
+        assert!(node.snowflakes.levels(None).clock_behind);
+        node.clock.set(START_MS + 100);
+        node.grant(200);
+        assert!(node.snowflakes.next_now().is_some());
+        assert!(node.readiness().ready);
+    }
+
+    #[tokio::test]
+    async fn more_than_a_window_holds_is_overload_while_the_clock_is_right() {
+        let node = holding(100);
+        let refused = node.snowflakes.take(1_000_000).await.unwrap_err();
+        assert_eq!(refused, Error::Overloaded);
+        assert!(node.readiness().ready);
+    }
+
+    #[tokio::test]
+    async fn a_wrong_clock_takes_the_node_out_of_rotation_and_is_named() {
+        let node = holding(100);
+        node.clock.pass(40);
+        node.snowflakes.tell(Trouble::Skewed { own_ms: 7, cluster_ms: 9 });
+        let Readiness { ready, reasons } = node.readiness();
+        assert!(!ready && reasons[0].contains("shows 7 and the median of the cluster's 9"));
+        assert!(node.snowflakes.next_now().is_some(), "what is held is still good");
+        node.clock.set(START_MS + 3_600_000);
+        let refused = node.snowflakes.take(1).await.unwrap_err().to_string();
+        assert!(refused.contains("shows 7"), "{refused}");
+    }
+
+    #[tokio::test]
+    async fn a_quorum_that_is_lost_leaves_the_node_ready_and_says_for_how_long() {
+        let node = holding(60_000);
+        node.clock.pass(20_000);
+        node.snowflakes.tell(Trouble::NoQuorum);
+        let Readiness { ready, reasons } = node.readiness();
+        assert!(ready && reasons[0].contains("40 s with what is held"), "{reasons:?}");
+        assert_eq!(node.snowflakes.levels(None).worker_ids, 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_caller_waits_for_a_window_that_is_on_its_way() {
+        let node = holding(100);
+        node.clock.pass(150);
+        let waiting = tokio::spawn({
+            let snowflakes = Arc::clone(&node.snowflakes);
+            async move { snowflakes.take(1).await }
+        });
+        node.snowflakes.wanted.notified().await;
+        node.grant(300);
+        assert!(waiting.await.unwrap().is_ok());
+        node.clock.pass(300);
+        let refused = node.snowflakes.take(1).await.unwrap_err();
+        assert!(matches!(refused, Error::Unavailable { .. }), "{refused}");
+    }
+
+    #[tokio::test]
+    async fn nobody_waits_for_a_pool_that_is_used_up() {
+        let node = holding(100);
+        node.clock.pass(150);
+        node.snowflakes.tell(Trouble::NoWorkerFree { pinned: None, until_ms: 5 });
+        let refused = node.snowflakes.take(1).await.unwrap_err().to_string();
+        assert!(refused.contains("every worker id is in use"), "{refused}");
+        assert!(node.snowflakes.levels(None).pool_exhausted && node.readiness().ready);
     }
 }

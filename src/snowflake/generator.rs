@@ -7,6 +7,7 @@ use super::layout::{Format, Parts};
 /// The milliseconds `[floor_ms, fence_ms)` of one worker id, owned for good by whoever was given
 /// them. Unix milliseconds.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[cfg_attr(test, derive(Hash))]
 pub struct Window {
     /// Whose milliseconds they are.
     pub worker_id: u16,
@@ -29,8 +30,8 @@ pub enum Refusal {
     NoWindow,
     /// The clock has passed the end of every window.
     Ended,
-    /// Every id up to the end of the windows is given, and the clock is not there yet: it went
-    /// back, or more was asked for than the worker ids can make.
+    /// Every id up to the end of the windows is given, or up to as far ahead of the clock as ids may
+    /// go: it went back, or more was asked for than the worker ids can make.
     Spent,
 }
 
@@ -47,8 +48,12 @@ pub enum Refusal {
 /// ids that are skipped are not missed: what a millisecond lacks is given from the next one,
 /// without waiting, and a generator that runs ahead of its clock skips nothing.
 #[derive(Debug)]
+#[cfg_attr(test, derive(Clone, Eq, Hash, PartialEq))]
 pub struct Generator {
     format: Format,
+    /// A clock that went back is ridden out this far: beyond it ids would show times that nobody
+    /// wants to see.
+    ahead_ms_max: u64,
     /// The last id given, the only cursor there is; 0 before the first.
     last: u64,
     /// By worker id, each at most once.
@@ -59,9 +64,10 @@ pub struct Generator {
 }
 
 impl Generator {
-    /// A generator that holds nothing. `seed` should be random: it only spreads sequence numbers.
-    pub fn new(format: Format, seed: u64) -> Self {
-        Self { format, last: 0, windows: Vec::new(), random: seed, given: 0 }
+    /// A generator that holds nothing, and gives no id whose time is more than `ahead_ms_max` ahead
+    /// of the clock. `seed` should be random: it only spreads sequence numbers.
+    pub fn new(format: Format, ahead_ms_max: u64, seed: u64) -> Self {
+        Self { format, ahead_ms_max, last: 0, windows: Vec::new(), random: seed, given: 0 }
     }
 
     /// Takes a window in. A window that was held of the same worker id is extended, or else gives
@@ -122,6 +128,9 @@ impl Generator {
     fn run(&mut self, clock_ms: u64, count: u64) -> Option<Range<u64>> {
         let ids_per_ms = self.format.layout().ids_per_ms();
         let first = self.above_last(clock_ms)?;
+        if first.time_ms.saturating_sub(clock_ms) > self.ahead_ms_max {
+            return None;
+        }
         let start = self.format.encode(first);
         let end = start + count.min(ids_per_ms - first.sequence);
         assert!(start > self.last, "snowflake ids would fall from {} to {start}", self.last);

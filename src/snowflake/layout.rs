@@ -31,6 +31,7 @@ pub const EPOCH_MS_MAX: u64 = (1 << 41) - 1;
 /// Other widths may be given: time 39 to 43, worker id up to 12, sequence 1 to 16, 63 in all.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Widths", into = "Widths")]
+#[cfg_attr(test, derive(Hash))]
 pub struct Layout {
     time_bits: u8,
     /// The upper part of the worker id, where it is shown in two parts; else 0.
@@ -148,6 +149,7 @@ pub enum InvalidFormat {
 /// How a cluster's snowflake ids are made: a [`Layout`], and the moment that its times count from.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "(Layout, u64)", into = "(Layout, u64)")]
+#[cfg_attr(test, derive(Hash))]
 pub struct Format {
     layout: Layout,
     epoch_ms: u64,

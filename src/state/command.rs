@@ -69,7 +69,7 @@ pub enum Command {
     AcquireWorker {
         /// The node that asks.
         node_id: u64,
-        /// Which of its process starts.
+        /// Names the grant, for as long as it lasts; no other, of any process start, has the same.
         nonce: u128,
         /// A certain worker id; by default the first that was never used, else the one whose fence
         /// is lowest.
@@ -77,11 +77,11 @@ pub enum Command {
         /// Milliseconds wanted, 1 to [`AHEAD_MS_MAX`].
         window_ms: u64,
     },
-    /// Reserves more milliseconds of a worker id, for the process start that holds it.
+    /// Reserves more milliseconds of a worker id, for the grant that holds it.
     RenewWorker {
         /// Which worker id.
         worker_id: u16,
-        /// Which process start.
+        /// Which grant.
         nonce: u128,
         /// How far the window shall reach from now on, 1 to [`AHEAD_MS_MAX`] milliseconds.
         window_ms: u64,
@@ -90,7 +90,7 @@ pub enum Command {
     ReleaseWorker {
         /// Which worker id.
         worker_id: u16,
-        /// Which process start.
+        /// Which grant.
         nonce: u128,
         /// It has stamped nothing from here on, and never will.
         unused_from_ms: u64,
@@ -156,7 +156,7 @@ pub enum Response {
     },
     /// The format has no such worker id.
     NoSuchWorker,
-    /// The process start does not hold the worker id, or no longer.
+    /// The grant does not hold the worker id, or no longer.
     NotHolder,
     /// Ids cannot show the time that the window would have: it lies before the epoch, or past the
     /// last bit.

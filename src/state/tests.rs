@@ -1,6 +1,7 @@
 //! What holds of every run of commands, whatever they are. What single commands do is told in the
 //! golden scripts.
 
+mod model;
 pub(super) mod workers;
 
 use std::collections::BTreeMap;

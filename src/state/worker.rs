@@ -15,9 +15,10 @@ pub const AHEAD_MS_MAX: u64 = 60 * 60 * 1000;
 /// holder can take part of a grant back, because nobody else knows how much of it was used; so what
 /// may have been stamped is never given again, and what certainly was not may be.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[cfg_attr(test, derive(Eq, Hash))]
 pub(super) struct Worker {
     node_id: u64,
-    /// The process start that holds the line; `None` once it has released it.
+    /// Names the grant that holds the line; `None` once that was released.
     nonce: Option<u128>,
     floor_ms: u64,
     fence_ms: u64,
@@ -50,7 +51,7 @@ impl Worker {
         self.floor_ms <= self.fence_ms
     }
 
-    /// Gives `[now_ms, end_ms)` to one process start.
+    /// Gives `[now_ms, end_ms)` to one grant, which a nonce names that no other ever had.
     ///
     /// # Panics
     /// If any of it may have been stamped, or the window is empty or reaches too far ahead: ids
@@ -63,7 +64,7 @@ impl Worker {
         self.nonce = Some(nonce);
     }
 
-    /// Extends the window of the process start that holds it to `end_ms`; one that reaches further
+    /// Extends the window of the grant that holds it to `end_ms`; one that reaches further
     /// stays as it is. `false` when another holds the line by now, or nobody.
     #[must_use]
     pub(super) fn extend(&mut self, nonce: u128, now_ms: u64, end_ms: u64) -> bool {
@@ -74,7 +75,7 @@ impl Worker {
         holds
     }
 
-    /// Ends the hold of a process start, and takes back what it says it will never stamp: all from
+    /// Ends the hold of a grant, and takes back what its holder says it will never stamp: all from
     /// `unused_from_ms` on. `false` when another holds the line by now, or nobody.
     #[must_use]
     pub(super) fn release(&mut self, nonce: u128, unused_from_ms: u64) -> bool {

@@ -16,6 +16,7 @@ use crate::snowflake::Format;
 
 /// The time of one node's clock, as it last said.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[cfg_attr(test, derive(Hash))]
 pub struct Report {
     /// What the clock showed, in Unix milliseconds.
     pub clock_ms: u64,
@@ -30,7 +31,7 @@ pub struct WorkerRow {
     pub worker_id: u16,
     /// The node that holds it or was the last to.
     pub node_id: u64,
-    /// The process start that holds it; `None` once it was released.
+    /// Names the grant that holds it; `None` once it was released.
     pub nonce: Option<u128>,
     /// The first millisecond of the latest window, in Unix time.
     pub floor_ms: u64,
@@ -39,6 +40,7 @@ pub struct WorkerRow {
 }
 
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[cfg_attr(test, derive(Eq, Hash))]
 pub(super) struct Workers {
     /// Fixed by the first command that sets it.
     format: Option<Format>,
@@ -116,7 +118,7 @@ impl Workers {
         line.window(worker_id)
     }
 
-    /// Extends a window that the process start still holds.
+    /// Extends a window that the grant still holds.
     pub(super) fn renew(
         &mut self,
         now_ms: u64,

@@ -20,7 +20,7 @@ fn window(worker_id: u16, floor_ms: u64, fence_ms: u64) -> Window {
 }
 
 fn generator(layout: &str, windows: &[Window]) -> Generator {
-    let mut generator = Generator::new(format(layout), 42);
+    let mut generator = Generator::new(format(layout), u64::MAX, 42);
     windows.iter().for_each(|&window| generator.install(window));
     generator
 }
@@ -51,6 +51,17 @@ fn a_clock_that_steps_back_is_ridden_out_on_the_last_time() {
     assert!(then.iter().all(|&id| parts(&generator, id).time_ms <= START_MS + 501));
     let later = generator.take_one(START_MS + 700).unwrap();
     assert_eq!(parts(&generator, later).time_ms, START_MS + 700);
+}
+
+#[test]
+fn a_clock_that_steps_back_too_far_is_refused_until_it_returns() {
+    let mut generator = Generator::new(format("41+10+12"), 1_000, 42);
+    generator.install(window(7, START_MS, START_MS + 60_000));
+    let first = generator.take_one(START_MS + 30_000).unwrap();
+    assert!(generator.take_one(START_MS + 29_000).is_ok(), "ridden out");
+    assert_eq!(generator.take_one(START_MS + 28_999), Err(Refusal::Spent));
+    assert_eq!(generator.take(10, START_MS), Err(Refusal::Spent));
+    assert!(generator.take_one(START_MS + 30_001).unwrap() > first);
 }
 
 #[test]
@@ -99,7 +110,7 @@ fn a_batch_is_whole_or_nothing() {
     assert_eq!(runs.iter().map(|run| run.end - run.start).sum::<u64>(), 640);
     assert_eq!((runs.len(), generator.given()), (10, 640));
     assert_eq!(generator.take_one(0), Err(Refusal::Spent));
-    assert_eq!(Generator::new(format("41+6+6"), 0).take(1, 0), Err(Refusal::NoWindow));
+    assert_eq!(Generator::new(format("41+6+6"), u64::MAX, 0).take(1, 0), Err(Refusal::NoWindow));
 }
 
 #[test]
@@ -234,7 +245,7 @@ proptest! {
     /// Whatever the clock does and whichever windows come and go.
     #[test]
     fn ids_rise_and_lie_in_windows_that_were_held(events in events(), seed in any::<u64>()) {
-        let mut generator = Generator::new(format("41+2+4"), seed);
+        let mut generator = Generator::new(format("41+2+4"), u64::MAX, seed);
         let (mut clock_ms, mut last, mut lines) = (START_MS, 0, Lines::default());
         for event in events {
             let taken = match event {
@@ -279,7 +290,7 @@ proptest! {
         let mut seen = HashSet::new();
         let mut fence_ms = START_MS;
         for (number, (takes, gives_up)) in holders.into_iter().enumerate() {
-            let mut generator = Generator::new(format("41+2+4"), number as u64);
+            let mut generator = Generator::new(format("41+2+4"), u64::MAX, number as u64);
             generator.install(window(1, fence_ms, fence_ms + 50));
             fence_ms += 50;
             for (off_ms, count) in takes {
