@@ -148,8 +148,14 @@ impl Snowflakes {
         }
     }
 
-    /// How far the clock has stepped back since a window was last given.
+    /// How far the clock is behind: behind the ids that were given when it showed more, or behind
+    /// where it was when a window was last given.
     fn behind_ms(&self) -> Option<u64> {
+        let behind_ids_ms = self.generator.lock().too_far_ahead_ms(self.clock.now_ms());
+        behind_ids_ms.or_else(|| self.stepped_back_ms())
+    }
+
+    fn stepped_back_ms(&self) -> Option<u64> {
         let behind_ms = self.wall_lead_ms.load(Relaxed).saturating_sub(self.lead_now_ms());
         u64::try_from(behind_ms).ok().filter(|&ms| ms > STEP_MS_MIN)
     }
@@ -200,7 +206,10 @@ impl Snowflakes {
         let remaining_ms = self.remaining_ms();
         if let Some(by_ms) = self.behind_ms().filter(|_| remaining_ms == 0) {
             readiness.ready = false;
-            readiness.reasons.push(format!("snowflake: the clock went back by {by_ms} ms"));
+            readiness.reasons.push(format!(
+                "snowflake: the clock went back by {by_ms} ms, further than ids may run ahead of it; \
+                 they go on when it returns, or at once after a restart of this node"
+            ));
         }
         if trouble == Trouble::None {
             return;
@@ -219,8 +228,9 @@ impl Snowflakes {
         let (now_ms, remaining_ms) = (self.clock.now_ms(), self.remaining_ms());
         let offset = cluster_ms.map(|cluster_ms| i128::from(now_ms) - i128::from(cluster_ms));
         let end_ms = self.format.times_ms().end;
+        let worker_ids = self.windows().len() as u64;
         SnowflakeLevels {
-            worker_ids: self.generator.lock().windows().len() as u64,
+            worker_ids,
             remaining_seconds: remaining_ms as f64 / 1000.0,
             clock_offset_ms: offset.and_then(|ms| i64::try_from(ms).ok()).unwrap_or(0),
             pool_exhausted: matches!(trouble, Trouble::NoWorkerFree { .. }),
@@ -271,6 +281,27 @@ mod tests {
     struct Fixture {
         clock: Arc<SetClock>,
         snowflakes: Arc<Snowflakes>,
+    }
+
+    #[test]
+    fn a_node_that_gave_ids_from_the_future_is_not_ready_until_then() {
+        let clock = Arc::new(SetClock::default());
+        clock.set(START_MS + 3_600_000);
+        let format = Format::new(Layout::LEAF, 0).unwrap();
+        let snowflakes = Snowflakes::new(format, 60_000, Arc::clone(&clock) as _, 1);
+        let window = |floor_ms| Window { worker_id: 3, floor_ms, fence_ms: floor_ms + 60_000 };
+        snowflakes.install(window(START_MS + 3_600_000));
+        assert!(snowflakes.next_now().is_some());
+        clock.set(START_MS);
+        snowflakes.install(Window { worker_id: 4, ..window(START_MS) });
+        assert_eq!(snowflakes.next_now(), None);
+        assert_eq!(snowflakes.error(Refusal::Spent), Error::ClockBehind { by_ms: 3_600_000 });
+        snowflakes.tell(Trouble::None);
+        let mut readiness = Readiness { ready: true, reasons: Vec::new() };
+        snowflakes.judge(&mut readiness);
+        assert!(!readiness.ready, "{readiness:?}");
+        clock.set(START_MS + 3_600_000);
+        assert!(snowflakes.next_now().is_some());
     }
 
     /// A process that holds worker id 3 for so long.

@@ -222,9 +222,18 @@ impl Generator {
         self.given
     }
 
+    /// How far the last id's time is ahead of the clock, when that is further than ids may go.
+    pub fn too_far_ahead_ms(&self, clock_ms: u64) -> Option<u64> {
+        let ahead_ms = self.last_parts().time_ms.saturating_sub(clock_ms);
+        (self.last > 0 && ahead_ms > self.ahead_ms_max).then_some(ahead_ms)
+    }
+
     /// How many whole milliseconds are left until the last window ends: from the clock, or from the
-    /// last id where that is ahead of it.
+    /// last id where that is ahead of it. None are while that is too far ahead.
     pub fn remaining_ms(&self, clock_ms: u64) -> u64 {
+        if self.too_far_ahead_ms(clock_ms).is_some() {
+            return 0;
+        }
         let fence_ms = self.windows.iter().map(|window| window.fence_ms).max().unwrap_or(0);
         fence_ms.saturating_sub(clock_ms.max(self.last_parts().time_ms + 1))
     }
