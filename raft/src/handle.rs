@@ -16,7 +16,7 @@ pub const PROPOSAL_BYTES_MAX: usize = 32 << 10;
 /// Pause before the leader is asked again for a read index.
 const READ_RETRY_INTERVAL: Duration = Duration::from_millis(20);
 
-/// What callers do with a [`Node`]; cheap to clone.
+/// What callers do with a [`Node`](crate::Node); cheap to clone.
 #[derive(Clone)]
 pub struct Handle {
     pub(crate) inner: Arc<Inner>,

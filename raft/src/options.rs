@@ -82,7 +82,7 @@ impl Tuning {
     }
 }
 
-/// How to open a [`Node`].
+/// How to open a [`Node`](crate::Node).
 #[derive(Debug, Clone)]
 pub struct Options {
     /// This node's Raft id, 1 or more.
