@@ -189,6 +189,7 @@ impl Keeper {
             self.report_if_due().await?;
             return Err(Trouble::Skewed { own_ms, cluster_ms });
         }
+        self.give_back_out_of_reach().await;
         self.fit_to_demand().await;
         if self.renewal_is_due() {
             self.renew().await?;
@@ -318,6 +319,22 @@ impl Keeper {
             tracing::info!(held.worker_id, "giving back a worker id that is not needed");
             // Should it not arrive, the worker id is free once its fence has passed.
             let _ = self.propose(release).await;
+        }
+    }
+
+    /// Gives back windows that begin further ahead than ids may run: they were given while the
+    /// clocks of the cluster were ahead, and are of no use before they are there again.
+    async fn give_back_out_of_reach(&mut self) {
+        let out_of_reach = self.snowflakes.out_of_reach();
+        let (gone, kept): (Vec<Held>, Vec<Held>) =
+            self.held.drain(..).partition(|held| out_of_reach.contains(&held.worker_id));
+        self.held = kept;
+        for held in gone {
+            tracing::warn!(held.worker_id, "giving back a window of the future: clocks were ahead");
+            if let Some(release) = self.end_use(held) {
+                // Should it not arrive, the worker id rests until its fence has passed.
+                let _ = self.propose(release).await;
+            }
         }
     }
 

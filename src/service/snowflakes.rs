@@ -151,7 +151,8 @@ impl Snowflakes {
     /// How far the clock is behind: behind the ids that were given when it showed more, or behind
     /// where it was when a window was last given.
     fn behind_ms(&self) -> Option<u64> {
-        let behind_ids_ms = self.generator.lock().too_far_ahead_ms(self.clock.now_ms());
+        let clock_ms = self.clock.now_ms();
+        let behind_ids_ms = self.generator.lock().too_far_ahead_ms(clock_ms);
         behind_ids_ms.or_else(|| self.stepped_back_ms())
     }
 
@@ -179,6 +180,12 @@ impl Snowflakes {
 
     pub(super) fn windows(&self) -> Vec<Window> {
         self.generator.lock().windows().to_vec()
+    }
+
+    /// The worker ids whose windows begin too far ahead of the clock.
+    pub(super) fn out_of_reach(&self) -> Vec<u16> {
+        let clock_ms = self.clock.now_ms();
+        self.generator.lock().out_of_reach(clock_ms)
     }
 
     /// How many ids were handed out since the start.

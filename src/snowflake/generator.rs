@@ -222,10 +222,20 @@ impl Generator {
         self.given
     }
 
-    /// How far the last id's time is ahead of the clock, when that is further than ids may go.
+    /// How far the next id's time is ahead of the clock, when that is further than ids may go.
     pub fn too_far_ahead_ms(&self, clock_ms: u64) -> Option<u64> {
-        let ahead_ms = self.last_parts().time_ms.saturating_sub(clock_ms);
-        (self.last > 0 && ahead_ms > self.ahead_ms_max).then_some(ahead_ms)
+        let last_ms = if self.last == 0 { 0 } else { self.last_parts().time_ms };
+        let floors = self.windows.iter().map(|window| window.floor_ms);
+        let next_ms = floors.min().map_or(last_ms, |floor_ms| last_ms.max(floor_ms));
+        let ahead_ms = next_ms.saturating_sub(clock_ms);
+        (ahead_ms > self.ahead_ms_max).then_some(ahead_ms)
+    }
+
+    /// The worker ids whose windows begin further ahead of the clock than ids may go.
+    pub fn out_of_reach(&self, clock_ms: u64) -> Vec<u16> {
+        let reach_ms = clock_ms.saturating_add(self.ahead_ms_max);
+        let beyond = self.windows.iter().filter(|window| window.floor_ms > reach_ms);
+        beyond.map(|window| window.worker_id).collect()
     }
 
     /// How many whole milliseconds are left until the last window ends: from the clock, or from the

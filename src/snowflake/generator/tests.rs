@@ -65,6 +65,18 @@ fn a_clock_that_steps_back_too_far_is_refused_until_it_returns() {
 }
 
 #[test]
+fn a_window_of_the_future_is_out_of_reach_until_the_clock_is_near() {
+    let mut generator = Generator::new(format("41+10+12"), 1_000, 42);
+    generator.install(window(7, START_MS, START_MS + 60_000));
+    assert_eq!(generator.take_one(START_MS - 1_001), Err(Refusal::Spent));
+    assert_eq!(generator.too_far_ahead_ms(START_MS - 1_001), Some(1_001));
+    assert_eq!(generator.out_of_reach(START_MS - 1_001), [7]);
+    assert_eq!(generator.remaining_ms(START_MS - 1_001), 0);
+    assert!(generator.out_of_reach(START_MS - 1_000).is_empty());
+    assert!(generator.take_one(START_MS - 1_000).is_ok());
+}
+
+#[test]
 fn a_clock_before_the_floor_counts_as_the_floor() {
     let mut generator = minute();
     let id = generator.take_one(0).unwrap();
