@@ -5,11 +5,13 @@
 //! api, hostile, readme     one node, as clients see it
 //! cli                      the client commands and what start-up refuses
 //! dev, faults, membership, scale    nodes that are killed, paused, removed, and filled
+//! snowflake                time windows, under killed nodes and wrong clocks
 //! ```
 //!
 //! Every process listens on ports of its own, keeps its data in a directory of its own, and ends
-//! with the test that started it. Nothing sleeps for a fixed time: tests wait for what they need,
-//! up to a deadline. `MINTLEAF_ROUNDS` and `MINTLEAF_TAGS` make the long tests longer.
+//! with the test that started it. Tests wait for what they need, up to a deadline; only a fault
+//! lasts for a fixed time. `MINTLEAF_ROUNDS` and `MINTLEAF_TAGS` make the long tests longer, as do
+//! `scripts/kill-test` and `scripts/clock-test`.
 
 #![allow(clippy::unwrap_used, reason = "what a test cannot go on without fails it")]
 #![allow(clippy::disallowed_methods, reason = "tests poll other processes, which wake nobody here")]
@@ -23,3 +25,4 @@ mod hostile;
 mod membership;
 mod readme;
 mod scale;
+mod snowflake;

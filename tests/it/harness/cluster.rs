@@ -28,6 +28,7 @@ struct Member {
     raft: Port,
     /// How it enters a cluster, and what else it was told.
     flags: Vec<String>,
+    env: Vec<(String, String)>,
     process: Option<Process>,
 }
 
@@ -44,7 +45,7 @@ impl Cluster {
         let member = |(id, (http, raft))| {
             let mut flags = flags.clone();
             flags.extend(["--peers".to_owned(), peers.clone()]);
-            (id, Member { http, raft, flags, process: None })
+            (id, Member { http, raft, flags, env: Vec::new(), process: None })
         };
         let nodes = ports.into_iter().map(member).collect();
         Self { nodes, dir: tempfile::tempdir().unwrap(), _turn: turn }
@@ -84,11 +85,11 @@ impl Cluster {
         let seed = self.nodes[&seed].raft.addr().to_string();
         let mut all: Vec<String> = flags.iter().map(|&flag| flag.to_owned()).collect();
         all.extend(["--join".to_owned(), seed]);
-        let (http, raft) = match self.nodes.remove(&id) {
-            Some(Member { http, raft, .. }) => (http, raft),
-            None => (Port::claim(), Port::claim()),
+        let (http, raft, env) = match self.nodes.remove(&id) {
+            Some(Member { http, raft, env, .. }) => (http, raft, env),
+            None => (Port::claim(), Port::claim(), Vec::new()),
         };
-        self.nodes.insert(id, Member { http, raft, flags: all, process: None });
+        self.nodes.insert(id, Member { http, raft, flags: all, env, process: None });
         self.start_node(id);
     }
 
@@ -101,7 +102,14 @@ impl Cluster {
         command.args(["--http", &member.http.addr().to_string()]);
         command.args(["--raft", &member.raft.addr().to_string()]);
         command.arg("--data").arg(data).args(&member.flags);
+        command.envs(member.env.iter().map(|(name, value)| (name, value)));
         member.process = Some(Process::start(&format!("node {id}"), &mut command, &log));
+    }
+
+    /// Adds a variable to the environment of a node's next starts.
+    pub(crate) fn set_env(&mut self, id: u64, name: &str, value: &str) {
+        let env = &mut self.nodes.get_mut(&id).unwrap().env;
+        env.push((name.to_owned(), value.to_owned()));
     }
 
     /// Gives a node that does not run other addresses for its next start.

@@ -28,6 +28,20 @@ pub(crate) struct Load {
 impl Load {
     /// Starts `clients` clients on each of `nodes`.
     pub(crate) fn start(nodes: &[(u64, SocketAddr)], tags: &[String], clients: usize) -> Self {
+        Self::of(nodes, tags, clients, path)
+    }
+
+    /// The same, of snowflake ids, as if they were one tag's.
+    pub(crate) fn of_snowflakes(nodes: &[(u64, SocketAddr)], clients: usize) -> Self {
+        Self::of(nodes, &["snowflake".to_owned()], clients, snowflake_path)
+    }
+
+    fn of(
+        nodes: &[(u64, SocketAddr)],
+        tags: &[String],
+        clients: usize,
+        path: fn(&str, usize) -> String,
+    ) -> Self {
         let stopping = Arc::new(AtomicBool::new(false));
         let taken = Arc::new(AtomicU64::new(0));
         let tags: Arc<[String]> = tags.into();
@@ -38,6 +52,7 @@ impl Load {
                     node,
                     connection: Connection::new(address),
                     tags: Arc::clone(&tags),
+                    path,
                     turn: number * tags.len() / clients,
                     stopping: Arc::clone(&stopping),
                     taken: Arc::clone(&taken),
@@ -73,6 +88,8 @@ struct Client {
     node: u64,
     connection: Connection,
     tags: Arc<[String]>,
+    /// What is asked of a tag in this turn.
+    path: fn(&str, usize) -> String,
     turn: usize,
     stopping: Arc<AtomicBool>,
     taken: Arc<AtomicU64>,
@@ -83,7 +100,7 @@ impl Client {
         let mut ops = Vec::new();
         while !self.stopping.load(Ordering::Relaxed) {
             let tag = self.turn % self.tags.len();
-            let path = path(&self.tags[tag], self.turn);
+            let path = (self.path)(&self.tags[tag], self.turn);
             self.turn += 1;
             let began = Instant::now();
             let outcome = match self.connection.get(&path).await {
@@ -110,6 +127,16 @@ fn path(tag: &str, turn: usize) -> String {
         19 => format!("/v1/segment/{tag}?count=70&format=ranges"),
         odd if odd % 2 == 1 => format!("/v1/segment/{tag}"),
         _ => format!("/api/segment/get/{tag}"),
+    }
+}
+
+/// The same of snowflake ids; many are more than one millisecond has.
+fn snowflake_path(key: &str, turn: usize) -> String {
+    match turn % 31 {
+        7 => "/v1/snowflake?count=30".to_owned(),
+        19 => "/v1/snowflake?count=9000&format=ranges".to_owned(),
+        odd if odd % 2 == 1 => "/v1/snowflake".to_owned(),
+        _ => format!("/api/snowflake/get/{key}"),
     }
 }
 

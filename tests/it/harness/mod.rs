@@ -2,6 +2,7 @@
 
 mod cluster;
 mod dev;
+mod faketime;
 mod history;
 mod http;
 mod load;
@@ -12,6 +13,8 @@ use std::time::{Duration, Instant};
 
 pub(crate) use cluster::{Cluster, known_leader};
 pub(crate) use dev::Dev;
+pub(crate) use faketime::WallClocks;
+pub(crate) use history::{History, Op, Outcome};
 pub(crate) use http::{Answer, Api, encoded};
 pub(crate) use load::{Load, TagWriter};
 pub(crate) use ports::Port;

@@ -1,0 +1,159 @@
+//! What the log gives: windows that end without a quorum, worker ids that are few or pinned, and
+//! one format for all.
+
+use std::ops::Range;
+use std::time::Instant;
+
+use serde_json::Value;
+
+use super::{
+    Windows, alarm, await_id, await_ready, await_unready, id_of, shown_ms, true_ms, worker_of,
+};
+use crate::harness::{Api, Cluster, History, Load, Op, Outcome, eventually, secs};
+
+#[test]
+fn without_a_quorum_ids_go_on_until_the_window_ends() {
+    let mut cluster = Cluster::prepare(3, &["--snowflake-window", "4s"]);
+    cluster.start_all();
+    let node = cluster.leader();
+    let api = cluster.api(node);
+    let load = Load::of_snowflakes(&[(node, api.0)], 2);
+    load.await_more(100);
+    cluster.others(node).into_iter().for_each(|other| cluster.kill(other));
+    let lost = Instant::now();
+    let refused = eventually("the end of the window", secs(10), || {
+        Some(api.get("/v1/snowflake")).filter(|answer| answer.status != 200)
+    });
+    // It was renewed at half at the latest, and the refusal has waited for a quorum.
+    let lasted = lost.elapsed();
+    assert!(lasted > secs(1) && lasted < secs(8), "ids went on for {lasted:?}");
+    assert_eq!(refused.problem(), (503, "unavailable".to_owned()));
+    let reasons = await_unready(api);
+    assert!(reasons.contains("snowflake") && reasons.contains("quorum"), "{reasons}");
+    let fence_ms = api.get("/v1/workers").ok()["workers"][0]["fence_ms"].as_u64().unwrap();
+    assert!(fence_ms <= true_ms());
+
+    cluster.start_all();
+    await_id(api);
+    await_ready(api);
+    load.await_more(100);
+    load.stop().check();
+}
+
+#[test]
+fn a_node_of_another_format_refuses_to_start() {
+    let mut cluster = Cluster::start(3);
+    let changed = [("EPOCH_MS", "1500000000000"), ("LAYOUT", "41+6+6")];
+    for (node, (name, value)) in [1, 2].into_iter().zip(changed) {
+        cluster.kill(node);
+        cluster.set_env(node, &format!("MINTLEAF_SNOWFLAKE_{name}"), value);
+        cluster.start_node(node);
+        let (code, log) = cluster.ended(node, secs(10));
+        assert_eq!(code, Some(1), "{log}");
+        let told = log.lines().rev().find(|line| line.contains("start it with")).unwrap();
+        assert!(told.contains("--snowflake-layout 41+10+12"), "{told}");
+        assert!(told.contains("--snowflake-epoch-ms 1288834974657"), "{told}");
+        // The one format is no other's, too.
+        let right = if name == "LAYOUT" { "41+10+12" } else { "1288834974657" };
+        cluster.set_env(node, &format!("MINTLEAF_SNOWFLAKE_{name}"), right);
+        cluster.start_node(node);
+        await_id(cluster.api(node));
+    }
+}
+
+#[test]
+fn pinned_worker_ids_are_used_and_still_fenced() {
+    let mut cluster = Cluster::prepare(3, &["--snowflake-window", "2s"]);
+    for id in cluster.ids() {
+        cluster.set_env(id, "MINTLEAF_SNOWFLAKE_WORKER_ID", &format!("{}", 100 + id));
+    }
+    cluster.start_all();
+    let load = Load::of_snowflakes(&cluster.targets(), 1);
+    for node in cluster.ids() {
+        let id = await_id(cluster.api(node));
+        assert_eq!(u64::from(worker_of(id)), 100 + node);
+        let decoded = cluster.api(1).get(&format!("/v1/snowflake/{id}")).ok();
+        assert_eq!(decoded["worker_id"], 100 + node);
+        assert_eq!(decoded["timestamp_ms"], shown_ms(id));
+    }
+    // The next start of a killed node waits until the old window has ended, then goes on above.
+    super::bounce(&mut cluster, 1);
+    assert_eq!(worker_of(await_id(cluster.api(1))), 101);
+    // A worker id of somebody else's is refused as long as that holds it.
+    cluster.kill(2);
+    cluster.set_env(2, "MINTLEAF_SNOWFLAKE_WORKER_ID", "103");
+    cluster.start_node(2);
+    let api = cluster.api(2);
+    eventually("a refusal", secs(10), || {
+        let answer = api.try_get("/v1/snowflake").ok().filter(|answer| answer.status != 200)?;
+        answer.json()["detail"].to_string().contains("in use").then_some(())
+    });
+    assert!(alarm(api, "pool_exhausted"));
+    cluster.kill(3);
+    assert_eq!(worker_of(await_id(api)), 103);
+    // One worker id, one line: also from process to process, and from node to node.
+    load.stop().check();
+}
+
+#[test]
+fn a_pool_in_use_is_a_clear_refusal_and_passes_once_a_window_ends() {
+    let flags = ["--snowflake-window", "2s", "--snowflake-layout", "41+1+12"];
+    let mut cluster = Cluster::prepare(3, &flags);
+    (1..=3).for_each(|id| cluster.start_node(id));
+    cluster.leader();
+    let load = Load::of_snowflakes(&cluster.targets(), 1);
+    let without = eventually("a node without a worker id", secs(15), || {
+        let mut nodes = cluster.ids();
+        nodes.retain(|&id| id_of(cluster.api(id)).is_none());
+        <[u64; 1]>::try_from(nodes).ok()
+    })[0];
+    let api = cluster.api(without);
+    eventually("a refusal", secs(5), || {
+        let answer = api.get("/v1/snowflake");
+        assert_eq!(answer.problem(), (503, "unavailable".to_owned()));
+        answer.json()["detail"].to_string().contains("every worker id is in use").then_some(())
+    });
+    assert!(alarm(api, "pool_exhausted"));
+    assert_eq!(api.get("/api/snowflake/get/any").status, 503);
+
+    let holder = cluster.others(without)[0];
+    cluster.kill(holder);
+    await_id(api);
+    eventually("the end of the alarm", secs(5), || (!alarm(api, "pool_exhausted")).then_some(()));
+    load.stop().check();
+}
+
+#[test]
+fn a_node_in_demand_takes_more_worker_ids_and_repeats_no_id() {
+    let mut cluster = Cluster::prepare(1, &[]);
+    cluster.start_all();
+    let api = cluster.api(1);
+    let mut history = History::default();
+    eventually("more than one worker id", secs(20), || {
+        history.0.push(take_many(api));
+        (api.get("/v1/workers").ok()["workers"].as_array()?.len() > 2).then_some(())
+    });
+    // Those that came last are of use, too.
+    (0..20).for_each(|_| history.0.push(take_many(api)));
+    let mut windows = Windows::default();
+    windows.note(&cluster);
+    println!("figures {}", windows.judge(history));
+}
+
+/// What 245 ms of a worker id hold.
+fn take_many(api: Api) -> Op {
+    let began = Instant::now();
+    let answer = api.get("/v1/snowflake?count=1000000&format=ranges");
+    let outcome = match answer.status {
+        200 => {
+            Outcome::Ids(answer.json()["ranges"].as_array().unwrap().iter().map(range).collect())
+        }
+        status => Outcome::Refused(status),
+    };
+    Op { tag: 0, node: 1, began, ended: Instant::now(), outcome }
+}
+
+fn range(range: &Value) -> Range<u64> {
+    let number = |name: &str| range[name].as_str().unwrap().parse::<u64>().unwrap();
+    number("start")..number("end")
+}
