@@ -169,7 +169,13 @@ fn settle_all(batch: Vec<Proposal>, replies: Vec<Vec<u8>>) {
 /// Waits a moment, or until another leader is known.
 async fn wait_before_retry(inner: &Inner, tried: Option<u64>) {
     let mut metrics = inner.raft.metrics();
-    let changed = metrics.wait_for(|now| now.current_leader.is_some_and(|id| Some(id) != tried));
+    let another = |id| Some(id) != tried;
+    let changed = async {
+        // Once the core has ended there is no change to wait for, and the pause is all there is.
+        if metrics.wait_for(|now| now.current_leader.is_some_and(another)).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    };
     let _ = tokio::time::timeout(RETRY_INTERVAL, changed).await;
 }
 

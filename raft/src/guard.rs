@@ -93,6 +93,11 @@ impl Refusal {
                 | Self::LostLog { .. }
         )
     }
+
+    /// Whether it says that the refused node's data directory cannot be trusted, ever again.
+    pub(crate) fn is_about_data(&self) -> bool {
+        matches!(self, Self::StaleStart { .. } | Self::LostLog { .. })
+    }
 }
 
 impl fmt::Display for Refusal {

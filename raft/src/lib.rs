@@ -4,16 +4,17 @@
 //!
 //! | module | what it knows |
 //! | --- | --- |
-//! | `types` | openraft's type parameters |
+//! | `types`, `runtime` | openraft's type parameters; what its tasks run on |
 //! | `records` | what lies on disk, as structs of our own |
 //! | `store` | openraft's log storage over `mintleaf_storage::LogEngine`; the sync thread |
 //! | `machine` | openraft's state machine over [`StateMachine`]; snapshots |
 //! | `guard`, `local` | who may speak with whom: cluster, store and start counter of every message |
-//! | `transport` | frames, the internal listener, the client to peers |
+//! | `transport` | frames, the client to peers, and the wire between: a trait, and HTTP |
 //! | `clocks` | the voters' clocks and their median |
 //! | `coalesce` | many proposals, one log entry; forwarding to the leader |
 //! | `form`, `members` | how a cluster forms, joins, changes |
 //! | `inbox` | what a node does with its peers' requests |
+//! | `simulation` | processes that tests simulate; only with the feature of that name |
 //! | `node` | [`Node`], which owns all of it; `options`, `error`, `handle`, `status` around it |
 //!
 //! **Architecture invariant:** this crate is the only user of openraft and knows nothing of ids,
@@ -34,6 +35,9 @@ mod members;
 mod node;
 mod options;
 mod records;
+mod runtime;
+#[cfg(feature = "simulation")]
+pub mod simulation;
 mod status;
 mod store;
 #[cfg(test)]
@@ -47,9 +51,10 @@ pub use clocks::PeerClock;
 pub use error::{NodeError, ProposeError, Retry};
 pub use handle::{Handle, PROPOSAL_BYTES_MAX};
 pub use members::MemberError;
-pub use node::Node;
+pub use node::{Ground, Node};
 pub use options::{Clock, Options, Tuning};
 pub use status::{MemberStatus, Role, Status};
+pub use transport::{Door, Pending, Wire, WireError};
 
 /// A state taken out of a [`StateMachine`], to be written while the machine goes on applying.
 pub type FrozenState = Box<dyn FnOnce(&mut dyn Write) -> io::Result<()> + Send>;

@@ -138,7 +138,7 @@ impl Local {
             && let Some(seen) = header.to.start_seen.filter(|&seen| self.start.is_stale(seen))
         {
             let refusal = Refusal::StaleStart { seen: seen.number };
-            self.stop(refusal.to_string());
+            self.stop_as_refused(&refusal, refusal.to_string()).await;
             return Err(refusal);
         }
         self.judge(header, kind)?;
@@ -155,9 +155,15 @@ impl Local {
         guard::admit(&view, header, kind)
     }
 
+    /// Writes a value; a node whose storage fails at it stops.
+    async fn put(&self, key: MetaKey, value: &[u8]) -> Result<(), StorageError> {
+        let put = self.log.put_meta(key, value).await;
+        put.inspect_err(|error| self.stop(format!("the storage failed: {error}")))
+    }
+
     /// Binds this node to a cluster, for good.
     pub(crate) async fn enter(&self, cluster: u128) -> Result<(), StorageError> {
-        self.log.put_meta(MetaKey::Cluster, &codec::encode(FORMAT, &cluster)).await?;
+        self.put(MetaKey::Cluster, &codec::encode(FORMAT, &cluster)).await?;
         *self.cluster.lock() = Some(cluster);
         tracing::info!(cluster = %format_args!("{cluster:032x}"), "belongs to a cluster now");
         Ok(())
@@ -176,7 +182,7 @@ impl Local {
             StartsRecord(seen.clone())
         };
         let record = codec::encode(FORMAT, &record);
-        let noted = self.log.put_meta(MetaKey::Members, &record).await;
+        let noted = self.put(MetaKey::Members, &record).await;
         noted.map_err(|error| Refusal::Failed(error.to_string()))
     }
 
@@ -199,10 +205,24 @@ impl Local {
         self.stop(Refusal::Removed { members_index }.to_string());
     }
 
+    /// Stops this node because it was refused. What is wrong with its data is wrong for good, though
+    /// its peers may not see it again: another start would count past the one they know.
+    pub(crate) async fn stop_as_refused(&self, refusal: &Refusal, why: String) {
+        if refusal.is_about_data() {
+            let record = codec::encode(FORMAT, &why);
+            if let Err(error) = self.log.put_meta(MetaKey::Refused, &record).await {
+                tracing::warn!(%error, "cannot note on disk that this node was refused");
+            }
+        }
+        self.stop(why);
+    }
+
     /// Why this store must not take part any more, if it learned so in an earlier start.
-    pub(crate) fn removed(&self) -> Result<Option<Refusal>, StorageError> {
+    pub(crate) fn ended_before(&self) -> Result<Option<String>, StorageError> {
+        let refused = read(&self.log, MetaKey::Refused, "the note of refusal")?;
         let members_index = read(&self.log, MetaKey::Removed, "the note of removal")?;
-        Ok(members_index.map(|members_index| Refusal::Removed { members_index }))
+        let removed = members_index.map(|members_index| Refusal::Removed { members_index });
+        Ok(refused.or(removed.map(|refusal| refusal.to_string())))
     }
 
     /// Stops this node for the reason given; only the first reason is kept.

@@ -16,6 +16,7 @@ use tokio::io::{AsyncRead, AsyncSeek, AsyncWrite, ReadBuf};
 
 use crate::local::{Local, StopOnPanic};
 use crate::records;
+use crate::runtime;
 use crate::types::{Member, RaftEntry, RaftLogId, RaftMembership, Replies, Types};
 use crate::{FrozenState, StateMachine};
 
@@ -186,7 +187,7 @@ impl RaftSnapshotBuilder<Types> for SnapshotWriter {
         let meta = records::encode_snapshot_meta(self.last_applied, &self.membership);
         let (snapshots, newest) = (Arc::clone(&self.snapshots), Arc::clone(&self.newest));
         let last_applied = self.last_applied;
-        let written = tokio::task::spawn_blocking(move || {
+        let written = runtime::blocking(move || {
             let mut body = |out: &mut dyn Write| match frozen.take() {
                 Some(write) => write(out),
                 None => Err(io::Error::other("the frozen state was written already")),

@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::header::HeaderValue;
 use mintleaf_storage::{DataDir, LogEngine, SledEngine, Snapshots, StorageError};
 use openraft::StorageError as RaftStorageError;
 use openraft::storage::RaftLogStorage;
@@ -22,7 +21,7 @@ use crate::local::{Local, StopOnPanic};
 use crate::machine::Machine;
 use crate::options::{Clock, Options};
 use crate::store::LogStore;
-use crate::transport::{Client, Listener, NetworkFactory, Request, Response};
+use crate::transport::{Client, HttpWire, InboxDoor, NetworkFactory, Request, Response, Wire};
 use crate::types::{Member, Raft, RaftLogId};
 
 const READ_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -126,11 +125,21 @@ fn stopping() -> ProposeError {
     ProposeError::Unavailable("this node is stopping".to_owned())
 }
 
+/// What a node stands on. [`Node::open`] gives it this machine's disk and network.
+pub struct Ground {
+    /// Whose data it is.
+    pub dir: DataDir,
+    /// The log in that directory.
+    pub engine: Arc<dyn LogEngine>,
+    /// The way to the peers, and theirs to this node.
+    pub wire: Arc<dyn Wire>,
+}
+
 /// A running member of the cluster.
 pub struct Node {
     inner: Arc<Inner>,
     tasks: JoinSet<()>,
-    listens_on: Option<SocketAddr>,
+    wire: Arc<dyn Wire>,
     // Holds the directory's lock until everything that writes to it is gone.
     _dir: DataDir,
 }
@@ -149,17 +158,22 @@ impl Node {
     ) -> Result<Self, NodeError> {
         let dir = DataDir::open(&options.data, options.fresh_store)?;
         let engine = Arc::new(SledEngine::open(&dir)?);
-        Self::open_on(dir, engine, options, state, clock).await
+        let wire = HttpWire::bind(options.listen, options.secret.as_deref()).await?;
+        let ground = Ground { dir, engine, wire: Arc::new(wire) };
+        Self::open_on(ground, options, state, clock).await
     }
 
-    /// As [`Node::open`], on another engine.
-    pub(crate) async fn open_on(
-        dir: DataDir,
-        engine: Arc<dyn LogEngine>,
+    /// As [`Node::open`], on another engine or another wire.
+    ///
+    /// # Errors
+    /// When the data is damaged or somebody else's, or the peers refuse this node.
+    pub async fn open_on(
+        ground: Ground,
         options: Options,
         state: Arc<dyn StateMachine>,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, NodeError> {
+        let Ground { dir, engine, wire } = ground;
         let snapshots = Arc::new(Snapshots::open(&dir)?);
         let mut log = LogStore::start(engine).map_err(NodeError::raft)?;
         let local = Local::load(
@@ -170,13 +184,11 @@ impl Node {
             Arc::clone(&clock),
         )?;
         let local = Arc::new(local);
-        if let Some(refusal) = local.removed()? {
-            return Err(NodeError::Stopped(refusal.to_string()));
+        if let Some(why) = local.ended_before()? {
+            return Err(NodeError::Stopped(why));
         }
-        let listener = bind(options.listen).await?;
-        let listens_on = listener.as_ref().and_then(|listener| listener.local_addr().ok());
-        let secret = header_value(options.secret.as_deref())?;
-        let client = Arc::new(Client::new(Arc::clone(&local), secret, options.peers.clone()));
+        let listed = options.peers.clone();
+        let client = Arc::new(Client::new(Arc::clone(&local), Arc::clone(&wire), listed));
         let machine = Machine::open(state, snapshots, Arc::clone(&local))?;
         check_snapshot(&machine, &log)?;
         let last_log_id = log.last_log_id().map_err(NodeError::raft)?;
@@ -191,7 +203,7 @@ impl Node {
         let raft = raft.await.map_err(NodeError::raft)?;
         local.watch(raft.metrics());
         let (queue, proposals) = mpsc::channel(coalesce::QUEUE_MAX);
-        let advertise_raft = advertised(&options, listens_on);
+        let advertise_raft = advertised(&options, wire.listens_on());
         let inner = Arc::new(Inner {
             options,
             local,
@@ -205,20 +217,20 @@ impl Node {
             queue,
             advertise_raft,
         });
-        let mut node = Self { inner, tasks: JoinSet::new(), listens_on, _dir: dir };
-        node.start(last_log_id.map(|id| id.index), listener, proposals).await?;
+        let mut node = Self { inner, tasks: JoinSet::new(), wire, _dir: dir };
+        node.start(last_log_id.map(|id| id.index), proposals).await?;
         Ok(node)
     }
 
     async fn start(
         &mut self,
         last_log_index: Option<u64>,
-        listener: Option<Listener>,
         proposals: mpsc::Receiver<Proposal>,
     ) -> Result<(), NodeError> {
         let inner = &self.inner;
         let mut metrics = inner.raft.metrics();
-        let loaded = metrics.wait_for(|now| now.last_log_index == last_log_index);
+        // A leader that comes back before its first entry was durable has appended another by now.
+        let loaded = metrics.wait_for(|now| now.last_log_index >= last_log_index);
         timeout(START_TIMEOUT, loaded)
             .await
             .map_err(|_| NodeError::raft("did not start in time"))?
@@ -230,11 +242,8 @@ impl Node {
             self.begin_entering()?;
         }
         let inner = &self.inner;
-        if let Some(listener) = listener {
-            let secret = inner.options.secret.clone();
-            let serve = listener.serve(Arc::clone(inner), secret);
-            self.tasks.spawn(stop_on_panic(Arc::clone(inner), serve));
-        }
+        let serve = Arc::clone(&self.wire).serve(Arc::new(InboxDoor(Arc::clone(inner))));
+        self.tasks.spawn(stop_on_panic(Arc::clone(inner), serve));
         let coalesce = coalesce::run(Arc::clone(inner), proposals);
         self.tasks.spawn(stop_on_panic(Arc::clone(inner), coalesce));
         let tend = form::tend_membership(Arc::clone(inner));
@@ -273,7 +282,7 @@ impl Node {
     /// Where the internal listener is bound.
     #[must_use]
     pub fn listens_on(&self) -> Option<SocketAddr> {
-        self.listens_on
+        self.wire.listens_on()
     }
 
     /// A handle for callers; it works from any runtime, as long as the node lives.
@@ -325,22 +334,6 @@ fn check_snapshot(machine: &Machine, log: &LogStore) -> Result<(), NodeError> {
     }
     let what = "the snapshot is missing or older than the log that was purged for it".to_owned();
     Err(NodeError::Storage(StorageError::Damaged { what }))
-}
-
-async fn bind(address: Option<SocketAddr>) -> Result<Option<Listener>, NodeError> {
-    let Some(address) = address else { return Ok(None) };
-    let bound = Listener::bind(address).await;
-    bound.map(Some).map_err(|source| NodeError::Listen { address, source })
-}
-
-fn header_value(secret: Option<&[u8]>) -> Result<Option<HeaderValue>, NodeError> {
-    let value = secret.map(HeaderValue::from_bytes).transpose();
-    let mut value =
-        value.map_err(|_| NodeError::Options("the cluster secret must be printable".to_owned()))?;
-    if let Some(value) = &mut value {
-        value.set_sensitive(true);
-    }
-    Ok(value)
 }
 
 fn advertised(options: &Options, listens_on: Option<SocketAddr>) -> String {

@@ -7,14 +7,14 @@
 use std::fmt::Debug;
 use std::io;
 use std::ops::{Bound, RangeBounds};
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 use std::thread;
 
 use mintleaf_storage::codec::CodecError;
 use mintleaf_storage::{LogEngine, MetaKey, StorageError};
 use openraft::storage::{LogFlushed, LogState, RaftLogReader, RaftLogStorage};
 use openraft::{ErrorSubject, ErrorVerb, OptionalSend, StorageIOError};
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 
 use crate::records;
 use crate::types::{RaftEntry, RaftLogId, RaftVote, Types};
@@ -31,7 +31,7 @@ const READ_BYTES_MAX: usize = 64 << 10;
 #[derive(Clone)]
 pub(crate) struct LogStore {
     engine: Arc<dyn LogEngine>,
-    jobs: mpsc::Sender<Job>,
+    jobs: mpsc::UnboundedSender<Job>,
 }
 
 /// What the sync thread is asked for. openraft waits for each before it asks for the next, and
@@ -50,11 +50,14 @@ enum Job {
 impl LogStore {
     /// Starts the sync thread; it ends when the last clone is dropped.
     pub(crate) fn start(engine: Arc<dyn LogEngine>) -> io::Result<Self> {
-        let (jobs, queue) = mpsc::channel();
-        let thread_engine = Arc::clone(&engine);
-        thread::Builder::new()
-            .name("mintleaf-sync".to_owned())
-            .spawn(move || run_sync_thread(thread_engine.as_ref(), &queue))?;
+        let (jobs, queue) = mpsc::unbounded_channel();
+        let syncer = Syncer { engine: Arc::clone(&engine), queue };
+        #[cfg(feature = "simulation")]
+        if let Some(process) = crate::simulation::Process::current() {
+            process.spawn(syncer.run_simulated(Arc::clone(&process)));
+            return Ok(Self { engine, jobs });
+        }
+        thread::Builder::new().name("mintleaf-sync".to_owned()).spawn(|| syncer.run())?;
         Ok(Self { engine, jobs })
     }
 
@@ -100,20 +103,53 @@ impl LogStore {
     }
 }
 
-fn run_sync_thread(engine: &dyn LogEngine, queue: &mpsc::Receiver<Job>) {
-    let mut held_back = None;
-    while let Some(job) = held_back.take().or_else(|| queue.recv().ok()) {
-        match job {
-            Job::Truncate(index, answer) => reply(answer, engine.truncate_from(index)),
-            Job::Purge(index, mark, answer) => reply(answer, engine.purge_upto(index, &mark)),
-            first => held_back = sync_group(engine, queue, first),
+/// What the sync thread works with.
+struct Syncer {
+    engine: Arc<dyn LogEngine>,
+    queue: mpsc::UnboundedReceiver<Job>,
+}
+
+impl Syncer {
+    fn run(mut self) {
+        let mut held_back = None;
+        while let Some(job) = held_back.take().or_else(|| self.queue.blocking_recv()) {
+            held_back = self.carry_out(job);
         }
+    }
+
+    /// The same in simulated time.
+    #[cfg(feature = "simulation")]
+    async fn run_simulated(mut self, process: Arc<crate::simulation::Process>) {
+        let mut held_back = None;
+        loop {
+            let job = match held_back.take() {
+                None => self.queue.recv().await,
+                held_back => held_back,
+            };
+            let Some(job) = job else { return };
+            process.wait_for_disk().await;
+            held_back = self.carry_out(job);
+        }
+    }
+
+    /// Returns the job that must be carried out next.
+    fn carry_out(&mut self, job: Job) -> Option<Job> {
+        match job {
+            Job::Truncate(index, answer) => reply(answer, self.engine.truncate_from(index)),
+            Job::Purge(index, mark, answer) => reply(answer, self.engine.purge_upto(index, &mark)),
+            first => return sync_group(self.engine.as_ref(), &mut self.queue, first),
+        }
+        None
     }
 }
 
 /// Syncs once for `first` and everything queued behind it. Returns the job that ended the group,
 /// which must run after it.
-fn sync_group(engine: &dyn LogEngine, queue: &mpsc::Receiver<Job>, first: Job) -> Option<Job> {
+fn sync_group(
+    engine: &dyn LogEngine,
+    queue: &mut mpsc::UnboundedReceiver<Job>,
+    first: Job,
+) -> Option<Job> {
     let mut group = vec![first];
     let mut next = None;
     while let Ok(job) = queue.try_recv() {

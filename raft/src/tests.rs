@@ -14,8 +14,12 @@ use parking_lot::Mutex;
 use tempfile::TempDir;
 use tokio::time::{Instant, timeout};
 
+use crate::guard::Refusal;
+use crate::records;
+use crate::transport::HttpWire;
+use crate::types::RaftVote;
 use crate::{
-    Clock, FrozenState, Node, NodeError, Options, ProposeError, Retry, StateMachine, Tuning,
+    Clock, FrozenState, Ground, Node, NodeError, Options, ProposeError, Retry, StateMachine, Tuning,
 };
 
 const SOON: Duration = Duration::from_secs(20);
@@ -207,7 +211,9 @@ async fn a_failed_sync_stops_the_node_and_acknowledges_nothing() {
     let inner = SledEngine::open(&dir).unwrap();
     let engine = Arc::new(FailingEngine { inner, fails: Arc::clone(&fails) });
     let sum = Arc::new(Sum::default());
-    let opened = Node::open_on(dir, engine, options, Arc::clone(&sum) as _, Arc::new(StoppedClock));
+    let wire = Arc::new(HttpWire::bind(None, None).await.unwrap());
+    let ground = Ground { dir, engine, wire };
+    let opened = Node::open_on(ground, options, Arc::clone(&sum) as _, Arc::new(StoppedClock));
     let node = opened.await.unwrap();
     assert_eq!(add(&node, 1).await, Ok(1));
     fails.store(true, Ordering::SeqCst);
@@ -308,4 +314,55 @@ async fn a_new_directory_without_peers_is_told_what_to_give() {
     let lost = Options { peers: BTreeMap::new(), ..options };
     let opened = Node::open(lost, Arc::new(Sum::default()), Arc::new(StoppedClock)).await;
     assert!(matches!(opened, Err(NodeError::Options(why)) if why.contains("--peers")));
+}
+
+/// The directory of a node that has just stopped: its last tasks let go of it a little later.
+async fn let_go(data: &Path) -> DataDir {
+    let opened = timeout(SOON, async {
+        loop {
+            match DataDir::open(data, 7) {
+                Err(error) if error.is_retryable() => {
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                }
+                opened => return opened.unwrap(),
+            }
+        }
+    });
+    opened.await.expect("the directory is free")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_that_comes_back_before_its_first_entry_starts() {
+    let temp = TempDir::new().unwrap();
+    let data = temp.path().join("data");
+    let (node, _) = open(options(1, &data, &alone())).await;
+    assert_eq!(add(&node, 1).await, Ok(1));
+    node.shutdown().await;
+    {
+        let dir = let_go(&data).await;
+        let engine = SledEngine::open(&dir).unwrap();
+        let elected = RaftVote::new_committed(99, 1);
+        engine.put_meta(MetaKey::Vote, &records::encode_vote(&elected)).unwrap();
+        engine.sync().unwrap();
+    }
+    let (node, _) = open(options(1, &data, &alone())).await;
+    assert_eq!(add(&node, 1).await, Ok(2));
+    node.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refused_directory_stays_refused_at_every_later_start() {
+    let temp = TempDir::new().unwrap();
+    let data = temp.path().join("data");
+    let (node, _) = open(options(1, &data, &alone())).await;
+    let refusal = Refusal::StaleStart { seen: 3 };
+    node.handle().inner.local.stop_as_refused(&refusal, refusal.to_string()).await;
+    assert!(node.stopped().await.contains("restored from an old copy"));
+    node.shutdown().await;
+    for _ in 0..3 {
+        drop(let_go(&data).await);
+        let sum = Arc::new(Sum::default());
+        let opened = Node::open(options(1, &data, &alone()), sum, Arc::new(StoppedClock)).await;
+        assert!(matches!(opened, Err(NodeError::Stopped(why)) if why.contains("old copy")));
+    }
 }

@@ -5,7 +5,9 @@
 //! decoded from a slice with a limit.
 
 mod client;
+mod http;
 mod server;
+mod wire;
 
 use std::time::Duration;
 
@@ -16,7 +18,10 @@ use openraft::raft::{
 use serde::{Deserialize, Serialize};
 
 pub(crate) use client::{CallError, Client, NetworkFactory};
+pub(crate) use http::HttpWire;
 pub(crate) use server::{Inbox, Listener};
+pub(crate) use wire::InboxDoor;
+pub use wire::{Door, Pending, Wire, WireError};
 
 use crate::form::{Hello, Introduction};
 use crate::guard::{Header, Identity, Refusal};

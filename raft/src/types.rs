@@ -6,6 +6,7 @@ use openraft::{Entry, LogId, StoredMembership, Vote};
 use serde::{Deserialize, Serialize};
 
 use crate::machine::SnapshotFile;
+use crate::runtime::Runtime;
 
 openraft::declare_raft_types!(
     /// openraft, as this crate uses it.
@@ -15,6 +16,7 @@ openraft::declare_raft_types!(
         NodeId = u64,
         Node = Member,
         SnapshotData = SnapshotFile,
+        AsyncRuntime = Runtime,
 );
 
 pub(crate) type Raft = openraft::Raft<Types>;

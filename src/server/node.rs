@@ -113,7 +113,8 @@ impl RunningNode {
         let replica = Arc::new(Replica::new(node.handle(), state));
         let clock: Arc<dyn Clock> = clock;
         let settings = config.snowflake.clone();
-        let lease = Lease::start(Arc::clone(&replica), Arc::clone(&clock), settings)?;
+        let nonce = entropy::random_u128()?;
+        let lease = Lease::start(Arc::clone(&replica), Arc::clone(&clock), settings, nonce);
         let (service, task) = IdService::start(
             replica,
             table,

@@ -5,7 +5,6 @@
 //! written to disk. A renewal is also the report of the node's clock, and between renewals the task
 //! reports it every few seconds.
 
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,7 +16,6 @@ use tokio::time::{Instant, sleep, timeout};
 use super::pace::Pace;
 use super::snowflakes::{Snowflakes, Trouble};
 use crate::clock::Clock;
-use crate::entropy;
 use crate::replica::Replica;
 use crate::snowflake::{SnowflakeSettings, Window};
 use crate::state::{Command, Response};
@@ -43,16 +41,14 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// Starts the task on the current runtime, under a nonce that no process start ever had.
-    ///
-    /// # Errors
-    /// When there are no random numbers to be had.
+    /// Starts the task on the current runtime, under a random nonce that no process start ever had.
     pub fn start(
         replica: Arc<Replica>,
         clock: Arc<dyn Clock>,
         settings: SnowflakeSettings,
-    ) -> io::Result<Self> {
-        let (next_nonce, random) = (entropy::random_u128()?, entropy::random_u128()? as u64);
+        nonce: u128,
+    ) -> Self {
+        let random = nonce as u64;
         let snowflakes = Arc::new(Snowflakes::new(
             settings.format,
             settings.window_ms(),
@@ -65,7 +61,7 @@ impl Lease {
             clock,
             pace: Pace::new(settings.format.layout()),
             settings,
-            next_nonce,
+            next_nonce: nonce,
             held: Vec::new(),
             jitter: random,
             renew_at: Instant::now(),
@@ -73,7 +69,7 @@ impl Lease {
             remind_at: Instant::now(),
         };
         let (stop, stopping) = oneshot::channel();
-        Ok(Self { snowflakes, stop, task: tokio::spawn(keeper.run(stopping)) })
+        Self { snowflakes, stop, task: tokio::spawn(keeper.run(stopping)) }
     }
 
     /// What the windows are used by.

@@ -62,6 +62,8 @@ pub enum MetaKey {
     Members = 4,
     /// That this node was removed from its cluster.
     Removed = 5,
+    /// Why the other members must not trust this directory.
+    Refused = 6,
 }
 
 /// A log of records with consecutive indices, and a few named values. Bytes in, bytes out.

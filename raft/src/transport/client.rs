@@ -2,14 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use bytes::Bytes;
-use http_body_util::{BodyExt, Full, Limited};
-use hyper::header::HeaderValue;
-use hyper_util::client::legacy::Client as HttpClient;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
 use mintleaf_storage::codec;
 use openraft::error::{InstallSnapshotError, NetworkError, RPCError, RaftError, Unreachable};
 use openraft::network::{Backoff, RPCOption, RaftNetwork, RaftNetworkFactory};
@@ -18,19 +12,16 @@ use openraft::raft::{
     VoteRequest, VoteResponse,
 };
 use parking_lot::Mutex;
+use tokio::time::Instant;
 
-use super::{
-    Answer, FRAME_BYTES_MAX, Frame, PATH, PROTOCOL, PROTOCOL_HEADER, Request, Response,
-    SECRET_HEADER,
-};
+use super::wire::{Wire, WireError};
+use super::{Answer, Frame, PROTOCOL, Request, Response};
 use crate::guard::{Identity, Refusal};
 use crate::local::Local;
 use crate::types::{Member, Types};
 
 /// How long replication leaves an unreachable peer alone before it tries again.
 const UNREACHABLE_BACKOFF: Duration = Duration::from_millis(200);
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
-const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Why a call brought no answer.
 #[derive(Debug, thiserror::Error)]
@@ -49,8 +40,7 @@ pub(crate) enum CallError {
 /// Sends requests to peers and remembers who answered lately.
 pub(crate) struct Client {
     local: Arc<Local>,
-    http: HttpClient<HttpConnector, Full<Bytes>>,
-    secret: Option<HeaderValue>,
+    wire: Arc<dyn Wire>,
     /// Where the operator says the founders are.
     listed: BTreeMap<u64, String>,
     /// When each peer last answered, or failed to.
@@ -60,17 +50,10 @@ pub(crate) struct Client {
 impl Client {
     pub(crate) fn new(
         local: Arc<Local>,
-        secret: Option<HeaderValue>,
+        wire: Arc<dyn Wire>,
         listed: BTreeMap<u64, String>,
     ) -> Self {
-        let mut connector = HttpConnector::new();
-        connector.set_nodelay(true);
-        connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
-        let http = HttpClient::builder(TokioExecutor::new())
-            .pool_idle_timeout(IDLE_TIMEOUT)
-            .pool_timer(TokioTimer::new())
-            .build(connector);
-        Self { local, http, secret, listed, contacts: Mutex::default() }
+        Self { local, wire, listed, contacts: Mutex::default() }
     }
 
     /// Whether the last call to this peer was answered; `None` when there was none lately.
@@ -159,7 +142,8 @@ impl Client {
             Ok(response) => Ok((answer.from, response)),
             Err(refusal) => {
                 if refusal.is_fatal() {
-                    self.local.stop(format!("refused by {address}: {refusal}"));
+                    let why = format!("refused by {address}: {refusal}");
+                    self.local.stop_as_refused(&refusal, why).await;
                 }
                 Err(CallError::Refused { address: address.to_owned(), refusal })
             }
@@ -167,46 +151,20 @@ impl Client {
     }
 
     async fn exchange(&self, address: &str, frame: &Frame) -> Result<Answer, CallError> {
-        let unreachable =
-            |reason: String| CallError::Unreachable { address: address.to_owned(), reason };
-        let lost = |reason: String| CallError::Lost { address: address.to_owned(), reason };
-        let request =
-            self.request(address, frame).map_err(|error| unreachable(error.to_string()))?;
-        let response = self.http.request(request).await.map_err(|error| {
-            let reason = root_cause(&error);
-            if error.is_connect() { unreachable(reason) } else { lost(reason) }
+        let answer = self.wire.exchange(address, codec::encode(PROTOCOL, frame)).await;
+        let address = address.to_owned();
+        let body = answer.map_err(|error| match error {
+            WireError::Unreachable(reason) => {
+                CallError::Unreachable { address: address.clone(), reason }
+            }
+            WireError::Lost(reason) => CallError::Lost { address: address.clone(), reason },
+            WireError::Refused(why) => {
+                CallError::Refused { address: address.clone(), refusal: Refusal::Failed(why) }
+            }
         })?;
-        let status = response.status();
-        let body = Limited::new(response.into_body(), FRAME_BYTES_MAX).collect().await;
-        let body = body.map_err(|error| lost(error.to_string()))?.to_bytes();
-        if !status.is_success() {
-            let why = format!("{status}: {}", String::from_utf8_lossy(&body).trim());
-            let refusal = Refusal::Failed(why);
-            return Err(CallError::Refused { address: address.to_owned(), refusal });
-        }
-        codec::decode(&body).map(|(_, answer)| answer).map_err(|error| lost(error.to_string()))
+        let decoded = codec::decode(&body).map(|(_, answer)| answer);
+        decoded.map_err(|error| CallError::Lost { address, reason: error.to_string() })
     }
-
-    fn request(
-        &self,
-        address: &str,
-        frame: &Frame,
-    ) -> Result<hyper::Request<Full<Bytes>>, hyper::http::Error> {
-        let mut request = hyper::Request::post(format!("http://{address}{PATH}"))
-            .header(PROTOCOL_HEADER, HeaderValue::from(u16::from(PROTOCOL)));
-        if let Some(secret) = &self.secret {
-            request = request.header(SECRET_HEADER, secret);
-        }
-        request.body(Full::from(codec::encode(PROTOCOL, frame)))
-    }
-}
-
-fn root_cause(error: &dyn std::error::Error) -> String {
-    let mut cause = error;
-    while let Some(source) = cause.source() {
-        cause = source;
-    }
-    cause.to_string()
 }
 
 /// Makes openraft's connections to members.

@@ -8,21 +8,22 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::routing::post;
+use bytes::Bytes;
 use http_body_util::{BodyExt, Limited};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use mintleaf_storage::codec;
 use subtle::ConstantTimeEq;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
+use super::wire::Door;
 use super::{
-    Answer, BODY_TIMEOUT, FRAME_BYTES_MAX, Frame, PATH, PROTOCOL, PROTOCOL_HEADER, Request,
-    Response, SECRET_HEADER,
+    BODY_TIMEOUT, FRAME_BYTES_MAX, PATH, PROTOCOL, PROTOCOL_HEADER, Request, Response,
+    SECRET_HEADER,
 };
 use crate::guard::{Header, Identity, Refusal};
 
@@ -62,9 +63,9 @@ impl Listener {
     }
 
     /// Serves until the task is aborted, which also ends its connections.
-    pub(crate) async fn serve<I: Inbox>(self, inbox: Arc<I>, secret: Option<Vec<u8>>) {
-        let door = Arc::new(Door { inbox, secret });
-        let router = Router::new().route(PATH, post(receive::<I>)).with_state(door);
+    pub(crate) async fn serve(self, door: Arc<dyn Door>, secret: Option<HeaderValue>) {
+        let guarded = Arc::new(GuardedDoor { door, secret });
+        let router = Router::new().route(PATH, post(receive)).with_state(guarded);
         let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
         let mut connections = JoinSet::new();
         loop {
@@ -103,33 +104,27 @@ async fn serve_connection(stream: TcpStream, router: Router) {
     }
 }
 
-struct Door<I> {
-    inbox: Arc<I>,
-    secret: Option<Vec<u8>>,
+/// A door behind which the secret is known.
+struct GuardedDoor {
+    door: Arc<dyn Door>,
+    secret: Option<HeaderValue>,
 }
 
 type Failure = (StatusCode, String);
 
-async fn receive<I: Inbox>(
-    State(door): State<Arc<Door<I>>>,
+async fn receive(
+    State(guarded): State<Arc<GuardedDoor>>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Vec<u8>, Failure> {
-    check_secret(door.secret.as_deref(), &headers)?;
+    check_secret(guarded.secret.as_ref().map(HeaderValue::as_bytes), &headers)?;
     check_protocol(&headers)?;
-    let frame = read_frame(body).await?;
-    let result = match (&frame.header, &frame.request) {
-        (None, request) if !matches!(request, Request::Hello(_)) => {
-            return Err((StatusCode::BAD_REQUEST, "the frame has no header".to_owned()));
-        }
-        _ => Arc::clone(&door.inbox).handle(frame.header, frame.request).await,
-    };
-    let (from, clock_ms) = (door.inbox.identity(), door.inbox.clock_ms());
-    Ok(codec::encode(PROTOCOL, &Answer { from, clock_ms, result }))
+    let frame = read_body(body).await?;
+    guarded.door.answer(&frame).await.map_err(|why| (StatusCode::BAD_REQUEST, why))
 }
 
 fn check_secret(secret: Option<&[u8]>, headers: &HeaderMap) -> Result<(), Failure> {
-    let sent = headers.get(SECRET_HEADER).map(axum::http::HeaderValue::as_bytes);
+    let sent = headers.get(SECRET_HEADER).map(HeaderValue::as_bytes);
     let same = match (secret, sent) {
         (None, None) => true,
         (Some(ours), Some(theirs)) => ours.ct_eq(theirs).into(),
@@ -149,14 +144,11 @@ fn check_protocol(headers: &HeaderMap) -> Result<(), Failure> {
     Err((StatusCode::UPGRADE_REQUIRED, why))
 }
 
-async fn read_frame(body: Body) -> Result<Frame, Failure> {
+async fn read_body(body: Body) -> Result<Bytes, Failure> {
     let body = tokio::time::timeout(BODY_TIMEOUT, Limited::new(body, FRAME_BYTES_MAX).collect());
     let body = body
         .await
         .map_err(|_| (StatusCode::REQUEST_TIMEOUT, "the frame did not arrive in time".to_owned()))?
-        .map_err(|error| (StatusCode::PAYLOAD_TOO_LARGE, error.to_string()))?
-        .to_bytes();
-    codec::decode(&body)
-        .map(|(_, frame)| frame)
-        .map_err(|error| (StatusCode::BAD_REQUEST, format!("not a frame: {error}")))
+        .map_err(|error| (StatusCode::PAYLOAD_TOO_LARGE, error.to_string()))?;
+    Ok(body.to_bytes())
 }

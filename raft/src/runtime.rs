@@ -1,0 +1,101 @@
+//! What the tasks of a node run on: tokio. With the feature `simulation`, tasks, randomness and
+//! blocking work belong to the simulated process that they are started in.
+
+use std::future::Future;
+use std::time::Duration;
+
+use openraft::{AsyncRuntime, OptionalSend, TokioRuntime};
+use tokio::task::{JoinError, JoinHandle};
+use tokio::time::{Sleep, Timeout};
+
+#[cfg(feature = "simulation")]
+use crate::simulation::{Random, spawn};
+
+/// openraft's runtime.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Runtime;
+
+#[cfg(not(feature = "simulation"))]
+type Random = <TokioRuntime as AsyncRuntime>::ThreadLocalRng;
+
+/// Spawns a task that ends with its process.
+#[cfg(not(feature = "simulation"))]
+fn spawn<T>(future: T) -> JoinHandle<T::Output>
+where
+    T: Future + Send + 'static,
+    T::Output: Send + 'static,
+{
+    tokio::spawn(future)
+}
+
+/// Does something that takes its time, beside the tasks.
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, JoinError> {
+    #[cfg(feature = "simulation")]
+    if crate::simulation::work_is_simulated().await {
+        return Ok(work());
+    }
+    tokio::task::spawn_blocking(work).await
+}
+
+impl AsyncRuntime for Runtime {
+    type JoinError = JoinError;
+    type JoinHandle<T: OptionalSend + 'static> = JoinHandle<T>;
+    type Sleep = Sleep;
+    type Instant = <TokioRuntime as AsyncRuntime>::Instant;
+    type TimeoutError = <TokioRuntime as AsyncRuntime>::TimeoutError;
+    type Timeout<R, T: Future<Output = R> + OptionalSend> = Timeout<T>;
+    type ThreadLocalRng = Random;
+    type OneshotSender<T: OptionalSend> = <TokioRuntime as AsyncRuntime>::OneshotSender<T>;
+    type OneshotReceiver<T: OptionalSend> = <TokioRuntime as AsyncRuntime>::OneshotReceiver<T>;
+    type OneshotReceiverError = <TokioRuntime as AsyncRuntime>::OneshotReceiverError;
+
+    fn spawn<T>(future: T) -> Self::JoinHandle<T::Output>
+    where
+        T: Future + OptionalSend + 'static,
+        T::Output: OptionalSend + 'static,
+    {
+        spawn(future)
+    }
+
+    fn sleep(duration: Duration) -> Self::Sleep {
+        TokioRuntime::sleep(duration)
+    }
+
+    fn sleep_until(deadline: Self::Instant) -> Self::Sleep {
+        TokioRuntime::sleep_until(deadline)
+    }
+
+    fn timeout<R, F: Future<Output = R> + OptionalSend>(
+        duration: Duration,
+        future: F,
+    ) -> Self::Timeout<R, F> {
+        TokioRuntime::timeout(duration, future)
+    }
+
+    fn timeout_at<R, F: Future<Output = R> + OptionalSend>(
+        deadline: Self::Instant,
+        future: F,
+    ) -> Self::Timeout<R, F> {
+        TokioRuntime::timeout_at(deadline, future)
+    }
+
+    fn is_panic(error: &Self::JoinError) -> bool {
+        error.is_panic()
+    }
+
+    #[cfg(not(feature = "simulation"))]
+    fn thread_rng() -> Random {
+        TokioRuntime::thread_rng()
+    }
+
+    #[cfg(feature = "simulation")]
+    fn thread_rng() -> Random {
+        Random
+    }
+
+    fn oneshot<T: OptionalSend>() -> (Self::OneshotSender<T>, Self::OneshotReceiver<T>) {
+        TokioRuntime::oneshot()
+    }
+}

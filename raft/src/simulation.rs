@@ -1,0 +1,113 @@
+//! Processes that are simulated: many nodes in one thread, each of which can be killed.
+//!
+//! Only for tests that drive whole nodes through simulated time. A [`Process`] owns the tasks that
+//! were started in it, whatever they start in turn included; its random numbers come from a seed,
+//! and its disk takes as long as it is told to.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::task::{AbortHandle, JoinHandle};
+
+tokio::task_local! {
+    static PROCESS: Arc<Process>;
+}
+
+/// One start of a node's process.
+pub struct Process {
+    random: Mutex<u64>,
+    tasks: Mutex<Vec<AbortHandle>>,
+    disk_latency: Box<dyn Fn() -> Duration + Send + Sync>,
+}
+
+impl Process {
+    /// A process that draws its random numbers from `seed`, and waits for `disk_latency` before
+    /// each sync and each snapshot.
+    #[must_use]
+    pub fn new(seed: u64, disk_latency: impl Fn() -> Duration + Send + Sync + 'static) -> Self {
+        let disk_latency = Box::new(disk_latency);
+        Self { random: Mutex::new(seed), tasks: Mutex::default(), disk_latency }
+    }
+
+    /// Starts a task of this process.
+    pub fn spawn<F>(self: &Arc<Self>, future: F) -> JoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        let task = tokio::spawn(PROCESS.scope(Arc::clone(self), future));
+        let mut tasks = self.tasks.lock();
+        if tasks.len() == tasks.capacity() {
+            tasks.retain(|task| !task.is_finished());
+        }
+        tasks.push(task.abort_handle());
+        task
+    }
+
+    /// Ends every task of this process where it stands.
+    pub fn kill(&self) {
+        for task in self.tasks.lock().drain(..) {
+            task.abort();
+        }
+    }
+
+    pub(crate) fn current() -> Option<Arc<Self>> {
+        PROCESS.try_with(Arc::clone).ok()
+    }
+
+    pub(crate) async fn wait_for_disk(&self) {
+        tokio::time::sleep((self.disk_latency)()).await;
+    }
+}
+
+/// Starts a task of the current process, if there is one.
+pub(crate) fn spawn<F>(future: F) -> JoinHandle<F::Output>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    match Process::current() {
+        Some(process) => process.spawn(future),
+        None => tokio::spawn(future),
+    }
+}
+
+/// Whether work that takes its time is done on the spot; waits for as long as it takes then.
+pub(crate) async fn work_is_simulated() -> bool {
+    let Some(process) = Process::current() else { return false };
+    process.wait_for_disk().await;
+    true
+}
+
+/// Random numbers of the current process.
+pub(crate) struct Random;
+
+impl rand::RngCore for Random {
+    fn next_u32(&mut self) -> u32 {
+        (self.next_u64() >> 32) as u32
+    }
+
+    // SplitMix64.
+    fn next_u64(&mut self) -> u64 {
+        let Some(process) = Process::current() else { return rand::thread_rng().next_u64() };
+        let mut state = process.random.lock();
+        *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn fill_bytes(&mut self, bytes: &mut [u8]) {
+        for chunk in bytes.chunks_mut(8) {
+            let random = self.next_u64().to_le_bytes();
+            chunk.copy_from_slice(&random[..chunk.len()]);
+        }
+    }
+
+    fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), rand::Error> {
+        self.fill_bytes(bytes);
+        Ok(())
+    }
+}

@@ -1,0 +1,318 @@
+//! Many runs: one process for each seed, as many at a time as there are cores, and the sum of them.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::ops::RangeInclusive;
+use std::process::{Command, ExitCode};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use tokio::runtime::{Builder, RngSeed};
+
+use crate::scenario::{self, Plan, Verdict};
+
+const USAGE: &str = "\
+usage: simulate [--seeds A..B] [--minutes N] [--seconds S] [--nodes 3|5] [--jobs J]
+       simulate --seed N [--seconds S] [--nodes 3|5] [--quiet]   one run, with its trace";
+
+/// What runs when nothing else is asked for.
+const SEEDS: RangeInclusive<u64> = 1..=20;
+const SECONDS: u64 = 30;
+/// One in so many seeds is run twice, and must come out the same.
+const RERUN: u64 = 10;
+/// Violations that are shown of one seed.
+const COMPLAINTS_MAX: usize = 3;
+/// A run in which simulated time stands still for so long, of real time, has failed.
+const SPIN_MAX: Duration = Duration::from_secs(20);
+
+/// What is asked for on the command line.
+pub(crate) struct Order {
+    seeds: RangeInclusive<u64>,
+    minutes: Option<u64>,
+    one: Option<u64>,
+    seconds: u64,
+    nodes: u64,
+    jobs: usize,
+    traced: bool,
+}
+
+impl Order {
+    /// Reads the command line.
+    ///
+    /// # Errors
+    /// The usage.
+    pub(crate) fn parse(arguments: &[String]) -> Result<Self, String> {
+        let jobs = thread::available_parallelism().map_or(1, usize::from);
+        let mut order = Self {
+            seeds: SEEDS,
+            minutes: None,
+            one: None,
+            seconds: SECONDS,
+            nodes: 0,
+            jobs,
+            traced: true,
+        };
+        let usage = || USAGE.to_owned();
+        let mut arguments = arguments.iter();
+        while let Some(argument) = arguments.next() {
+            if argument == "--quiet" {
+                order.traced = false;
+                continue;
+            }
+            let value = arguments.next().ok_or_else(usage)?;
+            let number = || value.parse::<u64>().map_err(|_| USAGE.to_owned());
+            match argument.as_str() {
+                "--seeds" => {
+                    let (first, last) = value.split_once("..").ok_or_else(usage)?;
+                    let bound = |bound: &str| bound.parse::<u64>().map_err(|_| USAGE.to_owned());
+                    order.seeds = bound(first)?..=bound(last)?;
+                }
+                "--seed" => order.one = Some(number()?),
+                "--minutes" => order.minutes = Some(number()?),
+                "--seconds" => order.seconds = number()?,
+                "--nodes" => order.nodes = number()?,
+                "--jobs" => order.jobs = usize::try_from(number()?.max(1)).unwrap_or(1),
+                _ => return Err(usage()),
+            }
+        }
+        Ok(order)
+    }
+
+    /// Does it; fails when a promise was broken or a run came out differently.
+    pub(crate) fn carry_out(self) -> ExitCode {
+        match self.one {
+            Some(seed) => self.run_here(seed),
+            None => Campaign::new(self).carry_out(),
+        }
+    }
+
+    fn run_here(&self, seed: u64) -> ExitCode {
+        let plan = Plan { seed, seconds: self.seconds, nodes: self.nodes, traced: self.traced };
+        let verdict = simulate(plan);
+        print!("{}", Tally::of(&verdict).to_text());
+        let violations = verdict.trace.violations();
+        for what in &violations {
+            println!("violation\t{what}");
+        }
+        if violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    }
+
+    /// The arguments that repeat a seed.
+    fn arguments(&self, seed: u64) -> Vec<String> {
+        let mut options = vec![("--seed", seed), ("--seconds", self.seconds)];
+        if self.nodes > 0 {
+            options.push(("--nodes", self.nodes));
+        }
+        options.iter().flat_map(|(name, value)| [(*name).to_owned(), value.to_string()]).collect()
+    }
+}
+
+/// Runs one seed in this process.
+fn simulate(plan: Plan) -> Verdict {
+    let dir = tempfile::Builder::new().prefix("mintleaf-simulation-").tempdir_in(scratch());
+    let dir = dir.expect("a scratch directory can be made");
+    let runtime = Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .rng_seed(RngSeed::from_bytes(&plan.seed.to_be_bytes()))
+        .build();
+    let pulse = Arc::new(AtomicU64::new(0));
+    watch_for_spins(plan.seed, Arc::clone(&pulse));
+    let panics = count_panics();
+    let verdict = runtime.expect("a runtime").block_on(async {
+        tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                pulse.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        scenario::run(plan, dir.path()).await
+    });
+    for panic in panics.lock().drain(..) {
+        verdict.trace.violation(&panic);
+    }
+    verdict
+}
+
+/// Where nothing has to reach a real disk, if there is such a place.
+fn scratch() -> std::path::PathBuf {
+    let memory = std::path::Path::new("/dev/shm");
+    if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() }
+}
+
+/// Nothing in a node may panic, whatever happens.
+fn count_panics() -> Arc<Mutex<Vec<String>>> {
+    let panics = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&panics);
+    std::panic::set_hook(Box::new(move |panic| noted.lock().push(panic.to_string())));
+    panics
+}
+
+fn watch_for_spins(seed: u64, pulse: Arc<AtomicU64>) {
+    thread::spawn(move || {
+        let (_never, timer) = mpsc::channel::<()>();
+        let mut seen = 0;
+        loop {
+            let _ = timer.recv_timeout(SPIN_MAX);
+            let now = pulse.load(Ordering::Relaxed);
+            if now == seen {
+                println!("violation\tsimulated time stands still in seed {seed}");
+                std::process::exit(3);
+            }
+            seen = now;
+        }
+    });
+}
+
+/// Counts of one run, or of many.
+#[derive(Default)]
+struct Tally {
+    hash: u64,
+    counts: BTreeMap<String, u64>,
+    violations: Vec<String>,
+}
+
+impl Tally {
+    fn of(verdict: &Verdict) -> Self {
+        let (hash, lines) = verdict.trace.digest();
+        let mut counts = BTreeMap::from([
+            ("ids".to_owned(), verdict.ids),
+            ("commits".to_owned(), verdict.commits),
+            ("simulated ms".to_owned(), verdict.simulated_ms),
+            ("lines".to_owned(), lines),
+        ]);
+        for (kind, count) in verdict.trace.faults() {
+            counts.insert(format!("fault {kind}"), count);
+        }
+        Self { hash, counts, violations: Vec::new() }
+    }
+
+    fn to_text(&self) -> String {
+        let mut text = format!("trace\t{:016x}\n", self.hash);
+        for (name, count) in &self.counts {
+            let _ = writeln!(text, "count\t{name}\t{count}");
+        }
+        text
+    }
+
+    /// Reads what a child process printed.
+    fn parse(text: &str) -> Self {
+        let mut tally = Self::default();
+        for line in text.lines() {
+            let mut fields = line.split('\t');
+            match (fields.next(), fields.next(), fields.next()) {
+                (Some("trace"), Some(hash), _) => {
+                    tally.hash = u64::from_str_radix(hash, 16).unwrap_or(0);
+                }
+                (Some("count"), Some(name), Some(count)) => {
+                    tally.counts.insert(name.to_owned(), count.parse().unwrap_or(0));
+                }
+                (Some("violation"), Some(what), _) => tally.violations.push(what.to_owned()),
+                _ => {}
+            }
+        }
+        tally
+    }
+
+    fn add(&mut self, other: &Self) {
+        for (name, count) in &other.counts {
+            *self.counts.entry(name.clone()).or_default() += count;
+        }
+    }
+}
+
+/// Many seeds.
+struct Campaign {
+    order: Order,
+    began: Instant,
+    next: AtomicU64,
+    failed: AtomicBool,
+    sum: Mutex<(u64, Tally)>,
+}
+
+impl Campaign {
+    fn new(order: Order) -> Self {
+        let next = AtomicU64::new(*order.seeds.start());
+        let (began, sum) = (Instant::now(), Mutex::default());
+        Self { order, began, next, failed: AtomicBool::new(false), sum }
+    }
+
+    fn carry_out(self) -> ExitCode {
+        thread::scope(|scope| {
+            for _ in 0..self.order.jobs {
+                scope.spawn(|| self.work());
+            }
+        });
+        self.report();
+        if self.failed.load(Ordering::Relaxed) { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    }
+
+    fn work(&self) {
+        loop {
+            let seed = self.next.fetch_add(1, Ordering::Relaxed);
+            let over = match self.order.minutes {
+                Some(minutes) => self.began.elapsed() >= Duration::from_secs(60 * minutes),
+                None => seed > *self.order.seeds.end(),
+            };
+            if over {
+                return;
+            }
+            let tally = self.run(seed);
+            if seed.is_multiple_of(RERUN) && self.run(seed).hash != tally.hash {
+                self.complain(seed, "it came out differently when it was run again");
+            }
+            // One that is broken breaks many more.
+            for what in tally.violations.iter().take(COMPLAINTS_MAX) {
+                self.complain(seed, what);
+            }
+            let mut sum = self.sum.lock();
+            sum.0 += 1;
+            sum.1.add(&tally);
+        }
+    }
+
+    /// Runs a seed in a process of its own: what a run leaves behind in this one, such as numbers
+    /// of tasks, must not reach the next.
+    fn run(&self, seed: u64) -> Tally {
+        let executable = std::env::current_exe().expect("this program has a path");
+        let output = Command::new(executable)
+            .args(self.order.arguments(seed))
+            .arg("--quiet")
+            .output()
+            .expect("this program can be run");
+        let mut tally = Tally::parse(&String::from_utf8_lossy(&output.stdout));
+        if !output.status.success() && tally.violations.is_empty() {
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            tally.violations.push(format!("it ended with {}: {stderr}", output.status));
+        }
+        tally
+    }
+
+    fn complain(&self, seed: u64, what: &str) {
+        self.failed.store(true, Ordering::Relaxed);
+        let again = self.order.arguments(seed).join(" ");
+        println!("seed {seed}: {what}\n    scripts/simulate {again}");
+    }
+
+    fn report(&self) {
+        let (seeds, sum) = &*self.sum.lock();
+        let count = |name: &str| sum.counts.get(name).copied().unwrap_or(0);
+        let hours = count("simulated ms") as f64 / 3_600_000.0;
+        let minutes = self.began.elapsed().as_secs_f64() / 60.0;
+        println!(
+            "{seeds} seeds, {hours:.2} simulated hours in {minutes:.2} minutes, {} ids, {} commits",
+            count("ids"),
+            count("commits")
+        );
+        let faults = sum.counts.iter().filter_map(|(name, count)| {
+            name.strip_prefix("fault ").map(|kind| format!("{kind} {count}"))
+        });
+        println!("faults: {}", faults.collect::<Vec<_>>().join(", "));
+        let verdict = if self.failed.load(Ordering::Relaxed) { "FAILED" } else { "none" };
+        println!("violations: {verdict}");
+    }
+}

@@ -1,0 +1,218 @@
+//! Clients: they ask any node, time out, hang up and try again.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use mintleaf::service::{Error, Read};
+use mintleaf::tag::BizTag;
+use parking_lot::Mutex;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use crate::machine::{Machine, Serving};
+use crate::oracle::Oracle;
+use crate::random::Random;
+use crate::trace::Trace;
+
+const CLIENTS: u64 = 4;
+/// Tags that everybody takes ids of.
+const TAGS: [&str; 3] = ["orders", "users", "events"];
+
+/// What is known of a tag that one client made and nobody else touches.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Promise {
+    /// Its creation was acknowledged, and nobody asked for its deletion.
+    There,
+    /// It was deleted, or a change was asked for whose outcome is not known: a request that the
+    /// network doubles may bring it back.
+    Unknown,
+}
+
+/// The clients of a run.
+pub(crate) struct Clients {
+    machines: Vec<Arc<Machine>>,
+    oracle: Arc<Oracle>,
+    trace: Arc<Trace>,
+    random: Random,
+    promises: Mutex<BTreeMap<String, Promise>>,
+    stopping: AtomicBool,
+}
+
+/// Whether a call came to something.
+type Outcome = Result<(), Error>;
+
+impl Clients {
+    pub(crate) fn new(
+        machines: Vec<Arc<Machine>>,
+        oracle: Arc<Oracle>,
+        trace: Arc<Trace>,
+        random: Random,
+    ) -> Arc<Self> {
+        let (promises, stopping) = (Mutex::default(), AtomicBool::new(false));
+        Arc::new(Self { machines, oracle, trace, random, promises, stopping })
+    }
+
+    /// Starts all clients.
+    pub(crate) fn start(self: &Arc<Self>) -> JoinSet<()> {
+        let mut clients = JoinSet::new();
+        for _ in 0..CLIENTS {
+            clients.spawn(Arc::clone(self).run());
+        }
+        clients
+    }
+
+    /// Asks them to end.
+    pub(crate) fn stop(&self) {
+        self.stopping.store(true, Ordering::Relaxed);
+    }
+
+    async fn run(self: Arc<Self>) {
+        while !self.stopping.load(Ordering::Relaxed) {
+            sleep(Duration::from_micros(self.random.within(1_000..80_000))).await;
+            let machine =
+                &self.machines[self.random.within(0..self.machines.len() as u64) as usize];
+            let Some(serving) = machine.serving() else { continue };
+            let patience = Duration::from_millis(self.random.within(20..3_000));
+            let mut ended = serving.ended.clone();
+            let call = timeout(patience, self.call(&serving));
+            tokio::select! {
+                biased;
+                _ = ended.wait_for(|ended| *ended) => {}
+                _ = call => {}
+            }
+        }
+    }
+
+    async fn call(&self, serving: &Serving) {
+        let tag = self.random.pick(&TAGS);
+        let count = if self.random.chance(20) { self.random.within(2..3_000) } else { 1 };
+        let (what, outcome) = match self.random.within(0..100) {
+            0..20 => ("next", self.next(serving, tag)),
+            20..55 => ("take", self.take(serving, tag, count).await),
+            55..70 => ("next snowflake", self.next_snowflake(serving)),
+            70..84 => ("take snowflakes", self.take_snowflakes(serving, count).await),
+            84..89 => ("create", self.create(serving).await),
+            89..92 => ("delete", self.delete(serving).await),
+            92..94 => ("delete shared", self.delete_shared(serving, tag).await),
+            94..97 => ("update", self.update(serving, tag).await),
+            _ => ("read", self.read(serving).await),
+        };
+        let boot = serving.boot;
+        match outcome {
+            Ok(()) => self.trace.note(format_args!("client {what} {tag} {count} at {boot:?}")),
+            Err(error) => self.trace.note(format_args!("client {what} {tag} at {boot:?}: {error}")),
+        }
+    }
+
+    fn next(&self, serving: &Serving, tag: &str) -> Outcome {
+        let floor = self.oracle.highest(serving.boot, Some(tag));
+        if let Some(id) = serving.service.next_now(tag) {
+            let range = id..id + 1;
+            self.oracle.given(serving.boot, tag, std::slice::from_ref(&range), floor);
+        }
+        Ok(())
+    }
+
+    /// Takes ids of a tag, and has them judged.
+    pub(crate) async fn take(&self, serving: &Serving, tag: &str, count: u64) -> Outcome {
+        let floor = self.oracle.highest(serving.boot, Some(tag));
+        let ranges = serving.service.take(tag, count).await?;
+        self.check_count(&ranges, count);
+        self.oracle.given(serving.boot, tag, &ranges, floor);
+        Ok(())
+    }
+
+    fn next_snowflake(&self, serving: &Serving) -> Outcome {
+        let floor = self.oracle.highest(serving.boot, None);
+        if let Some(id) = serving.service.next_snowflake_now() {
+            let range = id..id + 1;
+            self.oracle.given_snowflakes(serving.boot, std::slice::from_ref(&range), floor);
+        }
+        Ok(())
+    }
+
+    /// Takes snowflake ids, and has them judged.
+    pub(crate) async fn take_snowflakes(&self, serving: &Serving, count: u64) -> Outcome {
+        let floor = self.oracle.highest(serving.boot, None);
+        let ranges = serving.service.take_snowflakes(count).await?;
+        self.check_count(&ranges, count);
+        self.oracle.given_snowflakes(serving.boot, &ranges, floor);
+        Ok(())
+    }
+
+    fn check_count(&self, ranges: &[std::ops::Range<u64>], count: u64) {
+        let given: u64 = ranges.iter().map(|range| range.end - range.start).sum();
+        if given != count {
+            self.trace.violation(&format!("{given} ids were given where {count} were asked for"));
+        }
+    }
+
+    async fn create(&self, serving: &Serving) -> Outcome {
+        let name = format!("tag-{:08x}", self.random.next() as u32);
+        let tag = BizTag::parse(&name).expect("a possible name");
+        let step = self.random.within(1..100) as u32;
+        self.promises.lock().insert(name.clone(), Promise::Unknown);
+        serving.service.create_tag(tag, step, 1, String::new()).await?;
+        self.promises.lock().insert(name, Promise::There);
+        Ok(())
+    }
+
+    async fn delete(&self, serving: &Serving) -> Outcome {
+        let name = {
+            let mut promises = self.promises.lock();
+            let there: Vec<String> = promises
+                .iter()
+                .filter(|(_, promise)| **promise == Promise::There)
+                .map(|(name, _)| name.clone())
+                .collect();
+            if there.is_empty() {
+                return Ok(());
+            }
+            let name = there[self.random.within(0..there.len() as u64) as usize].clone();
+            promises.insert(name.clone(), Promise::Unknown);
+            name
+        };
+        let deleted = serving.service.delete_tag(BizTag::parse(&name).expect("a name")).await;
+        if deleted == Err(Error::UnknownTag) {
+            self.trace.violation(&format!("the acknowledged tag {name} is not known"));
+        }
+        deleted
+    }
+
+    /// Deletes a tag that others take ids of; it comes back with the next take.
+    async fn delete_shared(&self, serving: &Serving, tag: &str) -> Outcome {
+        serving.service.delete_tag(BizTag::parse(tag).expect("a name")).await
+    }
+
+    async fn update(&self, serving: &Serving, tag: &str) -> Outcome {
+        let step = Some(self.random.within(1..2_000) as u32);
+        let forward = self.random.chance(30);
+        let max_id = self.oracle.max_ids().get(tag).map(|max_id| max_id + 1_000);
+        let max_id = max_id.filter(|_| forward);
+        let tag = BizTag::parse(tag).expect("a name");
+        serving.service.update_tag(tag, step, max_id, None).await.map(drop)
+    }
+
+    /// Reads every tag, and looks for what was acknowledged before.
+    async fn read(&self, serving: &Serving) -> Outcome {
+        let before = self.promises.lock().clone();
+        let rows = serving.service.tags(None, usize::MAX, Read::Linearizable).await?;
+        // A tag whose deletion was asked for meanwhile is no promise any more.
+        let after = self.promises.lock().clone();
+        for (name, promise) in &before {
+            let listed = rows.iter().any(|row| row.tag.as_str() == name);
+            let kept = after.get(name) == Some(promise);
+            if *promise == Promise::There && kept && !listed {
+                self.trace.violation(&format!("{name} was acknowledged and is not listed"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads once more, at a node that has been healed.
+    pub(crate) async fn check_promises(&self, serving: &Serving) -> Outcome {
+        self.read(serving).await
+    }
+}

@@ -1,0 +1,49 @@
+//! Simulated clocks: each node's own, which drifts and is set.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use tokio::time::Instant;
+
+/// When simulated time begins, in Unix milliseconds.
+const BEGIN_MS: i64 = 1_800_000_000_000;
+
+/// The clock of one machine.
+pub(crate) struct MachineClock {
+    began: Instant,
+    offset_ms: AtomicI64,
+    /// Parts in a million by which it is fast.
+    drift: i64,
+}
+
+impl MachineClock {
+    pub(crate) fn new(drift: i64) -> Self {
+        Self { began: Instant::now(), offset_ms: AtomicI64::new(0), drift }
+    }
+
+    /// Sets it that far ahead of where it would be had nobody ever touched it.
+    pub(crate) fn set_offset(&self, offset_ms: i64) {
+        self.offset_ms.store(offset_ms, Ordering::Relaxed);
+    }
+
+    pub(crate) fn offset(&self) -> i64 {
+        self.offset_ms.load(Ordering::Relaxed)
+    }
+
+    fn elapsed_ms(&self) -> i64 {
+        i64::try_from(self.began.elapsed().as_millis()).unwrap_or(i64::MAX)
+    }
+}
+
+impl mintleaf_raft::Clock for MachineClock {
+    fn now_ms(&self) -> u64 {
+        let elapsed_ms = self.elapsed_ms();
+        let drifted_ms = elapsed_ms + elapsed_ms * self.drift / 1_000_000;
+        u64::try_from(BEGIN_MS + drifted_ms + self.offset()).unwrap_or(0)
+    }
+}
+
+impl mintleaf::clock::Clock for MachineClock {
+    fn monotonic_ms(&self) -> u64 {
+        u64::try_from(self.elapsed_ms()).unwrap_or(0)
+    }
+}

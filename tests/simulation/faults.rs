@@ -1,0 +1,287 @@
+//! What goes wrong, and the end of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use mintleaf::service::Error;
+use parking_lot::Mutex;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+use crate::disk::DiskFault;
+use crate::machine::{Machine, Site};
+use crate::net::{Weather, address};
+use crate::random::Random;
+
+/// A disk that has failed stops its node within this long.
+const STOP_MAX: Duration = Duration::from_secs(5);
+/// Without faults, a node is replaced within this long.
+const REPLACEMENT_MAX: Duration = Duration::from_secs(30);
+/// Between two attempts at a change of the membership, and how long each may take.
+const ASKING_INTERVAL: Duration = Duration::from_millis(200);
+const ASKING_MAX: Duration = Duration::from_secs(10);
+/// A node restored from an old image is refused within this long.
+const REFUSAL_MAX: Duration = Duration::from_secs(5);
+
+/// Injects faults into a cluster.
+pub(crate) struct Faults {
+    site: Arc<Site>,
+    machines: Vec<Arc<Machine>>,
+    random: Random,
+    /// Clocks once set elsewhere: their offsets, to come back to.
+    clock_offsets_ms: Mutex<Vec<i64>>,
+    /// The change of the membership that is going on.
+    replacing: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Faults {
+    pub(crate) fn new(site: Arc<Site>, machines: Vec<Arc<Machine>>, random: Random) -> Self {
+        let (clock_offsets_ms, replacing) = Default::default();
+        Self { site, machines, random, clock_offsets_ms, replacing }
+    }
+
+    fn any(&self) -> &Arc<Machine> {
+        &self.machines[self.random.within(0..self.machines.len() as u64) as usize]
+    }
+
+    /// One fault after the other until the time has come.
+    pub(crate) async fn inject(&self, until: Instant) {
+        loop {
+            let pause = Duration::from_millis(self.random.within(50..2_500));
+            if Instant::now() + pause >= until {
+                return sleep_until(until).await;
+            }
+            sleep(pause).await;
+            match self.random.within(0..100) {
+                0..20 => self.cut(),
+                20..32 => self.change_weather(),
+                32..42 => self.calm(),
+                42..56 => self.crash(),
+                56..59 => self.crash_all(),
+                59..64 => self.stop(),
+                64..71 => self.fail_disk(),
+                71..86 => self.set_clock(),
+                86..91 => self.start_all(),
+                91..95 => self.replace_any(),
+                _ => self.hand_over(),
+            }
+        }
+    }
+
+    fn cut(&self) {
+        let (one, other) = (self.any().node_id, self.any().node_id);
+        let weather = &mut *self.site.net.weather.lock();
+        match self.random.within(0..3) {
+            0 => {
+                weather.cut.insert((one, other));
+                self.site.trace.fault("one-way cut", format_args!("{one}>{other}"));
+            }
+            1 => {
+                weather.cut.extend([(one, other), (other, one)]);
+                self.site.trace.fault("cut", format_args!("{one}={other}"));
+            }
+            _ => {
+                let others = self.machines.iter().map(|machine| machine.node_id);
+                for other in others.filter(|other| *other != one) {
+                    weather.cut.extend([(one, other), (other, one)]);
+                }
+                self.site.trace.fault("isolation", format_args!("{one}"));
+            }
+        }
+    }
+
+    fn change_weather(&self) {
+        let weather = &mut *self.site.net.weather.lock();
+        weather.loss = self.random.pick(&[0, 1, 5, 20, 50]);
+        weather.doubled = self.random.pick(&[0, 5, 30]);
+        weather.delay_us_max = self.random.pick(&[0, 10_000, 100_000, 400_000, 2_000_000]);
+        let Weather { loss, doubled, delay_us_max, .. } = *weather;
+        let detail = format_args!("loss {loss}% doubled {doubled}% delay {delay_us_max} us");
+        self.site.trace.fault("bad network", detail);
+    }
+
+    fn calm(&self) {
+        *self.site.net.weather.lock() = Weather::default();
+        self.site.trace.note(format_args!("the network is well"));
+    }
+
+    fn crash(&self) {
+        let machine = Arc::clone(self.any());
+        if !machine.is_up() {
+            return;
+        }
+        let lost = machine.crash();
+        self.site.trace.fault("crash", format_args!("{} lost {lost}", machine.node_id));
+        self.start_later(machine);
+    }
+
+    fn crash_all(&self) {
+        for machine in &self.machines {
+            let lost = machine.crash();
+            self.site.trace.note(format_args!("node {} down, lost {lost}", machine.node_id));
+            self.start_later(Arc::clone(machine));
+        }
+        self.site.trace.fault("crash of all", format_args!(""));
+    }
+
+    fn stop(&self) {
+        let machine = self.any();
+        if machine.stop() {
+            self.site.trace.fault("clean stop", format_args!("{}", machine.node_id));
+        }
+    }
+
+    fn start_later(&self, machine: Arc<Machine>) {
+        let later = Duration::from_millis(self.random.within(50..6_000));
+        tokio::spawn(async move {
+            sleep(later).await;
+            machine.start();
+        });
+    }
+
+    fn start_all(&self) {
+        self.machines.iter().for_each(Machine::start);
+    }
+
+    /// Fails a disk, and sees to it that its node stops as soon as it has struck.
+    fn fail_disk(&self) {
+        let machine = Arc::clone(self.any());
+        let Some(serving) = machine.serving() else { return };
+        let fault = self.random.pick(&[DiskFault::Sync, DiskFault::Full]);
+        machine.disk.fail(fault);
+        let kind = if fault == DiskFault::Sync { "sync error" } else { "disk full" };
+        self.site.trace.fault(kind, format_args!("{}", machine.node_id));
+        let (trace, mut ended) = (Arc::clone(&self.site.trace), serving.ended);
+        tokio::spawn(async move {
+            while !machine.disk.has_failed() && !*ended.borrow() {
+                sleep(Duration::from_millis(10)).await;
+            }
+            if timeout(STOP_MAX, ended.wait_for(|ended| *ended)).await.is_err() {
+                let id = machine.node_id;
+                trace.violation(&format!("node {id} goes on though its disk has failed"));
+            }
+        });
+    }
+
+    /// Sets a clock: a little, a lot, or by about as much as a clock was off lately, so that
+    /// milliseconds come again that were used.
+    fn set_clock(&self) {
+        let machine = self.any();
+        let now_ms = machine.clock.offset();
+        let step_ms = |range| {
+            let ms = self.random.within(range) as i64;
+            if self.random.chance(50) { -ms } else { ms }
+        };
+        let mut seen = self.clock_offsets_ms.lock();
+        seen.push(now_ms);
+        let offset_ms = match self.random.within(0..10) {
+            0..4 => now_ms + step_ms(1..100),
+            4..6 => now_ms + step_ms(1..5_000),
+            6 => now_ms + step_ms(1..400 * 24 * 3_600_000),
+            7 => 0,
+            _ => self.random.pick(&seen) + step_ms(0..10),
+        };
+        machine.clock.set_offset(offset_ms);
+        let detail = format_args!("{} from {now_ms} to {offset_ms} ms", machine.node_id);
+        self.site.trace.fault("clock set", detail);
+    }
+
+    fn hand_over(&self) {
+        let (asked, target) = (self.any(), self.any().node_id);
+        let Some(serving) = asked.serving() else { return };
+        self.site.trace.fault("handover", format_args!("to {target}"));
+        tokio::spawn(async move {
+            // It may well fail, with all that is going on.
+            drop(timeout(Duration::from_secs(5), serving.service.transfer_leader(target)).await);
+        });
+    }
+
+    /// Replaces a node, unless one is being replaced.
+    fn replace_any(&self) {
+        let mut replacing = self.replacing.lock();
+        if replacing.as_ref().is_none_or(JoinHandle::is_finished) {
+            let target = Arc::clone(self.any());
+            self.site.trace.fault("replacement", format_args!("{}", target.node_id));
+            *replacing = Some(tokio::spawn(replace(target, self.machines.clone())));
+        }
+    }
+
+    /// Ends every fault.
+    pub(crate) async fn heal(&self) {
+        self.calm();
+        for machine in &self.machines {
+            machine.disk.heal();
+            machine.clock.set_offset(self.random.within(0..1_000) as i64 - 500);
+            machine.start();
+        }
+        self.site.trace.note(format_args!("healed"));
+        let replacing = self.replacing.lock().take();
+        if let Some(replacing) = replacing {
+            self.finish(replacing).await;
+        }
+    }
+
+    async fn finish(&self, replacing: JoinHandle<()>) {
+        if timeout(REPLACEMENT_MAX, replacing).await.is_err() {
+            self.site.trace.violation("a node cannot be replaced, though nothing is wrong");
+        }
+    }
+
+    /// Restores one node from an image that is older than its last start: its peers must refuse it.
+    pub(crate) async fn restore_an_old_image(&self) {
+        let machine = self.any();
+        machine.crash();
+        sleep(Duration::from_millis(100)).await;
+        let backup = machine.backup();
+        machine.start();
+        sleep(Duration::from_secs(5)).await;
+        machine.crash();
+        sleep(Duration::from_millis(100)).await;
+        machine.restore(backup);
+        let before = machine.stops().len();
+        self.site.trace.fault("old image", format_args!("{}", machine.node_id));
+        machine.start();
+        sleep(REFUSAL_MAX).await;
+        let refused = machine.stops().iter().skip(before).any(|why| why.contains("wipe"));
+        if !refused || machine.serving().is_some() {
+            let id = machine.node_id;
+            self.site.trace.violation(&format!("node {id} runs on an old image"));
+        }
+        self.finish(tokio::spawn(replace(Arc::clone(machine), self.machines.clone()))).await;
+    }
+}
+
+/// Removes a node, wipes it and takes it in again as a voter: asks one node after the other, for as
+/// long as it takes.
+async fn replace(target: Arc<Machine>, machines: Vec<Arc<Machine>>) {
+    let id = target.node_id;
+    let mut others = machines.iter().filter(|machine| machine.node_id != id).cycle();
+    let mut ask = || {
+        let mut turn = others.by_ref().take(machines.len());
+        turn.find_map(|machine| Some((machine.node_id, machine.serving()?)))
+    };
+    loop {
+        sleep(ASKING_INTERVAL).await;
+        let Some((seed, serving)) = ask() else { continue };
+        let removed = timeout(ASKING_MAX, serving.service.remove_node(id)).await;
+        if matches!(removed, Ok(Ok(()) | Err(Error::NotFound { .. }))) {
+            target.wipe(seed);
+            break;
+        }
+    }
+    let mut stops = target.stops().len();
+    loop {
+        sleep(ASKING_INTERVAL).await;
+        let Some((seed, serving)) = ask() else { continue };
+        if target.stops().iter().skip(stops).any(|why| why.contains("removed from the cluster")) {
+            // An earlier removal whose answer was lost came late, and met the new node.
+            target.wipe(seed);
+            stops = target.stops().len();
+        }
+        target.start();
+        let add = serving.service.add_node(id, address(id), None, true);
+        if matches!(timeout(ASKING_MAX, add).await, Ok(Ok(_))) {
+            return;
+        }
+    }
+}

@@ -1,0 +1,349 @@
+//! One machine of the cluster: its disk and its clock, which last, and the processes that run on
+//! it, which do not. A process is a whole node below HTTP, put together as the server does it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use mintleaf::clock::Clock;
+use mintleaf::metrics::Metrics;
+use mintleaf::replica::{DeletionListener, Replica, StateReplica};
+use mintleaf::service::{IdService, Lease, ServiceTask, TagTable};
+use mintleaf::snowflake::SnowflakeSettings;
+use mintleaf_raft::simulation::Process;
+use mintleaf_raft::{Ground, Node, NodeError, Options, Tuning};
+use mintleaf_storage::DataDir;
+use parking_lot::Mutex;
+use tokio::sync::{oneshot, watch};
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
+
+use crate::clock::MachineClock;
+use crate::disk::{Disk, Image};
+use crate::net::{Net, NetWire, address};
+use crate::oracle::{Boot, Oracle, Witness};
+use crate::random::Random;
+use crate::trace::Trace;
+
+/// How long a supervisor waits before it starts a node again that has stopped.
+const RESTART_DELAY: Duration = Duration::from_millis(500);
+
+/// What all machines share.
+pub(crate) struct Site {
+    pub(crate) trace: Arc<Trace>,
+    pub(crate) oracle: Arc<Oracle>,
+    pub(crate) net: Arc<Net>,
+    pub(crate) snowflake: SnowflakeSettings,
+    pub(crate) peers: BTreeMap<u64, String>,
+    /// Of the seed; names stores and processes.
+    pub(crate) random: Random,
+}
+
+/// A process that serves clients.
+#[derive(Clone)]
+pub(crate) struct Serving {
+    pub(crate) boot: Boot,
+    pub(crate) service: Arc<IdService>,
+    pub(crate) replica: Arc<Replica>,
+    /// Turns true when the process has ended.
+    pub(crate) ended: watch::Receiver<bool>,
+}
+
+/// A process, from its start to its end.
+struct Running {
+    process: Arc<Process>,
+    alive: Arc<AtomicBool>,
+    ended: watch::Sender<bool>,
+    serving: Option<Serving>,
+    /// Asks for a clean stop.
+    stop: Option<oneshot::Sender<()>>,
+    /// Opens the node, then waits for its end.
+    supervisor: JoinHandle<()>,
+}
+
+/// What is put together for a process.
+struct Parts {
+    node: Node,
+    lease: Lease,
+    task: AbortOnDrop,
+    service: Arc<IdService>,
+    replica: Arc<Replica>,
+}
+
+struct AbortOnDrop(ServiceTask);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// One machine.
+pub(crate) struct Machine {
+    pub(crate) node_id: u64,
+    pub(crate) clock: Arc<MachineClock>,
+    pub(crate) disk: Disk,
+    site: Arc<Site>,
+    dir: PathBuf,
+    boots: AtomicU64,
+    running: Mutex<Option<Running>>,
+    /// Whom to ask for admission; a founder asks nobody.
+    join: Mutex<Option<u64>>,
+    /// Why processes on it have stopped by themselves.
+    stops: Mutex<Vec<String>>,
+}
+
+impl Machine {
+    pub(crate) fn new(node_id: u64, site: Arc<Site>, dir: PathBuf, drift: i64, disk: Disk) -> Self {
+        Self {
+            node_id,
+            clock: Arc::new(MachineClock::new(drift)),
+            disk,
+            site,
+            dir,
+            boots: AtomicU64::new(0),
+            running: Mutex::default(),
+            join: Mutex::default(),
+            stops: Mutex::default(),
+        }
+    }
+
+    /// The process that serves clients here, if one does.
+    pub(crate) fn serving(&self) -> Option<Serving> {
+        self.running.lock().as_ref().and_then(|running| running.serving.clone())
+    }
+
+    /// Whether a process runs here, serving or not yet.
+    pub(crate) fn is_up(&self) -> bool {
+        self.running.lock().is_some()
+    }
+
+    /// Why processes here have stopped by themselves so far.
+    pub(crate) fn stops(&self) -> Vec<String> {
+        self.stops.lock().clone()
+    }
+
+    /// Starts a process, unless one runs.
+    pub(crate) fn start(self: &Arc<Self>) {
+        let mut running = self.running.lock();
+        if running.is_some() {
+            return;
+        }
+        let number = self.boots.fetch_add(1, Ordering::Relaxed) + 1;
+        let boot = Boot { node_id: self.node_id, number };
+        self.site.trace.note(format_args!("node {} starts, boot {number}", self.node_id));
+        let disk_random = Random::new(self.site.random.next(), "disk latency");
+        let slow_percent = disk_random.pick(&[1, 5, 30]);
+        let latency = move || {
+            let slow = disk_random.chance(slow_percent);
+            let us = disk_random.within(if slow { 5_000..200_000 } else { 200..4_000 });
+            Duration::from_micros(us)
+        };
+        let process = Arc::new(Process::new(self.site.random.next(), latency));
+        let (alive, ended) = (Arc::new(AtomicBool::new(true)), watch::Sender::new(false));
+        let machine = Arc::clone(self);
+        let supervised = (Arc::clone(&process), Arc::clone(&alive));
+        let (stop, stopping) = oneshot::channel();
+        let supervisor = tokio::spawn(async move {
+            match machine.supervise(boot, supervised.0, supervised.1, stopping).await {
+                Some(why) => machine.stopped_by_itself(why),
+                None => machine.stopped_cleanly(),
+            }
+        });
+        let (serving, stop) = (None, Some(stop));
+        *running = Some(Running { process, alive, ended, serving, stop, supervisor });
+    }
+
+    /// Runs a process until it stops by itself, and says why it did; or until it is asked to stop.
+    async fn supervise(
+        &self,
+        boot: Boot,
+        process: Arc<Process>,
+        alive: Arc<AtomicBool>,
+        stopping: oneshot::Receiver<()>,
+    ) -> Option<String> {
+        let wire = NetWire {
+            net: Arc::clone(&self.site.net),
+            node_id: self.node_id,
+            process: Arc::clone(&process),
+            alive,
+        };
+        let (site, clock) = (Arc::clone(&self.site), Arc::clone(&self.clock));
+        let engine = Arc::new(self.disk.open());
+        let options = self.options();
+        let opened = process.spawn(async move {
+            let dir = open_dir(&options).await?;
+            let ground = Ground { dir, engine, wire: Arc::new(wire) };
+            assemble(&site, boot, clock, ground, options).await
+        });
+        let mut parts = match opened.await {
+            Ok(Ok(parts)) => parts,
+            Ok(Err(error)) => return Some(error.to_string()),
+            Err(error) => return Some(error.to_string()),
+        };
+        self.site.trace.note(format_args!("node {} serves", self.node_id));
+        if let Some(running) = self.running.lock().as_mut() {
+            running.serving = Some(Serving {
+                boot,
+                service: Arc::clone(&parts.service),
+                replica: Arc::clone(&parts.replica),
+                ended: running.ended.subscribe(),
+            });
+        }
+        tokio::select! {
+            biased;
+            why = parts.node.stopped() => return Some(why),
+            why = parts.lease.ended() => return Some(why),
+            ended = &mut parts.task.0 => return Some(format!("the id service has ended: {ended:?}")),
+            _ = stopping => {}
+        }
+        parts.task.0.abort();
+        parts.lease.release().await;
+        parts.node.shutdown().await;
+        None
+    }
+
+    fn options(&self) -> Options {
+        let join = *self.join.lock();
+        let random_u128 = || u128::from(self.site.random.next()) << 64 | u128::from(self.node_id);
+        Options {
+            node_id: self.node_id,
+            data: self.dir.clone(),
+            fresh_store: random_u128(),
+            boot_nonce: random_u128(),
+            listen: None,
+            advertise_raft: Some(address(self.node_id)),
+            advertise_http: String::new(),
+            peers: if join.is_some() { BTreeMap::new() } else { self.site.peers.clone() },
+            join: join.map(address),
+            secret: None,
+            tuning: Tuning { snapshot_entries: 100, keep_entries: 20, ..Tuning::default() },
+        }
+    }
+
+    fn stopped_by_itself(self: &Arc<Self>, why: String) {
+        self.site.trace.note(format_args!("node {} stopped: {why}", self.node_id));
+        self.stops.lock().push(why);
+        self.start_after_the_end();
+    }
+
+    fn stopped_cleanly(self: &Arc<Self>) {
+        self.site.trace.note(format_args!("node {} has stopped cleanly", self.node_id));
+        self.start_after_the_end();
+    }
+
+    fn start_after_the_end(self: &Arc<Self>) {
+        self.crash();
+        let machine = Arc::clone(self);
+        tokio::spawn(async move {
+            sleep(RESTART_DELAY).await;
+            machine.start();
+        });
+    }
+
+    /// Ends the process where it stands. What it had not synced is decided by [`Disk::crash`].
+    fn end(&self) {
+        let Some(running) = self.running.lock().take() else { return };
+        running.alive.store(false, Ordering::Relaxed);
+        running.ended.send_replace(true);
+        self.site.net.leave(self.node_id);
+        running.process.kill();
+        running.supervisor.abort();
+    }
+
+    /// Stops the process cleanly, as a signal does; it serves nobody from now on.
+    pub(crate) fn stop(&self) -> bool {
+        let mut running = self.running.lock();
+        let Some(serving) = running.as_mut().filter(|running| running.serving.is_some()) else {
+            return false;
+        };
+        serving.serving = None;
+        serving.ended.send_replace(true);
+        serving.stop.take().is_some_and(|stop| stop.send(()).is_ok())
+    }
+
+    /// Crashes the machine. It stays down until it is started.
+    pub(crate) fn crash(&self) -> usize {
+        self.end();
+        self.disk.crash()
+    }
+
+    /// Crashes it and takes its data away; the next process asks `seed` for admission.
+    pub(crate) fn wipe(&self, seed: u64) {
+        self.end();
+        self.disk.restore(None);
+        drop(std::fs::remove_dir_all(&self.dir));
+        *self.join.lock() = Some(seed);
+    }
+
+    /// A copy of all that is on its disk. The machine must be down.
+    pub(crate) fn backup(&self) -> Backup {
+        let copy = self.dir.with_extension("backup");
+        drop(std::fs::remove_dir_all(&copy));
+        copy_dir(&self.dir, &copy).expect("the data directory can be copied");
+        Backup { dir: copy, log: self.disk.image() }
+    }
+
+    /// Puts a copy back. The machine must be down.
+    pub(crate) fn restore(&self, backup: Backup) {
+        drop(std::fs::remove_dir_all(&self.dir));
+        copy_dir(&backup.dir, &self.dir).expect("the data directory can be restored");
+        self.disk.restore(Some(backup.log));
+    }
+}
+
+/// A copy of a machine's disk.
+pub(crate) struct Backup {
+    dir: PathBuf,
+    log: Image,
+}
+
+fn copy_dir(from: &Path, to: &Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(to)?;
+    for entry in std::fs::read_dir(from)? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy_dir(&entry.path(), &target)?;
+        } else {
+            std::fs::copy(entry.path(), target)?;
+        }
+    }
+    Ok(())
+}
+
+/// The tasks of the process before let go of the directory a little later.
+async fn open_dir(options: &Options) -> Result<DataDir, NodeError> {
+    for _ in 0..20 {
+        match DataDir::open(&options.data, options.fresh_store) {
+            Err(error) if error.is_retryable() => sleep(Duration::from_millis(10)).await,
+            opened => return Ok(opened?),
+        }
+    }
+    Ok(DataDir::open(&options.data, options.fresh_store)?)
+}
+
+async fn assemble(
+    site: &Site,
+    boot: Boot,
+    clock: Arc<MachineClock>,
+    ground: Ground,
+    options: Options,
+) -> Result<Parts, NodeError> {
+    let metrics = Arc::new(Metrics::new());
+    let table = Arc::new(TagTable::new(Arc::clone(&metrics)));
+    let listener: Arc<dyn DeletionListener> = Arc::clone(&table) as _;
+    let state = Arc::new(StateReplica::new(listener));
+    let witness = Arc::new(Witness::new(Arc::clone(&state), Arc::clone(&site.oracle)));
+    let node = Node::open_on(ground, options, witness, Arc::clone(&clock) as _).await?;
+    let replica = Arc::new(Replica::new(node.handle(), state));
+    let clock: Arc<dyn Clock> = clock;
+    let settings = site.snowflake.clone();
+    let lease = Lease::start(Arc::clone(&replica), Arc::clone(&clock), settings, boot.nonce());
+    let snowflakes = lease.snowflakes();
+    let (service, task) =
+        IdService::start(Arc::clone(&replica), table, clock, metrics, snowflakes, true);
+    Ok(Parts { node, lease, task: AbortOnDrop(task), service: Arc::new(service), replica })
+}

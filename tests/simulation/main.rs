@@ -1,0 +1,33 @@
+//! Whole clusters in simulated time: the real nodes below HTTP, in one thread, over a simulated
+//! network, simulated disks and simulated clocks. See `README.md` beside this file.
+
+#[cfg(not(tokio_unstable))]
+compile_error!(
+    "the simulation seeds tokio's own random numbers, which takes RUSTFLAGS='--cfg tokio_unstable': \
+     run scripts/simulate"
+);
+
+mod campaign;
+mod clients;
+mod clock;
+mod disk;
+mod faults;
+mod machine;
+mod net;
+mod oracle;
+mod random;
+mod scenario;
+mod trace;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match campaign::Order::parse(&arguments) {
+        Ok(order) => order.carry_out(),
+        Err(usage) => {
+            eprintln!("{usage}");
+            ExitCode::from(2)
+        }
+    }
+}

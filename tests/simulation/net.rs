@@ -1,0 +1,177 @@
+//! A simulated network: frames are delayed, lost, doubled and overtaken, links are cut one way or
+//! both, and nodes come and go.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::pending;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use mintleaf_raft::simulation::Process;
+use mintleaf_raft::{Door, Pending, Wire, WireError};
+use parking_lot::Mutex;
+use tokio::time::sleep;
+
+use crate::random::{Random, fnv};
+use crate::trace::Trace;
+
+/// How bad the network is at the moment.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Weather {
+    /// Links that carry nothing, each from one node to another.
+    pub(crate) cut: BTreeSet<(u64, u64)>,
+    /// Of a hundred messages, how many are lost.
+    pub(crate) loss: u64,
+    /// Of a hundred requests, how many arrive twice.
+    pub(crate) doubled: u64,
+    /// The longest delay of a message, in microseconds, beyond the usual.
+    pub(crate) delay_us_max: u64,
+}
+
+/// A process that can be reached.
+#[derive(Clone)]
+struct Host {
+    process: Arc<Process>,
+    door: Arc<dyn Door>,
+}
+
+/// The network.
+pub(crate) struct Net {
+    trace: Arc<Trace>,
+    random: Random,
+    pub(crate) weather: Mutex<Weather>,
+    hosts: Mutex<BTreeMap<u64, Host>>,
+}
+
+/// Where a node is reached.
+pub(crate) fn address(node_id: u64) -> String {
+    format!("node-{node_id}:1")
+}
+
+impl Net {
+    pub(crate) fn new(trace: Arc<Trace>, random: Random) -> Self {
+        Self { trace, random, weather: Mutex::default(), hosts: Mutex::default() }
+    }
+
+    /// Takes a node off the network.
+    pub(crate) fn leave(&self, node_id: u64) {
+        self.hosts.lock().remove(&node_id);
+    }
+
+    /// What one message meets: its delay, unless it is lost.
+    fn passage(&self, from: u64, to: u64) -> Option<Duration> {
+        let weather = self.weather.lock();
+        let lost = weather.cut.contains(&(from, to)) || self.random.chance(weather.loss);
+        // Most are quick, and some are held up as long as can be.
+        let held_up_us = self.random.within(0..weather.delay_us_max + 1);
+        let held_up_us = if self.random.chance(80) { held_up_us / 10 } else { held_up_us };
+        let delay = Duration::from_micros(self.random.within(50..1_000) + held_up_us);
+        (!lost).then_some(delay)
+    }
+
+    async fn travel(&self, what: &str, from: u64, to: u64, bytes: &[u8]) {
+        let passage = self.passage(from, to);
+        let (len, hash) = (bytes.len(), fnv(0, bytes));
+        let us = passage.map_or(-1, |delay| i128::try_from(delay.as_micros()).unwrap_or(-1));
+        self.trace.note(format_args!("net {what} {from}>{to} {len} {hash:016x} {us}"));
+        match passage {
+            Some(delay) => sleep(delay).await,
+            None => pending().await,
+        }
+    }
+
+    fn host(&self, node_id: u64) -> Option<Host> {
+        self.hosts.lock().get(&node_id).cloned()
+    }
+}
+
+/// One process's way into the network.
+pub(crate) struct NetWire {
+    pub(crate) net: Arc<Net>,
+    pub(crate) node_id: u64,
+    pub(crate) process: Arc<Process>,
+    pub(crate) alive: Arc<AtomicBool>,
+}
+
+impl NetWire {
+    async fn live(&self) {
+        if !self.alive.load(Ordering::Relaxed) {
+            pending::<()>().await;
+        }
+    }
+
+    async fn carry(&self, to: u64, frame: Vec<u8>) -> Result<Bytes, WireError> {
+        let (net, me) = (&self.net, self.node_id);
+        self.live().await;
+        net.travel("request", me, to, &frame).await;
+        self.live().await;
+        let refused = || WireError::Unreachable("connection refused".to_owned());
+        let host = net.host(to).ok_or_else(refused)?;
+        if net.random.chance(net.weather.lock().doubled) {
+            self.deliver_again(host.clone(), frame.clone());
+        }
+        let task = host.process.spawn(async move { host.door.answer(&frame).await });
+        // A server drops what it does for a caller who hangs up, if it notices in time.
+        let guard = net.random.chance(50).then(|| AbortOnDrop(task.abort_handle()));
+        let answered = task.await;
+        drop(guard);
+        match answered {
+            Ok(Ok(answer)) => {
+                net.travel("answer", to, me, &answer).await;
+                self.live().await;
+                Ok(Bytes::from(answer))
+            }
+            Ok(Err(why)) => Err(WireError::Refused(why)),
+            Err(_) => Err(WireError::Lost("connection reset".to_owned())),
+        }
+    }
+
+    fn deliver_again(&self, host: Host, frame: Vec<u8>) {
+        let later = Duration::from_micros(self.net.random.within(0..300_000));
+        let process = Arc::clone(&host.process);
+        process.spawn(async move {
+            sleep(later).await;
+            // Nobody waits for the second answer.
+            drop(host.door.answer(&frame).await);
+        });
+    }
+}
+
+struct AbortOnDrop(tokio::task::AbortHandle);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Wire for NetWire {
+    fn exchange<'a>(
+        &'a self,
+        address: &'a str,
+        frame: Vec<u8>,
+    ) -> Pending<'a, Result<Bytes, WireError>> {
+        Box::pin(async move {
+            let name = address.strip_prefix("node-").and_then(|rest| rest.strip_suffix(":1"));
+            let unknown = || WireError::Unreachable(format!("no such address: {address}"));
+            let to = name.and_then(|id| id.parse().ok()).ok_or_else(unknown)?;
+            self.carry(to, frame).await
+        })
+    }
+
+    fn serve(self: Arc<Self>, door: Arc<dyn Door>) -> Pending<'static, ()> {
+        Box::pin(async move {
+            if self.alive.load(Ordering::Relaxed) {
+                let host = Host { process: Arc::clone(&self.process), door };
+                self.net.hosts.lock().insert(self.node_id, host);
+            }
+            pending::<()>().await;
+        })
+    }
+
+    fn listens_on(&self) -> Option<SocketAddr> {
+        None
+    }
+}
