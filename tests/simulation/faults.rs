@@ -232,11 +232,14 @@ impl Faults {
         let machine = self.any();
         machine.crash();
         sleep(Duration::from_millis(100)).await;
+        // A start that was on its way may have brought it up meanwhile.
+        machine.crash();
         let backup = machine.backup();
         machine.start();
         sleep(Duration::from_secs(5)).await;
         machine.crash();
         sleep(Duration::from_millis(100)).await;
+        machine.crash();
         machine.restore(backup);
         let before = machine.stops().len();
         self.site.trace.fault("old image", format_args!("{}", machine.node_id));
