@@ -118,7 +118,7 @@ impl SegmentBuffer {
 
     /// Begins a grab and answers how many ids to ask for, at least `step`, the tag's own step now.
     ///
-    /// `demand` is how many ids waiting callers need beyond what is held; the size covers it even
+    /// `demand` is how many ids callers wait for; the size covers it whatever is held, even
     /// above the sizing's own cap, up to [`STEP_MAX`](crate::tag::STEP_MAX).
     ///
     /// # Panics
