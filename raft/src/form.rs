@@ -73,7 +73,7 @@ impl Inner {
                 }
                 guard::check_member(&self.local.members(), &hello.from)?;
                 self.check_log(&hello.from, term, last_log_index)?;
-                self.local.note(&hello.from).await?;
+                self.local.meet(&hello.from).await?;
             }
         }
         let Member { raft, http, .. } = self.myself();

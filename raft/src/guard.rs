@@ -11,23 +11,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::starts::Start;
 use crate::types::RaftMembership;
-
-/// One process start on a store. The number is on the store's disk and counts up; the nonce is
-/// drawn at random by each start, so that a copy of the disk that reaches the same number is told
-/// apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Start {
-    pub(crate) number: u64,
-    pub(crate) nonce: u128,
-}
-
-impl Start {
-    /// Whether this cannot be a later start than `seen`: an older copy of the store is running.
-    pub(crate) fn is_stale(self, seen: Self) -> bool {
-        self.number < seen.number || (self.number == seen.number && self.nonce != seen.nonce)
-    }
-}
 
 /// One end of a message, as it describes itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

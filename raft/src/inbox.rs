@@ -30,6 +30,9 @@ impl Inbox for Inner {
         if let Some(header) = &header {
             let is_vote = matches!(request, Request::Vote(_));
             self.local.admit(header, if is_vote { Kind::Vote } else { Kind::Other }).await?;
+            if !matches!(request, Request::Confirm) && self.local.has_restarted(&header.from) {
+                self.ask_back(&header.from).await?;
+            }
             self.local.clocks().read(header.from.node_id, header.clock_ms);
             if let Some(median_ms) = header.median_ms {
                 self.local.clocks().read_median(median_ms);
@@ -60,6 +63,7 @@ impl Inbox for Inner {
                 }
                 Ok(Response::Done)
             }
+            Request::Confirm => Ok(Response::Done),
         }
     }
 }

@@ -38,6 +38,7 @@ mod records;
 mod runtime;
 #[cfg(feature = "simulation")]
 pub mod simulation;
+mod starts;
 mod status;
 mod store;
 #[cfg(test)]
@@ -46,6 +47,7 @@ mod suite;
 mod tests;
 mod transport;
 mod types;
+mod vouch;
 
 pub use clocks::PeerClock;
 pub use error::{NodeError, ProposeError, Retry};

@@ -10,9 +10,10 @@ use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 
 use crate::clocks::Clocks;
-use crate::guard::{self, Header, Identity, Kind, Refusal, Start, Target, View};
+use crate::guard::{self, Header, Identity, Kind, Refusal, Target, View};
 use crate::options::Clock;
 use crate::records::{self, StartsRecord};
+use crate::starts::{OwnStarts, Start};
 use crate::store::LogStore;
 use crate::types::{Member, RaftMembership};
 
@@ -23,7 +24,10 @@ const FORMAT: u8 = 1;
 pub(crate) struct Local {
     node_id: u64,
     store: u128,
-    start: Start,
+    /// Tells this process from every other.
+    boot_nonce: u128,
+    /// The starts of this store that are on its disk.
+    own: Mutex<OwnStarts>,
     log: LogStore,
     cluster: Mutex<Option<u128>>,
     /// Latest start seen of every peer's store; on disk before anything is answered to it.
@@ -38,17 +42,19 @@ impl Local {
     pub(crate) fn load(
         node_id: u64,
         store: u128,
-        start: Start,
+        boot_nonce: u128,
         log: LogStore,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, StorageError> {
         let cluster = read(&log, MetaKey::Cluster, "the cluster id")?;
         let StartsRecord(seen) =
             read(&log, MetaKey::Members, "the peers' starts")?.unwrap_or_default();
+        let own = read(&log, MetaKey::Starts, "this store's starts")?.unwrap_or_default();
         Ok(Self {
             node_id,
             store,
-            start,
+            boot_nonce,
+            own: Mutex::new(own),
             log,
             cluster: Mutex::new(cluster),
             seen: Mutex::new(seen),
@@ -57,6 +63,19 @@ impl Local {
             clock,
             clocks: Clocks::default(),
         })
+    }
+
+    /// Begins a start of this store, numbered `floor` or higher. Peers hear of it once it is on disk.
+    pub(crate) async fn begin_start(&self, floor: u64) -> Result<(), StorageError> {
+        let starts = self.own.lock().with_next(floor, self.boot_nonce);
+        self.put(MetaKey::Starts, &codec::encode(FORMAT, &starts)).await?;
+        *self.own.lock() = starts;
+        Ok(())
+    }
+
+    fn start(&self) -> Start {
+        let none_yet = Start { number: 0, nonce: self.boot_nonce };
+        self.own.lock().current().unwrap_or(none_yet)
     }
 
     /// Lets the guard see the membership, once Raft runs.
@@ -89,7 +108,7 @@ impl Local {
         Identity {
             node_id: self.node_id,
             store: self.store,
-            start: self.start,
+            start: self.start(),
             members_index: self.member_since(),
         }
     }
@@ -132,20 +151,22 @@ impl Local {
         if self.leads() { Some(self.median_ms()) } else { self.clocks.told_median_ms() }
     }
 
-    /// Judges a message and, when it is admitted, remembers on disk what it taught us.
+    /// Judges a message, and itself by what the sender has seen of this store.
     pub(crate) async fn admit(&self, header: &Header, kind: Kind) -> Result<(), Refusal> {
         if header.to.store == self.store
-            && let Some(seen) = header.to.start_seen.filter(|&seen| self.start.is_stale(seen))
+            && let Some(seen) = header.to.start_seen.filter(|&seen| self.own.lock().belie(seen))
         {
             let refusal = Refusal::StaleStart { seen: seen.number };
             self.stop_as_refused(&refusal, refusal.to_string()).await;
-            return Err(refusal);
+            // Not that refusal: it would say that the sender's own data is in doubt.
+            let why = "this node runs on an older copy of its data directory, and stops";
+            return Err(Refusal::Failed(why.to_owned()));
         }
         self.judge(header, kind)?;
         if self.cluster().is_none() {
             self.enter(header.cluster).await.map_err(|error| Refusal::Failed(error.to_string()))?;
         }
-        self.note(&header.from).await
+        self.meet(&header.from).await
     }
 
     fn judge(&self, header: &Header, kind: Kind) -> Result<(), Refusal> {
@@ -169,13 +190,42 @@ impl Local {
         Ok(())
     }
 
-    /// Remembers how often a peer's store was started; refuses an older copy of it.
-    pub(crate) async fn note(&self, from: &Identity) -> Result<(), Refusal> {
+    /// Remembers the start of a store that was never seen before, and later ones of the same process;
+    /// refuses an older copy. Another process is not taken on trust: see [`Local::note`].
+    pub(crate) async fn meet(&self, from: &Identity) -> Result<(), Refusal> {
+        let known = self.seen.lock().get(&from.store).copied();
+        match known {
+            Some(seen) if !from.start.is_same_process(seen) => {
+                guard::check_start(&self.seen.lock(), from)
+            }
+            known => self.note(known, from).await,
+        }
+    }
+
+    /// Whether another process was seen on this store before. The new one may run on an older copy of
+    /// it, which it knows better itself, once it is told what was seen.
+    pub(crate) fn has_restarted(&self, from: &Identity) -> bool {
+        let seen = self.seen.lock();
+        seen.get(&from.store).is_some_and(|&seen| !from.start.is_same_process(seen))
+    }
+
+    /// Remembers on disk the start at which a peer's store answered; refuses an older copy of it.
+    ///
+    /// `told` is the start that the answered message said it had seen last. The peer answers only
+    /// when that was one of its own, so the answering start comes after it; if another has been seen
+    /// meanwhile, that one is still to be asked about.
+    pub(crate) async fn note(&self, told: Option<Start>, from: &Identity) -> Result<(), Refusal> {
         let record = {
             let mut seen = self.seen.lock();
             guard::check_start(&seen, from)?;
-            if seen.get(&from.store) == Some(&from.start) {
+            let known = seen.get(&from.store).copied();
+            let same = known.filter(|&known| from.start.is_same_process(known));
+            if same.is_some_and(|known| from.start.number <= known.number) {
                 return Ok(());
+            }
+            if same.is_none() && known != told {
+                let why = "another start of its data directory was seen meanwhile";
+                return Err(Refusal::Failed(why.to_owned()));
             }
             seen.insert(from.store, from.start);
             self.forget_strangers(&mut seen, from.store);

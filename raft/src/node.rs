@@ -15,7 +15,6 @@ use crate::StateMachine;
 use crate::coalesce::{self, Proposal};
 use crate::error::{NodeError, ProposeError, Retry};
 use crate::form;
-use crate::guard::Start;
 use crate::handle::Handle;
 use crate::local::{Local, StopOnPanic};
 use crate::machine::Machine;
@@ -23,6 +22,7 @@ use crate::options::{Clock, Options};
 use crate::store::LogStore;
 use crate::transport::{Client, HttpWire, InboxDoor, NetworkFactory, Request, Response, Wire};
 use crate::types::{Member, Raft, RaftLogId};
+use crate::vouch;
 
 const READ_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
 const START_TIMEOUT: Duration = Duration::from_secs(30);
@@ -179,7 +179,7 @@ impl Node {
         let local = Local::load(
             options.node_id,
             dir.store_id(),
-            Start { number: dir.starts(), nonce: options.boot_nonce },
+            options.boot_nonce,
             log.clone(),
             Arc::clone(&clock),
         )?;
@@ -187,6 +187,7 @@ impl Node {
         if let Some(why) = local.ended_before()? {
             return Err(NodeError::Stopped(why));
         }
+        local.begin_start(dir.starts()).await?;
         let listed = options.peers.clone();
         let client = Arc::new(Client::new(Arc::clone(&local), Arc::clone(&wire), listed));
         let machine = Machine::open(state, snapshots, Arc::clone(&local))?;
@@ -248,6 +249,8 @@ impl Node {
         self.tasks.spawn(stop_on_panic(Arc::clone(inner), coalesce));
         let tend = form::tend_membership(Arc::clone(inner));
         self.tasks.spawn(stop_on_panic(Arc::clone(inner), tend));
+        let vouch = vouch::vouch(Arc::clone(inner));
+        self.tasks.spawn(stop_on_panic(Arc::clone(inner), vouch));
         inner.raft.runtime_config().elect(true);
         inner.elect_if_alone().await;
         Ok(())

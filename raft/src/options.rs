@@ -27,6 +27,9 @@ pub struct Tuning {
     pub election_min: Duration,
     /// Longest election timeout, and how long followers stay loyal to a silent leader.
     pub election_max: Duration,
+    /// How long one start of the store lasts: an image of a running node that is this much older than
+    /// what its peers have seen is told from the node.
+    pub start_max: Duration,
     /// Log entries after which a snapshot is taken.
     pub snapshot_entries: u64,
     /// Log entries kept behind a snapshot, for followers that are a little late.
@@ -42,6 +45,7 @@ impl Default for Tuning {
             heartbeat: Duration::from_millis(150),
             election_min: Duration::from_millis(450),
             election_max: Duration::from_millis(750),
+            start_max: Duration::from_secs(60),
             snapshot_entries: 20_000,
             keep_entries: 1_000,
         }

@@ -9,7 +9,7 @@ use mintleaf_storage::{StorageError, codec};
 use openraft::{EntryPayload, LeaderId, Membership, SnapshotMeta};
 use serde::{Deserialize, Serialize};
 
-use crate::guard::Start;
+use crate::starts::Start;
 use crate::types::{Batch, Member, RaftEntry, RaftLogId, RaftMembership, RaftVote};
 
 /// Format byte of every record of this crate.

@@ -8,7 +8,6 @@ use openraft::StorageError;
 use openraft::testing::{StoreBuilder, Suite};
 use tempfile::TempDir;
 
-use crate::guard::Start;
 use crate::local::Local;
 use crate::machine::Machine;
 use crate::store::LogStore;
@@ -44,8 +43,7 @@ impl StoreBuilder<Types, LogStore, Machine, (TempDir, DataDir)> for Builder {
         let dir = DataDir::open(&temp.path().join("data"), 7).unwrap();
         let log = LogStore::start(Arc::new(SledEngine::open(&dir).unwrap())).unwrap();
         let snapshots = Arc::new(Snapshots::open(&dir).unwrap());
-        let start = Start { number: 1, nonce: 1 };
-        let local = Local::load(1, 7, start, log.clone(), Arc::new(StoppedClock)).unwrap();
+        let local = Local::load(1, 7, 1, log.clone(), Arc::new(StoppedClock)).unwrap();
         let machine = Machine::open(Arc::new(Nothing), snapshots, Arc::new(local)).unwrap();
         Ok(((temp, dir), log, machine))
     }

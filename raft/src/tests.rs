@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use mintleaf_storage::{DataDir, LogEngine, MetaKey, SledEngine, StorageError};
@@ -58,6 +58,9 @@ impl Clock for StoppedClock {
     }
 }
 
+/// Tells the processes of these tests apart.
+static BOOTS: AtomicU64 = AtomicU64::new(1);
+
 fn options(node_id: u64, data: &Path, peers: &BTreeMap<u64, String>) -> Options {
     let alone = peers.len() == 1;
     let listen: Option<SocketAddr> = (!alone).then(|| peers[&node_id].parse().unwrap());
@@ -65,7 +68,7 @@ fn options(node_id: u64, data: &Path, peers: &BTreeMap<u64, String>) -> Options 
         node_id,
         data: data.to_owned(),
         fresh_store: u128::from(node_id) << 64 | 7,
-        boot_nonce: 1,
+        boot_nonce: u128::from(BOOTS.fetch_add(1, Ordering::SeqCst)),
         listen,
         advertise_raft: None,
         advertise_http: String::new(),
@@ -364,5 +367,73 @@ async fn a_refused_directory_stays_refused_at_every_later_start() {
         let sum = Arc::new(Sum::default());
         let opened = Node::open(options(1, &data, &alone()), sum, Arc::new(StoppedClock)).await;
         assert!(matches!(opened, Err(NodeError::Stopped(why)) if why.contains("old copy")));
+    }
+}
+
+fn copy_dir(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap().map(Result::unwrap) {
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy_dir(&entry.path(), &target);
+        } else {
+            std::fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_that_counted_past_what_its_peers_saw_stops_when_it_meets_them() {
+    let temp = TempDir::new().unwrap();
+    let peers = three_peers();
+    let data = |name: &str| temp.path().join(name);
+    let (one, _) = open(options(1, &data("1"), &peers)).await;
+    let (two, _) = open(options(2, &data("2"), &peers)).await;
+    let (three, _) = open(options(3, &data("3"), &peers)).await;
+    assert_eq!(add(&three, 1).await, Ok(1));
+    three.shutdown().await;
+    drop(let_go(&data("3")).await);
+    copy_dir(&data("3"), &data("copy"));
+    let (three, _) = open(options(3, &data("3"), &peers)).await;
+    assert_eq!(add(&three, 1).await, Ok(2));
+    three.shutdown().await;
+    drop(let_go(&data("3")).await);
+
+    std::fs::remove_dir_all(data("3")).unwrap();
+    copy_dir(&data("copy"), &data("3"));
+    for _ in 0..5 {
+        // A wrong secret keeps it apart from its peers.
+        let apart = Options { secret: Some(b"another".to_vec()), ..options(3, &data("3"), &peers) };
+        open(apart).await.0.shutdown().await;
+    }
+    let (copy, _) = open(options(3, &data("3"), &peers)).await;
+    let why = timeout(SOON, copy.stopped()).await.expect("the copy stops");
+    assert!(why.contains("restored from an old copy"), "{why}");
+    assert_eq!(add(&one, 1).await, Ok(3), "the others go on");
+    copy.shutdown().await;
+    for node in [one, two] {
+        let stopped = timeout(Duration::ZERO, node.stopped()).await;
+        assert!(stopped.is_err(), "who told the copy is told to stop: {stopped:?}");
+        node.shutdown().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_member_that_was_started_often_alone_is_believed() {
+    let temp = TempDir::new().unwrap();
+    let peers = three_peers();
+    let data = |name: &str| temp.path().join(name);
+    let (one, _) = open(options(1, &data("1"), &peers)).await;
+    let (two, _) = open(options(2, &data("2"), &peers)).await;
+    for _ in 0..5 {
+        let (three, sum) = open(options(3, &data("3"), &peers)).await;
+        let total = add(&three, 1).await.expect("it takes part");
+        eventually("it has what it added", || *sum.0.lock() == total).await;
+        three.shutdown().await;
+        let apart = Options { secret: Some(b"another".to_vec()), ..options(3, &data("3"), &peers) };
+        open(apart).await.0.shutdown().await;
+    }
+    for node in [one, two] {
+        node.shutdown().await;
     }
 }

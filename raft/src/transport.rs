@@ -78,6 +78,8 @@ pub(crate) enum Request {
     Farewell {
         members_index: u64,
     },
+    /// Look at the header: who I am, and what was last seen of you. Who never was that, stops.
+    Confirm,
 }
 
 /// What a node answers.

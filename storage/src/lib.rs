@@ -64,6 +64,8 @@ pub enum MetaKey {
     Removed = 5,
     /// Why the other members must not trust this directory.
     Refused = 6,
+    /// The latest starts of this directory.
+    Starts = 7,
 }
 
 /// A log of records with consecutive indices, and a few named values. Bytes in, bytes out.

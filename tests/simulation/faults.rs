@@ -20,6 +20,9 @@ const REPLACEMENT_MAX: Duration = Duration::from_secs(30);
 /// Between two attempts at a change of the membership, and how long each may take.
 const ASKING_INTERVAL: Duration = Duration::from_millis(200);
 const ASKING_MAX: Duration = Duration::from_secs(10);
+/// An image of a running node is at least this old when it is put back: its peers have seen a later
+/// start of the store by then.
+const IMAGE_AGE_MIN: Duration = Duration::from_secs(6);
 /// A node restored from an old image is refused within this long.
 const REFUSAL_MAX: Duration = Duration::from_secs(5);
 
@@ -227,22 +230,26 @@ impl Faults {
         }
     }
 
-    /// Restores one node from an image that is older than its last start: its peers must refuse it.
+    /// Restores one node from an image of its disk that was taken a while before it went down, running
+    /// or not: its peers must refuse it, however often it is started before it meets them.
     pub(crate) async fn restore_an_old_image(&self) {
         let machine = self.any();
-        machine.crash();
-        sleep(Duration::from_millis(100)).await;
-        // A start that was on its way may have brought it up meanwhile.
-        machine.crash();
+        let was_running = self.random.chance(50);
+        if !was_running {
+            put_down(machine).await;
+        }
         let backup = machine.backup();
         machine.start();
-        sleep(Duration::from_secs(5)).await;
-        machine.crash();
-        sleep(Duration::from_millis(100)).await;
-        machine.crash();
+        sleep(IMAGE_AGE_MIN).await;
+        put_down(machine).await;
         machine.restore(backup);
+        let starts_alone = self.random.within(0..4);
+        let detail = format_args!("{} running {was_running} alone {starts_alone}", machine.node_id);
+        self.site.trace.fault("old image", detail);
+        for _ in 0..starts_alone {
+            self.start_alone(machine).await;
+        }
         let before = machine.stops().len();
-        self.site.trace.fault("old image", format_args!("{}", machine.node_id));
         machine.start();
         sleep(REFUSAL_MAX).await;
         let refused = machine.stops().iter().skip(before).any(|why| why.contains("wipe"));
@@ -252,6 +259,26 @@ impl Faults {
         }
         self.finish(tokio::spawn(replace(Arc::clone(machine), self.machines.clone()))).await;
     }
+
+    /// Starts a node that can reach nobody, and puts it down again.
+    async fn start_alone(&self, machine: &Arc<Machine>) {
+        let others = self.machines.iter().map(|other| other.node_id);
+        let id = machine.node_id;
+        let links =
+            others.filter(|other| *other != id).flat_map(|other| [(id, other), (other, id)]);
+        self.site.net.weather.lock().cut.extend(links);
+        machine.start();
+        sleep(Duration::from_millis(self.random.within(500..4_000))).await;
+        put_down(machine).await;
+        self.calm();
+    }
+}
+
+/// Crashes a machine, for certain: a start that was on its way may bring it up meanwhile.
+async fn put_down(machine: &Arc<Machine>) {
+    machine.crash();
+    sleep(Duration::from_millis(100)).await;
+    machine.crash();
 }
 
 /// Removes a node, wipes it and takes it in again as a voter: asks one node after the other, for as

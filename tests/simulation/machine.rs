@@ -219,7 +219,12 @@ impl Machine {
             peers: if join.is_some() { BTreeMap::new() } else { self.site.peers.clone() },
             join: join.map(address),
             secret: None,
-            tuning: Tuning { snapshot_entries: 100, keep_entries: 20, ..Tuning::default() },
+            tuning: Tuning {
+                start_max: Duration::from_secs(2),
+                snapshot_entries: 100,
+                keep_entries: 20,
+                ..Tuning::default()
+            },
         }
     }
 
@@ -278,7 +283,7 @@ impl Machine {
         *self.join.lock() = Some(seed);
     }
 
-    /// A copy of all that is on its disk. The machine must be down.
+    /// A copy of all that is on its disk.
     pub(crate) fn backup(&self) -> Backup {
         let copy = self.dir.with_extension("backup");
         drop(std::fs::remove_dir_all(&copy));

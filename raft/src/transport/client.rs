@@ -18,6 +18,7 @@ use super::wire::{Wire, WireError};
 use super::{Answer, Frame, PROTOCOL, Request, Response};
 use crate::guard::{Identity, Refusal};
 use crate::local::Local;
+use crate::starts::Start;
 use crate::types::{Member, Types};
 
 /// How long replication leaves an unreachable peer alone before it tries again.
@@ -88,6 +89,7 @@ impl Client {
         within: Duration,
     ) -> Result<Response, CallError> {
         let header = self.local.header(cluster, node_id, member);
+        let told = header.to.start_seen;
         let frame = Frame { header: Some(header), request };
         let mut address = &member.raft;
         let mut result = self.send(address, &frame, within).await;
@@ -101,7 +103,7 @@ impl Client {
         let reached = matches!(&result, Ok(_) | Err(CallError::Refused { .. }));
         self.contacts.lock().insert(node_id, (reached, Instant::now()));
         let (from, response) = result?;
-        self.check_answer(member, from)
+        self.check_answer(member, told, from)
             .await
             .map_err(|refusal| CallError::Refused { address: address.clone(), refusal })?;
         Ok(response)
@@ -118,11 +120,16 @@ impl Client {
     }
 
     // An answer from an older copy of a peer's store must not count either.
-    async fn check_answer(&self, member: &Member, from: Identity) -> Result<(), Refusal> {
+    async fn check_answer(
+        &self,
+        member: &Member,
+        told: Option<Start>,
+        from: Identity,
+    ) -> Result<(), Refusal> {
         if from.store != member.store {
             return Err(Refusal::WrongStore);
         }
-        self.local.note(&from).await
+        self.local.note(told, &from).await
     }
 
     async fn send(
