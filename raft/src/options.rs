@@ -76,7 +76,7 @@ impl Tuning {
             snapshot_policy: SnapshotPolicy::LogsSinceLast(self.snapshot_entries),
             max_in_snapshot_log_to_keep: self.keep_entries,
             // One purge costs one sync, so not one per entry.
-            purge_batch_size: 1024,
+            purge_batch_size: self.keep_entries.clamp(1, 1024),
             // Switched on once the peers were asked whether this store is still known.
             enable_elect: false,
             ..Config::default()

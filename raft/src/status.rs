@@ -50,6 +50,8 @@ pub struct Status {
     pub last_applied_index: Option<u64>,
     /// Last index covered by this node's newest snapshot.
     pub snapshot_index: Option<u64>,
+    /// Last index that is in no log of this node any more, only in its snapshot.
+    pub purged_index: Option<u64>,
     /// Every member, by id.
     pub members: Vec<MemberStatus>,
 }
@@ -67,6 +69,7 @@ impl Status {
             last_log_index: now.last_log_index,
             last_applied_index: now.last_applied.map(|id| id.index),
             snapshot_index: now.snapshot.map(|id| id.index),
+            purged_index: now.purged.map(|id| id.index),
             members: members(inner, &now, leader_id),
         }
     }
