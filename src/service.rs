@@ -421,6 +421,7 @@ impl From<MemberError> for Error {
     fn from(error: MemberError) -> Self {
         match error {
             MemberError::Conflict(detail) => Self::Conflict { detail },
+            MemberError::Busy => Self::Conflict { detail: error.to_string() },
             MemberError::Unknown(_) => Self::NotFound { detail: error.to_string() },
             MemberError::Unavailable(detail) => Self::Unavailable { detail },
         }

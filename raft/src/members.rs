@@ -59,13 +59,16 @@ pub enum MemberError {
     /// No leader, no quorum, or not in time; worth another try.
     #[error("{0}")]
     Unavailable(String),
+    /// It contradicts a change that is under way; worth another try.
+    #[error("another change is in progress")]
+    Busy,
 }
 
 impl MemberError {
     /// Whether the same request may succeed later.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
-        matches!(self, Self::Unavailable(_))
+        matches!(self, Self::Unavailable(_) | Self::Busy)
     }
 }
 
@@ -95,7 +98,7 @@ impl Inner {
         }
         let turn = timeout(TURN_TIMEOUT, Arc::clone(&self.changing).lock_owned());
         let Ok(one_at_a_time) = turn.await else {
-            return Err(MemberError::Conflict("another change is in progress".to_owned()));
+            return Err(MemberError::Busy);
         };
         let inner = Arc::clone(self);
         let carried_out = self.runtime.spawn(async move {
@@ -350,9 +353,7 @@ fn unavailable(why: impl ToString) -> MemberError {
 
 fn refused(error: &ChangeMembershipError<u64>) -> MemberError {
     match error {
-        ChangeMembershipError::InProgress(_) => {
-            MemberError::Conflict("another change is in progress".to_owned())
-        }
+        ChangeMembershipError::InProgress(_) => MemberError::Busy,
         ChangeMembershipError::LearnerNotFound(missing) => MemberError::Unknown(missing.node_id),
         ChangeMembershipError::EmptyMembership(_) => {
             MemberError::Conflict("the last voter cannot be removed".to_owned())

@@ -338,9 +338,18 @@ fn make(dir: &Path) -> Result<Disk, StorageError> {
     let disk = Disk::open(&log)?;
     disk.trees()?.put_state(&State::default())?;
     disk.sync()?;
+    sync_conf(&log)?;
     files::sync_dir(&log)?;
     Tail::create(dir)?;
     Ok(disk)
+}
+
+/// sled writes its settings once, in two writes that it never syncs, and opens no log whose settings
+/// are there in part.
+fn sync_conf(log: &Path) -> Result<(), StorageError> {
+    let path = log.join("conf");
+    let synced = File::open(&path).and_then(|conf| conf.sync_all());
+    synced.context(|| format!("sync {}", path.display()))
 }
 
 /// Whether sled found its file locked. The data directory's own lock is ours already, so that is an
