@@ -41,6 +41,7 @@ pub mod simulation;
 mod starts;
 mod status;
 mod store;
+mod succession;
 #[cfg(test)]
 mod suite;
 #[cfg(test)]

@@ -20,6 +20,7 @@ use crate::local::{Local, StopOnPanic};
 use crate::machine::Machine;
 use crate::options::{Clock, Options};
 use crate::store::LogStore;
+use crate::succession;
 use crate::transport::{Client, HttpWire, InboxDoor, NetworkFactory, Request, Response, Wire};
 use crate::types::{Member, Raft, RaftLogId};
 use crate::vouch;
@@ -249,6 +250,8 @@ impl Node {
         self.tasks.spawn(stop_on_panic(Arc::clone(inner), coalesce));
         let tend = form::tend_membership(Arc::clone(inner));
         self.tasks.spawn(stop_on_panic(Arc::clone(inner), tend));
+        let succeed = succession::succeed_leaders(Arc::clone(inner), Arc::clone(&self.wire));
+        self.tasks.spawn(stop_on_panic(Arc::clone(inner), succeed));
         let vouch = vouch::vouch(Arc::clone(inner));
         self.tasks.spawn(stop_on_panic(Arc::clone(inner), vouch));
         inner.raft.runtime_config().elect(true);

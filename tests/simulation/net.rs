@@ -87,6 +87,9 @@ impl Net {
     }
 }
 
+/// Between two looks at whether somebody listens.
+const GONE_INTERVAL: Duration = Duration::from_millis(20);
+
 /// One process's way into the network.
 pub(crate) struct NetWire {
     pub(crate) net: Arc<Net>,
@@ -147,6 +150,10 @@ impl Drop for AbortOnDrop {
     }
 }
 
+fn node_at(address: &str) -> Option<u64> {
+    address.strip_prefix("node-")?.strip_suffix(":1")?.parse().ok()
+}
+
 impl Wire for NetWire {
     fn exchange<'a>(
         &'a self,
@@ -154,10 +161,23 @@ impl Wire for NetWire {
         frame: Vec<u8>,
     ) -> Pending<'a, Result<Bytes, WireError>> {
         Box::pin(async move {
-            let name = address.strip_prefix("node-").and_then(|rest| rest.strip_suffix(":1"));
             let unknown = || WireError::Unreachable(format!("no such address: {address}"));
-            let to = name.and_then(|id| id.parse().ok()).ok_or_else(unknown)?;
-            self.carry(to, frame).await
+            self.carry(node_at(address).ok_or_else(unknown)?, frame).await
+        })
+    }
+
+    fn gone<'a>(&'a self, address: &'a str) -> Pending<'a, ()> {
+        Box::pin(async move {
+            let Some(id) = node_at(address) else { return pending().await };
+            let links = [(self.node_id, id), (id, self.node_id)];
+            loop {
+                self.live().await;
+                let is_cut = links.iter().any(|link| self.net.weather.lock().cut.contains(link));
+                if !is_cut && self.net.host(id).is_none() {
+                    return;
+                }
+                sleep(GONE_INTERVAL).await;
+            }
         })
     }
 

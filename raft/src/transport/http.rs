@@ -1,5 +1,6 @@
 //! The wire of real nodes: HTTP/1.1 over pooled keep-alive connections.
 
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,6 +12,9 @@ use hyper_util::client::legacy::Client as HttpClient;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use parking_lot::Mutex;
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpStream;
+use tokio::time::{sleep, timeout};
 
 use super::wire::{Door, Pending, Wire, WireError};
 use super::{FRAME_BYTES_MAX, Listener, PATH, PROTOCOL, PROTOCOL_HEADER, SECRET_HEADER};
@@ -18,6 +22,8 @@ use crate::error::NodeError;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+/// Pause before a broken connection is made again.
+const RECONNECT_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A client of peers' listeners and, unless this node is a cluster of one, a listener.
 pub(crate) struct HttpWire {
@@ -97,6 +103,10 @@ impl Wire for HttpWire {
         Box::pin(self.post(address, frame))
     }
 
+    fn gone<'a>(&'a self, address: &'a str) -> Pending<'a, ()> {
+        Box::pin(until_refused(address))
+    }
+
     fn serve(self: Arc<Self>, door: Arc<dyn Door>) -> Pending<'static, ()> {
         let listener = self.listener.lock().take();
         Box::pin(async move {
@@ -108,6 +118,19 @@ impl Wire for HttpWire {
 
     fn listens_on(&self) -> Option<SocketAddr> {
         self.listens_on
+    }
+}
+
+/// Keeps a connection that nothing is sent on; once it breaks, tries to make another. Only a machine that
+/// is up refuses one, and only when no process listens there.
+async fn until_refused(address: &str) {
+    loop {
+        match timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await {
+            Ok(Ok(mut stream)) => drop(stream.read(&mut [0]).await),
+            Ok(Err(error)) if error.kind() == ErrorKind::ConnectionRefused => return,
+            Ok(Err(_)) | Err(_) => {}
+        }
+        sleep(RECONNECT_INTERVAL).await;
     }
 }
 

@@ -23,6 +23,13 @@ pub trait Wire: Send + Sync + 'static {
         frame: Vec<u8>,
     ) -> Pending<'a, Result<Bytes, WireError>>;
 
+    /// Resolves when nobody listens at an address any more, for certain. A wire that cannot know never
+    /// does.
+    fn gone<'a>(&'a self, address: &'a str) -> Pending<'a, ()> {
+        let _ = address;
+        Box::pin(std::future::pending())
+    }
+
     /// Lets frames for this node in, for as long as the future is polled. Called once.
     fn serve(self: Arc<Self>, door: Arc<dyn Door>) -> Pending<'static, ()>;
 
