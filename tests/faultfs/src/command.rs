@@ -11,7 +11,7 @@ use crate::faults::{Failure, Operation, Rule};
 pub const COMMANDS: &str = "\
 cut lose                  the power goes: everything unsynced is lost
 cut tear SEED             what was written before a random moment survives, the last write in part
-cut scatter SEED          a random half of the unsynced pages survives
+cut scatter SEED          every page survives as it was at a random moment of its own
 flip SEED [PATTERN]       flips one bit at rest in a file that matches
 fail OP ERROR [nth N] [PATTERN]
                           OP read, write or fsync answers ERROR, EIO or ENOSPC, from now on;

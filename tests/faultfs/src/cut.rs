@@ -1,5 +1,7 @@
 //! What a power cut leaves, and what time does to bits.
 
+use std::collections::BTreeMap;
+
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
@@ -20,8 +22,9 @@ pub enum Cut {
     /// Those up to a random moment survive, and the write of that moment in part: up to a sector's
     /// end as a rule, sometimes up to any byte.
     Tear,
-    /// A random half of what was written survives, page by page or sector by sector, in no order.
-    /// Names and lengths, which a journal keeps in order, survive up to a random moment.
+    /// Every page, or every sector, survives as it was at a random moment of its own, as when a
+    /// kernel and a drive write back in any order. Names and lengths, which a journal keeps in
+    /// order, survive up to one random moment.
     Scatter,
 }
 
@@ -93,20 +96,24 @@ fn tear(mut changes: Vec<Change>, random: &mut StdRng) -> Vec<Change> {
 
 fn scatter(changes: Vec<Change>, random: &mut StdRng) -> Vec<Change> {
     let unit = if random.gen_bool(0.5) { SECTOR_BYTES } else { PAGE_BYTES };
-    let ordered = changes.iter().filter(|change| !matches!(change, Change::Write { .. })).count();
-    let mut ordered = random.gen_range(0..=ordered);
+    let count = changes.len();
+    let mut last_moment = || random.gen_range(0..=count);
+    let names_and_lengths = last_moment();
+    // What reaches the platter of a unit is how it was at some moment, writes before it included.
+    let mut moments = BTreeMap::new();
     let mut survivors = Vec::new();
-    for change in changes {
+    for (now, change) in changes.into_iter().enumerate() {
         match change {
             Change::Write { ino, offset, bytes } => {
-                let pieces = pieces(offset, &bytes, unit);
-                let kept = pieces.into_iter().filter(|_| random.gen_bool(0.5));
-                survivors.extend(kept.map(|(offset, bytes)| Change::Write { ino, offset, bytes }));
+                for (offset, bytes) in pieces(offset, &bytes, unit) {
+                    let moment =
+                        moments.entry((ino, offset / unit)).or_insert_with(&mut last_moment);
+                    if now < *moment {
+                        survivors.push(Change::Write { ino, offset, bytes });
+                    }
+                }
             }
-            in_order if ordered > 0 => {
-                ordered -= 1;
-                survivors.push(in_order);
-            }
+            in_order if now < names_and_lengths => survivors.push(in_order),
             _ => {}
         }
     }

@@ -190,6 +190,19 @@ fn tear_keeps_the_order_and_scatter_does_not() {
 }
 
 #[test]
+fn scattered_page_is_as_it_was_at_one_moment() {
+    for seed in 0..200 {
+        let (mut disk, ino) = disk_with_file(Strictness::Strict);
+        disk.write(ino, 0, b"one").unwrap();
+        disk.write(ino, 3, b"two").unwrap();
+        disk.cut(Cut::Scatter, seed);
+        let found = content(&disk, "file").unwrap();
+        let moments: [&[u8]; 3] = [b"old", b"one", b"onetwo"];
+        assert!(moments.contains(&found.as_slice()), "seed {seed}: {found:?}");
+    }
+}
+
+#[test]
 fn same_seed_cuts_the_same() {
     for cut in [Cut::Tear, Cut::Scatter] {
         let run = |seed| {

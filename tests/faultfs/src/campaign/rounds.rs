@@ -47,7 +47,7 @@ enum Round {
 }
 
 /// Every round with its name and how often it comes.
-const ROUNDS: [(&str, Round, u32); 12] = [
+const ROUNDS: [(&str, Round, u32); 13] = [
     ("power cut: all unsynced is lost", Round::Cut(Cut::Lose), 4),
     ("power cut: the last write is torn", Round::Cut(Cut::Tear), 4),
     ("power cut: unsynced pages are scattered", Round::Cut(Cut::Scatter), 3),
@@ -56,6 +56,7 @@ const ROUNDS: [(&str, Round, u32); 12] = [
     ("failing reads at the start", Round::FailingReads, 1),
     ("flipped bit in the log", Round::Flip("*/log/db"), 3),
     ("flipped bit in the log's own snapshot", Round::Flip("*/log/snap*"), 1),
+    ("flipped bit in the log's settings", Round::Flip("*/log/conf"), 1),
     ("flipped bit in the tail", Round::Flip("tail-*"), 2),
     ("flipped bit in the identity", Round::Flip("identity"), 1),
     ("flipped bit in the snapshot", Round::Flip("*/snapshot/current"), 2),
