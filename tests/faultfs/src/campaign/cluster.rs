@@ -23,6 +23,8 @@ pub(super) struct Cluster {
     pub(super) nodes: Vec<Node>,
     pub(super) ledger: Arc<Ledger>,
     probes: u64,
+    /// How often a node that joined had to be started again: see [`Node::start_if_busy`].
+    pub(super) joins_repeated: u64,
 }
 
 impl Cluster {
@@ -35,7 +37,7 @@ impl Cluster {
             node.start()?;
         }
         let ledger = Arc::new(Ledger::default());
-        let mut cluster = Self { nodes, ledger, probes: 0 };
+        let mut cluster = Self { nodes, ledger, probes: 0, joins_repeated: 0 };
         if cluster.all_serve(FORMS_WITHIN).is_none() {
             return Err(io::Error::other("the cluster did not form"));
         }
@@ -55,10 +57,11 @@ impl Cluster {
     /// Waits until every node does all that it is for, and returns how long that took.
     pub(super) fn all_serve(&mut self, within: Duration) -> Option<Duration> {
         let began = Instant::now();
-        for node in &self.nodes {
+        for node in &mut self.nodes {
             let left = within.checked_sub(began.elapsed())?;
             let (id, at) = (node.id, node.http());
             eventually(left, || {
+                self.joins_repeated += u64::from(node.start_if_busy().ok()?);
                 self.probes += 1;
                 load::serves(id, at, self.probes, &self.ledger).then_some(())
             })?;
@@ -96,18 +99,29 @@ impl Cluster {
         node.wipe().map_err(|error| format!("it cannot be wiped: {error}"))?;
         node.enter_by("--join", seed.to_string());
         node.start().map_err(|error| format!("it cannot be started: {error}"))?;
-        let body = json!({
-            "id": id, "raft": node.raft().to_string(), "http": node.http().to_string(),
-            "voter": true,
-        });
-        let mut said = String::new();
-        let promoted = || {
-            let answer = http::post(through, "/v1/cluster/nodes", &body).ok()?;
-            said = answer.body;
-            (answer.status == 200).then_some(())
-        };
-        eventually(REJOINS_WITHIN, promoted).ok_or_else(|| format!("it is not promoted: {said}"))
+        let mut repeated = 0;
+        let promoted = promote(node, through, &mut repeated);
+        self.joins_repeated += repeated;
+        promoted
     }
+}
+
+/// Makes a voter of a node that joins.
+fn promote(node: &mut Node, through: SocketAddr, joins_repeated: &mut u64) -> Result<(), String> {
+    let body = json!({
+        "id": node.id, "raft": node.raft().to_string(), "http": node.http().to_string(),
+        "voter": true,
+    });
+    let mut said = String::new();
+    let promoted = eventually(REJOINS_WITHIN, || {
+        *joins_repeated += u64::from(node.start_if_busy().ok()?);
+        let answer = http::post(through, "/v1/cluster/nodes", &body).ok()?;
+        (answer.status == 200).then_some(()).or_else(|| {
+            said = answer.body;
+            None
+        })
+    });
+    promoted.ok_or_else(|| format!("it is not promoted: {said}"))
 }
 
 /// Every tag and its mark, by a linearizable listing.

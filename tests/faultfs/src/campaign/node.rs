@@ -21,6 +21,8 @@ pub(super) struct Node {
     raft: Port,
     binary: PathBuf,
     process: Option<Child>,
+    /// Its last end, if it ended by itself and nobody asked yet.
+    end: Option<Ended>,
     log: PathBuf,
     /// Length of the log when the process was started.
     log_start: u64,
@@ -62,6 +64,7 @@ impl Node {
             raft: Port::claim()?,
             binary: binary.to_owned(),
             process: None,
+            end: None,
             log: directory.join(format!("node-{id}.log")),
             log_start: 0,
             entry: Default::default(),
@@ -97,6 +100,7 @@ impl Node {
         command.arg("--data").arg(self.data()).args(&self.entry);
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         self.process = Some(command.spawn()?);
+        self.end = None;
         Ok(())
     }
 
@@ -119,9 +123,28 @@ impl Node {
 
     /// What became of a process that should run, if it ended; it does not run any more then.
     pub(super) fn ended(&mut self) -> Option<Ended> {
-        let status = self.process.as_mut()?.try_wait().ok()??;
-        self.process = None;
-        Some(Ended { status, said: self.said() })
+        self.notice_end();
+        self.end.take()
+    }
+
+    fn notice_end(&mut self) {
+        let status = self.process.as_mut().and_then(|process| process.try_wait().ok().flatten());
+        if let Some(status) = status {
+            self.process = None;
+            self.end = Some(Ended { status, said: self.said() });
+        }
+    }
+
+    /// Starts it again as a supervisor would, when it joined and ended because another change of
+    /// the membership was under way. Returns whether it did. Any other end is left to be seen.
+    pub(super) fn start_if_busy(&mut self) -> io::Result<bool> {
+        self.notice_end();
+        let busy = |ended: &Ended| ended.said.contains("cannot join: another change");
+        if !self.end.as_ref().is_some_and(busy) {
+            return Ok(false);
+        }
+        self.start()?;
+        Ok(true)
     }
 
     /// Waits for its end.

@@ -110,6 +110,10 @@ impl<'a> Campaign<'a> {
         }
         self.report.violations = self.cluster.ledger.violations();
         (self.report.ids, self.report.tags) = self.cluster.ledger.counts();
+        if self.cluster.joins_repeated > 0 {
+            let what = "ended as another change was in the way of joining".to_owned();
+            self.report.answers.insert(what, self.cluster.joins_repeated);
+        }
         for node in &mut self.cluster.nodes {
             self.report.caught += node.device().stats().caught;
             if !self.report.violations.is_empty() {
@@ -301,7 +305,9 @@ impl<'a> Campaign<'a> {
         for id in 1..=NODES {
             let node = self.cluster.node(id);
             node.device().heal();
+            let joined_late = node.start_if_busy()?;
             let ended = node.ended();
+            self.cluster.joins_repeated += u64::from(joined_late);
             if let Some(ended) = ended {
                 self.violate(id, &format!("ended for no reason: {}", ended.why()));
             }
