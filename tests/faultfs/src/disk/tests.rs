@@ -1,3 +1,6 @@
+use std::collections::BTreeSet;
+
+use super::settle::PENDING_BYTES_MAX;
 use super::*;
 use crate::cut::Cut;
 
