@@ -5,7 +5,7 @@
 //! | power cut: unsynced changes lost, torn or scattered | start and serve | |
 //! | writes or syncs fail | end with a failure that names it | |
 //! | ... then the power goes | start and serve | refuse, if it was started in between |
-//! | reads fail at the start | end with a failure, or serve | |
+//! | reads fail at the start | end with a failure, or serve | refuse, then and later |
 //! | a bit flips at rest | serve, or refuse | refuse |
 //! | slow syncs | keep all promises | be late while they last |
 //!
@@ -91,10 +91,8 @@ impl<'a> Campaign<'a> {
         for round in 1..=self.options.rounds {
             let began = Instant::now();
             let (name, kind) = self.choose();
-            let scope = self.round(kind)?;
-            let name = format!("{name}, {scope}");
-            println!("round {round} ({:.1?}): {name}", began.elapsed());
-            *self.report.rounds.entry(name).or_default() += 1;
+            let hit = self.round(kind)?;
+            self.note_round(round, name, &hit, began.elapsed());
             if !self.cluster.ledger.violations().is_empty() {
                 break;
             }
@@ -123,6 +121,12 @@ impl<'a> Campaign<'a> {
         Ok(self.report)
     }
 
+    fn note_round(&mut self, round: u64, name: &str, hit: &[u64], took: Duration) {
+        println!("round {round} ({took:.1?}): {name}, nodes {hit:?}");
+        let name = format!("{name}, {}", scope(hit));
+        *self.report.rounds.entry(name).or_default() += 1;
+    }
+
     fn choose(&mut self) -> (&'static str, Round) {
         let wanted =
             |name: &str| self.options.only.as_deref().is_none_or(|part| name.contains(part));
@@ -132,11 +136,11 @@ impl<'a> Campaign<'a> {
         (name, round)
     }
 
-    /// Breaks, heals, judges. Returns which nodes were hit, for the report.
-    fn round(&mut self, round: Round) -> io::Result<String> {
+    /// Breaks, heals, judges. Returns which nodes were hit.
+    fn round(&mut self, round: Round) -> io::Result<Vec<u64>> {
         let load = self.cluster.load();
         pause(Duration::from_millis(self.random.gen_range(100..1500)));
-        let scope = match round {
+        let hit = match round {
             Round::Cut(cut) => self.power_cut(cut)?,
             Round::Failing(operation) => self.failing(operation)?,
             Round::FailingReads => self.failing_reads()?,
@@ -147,10 +151,10 @@ impl<'a> Campaign<'a> {
         drop(load);
         let asked = self.random.gen_range(1..=NODES);
         self.cluster.judge(&[asked]);
-        Ok(scope)
+        Ok(hit)
     }
 
-    fn power_cut(&mut self, cut: Cut) -> io::Result<String> {
+    fn power_cut(&mut self, cut: Cut) -> io::Result<Vec<u64>> {
         let victims = self.victims();
         // A disk that takes its time has more under way when the power goes.
         let delay = Duration::from_millis(self.random.gen_range(0..80));
@@ -160,7 +164,7 @@ impl<'a> Campaign<'a> {
         pause(Duration::from_millis(self.random.gen_range(100..600)));
         self.cut(&victims, cut);
         self.start_again(&victims, false)?;
-        Ok(scope(&victims))
+        Ok(victims)
     }
 
     fn cut(&mut self, victims: &[u64], cut: Cut) {
@@ -175,7 +179,7 @@ impl<'a> Campaign<'a> {
         }
     }
 
-    fn failing(&mut self, operation: Operation) -> io::Result<String> {
+    fn failing(&mut self, operation: Operation) -> io::Result<Vec<u64>> {
         let victims = self.victims();
         let failure = if self.random.gen_bool(0.5) { Failure::Eio } else { Failure::Enospc };
         let patterns = [None, None, Some("db"), Some("tail-*")];
@@ -199,7 +203,7 @@ impl<'a> Campaign<'a> {
             }
         }
         self.after_failure(&victims)?;
-        Ok(scope(&victims))
+        Ok(victims)
     }
 
     /// The power goes with the failure; or else the node comes back first, and believes in what a
@@ -221,21 +225,29 @@ impl<'a> Campaign<'a> {
         self.start_again(victims, believes)
     }
 
-    fn failing_reads(&mut self) -> io::Result<String> {
-        let id = self.random.gen_range(1..=NODES);
+    fn failing_reads(&mut self) -> io::Result<Vec<u64>> {
+        let id = self.doubtable();
         let nth = self.random.gen_bool(0.5).then(|| self.random.gen_range(1..=60));
         let node = self.cluster.node(id);
         node.kill();
         let (operation, failure) = (Operation::Read, Failure::Eio);
         node.device().fail(Rule { operation, failure, nth, pattern: None });
         node.start()?;
-        if let Some(ended) = node.await_ready_or_end(SERVES_WITHIN) {
-            self.judge_stop(id, &ended, failure.text());
+        let ended = node.await_ready_or_end(SERVES_WITHIN);
+        node.device().heal();
+        match ended {
+            Some(ended) if ended.said.contains(failure.text()) => {
+                self.judge_stop(id, &ended, failure.text());
+            }
+            // sled takes what it cannot read for the end of its log.
+            Some(ended) => self.judge_refusal(id, &ended),
+            None => {}
         }
-        Ok(scope(&[id]))
+        self.start_again(&[id], true)?;
+        Ok(vec![id])
     }
 
-    fn flip(&mut self, pattern: &'static str) -> io::Result<String> {
+    fn flip(&mut self, pattern: &'static str) -> io::Result<Vec<u64>> {
         let id = self.doubtable();
         let seed = self.random.r#gen();
         let node = self.cluster.node(id);
@@ -246,17 +258,17 @@ impl<'a> Campaign<'a> {
             self.doubtful = Some(id);
         }
         self.start_again(&[id], true)?;
-        Ok(scope(&[id]))
+        Ok(vec![id])
     }
 
-    fn slow_fsync(&mut self) -> String {
+    fn slow_fsync(&mut self) -> Vec<u64> {
         let victims = self.victims();
         let delay = Duration::from_millis(self.random.gen_range(50..1500));
         for &id in &victims {
             self.cluster.node(id).device().slow_fsync(delay);
         }
         pause(Duration::from_secs(4));
-        scope(&victims)
+        victims
     }
 
     /// One node, two, or all.
