@@ -1,0 +1,3 @@
+//! Judges what an id service was seen to do.
+
+pub mod history;
