@@ -31,7 +31,7 @@ pub enum Record<'a> {
     Ids(Ids<'a>),
     /// Snowflake ids were asked for.
     Flakes(Flakes<'a>),
-    /// A tag was to be created; its row is what was asked for, with `max_id` for the first id.
+    /// A tag was to be created; its row is what it would have, with `max_id` for the first id.
     Create(Admin<'a>),
     /// A tag was to be changed; its row has what was to change, and nothing else.
     Update(Admin<'a>),
@@ -355,9 +355,13 @@ impl<'a> Wire<'a> {
             row => row.flatten(),
         };
         let seen = self.seen.take();
+        if matches!(self.op, Op::Delete) && row.is_some() {
+            return Err("a delete has no row");
+        }
         let whole = |row: &Row<'_>| row.step.is_some() && row.description.is_some();
-        if answered && !row.as_ref().is_none_or(whole) || !seen.as_ref().is_none_or(whole) {
-            return Err("a row that was answered has `step` and `description`");
+        let partial = matches!(self.op, Op::Update) || row.as_ref().is_none_or(whole);
+        if !partial || !seen.as_ref().is_none_or(whole) {
+            return Err("a row has `step` and `description`, save an update's");
         }
         Ok(Admin { call, key, row, seen, stale: self.stale })
     }
