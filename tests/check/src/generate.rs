@@ -14,8 +14,8 @@ const NODES: u64 = 3;
 const CLIENTS: u64 = 64;
 /// Tags that ids are taken of.
 const TAGS: u64 = 40;
-/// Tags that are created, changed and deleted.
-const LEDGERS: u64 = 20;
+/// One of the tags that are created, changed and deleted for this many operations.
+const LEDGER_EVERY: u64 = 10_000;
 const STEP: u64 = 1000;
 /// Ids taken by one request.
 const COUNT: u64 = 10;
@@ -69,7 +69,7 @@ pub fn clean(seed: u64, operations: u64) -> Lines {
         free_ns: vec![0; CLIENTS as usize],
         nodes: (0..NODES).map(|_| Node::default()).collect(),
         marks: vec![1; TAGS as usize],
-        ledgers: vec![None; LEDGERS as usize],
+        ledgers: vec![None; 1 + (operations / LEDGER_EVERY) as usize],
         workers: 0,
         ready: VecDeque::from([Record::Layout(LAYOUT)]),
     };
@@ -101,8 +101,8 @@ impl Lines {
         let node = 1 + self.below(NODES);
         match self.below(100) {
             0..90 => self.take(node),
-            90..96 => self.stamp(node),
-            96..97 => self.read_mark(node),
+            90..98 => self.stamp(node),
+            98..99 => self.read_mark(node),
             _ => self.administer(node),
         }
     }
@@ -201,7 +201,7 @@ impl Lines {
 
     /// A tag is changed, or looked at, or that is refused.
     fn administer(&mut self, node: u64) {
-        let ledger = self.below(LEDGERS) as usize;
+        let ledger = self.below(self.ledgers.len() as u64) as usize;
         let before = self.ledgers[ledger];
         let written = Some((1 + self.below(9) as u32, self.done));
         let action = match self.below(6) {
