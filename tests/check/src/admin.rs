@@ -1,16 +1,12 @@
-//! I6: is there an order of a tag's operations, within their times, that explains all answers?
+//! I6: operations on tags are linearizable, and an acknowledged tag is not lost.
 
 use std::collections::HashSet;
-use std::time::Duration;
-
-use porcupine_rs::{CheckResult, Operation, check_operations_timeout};
 
 use crate::evidence::{AdminOp, Evidence, Kind, Line, PackedRow, TagLine, Told};
-use crate::register::{Register, Step};
+use crate::register::Step;
 use crate::report::{Findings, Invariant};
+use crate::search::{Timed, Verdict, search};
 
-/// The search of one tag is given up after this long. It bounds memory too.
-const SEARCH_MAX: Duration = Duration::from_secs(5);
 /// How many operations before an impossible one are tried as what it contradicts.
 const SUSPECTS_MAX: usize = 32;
 
@@ -19,11 +15,11 @@ pub(crate) fn check(evidence: &Evidence, findings: &mut Findings) {
     for (number, line) in evidence.lines.iter().enumerate() {
         let tag = evidence.tags.name(number as u32);
         lost(tag, line, findings);
-        let steps = steps(&line.admin);
-        match judge(&steps) {
-            CheckResult::Ok => {}
-            CheckResult::Unknown => undecided += 1,
-            CheckResult::Illegal => explain(tag, steps, findings),
+        let operations = operations(&line.admin);
+        match search(&operations) {
+            Verdict::Explained => {}
+            Verdict::GivenUp => undecided += 1,
+            Verdict::Impossible(at) => explain(tag, &operations, at, findings),
         }
     }
     if undecided > 0 {
@@ -32,37 +28,17 @@ pub(crate) fn check(evidence: &Evidence, findings: &mut Findings) {
     }
 }
 
-/// One operation of the search.
-#[derive(Clone, Copy)]
-struct Timed {
-    step: Step,
-    inv: u64,
-    ret: u64,
-    line: Line,
-}
-
-impl Timed {
-    /// The operation as it was known at `now`; nothing when it had not begun.
-    fn at(self, now: u64) -> Option<Self> {
-        match self.ret <= now {
-            true => Some(self),
-            false if self.inv > now => None,
-            false => Some(Self { step: self.step.doubted()?, ret: u64::MAX, ..self }),
-        }
-    }
-}
-
 /// What is to be put in order. An update of unknown outcome whose values nobody ever saw explains
-/// nothing; without it the search has far fewer orders to try.
-fn steps(admin: &[AdminOp]) -> Vec<Timed> {
+/// nothing, and is left out.
+fn operations(admin: &[AdminOp]) -> Vec<Timed> {
     let told = admin.iter().filter(|op| op.told == Told::Done && op.kind == Kind::Read);
     let rows = told.filter_map(|op| op.row).chain(admin.iter().filter_map(|op| op.seen));
-    let seen: HashSet<(Option<u32>, Option<u32>)> =
-        rows.flat_map(|row| [(row.step, None), (None, row.description)]).collect();
+    let (steps, texts): (HashSet<_>, HashSet<_>) =
+        rows.map(|row| (row.step, row.description)).unzip();
     let unseen = |step: Step| match step {
         Step::MayUpdate(PackedRow { step, description, .. }) => {
-            (step.is_none() || !seen.contains(&(step, None)))
-                && (description.is_none() || !seen.contains(&(None, description)))
+            (step.is_none() || !steps.contains(&step))
+                && (description.is_none() || !texts.contains(&description))
         }
         _ => false,
     };
@@ -73,37 +49,24 @@ fn steps(admin: &[AdminOp]) -> Vec<Timed> {
     timed.collect()
 }
 
-fn judge(steps: &[Timed]) -> CheckResult {
-    if steps.len() < 2 {
-        return CheckResult::Ok;
-    }
-    let time = |ns: u64| i64::try_from(ns).unwrap_or(i64::MAX);
-    let operation = |timed: &Timed| Operation::<Register> {
-        client_id: None,
-        call_time: time(timed.inv),
-        return_time: time(timed.ret),
-        op: timed.step,
-        metadata: None,
+/// Names the first answer that nothing explains, and the latest operation before it without which
+/// something would.
+fn explain(tag: &str, operations: &[Timed], at: usize, findings: &mut Findings) {
+    let impossible = operations[at];
+    let mut suspects: Vec<Timed> =
+        operations.iter().copied().filter(|timed| timed.ret < impossible.ret).collect();
+    suspects.sort_unstable_by_key(|timed| std::cmp::Reverse((timed.ret, timed.line)));
+    suspects.truncate(SUSPECTS_MAX);
+    let contradicted = |suspect: &&Timed| {
+        let rest = operations.iter().copied().filter(|timed| timed.line != suspect.line);
+        let rest: Vec<Timed> = rest.collect();
+        match search(&rest) {
+            Verdict::Explained => true,
+            Verdict::Impossible(at) => rest[at].ret > impossible.ret,
+            Verdict::GivenUp => false,
+        }
     };
-    let operations: Vec<_> = steps.iter().map(operation).collect();
-    check_operations_timeout(&operations, SEARCH_MAX)
-}
-
-/// Names the first answer after which there was no order any more, and what it contradicts.
-fn explain(tag: &str, mut steps: Vec<Timed>, findings: &mut Findings) {
-    steps.sort_unstable_by_key(|timed| (timed.ret, timed.line));
-    let ends: Vec<u64> = steps.iter().map(|timed| timed.ret).collect();
-    let until = |now| -> Vec<Timed> { steps.iter().filter_map(|timed| timed.at(now)).collect() };
-    let legal = |&end: &u64| judge(&until(end)) != CheckResult::Illegal;
-    let last = ends.partition_point(legal).min(steps.len() - 1);
-    let impossible = steps[last];
-    let known = until(ends[last]);
-    let explained = |suspect: &&Timed| {
-        let rest = known.iter().filter(|timed| timed.line != suspect.line);
-        judge(&rest.copied().collect::<Vec<_>>()) == CheckResult::Ok
-    };
-    let suspects = steps[..last].iter().rev().take(SUSPECTS_MAX);
-    let against = suspects.clone().find(explained).or_else(|| suspects.clone().next());
+    let against = suspects.iter().find(contradicted).or(suspects.first());
     let lines: Vec<Line> = against.into_iter().chain([&impossible]).map(|t| t.line).collect();
     let what = format!("`{tag}`: no order of its operations explains the last of these");
     findings.violation(Invariant::I6, what, lines);

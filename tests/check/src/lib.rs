@@ -15,6 +15,7 @@ mod input;
 mod marks;
 mod register;
 mod report;
+mod search;
 mod spans;
 mod windows;
 

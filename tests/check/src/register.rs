@@ -1,7 +1,5 @@
 //! What one tag may do, one operation after the other.
 
-use porcupine_rs::Model;
-
 use crate::evidence::{AdminOp, Kind, PackedRow, Told};
 
 /// A tag as a register. `None` is what the history has not told yet: a tag may be older than it.
@@ -109,24 +107,6 @@ impl State {
             (Step::MayUpdate(row), Some(true)) => Some(self.with(row)),
             (Step::MayUpdate(_), None) => Some(Self::default()),
         }
-    }
-}
-
-/// The register as `porcupine_rs` wants it.
-#[derive(Clone, Debug)]
-pub(crate) struct Register;
-
-impl Model for Register {
-    type State = State;
-    type Op = Step;
-    type Metadata = ();
-
-    fn init() -> State {
-        State::default()
-    }
-
-    fn step(state: &State, step: &Step) -> (bool, State) {
-        state.after(*step).map_or((false, *state), |after| (true, after))
     }
 }
 
