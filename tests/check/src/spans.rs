@@ -1,0 +1,158 @@
+//! Ids against ids, and ids against grants: sort, then sweep once.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use crate::evidence::{Evidence, IssuerId, Issuers, Line, Span, TagLine};
+use crate::report::{Findings, Invariant};
+
+/// I1, I2 and I5 of all tags, I1 and I5 of snowflake ids.
+pub(crate) fn check(evidence: &mut Evidence, findings: &mut Findings) {
+    let issuers = &evidence.issuers;
+    if evidence.totals.grants == 0 {
+        findings.unchecked(Invariant::I2, "the history has no grants");
+    }
+    for (number, line) in evidence.lines.iter_mut().enumerate() {
+        let of = Subject(Some(evidence.tags.name(number as u32)));
+        line.taken.sort_unstable_by_key(|span| (span.start, span.line));
+        twice(&line.taken, &of, findings);
+        if evidence.totals.grants > 0 && findings.wants(Invariant::I2) {
+            grants(line, &of, issuers, findings);
+        }
+        let node = |issuer| issuers.node(issuer);
+        rising(&mut line.taken, node, &of, findings);
+    }
+    let of = Subject(None);
+    evidence.flakes.sort_unstable_by_key(|span| (span.start, span.line));
+    twice(&evidence.flakes, &of, findings);
+    flakes_rising(evidence, &of, findings);
+}
+
+/// A tag, or all snowflake ids.
+struct Subject<'a>(Option<&'a str>);
+
+impl std::fmt::Display for Subject<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.0 {
+            Some(tag) => write!(f, "`{tag}`"),
+            None => write!(f, "snowflake"),
+        }
+    }
+}
+
+/// I1. Takes spans by start: each must begin past all before it.
+fn twice(spans: &[Span], of: &Subject<'_>, findings: &mut Findings) {
+    for (first, second) in overlaps(spans) {
+        let id = second.start;
+        let what = format!("{of}: id {id} was handed out twice");
+        findings.violation(Invariant::I1, what, [first.line, second.line]);
+    }
+}
+
+/// Each span that begins before one of those ahead of it has ended, with that one.
+fn overlaps(by_start: &[Span]) -> impl Iterator<Item = (&Span, &Span)> {
+    let mut furthest: Option<&Span> = None;
+    by_start.iter().filter_map(move |span| {
+        let met = furthest.filter(|before| before.end > span.start);
+        if furthest.is_none_or(|before| before.end < span.end) {
+            furthest = Some(span);
+        }
+        met.map(|before| (before, span))
+    })
+}
+
+/// I2 of one tag; `taken` is by start.
+fn grants(line: &mut TagLine, of: &Subject<'_>, issuers: &Issuers, findings: &mut Findings) {
+    let TagLine { taken, granted, .. } = line;
+    granted.sort_unstable_by_key(|grant| (grant.start, grant.line));
+    for (first, second) in overlaps(granted) {
+        let what = format!("{of}: id {} was granted twice", second.start);
+        findings.violation(Invariant::I2, what, [first.line, second.line]);
+    }
+    let mut first = 0;
+    for span in &*taken {
+        while granted.get(first).is_some_and(|grant| grant.end <= span.start) {
+            first += 1;
+        }
+        if let Err((id, grant)) = covered(span, &granted[first..], issuers) {
+            let by = issuers.show(span.issuer);
+            match grant {
+                None => {
+                    let what = format!("{of}: id {id}, handed out by {by}, was never granted");
+                    findings.violation(Invariant::I2, what, [span.line]);
+                }
+                Some(grant) => {
+                    let to = issuers.show(grant.issuer);
+                    let what = format!("{of}: id {id}, handed out by {by}, was granted to {to}");
+                    findings.violation(Invariant::I2, what, [grant.line, span.line]);
+                }
+            }
+        }
+    }
+}
+
+/// Whether grants to its issuer cover a span without a gap; else the first id that none does, and
+/// whose it is. Grants that overlap are told as such, so here the first that has the id counts,
+/// unless a later one is the issuer's.
+fn covered<'g>(
+    span: &Span,
+    grants: &'g [Span],
+    issuers: &Issuers,
+) -> Result<(), (u64, Option<&'g Span>)> {
+    let mut id = span.start;
+    while id < span.end {
+        let reach = grants.iter().take_while(|grant| grant.start <= id);
+        let mut having = reach.filter(|grant| grant.end > id);
+        let first = having.next();
+        let own = first
+            .into_iter()
+            .chain(having)
+            .find(|grant| issuers.may_be_one(grant.issuer, span.issuer));
+        id = own.ok_or((id, first))?.end;
+    }
+    Ok(())
+}
+
+fn flakes_rising(evidence: &mut Evidence, of: &Subject<'_>, findings: &mut Findings) {
+    let issuers = &evidence.issuers;
+    if evidence.totals.flakes_without_boot > 0 {
+        let requests = evidence.totals.flakes_without_boot;
+        let why = format!("{requests} requests for snowflake ids without `boot`");
+        findings.unchecked(Invariant::I5, why);
+    }
+    // Those without a process to rise in go to the end.
+    let process = |issuer| if issuers.knows_boot(issuer) { u64::from(issuer) } else { u64::MAX };
+    evidence.flakes.sort_unstable_by_key(|span| process(span.issuer));
+    let known = evidence.flakes.partition_point(|span| process(span.issuer) < u64::MAX);
+    rising(&mut evidence.flakes[..known], process, of, findings);
+}
+
+/// I5. Who asks after an answer was there gets higher ids, from whatever `source` stands for.
+fn rising(
+    spans: &mut [Span],
+    source: impl Fn(IssuerId) -> u64,
+    of: &Subject<'_>,
+    findings: &mut Findings,
+) {
+    if !findings.wants(Invariant::I5) {
+        return;
+    }
+    spans.sort_unstable_by_key(|span| (source(span.issuer), span.inv, span.line));
+    for one_source in spans.chunk_by(|a, b| source(a.issuer) == source(b.issuer)) {
+        let mut running = BinaryHeap::new();
+        let mut highest: Option<(u64, Line)> = None;
+        for span in one_source {
+            while let Some(&Reverse((ret, end, line))) = running.peek()
+                && ret < span.inv
+            {
+                highest = highest.max(Some((end, line)));
+                running.pop();
+            }
+            if let Some((end, line)) = highest.filter(|&(end, _)| end > span.start) {
+                let what = format!("{of}: ids fell from {} to {}", end - 1, span.start);
+                findings.violation(Invariant::I5, what, [line, span.line]);
+            }
+            running.push(Reverse((span.ret, span.end, span.line)));
+        }
+    }
+}
