@@ -57,6 +57,9 @@ const UNLOCK_INTERVAL: Duration = Duration::from_millis(10);
 
 impl Disk {
     fn open(dir: &Path) -> Result<Disk, StorageError> {
+        let path = dir.join("db");
+        // sled takes what it cannot read for the end of its log, and writes over it.
+        files::read_through(&path)?;
         let config = sled::Config::new().path(dir).flush_every_ms(None).cache_capacity(CACHE_BYTES);
         let mut opened = config.open();
         for _ in 0..UNLOCK_TRIES_MAX {
@@ -72,7 +75,6 @@ impl Disk {
             return Err(StorageError::Locked { dir: dir.to_owned() });
         }
         let db = opened.context(|| format!("open the log in {}", dir.display()))?;
-        let path = dir.join("db");
         let file = File::open(&path).context(|| format!("open {}", path.display()))?;
         Ok(Disk { db, file })
     }

@@ -43,6 +43,16 @@ pub(crate) fn rename(from: &Path, dir: &Path, name: &str) -> Result<(), StorageE
     sync_dir(dir)
 }
 
+/// Reads a file to its end and forgets it, for the errors that it may bring; one that is not there
+/// brings none.
+pub(crate) fn read_through(path: &Path) -> Result<(), StorageError> {
+    let read = || std::io::copy(&mut File::open(path)?, &mut std::io::sink());
+    match read() {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        result => result.map(|_| ()).context(|| format!("read {}", path.display())),
+    }
+}
+
 /// Reads a whole file; `None` when there is none.
 pub(crate) fn read(path: &Path) -> Result<Option<Vec<u8>>, StorageError> {
     match fs::read(path) {
