@@ -15,6 +15,7 @@ mod sizing;
 use std::collections::VecDeque;
 use std::ops::Range;
 
+use mintleaf_storage::planted;
 use sizing::Sizing;
 
 /// The ids of one committed grab: `start` to `end`, without `end`. Not empty.
@@ -100,7 +101,7 @@ impl SegmentBuffer {
             let end = self.current.end.min(self.cursor + missing);
             missing -= end - self.cursor;
             ranges.push(self.cursor..end);
-            self.cursor = end;
+            self.cursor = end - u64::from(planted("takers-share-an-id"));
         }
         if self.switches != switches {
             self.switched_ms = now_ms();

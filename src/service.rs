@@ -27,6 +27,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use mintleaf_raft::MemberError;
+use mintleaf_storage::planted;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
@@ -41,7 +42,7 @@ pub use workers::{ClockView, WorkerView, WorkersView};
 use crate::clock::Clock;
 use crate::metrics::{Metrics, Mode};
 use crate::replica::Replica;
-use crate::segment::BufferView;
+use crate::segment::{BufferView, Segment};
 use crate::snowflake::Format;
 use crate::state::{Command, Response, TagRow};
 use crate::tag::{BizTag, ID_END, START_DEFAULT, STEP_DEFAULT};
@@ -210,7 +211,12 @@ impl IdService {
             return Err(Error::Exhausted);
         }
         let new = || Slot::new(tag.clone(), row.step, Arc::clone(&self.clock));
-        Ok(self.table.get_or_insert(&tag, new))
+        let slot = self.table.get_or_insert(&tag, new);
+        if planted("segment-reused-after-a-restart") && slot.begin_grab(row.step).is_some() {
+            let start = row.max_id.saturating_sub(u64::from(row.step)).max(1);
+            slot.install(Segment { start, end: row.max_id.max(2) }, row.step);
+        }
+        Ok(slot)
     }
 
     /// A tag that this node's copy does not show may have been created a moment ago elsewhere.

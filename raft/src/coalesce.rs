@@ -12,6 +12,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use mintleaf_storage::planted;
 use openraft::error::{ClientWriteError, RaftError};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout_at};
@@ -156,12 +157,16 @@ fn fail_all(batch: Vec<Proposal>, error: &ProposeError) {
     }
 }
 
-fn settle_all(batch: Vec<Proposal>, replies: Vec<Vec<u8>>) {
+fn settle_all(batch: Vec<Proposal>, mut replies: Vec<Vec<u8>>) {
     let commands: usize = batch.iter().map(|proposal| proposal.commands.len()).sum();
     assert_eq!(commands, replies.len(), "every command has one reply");
+    if planted("replies-swapped") {
+        replies.reverse();
+    }
     let mut replies = replies.into_iter();
     for proposal in batch {
-        let own = replies.by_ref().take(proposal.commands.len()).collect();
+        let rest = if planted("reply-given-twice") { &mut replies.clone() } else { &mut replies };
+        let own = rest.take(proposal.commands.len()).collect();
         proposal.settle(Ok(own));
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use mintleaf_storage::{MetaKey, StorageError, codec};
+use mintleaf_storage::{MetaKey, StorageError, codec, planted};
 use openraft::RaftMetrics;
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
@@ -143,7 +143,9 @@ impl Local {
     /// The median of the voters' clocks, as far as this node has read them.
     pub(crate) fn median_ms(&self) -> u64 {
         let members = self.members();
-        self.clocks.median_ms(self.node_id, self.clock.now_ms(), members.voter_ids())
+        let learners = members.membership().learner_ids().filter(|_| planted("learner-counted"));
+        let counted = members.voter_ids().chain(learners);
+        self.clocks.median_ms(self.node_id, self.clock.now_ms(), counted)
     }
 
     /// The cluster's time: taken here by the leader, told by it to the others.
@@ -314,3 +316,6 @@ fn read<T: DeserializeOwned>(
     let value = record.transpose().map_err(|error| records::damaged(what, &error))?;
     Ok(value.map(|(_, value)| value))
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use mintleaf_storage::{SnapshotTemp, Snapshots, StorageError};
+use mintleaf_storage::{SnapshotTemp, Snapshots, StorageError, planted};
 use openraft::storage::{RaftSnapshotBuilder, RaftStateMachine, Snapshot};
 use openraft::{
     AnyError, EntryPayload, ErrorSubject, ErrorVerb, OptionalSend, SnapshotMeta, StorageIOError,
@@ -56,6 +56,11 @@ impl Machine {
             _guard: StopOnPanic(local),
         };
         machine.load_newest()?;
+        if planted("double-apply-after-snapshot")
+            && let Some(last) = &mut machine.last_applied
+        {
+            last.index -= 1;
+        }
         Ok(machine)
     }
 
@@ -194,7 +199,7 @@ impl RaftSnapshotBuilder<Types> for SnapshotWriter {
             };
             let temp = snapshots.prepare(&meta, &mut body)?;
             let mut newest = newest.lock();
-            if *newest <= last_applied {
+            if *newest <= last_applied || planted("older-snapshot-over-newer") {
                 snapshots.install(temp)?;
                 *newest = last_applied;
             }
@@ -278,3 +283,6 @@ impl AsyncSeek for SnapshotFile {
         Poll::Ready(self.file().stream_position())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,6 @@
 //! The starts of a data directory: what tells an older copy of it from the one that went on.
 
+use mintleaf_storage::planted;
 use serde::{Deserialize, Serialize};
 
 /// One start of a store: of a process on it, or of a stretch of time within one process. The number
@@ -19,7 +20,8 @@ impl Start {
 
     /// Whether this cannot come after `seen`: an older copy of the store is running.
     pub(crate) fn is_stale(self, seen: Self) -> bool {
-        !self.is_same_process(seen) && self.number <= seen.number
+        let stale = !self.is_same_process(seen) && self.number <= seen.number;
+        stale && !planted("restored-copy-trusted")
     }
 }
 
@@ -51,6 +53,9 @@ impl OwnStarts {
     /// Whether a peer saw a start that this store never made: then the one that did has gone on
     /// elsewhere, and this is an older copy of it.
     pub(crate) fn belie(&self, seen: Start) -> bool {
+        if planted("restored-copy-trusted") || planted("copy-that-counted-on-trusted") {
+            return false;
+        }
         match self.0.binary_search_by_key(&seen.number, |start| start.number) {
             Ok(at) => self.0[at].nonce != seen.nonce,
             Err(before) => before > 0 || self.0.is_empty(),

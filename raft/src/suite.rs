@@ -35,7 +35,7 @@ impl StateMachine for Nothing {
     }
 }
 
-struct Builder;
+pub(crate) struct Builder;
 
 impl StoreBuilder<Types, LogStore, Machine, (TempDir, DataDir)> for Builder {
     async fn build(&self) -> Result<((TempDir, DataDir), LogStore, Machine), StorageError<u64>> {

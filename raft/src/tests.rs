@@ -146,6 +146,25 @@ async fn a_restart_goes_on_from_the_snapshot_and_the_log_behind_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_purged_log_without_its_snapshot_is_refused() {
+    let temp = TempDir::new().unwrap();
+    let data = temp.path().join("data");
+    let (node, _) = open(options(1, &data, &alone())).await;
+    for sum in 1..=120 {
+        assert_eq!(add(&node, 1).await, Ok(sum));
+    }
+    let purged = || node.handle().status().purged_index >= Some(1);
+    eventually("the log is purged", purged).await;
+    node.shutdown().await;
+    std::fs::remove_file(data.join("snapshot/current")).unwrap();
+    drop(let_go(&data).await);
+    let sum = Arc::new(Sum::default());
+    let opened = Node::open(options(1, &data, &alone()), sum, Arc::new(StoppedClock)).await;
+    let refused = |error: &NodeError| error.to_string().contains("the snapshot is missing");
+    assert!(opened.as_ref().is_err_and(refused), "{:?}", opened.err());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_panic_while_applying_stops_the_node() {
     let temp = TempDir::new().unwrap();
     let (node, _) = open(options(1, &temp.path().join("data"), &alone())).await;

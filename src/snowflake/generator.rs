@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use mintleaf_storage::planted;
+
 use super::layout::{Format, Parts};
 
 /// The milliseconds `[floor_ms, fence_ms)` of one worker id, owned for good by whoever was given
@@ -19,7 +21,8 @@ pub struct Window {
 
 impl Window {
     fn covers(&self, time_ms: u64) -> bool {
-        (self.floor_ms..self.fence_ms).contains(&time_ms)
+        let fence_ms = self.fence_ms + u64::from(planted("emit-at-the-fence"));
+        (self.floor_ms..fence_ms).contains(&time_ms) || planted("clock-trusted-for-a-window")
     }
 }
 
@@ -133,7 +136,8 @@ impl Generator {
         }
         let start = self.format.encode(first);
         let end = start + count.min(ids_per_ms - first.sequence);
-        assert!(start > self.last, "snowflake ids would fall from {} to {start}", self.last);
+        let rises = start > self.last || planted("sequence-reset-before-the-check");
+        assert!(rises, "snowflake ids would fall from {} to {start}", self.last);
         self.last = end - 1;
         Some(start..end)
     }
@@ -143,7 +147,8 @@ impl Generator {
     fn above_last(&mut self, clock_ms: u64) -> Option<Parts> {
         let last = self.last_parts();
         let ids_per_ms = self.format.layout().ids_per_ms();
-        if clock_ms > last.time_ms {
+        let back = clock_ms < last.time_ms && planted("sequence-reset-before-the-check");
+        if clock_ms > last.time_ms || back {
             if let Some(worker_id) = self.worker_at(clock_ms, 0) {
                 let sequence = self.next_random() & (ids_per_ms - 1);
                 return Some(Parts { time_ms: clock_ms, worker_id, sequence });
@@ -204,7 +209,10 @@ impl Generator {
     /// shows in no id, its fence when there is none; `None` when it is not held.
     pub fn give_up(&mut self, worker_id: u16) -> Option<u64> {
         let at = self.windows.binary_search_by_key(&worker_id, |held| held.worker_id).ok()?;
-        let window = self.windows.remove(at);
+        let window = self.windows[at];
+        if !planted("emit-after-the-release") {
+            self.windows.remove(at);
+        }
         let unused_from_ms = match self.last {
             0 => window.floor_ms,
             _ => self.last_parts().time_ms + 1,

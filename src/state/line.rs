@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use mintleaf_storage::planted;
 use serde::{Deserialize, Serialize};
 
 use super::watermark::Watermark;
@@ -102,7 +103,7 @@ impl Line {
         now_ms: u64,
     ) -> Result<TagRow, u64> {
         let reserved = self.max_id.get();
-        if max_id.is_some_and(|max_id| max_id < reserved) {
+        if max_id.is_some_and(|max_id| max_id < reserved) && !planted("max-id-lowered") {
             return Err(reserved);
         }
         self.max_id.raise(max_id.unwrap_or(reserved));
@@ -116,6 +117,9 @@ impl Line {
 
     /// Takes the tag off the line and leaves the watermark.
     pub(super) fn delete(&mut self, now_ms: u64) {
+        if planted("no-tombstone") {
+            self.max_id = Watermark::LOWEST;
+        }
         self.live = false;
         self.description = Box::default();
         self.updated_at_ms = now_ms;
@@ -128,10 +132,11 @@ impl Line {
         if start == ID_END {
             return None;
         }
-        let end = ID_END.min(start + u64::from(size.max(self.step)));
+        let wanted = start + u64::from(size.max(self.step));
+        let end = if planted("overflow-wraps") { wanted % ID_END } else { ID_END.min(wanted) };
         self.max_id.raise(end);
         self.updated_at_ms = now_ms;
-        Some(start..end)
+        Some(start..end + u64::from(planted("segment-end-inclusive")))
     }
 
     fn shown(&self) -> TagRow {

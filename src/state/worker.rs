@@ -1,5 +1,6 @@
 //! One worker id's line of milliseconds, and who holds its end.
 
+use mintleaf_storage::planted;
 use serde::{Deserialize, Serialize};
 
 use super::Response;
@@ -57,7 +58,8 @@ impl Worker {
     /// If any of it may have been stamped, or the window is empty or reaches too far ahead: ids
     /// could repeat, so the replica stops instead.
     pub(super) fn grant(&mut self, node_id: u64, nonce: u128, now_ms: u64, end_ms: u64) {
-        assert!(self.fence_ms <= now_ms, "fence {} lies past {now_ms}", self.fence_ms);
+        let free = self.fence_ms <= now_ms || planted("old-fence-ignored");
+        assert!(free, "fence {} lies past {now_ms}", self.fence_ms);
         self.floor_ms = now_ms;
         self.raise(now_ms, end_ms);
         self.node_id = node_id;
@@ -68,7 +70,7 @@ impl Worker {
     /// stays as it is. `false` when another holds the line by now, or nobody.
     #[must_use]
     pub(super) fn extend(&mut self, nonce: u128, now_ms: u64, end_ms: u64) -> bool {
-        let holds = self.nonce == Some(nonce);
+        let holds = self.nonce == Some(nonce) || planted("renewed-by-anybody");
         if holds && end_ms > self.fence_ms {
             self.raise(now_ms, end_ms);
         }
@@ -79,7 +81,7 @@ impl Worker {
     /// `unused_from_ms` on. `false` when another holds the line by now, or nobody.
     #[must_use]
     pub(super) fn release(&mut self, nonce: u128, unused_from_ms: u64) -> bool {
-        let holds = self.nonce == Some(nonce);
+        let holds = self.nonce == Some(nonce) || planted("released-by-an-older-boot");
         if holds {
             self.fence_ms = unused_from_ms.clamp(self.floor_ms, self.fence_ms);
             self.nonce = None;
@@ -88,7 +90,8 @@ impl Worker {
     }
 
     fn raise(&mut self, now_ms: u64, end_ms: u64) {
-        assert!(end_ms > self.fence_ms, "fence would fall from {} to {end_ms}", self.fence_ms);
+        let rises = end_ms > self.fence_ms || planted("old-fence-ignored");
+        assert!(rises, "fence would fall from {} to {end_ms}", self.fence_ms);
         assert!(end_ms - now_ms <= AHEAD_MS_MAX, "window reaches from {now_ms} to {end_ms}");
         self.fence_ms = end_ms;
     }

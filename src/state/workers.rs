@@ -8,6 +8,7 @@
 
 use std::collections::BTreeMap;
 
+use mintleaf_storage::planted;
 use serde::{Deserialize, Serialize};
 
 use super::Response;
@@ -111,7 +112,7 @@ impl Workers {
             None => self.longest_rested(worker_ids),
         };
         let line = self.lines.entry(worker_id).or_default();
-        if line.fence_ms() > now_ms {
+        if line.fence_ms() > now_ms && !planted("old-fence-ignored") {
             return Response::NoWorkerFree { free_from_ms: line.fence_ms() };
         }
         line.grant(node_id, nonce, now_ms, end_ms);
@@ -160,5 +161,6 @@ impl Workers {
 /// Where a window that begins now ends; `None` when ids cannot show all of it.
 fn window_end(format: Format, now_ms: u64, window_ms: u64) -> Option<u64> {
     let (times, end_ms) = (format.times_ms(), now_ms.checked_add(window_ms)?);
-    (times.start <= now_ms && end_ms <= times.end).then_some(end_ms)
+    let shown = end_ms <= times.end || planted("window-past-the-time-bits");
+    (times.start <= now_ms && shown).then_some(end_ms)
 }

@@ -8,6 +8,7 @@
 //! Rules that keep old bytes readable: enum variants and struct fields are only ever appended
 //! under a new format, never reordered; no `flatten`, `untagged` or `skip_serializing_if`.
 
+use crate::planted;
 use bincode::config::{Configuration, Limit, LittleEndian, Varint, standard};
 use serde::de::{DeserializeOwned, Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -68,7 +69,7 @@ pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<(u8, T), CodecError> 
         return Err(CodecError::Long(bytes.len()));
     }
     let [format, crc @ ..] = *header;
-    if checksum(format, body) != u32::from_le_bytes(crc) {
+    if checksum(format, body) != u32::from_le_bytes(crc) && !planted("frame-checksum-not-checked") {
         return Err(CodecError::Checksum);
     }
     let (value, used) = bincode::serde::decode_from_slice(body, CONFIG)?;

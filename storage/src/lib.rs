@@ -24,6 +24,7 @@ mod data_dir;
 mod engine;
 mod error;
 mod files;
+mod planted;
 mod record;
 mod recover;
 mod snapshot;
@@ -33,6 +34,7 @@ mod tail;
 pub use data_dir::DataDir;
 pub use engine::SledEngine;
 pub use error::StorageError;
+pub use planted::planted;
 pub use snapshot::{SNAPSHOT_META_BYTES_MAX, Snapshot, SnapshotTemp, Snapshots};
 
 use std::ops::Range;

@@ -4,6 +4,7 @@
 //! one before it, so the checksum of the last record vouches for every record up to it.
 
 use crate::error::StorageError;
+use crate::planted;
 
 const HEADER_BYTES: usize = 8;
 
@@ -34,7 +35,7 @@ pub(crate) fn open(index: u64, bytes: &[u8]) -> Result<Record<'_>, StorageError>
     let (crc, rest) = bytes.split_first_chunk::<4>().ok_or_else(damaged)?;
     let (link, payload) = rest.split_first_chunk::<4>().ok_or_else(damaged)?;
     let (crc, link) = (u32::from_le_bytes(*crc), u32::from_le_bytes(*link));
-    if checksum(index, link, payload) != crc {
+    if checksum(index, link, payload) != crc && !planted("record-checksum-not-checked") {
         return Err(damaged());
     }
     Ok(Record { crc, link, payload })

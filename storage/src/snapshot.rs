@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use crate::data_dir::DataDir;
 use crate::error::{Context, StorageError};
 use crate::files;
+use crate::planted;
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
@@ -308,7 +309,8 @@ fn verify(file: &File) -> io::Result<Result<Parts, String>> {
     let crc = input.hasher.clone().finalize();
     let mut stored_crc = [0; 4];
     input.read_exact(&mut stored_crc)?;
-    if crc != u32::from_le_bytes(stored_crc) || copied != u64::from_le_bytes(body_len) {
+    let sound = crc == u32::from_le_bytes(stored_crc) && copied == u64::from_le_bytes(body_len);
+    if !sound && !planted("snapshot-checksum-not-checked") {
         return Ok(Err("snapshot checksum does not match".into()));
     }
     Ok(Ok(Parts { meta, body }))

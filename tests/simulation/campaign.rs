@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::ops::RangeInclusive;
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -16,7 +16,8 @@ use tokio::runtime::{Builder, RngSeed};
 use crate::scenario::{self, Plan, Verdict};
 
 const USAGE: &str = "\
-usage: simulate [--seeds A..B] [--minutes N] [--seconds S] [--nodes 3|5] [--jobs J]
+usage: simulate [--seeds A..B] [--minutes N | --hours N] [--seconds S] [--nodes 3|5] [--jobs J]
+                [--until-broken]
        simulate --seed N [--seconds S] [--nodes 3|5] [--quiet]   one run, with its trace";
 
 /// What runs when nothing else is asked for.
@@ -38,6 +39,8 @@ pub(crate) struct Order {
     nodes: u64,
     jobs: usize,
     traced: bool,
+    /// Whether the first broken promise ends a campaign.
+    until_broken: bool,
 }
 
 impl Order {
@@ -55,12 +58,17 @@ impl Order {
             nodes: 0,
             jobs,
             traced: true,
+            until_broken: false,
         };
         let usage = || USAGE.to_owned();
         let mut arguments = arguments.iter();
         while let Some(argument) = arguments.next() {
             if argument == "--quiet" {
                 order.traced = false;
+                continue;
+            }
+            if argument == "--until-broken" {
+                order.until_broken = true;
                 continue;
             }
             let value = arguments.next().ok_or_else(usage)?;
@@ -73,6 +81,7 @@ impl Order {
                 }
                 "--seed" => order.one = Some(number()?),
                 "--minutes" => order.minutes = Some(number()?),
+                "--hours" => order.minutes = Some(60 * number()?),
                 "--seconds" => order.seconds = number()?,
                 "--nodes" => order.nodes = number()?,
                 "--jobs" => order.jobs = usize::try_from(number()?.max(1)).unwrap_or(1),
@@ -148,7 +157,10 @@ fn scratch() -> std::path::PathBuf {
 fn count_panics() -> Arc<Mutex<Vec<String>>> {
     let panics = Arc::new(Mutex::new(Vec::new()));
     let noted = Arc::clone(&panics);
-    std::panic::set_hook(Box::new(move |panic| noted.lock().push(panic.to_string())));
+    std::panic::set_hook(Box::new(move |panic| {
+        eprintln!("{panic}");
+        noted.lock().push(panic.to_string());
+    }));
     panics
 }
 
@@ -230,7 +242,8 @@ struct Campaign {
     order: Order,
     began: Instant,
     next: AtomicU64,
-    failed: AtomicBool,
+    /// How many promises were broken.
+    broken: AtomicU64,
     sum: Mutex<(u64, Tally)>,
 }
 
@@ -238,7 +251,7 @@ impl Campaign {
     fn new(order: Order) -> Self {
         let next = AtomicU64::new(*order.seeds.start());
         let (began, sum) = (Instant::now(), Mutex::default());
-        Self { order, began, next, failed: AtomicBool::new(false), sum }
+        Self { order, began, next, broken: AtomicU64::new(0), sum }
     }
 
     fn carry_out(self) -> ExitCode {
@@ -248,7 +261,11 @@ impl Campaign {
             }
         });
         self.report();
-        if self.failed.load(Ordering::Relaxed) { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+        if self.broken() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    }
+
+    fn broken(&self) -> u64 {
+        self.broken.load(Ordering::Relaxed)
     }
 
     fn work(&self) {
@@ -258,7 +275,7 @@ impl Campaign {
                 Some(minutes) => self.began.elapsed() >= Duration::from_secs(60 * minutes),
                 None => seed > *self.order.seeds.end(),
             };
-            if over {
+            if over || (self.order.until_broken && self.broken() > 0) {
                 return;
             }
             let tally = self.run(seed);
@@ -293,7 +310,7 @@ impl Campaign {
     }
 
     fn complain(&self, seed: u64, what: &str) {
-        self.failed.store(true, Ordering::Relaxed);
+        self.broken.fetch_add(1, Ordering::Relaxed);
         let again = self.order.arguments(seed).join(" ");
         println!("seed {seed}: {what}\n    scripts/simulate {again}");
     }
@@ -304,7 +321,9 @@ impl Campaign {
         let hours = count("simulated ms") as f64 / 3_600_000.0;
         let minutes = self.began.elapsed().as_secs_f64() / 60.0;
         println!(
-            "{seeds} seeds, {hours:.2} simulated hours in {minutes:.2} minutes, {} ids, {} commits",
+            "{seeds} seeds, {hours:.2} simulated hours in {minutes:.2} minutes ({:.0} a minute), \
+             {} ids, {} commits",
+            hours / minutes,
             count("ids"),
             count("commits")
         );
@@ -312,7 +331,6 @@ impl Campaign {
             name.strip_prefix("fault ").map(|kind| format!("{kind} {count}"))
         });
         println!("faults: {}", faults.collect::<Vec<_>>().join(", "));
-        let verdict = if self.failed.load(Ordering::Relaxed) { "FAILED" } else { "none" };
-        println!("violations: {verdict}");
+        println!("violations: {}", self.broken());
     }
 }
