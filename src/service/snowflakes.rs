@@ -168,6 +168,8 @@ impl Snowflakes {
 
     /// Takes in a window that was given to this process start.
     pub(super) fn install(&self, window: Window) {
+        let Window { worker_id, floor_ms, fence_ms } = window;
+        tracing::debug!(target: "mintleaf::grants", worker_id, floor_ms, fence_ms, "window granted");
         self.generator.lock().install(window);
         self.wall_lead_ms.store(self.lead_now_ms(), Relaxed);
         self.news.send_replace(());
