@@ -177,7 +177,9 @@ impl Snowflakes {
 
     /// Stops using a worker id; answers what of it was not used, to be given back.
     pub(super) fn give_up(&self, worker_id: u16) -> Option<u64> {
-        self.generator.lock().give_up(worker_id)
+        let unused_from_ms = self.generator.lock().give_up(worker_id)?;
+        tracing::debug!(target: "mintleaf::grants", worker_id, unused_from_ms, "window given up");
+        Some(unused_from_ms)
     }
 
     pub(super) fn windows(&self) -> Vec<Window> {
