@@ -1,0 +1,71 @@
+//! A cluster of real processes on disks with faults, under load, round after round.
+//!
+//! Every round breaks something, heals it, and looks: is any id there twice, is every acknowledged
+//! tag still there with all its ids below its mark, does every node serve again in time? What a
+//! node may and must do in a round is in `rounds.rs`.
+
+mod cluster;
+mod http;
+mod judge;
+mod load;
+mod node;
+mod rounds;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::disk::Strictness;
+
+pub use judge::Report;
+
+/// Nodes of the cluster.
+const NODES: u64 = 3;
+/// Healed, every node serves within this.
+const SERVES_WITHIN: Duration = Duration::from_secs(10);
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The `mintleaf` binary.
+    pub binary: PathBuf,
+    /// How many rounds.
+    pub rounds: u64,
+    /// Chooses faults and their moments.
+    pub seed: u64,
+    /// How the disks treat names; by default the seed chooses, for each node.
+    pub strictness: Option<Strictness>,
+    /// Where mounts and logs go; made, and removed at the end unless something was wrong.
+    pub directory: PathBuf,
+    /// One kind of rounds only, by a part of its name.
+    pub only: Option<String>,
+}
+
+/// Runs a campaign. A broken promise ends it and is in the report.
+///
+/// # Errors
+/// The machine is in the way: processes, ports or mounts that cannot be had.
+pub fn run(options: &Options) -> std::io::Result<Report> {
+    rounds::Campaign::start(options)?.run()
+}
+
+/// Asks again and again, until there is an answer or the time is up.
+fn eventually<T>(within: Duration, mut ask: impl FnMut() -> Option<T>) -> Option<T> {
+    let until = std::time::Instant::now() + within;
+    loop {
+        if let Some(answer) = ask() {
+            return Some(answer);
+        }
+        if std::time::Instant::now() >= until {
+            return None;
+        }
+        pause(Duration::from_millis(20));
+    }
+}
+
+/// Lets time pass.
+fn pause(time: Duration) {
+    let until = std::time::Instant::now() + time;
+    while let Some(left) = until.checked_duration_since(std::time::Instant::now()) {
+        std::thread::park_timeout(left);
+    }
+}

@@ -1,0 +1,103 @@
+//! Which calls fail, and how slow a sync is.
+
+use std::time::Duration;
+
+use fuser::Errno;
+
+use crate::glob;
+
+/// Kinds of calls that can be told to fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// Reading a file.
+    Read,
+    /// Everything that takes space or changes a name: writing, growing, creating, renaming.
+    Write,
+    /// `fsync` and `fdatasync`, of directories too.
+    Fsync,
+}
+
+/// What a failing call answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// The device failed.
+    Eio,
+    /// The device is full.
+    Enospc,
+}
+
+impl Failure {
+    /// As the kernel knows it.
+    pub fn errno(self) -> Errno {
+        match self {
+            Failure::Eio => Errno::EIO,
+            Failure::Enospc => Errno::ENOSPC,
+        }
+    }
+
+    /// What programs print for it.
+    pub fn text(self) -> &'static str {
+        match self {
+            Failure::Eio => "Input/output error",
+            Failure::Enospc => "No space left on device",
+        }
+    }
+}
+
+/// Calls that are to fail.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// Of which kind.
+    pub operation: Operation,
+    /// With what.
+    pub failure: Failure,
+    /// Only the nth from now on, the first being 1; `None` for all.
+    pub nth: Option<u64>,
+    /// Only on files whose path matches.
+    pub pattern: Option<String>,
+}
+
+/// The rules in force.
+#[derive(Debug, Default)]
+pub(crate) struct Faults {
+    /// Each with the number of calls it has seen.
+    rules: Vec<(Rule, u64)>,
+    /// What every sync takes at least.
+    pub(crate) slow_fsync: Duration,
+    /// Calls that were failed.
+    pub(crate) failed: u64,
+}
+
+impl Faults {
+    pub(crate) fn add(&mut self, rule: Rule) {
+        self.rules.push((rule, 0));
+    }
+
+    pub(crate) fn heal(&mut self) {
+        self.rules.clear();
+        self.slow_fsync = Duration::ZERO;
+    }
+
+    /// Fails a call that a rule is for. The path is asked for only when a rule has a pattern.
+    pub(crate) fn check(
+        &mut self,
+        operation: Operation,
+        path: impl Fn() -> Option<String>,
+    ) -> Result<(), Errno> {
+        for (rule, seen) in &mut self.rules {
+            let on_it = || match &rule.pattern {
+                None => true,
+                Some(pattern) => path().is_some_and(|path| glob::matches(pattern, &path)),
+            };
+            if rule.operation != operation || !on_it() {
+                continue;
+            }
+            *seen += 1;
+            if rule.nth.is_none_or(|nth| nth == *seen) {
+                self.failed += 1;
+                return Err(rule.failure.errno());
+            }
+        }
+        Ok(())
+    }
+}
