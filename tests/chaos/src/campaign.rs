@@ -13,8 +13,11 @@ use tokio::time::{Instant, sleep};
 
 use crate::clocks::{self, Clocks};
 use crate::cluster::Cluster;
+use crate::disks::Disks;
 use crate::faults::{KINDS, Kind, Need};
+use crate::links::{Links, NodeId};
 use crate::logs::GRANTS_TARGET;
+use crate::namespaces::Namespaces;
 use crate::nemesis::Nemesis;
 use crate::node::{Incidents, Launch, Surroundings};
 use crate::options::Options;
@@ -96,7 +99,7 @@ impl<'a> Campaign<'a> {
         let around = Surroundings {
             logs: dir.join("logs"),
             clocks: clocks.clone(),
-            links: Arc::new(Proxies::start(&ids, seed).await.map_err(told)?),
+            links: links(options, &ids, seed).await.map_err(told)?,
             recorder: Arc::new(Recorder::create(&dir.join("history.jsonl")).map_err(told)?),
             incidents: Arc::new(Mutex::new(Incidents::default())),
         };
@@ -106,10 +109,14 @@ impl<'a> Campaign<'a> {
         }
         let mut binaries = vec![options.binary.clone()];
         binaries.splice(0..0, options.previous.clone());
+        let disks = match options.root {
+            true => Disks::mounted(dir, &ids).map_err(told)?,
+            false => Disks::plain(dir),
+        };
         let flags = window_flags(seed);
         let cluster = Cluster::start(&ids, &around, |id| Launch {
             binary: binaries[0].clone(),
-            data: dir.join(format!("data-{id}")),
+            data: disks.data(id),
             flags: flags.clone(),
             limit: Vec::new(),
         });
@@ -120,7 +127,7 @@ impl<'a> Campaign<'a> {
             recorder: around.recorder,
             incidents: around.incidents,
         };
-        let nemesis = Nemesis::new(Arc::clone(&cluster), clocks, binaries, seed);
+        let nemesis = Nemesis::new(Arc::clone(&cluster), clocks, disks, binaries, seed);
         let log = File::create(dir.join("schedule.txt")).map_err(told)?;
         let summary = Summary::new(options, seed, skipped);
         Ok(Self { options, seed, dir, cluster, sessions, nemesis, log, summary })
@@ -207,6 +214,7 @@ impl<'a> Campaign<'a> {
         if clean && !self.options.keep {
             fs::remove_dir_all(self.dir).map_err(|error| error.to_string())?;
         } else {
+            self.nemesis.keep_disks().map_err(|error| error.to_string())?;
             println!("kept: {} (history.jsonl, schedule.txt, logs, data)", self.dir.display());
         }
         if !clean {
@@ -242,6 +250,13 @@ fn judge(history: &Path, skip: Vec<Invariant>, recovery: Duration) -> Result<Rep
     mintleaf_check::check(input, &options).map_err(|error| error.to_string())
 }
 
+async fn links(options: &Options, ids: &[NodeId], seed: u64) -> io::Result<Arc<dyn Links>> {
+    if options.root {
+        return Ok(Arc::new(Namespaces::new(options.nodes)?));
+    }
+    Ok(Arc::new(Proxies::start(ids, seed).await?))
+}
+
 fn directory(options: &Options) -> io::Result<PathBuf> {
     let dir = match &options.dir {
         Some(dir) => dir.clone(),
@@ -263,6 +278,8 @@ fn kinds(options: &Options, clocks: bool) -> Result<(Vec<&'static Kind>, Vec<Str
     let lack = |kind: &Kind| match kind.needs {
         Need::Clocks if !clocks => Some("libfaketime is missing (apt-get install faketime)"),
         Need::Previous if options.previous.is_none() => Some("there is no --previous binary"),
+        Need::Streams if options.root => Some("with --root, links are packets"),
+        Need::Packets | Need::Disks if !options.root => Some("it needs --root"),
         _ => None,
     };
     let (mut kinds, mut skipped) = (Vec::new(), Vec::new());

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use mintleaf_faultfs::Cut;
+
 use crate::links::{NodeId, Weather};
 use crate::random::Random;
 
@@ -30,6 +32,12 @@ pub(crate) enum Fault {
     ClocksOfMost(i64),
     /// Nothing can be added to the data directory, whose disk is as full as it is.
     DiskFull(Victim),
+    /// The power of these goes and comes back.
+    PowerCut { of: Vec<NodeId>, draw: (Cut, u64) },
+    /// Every sync of the disk fails.
+    FailingSyncs(Victim),
+    /// Every sync of the disk takes so many milliseconds.
+    SlowSyncs(Victim, u64),
     /// No file or connection can be opened.
     NoFiles(Victim),
     /// Hardly any memory can be had.
@@ -88,8 +96,12 @@ pub(crate) enum Need {
     Nothing,
     /// libfaketime.
     Clocks,
-    /// Links that can do more than cut.
-    Weather,
+    /// Links that are streams of bytes: delay and corruption.
+    Streams,
+    /// Links that are packets: loss.
+    Packets,
+    /// Disks that can be broken.
+    Disks,
     /// A previous binary.
     Previous,
 }
@@ -110,23 +122,23 @@ pub(crate) const KINDS: &[Kind] = &[
     kind("bridge", |draw| Fault::Links(Routes::AroundBridge(draw.order()), Weather::CUT)),
     kind("no network", |_| Fault::Links(Routes::All, Weather::CUT)),
     kind("flapping", |draw| Fault::Flapping(draw.routes(), Weather::CUT)),
-    weather("delay", |draw| {
+    streams("delay", |draw| {
         let delay_ms = draw.random.within(20..=400);
         Fault::Links(draw.routes(), Weather { delay_ms, ..Weather::default() })
     }),
-    weather("jitter", |draw| {
+    streams("jitter", |draw| {
         let jitter_ms = draw.random.within(50..=800);
         Fault::Links(draw.routes(), Weather { jitter_ms, ..Weather::default() })
     }),
-    weather("slow", |draw| {
+    kind("slow", |draw| {
         let bytes_per_s = Some(draw.random.within(2_000..=50_000));
         Fault::Links(draw.routes(), Weather { bytes_per_s, ..Weather::default() })
     }),
-    weather("corruption", |draw| {
+    streams("corruption", |draw| {
         let corrupt_percent = *draw.random.pick(&[1, 10, 50]);
         Fault::Links(draw.routes(), Weather { corrupt_percent, ..Weather::default() })
     }),
-    weather("resets", |_| Fault::Resets),
+    kind("resets", |_| Fault::Resets),
     kind("kill", |draw| Fault::Kill { victim: draw.victim(), stays_down: true }),
     kind("kill and restart", |draw| Fault::Kill { victim: draw.victim(), stays_down: false }),
     kind("kill leader", |draw| Fault::Kill {
@@ -141,6 +153,20 @@ pub(crate) const KINDS: &[Kind] = &[
     clock("clock strobe", |draw| Fault::ClockStrobe(draw.victim(), draw.jump_ms())),
     clock("clocks of most", |draw| Fault::ClocksOfMost(draw.jump_ms())),
     kind("disk full", |draw| Fault::DiskFull(draw.victim())),
+    disks("power cut", |draw| Fault::PowerCut {
+        of: vec![*draw.random.pick(draw.nodes)],
+        draw: draw.cut(),
+    }),
+    disks("power cut of all", |draw| Fault::PowerCut { of: draw.order(), draw: draw.cut() }),
+    disks("failing syncs", |draw| Fault::FailingSyncs(draw.victim())),
+    disks("slow syncs", |draw| Fault::SlowSyncs(draw.victim(), draw.random.within(20..=800))),
+    Kind {
+        needs: Need::Packets,
+        ..kind("loss", |draw| {
+            let loss_percent = *draw.random.pick(&[5, 20, 50]);
+            Fault::Links(draw.routes(), Weather { loss_percent, ..Weather::default() })
+        })
+    },
     kind("no files", |draw| Fault::NoFiles(draw.victim())),
     kind("no memory", |draw| Fault::NoMemory(draw.victim())),
     kind("transfers", |_| Fault::Transfers),
@@ -156,8 +182,12 @@ const fn kind(name: &'static str, draw: Drawn) -> Kind {
     Kind { name, needs: Need::Nothing, alone: false, draw }
 }
 
-const fn weather(name: &'static str, draw: Drawn) -> Kind {
-    Kind { name, needs: Need::Weather, alone: false, draw }
+const fn streams(name: &'static str, draw: Drawn) -> Kind {
+    Kind { name, needs: Need::Streams, alone: false, draw }
+}
+
+const fn disks(name: &'static str, draw: Drawn) -> Kind {
+    Kind { name, needs: Need::Disks, alone: false, draw }
 }
 
 const fn clock(name: &'static str, draw: Drawn) -> Kind {
@@ -185,6 +215,12 @@ impl Draw<'_> {
 
     fn order(&mut self) -> Vec<NodeId> {
         self.random.shuffled(self.nodes.to_vec())
+    }
+
+    /// What a power cut leaves of what was not synced, and by which seed.
+    fn cut(&mut self) -> (Cut, u64) {
+        let cut = *self.random.pick(&[Cut::Lose, Cut::Tear, Cut::Scatter]);
+        (cut, self.random.within(0..=u64::MAX))
     }
 
     /// Some nodes, fewer than half.
@@ -305,6 +341,9 @@ impl fmt::Display for Fault {
             }
             Self::ClocksOfMost(ms) => write!(f, "clocks of a majority {:+} s", seconds(ms)),
             Self::DiskFull(victim) => write!(f, "disk of {victim} full"),
+            Self::PowerCut { of, draw: (cut, _) } => write!(f, "power cut of {of:?}: {cut:?}"),
+            Self::FailingSyncs(victim) => write!(f, "syncs of {victim} fail"),
+            Self::SlowSyncs(victim, ms) => write!(f, "syncs of {victim} take {ms} ms"),
             Self::NoFiles(victim) => write!(f, "{victim} can open no files"),
             Self::NoMemory(victim) => write!(f, "{victim} has hardly any memory left"),
             Self::Restart(victim) => write!(f, "{victim} restarted"),

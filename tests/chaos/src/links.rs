@@ -18,13 +18,21 @@ pub(crate) struct Weather {
     pub(crate) jitter_ms: u64,
     /// No more than this passes in a second.
     pub(crate) bytes_per_s: Option<u64>,
+    /// So many percent of the packets are lost.
+    pub(crate) loss_percent: u8,
     /// One bit is flipped in so many percent of what is read at a time.
     pub(crate) corrupt_percent: u32,
 }
 
 impl Weather {
-    pub(crate) const CUT: Self =
-        Self { cut: true, delay_ms: 0, jitter_ms: 0, bytes_per_s: None, corrupt_percent: 0 };
+    pub(crate) const CUT: Self = Self {
+        cut: true,
+        delay_ms: 0,
+        jitter_ms: 0,
+        bytes_per_s: None,
+        loss_percent: 0,
+        corrupt_percent: 0,
+    };
 }
 
 impl fmt::Display for Weather {
@@ -38,6 +46,9 @@ impl fmt::Display for Weather {
         }
         if let Some(rate) = self.bytes_per_s {
             said.push(format!("{rate} bytes/s"));
+        }
+        if self.loss_percent > 0 {
+            said.push(format!("lose {} %", self.loss_percent));
         }
         if self.corrupt_percent > 0 {
             said.push(format!("corrupt {} %", self.corrupt_percent));

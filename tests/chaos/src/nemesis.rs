@@ -6,12 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::Method;
+use mintleaf_faultfs::{Cut, Failure, Operation};
 use serde_json::json;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use crate::clocks::Clocks;
 use crate::cluster::Cluster;
+use crate::disks::Disks;
 use crate::faults::{Fault, Routes, Victim};
 use crate::limits::{self, Limited, Resource};
 use crate::links::{NodeId, Weather};
@@ -29,12 +31,13 @@ const TRANSFER_WITHIN: Duration = Duration::from_secs(8);
 /// Between nodes of a rolling restart.
 const ROLLING_PAUSE: Duration = Duration::from_secs(2);
 /// What a process that shall have hardly any memory left may still get.
-const SPARE_MEMORY_BYTES: u64 = 4 << 20;
+const SPARE_MEMORY_BYTES: u64 = 128 << 10;
 
 /// Breaks a cluster.
 pub(crate) struct Nemesis {
     cluster: Arc<Cluster>,
     clocks: Option<Clocks>,
+    disks: Disks,
     /// The binaries that a rolling upgrade goes to and fro between: the one in use comes first.
     binaries: Vec<PathBuf>,
     random: Random,
@@ -50,15 +53,18 @@ pub(crate) struct Nemesis {
 }
 
 impl Nemesis {
+    /// Breaks this cluster and its disks.
     pub(crate) fn new(
         cluster: Arc<Cluster>,
         clocks: Option<Clocks>,
+        disks: Disks,
         binaries: Vec<PathBuf>,
         seed: u64,
     ) -> Self {
         Self {
             cluster,
             clocks,
+            disks,
             binaries,
             random: Random::new(seed, "nemesis"),
             going_on: JoinSet::new(),
@@ -88,6 +94,13 @@ impl Nemesis {
             Fault::ClockStrobe(victim, by_ms) => self.strobe(node(victim), *by_ms),
             Fault::ClocksOfMost(by_ms) => self.set_clocks_of_most(*by_ms),
             Fault::DiskFull(victim) => self.fill_disk(node(victim)).await,
+            Fault::PowerCut { of, draw: (cut, seed) } => self.cut_power(of, *cut, *seed).await,
+            Fault::FailingSyncs(victim) => {
+                self.fail(node(victim), Operation::Fsync, Failure::Eio);
+            }
+            Fault::SlowSyncs(victim, ms) => {
+                self.disks.slow(node(victim), Duration::from_millis(*ms));
+            }
             Fault::NoFiles(victim) => self.limit_files(node(victim)).await,
             Fault::NoMemory(victim) => self.limit_memory(node(victim)).await,
             Fault::Restart(victim) => self.restart(node(victim)).await,
@@ -109,6 +122,7 @@ impl Nemesis {
     pub(crate) async fn heal(&mut self) {
         self.going_on.shutdown().await;
         self.set_links(&Routes::All, Weather::default(), 0);
+        self.disks.heal();
         for limited in self.limited.drain(..) {
             limited.lift().await;
         }
@@ -127,6 +141,14 @@ impl Nemesis {
         for node in self.cluster.nodes.iter() {
             node.excuse(false);
         }
+    }
+
+    /// Copies what is on disks that end with the run.
+    ///
+    /// # Errors
+    /// When it cannot be copied.
+    pub(crate) fn keep_disks(&self) -> std::io::Result<()> {
+        self.disks.keep()
     }
 
     fn set_links(&self, routes: &Routes, weather: Weather, leader: NodeId) {
@@ -215,11 +237,34 @@ impl Nemesis {
         }
     }
 
-    /// The files that there are cannot grow: neither for the process that runs nor for its next.
+    /// Nobody runs without power, and everybody starts again when it is back.
+    async fn cut_power(&self, of: &[NodeId], cut: Cut, seed: u64) {
+        self.kill(of, true).await;
+        for &id in of {
+            self.disks.cut_power(id, cut, seed);
+            self.cluster.nodes.get(id).want(true);
+        }
+    }
+
+    /// Lets calls to a node's disk fail; false where it is a plain directory.
+    fn fail(&self, id: NodeId, operation: Operation, failure: Failure) -> bool {
+        let failing = self.disks.fail(id, operation, failure);
+        if failing {
+            self.cluster.nodes.get(id).excuse(true);
+            self.cluster.nodes.get(id).taint();
+        }
+        failing
+    }
+
+    /// A full disk refuses all writes. Where there is none to fill, the files that there are cannot
+    /// grow: neither for the process that runs nor for its next.
     async fn fill_disk(&mut self, id: NodeId) {
+        if self.fail(id, Operation::Write, Failure::Enospc) {
+            return;
+        }
         let node = self.cluster.nodes.get(id);
         let bytes = limits::largest_file(&node.data());
-        node.excuse(true);
+        node.taint();
         node.relaunch(|launch| launch.limit = Resource::FileBytes.words(bytes));
         self.limit(id, Resource::FileBytes, bytes).await;
     }

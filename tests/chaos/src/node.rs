@@ -95,6 +95,8 @@ struct Shared {
     life: watch::Sender<Life>,
     /// Its end, or a panic, is the nemesis's doing.
     excused: AtomicBool,
+    /// Its disk failed it, so that what is there may not be to be trusted.
+    tainted: AtomicBool,
     /// It is being killed.
     killed: AtomicBool,
     around: Surroundings,
@@ -120,6 +122,7 @@ impl Node {
             wanted: watch::Sender::new(true),
             life: watch::Sender::new(Life::default()),
             excused: AtomicBool::new(false),
+            tainted: AtomicBool::new(false),
             killed: AtomicBool::new(false),
             around: around.clone(),
         });
@@ -143,6 +146,11 @@ impl Node {
     /// Whether ends of its process and panics are the nemesis's doing from now on.
     pub(crate) fn excuse(&self, excused: bool) {
         self.shared.excused.store(excused, Relaxed);
+    }
+
+    /// From now on it may find that its data directory cannot be trusted.
+    pub(crate) fn taint(&self) {
+        self.shared.tainted.store(true, Relaxed);
     }
 
     /// Lets it be started again when it ends, or not.
@@ -191,6 +199,7 @@ impl Node {
 
     /// Its data directory is a new one: what was said of the former is past.
     pub(crate) fn renew(&self) {
+        self.shared.tainted.store(false, Relaxed);
         self.shared.life.send_modify(|life| life.spoilt = false);
     }
 }
@@ -286,11 +295,14 @@ impl Shared {
     }
 
     fn collapse(&self, start: u64, status: String, last_words: LastWords) {
-        let excused = self.excused.load(Relaxed);
         let spoilt = last_words.demands_wipe();
+        let tainted = spoilt && self.tainted.load(Relaxed);
+        let excused = tainted || self.excused.load(Relaxed);
         let (node, last_words) = (self.id, last_words.to_string());
         let collapse = Collapse { node, start, status, last_words, excused, spoilt };
-        eprintln!("chaos: {collapse}");
+        if !excused {
+            eprintln!("chaos: {collapse}");
+        }
         self.around.incidents.lock().collapses.push(collapse);
     }
 
