@@ -98,6 +98,9 @@ impl Grabber {
     fn settle(&self, slot: &Arc<Slot>, response: &Response, seconds: f64) {
         let outcome = match response {
             &Response::Segment { start, end, step } => {
+                // Before any id of it is handed out: a recorder can hold ids against what it read.
+                let tag = slot.tag().as_str();
+                tracing::debug!(target: "mintleaf::grants", tag, start, end, "segment granted");
                 if slot.install(Segment { start, end }, step) {
                     self.ask_again(slot);
                 }

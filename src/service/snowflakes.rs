@@ -168,6 +168,8 @@ impl Snowflakes {
 
     /// Takes in a window that was given to this process start.
     pub(super) fn install(&self, window: Window) {
+        let Window { worker_id, floor_ms, fence_ms } = window;
+        tracing::debug!(target: "mintleaf::grants", worker_id, floor_ms, fence_ms, "window granted");
         self.generator.lock().install(window);
         self.wall_lead_ms.store(self.lead_now_ms(), Relaxed);
         self.news.send_replace(());
@@ -175,7 +177,9 @@ impl Snowflakes {
 
     /// Stops using a worker id; answers what of it was not used, to be given back.
     pub(super) fn give_up(&self, worker_id: u16) -> Option<u64> {
-        self.generator.lock().give_up(worker_id)
+        let unused_from_ms = self.generator.lock().give_up(worker_id)?;
+        tracing::debug!(target: "mintleaf::grants", worker_id, unused_from_ms, "window given up");
+        Some(unused_from_ms)
     }
 
     pub(super) fn windows(&self) -> Vec<Window> {

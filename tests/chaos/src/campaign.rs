@@ -1,0 +1,311 @@
+//! One run from the first start to the verdict.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use mintleaf_check::{Input, Invariant, Report};
+use parking_lot::Mutex;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::{Instant, sleep};
+
+use crate::clocks::{self, Clocks};
+use crate::cluster::Cluster;
+use crate::disks::Disks;
+use crate::faults::{KINDS, Kind, Need};
+use crate::links::{Links, NodeId};
+use crate::logs::GRANTS_TARGET;
+use crate::namespaces::Namespaces;
+use crate::nemesis::Nemesis;
+use crate::node::{Incidents, Launch, Surroundings};
+use crate::options::Options;
+use crate::proxy::Proxies;
+use crate::random::Random;
+use crate::recorder::Recorder;
+use crate::schedule::{Round, Schedule};
+use crate::session::Sessions;
+use crate::summary::Summary;
+use crate::workload::Workload;
+
+/// How long the cluster may take to form on a busy machine, before anything is broken.
+const FORMING_MAX: Duration = Duration::from_secs(60);
+/// Rounds that `--plan` shows.
+const PLANNED: usize = 40;
+
+/// Runs a campaign; false when a promise was broken.
+///
+/// # Errors
+/// When it could not be carried through, so that nothing is known.
+pub(crate) async fn run(options: &Options) -> Result<bool, String> {
+    let seed = options.seed.unwrap_or_else(|| rand::random::<u64>() % 1_000_000_000);
+    println!("chaos: seed {seed}, {} nodes, {} minutes", options.nodes, options.minutes);
+    let dir = directory(options).map_err(|error| format!("no directory for the run: {error}"))?;
+    let clocks = Clocks::find(&dir);
+    let (kinds, skipped) = kinds(options, clocks.is_some())?;
+    let schedule = Schedule::new(seed, kinds, options.node_ids());
+    if options.plan {
+        return plan(schedule, &dir).map_err(|error| error.to_string());
+    }
+    let mut terminated = signal(SignalKind::terminate()).map_err(|error| error.to_string())?;
+    tokio::select! {
+        judged = Campaign::conduct(options, seed, &dir, clocks, schedule, skipped) => judged,
+        _ = tokio::signal::ctrl_c() => Err(format!("interrupted; see {}", dir.display())),
+        _ = terminated.recv() => Err(format!("terminated; see {}", dir.display())),
+    }
+}
+
+/// A run that is under way.
+struct Campaign<'a> {
+    options: &'a Options,
+    seed: u64,
+    dir: &'a Path,
+    cluster: Arc<Cluster>,
+    sessions: Sessions,
+    nemesis: Nemesis,
+    log: File,
+    summary: Summary,
+}
+
+impl<'a> Campaign<'a> {
+    async fn conduct(
+        options: &'a Options,
+        seed: u64,
+        dir: &'a Path,
+        clocks: Option<Clocks>,
+        schedule: Schedule,
+        skipped: Vec<String>,
+    ) -> Result<bool, String> {
+        let mut campaign = Self::begin(options, seed, dir, clocks, skipped).await?;
+        let sessions = campaign.sessions.clone();
+        campaign.cluster.await_formed(FORMING_MAX).await?;
+        let workload = Workload::start(sessions, seed, options.clients, options.rate).await?;
+        campaign.break_things(schedule).await;
+        workload.conclude().await;
+        campaign.stop().await;
+        campaign.judge().await
+    }
+
+    async fn begin(
+        options: &'a Options,
+        seed: u64,
+        dir: &'a Path,
+        clocks: Option<Clocks>,
+        skipped: Vec<String>,
+    ) -> Result<Self, String> {
+        let told = |error: io::Error| error.to_string();
+        let ids = options.node_ids();
+        let around = Surroundings {
+            logs: dir.join("logs"),
+            clocks: clocks.clone(),
+            links: links(options, &ids, seed).await.map_err(told)?,
+            recorder: Arc::new(Recorder::create(&dir.join("history.jsonl")).map_err(told)?),
+            incidents: Arc::new(Mutex::new(Incidents::default())),
+        };
+        fs::create_dir_all(&around.logs).map_err(told)?;
+        for &id in clocks.iter().flat_map(|_| &ids) {
+            clocks.iter().try_for_each(|clocks| clocks.shift(id, 0)).map_err(told)?;
+        }
+        let mut binaries = vec![options.binary.clone()];
+        binaries.splice(0..0, options.previous.clone());
+        let disks = match options.root {
+            true => Disks::mounted(dir, &ids).map_err(told)?,
+            false => Disks::plain(dir),
+        };
+        let flags = window_flags(seed);
+        let cluster = Cluster::start(&ids, &around, |id| Launch {
+            binary: binaries[0].clone(),
+            data: disks.data(id),
+            flags: flags.clone(),
+            limit: Vec::new(),
+        });
+        let cluster = Arc::new(cluster);
+        let sessions = Sessions {
+            client: cluster.client.clone(),
+            nodes: Arc::clone(&cluster.nodes),
+            recorder: around.recorder,
+            incidents: around.incidents,
+        };
+        let nemesis = Nemesis::new(Arc::clone(&cluster), clocks, disks, binaries, seed);
+        let log = File::create(dir.join("schedule.txt")).map_err(told)?;
+        let summary = Summary::new(options, seed, skipped);
+        Ok(Self { options, seed, dir, cluster, sessions, nemesis, log, summary })
+    }
+
+    async fn break_things(&mut self, mut schedule: Schedule) {
+        let until = Instant::now() + self.options.duration();
+        while Instant::now() < until {
+            let round = schedule.next();
+            sleep(round.calm).await;
+            self.round(&round).await;
+        }
+    }
+
+    /// Breaks something, heals it, and waits until all nodes serve.
+    async fn round(&mut self, round: &Round) {
+        let leader = self.cluster.leader().await.unwrap_or(self.cluster.nodes.ids()[0]);
+        let mut said = Vec::new();
+        for (name, fault) in &round.faults {
+            said.push(format!("{name}: {fault}"));
+            self.sessions.recorder.fault(&format!("{fault} (leader {leader})"));
+            self.nemesis.inflict(name, fault, leader).await;
+        }
+        sleep(round.hold).await;
+        self.nemesis.heal().await;
+        self.sessions.recorder.healed();
+        let served = self.await_serving().await;
+        self.summary.rounds += 1;
+        self.tell(&format!("{}; led by {leader}, {:?}; {served}", said.join(" + "), round.hold));
+    }
+
+    /// What came of waiting for every node to serve, told in words.
+    async fn await_serving(&mut self) -> String {
+        let waited = self.cluster.await_serving(&self.sessions, self.options.recovery()).await;
+        let spoilt = self.cluster.nodes.iter().filter(|node| node.life().spoilt);
+        for id in spoilt.map(|node| node.id).collect::<Vec<_>>() {
+            self.summary.spoilt += 1;
+            if let Err(why) = self.cluster.rejoin(id).await {
+                self.summary.broken.push(why);
+            }
+        }
+        match waited {
+            Ok(took) => {
+                let slowest = took.values().max().copied().unwrap_or_default();
+                self.summary.recovered(&took);
+                format!("all serve after {} ms", slowest.as_millis())
+            }
+            Err(why) => {
+                let told = format!("not all serve after {:?}: {why}", self.options.recovery());
+                self.summary.broken.push(told.clone());
+                told
+            }
+        }
+    }
+
+    fn tell(&mut self, what: &str) {
+        let at = Duration::from_nanos(self.sessions.recorder.now());
+        let line = format!("{:>7.1} s  {what}", at.as_secs_f64());
+        println!("{line}");
+        if let Err(error) = writeln!(self.log, "{line}") {
+            eprintln!("chaos: the schedule cannot be kept: {error}");
+        }
+    }
+
+    async fn stop(&mut self) {
+        for node in self.cluster.nodes.iter() {
+            if let Err(why) = node.stop().await {
+                self.summary.broken.push(why);
+            }
+        }
+        clocks::sweep();
+    }
+
+    async fn judge(mut self) -> Result<bool, String> {
+        let history = self.sessions.recorder.finish();
+        let history = history.map_err(|error| format!("the history is incomplete: {error}"))?;
+        let (history, skip) = (history.to_owned(), self.unrecorded());
+        let recovery = self.options.recovery();
+        let judging = tokio::task::spawn_blocking(move || judge(&history, skip, recovery));
+        let report = judging.await.map_err(|error| format!("the checker failed: {error}"))??;
+        self.summary.broken.append(&mut self.nemesis.broken);
+        let incidents = std::mem::take(&mut *self.sessions.incidents.lock());
+        let clean = self.summary.print(&report, &incidents, &self.nemesis.counts);
+        if clean && !self.options.keep {
+            fs::remove_dir_all(self.dir).map_err(|error| error.to_string())?;
+        } else {
+            self.nemesis.keep_disks().map_err(|error| error.to_string())?;
+            println!("kept: {} (history.jsonl, schedule.txt, logs, data)", self.dir.display());
+        }
+        if !clean {
+            println!("the same schedule again: scripts/chaos --seed {}", self.seed);
+        }
+        Ok(clean)
+    }
+
+    /// Promises that cannot be looked at, because a binary does not log what it is granted.
+    fn unrecorded(&mut self) -> Vec<Invariant> {
+        let logs = |path: &PathBuf| {
+            let holds = |bytes: Vec<u8>| {
+                bytes.windows(GRANTS_TARGET.len()).any(|part| part == GRANTS_TARGET.as_bytes())
+            };
+            fs::read(path).is_ok_and(holds)
+        };
+        if [Some(&self.options.binary), self.options.previous.as_ref()]
+            .into_iter()
+            .flatten()
+            .all(logs)
+        {
+            return Vec::new();
+        }
+        self.summary.skipped.push("I2 and I4: a binary does not log its grants".to_owned());
+        vec![Invariant::I2, Invariant::I4]
+    }
+}
+
+fn judge(history: &Path, skip: Vec<Invariant>, recovery: Duration) -> Result<Report, String> {
+    let mut input = Input::default();
+    input.file(history).map_err(|error| error.to_string())?;
+    let options = mintleaf_check::Options { skip, recovery };
+    mintleaf_check::check(input, &options).map_err(|error| error.to_string())
+}
+
+async fn links(options: &Options, ids: &[NodeId], seed: u64) -> io::Result<Arc<dyn Links>> {
+    if options.root {
+        return Ok(Arc::new(Namespaces::new(options.nodes)?));
+    }
+    Ok(Arc::new(Proxies::start(ids, seed).await?))
+}
+
+fn directory(options: &Options) -> io::Result<PathBuf> {
+    let dir = match &options.dir {
+        Some(dir) => dir.clone(),
+        None => std::env::temp_dir().join(format!("mintleaf-chaos-{}", std::process::id())),
+    };
+    fs::create_dir_all(&dir)?;
+    dir.canonicalize()
+}
+
+/// The kinds of faults that this machine has, and what was skipped and why.
+fn kinds(options: &Options, clocks: bool) -> Result<(Vec<&'static Kind>, Vec<String>), String> {
+    let known = |name: &String| KINDS.iter().any(|kind| kind.name == name);
+    if let Some(unknown) = options.only.iter().find(|name| !known(name)) {
+        let names: Vec<_> = KINDS.iter().map(|kind| kind.name).collect();
+        return Err(format!("--only {unknown}: the kinds are {}", names.join(", ")));
+    }
+    let asked =
+        |kind: &&Kind| options.only.is_empty() || options.only.iter().any(|name| name == kind.name);
+    let lack = |kind: &Kind| match kind.needs {
+        Need::Clocks if !clocks => Some("libfaketime is missing (apt-get install faketime)"),
+        Need::Previous if options.previous.is_none() => Some("there is no --previous binary"),
+        Need::Streams if options.root => Some("with --root, links are packets"),
+        Need::Packets | Need::Disks if !options.root => Some("it needs --root"),
+        _ => None,
+    };
+    let (mut kinds, mut skipped) = (Vec::new(), Vec::new());
+    for kind in KINDS.iter().filter(asked) {
+        match lack(kind) {
+            None => kinds.push(kind),
+            Some(why) => skipped.push(format!("{}: {why}", kind.name)),
+        }
+    }
+    skipped.iter().for_each(|what| eprintln!("SKIPPED: {what}"));
+    if kinds.is_empty() { Err("no kind of fault is left".to_owned()) } else { Ok((kinds, skipped)) }
+}
+
+/// Short windows are renewed often, long ones bridge outages; both have their faults.
+fn window_flags(seed: u64) -> Vec<String> {
+    let window = *Random::new(seed, "window").pick(&["3s", "10s", "60s"]);
+    vec!["--snowflake-window".to_owned(), window.to_owned()]
+}
+
+fn plan(mut schedule: Schedule, dir: &Path) -> io::Result<bool> {
+    for _ in 0..PLANNED {
+        let Round { calm, hold, faults } = schedule.next();
+        let faults: Vec<_> =
+            faults.iter().map(|(name, fault)| format!("{name}: {fault}")).collect();
+        println!("after {calm:?}, for {hold:?}: {}", faults.join(" + "));
+    }
+    fs::remove_dir_all(dir)?;
+    Ok(true)
+}

@@ -1,0 +1,84 @@
+//! The network between nodes, as the nemesis sees it: what goes from one node to another can be
+//! held, slowed or spoilt, each direction by itself.
+
+use std::fmt;
+use std::net::SocketAddr;
+
+/// A node's Raft id.
+pub(crate) type NodeId = u64;
+
+/// What happens to everything one node sends to another. The default is fine weather.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Weather {
+    /// Nothing arrives, and nobody is told.
+    pub(crate) cut: bool,
+    /// Everything arrives so much later.
+    pub(crate) delay_ms: u64,
+    /// And later still, by a random time up to this.
+    pub(crate) jitter_ms: u64,
+    /// No more than this passes in a second.
+    pub(crate) bytes_per_s: Option<u64>,
+    /// So many percent of the packets are lost.
+    pub(crate) loss_percent: u8,
+    /// One bit is flipped in so many percent of what is read at a time.
+    pub(crate) corrupt_percent: u32,
+}
+
+impl Weather {
+    pub(crate) const CUT: Self = Self {
+        cut: true,
+        delay_ms: 0,
+        jitter_ms: 0,
+        bytes_per_s: None,
+        loss_percent: 0,
+        corrupt_percent: 0,
+    };
+}
+
+impl fmt::Display for Weather {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut said = Vec::new();
+        if self.cut {
+            said.push("cut".to_owned());
+        }
+        if self.delay_ms + self.jitter_ms > 0 {
+            said.push(format!("delay {}..{} ms", self.delay_ms, self.delay_ms + self.jitter_ms));
+        }
+        if let Some(rate) = self.bytes_per_s {
+            said.push(format!("{rate} bytes/s"));
+        }
+        if self.loss_percent > 0 {
+            said.push(format!("lose {} %", self.loss_percent));
+        }
+        if self.corrupt_percent > 0 {
+            said.push(format!("corrupt {} %", self.corrupt_percent));
+        }
+        f.write_str(&if said.is_empty() { "fine".to_owned() } else { said.join(", ") })
+    }
+}
+
+/// All links of a cluster.
+pub(crate) trait Links: Send + Sync {
+    /// Where a node listens to its clients and its peers, and the address that peers are told.
+    fn addresses(&self, node: NodeId) -> Addresses;
+
+    /// The words of a command line that put what follows into a node's place in the network.
+    fn enter(&self, node: NodeId) -> Vec<String>;
+
+    /// Changes what happens to what `from` sends to `to`.
+    fn set(&self, from: NodeId, to: NodeId, weather: Weather);
+
+    /// Resets the connections between two nodes, whoever made them.
+    fn reset(&self, one: NodeId, other: NodeId);
+}
+
+/// Where a node is found.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Addresses {
+    /// Clients' way in, never disturbed.
+    pub(crate) http: SocketAddr,
+    /// What the node binds for its peers.
+    pub(crate) raft: SocketAddr,
+    /// What its peers are told.
+    pub(crate) advertised: SocketAddr,
+}

@@ -1,0 +1,51 @@
+//! Process chaos: a real cluster of the shipped binary, clients that never rest, and a nemesis that
+//! breaks links, processes, clocks and resources by a seeded schedule. Every operation is recorded
+//! and judged at the end. See the README beside this crate.
+
+mod caller;
+mod campaign;
+mod client;
+mod clocks;
+mod cluster;
+mod disks;
+mod faults;
+mod limits;
+mod links;
+mod logs;
+mod namespaces;
+mod nemesis;
+mod node;
+mod options;
+mod proxy;
+mod random;
+mod recorder;
+mod schedule;
+mod session;
+mod summary;
+mod workload;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use options::Options;
+
+/// One thread for clients and proxies, one that answers while the other is busy.
+const THREADS: usize = 2;
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(THREADS)
+        .enable_all()
+        .build()
+        .expect("threads can be had");
+    match runtime.block_on(campaign::run(&options)) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("chaos: {error}");
+            ExitCode::from(2)
+        }
+    }
+}

@@ -1,0 +1,316 @@
+//! One node: a process that is started again when it ends, as a supervisor would do.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+
+use crate::clocks::Clocks;
+use crate::links::{Links, NodeId};
+use crate::logs::{LastWords, Reader};
+use crate::recorder::Recorder;
+
+/// Between the end of a process and its next start.
+const RESTART_PAUSE: Duration = Duration::from_millis(300);
+/// What a graceful stop may take before it counts as hanging.
+const STOP_MAX: Duration = Duration::from_secs(20);
+/// Lines that are kept of what must not be; more say nothing new.
+const OUTCRIES_MAX: usize = 100;
+/// What nodes log: the facts that ids are held against, too.
+const RUST_LOG: &str = "info,openraft=off,mintleaf::grants=debug";
+
+/// How a node is started.
+#[derive(Clone, Debug)]
+pub(crate) struct Launch {
+    pub(crate) binary: PathBuf,
+    pub(crate) data: PathBuf,
+    /// How it enters a cluster, and whatever else all nodes are told.
+    pub(crate) flags: Vec<String>,
+    /// The words of a command line that start what follows under a limit.
+    pub(crate) limit: Vec<String>,
+}
+
+/// What a node is at the moment.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Life {
+    /// The process, while there is one.
+    pub(crate) pid: Option<u32>,
+    /// How many starts there were.
+    pub(crate) starts: u64,
+    /// The node said that its data directory is not to be used again.
+    pub(crate) spoilt: bool,
+}
+
+/// An end of a process that nobody asked for.
+#[derive(Clone, Debug)]
+pub(crate) struct Collapse {
+    pub(crate) node: NodeId,
+    pub(crate) start: u64,
+    pub(crate) status: String,
+    pub(crate) last_words: String,
+    /// It happened while something was done to the node that may end a process.
+    pub(crate) excused: bool,
+    /// It said that its data directory must be wiped.
+    pub(crate) spoilt: bool,
+}
+
+impl fmt::Display for Collapse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { node, start, status, last_words, .. } = self;
+        write!(f, "node {node} start {start} ended by itself ({status}): {last_words}")
+    }
+}
+
+/// Things that nodes did by themselves.
+#[derive(Debug, Default)]
+pub(crate) struct Incidents {
+    pub(crate) collapses: Vec<Collapse>,
+    /// Lines of logs that must not be.
+    pub(crate) outcries: Vec<String>,
+}
+
+/// One node; dropping it ends the process.
+pub(crate) struct Node {
+    pub(crate) id: NodeId,
+    shared: Arc<Shared>,
+    keeper: JoinHandle<()>,
+}
+
+struct Shared {
+    id: NodeId,
+    launch: Mutex<Launch>,
+    /// Whether it is to be started again when it ends.
+    wanted: watch::Sender<bool>,
+    life: watch::Sender<Life>,
+    /// Its end, or a panic, is the nemesis's doing.
+    excused: AtomicBool,
+    /// Its disk failed it, so that what is there may not be to be trusted.
+    tainted: AtomicBool,
+    /// It is being killed.
+    killed: AtomicBool,
+    around: Surroundings,
+}
+
+/// What all nodes of a run share.
+#[derive(Clone)]
+pub(crate) struct Surroundings {
+    /// Where logs go, one file for each start of a process.
+    pub(crate) logs: PathBuf,
+    pub(crate) clocks: Option<Clocks>,
+    pub(crate) links: Arc<dyn Links>,
+    pub(crate) recorder: Arc<Recorder>,
+    pub(crate) incidents: Arc<Mutex<Incidents>>,
+}
+
+impl Node {
+    /// Starts it and keeps it running.
+    pub(crate) fn start(id: NodeId, launch: Launch, around: &Surroundings) -> Self {
+        let shared = Arc::new(Shared {
+            id,
+            launch: Mutex::new(launch),
+            wanted: watch::Sender::new(true),
+            life: watch::Sender::new(Life::default()),
+            excused: AtomicBool::new(false),
+            tainted: AtomicBool::new(false),
+            killed: AtomicBool::new(false),
+            around: around.clone(),
+        });
+        let keeper = tokio::spawn(Arc::clone(&shared).keep());
+        Self { id, shared, keeper }
+    }
+
+    pub(crate) fn life(&self) -> Life {
+        self.shared.life.borrow().clone()
+    }
+
+    /// Changes how it is started from the next time on.
+    pub(crate) fn relaunch(&self, change: impl FnOnce(&mut Launch)) {
+        change(&mut self.shared.launch.lock());
+    }
+
+    pub(crate) fn data(&self) -> PathBuf {
+        self.shared.launch.lock().data.clone()
+    }
+
+    /// Whether ends of its process and panics are the nemesis's doing from now on.
+    pub(crate) fn excuse(&self, excused: bool) {
+        self.shared.excused.store(excused, Relaxed);
+    }
+
+    /// From now on it may find that its data directory cannot be trusted.
+    pub(crate) fn taint(&self) {
+        self.shared.tainted.store(true, Relaxed);
+    }
+
+    /// Lets it be started again when it ends, or not.
+    pub(crate) fn want(&self, up: bool) {
+        self.shared.wanted.send_replace(up);
+    }
+
+    /// Sends the signal of this name, if there is a process: `KILL`, `TERM`, `STOP`, `CONT`.
+    pub(crate) async fn signal(&self, signal: &str) {
+        let Some(pid) = self.life().pid else { return };
+        let mut kill = Command::new("kill");
+        kill.args(["-s", signal, &pid.to_string()]).stderr(Stdio::null());
+        // It may have ended by itself just now.
+        let _ = kill.status().await;
+    }
+
+    /// Ends the process without warning; whether another follows is for [`Node::want`] to say.
+    pub(crate) async fn kill(&self) {
+        let starts = self.life().starts;
+        self.shared.killed.store(true, Relaxed);
+        self.signal("KILL").await;
+        self.ended(starts).await;
+        self.shared.killed.store(false, Relaxed);
+    }
+
+    /// Asks the process to end and waits for it; it stays down.
+    ///
+    /// # Errors
+    /// When it does not end in time; it is killed then.
+    pub(crate) async fn stop(&self) -> Result<(), String> {
+        self.want(false);
+        let starts = self.life().starts;
+        self.signal("TERM").await;
+        if self.ended(starts).await {
+            return Ok(());
+        }
+        self.kill().await;
+        Err(format!("node {} did not stop within {STOP_MAX:?} of SIGTERM", self.id))
+    }
+
+    async fn ended(&self, starts: u64) -> bool {
+        let mut life = self.shared.life.subscribe();
+        let ended = life.wait_for(|life| life.pid.is_none() || life.starts > starts);
+        timeout(STOP_MAX, ended).await.is_ok()
+    }
+
+    /// Its data directory is a new one: what was said of the former is past.
+    pub(crate) fn renew(&self) {
+        self.shared.tainted.store(false, Relaxed);
+        self.shared.life.send_modify(|life| life.spoilt = false);
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.keeper.abort();
+    }
+}
+
+impl Shared {
+    async fn keep(self: Arc<Self>) {
+        let (mut wanted, mut life) = (self.wanted.subscribe(), self.life.subscribe());
+        loop {
+            let wanted = wanted.wait_for(|&wanted| wanted).await.is_ok();
+            // One that must not use its data directory again waits for a new one.
+            if !wanted || life.wait_for(|life| !life.spoilt).await.is_err() {
+                return;
+            }
+            match self.spawn() {
+                Ok((child, log)) => self.see_through(child, log).await,
+                Err(error) => self.outcry(format!("node {} cannot start: {error}", self.id)),
+            }
+            sleep(RESTART_PAUSE).await;
+        }
+    }
+
+    fn spawn(&self) -> io::Result<(Child, File)> {
+        let start = self.life.borrow().starts + 1;
+        let log = self.around.logs.join(format!("node-{}-start-{start}.log", self.id));
+        let log = File::create(log)?;
+        let child = self.command().spawn()?;
+        self.life.send_modify(|life| (life.starts, life.pid) = (start, child.id()));
+        Ok((child, log))
+    }
+
+    fn command(&self) -> Command {
+        let launch = self.launch.lock().clone();
+        let addresses = self.around.links.addresses(self.id);
+        // A write beyond a limit of file sizes shall fail as on a full disk, not end the process.
+        let mut words = vec!["env".to_owned(), "--ignore-signal=XFSZ".to_owned()];
+        words.extend(self.around.links.enter(self.id));
+        words.extend(launch.limit);
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]).arg(&launch.binary).arg("serve");
+        for (flag, value) in [
+            ("--node-id", self.id.to_string()),
+            ("--http", addresses.http.to_string()),
+            ("--raft", addresses.raft.to_string()),
+            ("--advertise-raft", addresses.advertised.to_string()),
+            ("--log-format", "json".to_owned()),
+        ] {
+            command.args([flag, &value]);
+        }
+        command.arg("--data").arg(&launch.data).args(&launch.flags);
+        for (name, _) in std::env::vars_os() {
+            if name.to_string_lossy().starts_with("MINTLEAF_") {
+                command.env_remove(name);
+            }
+        }
+        if let Some(clocks) = &self.around.clocks {
+            command.envs(clocks.environment(self.id));
+        }
+        command.env("RUST_LOG", RUST_LOG).kill_on_drop(true);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        command
+    }
+
+    /// Reads what a process says until it has ended, and judges the end.
+    async fn see_through(&self, mut child: Child, mut log: File) {
+        let start = self.life.borrow().starts;
+        let stderr = child.stderr.take().expect("it is piped");
+        let mut lines = BufReader::new(stderr).lines();
+        let mut reader = Reader::new(self.id, start, &self.around.recorder);
+        while let Ok(Some(line)) = lines.next_line().await {
+            if let Err(error) = writeln!(log, "{line}") {
+                self.outcry(format!("a log cannot be kept: {error}"));
+            }
+            if reader.read(&line).is_outcry() && !self.excused.load(Relaxed) {
+                self.outcry(format!("node {} start {start}: {line}", self.id));
+            }
+        }
+        let status = child.wait().await;
+        let status = status.map_or_else(|error| error.to_string(), |status| status.to_string());
+        let last_words = reader.last_words();
+        let spoilt = last_words.demands_wipe();
+        let asked_for =
+            self.killed.load(Relaxed) || !*self.wanted.borrow() && status == "exit status: 0";
+        if !asked_for {
+            self.collapse(start, status, last_words);
+        }
+        self.life.send_modify(|life| (life.pid, life.spoilt) = (None, spoilt));
+    }
+
+    fn collapse(&self, start: u64, status: String, last_words: LastWords) {
+        let spoilt = last_words.demands_wipe();
+        let tainted = spoilt && self.tainted.load(Relaxed);
+        let excused = tainted || self.excused.load(Relaxed);
+        let (node, last_words) = (self.id, last_words.to_string());
+        let collapse = Collapse { node, start, status, last_words, excused, spoilt };
+        if !excused {
+            eprintln!("chaos: {collapse}");
+        }
+        self.around.incidents.lock().collapses.push(collapse);
+    }
+
+    fn outcry(&self, line: String) {
+        eprintln!("chaos: {line}");
+        let outcries = &mut self.around.incidents.lock().outcries;
+        if outcries.len() < OUTCRIES_MAX {
+            outcries.push(line);
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! What a run can be told.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Faults on real processes of Mintleaf, under load, with every operation recorded and judged.
+#[derive(Clone, Debug, clap::Parser)]
+pub(crate) struct Options {
+    /// The mintleaf binary to run
+    #[arg(long, value_name = "PATH")]
+    pub(crate) binary: PathBuf,
+    /// An older binary, for rolling upgrades from it
+    #[arg(long, value_name = "PATH")]
+    pub(crate) previous: Option<PathBuf>,
+    /// How long to go on with faults
+    #[arg(long, value_name = "N", default_value_t = 3.0)]
+    pub(crate) minutes: f64,
+    /// Seed of the schedule and of the load [default: random, printed]
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+    /// Nodes of the cluster
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    #[arg(value_parser = clap::value_parser!(u64).range(3..=9))]
+    pub(crate) nodes: u64,
+    /// Requests a second of all clients together
+    #[arg(long, value_name = "N", default_value_t = 300)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) rate: u32,
+    /// Clients at a time
+    #[arg(long, value_name = "N", default_value_t = 24)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub(crate) clients: u32,
+    /// Seconds within which every node must serve again after a fault has ended
+    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    pub(crate) recovery: u64,
+    /// Only these kinds of faults, by the names that the summary shows
+    #[arg(long, value_name = "KIND,…", value_delimiter = ',')]
+    pub(crate) only: Vec<String>,
+    /// Also the faults that need root
+    #[arg(long)]
+    pub(crate) root: bool,
+    /// Where the history, logs and data go [default: a new directory under the system's for
+    /// temporary files]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
+    /// Keep the directory of a run without violations too
+    #[arg(long)]
+    pub(crate) keep: bool,
+    /// Print the schedule and run nothing
+    #[arg(long)]
+    pub(crate) plan: bool,
+}
+
+impl Options {
+    pub(crate) fn duration(&self) -> Duration {
+        Duration::from_secs_f64(self.minutes * 60.0)
+    }
+
+    pub(crate) fn recovery(&self) -> Duration {
+        Duration::from_secs(self.recovery)
+    }
+
+    pub(crate) fn node_ids(&self) -> Vec<u64> {
+        (1..=self.nodes).collect()
+    }
+}

@@ -1,0 +1,245 @@
+//! Links without root: a TCP proxy in front of every node, which learns who calls.
+//!
+//! Peers are told the proxy's address instead of the node's, so everything between nodes goes
+//! through here. A connection between two nodes is subject to two links: what its maker sends to
+//! one, the answers to the other. So a one-way cut holds requests or answers, whichever way they
+//! go, and nothing else.
+//!
+//! A cut connection is not closed: bytes wait in it, and arrive when the link heals, long after
+//! their sender gave up. A new connection under a cut is let go after a while, as if nobody had
+//! ever answered.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::WriteHalf;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use crate::caller;
+use crate::links::{Addresses, Links, NodeId, Weather};
+use crate::random::Random;
+
+/// How much passes at a time.
+const CHUNK_BYTES: usize = 16 << 10;
+/// A connection that is made under a cut is given up after this.
+const UNANSWERED_MAX: Duration = Duration::from_secs(2);
+/// Pause after a failed accept.
+const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
+const HTTP_PORT: u16 = 8080;
+const RAFT_PORT: u16 = 9080;
+/// A node's proxy has the node's address, this much higher.
+const PROXY_OFFSET: u8 = 100;
+
+/// One direction between two nodes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Link {
+    weather: Weather,
+    /// Counts up with each reset.
+    resets: u64,
+}
+
+/// The proxies of a cluster; they end with this.
+pub(crate) struct Proxies {
+    network: [u8; 2],
+    net: Arc<Net>,
+    _accepting: JoinSet<()>,
+}
+
+struct Net {
+    links: HashMap<(NodeId, NodeId), watch::Sender<Link>>,
+    seed: u64,
+}
+
+impl Proxies {
+    /// Proxies for these nodes, on a part of the loopback network where nobody listens.
+    ///
+    /// # Errors
+    /// When there is no such part.
+    pub(crate) async fn start(nodes: &[NodeId], seed: u64) -> io::Result<Self> {
+        let (network, listeners) = free_network(nodes).await?;
+        let pairs = nodes.iter().flat_map(|&from| nodes.iter().map(move |&to| (from, to)));
+        let links = pairs.map(|pair| (pair, watch::Sender::new(Link::default()))).collect();
+        let net = Arc::new(Net { links, seed });
+        let mut accepting = JoinSet::new();
+        for (node, listener) in listeners {
+            let target = addresses(network, node).raft;
+            accepting.spawn(accept(Arc::clone(&net), node, listener, target));
+        }
+        Ok(Self { network, net, _accepting: accepting })
+    }
+}
+
+impl Links for Proxies {
+    fn addresses(&self, node: NodeId) -> Addresses {
+        addresses(self.network, node)
+    }
+
+    fn enter(&self, _: NodeId) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn set(&self, from: NodeId, to: NodeId, weather: Weather) {
+        self.net.links[&(from, to)].send_modify(|link| link.weather = weather);
+    }
+
+    fn reset(&self, one: NodeId, other: NodeId) {
+        for pair in [(one, other), (other, one)] {
+            self.net.links[&pair].send_modify(|link| link.resets += 1);
+        }
+    }
+}
+
+/// Each node has an address of its own, so that its ports stay its own while it is down.
+fn addresses([a, b]: [u8; 2], node: NodeId) -> Addresses {
+    let host = u8::try_from(node).expect("nodes are few");
+    let ip = Ipv4Addr::new(127, a, b, host);
+    let proxy = Ipv4Addr::new(127, a, b, host + PROXY_OFFSET);
+    Addresses {
+        http: (ip, HTTP_PORT).into(),
+        raft: (ip, RAFT_PORT).into(),
+        advertised: (proxy, RAFT_PORT).into(),
+    }
+}
+
+type Listeners = Vec<(NodeId, TcpListener)>;
+
+async fn free_network(nodes: &[NodeId]) -> io::Result<([u8; 2], Listeners)> {
+    const ATTEMPTS: u32 = 64;
+    let mut last = io::Error::other("no attempt was made");
+    for attempt in 0..ATTEMPTS {
+        let [a, b, ..] = std::process::id().wrapping_add(attempt * 257).to_le_bytes();
+        // 127.0.0.x is in everybody's use.
+        let network = [a | 64, b];
+        match bind_all(network, nodes).await {
+            Ok(listeners) => return Ok((network, listeners)),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+async fn bind_all(network: [u8; 2], nodes: &[NodeId]) -> io::Result<Listeners> {
+    let mut listeners = Vec::new();
+    for &node in nodes {
+        listeners.push((node, TcpListener::bind(addresses(network, node).advertised).await?));
+    }
+    Ok(listeners)
+}
+
+async fn accept(net: Arc<Net>, node: NodeId, listener: TcpListener, target: SocketAddr) {
+    let mut connections = JoinSet::new();
+    loop {
+        while connections.try_join_next().is_some() {}
+        match listener.accept().await {
+            Ok((stream, from)) => {
+                let net = Arc::clone(&net);
+                // Whoever is cut off, or has ended, sees no more than a connection that ends.
+                connections.spawn(async move { drop(net.carry(stream, from, node, target).await) });
+            }
+            Err(_) => sleep(ACCEPT_BACKOFF).await,
+        }
+    }
+}
+
+impl Net {
+    fn link(&self, from: NodeId, to: NodeId) -> io::Result<&watch::Sender<Link>> {
+        self.links.get(&(from, to)).ok_or_else(|| io::Error::other(format!("who is node {from}?")))
+    }
+
+    async fn carry(
+        &self,
+        mut caller: TcpStream,
+        from: SocketAddr,
+        to: NodeId,
+        target: SocketAddr,
+    ) -> io::Result<()> {
+        let introduced = timeout(UNANSWERED_MAX, caller::of(&mut caller));
+        let Ok(introduced) = introduced.await else { return Ok(()) };
+        let (maker, first) = introduced?;
+        let mut out = self.link(maker, to)?.subscribe();
+        let mut back = self.link(to, maker)?.subscribe();
+        let both = async { (passes(&mut out).await, passes(&mut back).await) };
+        if timeout(UNANSWERED_MAX, both).await.is_err() {
+            return Ok(());
+        }
+        let mut callee = TcpStream::connect(target).await?;
+        for stream in [&caller, &callee] {
+            stream.set_nodelay(true)?;
+        }
+        let random = |way: &str| Random::new(self.seed, &format!("{way} {}", from.port()));
+        let (caller_ends, callee_ends) = (caller.split(), callee.split());
+        // The first frame goes through the weather like all that follows.
+        let requests = first.as_slice().chain(caller_ends.0);
+        tokio::select! {
+            ended = pump(requests, callee_ends.1, out.clone(), random("out")) => return ended,
+            ended = pump(callee_ends.0, caller_ends.1, back, random("back")) => return ended,
+            () = reset(out) => {}
+        }
+        // A reset is told to both ends; a close would be taken for the end of what was said.
+        caller.set_zero_linger()?;
+        callee.set_zero_linger()
+    }
+}
+
+/// Waits until a link is not cut.
+async fn passes(link: &mut watch::Receiver<Link>) -> Weather {
+    match link.wait_for(|link| !link.weather.cut).await {
+        Ok(link) => link.weather,
+        Err(_) => Weather::default(),
+    }
+}
+
+/// Resolves when the link is reset.
+async fn reset(mut link: watch::Receiver<Link>) {
+    let resets = link.borrow().resets;
+    let _ = link.wait_for(|link| link.resets != resets).await;
+}
+
+/// Carries one direction of a connection until either end closes it.
+async fn pump(
+    mut from: impl AsyncRead + Unpin,
+    mut to: WriteHalf<'_>,
+    mut link: watch::Receiver<Link>,
+    mut random: Random,
+) -> io::Result<()> {
+    let mut chunk = vec![0; CHUNK_BYTES];
+    loop {
+        passes(&mut link).await;
+        let read = from.read(&mut chunk).await?;
+        if read == 0 {
+            return Ok(());
+        }
+        // The link may have been cut since; what was read has not crossed it yet.
+        let weather = passes(&mut link).await;
+        linger(weather, read, &mut random).await;
+        spoil(weather, &mut chunk[..read], &mut random);
+        passes(&mut link).await;
+        to.write_all(&chunk[..read]).await?;
+    }
+}
+
+async fn linger(weather: Weather, bytes: usize, random: &mut Random) {
+    let jitter_ms = random.within(0..=weather.jitter_ms);
+    let rate_ms = weather.bytes_per_s.map_or(0, |rate| bytes as u64 * 1000 / rate.max(1));
+    let ms = weather.delay_ms + jitter_ms + rate_ms;
+    if ms > 0 {
+        sleep(Duration::from_millis(ms)).await;
+    }
+}
+
+fn spoil(weather: Weather, bytes: &mut [u8], random: &mut Random) {
+    if weather.corrupt_percent > 0 && random.chance(weather.corrupt_percent) {
+        let bit = random.within(0..=bytes.len() as u64 * 8 - 1);
+        bytes[(bit / 8) as usize] ^= 1 << (bit % 8);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,106 @@
+use std::time::Instant;
+
+use super::*;
+
+const WITHIN: Duration = Duration::from_secs(5);
+
+/// What a node says first: a hello of node 1.
+const FIRST: &[u8] = b"POST /rpc HTTP/1.1\r\nx-mintleaf-protocol: 1\r\n\r\n\x01crc!\x00\x07\x01";
+
+/// Node 2, which says what it hears.
+struct Echo {
+    proxies: Proxies,
+    _server: JoinSet<()>,
+}
+
+impl Echo {
+    async fn start() -> Self {
+        let proxies = Proxies::start(&[1, 2], 7).await.unwrap();
+        let listener = TcpListener::bind(proxies.addresses(2).raft).await.unwrap();
+        let mut server = JoinSet::new();
+        server.spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                tokio::spawn(async move {
+                    let (mut from, mut to) = stream.split();
+                    let _ = tokio::io::copy(&mut from, &mut to).await;
+                });
+            }
+        });
+        Self { proxies, _server: server }
+    }
+
+    async fn dial(&self) -> TcpStream {
+        TcpStream::connect(self.proxies.addresses(2).advertised).await.unwrap()
+    }
+
+    /// A connection of node 1.
+    async fn open(&self) -> TcpStream {
+        let mut stream = self.dial().await;
+        assert_eq!(said(&mut stream, FIRST, WITHIN).await.unwrap(), FIRST);
+        stream
+    }
+}
+
+/// Says something and answers what comes back in time.
+async fn said(stream: &mut TcpStream, what: &[u8], within: Duration) -> Option<Vec<u8>> {
+    stream.write_all(what).await.ok()?;
+    heard(stream, what.len(), within).await
+}
+
+async fn heard(stream: &mut TcpStream, bytes: usize, within: Duration) -> Option<Vec<u8>> {
+    let mut back = vec![0; bytes];
+    timeout(within, stream.read_exact(&mut back)).await.ok()?.ok()?;
+    Some(back)
+}
+
+#[tokio::test]
+async fn a_cut_link_holds_what_is_said_until_it_heals() {
+    let echo = Echo::start().await;
+    let mut stream = echo.open().await;
+    assert_eq!(said(&mut stream, b"one", WITHIN).await.unwrap(), b"one");
+    for (from, to) in [(1, 2), (2, 1)] {
+        echo.proxies.set(from, to, Weather::CUT);
+        let held = said(&mut stream, b"two", Duration::from_millis(200)).await;
+        assert_eq!(held, None, "cut from {from} to {to}");
+        echo.proxies.set(from, to, Weather::default());
+        assert_eq!(heard(&mut stream, 3, WITHIN).await.unwrap(), b"two");
+    }
+}
+
+#[tokio::test]
+async fn a_connection_made_under_a_cut_ends_unanswered() {
+    let echo = Echo::start().await;
+    echo.proxies.set(2, 1, Weather::CUT);
+    let mut stream = echo.dial().await;
+    assert_eq!(said(&mut stream, FIRST, WITHIN).await, None);
+}
+
+#[tokio::test]
+async fn a_slow_link_is_slow_and_a_reset_one_ends() {
+    let echo = Echo::start().await;
+    let mut stream = echo.open().await;
+    echo.proxies.set(1, 2, Weather { delay_ms: 150, ..Weather::default() });
+    let began = Instant::now();
+    assert_eq!(said(&mut stream, b"one", WITHIN).await.unwrap(), b"one");
+    assert!(began.elapsed() >= Duration::from_millis(150));
+    echo.proxies.reset(2, 1);
+    let ended = timeout(WITHIN, stream.read_u8()).await.unwrap().unwrap_err();
+    assert_eq!(ended.kind(), io::ErrorKind::ConnectionReset);
+}
+
+#[tokio::test]
+async fn a_spoilt_link_flips_one_bit() {
+    let echo = Echo::start().await;
+    let mut stream = echo.open().await;
+    echo.proxies.set(1, 2, Weather { corrupt_percent: 100, ..Weather::default() });
+    let back = said(&mut stream, &[0; 64], WITHIN).await.unwrap();
+    assert_eq!(back.iter().map(|byte| byte.count_ones()).sum::<u32>(), 1);
+}
+
+#[tokio::test]
+async fn a_stranger_is_not_let_in() {
+    let echo = Echo::start().await;
+    let mut stream = echo.dial().await;
+    let stranger = String::from_utf8_lossy(FIRST).replace("\u{7}\u{1}", "\u{7}\u{9}");
+    assert_eq!(said(&mut stream, stranger.as_bytes(), WITHIN).await, None);
+}

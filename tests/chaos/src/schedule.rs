@@ -1,0 +1,112 @@
+//! What is broken when: drawn from the seed alone, so that a seed is a schedule.
+
+use std::time::Duration;
+
+use crate::faults::{Draw, Fault, Kind};
+use crate::links::NodeId;
+use crate::random::Random;
+
+/// Some faults together, and the end of all of them.
+#[derive(Clone, Debug)]
+pub(crate) struct Round {
+    /// Before it, nothing is broken.
+    pub(crate) calm: Duration,
+    /// From the last fault until all heals.
+    pub(crate) hold: Duration,
+    /// In order, each with its kind's name.
+    pub(crate) faults: Vec<(&'static str, Fault)>,
+}
+
+/// Rounds without end. Kinds are dealt like cards, so that each comes as often as any other.
+pub(crate) struct Schedule {
+    random: Random,
+    kinds: Vec<&'static Kind>,
+    nodes: Vec<NodeId>,
+    deck: Vec<&'static Kind>,
+}
+
+impl Schedule {
+    /// The schedule of a seed; there must be a kind.
+    pub(crate) fn new(seed: u64, kinds: Vec<&'static Kind>, nodes: Vec<NodeId>) -> Self {
+        assert!(!kinds.is_empty(), "there is nothing to schedule");
+        Self { random: Random::new(seed, "schedule"), kinds, nodes, deck: Vec::new() }
+    }
+
+    /// The next round.
+    pub(crate) fn next(&mut self) -> Round {
+        let calm = Duration::from_millis(self.random.within(200..=2_500));
+        let hold = self.hold();
+        let mut faults = vec![self.deal()];
+        let more = match self.random.within(0..=9) {
+            0..=5 => 0,
+            6..=8 => 1,
+            _ => 2,
+        };
+        for _ in 0..more {
+            if faults.iter().all(|kind| !kind.alone) && self.deck.last().is_some_and(|k| !k.alone) {
+                faults.push(self.deal());
+            }
+        }
+        let faults = faults.into_iter().map(|kind| (kind.name, self.draw(kind))).collect();
+        Round { calm, hold, faults }
+    }
+
+    fn draw(&mut self, kind: &Kind) -> Fault {
+        kind.draw(&mut Draw { random: &mut self.random, nodes: &self.nodes })
+    }
+
+    fn deal(&mut self) -> &'static Kind {
+        if self.deck.is_empty() {
+            self.deck = self.random.shuffled(self.kinds.clone());
+        }
+        self.deck.pop().expect("it was just filled")
+    }
+
+    /// Mostly a few seconds; now and then long enough for leases, time-outs and buffers to run out.
+    fn hold(&mut self) -> Duration {
+        let ms = match self.random.within(0..=9) {
+            0..=3 => self.random.within(500..=3_000),
+            4..=8 => self.random.within(3_000..=8_000),
+            _ => self.random.within(8_000..=30_000),
+        };
+        Duration::from_millis(ms)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::faults::KINDS;
+
+    fn rounds(seed: u64) -> Vec<Round> {
+        let mut schedule = Schedule::new(seed, KINDS.iter().collect(), vec![1, 2, 3]);
+        (0..KINDS.len()).map(|_| schedule.next()).collect()
+    }
+
+    #[test]
+    fn a_seed_is_a_schedule() {
+        let told = |seed| format!("{:?}", rounds(seed));
+        assert_eq!(told(5), told(5));
+        assert_ne!(told(5), told(6));
+    }
+
+    #[test]
+    fn every_kind_comes_once_before_any_comes_twice() {
+        let names = rounds(5).into_iter().flat_map(|round| round.faults);
+        let names: Vec<_> = names.map(|(name, _)| name).take(KINDS.len()).collect();
+        assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), KINDS.len());
+    }
+
+    #[test]
+    fn what_needs_the_others_whole_comes_alone() {
+        let alone = |name| KINDS.iter().any(|kind| kind.name == name && kind.alone);
+        for seed in 0..20 {
+            for round in rounds(seed) {
+                let lonely = round.faults.iter().any(|(name, _)| alone(*name));
+                assert!(!lonely || round.faults.len() == 1, "{round:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! Clients that never rest: ids of both kinds from all nodes, a few hot tags and many cold ones, and
+//! tags that come, change and go.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+
+use mintleaf_check::history::{Outcome, Row};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, sleep_until};
+
+use crate::cluster::PROBE_TAG;
+use crate::links::NodeId;
+use crate::random::Random;
+use crate::session::{Form, Session, Sessions};
+
+/// Tags that most requests are about. Their steps are small, for many grabs.
+const HOT: u64 = 4;
+const HOT_STEP: u32 = 20;
+/// Tags that are asked for now and then.
+const COLD: u64 = 200;
+const COLD_STEP: u32 = 5;
+/// Tags that are created, changed and deleted, at a time.
+const CHURN: u64 = 12;
+/// After this, others take their place. Requests whose outcome nobody knows stay possible for ever;
+/// new names keep their number small for each tag.
+const CHURN_AGE: Duration = Duration::from_secs(40);
+/// Attempts at a tag that must be there, a little apart.
+const ATTEMPTS: u32 = 50;
+const ATTEMPT_PAUSE: Duration = Duration::from_millis(200);
+/// The client that prepares and concludes.
+const STEWARD: u32 = 2_000_000;
+
+/// Running clients.
+pub(crate) struct Workload {
+    sessions: Sessions,
+    began: Instant,
+    stopping: Arc<AtomicBool>,
+    clients: JoinSet<()>,
+}
+
+struct Worker {
+    session: Session,
+    random: Random,
+    nodes: Vec<NodeId>,
+    began: Instant,
+    /// Descriptions that no other write has end with this.
+    written: u64,
+    p: u32,
+}
+
+impl Workload {
+    /// Creates the tags that are always there, then lets clients loose: `rate` requests a second of
+    /// all together.
+    ///
+    /// # Errors
+    /// When the tags cannot be created.
+    pub(crate) async fn start(
+        sessions: Sessions,
+        seed: u64,
+        clients: u32,
+        rate: u32,
+    ) -> Result<Self, String> {
+        let nodes = sessions.nodes.ids();
+        prepare(&sessions.open(STEWARD), &nodes).await?;
+        let (began, stopping) = (Instant::now(), Arc::new(AtomicBool::new(false)));
+        let period = Duration::from_secs(1) * clients / rate;
+        let mut running = JoinSet::new();
+        for p in 1..=clients {
+            let random = Random::new(seed, &format!("client {p}"));
+            let (session, nodes) = (sessions.open(p), nodes.clone());
+            let worker = Worker { session, random, nodes, began, written: 0, p };
+            running.spawn(worker.run(period, Arc::clone(&stopping)));
+        }
+        Ok(Self { sessions, began, stopping, clients: running })
+    }
+
+    /// Lets every client finish its last request, then reads every tag at every node.
+    pub(crate) async fn conclude(self) {
+        self.stopping.store(true, Relaxed);
+        self.clients.join_all().await;
+        let mut tags: Vec<String> = standing().map(|(tag, _)| tag).collect();
+        for age in 0..=age(self.began) {
+            tags.extend((0..CHURN).map(|number| churn_tag(number, age)));
+        }
+        let tags = Arc::new(tags);
+        let mut reading = JoinSet::new();
+        for id in self.sessions.nodes.ids() {
+            let (session, tags) = (self.sessions.open(STEWARD + id as u32), Arc::clone(&tags));
+            reading.spawn(async move {
+                for tag in tags.iter() {
+                    session.read(id, tag, false).await;
+                }
+            });
+        }
+        reading.join_all().await;
+    }
+}
+
+/// Tags that are there from the beginning to the end, and their steps.
+fn standing() -> impl Iterator<Item = (String, u32)> {
+    let hot = (0..HOT).map(|number| (hot_tag(number), HOT_STEP));
+    let cold = (0..COLD).map(|number| (cold_tag(number), COLD_STEP));
+    hot.chain(cold).chain([(PROBE_TAG.to_owned(), COLD_STEP)])
+}
+
+fn hot_tag(number: u64) -> String {
+    format!("hot-{number}")
+}
+
+fn cold_tag(number: u64) -> String {
+    format!("cold-{number}")
+}
+
+fn churn_tag(number: u64, age: u64) -> String {
+    format!("churn-{number}-{age}")
+}
+
+fn age(began: Instant) -> u64 {
+    began.elapsed().as_secs() / CHURN_AGE.as_secs()
+}
+
+async fn prepare(session: &Session, nodes: &[NodeId]) -> Result<(), String> {
+    for ((tag, step), &node) in standing().zip(nodes.iter().cycle()) {
+        let mut created = false;
+        for _ in 0..ATTEMPTS {
+            created = session.create(node, &tag, step, &format!("standing {tag}")).await
+                == Outcome::Ok
+                || session.read(node, &tag, false).await == Outcome::Ok;
+            if created {
+                break;
+            }
+            sleep(ATTEMPT_PAUSE).await;
+        }
+        if !created {
+            return Err(format!("the tag {tag} cannot be created before anything is broken"));
+        }
+    }
+    Ok(())
+}
+
+impl Worker {
+    async fn run(mut self, period: Duration, stopping: Arc<AtomicBool>) {
+        // Not all at the same moment.
+        sleep(period.mul_f64(f64::from(self.p % 97) / 97.0)).await;
+        let mut next = Instant::now();
+        while !stopping.load(Relaxed) {
+            self.turn().await;
+            // Time that was lost waiting is not made up for in a burst.
+            next = (next + period).max(Instant::now());
+            sleep_until(next).await;
+        }
+    }
+
+    async fn turn(&mut self) {
+        let node = *self.random.pick(&self.nodes);
+        match self.random.within(0..=99) {
+            0..=44 => {
+                let (tag, form) = (self.tag(), self.form(40, 400));
+                self.session.ids(node, &tag, form).await;
+            }
+            45..=74 => {
+                let form = self.form(60, 9_000);
+                self.session.flakes(node, form).await;
+            }
+            75..=79 => {
+                let tag = self.tag();
+                self.session.read(node, &tag, false).await;
+            }
+            _ => self.churn(node).await,
+        }
+    }
+
+    fn tag(&mut self) -> String {
+        match self.random.within(0..=99) {
+            0..=64 => hot_tag(self.random.within(0..=HOT - 1)),
+            65..=89 => cold_tag(self.random.within(0..=COLD - 1)),
+            _ => self.churning(),
+        }
+    }
+
+    /// Single ids mostly, at times a few, seldom many.
+    fn form(&mut self, ids_max: u64, ranges_max: u64) -> Form {
+        match self.random.within(0..=19) {
+            0..=8 => Form::Leaf,
+            9..=15 => Form::Ids(1),
+            16..=18 => Form::Ids(self.random.within(2..=ids_max)),
+            _ => Form::Ranges(self.random.within(2..=ranges_max)),
+        }
+    }
+
+    fn churning(&mut self) -> String {
+        churn_tag(self.random.within(0..=CHURN - 1), age(self.began))
+    }
+
+    async fn churn(&mut self, node: NodeId) {
+        let tag = self.churning();
+        let step = self.random.within(1..=50) as u32;
+        self.written += 1;
+        let text = format!("{}-{}", self.p, self.written);
+        match self.random.within(0..=99) {
+            0..=24 => self.session.create(node, &tag, step, &text).await,
+            25..=49 => {
+                let step = self.random.chance(50).then_some(step);
+                let row = Row { step, description: Some(text.into()), max_id: None };
+                self.session.update(node, &tag, row).await
+            }
+            50..=61 => self.session.delete(node, &tag).await,
+            62..=84 => self.session.read(node, &tag, false).await,
+            _ => self.session.read(node, &tag, true).await,
+        };
+    }
+}
