@@ -153,8 +153,8 @@ fn slot_bytes(group: &Group) -> Vec<u8> {
 fn read_slot(bytes: &[u8]) -> Option<Group> {
     let (len, rest) = bytes.split_first_chunk::<LENGTH_BYTES>()?;
     let frame = rest.get(..u32::from_le_bytes(*len) as usize)?;
-    match codec::decode(frame) {
-        Ok((FORMAT, group)) => Some(group),
+    match codec::decode::<Group>(frame) {
+        Ok((FORMAT, group)) if group.is_sound() => Some(group),
         _ => None,
     }
 }
