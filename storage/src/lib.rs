@@ -24,6 +24,8 @@ mod data_dir;
 mod engine;
 mod error;
 mod files;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod record;
 mod recover;
 mod snapshot;
