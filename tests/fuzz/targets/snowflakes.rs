@@ -57,7 +57,8 @@ impl Process {
     /// Near what matters: the clock, a window's ends, the ends of time.
     fn moment(&self, input: &mut Unstructured<'_>) -> Result<u64> {
         let times = self.format.times_ms();
-        let mut marks = vec![self.clock_ms, self.clock_ms + AHEAD_MS_MAX, times.start, times.end];
+        let reach_ms = self.clock_ms.saturating_add(AHEAD_MS_MAX);
+        let mut marks = vec![self.clock_ms, reach_ms, times.start, times.end];
         marks.extend(self.windows.iter().flat_map(|window| [window.floor_ms, window.fence_ms]));
         near(input, &marks)
     }
