@@ -26,6 +26,8 @@ mod clocks;
 mod coalesce;
 mod error;
 mod form;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod guard;
 mod handle;
 mod inbox;

@@ -312,9 +312,8 @@ fn read<T: DeserializeOwned>(
     key: MetaKey,
     what: &str,
 ) -> Result<Option<T>, StorageError> {
-    let record = log.get_meta(key)?.map(|record| codec::decode(&record));
-    let value = record.transpose().map_err(|error| records::damaged(what, &error))?;
-    Ok(value.map(|(_, value)| value))
+    let record = log.get_meta(key)?.map(|record| codec::decode_as(FORMAT, &record));
+    record.transpose().map_err(|error| records::damaged(what, &error))
 }
 
 #[cfg(test)]

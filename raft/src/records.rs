@@ -80,7 +80,7 @@ pub(crate) fn encode_entry(entry: RaftEntry) -> Vec<u8> {
 
 /// Decodes a log entry; its checksum and index were checked by the engine and here once more.
 pub(crate) fn decode_entry(bytes: &[u8]) -> Result<RaftEntry, codec::CodecError> {
-    let record: EntryRecord = codec::decode(bytes)?.1;
+    let record: EntryRecord = codec::decode_as(FORMAT, bytes)?;
     let payload = match record.payload {
         PayloadRecord::Blank => EntryPayload::Blank,
         PayloadRecord::Batch { now_ms, commands } => {
@@ -99,7 +99,7 @@ pub(crate) fn encode_vote(vote: &RaftVote) -> Vec<u8> {
 
 /// Decodes a vote.
 pub(crate) fn decode_vote(bytes: &[u8]) -> Result<RaftVote, codec::CodecError> {
-    let record: VoteRecord = codec::decode(bytes)?.1;
+    let record: VoteRecord = codec::decode_as(FORMAT, bytes)?;
     let leader_id = LeaderId::new(record.term, record.voted_for);
     Ok(RaftVote { leader_id, committed: record.committed })
 }
@@ -111,7 +111,7 @@ pub(crate) fn encode_log_id(log_id: RaftLogId) -> Vec<u8> {
 
 /// Decodes a log id.
 pub(crate) fn decode_log_id(bytes: &[u8]) -> Result<RaftLogId, codec::CodecError> {
-    Ok(codec::decode::<LogIdRecord>(bytes)?.1.into())
+    Ok(codec::decode_as::<LogIdRecord>(FORMAT, bytes)?.into())
 }
 
 /// Encodes what a snapshot file says of itself.
@@ -128,7 +128,7 @@ pub(crate) fn encode_snapshot_meta(last: Option<RaftLogId>, members: &RaftMember
 pub(crate) fn decode_snapshot_meta(
     bytes: &[u8],
 ) -> Result<SnapshotMeta<u64, Member>, codec::CodecError> {
-    let record: SnapshotRecord = codec::decode(bytes)?.1;
+    let record: SnapshotRecord = codec::decode_as(FORMAT, bytes)?;
     let last_log_id = record.last_log_id.map(RaftLogId::from);
     let membership_log_id = record.membership_log_id.map(RaftLogId::from);
     Ok(SnapshotMeta {
@@ -224,6 +224,13 @@ mod tests {
             encode_snapshot_meta(None, &members)[5..],
             [0, 1, 3, 2, 251, 188, 2, 1, 1, 1, 1, 1, 3, 97, 58, 49, 3, 97, 58, 50, 9]
         );
+    }
+
+    #[test]
+    fn a_record_of_a_later_format_is_not_read_as_one_of_this() {
+        let later = codec::encode(FORMAT + 1, &LogIdRecord::from(log_id()));
+        assert!(matches!(decode_log_id(&later), Err(codec::CodecError::Format(2))));
+        assert_eq!(decode_log_id(&encode_log_id(log_id())).unwrap(), log_id());
     }
 
     #[test]

@@ -5,6 +5,8 @@
 //! decoded from a slice with a limit.
 
 mod client;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 mod http;
 mod server;
 mod wire;

@@ -48,7 +48,7 @@ impl<S: Sync> FromRequest<S> for Fields {
 }
 
 impl Fields {
-    fn parse(bytes: &[u8]) -> Result<Self, Problem> {
+    pub(super) fn parse(bytes: &[u8]) -> Result<Self, Problem> {
         serde_json::from_slice(bytes)
             .map_err(|error| Problem::invalid("body", format_args!("is not valid: {error}")))
     }

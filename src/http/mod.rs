@@ -15,6 +15,8 @@
 mod body;
 mod cluster;
 mod front;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod ids;
 mod key;
 mod legacy;

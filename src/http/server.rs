@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use hyper::server::conn::http1;
 use hyper_util::rt::TokioIo;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
@@ -249,12 +249,26 @@ async fn work(
     let _ = tokio::time::timeout(Duration::from_millis(DRAIN_MS_MAX), drained.recv()).await;
 }
 
-async fn serve(connection: Accepted, front: FrontDoor, mut stopping: watch::Receiver<()>) {
+async fn serve(connection: Accepted, front: FrontDoor, stopping: watch::Receiver<()>) {
     let Accepted { stream, permit } = connection;
     let Ok(mut stream) = TcpStream::from_std(stream) else { return };
     // Small answers must not wait for an acknowledgement of the one before.
     let _ = stream.set_nodelay(true);
-    let (read, mut write) = stream.split();
+    let (read, write) = stream.split();
+    converse(read, write, front, stopping).await;
+    drop(permit);
+}
+
+/// Serves one connection to its end.
+pub(super) async fn converse<R, W>(
+    read: R,
+    mut write: W,
+    front: FrontDoor,
+    mut stopping: watch::Receiver<()>,
+) where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin,
+{
     let outbox = Outbox::default();
     let progress = Arc::clone(outbox.progress());
     let watched = Watched { inner: front, progress: Arc::clone(&progress) };
@@ -281,7 +295,6 @@ async fn serve(connection: Accepted, front: FrontDoor, mut stopping: watch::Rece
     };
     // A client that does not read its last answers, or is gone, does without them.
     let _ = tokio::time::timeout(Duration::from_millis(DRAIN_MS_MAX), farewell).await;
-    drop(permit);
 }
 
 #[cfg(test)]

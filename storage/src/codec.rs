@@ -33,6 +33,9 @@ pub enum CodecError {
     /// Longer than [`BODY_BYTES_MAX`] allows.
     #[error("frame of {0} bytes is too long")]
     Long(usize),
+    /// Of a format that this release does not know.
+    #[error("frame of unknown format {0}")]
+    Format(u8),
     /// The checksum does not match: the bytes were altered or cut.
     #[error("frame checksum does not match")]
     Checksum,
@@ -77,6 +80,14 @@ pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<(u8, T), CodecError> 
         return Err(CodecError::Trailing(body.len() - used));
     }
     Ok((format, value))
+}
+
+/// Decodes a whole frame of the one format that the caller knows.
+pub fn decode_as<T: DeserializeOwned>(format: u8, bytes: &[u8]) -> Result<T, CodecError> {
+    match format_of(bytes) {
+        Some(other) if other != format => Err(CodecError::Format(other)),
+        _ => Ok(decode(bytes)?.1),
+    }
 }
 
 /// The format byte of a frame, not yet verified: [`decode`] does that. `None` when empty.

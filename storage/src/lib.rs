@@ -25,6 +25,8 @@ mod engine;
 mod error;
 mod files;
 mod planted;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod record;
 mod recover;
 mod snapshot;

@@ -63,8 +63,8 @@ impl Trees {
     fn state(&self) -> Result<State, StorageError> {
         let stored = self.meta.get(STATE).context(|| "read the state".into())?;
         let stored = stored.ok_or_else(|| StorageError::damaged("the log's state is missing"))?;
-        match codec::decode(&stored) {
-            Ok((FORMAT, state)) => Ok(state),
+        match codec::decode::<State>(&stored) {
+            Ok((FORMAT, state)) if state.is_sound() => Ok(state),
             _ => Err(StorageError::damaged("the log's state is damaged")),
         }
     }

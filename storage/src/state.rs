@@ -57,7 +57,24 @@ impl Extent {
     }
 }
 
+impl Group {
+    /// Whether a group that was read could have been written.
+    pub(crate) fn is_sound(&self) -> bool {
+        let end = self.first.checked_add(self.records.len() as u64);
+        self.state.is_sound() && end.is_some_and(|end| end < u64::MAX)
+    }
+}
+
 impl State {
+    /// Whether a state that was read could have been written: one more can be counted on from
+    /// every number, and the log lies above what was purged.
+    pub(crate) fn is_sound(&self) -> bool {
+        let purged = self.purged.as_ref().map(|purged| purged.index);
+        let lies_right =
+            |Extent { first, last, .. }| first <= last && last < u64::MAX && purged < Some(first);
+        self.group < u64::MAX && purged < Some(u64::MAX) && self.extent.is_none_or(lies_right)
+    }
+
     /// Whether a record may be appended at `index`: right after the last one, or, when the log is
     /// empty, anywhere above what was purged. The largest index is never used, so that one past
     /// the end can always be named.
@@ -88,5 +105,30 @@ impl State {
             .extent
             .filter(|extent| extent.last > index)
             .map(|extent| Extent { first: extent.first.max(index + 1), ..extent });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state(group: u64, purged: u64, first: u64, last: u64) -> State {
+        let extent = Some(Extent { first, last, last_crc: 0 });
+        let purged = Some(Purged { index: purged, mark: Blob::default() });
+        State { group, extent, purged, ..State::default() }
+    }
+
+    #[test]
+    fn what_no_store_writes_is_not_sound() {
+        assert!(State::default().is_sound() && state(5, 1, 2, 2).is_sound());
+        assert!(!state(u64::MAX, 1, 2, 2).is_sound());
+        assert!(!state(5, 2, 2, 2).is_sound());
+        assert!(!state(5, 1, 3, 2).is_sound());
+        assert!(!state(5, 1, 2, u64::MAX).is_sound());
+        assert!(!State { extent: None, ..state(5, u64::MAX, 2, 2) }.is_sound());
+        let records = vec![Blob::default(); 2];
+        let group = |first| Group { state: state(5, 1, 2, 2), first, records: records.clone() };
+        assert!(group(u64::MAX - 3).is_sound() && !group(u64::MAX - 2).is_sound());
+        assert!(!group(u64::MAX).is_sound());
     }
 }

@@ -144,17 +144,17 @@ fn write_slots(slots: &mut [SlotFile], inbox: &Receiver<Job>, outbox: &SyncSende
     }
 }
 
-fn slot_bytes(group: &Group) -> Vec<u8> {
+pub(crate) fn slot_bytes(group: &Group) -> Vec<u8> {
     let frame = codec::encode(FORMAT, group);
     let len = u32::try_from(frame.len()).expect("a frame is far below 4 GiB");
     [&len.to_le_bytes()[..], &frame].concat()
 }
 
-fn read_slot(bytes: &[u8]) -> Option<Group> {
+pub(crate) fn read_slot(bytes: &[u8]) -> Option<Group> {
     let (len, rest) = bytes.split_first_chunk::<LENGTH_BYTES>()?;
     let frame = rest.get(..u32::from_le_bytes(*len) as usize)?;
-    match codec::decode(frame) {
-        Ok((FORMAT, group)) => Some(group),
+    match codec::decode::<Group>(frame) {
+        Ok((FORMAT, group)) if group.is_sound() => Some(group),
         _ => None,
     }
 }

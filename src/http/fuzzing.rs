@@ -1,0 +1,63 @@
+//! Doors to what clients send, for `tests/fuzz`.
+
+use std::sync::Arc;
+
+use tokio::io::DuplexStream;
+use tokio::sync::watch;
+
+use super::body::Fields;
+use super::front::FrontDoor;
+use super::query::Query;
+use super::{key, server};
+use crate::service::IdService;
+
+/// A connection's loop without its socket.
+pub struct Connections {
+    front: FrontDoor,
+    stop: watch::Sender<()>,
+}
+
+impl Connections {
+    /// Connections to a service.
+    pub fn new(service: Arc<IdService>) -> Self {
+        Self { front: FrontDoor::new(service), stop: watch::Sender::new(()) }
+    }
+
+    /// Serves one connection to its end.
+    pub async fn serve(&self, stream: DuplexStream) {
+        let (read, write) = tokio::io::split(stream);
+        server::converse(read, write, self.front.clone(), self.stop.subscribe()).await;
+    }
+}
+
+/// The last segment of a path, undone from its escapes; `None` when it is refused.
+pub fn key(raw: &str) -> Option<String> {
+    key::decode(raw).map(|key| key.into_owned())
+}
+
+/// Whether a path ends in a tag, and whether in a node id.
+pub fn path(path: &str) -> [bool; 2] {
+    [key::tag(path).is_ok(), key::node_id(path).is_ok()]
+}
+
+/// The integer `count` of a query that has nothing else; `None` when that is refused.
+pub fn count(query: &str, count_max: u64) -> Option<u64> {
+    let mut query = Query::parse(Some(query)).ok()?;
+    let _ = query.text("after");
+    let _ = query.choice("format", [("ids", false), ("ranges", true)]).ok()?;
+    let count = query.integer("count", 1..=count_max).ok()??;
+    query.finish().ok()?;
+    Some(count)
+}
+
+/// The fields `step` and `start` of a JSON body that may have `tag` and `on` besides; `None` when
+/// that is refused.
+pub fn step_and_start(body: &[u8], max: u64) -> Option<[Option<u64>; 2]> {
+    let mut fields = Fields::parse(body).ok()?;
+    fields.text("tag").ok()?;
+    fields.flag("on").ok()?;
+    let step = fields.integer("step", 1..=max).ok()?;
+    let start = fields.big_integer("start", 1..=max).ok()?;
+    fields.finish().ok()?;
+    Some([step, start])
+}

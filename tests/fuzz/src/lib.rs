@@ -1,0 +1,51 @@
+//! What the targets in `targets/` share. See README.md.
+#![cfg(feature = "fuzzer")]
+
+mod ground;
+mod log;
+
+use std::path::PathBuf;
+
+pub use ground::{NODE_ID, STORE, Service, Site};
+use libfuzzer_sys::arbitrary::{Result, Unstructured};
+use tempfile::TempDir;
+
+/// A frame of the codec whose checksum is right: what a fuzzer would take for ever to find.
+pub fn sealed(format: u8, body: &[u8]) -> Vec<u8> {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&[format]);
+    hasher.update(body);
+    [&[format][..], &hasher.finalize().to_le_bytes(), body].concat()
+}
+
+/// Checks a door that reads bytes and writes them again: what it wrote, it reads as the same.
+///
+/// # Panics
+/// When it does not.
+pub fn stays_the_same(door: impl Fn(&[u8]) -> Option<Vec<u8>>, bytes: &[u8]) {
+    if let Some(written) = door(bytes) {
+        assert_eq!(door(&written).as_deref(), Some(&written[..]), "written otherwise than read");
+    }
+}
+
+/// A number near one that matters, or any.
+///
+/// # Errors
+/// When the input has ended.
+pub fn near(input: &mut Unstructured<'_>, marks: &[u64]) -> Result<u64> {
+    if input.ratio(1, 8)? {
+        return input.arbitrary();
+    }
+    let mark = *input.choose(marks)?;
+    Ok(mark.wrapping_add_signed(i64::from(input.arbitrary::<i8>()?)))
+}
+
+/// A directory that goes away, in memory where there is such a place.
+///
+/// # Panics
+/// When there is no room for one.
+pub fn temp_dir() -> TempDir {
+    let memory = PathBuf::from("/dev/shm");
+    let parent = if memory.is_dir() { memory } else { std::env::temp_dir() };
+    tempfile::tempdir_in(parent).expect("a directory can be made")
+}

@@ -1,0 +1,234 @@
+//! The replicated state: whatever commands come with whatever stamps, nothing is given twice.
+#![no_main]
+
+use std::collections::BTreeMap;
+
+use libfuzzer_sys::arbitrary::{Result, Unstructured};
+use libfuzzer_sys::fuzz_target;
+use mintleaf::snowflake::{Format, Layout};
+use mintleaf::state::{AHEAD_MS_MAX, Command, Response, State};
+use mintleaf::tag::{BizTag, ID_END, ID_MAX, STEP_MAX};
+use mintleaf_fuzz::near;
+
+const TAGS: [&str; 4] = ["a", "b", "订单", "a/b%"];
+const COMMANDS_MAX: usize = 200;
+
+/// A state, and what it has given so far.
+#[derive(Default)]
+struct World {
+    state: State,
+    now_ms: u64,
+    /// By tag: first id that was never given.
+    given: BTreeMap<String, u64>,
+    /// By worker id: the latest grant.
+    windows: BTreeMap<u16, Window>,
+}
+
+#[derive(Clone, Copy)]
+struct Window {
+    nonce: u128,
+    floor_ms: u64,
+    fence_ms: u64,
+    /// First millisecond that nobody has ever stamped.
+    unused_from_ms: u64,
+}
+
+fuzz_target!(|bytes: &[u8]| {
+    let mut input = Unstructured::new(bytes);
+    let _ = play(&mut input);
+});
+
+fn play(input: &mut Unstructured<'_>) -> Result<()> {
+    let mut world = World { now_ms: 1_800_000_000_000, ..World::default() };
+    for _ in 0..COMMANDS_MAX {
+        if input.is_empty() {
+            break;
+        }
+        let now_ms = near(input, &[world.now_ms, world.now_ms + AHEAD_MS_MAX, 0, u64::MAX])?;
+        if now_ms < world.now_ms * 2 {
+            world.now_ms = now_ms;
+        }
+        let command = command(input, &world)?;
+        world.apply(now_ms, &command);
+    }
+    world.survives_a_snapshot();
+    Ok(())
+}
+
+fn command(input: &mut Unstructured<'_>, world: &World) -> Result<Command> {
+    let tag = tag(input)?;
+    let marks = [0, 1, 1000, u64::from(STEP_MAX), ID_MAX];
+    Ok(match input.int_in_range(0..=9)? {
+        0 => {
+            let (step, start) = (small(input, &marks)?, near(input, &marks)?);
+            Command::CreateTag { tag, step, start, description: text(input)? }
+        }
+        1 => {
+            let step = if input.arbitrary()? { Some(small(input, &marks)?) } else { None };
+            let max_id = world.given.get(tag.as_str()).copied().unwrap_or(1);
+            let max_id =
+                if input.arbitrary()? { Some(near(input, &[max_id, ID_END])?) } else { None };
+            let description = if input.arbitrary()? { Some(text(input)?) } else { None };
+            Command::UpdateTag { tag, step, max_id, description }
+        }
+        2 => Command::DeleteTag { tag },
+        3 | 4 => Command::Grab { tag, size: small(input, &marks)? },
+        5 => Command::FixFormat { format: format(input)? },
+        6 => Command::ReportClock { node_id: input.arbitrary()?, clock_ms: input.arbitrary()? },
+        7 => {
+            let worker_id = if input.arbitrary()? { Some(worker_id(input)?) } else { None };
+            // No two grants have the same nonce.
+            let nonce = 1 + world.windows.values().map(|window| window.nonce).max().unwrap_or(0);
+            let window_ms = near(input, &[1, 60_000, AHEAD_MS_MAX])?;
+            Command::AcquireWorker { node_id: input.arbitrary()?, nonce, worker_id, window_ms }
+        }
+        8 => {
+            let (worker_id, window_ms) = (worker_id(input)?, near(input, &[1, AHEAD_MS_MAX])?);
+            Command::RenewWorker { worker_id, nonce: nonce(input, world, worker_id)?, window_ms }
+        }
+        _ => {
+            let worker_id = worker_id(input)?;
+            let nonce = nonce(input, world, worker_id)?;
+            // Only the holder says truly what it has not stamped; here it has stamped nothing.
+            let window = world.windows.get(&worker_id);
+            let ends = window.map_or([0, 1], |window| [window.floor_ms, window.fence_ms]);
+            Command::ReleaseWorker { worker_id, nonce, unused_from_ms: near(input, &ends)? }
+        }
+    })
+}
+
+fn tag(input: &mut Unstructured<'_>) -> Result<BizTag> {
+    Ok(BizTag::parse(input.choose(&TAGS)?).expect("it is a name"))
+}
+
+fn small(input: &mut Unstructured<'_>, marks: &[u64]) -> Result<u32> {
+    Ok(near(input, marks)? as u32)
+}
+
+fn text(input: &mut Unstructured<'_>) -> Result<String> {
+    let length = *input.choose(&[0, 1, 256, 257])?;
+    Ok("é".repeat(length))
+}
+
+fn worker_id(input: &mut Unstructured<'_>) -> Result<u16> {
+    Ok(*input.choose(&[0, 1, 2, 63, 1023, 1024, u16::MAX])?)
+}
+
+fn nonce(input: &mut Unstructured<'_>, world: &World, worker_id: u16) -> Result<u128> {
+    let held = world.windows.get(&worker_id).map_or(0, |window| window.nonce);
+    Ok(held + u128::from(input.ratio(1, 8)?))
+}
+
+fn format(input: &mut Unstructured<'_>) -> Result<Format> {
+    let layout: Layout = input.choose(&["41+10+12", "41+6+6", "39+0+1"])?.parse().expect("it is");
+    let epoch_ms = *input.choose(&[0, 1_288_834_974_657, 1_800_000_000_000])?;
+    Ok(Format::new(layout, epoch_ms).expect("it is below the bound"))
+}
+
+impl World {
+    fn apply(&mut self, now_ms: u64, command: &Command) {
+        let encoded = command.encode();
+        assert_eq!(&Command::decode(&encoded).expect("it was just encoded"), command);
+        // A stamp of 0 does not move the state's clock.
+        let before = (now_ms == 0).then(|| self.state.freeze().digest());
+        let fences = self.fences();
+        let rejected = command.check().is_err();
+        let response = self.state.apply(now_ms, command);
+        assert_eq!(Response::decode(&response.encode()).expect("it was just encoded"), response);
+        if rejected {
+            assert!(matches!(response, Response::Invalid { .. }));
+        }
+        if let Some(before) = before.filter(|_| is_rejection(&response)) {
+            assert_eq!(self.state.freeze().digest(), before, "a rejection changed the state");
+        }
+        self.marks_stand();
+        self.note(now_ms, command, &response);
+        self.fences_stand(&fences, command);
+    }
+
+    fn fences(&self) -> BTreeMap<u16, u64> {
+        self.state.workers().iter().map(|row| (row.worker_id, row.fence_ms)).collect()
+    }
+
+    /// No tag's mark lies below what was given of it.
+    fn marks_stand(&self) {
+        for (tag, given) in &self.given {
+            if let Some(row) = self.state.tag(tag) {
+                assert!(row.max_id >= *given, "{tag} fell from {given} to {}", row.max_id);
+            }
+        }
+    }
+
+    /// A fence falls for nobody but its holder, who gives back what it has not stamped.
+    fn fences_stand(&self, before: &BTreeMap<u16, u64>, command: &Command) {
+        let after = self.fences();
+        for (worker_id, fence_ms) in before {
+            let released =
+                matches!(command, Command::ReleaseWorker { worker_id: id, .. } if id == worker_id);
+            assert!(released || after[worker_id] >= *fence_ms);
+        }
+    }
+
+    fn note(&mut self, now_ms: u64, command: &Command, response: &Response) {
+        match (command, response) {
+            (Command::Grab { tag, size }, &Response::Segment { start, end, step }) => {
+                let given = self.given.entry(tag.to_string()).or_default();
+                assert!(*given <= start && start < end && end <= ID_END);
+                assert!(end - start == u64::from(step.max(*size)) || end == ID_END);
+                *given = end;
+            }
+            (
+                Command::AcquireWorker { nonce, .. },
+                &Response::Window { worker_id, floor_ms, fence_ms },
+            ) => {
+                let unused_from_ms =
+                    self.windows.get(&worker_id).map_or(0, |window| window.unused_from_ms);
+                assert!(unused_from_ms <= floor_ms && floor_ms == now_ms && floor_ms < fence_ms);
+                assert!(fence_ms - now_ms <= AHEAD_MS_MAX);
+                let window = Window { nonce: *nonce, floor_ms, fence_ms, unused_from_ms: fence_ms };
+                self.windows.insert(worker_id, window);
+            }
+            (
+                Command::RenewWorker { worker_id, nonce, .. },
+                &Response::Window { floor_ms, fence_ms, .. },
+            ) => {
+                let window = self.windows.get_mut(worker_id).expect("it was granted");
+                assert!(window.nonce == *nonce && window.floor_ms == floor_ms);
+                assert!(window.fence_ms <= fence_ms);
+                (window.fence_ms, window.unused_from_ms) = (fence_ms, fence_ms);
+            }
+            (Command::ReleaseWorker { worker_id, nonce, unused_from_ms }, Response::Noted) => {
+                let window = self.windows.get_mut(worker_id).expect("it was granted");
+                assert_eq!(window.nonce, *nonce);
+                window.fence_ms = (*unused_from_ms).clamp(window.floor_ms, window.fence_ms);
+                window.unused_from_ms = window.fence_ms;
+                // Released: no nonce is 0.
+                window.nonce = 0;
+            }
+            _ => {}
+        }
+    }
+
+    fn survives_a_snapshot(&self) {
+        let mut written = Vec::new();
+        self.state.freeze().write_to(&mut written).expect("a vector takes every byte");
+        let restored = State::restore(&written[..]).expect("what was written is a state");
+        assert_eq!(restored.freeze().digest(), self.state.freeze().digest());
+        let mut ways = [self.state.clone(), restored];
+        let grab = Command::Grab { tag: BizTag::parse(TAGS[0]).expect("it is a name"), size: 7 };
+        let [one, other] = ways.each_mut().map(|state| state.apply(self.now_ms, &grab));
+        assert_eq!(one, other);
+    }
+}
+
+fn is_rejection(response: &Response) -> bool {
+    !matches!(
+        response,
+        Response::Tag(_)
+            | Response::Deleted
+            | Response::Segment { .. }
+            | Response::Format { .. }
+            | Response::Window { .. }
+            | Response::Noted
+    )
+}

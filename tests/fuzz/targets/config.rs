@@ -1,0 +1,59 @@
+//! The configuration file and the command line.
+#![no_main]
+
+use std::net::SocketAddr;
+use std::str;
+use std::time::Duration;
+
+use clap::Parser;
+use libfuzzer_sys::fuzz_target;
+use mintleaf::cli::{Cli, Command};
+use mintleaf::config::{DevConfig, ServeArgs, ServeConfig};
+
+fuzz_target!(|bytes: &[u8]| {
+    let Some((&kind, rest)) = bytes.split_first() else { return };
+    let Ok(text) = str::from_utf8(rest) else { return };
+    if kind % 2 == 0 {
+        return toml::from_str(text).map_or((), served);
+    }
+    let words = ["mintleaf"].into_iter().chain(text.split('\n'));
+    match Cli::try_parse_from(words).map(|cli| cli.command) {
+        Ok(Command::Serve(args)) => served(*args),
+        Ok(Command::Dev(args)) if args.http.parse::<SocketAddr>().is_ok() => {
+            let nodes = u16::from(args.nodes);
+            if let Ok(config) = DevConfig::resolve(args) {
+                assert!((1..=9).contains(&nodes));
+                assert!(config.http.port().checked_add(nodes - 1).is_some());
+            }
+        }
+        _ => {}
+    }
+});
+
+/// What comes through is within every bound.
+fn served(mut args: ServeArgs) {
+    // No file is read and no name looked up: what is not an address is looked at, no more.
+    args.config = None;
+    args.advertise_http = args.advertise_http.or_else(|| take_name(&mut args.http));
+    args.advertise_raft = args.advertise_raft.or_else(|| take_name(&mut args.raft));
+    if take_name(&mut args.http).is_some() || take_name(&mut args.raft).is_some() {
+        return;
+    }
+    let Ok(config) = ServeConfig::resolve(args) else { return };
+    assert!(config.node_id >= 1);
+    assert!(config.peers.windows(2).all(|pair| pair[0].0 < pair[1].0));
+    let listed = config.peers.iter().any(|(id, _)| *id == config.node_id);
+    assert!(config.peers.is_empty() || (listed && config.join.is_none()));
+    let hour = Duration::from_secs(3600);
+    let snowflake = &config.snowflake;
+    assert!((Duration::from_secs(1)..=hour).contains(&snowflake.window));
+    assert!((Duration::from_millis(10)..=hour).contains(&snowflake.max_clock_skew));
+    let worker_ids = snowflake.format.layout().worker_ids();
+    assert!(snowflake.worker_ids.iter().all(|id| *id < worker_ids));
+    assert!(snowflake.worker_ids.windows(2).all(|pair| pair[0] < pair[1]));
+    assert!(snowflake.format.times_ms().end > snowflake.format.epoch_ms());
+}
+
+fn take_name(address: &mut Option<String>) -> Option<String> {
+    address.take_if(|address| address.parse::<SocketAddr>().is_err())
+}

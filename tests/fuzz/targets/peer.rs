@@ -1,0 +1,79 @@
+//! Frames to a whole node: alone and leading, or a founder that waits for two others. Whatever is
+//! refused leaves the node as it was; whatever is let in neither hangs nor panics.
+#![no_main]
+
+use std::io::{self, Read};
+use std::sync::Arc;
+
+use libfuzzer_sys::fuzz_target;
+use mintleaf_fuzz::{NODE_ID, STORE, Site, sealed};
+use mintleaf_raft::{FrozenState, StateMachine};
+use tokio::time::{Duration, sleep};
+
+/// A frame may wait for a proposal or a change of the membership.
+const SECONDS_MAX: u64 = 60;
+const FRAMES_MAX: usize = 8;
+
+/// Counts bytes; any command will do.
+struct Tally;
+
+impl StateMachine for Tally {
+    fn apply(&self, _: u64, command: &[u8]) -> Vec<u8> {
+        command.to_owned()
+    }
+
+    fn freeze(&self) -> FrozenState {
+        Box::new(|out| out.write_all(b"state"))
+    }
+
+    fn restore(&self, from: &mut dyn Read) -> io::Result<()> {
+        io::copy(from, &mut io::sink()).map(|_| ())
+    }
+}
+
+fuzz_target!(|bytes: &[u8]| {
+    let Some((&mode, mut rest)) = bytes.split_first() else { return };
+    let site = Site::default();
+    let (node, door) = site.open(mode & 1 == 0, Arc::new(Tally));
+    // A node that is still new takes the word of whoever names its store.
+    let cluster = node.handle().status().cluster_id.unwrap_or_default();
+    let mut frames = Vec::new();
+    while let Some((&[kind, length], tail)) = rest.split_first_chunk()
+        && frames.len() < FRAMES_MAX
+    {
+        let (body, tail) = tail.split_at(tail.len().min(usize::from(length)));
+        frames.push(frame(kind, cluster, body));
+        rest = tail;
+    }
+    site.run(SECONDS_MAX, async move {
+        for frame in frames {
+            let _ = door.answer(&frame).await;
+        }
+        sleep(Duration::from_secs(1)).await;
+        node.shutdown().await;
+    });
+});
+
+fn frame(kind: u8, cluster: u128, body: &[u8]) -> Vec<u8> {
+    match kind % 4 {
+        0 => body.to_vec(),
+        1 => sealed(1, body),
+        _ => sealed(1, &[&header(cluster), body].concat()),
+    }
+}
+
+/// The head of a frame from node 2 as the codec writes it: small numbers are bytes, large ones
+/// have their width in front.
+fn header(cluster: u128) -> Vec<u8> {
+    let clock_ms = 1_800_000_000_000_u64;
+    let mut header = vec![1, 254];
+    header.extend_from_slice(&cluster.to_le_bytes());
+    // From node 2, its store, start number and nonce, and no membership known to it.
+    header.extend_from_slice(&[2, 9, 1, 1, 0]);
+    // To this node and store, whose start was never seen.
+    header.extend_from_slice(&[NODE_ID as u8, STORE as u8, 0]);
+    header.push(253);
+    header.extend_from_slice(&clock_ms.to_le_bytes());
+    header.push(0);
+    header
+}

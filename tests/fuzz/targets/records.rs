@@ -1,0 +1,34 @@
+//! What lies on disk, record by record: the log's, the tail's, Raft's own, commands and responses.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use mintleaf::state::{Command, Response};
+use mintleaf_fuzz::{sealed, stays_the_same};
+use mintleaf_raft::fuzzing as raft;
+use mintleaf_storage::fuzzing as storage;
+
+fuzz_target!(|bytes: &[u8]| {
+    let Some((&kind, body)) = bytes.split_first() else { return };
+    // Formats of this release, the one before and the one after; and bytes without a checksum.
+    let framed = match (kind >> 6) & 3 {
+        3 => body.to_vec(),
+        format => sealed(format, body),
+    };
+    match kind % 8 {
+        0 => stays_the_same(raft::entry, &framed),
+        1 => stays_the_same(raft::vote, &framed),
+        2 => stays_the_same(raft::log_id, &framed),
+        3 => stays_the_same(raft::snapshot_meta, &framed),
+        4 => stays_the_same(|bytes| Some(Command::decode(bytes).ok()?.encode()), &framed),
+        5 => stays_the_same(|bytes| Some(Response::decode(bytes).ok()?.encode()), &framed),
+        6 => stays_the_same(storage::slot, &[&length(&framed), &framed[..]].concat()),
+        _ => {
+            stays_the_same(storage::slot, body);
+            stays_the_same(|bytes| storage::record(u64::from(kind), bytes), body);
+        }
+    }
+});
+
+fn length(frame: &[u8]) -> [u8; 4] {
+    u32::try_from(frame.len()).unwrap_or(u32::MAX).to_le_bytes()
+}
