@@ -8,7 +8,7 @@ use crate::report::{Findings, Invariant};
 use crate::search::{Timed, Verdict, search};
 
 /// How many operations before an impossible one are tried as what it contradicts.
-const SUSPECTS_MAX: usize = 32;
+const SUSPECTS_MAX: usize = 8;
 
 pub(crate) fn check(evidence: &Evidence, findings: &mut Findings) {
     let mut undecided = 0_u64;
@@ -28,25 +28,40 @@ pub(crate) fn check(evidence: &Evidence, findings: &mut Findings) {
     }
 }
 
-/// What is to be put in order. An update of unknown outcome whose values nobody ever saw explains
-/// nothing, and is left out.
+/// What is to be put in order. A value that nobody ever saw is like any other that nobody saw: so
+/// operations that differ in such values only are the same to the search, and an update of unknown
+/// outcome that brings nothing else explains nothing, and is left out.
 fn operations(admin: &[AdminOp]) -> Vec<Timed> {
     let told = admin.iter().filter(|op| op.told == Told::Done && op.kind == Kind::Read);
     let rows = told.filter_map(|op| op.row).chain(admin.iter().filter_map(|op| op.seen));
     let (steps, texts): (HashSet<_>, HashSet<_>) =
         rows.map(|row| (row.step, row.description)).unzip();
-    let unseen = |step: Step| match step {
-        Step::MayUpdate(PackedRow { step, description, .. }) => {
-            (step.is_none() || !steps.contains(&step))
-                && (description.is_none() || !texts.contains(&description))
-        }
-        _ => false,
+    let row = |row: PackedRow| PackedRow {
+        step: row.step.map(|step| if steps.contains(&Some(step)) { step } else { UNSEEN }),
+        description: row.description.map(|text| match texts.contains(&Some(text)) {
+            true => text,
+            false => UNSEEN,
+        }),
+        max_id: None,
+    };
+    let explains = |step: &Step| match step {
+        Step::MayUpdate(row) => [row.step, row.description].into_iter().flatten().any(is_seen),
+        _ => true,
     };
     let timed = admin.iter().filter_map(|op| {
-        let step = Step::of(op).filter(|&step| !unseen(step))?;
+        let op = AdminOp { row: op.row.map(row), seen: op.seen.map(row), ..*op };
+        let step = Step::of(&op).filter(explains)?;
         Some(Timed { step, inv: op.inv, ret: op.ret, line: op.line })
     });
     timed.collect()
+}
+
+/// Stands for every step or description that no answer had; no step is as high, and there are not
+/// as many descriptions.
+const UNSEEN: u32 = u32::MAX;
+
+fn is_seen(value: u32) -> bool {
+    value != UNSEEN
 }
 
 /// Names the first answer that nothing explains, and the latest operation before it without which
