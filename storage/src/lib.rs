@@ -24,9 +24,9 @@ mod data_dir;
 mod engine;
 mod error;
 mod files;
-mod planted;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
+mod planted;
 mod record;
 mod recover;
 mod snapshot;
