@@ -82,7 +82,8 @@ impl<'a> Campaign<'a> {
         campaign.cluster.await_formed(FORMING_MAX).await?;
         let workload = Workload::start(sessions, seed, options.clients, options.rate).await?;
         campaign.break_things(schedule).await;
-        workload.conclude().await;
+        let unread = workload.conclude().await;
+        campaign.summary.broken.extend(unread);
         campaign.stop().await;
         campaign.judge().await
     }
@@ -162,6 +163,7 @@ impl<'a> Campaign<'a> {
     /// What came of waiting for every node to serve, told in words.
     async fn await_serving(&mut self) -> String {
         let waited = self.cluster.await_serving(&self.sessions, self.options.recovery()).await;
+        self.nemesis.settle();
         let spoilt = self.cluster.nodes.iter().filter(|node| node.life().spoilt);
         for id in spoilt.map(|node| node.id).collect::<Vec<_>>() {
             self.summary.spoilt += 1;

@@ -227,13 +227,15 @@ fn wipe(dir: &std::path::Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Resolves once a node is ready, hands out ids of both kinds and reads linearizably.
+/// Resolves once a node is ready, hands out ids of both kinds, reads linearizably and carries a
+/// change through.
 async fn serves(session: &Session, client: &Client, id: NodeId) {
     loop {
         if client.get(id, "/readyz").await.is_some()
             && session.ids(id, PROBE_TAG, Form::Ids(1)).await == Outcome::Ok
             && session.flakes(id, Form::Ids(1)).await == Outcome::Ok
             && session.read(id, PROBE_TAG, false).await == Outcome::Ok
+            && session.mark(id).await == Outcome::Ok
         {
             return;
         }

@@ -14,7 +14,8 @@ pub(crate) enum Resource {
     FileBytes,
     /// How many files and sockets may be open.
     Files,
-    /// How much address space may be used, in bytes.
+    /// How much writable memory may be mapped, in bytes. (A limit of address space would not do:
+    /// allocators reserve plenty of it beforehand.)
     Memory,
 }
 
@@ -23,7 +24,7 @@ impl Resource {
         match self {
             Self::FileBytes => "--fsize",
             Self::Files => "--nofile",
-            Self::Memory => "--as",
+            Self::Memory => "--data",
         }
     }
 
@@ -82,15 +83,15 @@ pub(crate) fn open_files(pid: u32) -> io::Result<u64> {
     Ok(fs::read_dir(format!("/proc/{pid}/fd"))?.count() as u64)
 }
 
-/// How much address space a process uses, in bytes.
+/// How much writable memory a process has mapped, in bytes.
 ///
 /// # Errors
 /// When it has ended.
-pub(crate) fn address_space(pid: u32) -> io::Result<u64> {
-    let pages = fs::read_to_string(format!("/proc/{pid}/status"))?;
-    let size = pages.lines().find_map(|line| line.strip_prefix("VmSize:"));
+pub(crate) fn writable_memory(pid: u32) -> io::Result<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let size = status.lines().find_map(|line| line.strip_prefix("VmData:"));
     let kb = size.and_then(|size| size.trim().strip_suffix(" kB")?.parse::<u64>().ok());
-    kb.map(|kb| kb * 1024).ok_or_else(|| io::Error::other("no VmSize"))
+    kb.map(|kb| kb * 1024).ok_or_else(|| io::Error::other("no VmData"))
 }
 
 /// The size of the largest file under a directory, in bytes.
@@ -118,7 +119,7 @@ mod tests {
         limited.lift().await;
         assert_eq!(soft(pid, Resource::Files).await.unwrap(), before);
         assert!(open_files(pid).unwrap() >= 1);
-        assert!(address_space(pid).unwrap() > 0);
+        assert!(writable_memory(pid).unwrap() > 0);
         child.kill().await.unwrap();
     }
 }

@@ -41,8 +41,11 @@ impl fmt::Display for Weather {
         if self.cut {
             said.push("cut".to_owned());
         }
-        if self.delay_ms + self.jitter_ms > 0 {
-            said.push(format!("delay {}..{} ms", self.delay_ms, self.delay_ms + self.jitter_ms));
+        if self.delay_ms > 0 {
+            said.push(format!("delay {} ms", self.delay_ms));
+        }
+        if self.jitter_ms > 0 {
+            said.push(format!("jitter up to {} ms", self.jitter_ms));
         }
         if let Some(rate) = self.bytes_per_s {
             said.push(format!("{rate} bytes/s"));

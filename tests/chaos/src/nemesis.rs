@@ -138,9 +138,11 @@ impl Nemesis {
         for id in std::mem::take(&mut self.ahead) {
             self.restart(id).await;
         }
-        for node in self.cluster.nodes.iter() {
-            node.excuse(false);
-        }
+    }
+
+    /// From now on, nothing that nodes do is for what was done to them.
+    pub(crate) fn settle(&self) {
+        self.cluster.nodes.iter().for_each(|node| node.excuse(false));
     }
 
     /// Copies what is on disks that end with the run.
@@ -278,7 +280,7 @@ impl Nemesis {
 
     async fn limit_memory(&mut self, id: NodeId) {
         let Some(pid) = self.cluster.nodes.get(id).life().pid else { return };
-        if let Ok(used) = limits::address_space(pid) {
+        if let Ok(used) = limits::writable_memory(pid) {
             self.limit(id, Resource::Memory, used + SPARE_MEMORY_BYTES).await;
         }
     }

@@ -263,7 +263,7 @@ impl Shared {
         if let Some(clocks) = &self.around.clocks {
             command.envs(clocks.environment(self.id));
         }
-        command.env("RUST_LOG", RUST_LOG).kill_on_drop(true);
+        command.env("RUST_LOG", RUST_LOG).env_remove("RUST_BACKTRACE").kill_on_drop(true);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         command
     }

@@ -126,6 +126,12 @@ impl Session {
         }
     }
 
+    /// Creates a tag that nobody ever created before.
+    pub(crate) async fn mark(&self, node: NodeId) -> Outcome {
+        let tag = format!("mark-{}-{}", self.p, self.recorder.now());
+        self.create(node, &tag, 1, &tag).await
+    }
+
     /// Creates a tag; the description should be one that no other write has.
     pub(crate) async fn create(&self, node: NodeId, tag: &str, step: u32, text: &str) -> Outcome {
         let body = json!({ "tag": tag, "step": step, "description": text });

@@ -27,6 +27,8 @@ const CHURN: u64 = 12;
 const CHURN_AGE: Duration = Duration::from_secs(40);
 /// Attempts at a tag that must be there, a little apart.
 const ATTEMPTS: u32 = 50;
+/// The same for reading it at the end.
+const READ_ATTEMPTS: u32 = 3;
 const ATTEMPT_PAUSE: Duration = Duration::from_millis(200);
 /// The client that prepares and concludes.
 const STEWARD: u32 = 2_000_000;
@@ -75,8 +77,9 @@ impl Workload {
         Ok(Self { sessions, began, stopping, clients: running })
     }
 
-    /// Lets every client finish its last request, then reads every tag at every node.
-    pub(crate) async fn conclude(self) {
+    /// Lets every client finish its last request, then reads every tag at every node. Answers which
+    /// nodes could not be read from.
+    pub(crate) async fn conclude(self) -> Vec<String> {
         self.stopping.store(true, Relaxed);
         self.clients.join_all().await;
         let mut tags: Vec<String> = standing().map(|(tag, _)| tag).collect();
@@ -88,12 +91,11 @@ impl Workload {
         for id in self.sessions.nodes.ids() {
             let (session, tags) = (self.sessions.open(STEWARD + id as u32), Arc::clone(&tags));
             reading.spawn(async move {
-                for tag in tags.iter() {
-                    session.read(id, tag, false).await;
-                }
+                let unread = first_unreadable(&session, id, &tags).await;
+                unread.map(|tag| format!("the tag {tag} could not be read at node {id} at the end"))
             });
         }
-        reading.join_all().await;
+        reading.join_all().await.into_iter().flatten().collect()
     }
 }
 
@@ -137,6 +139,25 @@ async fn prepare(session: &Session, nodes: &[NodeId]) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Reads tags until one cannot be read, though nothing is broken any more.
+async fn first_unreadable<'a>(
+    session: &Session,
+    node: NodeId,
+    tags: &'a [String],
+) -> Option<&'a str> {
+    for tag in tags {
+        let mut attempts = 0;
+        while session.read(node, tag, false).await != Outcome::Ok {
+            attempts += 1;
+            if attempts == READ_ATTEMPTS {
+                return Some(tag);
+            }
+            sleep(ATTEMPT_PAUSE).await;
+        }
+    }
+    None
 }
 
 impl Worker {
