@@ -186,6 +186,7 @@ fn dev_refuses_ports_past_the_last() {
         let args = DevArgs {
             nodes,
             http: http.to_owned(),
+            resp: None,
             data: PathBuf::new(),
             log_format: LogFormat::Text,
         };
