@@ -84,6 +84,19 @@ impl SegmentBuffer {
         Some(id)
     }
 
+    /// The next ids, `count_max` (1 or more) at most and in one piece; nothing when none is held.
+    /// The clock is read only on entering a segment.
+    #[inline]
+    pub fn take_some(
+        &mut self,
+        count_max: u64,
+        now_ms: impl FnOnce() -> u64,
+    ) -> Option<Range<u64>> {
+        let first = self.take_one(now_ms)?;
+        self.cursor = self.current.end.min(first.saturating_add(count_max));
+        Some(first..self.cursor)
+    }
+
     /// The next `count` ids as ascending ranges; nothing is taken when fewer are held. The clock is
     /// read at most once, on entering a segment.
     pub fn take(&mut self, count: u64, now_ms: impl FnOnce() -> u64) -> Option<Vec<Range<u64>>> {

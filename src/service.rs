@@ -99,15 +99,22 @@ impl IdService {
     /// The next id of a tag, if one is held. Never waits; `None` means nothing about the tag.
     #[inline]
     pub fn next_now(&self, tag: &str) -> Option<u64> {
-        let id = self.table.with(tag, |slot| {
-            let (id, ask) = slot.take_one();
+        self.take_now(tag, 1).map(|ids| ids.start)
+    }
+
+    /// The next ids of a tag, if one is held: up to `count_max`, 1 or more, in one piece. Never
+    /// waits; `None` means nothing about the tag.
+    #[inline]
+    pub fn take_now(&self, tag: &str, count_max: u64) -> Option<Range<u64>> {
+        let ids = self.table.with(tag, |slot| {
+            let (ids, ask) = slot.take_some(count_max);
             if ask {
                 self.ask_for_grab(slot);
             }
-            id
+            ids
         })??;
-        self.metrics.ids_handed_out(Mode::Segment, 1);
-        Some(id)
+        self.metrics.ids_handed_out(Mode::Segment, ids.end - ids.start);
+        Some(ids)
     }
 
     /// The next id of a tag. Waits for a segment when none is held.

@@ -152,7 +152,8 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<'a, R, W> {
                     break;
                 }
             };
-            at += length;
+            let (start, end) = (at, at + length);
+            at = end;
             if args.len() == 0 {
                 continue;
             }
@@ -161,9 +162,13 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<'a, R, W> {
                 session: &mut self.session,
                 out: &mut self.output.bytes,
                 mode: Mode::Admin,
+                bytes: &self.input[start..end],
+                behind: &self.input[end..],
+                copies: 0,
             };
             let step = call.run(args);
-            self.answered[call.mode as usize] += 1;
+            self.answered[call.mode as usize] += 1 + call.copies as u64;
+            at += call.copies * length;
             match step {
                 Step::Answered => {}
                 Step::Close => goes_on = false,

@@ -84,6 +84,7 @@ impl Parser {
         let inline = bytes.first().is_some_and(|&first| first != b'*');
         let read = if inline { self.line(bytes)? } else { self.array(bytes)? };
         match read {
+            Some(length) if length > COMMAND_BYTES_MAX => Err(Malformed::CommandLength),
             Some(length) => {
                 let bytes = if inline { &self.unquoted } else { bytes };
                 Ok(Some((Args { bytes, spans: &self.spans }, length)))
@@ -129,7 +130,8 @@ impl Parser {
     }
 
     fn line(&mut self, bytes: &[u8]) -> Result<Option<usize>, Malformed> {
-        let Some(end) = bytes.iter().position(|&byte| byte == b'\n') else {
+        let start = &bytes[..bytes.len().min(COMMAND_BYTES_MAX)];
+        let Some(end) = start.iter().position(|&byte| byte == b'\n') else {
             let too_long = bytes.len() > COMMAND_BYTES_MAX;
             return if too_long { Err(Malformed::LineLength) } else { Ok(None) };
         };
@@ -316,6 +318,8 @@ mod tests {
         let zeros = [&b"*"[..], &[b'0'; 40]].concat();
         assert_eq!(parse(&zeros), Err(Malformed::ArrayLength));
         assert_eq!(parse(&[b'x'; COMMAND_BYTES_MAX + 1]), Err(Malformed::LineLength));
+        let line = [&[b'x'; COMMAND_BYTES_MAX][..], b"\n"].concat();
+        assert_eq!(parse(&line), Err(Malformed::LineLength), "wherever it is split");
         let many = [&b"x ".repeat(ARGS_MAX as usize + 1)[..], b"\n"].concat();
         assert_eq!(parse(&many), Err(Malformed::LineLength));
     }
@@ -325,6 +329,7 @@ mod tests {
         let part = [&b"$60000\r\n"[..], &[b'x'; 60_000], b"\r\n"].concat();
         let bytes = [b"*3\r\n", &part[..], &part[..]].concat();
         assert_eq!(parse(&bytes), Err(Malformed::CommandLength));
+        assert_eq!(parse(&[&bytes[..], &part].concat()), Err(Malformed::CommandLength));
     }
 
     proptest! {

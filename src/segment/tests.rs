@@ -252,6 +252,7 @@ enum Event {
     TakeOne,
     Take(u64),
     TakePiece(u64),
+    TakeSome(u64),
     Begin { step: u32, demand: u64 },
     Install { gap: u64, short_by: u64 },
     Fail,
@@ -263,6 +264,7 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
         4 => Just(Event::TakeOne),
         4 => (0..40u64).prop_map(Event::Take),
         2 => (1..40u64).prop_map(Event::TakePiece),
+        2 => (1..40u64).prop_map(Event::TakeSome),
         4 => (1..30u32, prop_oneof![Just(0), 0..100u64])
             .prop_map(|(step, demand)| Event::Begin { step, demand }),
         4 => (0..5u64, 0..30u64).prop_map(|(gap, short_by)| Event::Install { gap, short_by }),
@@ -295,6 +297,13 @@ proptest! {
                     prop_assert!(ids.eq(held.drain(..count as usize)));
                 }
                 Event::Take(count) => prop_assert_eq!(buffer.take(count, unread), None),
+                Event::TakeSome(count) => match buffer.take_some(count, || now_ms) {
+                    Some(ids) => {
+                        prop_assert!((1..=count).contains(&(ids.end - ids.start)));
+                        ids.for_each(|id| assert_eq!(held.pop_front(), Some(id)));
+                    }
+                    None => prop_assert!(held.is_empty()),
+                },
                 Event::TakePiece(count) => match first_run(held.make_contiguous(), count) {
                     Some(at) => {
                         let piece = buffer.take_piece(count, || now_ms).unwrap();

@@ -82,16 +82,17 @@ impl Slot {
         &self.tag
     }
 
-    /// The next id, when one is held, and whether a grab should begin now.
+    /// The next ids, when one is held, up to `count_max` in one piece; and whether a grab should
+    /// begin now.
     #[inline]
-    pub(super) fn take_one(&self) -> (Option<u64>, bool) {
+    pub(super) fn take_some(&self, count_max: u64) -> (Option<Range<u64>>, bool) {
         let mut held = self.held.lock();
         if held.closed {
             return (None, false);
         }
-        let id = held.buffer.take_one(|| self.clock.monotonic_ms());
-        let ask = id.is_some() && held.ask();
-        (id, ask)
+        let ids = held.buffer.take_some(count_max, || self.clock.monotonic_ms());
+        let ask = ids.is_some() && held.ask();
+        (ids, ask)
     }
 
     /// The next `count` ids, or a place in the queue; and whether a grab should begin now.
@@ -301,7 +302,7 @@ mod tests {
         slot.begin_grab(10).unwrap();
         slot.install(Segment { start: 1, end: 11 }, 10);
         let (take, ask) = slot.take(5, Shape::Piece);
-        assert!(matches!(take, Take::Ids(ranges) if ranges == vec![1..6]) && ask);
+        assert!(matches!(take, Take::Ids(ranges) if ranges.first() == Some(&(1..6))) && ask);
         let (Take::Wait(mut piece), ask) = slot.take(6, Shape::Piece) else { panic!("5 are left") };
         assert!(!ask, "a grab is asked for already");
         let size = slot.begin_grab(10).unwrap();
@@ -309,7 +310,11 @@ mod tests {
         // Somebody else's grab lies between, so the two segments do not touch.
         slot.install(Segment { start: 100, end: 100 + u64::from(size) }, 10);
         assert_eq!(ids(&mut piece), [100, 101, 102, 103, 104, 105]);
-        assert_eq!(slot.take_one().0, Some(106), "ids only rise; what was skipped is wasted");
+        assert_eq!(
+            slot.take_some(1).0,
+            Some(106..107),
+            "ids only rise; what was skipped is wasted"
+        );
     }
 
     #[test]
@@ -332,8 +337,8 @@ mod tests {
         slot.begin_grab(10).unwrap();
         slot.install(Segment { start: 1, end: 3 }, 10);
         slot.exhausted();
-        assert_eq!(slot.take_one(), (Some(1), false));
-        assert_eq!(slot.take_one(), (Some(2), false));
+        assert_eq!(slot.take_some(1), (Some(1..2), false));
+        assert_eq!(slot.take_some(9), (Some(2..3), false));
         assert!(matches!(slot.take(1, Shape::Ranges), (Take::Exhausted, false)));
     }
 
@@ -345,7 +350,7 @@ mod tests {
         slot.close();
         assert_eq!(waiting.try_recv().unwrap(), Err(Error::UnknownTag));
         assert!(!slot.install(Segment { start: 1, end: 11 }, 10));
-        assert_eq!(slot.take_one(), (None, false));
+        assert_eq!(slot.take_some(1), (None, false));
         assert!(matches!(slot.take(1, Shape::Ranges), (Take::Closed, false)));
     }
 }
