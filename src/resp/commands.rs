@@ -26,24 +26,24 @@ pub(super) struct Call<'a> {
     /// What the command is counted as.
     pub(super) mode: Mode,
     /// Its bytes, and all that came behind them.
-    pub(super) bytes: &'a [u8],
-    pub(super) behind: &'a [u8],
+    bytes: &'a [u8],
+    behind: &'a [u8],
     /// How many copies of it right behind it are carried out with it.
     pub(super) copies: usize,
 }
 
 /// What came of a command.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Step<'a> {
+pub(super) enum Step {
     /// Its answer is written.
     Answered,
     /// Its ids are still to come.
-    Wait(Wait<'a>),
+    Wait(Wait),
     /// Its answer, if it has one, is written, and the connection shall end.
     Close,
 }
 
-type Handler = for<'a> fn(&mut Call<'_>, Args<'a>) -> Step<'a>;
+type Handler = fn(&mut Call<'_>, Args<'_>) -> Step;
 
 struct Command {
     name: &'static str,
@@ -103,22 +103,32 @@ const NOT_FOR_IDS: [&str; 16] = [
     "UNLINK",
 ];
 
-impl Call<'_> {
+impl<'a> Call<'a> {
+    pub(super) fn new(
+        service: &'a IdService,
+        session: &'a mut Session,
+        out: &'a mut Vec<u8>,
+        bytes: &'a [u8],
+        behind: &'a [u8],
+    ) -> Self {
+        Self { service, session, out, mode: Mode::Admin, bytes, behind, copies: 0 }
+    }
+
     pub(super) fn reply(&mut self) -> Reply<'_> {
         Reply { resp3: self.session.resp3, out: self.out }
     }
 
     /// Answers with an error that is the client's doing.
-    pub(super) fn refuse(&mut self, text: &str) -> Step<'static> {
+    pub(super) fn refuse(&mut self, text: &str) -> Step {
         self.reply().error(text);
         self.service.metrics().request_failed(self.mode, "invalid_argument");
         Step::Answered
     }
 
-    /// Carries out the command of these arguments, of which there is one at least.
+    /// Carries out the command of these arguments; without any there is nothing to do.
     #[inline]
-    pub(super) fn run<'a>(&mut self, args: Args<'a>) -> Step<'a> {
-        let name = args.get(0).unwrap_or_default();
+    pub(super) fn run(&mut self, args: Args<'_>) -> Step {
+        let Some(name) = args.get(0) else { return Step::Answered };
         let named = |command: &&Command| name.eq_ignore_ascii_case(command.name.as_bytes());
         match COMMANDS.iter().find(named) {
             Some(command) if command.args.contains(&(args.len() - 1)) => (command.run)(self, args),
@@ -128,13 +138,13 @@ impl Call<'_> {
     }
 }
 
-pub(super) fn wrong_arguments(call: &mut Call<'_>, name: &str) -> Step<'static> {
+pub(super) fn wrong_arguments(call: &mut Call<'_>, name: &str) -> Step {
     let name = name.to_ascii_lowercase();
     call.refuse(&format!("ERR wrong number of arguments for '{name}' command"))
 }
 
 #[cold]
-fn unknown(call: &mut Call<'_>, args: Args<'_>) -> Step<'static> {
+fn unknown(call: &mut Call<'_>, args: Args<'_>) -> Step {
     let name = args.get(0).unwrap_or_default();
     let is_redis = |known: &&&str| name.eq_ignore_ascii_case(known.as_bytes());
     if let Some(known) = NOT_FOR_IDS.iter().find(is_redis) {
@@ -162,12 +172,12 @@ pub(super) fn shown(bytes: &[u8]) -> String {
     String::from_utf8_lossy(start).into_owned()
 }
 
-fn hang_up<'a>(_: &mut Call<'_>, _: Args<'a>) -> Step<'a> {
+fn hang_up(_: &mut Call<'_>, _: Args<'_>) -> Step {
     Step::Close
 }
 
 /// The tag in the first argument; its bounds are the service's to check.
-fn tag<'a>(call: &mut Call<'_>, args: Args<'a>) -> Result<&'a str, Step<'static>> {
+fn tag<'a>(call: &mut Call<'_>, args: Args<'a>) -> Result<&'a str, Step> {
     let tag = args.get(1).unwrap_or_default();
     std::str::from_utf8(tag).map_err(|_| call.refuse("ERR tag must be UTF-8"))
 }
@@ -175,7 +185,7 @@ fn tag<'a>(call: &mut Call<'_>, args: Args<'a>) -> Result<&'a str, Step<'static>
 /// `INCR tag`: the next id. A client that wants many sends the same bytes again and again: these are
 /// answered together, in their order, at the price of one look-up.
 #[inline]
-fn incr<'a>(call: &mut Call<'_>, args: Args<'a>) -> Step<'a> {
+fn incr(call: &mut Call<'_>, args: Args<'_>) -> Step {
     call.mode = Mode::Segment;
     let tag = match tag(call, args) {
         Ok(tag) => tag,
@@ -190,12 +200,12 @@ fn incr<'a>(call: &mut Call<'_>, args: Args<'a>) -> Step<'a> {
             ids.for_each(|id| reply.integer(id));
             Step::Answered
         }
-        None => Step::Wait(Wait { asked: Asked::Ids(tag, 1), shape: Shape::Last }),
+        None => Step::Wait(Wait { asked: Asked::Ids(tag.to_owned(), 1), shape: Shape::Last }),
     }
 }
 
 /// `INCRBY tag n`: reserves n ids in one piece and answers the last of them.
-fn incr_by<'a>(call: &mut Call<'_>, args: Args<'a>) -> Step<'a> {
+fn incr_by(call: &mut Call<'_>, args: Args<'_>) -> Step {
     call.mode = Mode::Segment;
     let tag = match tag(call, args) {
         Ok(tag) => tag,
@@ -203,27 +213,27 @@ fn incr_by<'a>(call: &mut Call<'_>, args: Args<'a>) -> Step<'a> {
     };
     match args.get(2).and_then(number) {
         Some(count @ 1..=INCREMENT_MAX) => {
-            Step::Wait(Wait { asked: Asked::Piece(tag, count), shape: Shape::Last })
+            Step::Wait(Wait { asked: Asked::Piece(tag.to_owned(), count), shape: Shape::Last })
         }
         _ => call.refuse(&format!("ERR increment must be an integer of 1 to {INCREMENT_MAX}")),
     }
 }
 
 /// `MINT tag [COUNT n]`: one id, or a list of them.
-fn mint<'a>(call: &mut Call<'_>, args: Args<'a>) -> Step<'a> {
+fn mint(call: &mut Call<'_>, args: Args<'_>) -> Step {
     call.mode = Mode::Segment;
     let tag = match tag(call, args) {
         Ok(tag) => tag,
         Err(refused) => return refused,
     };
     match count(call, args.skip(2)) {
-        Ok((count, shape)) => Step::Wait(Wait { asked: Asked::Ids(tag, count), shape }),
+        Ok((count, shape)) => Step::Wait(Wait { asked: Asked::Ids(tag.to_owned(), count), shape }),
         Err(refused) => refused,
     }
 }
 
 /// `SNOWFLAKE [COUNT n]`: one id, or a list of them.
-fn snowflake<'a>(call: &mut Call<'_>, args: Args<'a>) -> Step<'a> {
+fn snowflake(call: &mut Call<'_>, args: Args<'_>) -> Step {
     call.mode = Mode::Snowflake;
     match count(call, args.skip(1)) {
         Ok((1, Shape::Last)) => match call.service.next_snowflake_now() {
@@ -239,7 +249,7 @@ fn snowflake<'a>(call: &mut Call<'_>, args: Args<'a>) -> Step<'a> {
 }
 
 /// What `[COUNT n]` says: without it one id is told, with it a list, be it of one.
-fn count(call: &mut Call<'_>, args: Args<'_>) -> Result<(u64, Shape), Step<'static>> {
+fn count(call: &mut Call<'_>, args: Args<'_>) -> Result<(u64, Shape), Step> {
     match (args.get(0), args.get(1)) {
         (None, _) => Ok((1, Shape::Last)),
         (Some(word), Some(count)) if word.eq_ignore_ascii_case(b"COUNT") => match number(count) {
@@ -251,7 +261,7 @@ fn count(call: &mut Call<'_>, args: Args<'_>) -> Result<(u64, Shape), Step<'stat
 }
 
 /// `GET tag`: the highest id that any node has reserved, as this node knows; it may be behind.
-fn get<'a>(call: &mut Call<'_>, args: Args<'a>) -> Step<'a> {
+fn get(call: &mut Call<'_>, args: Args<'_>) -> Step {
     match known(call, args.get(1)) {
         Some(max_id) => call.reply().digits(max_id - 1),
         None => call.reply().null(),
@@ -259,13 +269,13 @@ fn get<'a>(call: &mut Call<'_>, args: Args<'a>) -> Step<'a> {
     Step::Answered
 }
 
-fn exists<'a>(call: &mut Call<'_>, args: Args<'a>) -> Step<'a> {
+fn exists(call: &mut Call<'_>, args: Args<'_>) -> Step {
     let count = args.iter().skip(1).filter(|&tag| known(call, Some(tag)).is_some()).count();
     call.reply().integer(count as u64);
     Step::Answered
 }
 
-fn kind<'a>(call: &mut Call<'_>, args: Args<'a>) -> Step<'a> {
+fn kind(call: &mut Call<'_>, args: Args<'_>) -> Step {
     let known = known(call, args.get(1)).is_some();
     call.reply().simple(if known { "string" } else { "none" });
     Step::Answered
@@ -277,7 +287,7 @@ fn known(call: &Call<'_>, tag: Option<&[u8]>) -> Option<u64> {
 }
 
 /// `COMMAND [COUNT|DOCS|INFO …]`: nothing that a client could complete or route by.
-fn about_commands<'a>(call: &mut Call<'_>, args: Args<'a>) -> Step<'a> {
+fn about_commands(call: &mut Call<'_>, args: Args<'_>) -> Step {
     let subcommand = args.get(1).map(<[u8]>::to_ascii_uppercase);
     match subcommand.as_deref() {
         None | Some(b"LIST") => call.reply().array(0),

@@ -33,9 +33,9 @@ pub(crate) const TURNED_AWAY: &[u8] = b"-ERR max number of clients reached\r\n";
 const PATIENCE: Patience = Patience { idle_seconds_max: 600, unused_is_idle: true };
 /// Answers that may wait before they are sent; above it nothing more is carried out.
 const UNSENT_BYTES_MAX: usize = 64 * 1024;
-/// Room for a first read.
-const READ_BYTES_MIN: usize = 2 * 1024;
-/// A buffer larger than this is given back once it is empty: most connections are idle.
+/// What a read has room for at first, and at most: it doubles while reads use it up.
+const ROOM_BYTES: [usize; 2] = [4 * 1024, COMMAND_BYTES_MAX];
+/// A buffer larger than this is cut down while nothing comes: most connections are idle.
 const KEPT_BYTES_MAX: usize = 4 * 1024;
 /// How long a client that is hung up on may take to read why.
 const LINGER_MS_MAX: u64 = 500;
@@ -105,15 +105,29 @@ impl<W: AsyncWrite + Unpin> Output<'_, W> {
     }
 }
 
+/// Why carrying out commands paused.
+enum Pause {
+    /// The next one is not all there.
+    Dry,
+    /// Enough answers wait to be sent.
+    Full,
+    /// Ids are to be waited for.
+    Wait(Wait),
+    /// The connection shall end.
+    Close,
+}
+
 struct Connection<'a, R, W> {
     read: R,
     input: Vec<u8>,
+    /// How many bytes of it are carried out.
+    done: usize,
+    /// Bytes of room for the next read.
+    room: usize,
     parser: Parser,
     output: Output<'a, W>,
     session: Session,
     service: &'a IdService,
-    /// Commands that were answered and not yet counted, by mode.
-    answered: [u64; 3],
     stopping: watch::Receiver<()>,
 }
 
@@ -124,102 +138,127 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<'a, R, W> {
         service: &'a IdService,
         stopping: watch::Receiver<()>,
     ) -> Self {
-        let (input, parser, session) = (Vec::new(), Parser::default(), Session::new());
-        Self { read, input, parser, output, session, service, answered: [0; 3], stopping }
+        Self {
+            read,
+            input: Vec::new(),
+            done: 0,
+            room: ROOM_BYTES[0],
+            parser: Parser::default(),
+            output,
+            session: Session::new(),
+            service,
+            stopping,
+        }
     }
 
     async fn run(mut self) -> io::Result<()> {
         loop {
-            let goes_on = self.answer_all().await?;
-            self.output.send().await?;
-            if !goes_on || self.fill().await? == 0 {
-                return Ok(());
+            match self.answer() {
+                Pause::Wait(wait) => self.answer_later(wait).await?,
+                Pause::Full => self.output.send().await?,
+                Pause::Close => return self.output.send().await,
+                Pause::Dry => {
+                    self.output.send().await?;
+                    if self.fill().await? == 0 {
+                        return Ok(());
+                    }
+                }
             }
         }
     }
 
-    /// Carries out every command that is there; false when the connection shall end.
-    async fn answer_all(&mut self) -> io::Result<bool> {
-        let (mut at, mut begun, mut goes_on) = (0, 0, true);
-        while goes_on {
-            let (args, length) = match self.parser.parse(&self.input[at..]) {
+    /// Carries out what is there, for as long as nothing has to be waited for.
+    fn answer(&mut self) -> Pause {
+        let (start, mut answered) = (self.done, [0; 3]);
+        let pause = loop {
+            if self.output.bytes.len() >= UNSENT_BYTES_MAX {
+                break Pause::Full;
+            }
+            let (args, length) = match self.parser.parse(&self.input[self.done..]) {
                 Ok(Some(command)) => command,
-                Ok(None) => break,
+                Ok(None) => break Pause::Dry,
                 Err(malformed) => {
                     let mut reply = Reply { out: &mut self.output.bytes, resp3: false };
                     reply.error(&format!("ERR Protocol error: {malformed}"));
-                    goes_on = false;
-                    break;
+                    break Pause::Close;
                 }
             };
-            let (start, end) = (at, at + length);
-            at = end;
-            if args.len() == 0 {
-                continue;
-            }
-            let mut call = Call {
-                service: self.service,
-                session: &mut self.session,
-                out: &mut self.output.bytes,
-                mode: Mode::Admin,
-                bytes: &self.input[start..end],
-                behind: &self.input[end..],
-                copies: 0,
-            };
+            let (bytes, behind) = self.input[self.done..].split_at(length);
+            let (service, session) = (self.service, &mut self.session);
+            let mut call = Call::new(service, session, &mut self.output.bytes, bytes, behind);
             let step = call.run(args);
-            self.answered[call.mode as usize] += 1 + call.copies as u64;
-            at += call.copies * length;
+            answered[call.mode as usize] += 1 + call.copies as u64;
+            self.done += length * (1 + call.copies);
             match step {
                 Step::Answered => {}
-                Step::Close => goes_on = false,
-                Step::Wait(wait) => {
-                    self.output.progress.requests_begun(at - begun);
-                    begun = at;
-                    answer_later(wait, self.service, self.session.resp3, &mut self.output).await?;
-                }
+                Step::Wait(wait) => break Pause::Wait(wait),
+                Step::Close => break Pause::Close,
             }
-            if self.output.bytes.len() >= UNSENT_BYTES_MAX {
-                self.output.send().await?;
+        };
+        if self.done > start {
+            self.output.progress.requests_begun(self.done - start);
+            for (mode, count) in Mode::ALL.into_iter().zip(answered).filter(|(_, count)| *count > 0)
+            {
+                self.service.metrics().commands_answered(mode, count);
             }
         }
-        self.input.drain(..at);
-        if at > begun {
-            self.output.progress.requests_begun(at - begun);
-        }
-        self.count();
-        Ok(goes_on)
+        pause
     }
 
-    fn count(&mut self) {
-        for mode in Mode::ALL {
-            match mem::take(&mut self.answered[mode as usize]) {
-                0 => {}
-                count => self.service.metrics().commands_answered(mode, count),
+    /// Waits for ids and tells them. What is answered already is not held back meanwhile.
+    async fn answer_later(&mut self, wait: Wait) -> io::Result<()> {
+        let mut ids = Box::pin(wait.ids(self.service));
+        let taken = match once(ids.as_mut()).await {
+            Some(taken) => taken,
+            None => {
+                self.output.send().await?;
+                let late = |_| Err(Error::unavailable("no answer could be had in time"));
+                timeout(Duration::from_millis(REQUEST_MS_MAX), ids).await.unwrap_or_else(late)
+            }
+        };
+        let mut reply = Reply { out: &mut self.output.bytes, resp3: self.session.resp3 };
+        match taken {
+            Ok(ids) => wait.tell(&ids, &mut reply),
+            Err(error) => {
+                let code = wait::refuse(&error, &mut reply);
+                self.service.metrics().request_failed(wait.mode(), code);
             }
         }
+        Ok(())
     }
 
     /// Reads more; 0 when nothing more comes, or the node stops.
     async fn fill(&mut self) -> io::Result<usize> {
-        let capacity = self.input.capacity();
-        let filled = self.input.len() == capacity;
-        let room = if filled { capacity.clamp(READ_BYTES_MIN, COMMAND_BYTES_MAX) } else { 1 };
-        self.input.reserve(room);
-        let mut read = None;
-        if self.input.capacity().max(self.output.bytes.capacity()) > KEPT_BYTES_MAX {
-            read = once(pin!(self.read.read_buf(&mut self.input))).await;
-            if read.is_none() {
-                self.input.shrink_to(KEPT_BYTES_MAX);
-                self.output.bytes.shrink_to(KEPT_BYTES_MAX);
-                self.input.reserve(1);
-            }
+        self.input.drain(..mem::take(&mut self.done));
+        if self.input.capacity() - self.input.len() < self.room / 2 {
+            self.input.reserve(self.room);
         }
-        let read = match read {
+        let large = self.input.capacity().max(self.output.bytes.capacity()) > KEPT_BYTES_MAX;
+        let at_once =
+            if large { once(pin!(self.read.read_buf(&mut self.input))).await } else { None };
+        let read = match at_once {
             Some(read) => read?,
-            None => self.fill_later().await?,
+            None => {
+                if large {
+                    self.cut_down();
+                }
+                self.fill_later().await?
+            }
         };
+        if self.input.len() == self.input.capacity() {
+            self.room = ROOM_BYTES[1].min(2 * self.room);
+        }
         self.output.progress.received(read);
         Ok(read)
+    }
+
+    fn cut_down(&mut self) {
+        self.room = ROOM_BYTES[0];
+        self.input.shrink_to(KEPT_BYTES_MAX);
+        self.output.bytes.shrink_to(KEPT_BYTES_MAX);
+        if self.input.len() == self.input.capacity() {
+            self.input.reserve(self.room);
+        }
     }
 
     async fn fill_later(&mut self) -> io::Result<usize> {
@@ -231,33 +270,6 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<'a, R, W> {
         })
         .await
     }
-}
-
-/// Waits for ids and tells them. What is answered already is not held back meanwhile.
-async fn answer_later<W: AsyncWrite + Unpin>(
-    wait: Wait<'_>,
-    service: &IdService,
-    resp3: bool,
-    output: &mut Output<'_, W>,
-) -> io::Result<()> {
-    let mut ids = Box::pin(wait.ids(service));
-    let taken = match once(ids.as_mut()).await {
-        Some(taken) => taken,
-        None => {
-            output.send().await?;
-            let late = |_| Err(Error::unavailable("no answer could be had in time"));
-            timeout(Duration::from_millis(REQUEST_MS_MAX), ids).await.unwrap_or_else(late)
-        }
-    };
-    let mut reply = Reply { out: &mut output.bytes, resp3 };
-    match taken {
-        Ok(ids) => wait.tell(&ids, &mut reply),
-        Err(error) => {
-            let code = wait::refuse(&error, &mut reply);
-            service.metrics().request_failed(wait.mode(), code);
-        }
-    }
-    Ok(())
 }
 
 /// What `future` comes to without waiting.

@@ -27,7 +27,7 @@ impl Session {
     }
 }
 
-pub(super) fn ping<'a>(call: &mut Call<'_>, args: Args<'a>) -> Step<'a> {
+pub(super) fn ping(call: &mut Call<'_>, args: Args<'_>) -> Step {
     match args.get(1) {
         Some(message) => call.reply().bulk(message),
         None => call.reply().simple("PONG"),
@@ -35,17 +35,17 @@ pub(super) fn ping<'a>(call: &mut Call<'_>, args: Args<'a>) -> Step<'a> {
     Step::Answered
 }
 
-pub(super) fn echo<'a>(call: &mut Call<'_>, args: Args<'a>) -> Step<'a> {
+pub(super) fn echo(call: &mut Call<'_>, args: Args<'_>) -> Step {
     call.reply().bulk(args.get(1).unwrap_or_default());
     Step::Answered
 }
 
-pub(super) fn quit<'a>(call: &mut Call<'_>, _: Args<'a>) -> Step<'a> {
+pub(super) fn quit(call: &mut Call<'_>, _: Args<'_>) -> Step {
     call.reply().ok();
     Step::Close
 }
 
-pub(super) fn reset<'a>(call: &mut Call<'_>, _: Args<'a>) -> Step<'a> {
+pub(super) fn reset(call: &mut Call<'_>, _: Args<'_>) -> Step {
     call.session.resp3 = false;
     call.session.name.clear();
     call.reply().simple("RESET");
@@ -53,7 +53,7 @@ pub(super) fn reset<'a>(call: &mut Call<'_>, _: Args<'a>) -> Step<'a> {
 }
 
 /// Every database holds the same tags: an id is given once, whichever asks for it.
-pub(super) fn select<'a>(call: &mut Call<'_>, args: Args<'a>) -> Step<'a> {
+pub(super) fn select(call: &mut Call<'_>, args: Args<'_>) -> Step {
     match args.get(1).and_then(number) {
         Some(_) => call.reply().ok(),
         None => return call.refuse("ERR invalid DB index"),
@@ -62,7 +62,7 @@ pub(super) fn select<'a>(call: &mut Call<'_>, args: Args<'a>) -> Step<'a> {
 }
 
 /// As Redis without a password: its default user may log in with any.
-pub(super) fn auth<'a>(call: &mut Call<'_>, args: Args<'a>) -> Step<'a> {
+pub(super) fn auth(call: &mut Call<'_>, args: Args<'_>) -> Step {
     match (args.get(1), args.get(2)) {
         (Some(user), Some(_)) => match known_user(user) {
             Ok(()) => call.reply().ok(),
@@ -86,7 +86,7 @@ fn known_user(user: &[u8]) -> Result<(), &'static str> {
 }
 
 /// `HELLO [2|3 [AUTH user password] [SETNAME name]]`; all of it, or nothing on an error.
-pub(super) fn hello<'a>(call: &mut Call<'_>, args: Args<'a>) -> Step<'a> {
+pub(super) fn hello(call: &mut Call<'_>, args: Args<'_>) -> Step {
     let resp3 = match args.get(1).map(number) {
         None => call.session.resp3,
         Some(Some(2)) => false,
@@ -155,7 +155,7 @@ fn checked_name(name: &[u8]) -> Result<(), &'static str> {
     }
 }
 
-pub(super) fn client<'a>(call: &mut Call<'_>, args: Args<'a>) -> Step<'a> {
+pub(super) fn client(call: &mut Call<'_>, args: Args<'_>) -> Step {
     let subcommand = args.get(1).unwrap_or_default().to_ascii_uppercase();
     match (subcommand.as_slice(), args.skip(2).len()) {
         (b"SETNAME", 1) => {
@@ -193,7 +193,7 @@ pub(super) fn client<'a>(call: &mut Call<'_>, args: Args<'a>) -> Step<'a> {
 }
 
 /// There are no settings that clients of this protocol could read.
-pub(super) fn config<'a>(call: &mut Call<'_>, args: Args<'a>) -> Step<'a> {
+pub(super) fn config(call: &mut Call<'_>, args: Args<'_>) -> Step {
     match args.get(1) {
         Some(get) if get.eq_ignore_ascii_case(b"GET") => call.reply().map(0),
         _ => return unknown_subcommand(call, args),
@@ -201,14 +201,14 @@ pub(super) fn config<'a>(call: &mut Call<'_>, args: Args<'a>) -> Step<'a> {
     Step::Answered
 }
 
-fn unknown_subcommand<'a>(call: &mut Call<'_>, args: Args<'a>) -> Step<'a> {
+fn unknown_subcommand(call: &mut Call<'_>, args: Args<'_>) -> Step {
     let (name, subcommand) = (args.get(0), args.get(1));
     let [name, subcommand] = [name, subcommand].map(|arg| shown(arg.unwrap_or_default()));
     call.refuse(&format!("ERR unknown subcommand '{subcommand}' of '{name}'"))
 }
 
 /// `INFO [section …]`: what clients look for, and what a person wants to know.
-pub(super) fn info<'a>(call: &mut Call<'_>, args: Args<'a>) -> Step<'a> {
+pub(super) fn info(call: &mut Call<'_>, args: Args<'_>) -> Step {
     let wanted = |section: &str| {
         let names = || args.iter().skip(1);
         let named = |name: &[u8]| names().any(|given| given.eq_ignore_ascii_case(name));

@@ -7,12 +7,12 @@ use crate::metrics::Mode;
 use crate::service::{Error, IdService};
 
 /// What is asked of the service.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Asked<'a> {
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Asked {
     /// Ids of a tag.
-    Ids(&'a str, u64),
+    Ids(String, u64),
     /// Ids of a tag in one piece.
-    Piece(&'a str, u64),
+    Piece(String, u64),
     /// Snowflake ids.
     Snowflakes(u64),
 }
@@ -27,14 +27,14 @@ pub(super) enum Shape {
 }
 
 /// A command whose ids are still to come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Wait<'a> {
-    pub(super) asked: Asked<'a>,
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Wait {
+    pub(super) asked: Asked,
     pub(super) shape: Shape,
 }
 
-impl Wait<'_> {
-    pub(super) fn mode(self) -> Mode {
+impl Wait {
+    pub(super) fn mode(&self) -> Mode {
         match self.asked {
             Asked::Ids(..) | Asked::Piece(..) => Mode::Segment,
             Asked::Snowflakes(_) => Mode::Snowflake,
@@ -45,17 +45,17 @@ impl Wait<'_> {
     ///
     /// # Errors
     /// The service's.
-    pub(super) async fn ids(self, service: &IdService) -> Result<Vec<Range<u64>>, Error> {
-        match self.asked {
-            Asked::Ids(tag, count) => service.take(tag, count).await,
-            Asked::Piece(tag, count) => Ok(vec![service.take_piece(tag, count).await?]),
-            Asked::Snowflakes(count) => service.take_snowflakes(count).await,
+    pub(super) async fn ids(&self, service: &IdService) -> Result<Vec<Range<u64>>, Error> {
+        match &self.asked {
+            Asked::Ids(tag, count) => service.take(tag, *count).await,
+            Asked::Piece(tag, count) => Ok(vec![service.take_piece(tag, *count).await?]),
+            &Asked::Snowflakes(count) => service.take_snowflakes(count).await,
         }
     }
 
     /// Snowflake ids are told as text, because they need more bits than a JavaScript number has;
     /// a tag's begin at 1 and are integers, as those of `INCR` have to be.
-    pub(super) fn tell(self, ids: &[Range<u64>], reply: &mut Reply<'_>) {
+    pub(super) fn tell(&self, ids: &[Range<u64>], reply: &mut Reply<'_>) {
         if self.shape == Shape::List {
             reply.array(ids.iter().map(|range| (range.end - range.start) as usize).sum());
         }
