@@ -7,7 +7,7 @@ use std::time::Duration;
 use hyper::server::conn::http1;
 use hyper::service::Service;
 use hyper_util::rt::TokioIo;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 
@@ -31,12 +31,21 @@ pub(crate) const TURNED_AWAY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\n\
     \"code\":\"unavailable\",\"detail\":\"too many connections to this node\"}";
 
 /// Serves a connection until it ends, gets nowhere, or the node stops.
-pub(crate) async fn serve(
-    mut stream: TcpStream,
+pub(crate) async fn serve(mut stream: TcpStream, front: FrontDoor, stopping: watch::Receiver<()>) {
+    let (read, write) = stream.split();
+    converse(read, write, front, stopping).await;
+}
+
+/// The same on any transport.
+pub(super) async fn converse<R, W>(
+    read: R,
+    mut write: W,
     front: FrontDoor,
     mut stopping: watch::Receiver<()>,
-) {
-    let (read, mut write) = stream.split();
+) where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin,
+{
     let outbox = Outbox::default();
     let progress = Arc::clone(outbox.progress());
     let watched = Watched { inner: front, progress: Arc::clone(&progress) };
