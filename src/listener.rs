@@ -99,7 +99,7 @@ pub fn start(
     for number in 0..limits.workers.get() {
         let (handover, accepted) = mpsc::channel(HANDOVER_MAX);
         let (front, stopping, running) = (front.clone(), stopping.clone(), running.clone());
-        on_thread(&format!("clients-{number}"), async move {
+        on_thread(&format!("{CLIENT_THREADS}{number}"), async move {
             work(accepted, front, stopping).await;
             drop(running);
         })?;
@@ -141,6 +141,9 @@ impl RunningServer {
         let _ = self.stopped.recv().await;
     }
 }
+
+/// What the names of the threads that serve clients begin with.
+pub(crate) const CLIENT_THREADS: &str = "clients-";
 
 /// Runs `task` on a new thread with a runtime of its own.
 fn on_thread<F>(name: &str, task: F) -> io::Result<()>

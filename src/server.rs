@@ -5,9 +5,11 @@ mod dev;
 mod node;
 
 use std::io;
+use std::panic;
 use std::path::Path;
 use std::process::ExitCode;
 use std::thread;
+use std::time::Duration;
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -16,6 +18,10 @@ pub use dev::dev;
 pub use node::{NodeConfig, NodeFailure, RunningNode};
 
 use crate::config::{ConfigError, ServeConfig, read_secret};
+use crate::listener::CLIENT_THREADS;
+
+/// The longest that stopping may take. Its parts have bounds of their own, 10 s together.
+const STOP_MAX: Duration = Duration::from_secs(15);
 
 /// Runs one node of a cluster until a signal or its end. Exit code 0 after a signal, 1 when the
 /// node could not start or had to stop, 2 when a setting is wrong.
@@ -36,7 +42,11 @@ pub fn serve(config: ServeConfig) -> ExitCode {
         Err(error) => return failed(&error),
     };
     announce(&node, &config);
+    end_on_panic();
     let ended = node.run(&mut stopping);
+    // A teardown may find what it did not find in health.
+    drop(panic::take_hook());
+    end_after(STOP_MAX);
     node.stop();
     match ended {
         Some(why) => failed(&NodeFailure::Stopped(why)),
@@ -45,6 +55,34 @@ pub fn serve(config: ServeConfig) -> ExitCode {
             ExitCode::SUCCESS
         }
     }
+}
+
+/// Ends the process at a panic of any thread but those that serve clients, where it costs a connection.
+/// What the others do nobody does for them, and what they leave half done may hold up the rest: after a
+/// panic within sled, its next flush waits for ever.
+fn end_on_panic() {
+    let report = panic::take_hook();
+    panic::set_hook(Box::new(move |what| {
+        let thread = thread::current();
+        let name = thread.name().unwrap_or_default();
+        if name.starts_with(CLIENT_THREADS) {
+            return report(what);
+        }
+        // Plain text, without a backtrace: printing one may wait for ever where memory ran out.
+        eprintln!("thread '{name}' {what}\nthe node ends here; start it again");
+        std::process::abort();
+    }));
+}
+
+/// Ends the process if it is still there after so long: a supervisor waits for its end to start it anew.
+fn end_after(stop_max: Duration) {
+    // Without memory for a thread there is none for much else, and the process ends of that.
+    let _ = thread::Builder::new().name("mintleaf-end".to_owned()).spawn(move || {
+        #[expect(clippy::disallowed_methods)] // A thread that does nothing but wait.
+        thread::sleep(stop_max);
+        eprintln!("the node did not stop within {stop_max:?}; the process ends");
+        std::process::exit(1);
+    });
 }
 
 fn node_config(config: ServeConfig) -> Result<NodeConfig, ConfigError> {
