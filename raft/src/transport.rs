@@ -5,6 +5,8 @@
 //! decoded from a slice with a limit.
 
 mod client;
+#[cfg(feature = "simulation")]
+pub(crate) mod glance;
 mod http;
 mod server;
 mod wire;
