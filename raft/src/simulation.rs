@@ -4,12 +4,16 @@
 //! were started in it, whatever they start in turn included; its random numbers come from a seed,
 //! and its disk takes as long as it is told to.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::task::{AbortHandle, JoinHandle};
+
+pub use crate::transport::glance::grants_vote;
 
 tokio::task_local! {
     static PROCESS: Arc<Process>;
@@ -20,6 +24,8 @@ pub struct Process {
     random: Mutex<u64>,
     tasks: Mutex<Vec<AbortHandle>>,
     disk_latency: Box<dyn Fn() -> Duration + Send + Sync>,
+    /// While it is paused: who is to be woken when it goes on.
+    paused: Mutex<Option<Vec<Waker>>>,
 }
 
 impl Process {
@@ -28,7 +34,8 @@ impl Process {
     #[must_use]
     pub fn new(seed: u64, disk_latency: impl Fn() -> Duration + Send + Sync + 'static) -> Self {
         let disk_latency = Box::new(disk_latency);
-        Self { random: Mutex::new(seed), tasks: Mutex::default(), disk_latency }
+        let (tasks, paused) = Default::default();
+        Self { random: Mutex::new(seed), tasks, disk_latency, paused }
     }
 
     /// Starts a task of this process.
@@ -37,13 +44,39 @@ impl Process {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        let task = tokio::spawn(PROCESS.scope(Arc::clone(self), future));
+        let process = Arc::clone(self);
+        let pausable = async move { process.run(future).await };
+        let task = tokio::spawn(PROCESS.scope(Arc::clone(self), pausable));
         let mut tasks = self.tasks.lock();
         if tasks.len() == tasks.capacity() {
             tasks.retain(|task| !task.is_finished());
         }
         tasks.push(task.abort_handle());
         task
+    }
+
+    /// Carries a future through, but for the time that the process is paused.
+    pub async fn run<F: Future>(&self, future: F) -> F::Output {
+        let mut future = pin!(future);
+        poll_fn(|cx| {
+            if let Some(waiting) = &mut *self.paused.lock() {
+                waiting.push(cx.waker().clone());
+                return Poll::Pending;
+            }
+            future.as_mut().poll(cx)
+        })
+        .await
+    }
+
+    /// Stops every task where it stands, until [`resume`](Self::resume). Time goes on.
+    pub fn pause(&self) {
+        self.paused.lock().get_or_insert_default();
+    }
+
+    /// Lets every task go on.
+    pub fn resume(&self) {
+        let waiting = self.paused.lock().take();
+        waiting.into_iter().flatten().for_each(Waker::wake);
     }
 
     /// Ends every task of this process where it stands.

@@ -7,6 +7,8 @@
 mod client;
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
+#[cfg(feature = "simulation")]
+pub(crate) mod glance;
 mod http;
 mod server;
 mod wire;

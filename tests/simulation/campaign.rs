@@ -20,6 +20,8 @@ usage: simulate [--seeds A..B] [--minutes N | --hours N] [--seconds S] [--nodes 
                 [--until-broken]
        simulate --seed N [--seconds S] [--nodes 3|5] [--quiet]   one run, with its trace";
 
+/// Runs that every campaign begins with: seed, seconds, and why it is kept.
+const PINNED: &str = include_str!("pinned");
 /// What runs when nothing else is asked for.
 const SEEDS: RangeInclusive<u64> = 1..=20;
 const SECONDS: u64 = 30;
@@ -110,14 +112,34 @@ impl Order {
         if violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
 
-    /// The arguments that repeat a seed.
-    fn arguments(&self, seed: u64) -> Vec<String> {
-        let mut options = vec![("--seed", seed), ("--seconds", self.seconds)];
+    /// The runs that are kept; a hunt for one broken promise does without them.
+    fn pinned(&self) -> Vec<Run> {
+        let lines = PINNED.lines().filter(|line| !line.starts_with('#') && !self.until_broken);
+        let run = |line: &str| {
+            let mut numbers = line.split_whitespace().map(str::parse);
+            match (numbers.next(), numbers.next()) {
+                (Some(Ok(seed)), Some(Ok(seconds))) => Run { seed, seconds },
+                _ => panic!("a pin is a seed, seconds and a reason: {line}"),
+            }
+        };
+        lines.map(run).collect()
+    }
+
+    /// The arguments that repeat a run.
+    fn arguments(&self, run: Run) -> Vec<String> {
+        let mut options = vec![("--seed", run.seed), ("--seconds", run.seconds)];
         if self.nodes > 0 {
             options.push(("--nodes", self.nodes));
         }
         options.iter().flat_map(|(name, value)| [(*name).to_owned(), value.to_string()]).collect()
     }
+}
+
+/// One run of a campaign.
+#[derive(Clone, Copy)]
+struct Run {
+    seed: u64,
+    seconds: u64,
 }
 
 /// Runs one seed in this process.
@@ -241,7 +263,9 @@ impl Tally {
 struct Campaign {
     order: Order,
     began: Instant,
-    next: AtomicU64,
+    pinned: Vec<Run>,
+    /// How many runs have begun.
+    begun: AtomicU64,
     /// How many promises were broken.
     broken: AtomicU64,
     sum: Mutex<(u64, Tally)>,
@@ -249,9 +273,9 @@ struct Campaign {
 
 impl Campaign {
     fn new(order: Order) -> Self {
-        let next = AtomicU64::new(*order.seeds.start());
-        let (began, sum) = (Instant::now(), Mutex::default());
-        Self { order, began, next, broken: AtomicU64::new(0), sum }
+        let (pinned, began) = (order.pinned(), Instant::now());
+        let (begun, broken, sum) = Default::default();
+        Self { order, began, pinned, begun, broken, sum }
     }
 
     fn carry_out(self) -> ExitCode {
@@ -269,22 +293,14 @@ impl Campaign {
     }
 
     fn work(&self) {
-        loop {
-            let seed = self.next.fetch_add(1, Ordering::Relaxed);
-            let over = match self.order.minutes {
-                Some(minutes) => self.began.elapsed() >= Duration::from_secs(60 * minutes),
-                None => seed > *self.order.seeds.end(),
-            };
-            if over || (self.order.until_broken && self.broken() > 0) {
-                return;
-            }
-            let tally = self.run(seed);
-            if seed.is_multiple_of(RERUN) && self.run(seed).hash != tally.hash {
-                self.complain(seed, "it came out differently when it was run again");
+        while let Some(run) = self.next() {
+            let tally = self.carry_out_one(run);
+            if run.seed.is_multiple_of(RERUN) && self.carry_out_one(run).hash != tally.hash {
+                self.complain(run, "it came out differently when it was run again");
             }
             // One that is broken breaks many more.
             for what in tally.violations.iter().take(COMPLAINTS_MAX) {
-                self.complain(seed, what);
+                self.complain(run, what);
             }
             let mut sum = self.sum.lock();
             sum.0 += 1;
@@ -292,12 +308,27 @@ impl Campaign {
         }
     }
 
-    /// Runs a seed in a process of its own: what a run leaves behind in this one, such as numbers
+    /// The next run, unless it is over.
+    fn next(&self) -> Option<Run> {
+        let begun = self.begun.fetch_add(1, Ordering::Relaxed);
+        if let Some(run) = usize::try_from(begun).ok().and_then(|at| self.pinned.get(at)) {
+            return Some(*run);
+        }
+        let seed = self.order.seeds.start() + begun - self.pinned.len() as u64;
+        let over = match self.order.minutes {
+            Some(minutes) => self.began.elapsed() >= Duration::from_secs(60 * minutes),
+            None => seed > *self.order.seeds.end(),
+        };
+        let over = over || (self.order.until_broken && self.broken() > 0);
+        (!over).then_some(Run { seed, seconds: self.order.seconds })
+    }
+
+    /// Carries a run out in a process of its own: what it leaves behind in this one, such as numbers
     /// of tasks, must not reach the next.
-    fn run(&self, seed: u64) -> Tally {
+    fn carry_out_one(&self, run: Run) -> Tally {
         let executable = std::env::current_exe().expect("this program has a path");
         let output = Command::new(executable)
-            .args(self.order.arguments(seed))
+            .args(self.order.arguments(run))
             .arg("--quiet")
             .output()
             .expect("this program can be run");
@@ -309,10 +340,10 @@ impl Campaign {
         tally
     }
 
-    fn complain(&self, seed: u64, what: &str) {
+    fn complain(&self, run: Run, what: &str) {
         self.broken.fetch_add(1, Ordering::Relaxed);
-        let again = self.order.arguments(seed).join(" ");
-        println!("seed {seed}: {what}\n    scripts/simulate {again}");
+        let again = self.order.arguments(run).join(" ");
+        println!("seed {}: {what}\n    scripts/simulate {again}", run.seed);
     }
 
     fn report(&self) {

@@ -76,7 +76,7 @@ impl Clients {
             let Some(serving) = machine.serving() else { continue };
             let patience = Duration::from_millis(self.random.within(20..3_000));
             let mut ended = serving.ended.clone();
-            let call = timeout(patience, self.call(&serving));
+            let call = timeout(patience, serving.process.run(self.call(&serving)));
             tokio::select! {
                 biased;
                 _ = ended.wait_for(|ended| *ended) => {}

@@ -93,6 +93,11 @@ impl Disk {
         lost
     }
 
+    /// Loses everything that is not synced, whatever [`crash`](Self::crash) would keep.
+    pub(crate) fn lose_unsynced(&self) {
+        self.platter.lock().unsynced.clear();
+    }
+
     /// Lets the disk fail once.
     pub(crate) fn fail(&self, fault: DiskFault) {
         self.platter.lock().fault = Some(fault);
@@ -101,6 +106,12 @@ impl Disk {
     /// Whether a fault has struck since the last crash.
     pub(crate) fn has_failed(&self) -> bool {
         self.platter.lock().stopped.is_some()
+    }
+
+    /// Whether a fault is about to strike, or has.
+    pub(crate) fn is_failing(&self) -> bool {
+        let platter = self.platter.lock();
+        platter.fault.is_some() || platter.stopped.is_some()
     }
 
     /// Forgets a fault that has not struck.

@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::disk::DiskFault;
 use crate::machine::{Machine, Site};
-use crate::net::{Weather, address};
+use crate::net::{Granted, Weather, address};
 use crate::random::Random;
 
 /// A disk that has failed stops its node within this long.
@@ -23,6 +23,9 @@ const ASKING_MAX: Duration = Duration::from_secs(10);
 /// An image of a running node is at least this old when it is put back: its peers have seen a later
 /// start of the store by then.
 const IMAGE_AGE_MIN: Duration = Duration::from_secs(6);
+/// How long a trap waits for a vote, and how long whom it was for stays alone.
+const TRAP_MAX: Duration = Duration::from_secs(6);
+const ISOLATION: Duration = Duration::from_millis(1_500);
 /// A node restored from an old image is refused within this long.
 const REFUSAL_MAX: Duration = Duration::from_secs(5);
 
@@ -59,7 +62,9 @@ impl Faults {
                 0..20 => self.cut(),
                 20..32 => self.change_weather(),
                 32..42 => self.calm(),
-                42..56 => self.crash(),
+                42..51 => self.crash(),
+                51..54 => self.trap_a_vote(),
+                54..56 => self.pause(),
                 56..59 => self.crash_all(),
                 59..64 => self.stop(),
                 64..71 => self.fail_disk(),
@@ -97,9 +102,12 @@ impl Faults {
         let weather = &mut *self.site.net.weather.lock();
         weather.loss = self.random.pick(&[0, 1, 5, 20, 50]);
         weather.doubled = self.random.pick(&[0, 5, 30]);
+        weather.flipped = self.random.pick(&[0, 0, 2, 20]);
         weather.delay_us_max = self.random.pick(&[0, 10_000, 100_000, 400_000, 2_000_000]);
-        let Weather { loss, doubled, delay_us_max, .. } = *weather;
-        let detail = format_args!("loss {loss}% doubled {doubled}% delay {delay_us_max} us");
+        let Weather { loss, doubled, flipped, delay_us_max, .. } = *weather;
+        let detail = format_args!(
+            "loss {loss}% doubled {doubled}% flipped {flipped}‰ delay {delay_us_max} us"
+        );
         self.site.trace.fault("bad network", detail);
     }
 
@@ -127,6 +135,44 @@ impl Faults {
         self.site.trace.fault("crash of all", format_args!(""));
     }
 
+    /// Crashes a node as soon as its vote has arrived, isolates whom it voted for, and lets the leader
+    /// of before come back at that very moment: a vote that is forgotten is used a second time.
+    fn trap_a_vote(&self) {
+        let serving = self.machines.iter().find_map(|machine| machine.serving());
+        let leader_id = serving.and_then(|serving| serving.service.cluster().leader_id);
+        let leader = self.machines.iter().find(|machine| Some(machine.node_id) == leader_id);
+        let Some(leader) = leader.cloned() else { return };
+        self.site.trace.fault("vote trap", format_args!("leader {}", leader.node_id));
+        leader.crash();
+        let granted = self.site.net.next_vote();
+        let (site, machines) = (Arc::clone(&self.site), self.machines.clone());
+        tokio::spawn(async move {
+            if let Ok(Ok(Granted { voter, candidate })) = timeout(TRAP_MAX, granted).await {
+                site.trace.note(format_args!("the vote of {voter} for {candidate} is lost"));
+                let others = machines.iter().map(|machine| machine.node_id);
+                let links = others.flat_map(|other| [(candidate, other), (other, candidate)]);
+                site.net.weather.lock().cut.extend(links);
+                let voter = machines.iter().find(|machine| machine.node_id == voter);
+                if let Some(voter) = voter {
+                    voter.disk.lose_unsynced();
+                    voter.crash();
+                    voter.start();
+                }
+            }
+            leader.start();
+            sleep(ISOLATION).await;
+            site.net.weather.lock().cut.clear();
+        });
+    }
+
+    /// Pauses a node for less than an election takes, or for much longer.
+    fn pause(&self) {
+        let (machine, ms) = (self.any(), self.random.pick(&[300, 1_500, 4_000, 15_000]));
+        if machine.pause(Duration::from_millis(ms)) {
+            self.site.trace.fault("pause", format_args!("{} for {ms} ms", machine.node_id));
+        }
+    }
+
     fn stop(&self) {
         let machine = self.any();
         if machine.stop() {
@@ -150,6 +196,7 @@ impl Faults {
     fn fail_disk(&self) {
         let machine = Arc::clone(self.any());
         let Some(serving) = machine.serving() else { return };
+        machine.resume();
         let fault = self.random.pick(&[DiskFault::Sync, DiskFault::Full]);
         machine.disk.fail(fault);
         let kind = if fault == DiskFault::Sync { "sync error" } else { "disk full" };
@@ -214,6 +261,7 @@ impl Faults {
         self.calm();
         for machine in &self.machines {
             machine.disk.heal();
+            machine.resume();
             machine.clock.set_offset(self.random.within(0..1_000) as i64 - 500);
             machine.start();
         }
@@ -256,6 +304,23 @@ impl Faults {
         if !refused || machine.serving().is_some() {
             let id = machine.node_id;
             self.site.trace.violation(&format!("node {id} runs on an old image"));
+        }
+        self.finish(tokio::spawn(replace(Arc::clone(machine), self.machines.clone()))).await;
+    }
+
+    /// Changes a bit of one node's snapshot: the node must refuse to start.
+    pub(crate) async fn damage_a_snapshot(&self) {
+        let machine = self.any();
+        put_down(machine).await;
+        if !machine.damage_snapshot(self.random.next()) {
+            return machine.start();
+        }
+        self.site.trace.fault("bit flipped in a snapshot", format_args!("{}", machine.node_id));
+        machine.start();
+        sleep(REFUSAL_MAX).await;
+        if machine.serving().is_some() {
+            let id = machine.node_id;
+            self.site.trace.violation(&format!("node {id} runs on a damaged snapshot"));
         }
         self.finish(tokio::spawn(replace(Arc::clone(machine), self.machines.clone()))).await;
     }

@@ -47,6 +47,7 @@ pub(crate) struct Serving {
     pub(crate) boot: Boot,
     pub(crate) service: Arc<IdService>,
     pub(crate) replica: Arc<Replica>,
+    pub(crate) process: Arc<Process>,
     /// Turns true when the process has ended.
     pub(crate) ended: watch::Receiver<bool>,
 }
@@ -189,6 +190,7 @@ impl Machine {
                 boot,
                 service: Arc::clone(&parts.service),
                 replica: Arc::clone(&parts.replica),
+                process: Arc::clone(&running.process),
                 ended: running.ended.subscribe(),
             });
         }
@@ -229,6 +231,8 @@ impl Machine {
     }
 
     fn stopped_by_itself(self: &Arc<Self>, why: String) {
+        // The directory has another name in every run.
+        let why = why.replace(&self.dir.display().to_string(), "its directory");
         self.site.trace.note(format_args!("node {} stopped: {why}", self.node_id));
         self.stops.lock().push(why);
         self.start_after_the_end();
@@ -267,6 +271,34 @@ impl Machine {
         serving.serving = None;
         serving.ended.send_replace(true);
         serving.stop.take().is_some_and(|stop| stop.send(()).is_ok())
+    }
+
+    /// Pauses the process here for a while, if one runs: time goes on, and it does not.
+    pub(crate) fn pause(&self, time: Duration) -> bool {
+        let process = self.running.lock().as_ref().map(|running| Arc::clone(&running.process));
+        let Some(process) = process.filter(|_| !self.disk.is_failing()) else { return false };
+        process.pause();
+        tokio::spawn(async move {
+            sleep(time).await;
+            process.resume();
+        });
+        true
+    }
+
+    /// Ends a pause.
+    pub(crate) fn resume(&self) {
+        if let Some(running) = &*self.running.lock() {
+            running.process.resume();
+        }
+    }
+
+    /// Changes one bit of the current snapshot, if there is one. The machine must be down.
+    pub(crate) fn damage_snapshot(&self, random: u64) -> bool {
+        let path = self.dir.join("snapshot").join("current");
+        let Ok(mut bytes) = std::fs::read(&path) else { return false };
+        let bit = (random % (8 * bytes.len() as u64)) as usize;
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        std::fs::write(&path, bytes).is_ok()
     }
 
     /// Crashes the machine. It stays down until it is started.

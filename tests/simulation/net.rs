@@ -9,9 +9,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use mintleaf_raft::simulation::Process;
+use mintleaf_raft::simulation::{Process, grants_vote};
 use mintleaf_raft::{Door, Pending, Wire, WireError};
 use parking_lot::Mutex;
+use tokio::sync::oneshot;
 use tokio::time::sleep;
 
 use crate::random::{Random, fnv};
@@ -26,6 +27,8 @@ pub(crate) struct Weather {
     pub(crate) loss: u64,
     /// Of a hundred requests, how many arrive twice.
     pub(crate) doubled: u64,
+    /// Of a thousand messages, how many arrive with a bit changed.
+    pub(crate) flipped: u64,
     /// The longest delay of a message, in microseconds, beyond the usual.
     pub(crate) delay_us_max: u64,
 }
@@ -43,6 +46,15 @@ pub(crate) struct Net {
     random: Random,
     pub(crate) weather: Mutex<Weather>,
     hosts: Mutex<BTreeMap<u64, Host>>,
+    /// Told of the next vote that is granted.
+    trap: Mutex<Option<oneshot::Sender<Granted>>>,
+}
+
+/// A vote that has arrived where it was asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Granted {
+    pub(crate) voter: u64,
+    pub(crate) candidate: u64,
 }
 
 /// Where a node is reached.
@@ -52,7 +64,34 @@ pub(crate) fn address(node_id: u64) -> String {
 
 impl Net {
     pub(crate) fn new(trace: Arc<Trace>, random: Random) -> Self {
-        Self { trace, random, weather: Mutex::default(), hosts: Mutex::default() }
+        let (weather, hosts, trap) = Default::default();
+        Self { trace, random, weather, hosts, trap }
+    }
+
+    /// Resolves when the next vote that is granted has arrived.
+    pub(crate) fn next_vote(&self) -> oneshot::Receiver<Granted> {
+        let (trap, granted) = oneshot::channel();
+        *self.trap.lock() = Some(trap);
+        granted
+    }
+
+    fn look_for_votes(&self, voter: u64, candidate: u64, answer: &[u8]) {
+        let mut trap = self.trap.lock();
+        if trap.is_some() && grants_vote(answer) {
+            // Nobody waits any more when the time for it is over.
+            let _ = trap.take().map(|trap| trap.send(Granted { voter, candidate }));
+        }
+    }
+
+    /// What arrives of a message, which the network may damage.
+    fn weathered(&self, mut bytes: Vec<u8>) -> Vec<u8> {
+        let flipped = self.weather.lock().flipped;
+        if flipped > 0 && self.random.within(0..1000) < flipped {
+            let bit = self.random.within(0..8 * bytes.len() as u64) as usize;
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            self.trace.fault("bit flipped on the wire", format_args!("{bit}"));
+        }
+        bytes
     }
 
     /// Takes a node off the network.
@@ -109,6 +148,7 @@ impl NetWire {
         let (net, me) = (&self.net, self.node_id);
         self.live().await;
         net.travel("request", me, to, &frame).await;
+        let frame = net.weathered(frame);
         self.live().await;
         let refused = || WireError::Unreachable("connection refused".to_owned());
         let host = net.host(to).ok_or_else(refused)?;
@@ -124,7 +164,8 @@ impl NetWire {
             Ok(Ok(answer)) => {
                 net.travel("answer", to, me, &answer).await;
                 self.live().await;
-                Ok(Bytes::from(answer))
+                net.look_for_votes(to, me, &answer);
+                Ok(Bytes::from(net.weathered(answer)))
             }
             Ok(Err(why)) => Err(WireError::Refused(why)),
             Err(_) => Err(WireError::Lost("connection reset".to_owned())),

@@ -121,6 +121,8 @@ impl Run {
         self.judge_the_end(&clients).await;
         faults.restore_an_old_image().await;
         self.serves_within(HEALING_MAX, &clients).await;
+        faults.damage_a_snapshot().await;
+        self.serves_within(HEALING_MAX, &clients).await;
         self.judge_the_end(&clients).await;
         for machine in &self.machines {
             machine.crash();
@@ -182,7 +184,10 @@ impl Run {
 }
 
 fn describe(machine: &Machine) -> String {
-    let serving = machine.serving();
-    let readiness = serving.map(|serving| serving.service.readiness());
-    format!("node {} up {} {readiness:?}", machine.node_id, machine.is_up())
+    let known = machine.serving().map(|serving| {
+        let status = serving.replica.node().status();
+        let logs = (status.last_log_index, status.last_applied_index, status.purged_index);
+        (serving.service.readiness(), status.leader_id, status.term, logs)
+    });
+    format!("node {} up {} {known:?}", machine.node_id, machine.is_up())
 }
