@@ -65,8 +65,9 @@ impl Recovery {
     /// When what was recovered is refused, or recovered otherwise, the second time.
     pub fn run(&self, mut store: Store) -> Option<Recovered> {
         self.lay_out(&mut store);
-        let recovered = self.0.recover(&store.slots).ok()?;
-        let again = self.0.recover(&store.slots).expect("what was recovered is a store");
+        let found = store.slots.map(|group| tail::read_slot(&tail::slot_bytes(&group?)));
+        let recovered = self.0.recover(&found).ok()?;
+        let again = self.0.recover(&found).expect("what was recovered is a store");
         assert_eq!(again, recovered);
         let indices = self.0.log.iter().keys().map(|key| {
             let key = key.expect("sled reads its own files");
