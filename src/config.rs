@@ -68,6 +68,9 @@ pub struct ServeArgs {
     /// Address to serve clients on [default: 127.0.0.1:8080]
     #[arg(long, env = "MINTLEAF_HTTP", value_name = "HOST:PORT")]
     pub http: Option<String>,
+    /// Address to serve clients of the Redis protocol on [default: none]
+    #[arg(long, env = "MINTLEAF_RESP", value_name = "HOST:PORT")]
+    pub resp: Option<String>,
     /// Address for the other nodes [default: 127.0.0.1:9080]
     #[arg(long, env = "MINTLEAF_RAFT", value_name = "HOST:PORT")]
     pub raft: Option<String>,
@@ -132,6 +135,7 @@ impl ServeArgs {
             config: self.config,
             node_id: self.node_id.or(fallback.node_id),
             http: self.http.or(fallback.http),
+            resp: self.resp.or(fallback.resp),
             raft: self.raft.or(fallback.raft),
             data: self.data.or(fallback.data),
             peers: self.peers.or(fallback.peers),
@@ -160,6 +164,8 @@ pub struct ServeConfig {
     pub node_id: u64,
     /// Where to serve clients; port 0 takes a free one.
     pub http: SocketAddr,
+    /// Where to serve clients of the Redis protocol, if anywhere; port 0 takes a free one.
+    pub resp: Option<SocketAddr>,
     /// Where to serve the other nodes; port 0 takes a free one.
     pub raft: SocketAddr,
     /// The data directory.
@@ -224,6 +230,7 @@ impl ServeConfig {
             node_id,
             snowflake,
             http: listen_address("http", args.http.as_deref().unwrap_or(HTTP_DEFAULT))?,
+            resp: resp_address(args.resp.as_deref())?,
             raft,
             data: args.data.unwrap_or_else(|| DATA_DEFAULT.into()),
             peers,
@@ -247,6 +254,10 @@ pub struct DevArgs {
     /// Address to serve clients on; the first node's, when there are more
     #[arg(long, value_name = "HOST:PORT", default_value = HTTP_DEFAULT)]
     pub http: String,
+    /// Address to serve clients of the Redis protocol on; the first node's, when there are more
+    /// [default: none]
+    #[arg(long, env = "MINTLEAF_RESP", value_name = "HOST:PORT")]
+    pub resp: Option<String>,
     /// Data directory; the next start goes on from it
     #[arg(long, value_name = "DIR", default_value = DATA_DEFAULT)]
     pub data: PathBuf,
@@ -262,6 +273,8 @@ pub struct DevConfig {
     pub nodes: u8,
     /// Client address of the first node; port 0 takes free ones for all.
     pub http: SocketAddr,
+    /// Redis protocol address of the first node, if any; port 0 takes free ones for all.
+    pub resp: Option<SocketAddr>,
     /// The directory that holds every node's data.
     pub data: PathBuf,
     /// How snowflake ids are made.
@@ -277,13 +290,17 @@ impl DevConfig {
     /// The first setting that cannot be used.
     pub fn resolve(args: DevArgs) -> Result<Self, ConfigError> {
         let http = listen_address("http", &args.http)?;
-        if http.port().checked_add(u16::from(args.nodes) - 1).is_none() {
-            let why = format_args!("leaves no {} consecutive ports: start lower", args.nodes);
-            return Err(fault("http", why));
+        let resp = resp_address(args.resp.as_deref())?;
+        for (name, address) in [("http", Some(http)), ("resp", resp)] {
+            let Some(address) = address else { continue };
+            if address.port().checked_add(u16::from(args.nodes) - 1).is_none() {
+                let why = format_args!("leaves no {} consecutive ports: start lower", args.nodes);
+                return Err(fault(name, why));
+            }
         }
         let (nodes, data, log_format) = (args.nodes, args.data, args.log_format);
         let snowflake = snowflake(&ServeArgs::default())?;
-        Ok(Self { nodes, http, data, snowflake, log_format })
+        Ok(Self { nodes, http, resp, data, snowflake, log_format })
     }
 }
 
@@ -403,6 +420,10 @@ fn listen_address(name: &str, text: &str) -> Result<SocketAddr, ConfigError> {
     // `localhost` means both families; clients try the older one more often.
     let chosen = found.iter().find(|address| address.is_ipv4()).or(found.first());
     chosen.copied().ok_or_else(|| fault(name, format_args!("{text} has no address")))
+}
+
+fn resp_address(text: Option<&str>) -> Result<Option<SocketAddr>, ConfigError> {
+    text.map(|text| listen_address("resp", text)).transpose()
 }
 
 fn remote(name: &str, address: Option<String>) -> Result<Option<String>, ConfigError> {

@@ -41,7 +41,8 @@
 //! | [`replica`] | typed face of the replicated log | `state`, `mintleaf_raft` |
 //! | [`service`] | hands ids out, grabs more: the locks, the waiting, the task | all above |
 //! | [`metrics`] | what a node counts | `service`'s views |
-//! | [`http`] | Leaf's paths, version 1, the pages | `service` |
+//! | [`http`], [`resp`] | Leaf's paths, version 1, the pages; Redis commands | `service`; not each other |
+//! | [`listener`] | client sockets and worker threads, shared by both | `http`, `resp` |
 //! | [`config`], [`cli`] | settings, client commands | nothing of a node |
 //! | [`server`] | one node assembled; `serve` and `dev` | everything |
 //!
@@ -55,11 +56,14 @@ pub mod clock;
 pub mod config;
 pub mod entropy;
 pub mod http;
+pub mod listener;
 pub mod metrics;
 pub mod replica;
+pub mod resp;
 pub mod segment;
 pub mod server;
 pub mod service;
 pub mod snowflake;
 pub mod state;
 pub mod tag;
+mod watchdog;

@@ -32,13 +32,31 @@ pub enum Mode {
 }
 
 impl Mode {
-    const ALL: [Mode; 3] = [Mode::Segment, Mode::Snowflake, Mode::Admin];
+    pub(crate) const ALL: [Mode; 3] = [Mode::Segment, Mode::Snowflake, Mode::Admin];
 
     fn label(self) -> &'static str {
         match self {
             Mode::Segment => "segment",
             Mode::Snowflake => "snowflake",
             Mode::Admin => "admin",
+        }
+    }
+}
+
+/// What clients speak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    Http,
+    /// Redis'.
+    Resp,
+}
+
+impl Protocol {
+    /// In names of threads and metrics.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Protocol::Http => "http",
+            Protocol::Resp => "resp",
         }
     }
 }
@@ -77,13 +95,14 @@ pub struct Metrics {
     registry: Registry,
     ids: [HotCounter; 3],
     requests: [HotCounter; 3],
+    commands: [HotCounter; 3],
     errors: Family<Labels<2>, Counter>,
     grabs: [Counter; 3],
     grab_seconds: Histogram,
     wait_seconds: Histogram,
     tags_loaded: Gauge,
-    connections: Gauge,
-    connections_refused: Counter,
+    http_connections: Connections,
+    resp_connections: Connections,
     ready: Level,
     raft: RaftLevels,
     snowflake: SnowflakeGauges,
@@ -105,6 +124,7 @@ impl Metrics {
         Self {
             ids: by_label(r, "ids", "Ids handed out", "mode", modes),
             requests: by_label(r, "http_requests", "Requests answered", "mode", modes),
+            commands: by_label(r, "resp_commands", "Redis commands answered", "mode", modes),
             errors: metric(r, "errors", "Requests that failed", Family::default()),
             grabs: by_label(r, "grabs", "Grabs by how they ended", "outcome", outcomes),
             grab_seconds: metric(
@@ -120,13 +140,8 @@ impl Metrics {
                 Histogram::new(LATENCY_BUCKETS),
             ),
             tags_loaded: gauge(r, "tags_loaded", "Tags with a segment on this node"),
-            connections: gauge(r, "http_connections", "Open client connections"),
-            connections_refused: metric(
-                r,
-                "http_connections_refused",
-                "Client connections turned away at the limit",
-                Counter::default(),
-            ),
+            http_connections: Connections::new(r, Protocol::Http),
+            resp_connections: Connections::new(r, Protocol::Resp),
             ready: gauge(r, "ready", "1 while this node can hand out ids"),
             raft: RaftLevels::new(r),
             snowflake: SnowflakeGauges::new(r),
@@ -167,21 +182,35 @@ impl Metrics {
         self.requests[mode as usize].inc();
     }
 
-    /// Counts a request that failed. `code` comes from the fixed set of the HTTP interface.
+    /// Counts a request that failed. `code` comes from the fixed set of HTTP's problems, whatever the
+    /// protocol.
     pub(crate) fn request_failed(&self, mode: Mode, code: &'static str) {
         self.errors.get_or_create(&[("mode", mode.label()), ("code", code)]).inc();
     }
 
-    pub(crate) fn connection_opened(&self) {
-        self.connections.inc();
+    /// Counts commands of the Redis protocol that were answered, well or not.
+    #[inline]
+    pub(crate) fn commands_answered(&self, mode: Mode, count: u64) {
+        self.commands[mode as usize].inc_by(count);
     }
 
-    pub(crate) fn connection_closed(&self) {
-        self.connections.dec();
+    pub(crate) fn connection_opened(&self, protocol: Protocol) {
+        self.connections(protocol).open.inc();
     }
 
-    pub(crate) fn connection_refused(&self) {
-        self.connections_refused.inc();
+    pub(crate) fn connection_closed(&self, protocol: Protocol) {
+        self.connections(protocol).open.dec();
+    }
+
+    pub(crate) fn connection_refused(&self, protocol: Protocol) {
+        self.connections(protocol).refused.inc();
+    }
+
+    fn connections(&self, protocol: Protocol) -> &Connections {
+        match protocol {
+            Protocol::Http => &self.http_connections,
+            Protocol::Resp => &self.resp_connections,
+        }
     }
 
     /// The page, in the OpenMetrics text format. What is a level rather than a count is taken
@@ -199,6 +228,24 @@ impl Metrics {
         // Writing to a `String` cannot fail.
         let _ = text::encode(&mut page, &self.registry);
         page
+    }
+}
+
+/// The connections of clients that speak one protocol.
+#[derive(Debug)]
+struct Connections {
+    open: Gauge,
+    refused: Counter,
+}
+
+impl Connections {
+    fn new(r: &mut Registry, protocol: Protocol) -> Self {
+        let named = |what: &str| format!("{}_connections{what}", protocol.name());
+        let refused = "Client connections turned away at the limit";
+        Self {
+            open: gauge(r, &named(""), "Open client connections"),
+            refused: metric(r, &named("_refused"), refused, Counter::default()),
+        }
     }
 }
 

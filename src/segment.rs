@@ -84,6 +84,19 @@ impl SegmentBuffer {
         Some(id)
     }
 
+    /// The next ids, `count_max` (1 or more) at most and in one piece; nothing when none is held.
+    /// The clock is read only on entering a segment.
+    #[inline]
+    pub fn take_some(
+        &mut self,
+        count_max: u64,
+        now_ms: impl FnOnce() -> u64,
+    ) -> Option<Range<u64>> {
+        let first = self.take_one(now_ms)?;
+        self.cursor = self.current.end.min(first.saturating_add(count_max));
+        Some(first..self.cursor)
+    }
+
     /// The next `count` ids as ascending ranges; nothing is taken when fewer are held. The clock is
     /// read at most once, on entering a segment.
     pub fn take(&mut self, count: u64, now_ms: impl FnOnce() -> u64) -> Option<Vec<Range<u64>>> {
@@ -106,6 +119,41 @@ impl SegmentBuffer {
             self.switched_ms = now_ms();
         }
         Some(ranges)
+    }
+
+    /// The next `count` ids, 1 or more, in one piece. What is held below such a piece is skipped,
+    /// and so wasted; nothing is taken or skipped when there is none. The clock is read at most
+    /// once, on entering a segment.
+    pub fn take_piece(&mut self, count: u64, now_ms: impl FnOnce() -> u64) -> Option<Range<u64>> {
+        let piece = self.first_piece(count)?;
+        let switches = self.switches;
+        while self.cursor < piece.start {
+            self.cursor = self.current.end;
+            self.enter_next()?;
+        }
+        while self.cursor < piece.end {
+            if self.cursor == self.current.end {
+                self.enter_next()?;
+            }
+            self.cursor = self.current.end.min(piece.end);
+        }
+        if self.switches != switches {
+            self.switched_ms = now_ms();
+        }
+        Some(piece)
+    }
+
+    /// The lowest `count` ids held that follow each other without a gap; segments may touch.
+    fn first_piece(&self, count: u64) -> Option<Range<u64>> {
+        let mut run = self.cursor..self.current.end;
+        for segment in &self.upcoming {
+            if run.end - run.start >= count {
+                break;
+            }
+            let start = if segment.start == run.end { run.start } else { segment.start };
+            run = start..segment.end;
+        }
+        (run.end - run.start >= count).then(|| run.start..run.start + count)
     }
 
     /// Whether it is time to fetch the next segment: a tenth of the current one is used, or there

@@ -1,4 +1,4 @@
-//! One node assembled (Raft on a runtime of its own, the id service, HTTP in front), and the two
+//! One node assembled (Raft on a runtime of its own, the id service, its listeners in front), and the two
 //! ways to run it: [`serve`] and [`dev`].
 
 mod dev;
@@ -59,6 +59,7 @@ fn node_config(config: ServeConfig) -> Result<NodeConfig, ConfigError> {
     Ok(NodeConfig {
         node_id: config.node_id,
         http: config.http,
+        resp: config.resp,
         raft: Some(config.raft),
         data: config.data,
         peers: config.peers.into_iter().collect(),
@@ -104,6 +105,7 @@ fn announce(node: &RunningNode, config: &NodeConfig) {
     tracing::info!(
         node_id = config.node_id,
         %http,
+        resp = %node.resp_addr().map(|resp| resp.to_string()).unwrap_or_default(),
         raft = %node.raft_addr().map(|raft| raft.to_string()).unwrap_or_default(),
         data = %absolute(&config.data),
         "node {} is up; try: curl http://{http}/readyz",

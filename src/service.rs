@@ -1,7 +1,7 @@
 //! The id service of one node: hands out what the node holds, and sees to it that it holds enough.
 //!
 //! ```text
-//! IdService   what HTTP sees
+//! IdService   what HTTP and the Redis protocol see
 //!   table     tag to slot, no lock
 //!     slot    one tag: double buffer, waiting callers; one lock of its own
 //!   grabber   the task that grabs, many tags together
@@ -46,7 +46,7 @@ use crate::snowflake::Format;
 use crate::state::{Command, Response, TagRow};
 use crate::tag::{BizTag, ID_END, START_DEFAULT, STEP_DEFAULT};
 use grabber::{GRAB_MAX, GrabQueue, Grabber};
-use slot::{Slot, Take, Taken};
+use slot::{Shape, Slot, Take, Taken};
 
 /// A reading of another node's clock is not shown when it is older.
 const CLOCK_AGE_MS_MAX: u64 = 5_000;
@@ -99,15 +99,22 @@ impl IdService {
     /// The next id of a tag, if one is held. Never waits; `None` means nothing about the tag.
     #[inline]
     pub fn next_now(&self, tag: &str) -> Option<u64> {
-        let id = self.table.with(tag, |slot| {
-            let (id, ask) = slot.take_one();
+        self.take_now(tag, 1).map(|ids| ids.start)
+    }
+
+    /// The next ids of a tag, if one is held: up to `count_max`, 1 or more, in one piece. Never
+    /// waits; `None` means nothing about the tag.
+    #[inline]
+    pub fn take_now(&self, tag: &str, count_max: u64) -> Option<Range<u64>> {
+        let ids = self.table.with(tag, |slot| {
+            let (ids, ask) = slot.take_some(count_max);
             if ask {
                 self.ask_for_grab(slot);
             }
-            id
+            ids
         })??;
-        self.metrics.ids_handed_out(Mode::Segment, 1);
-        Some(id)
+        self.metrics.ids_handed_out(Mode::Segment, ids.end - ids.start);
+        Some(ids)
     }
 
     /// The next id of a tag. Waits for a segment when none is held.
@@ -126,11 +133,25 @@ impl IdService {
     /// [`Error::UnknownTag`], [`Error::Exhausted`]; [`Error::Unavailable`] when no segment could be
     /// had in time; [`Error::Overloaded`]; [`Error::InvalidArgument`] for an impossible tag.
     pub async fn take(&self, tag: &str, count: u64) -> Result<Vec<Range<u64>>, Error> {
+        self.take_as(tag, count, Shape::Ranges).await
+    }
+
+    /// The next `count` ids of a tag, 1 or more, in one piece. Ids held below such a piece are
+    /// skipped, and so wasted. Waits, in order of arrival, when no piece is long enough.
+    ///
+    /// # Errors
+    /// As [`take`](Self::take).
+    pub async fn take_piece(&self, tag: &str, count: u64) -> Result<Range<u64>, Error> {
+        let pieces = self.take_as(tag, count, Shape::Piece).await?;
+        pieces.into_iter().next().ok_or_else(|| Error::unavailable("no id came"))
+    }
+
+    async fn take_as(&self, tag: &str, count: u64, shape: Shape) -> Result<Vec<Range<u64>>, Error> {
         let deadline = Instant::now() + GRAB_MAX;
         // A slot closes when its tag is deleted; when the tag is there again, so is another slot.
         for _ in 0..2 {
             let slot = self.slot(tag, deadline).await?;
-            let (take, ask) = slot.take(count);
+            let (take, ask) = slot.take(count, shape);
             if ask {
                 self.ask_for_grab(&slot);
             }
@@ -307,6 +328,11 @@ impl IdService {
     ) -> Result<Vec<TagRow>, Error> {
         self.refresh(read).await?;
         Ok(self.replica.read(|state| state.tags_after(after, limit)))
+    }
+
+    /// A tag's `max_id` as this node's copy has it; `None` for a tag that it does not know.
+    pub fn max_id(&self, tag: &str) -> Option<u64> {
+        self.replica.read(|state| state.tag(tag)).map(|row| row.max_id)
     }
 
     async fn refresh(&self, read: Read) -> Result<(), Error> {

@@ -32,6 +32,7 @@ fn defaults_are_those_of_a_trial_on_one_machine() {
     assert_eq!(config.snowflake.format.epoch_ms(), 1_288_834_974_657);
     assert!(!config.auto_create_tags);
     assert!(config.peers.is_empty() && config.join.is_none());
+    assert_eq!(config.resp, None, "the Redis protocol is spoken on request only");
 }
 
 #[test]
@@ -182,17 +183,22 @@ fn secrets_lose_one_line_break_and_have_bounds() {
 
 #[test]
 fn dev_refuses_ports_past_the_last() {
-    let dev = |http: &str, nodes| {
+    let dev_on = |http: &str, resp: Option<&str>, nodes| {
         let args = DevArgs {
             nodes,
             http: http.to_owned(),
+            resp: resp.map(str::to_owned),
             data: PathBuf::new(),
             log_format: LogFormat::Text,
         };
         DevConfig::resolve(args)
     };
+    let dev = |http: &str, nodes| dev_on(http, None, nodes);
     assert!(dev("127.0.0.1:65533", 3).is_ok());
     assert!(dev("127.0.0.1:65534", 3).is_err());
     assert_eq!(dev("127.0.0.1:0", 3).unwrap().http.port(), 0);
     assert_eq!(dev("localhost:8080", 1).unwrap().http.ip().to_string(), "127.0.0.1");
+    let resp = dev_on("127.0.0.1:0", Some("localhost:65533"), 3).unwrap().resp;
+    assert_eq!(resp.unwrap().to_string(), "127.0.0.1:65533");
+    assert!(dev_on("127.0.0.1:0", Some("localhost:65534"), 3).is_err());
 }

@@ -22,27 +22,24 @@ use hyper_util::service::TowerToHyperService;
 
 use super::problem::{FailedWith, Problem};
 use super::{LEAF_SEGMENT, LEAF_SNOWFLAKE, V1_SEGMENT, V1_SNOWFLAKE, ids, key, legacy};
+use crate::listener::REQUEST_MS_MAX;
 use crate::metrics::Mode;
 use crate::service::IdService;
 
-/// Longest time from the head of a request to the head of its answer. A guard against waits
-/// that nobody bounded: those for a segment or a quorum end sooner, with a better reason.
-const REQUEST_MS_MAX: u64 = 10_000;
-
 /// Serves one connection after another; cheap to clone.
 #[derive(Clone)]
-pub(super) struct FrontDoor {
+pub(crate) struct FrontDoor {
     service: Arc<IdService>,
     router: TowerToHyperService<Router>,
 }
 
 impl FrontDoor {
-    pub(super) fn new(service: Arc<IdService>) -> Self {
+    pub(crate) fn new(service: Arc<IdService>) -> Self {
         let router = TowerToHyperService::new(super::router(Arc::clone(&service)));
         Self { service, router }
     }
 
-    pub(super) fn service(&self) -> &Arc<IdService> {
+    pub(crate) fn service(&self) -> &Arc<IdService> {
         &self.service
     }
 
@@ -116,7 +113,7 @@ where
 }
 
 /// An answer that is there already, or one that is awaited.
-pub(super) enum Answer<T> {
+pub(crate) enum Answer<T> {
     Ready(Option<T>),
     Routed(Pin<Box<dyn Future<Output = T> + Send>>),
 }

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use super::body::Fields;
 use super::front::FrontDoor;
 use super::query::Query;
-use super::{key, server};
+use super::{connection, key};
 use crate::service::IdService;
 
 /// A connection's loop without its socket.
@@ -26,7 +26,7 @@ impl Connections {
     /// Serves one connection to its end.
     pub async fn serve(&self, stream: DuplexStream) {
         let (read, write) = tokio::io::split(stream);
-        server::converse(read, write, self.front.clone(), self.stop.subscribe()).await;
+        connection::converse(read, write, self.front.clone(), self.stop.subscribe()).await;
     }
 }
 

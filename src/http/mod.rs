@@ -1,7 +1,7 @@
 //! The client side of a node: HTTP/1.1, Leaf's paths and version 1.
 //!
 //! ```text
-//! server  sockets, threads, bounds of a connection
+//! connection  its bounds, its end
 //!   outbox  one write for many answers
 //!   front   one id at once, else the router; problems get their bodies here
 //!     legacy, ids, snowflake, tags, cluster, pages, ops    one group of paths each
@@ -14,6 +14,7 @@
 
 mod body;
 mod cluster;
+mod connection;
 mod front;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
@@ -25,10 +26,8 @@ mod outbox;
 mod pages;
 mod problem;
 mod query;
-mod server;
 mod snowflake;
 mod tags;
-mod watchdog;
 
 use std::sync::Arc;
 
@@ -36,7 +35,8 @@ use axum::Router;
 use axum::routing::{MethodRouter, get, post};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, utf8_percent_encode};
 
-pub use server::{HttpLimits, HttpServer, RunningServer};
+pub(crate) use connection::{TURNED_AWAY, serve};
+pub(crate) use front::FrontDoor;
 
 use crate::service::IdService;
 use problem::Problem;

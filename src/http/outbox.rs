@@ -14,7 +14,7 @@ use std::task::{Context, Poll, ready};
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::watchdog::Progress;
+use crate::watchdog::Progress;
 
 /// Bytes that may wait for a slow reader; above it hyper is held up, and so is the client.
 const UNSENT_BYTES_MAX: usize = 64 * 1024;

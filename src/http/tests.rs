@@ -31,6 +31,7 @@ impl Served {
         let config = NodeConfig {
             node_id: 1,
             http: "127.0.0.1:0".parse().unwrap(),
+            resp: None,
             raft: None,
             data: data.path().join("node"),
             peers: BTreeMap::from([(1, String::new())]),

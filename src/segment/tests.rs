@@ -251,6 +251,8 @@ fn a_hundredfold_surge_is_covered_by_the_next_grab() {
 enum Event {
     TakeOne,
     Take(u64),
+    TakePiece(u64),
+    TakeSome(u64),
     Begin { step: u32, demand: u64 },
     Install { gap: u64, short_by: u64 },
     Fail,
@@ -261,6 +263,8 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
     let event = prop_oneof![
         4 => Just(Event::TakeOne),
         4 => (0..40u64).prop_map(Event::Take),
+        2 => (1..40u64).prop_map(Event::TakePiece),
+        2 => (1..40u64).prop_map(Event::TakeSome),
         4 => (1..30u32, prop_oneof![Just(0), 0..100u64])
             .prop_map(|(step, demand)| Event::Begin { step, demand }),
         4 => (0..5u64, 0..30u64).prop_map(|(gap, short_by)| Event::Install { gap, short_by }),
@@ -270,9 +274,15 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
     vec(event, 0..120)
 }
 
+/// Where the first `count` numbers without a gap are.
+fn first_run(ascending: &[u64], count: u64) -> Option<usize> {
+    let last = count - 1;
+    ascending.windows(count as usize).position(|run| run[last as usize] - run[0] == last)
+}
+
 proptest! {
     /// Inside a process, one cursor walks an interval, upward only: what comes out is what was
-    /// installed, each id once and in order, and nothing is lost.
+    /// installed, each id once and in order, and nothing is lost but what lay below a piece.
     #[test]
     fn what_is_installed_comes_out_once_and_in_order(events in events()) {
         let mut buffer = SegmentBuffer::new(10);
@@ -287,6 +297,21 @@ proptest! {
                     prop_assert!(ids.eq(held.drain(..count as usize)));
                 }
                 Event::Take(count) => prop_assert_eq!(buffer.take(count, unread), None),
+                Event::TakeSome(count) => match buffer.take_some(count, || now_ms) {
+                    Some(ids) => {
+                        prop_assert!((1..=count).contains(&(ids.end - ids.start)));
+                        ids.for_each(|id| assert_eq!(held.pop_front(), Some(id)));
+                    }
+                    None => prop_assert!(held.is_empty()),
+                },
+                Event::TakePiece(count) => match first_run(held.make_contiguous(), count) {
+                    Some(at) => {
+                        let piece = buffer.take_piece(count, || now_ms).unwrap();
+                        held.drain(..at);
+                        prop_assert!(piece.eq(held.drain(..count as usize)));
+                    }
+                    None => prop_assert_eq!(buffer.take_piece(count, unread), None),
+                },
                 Event::Begin { step, demand } if in_flight.is_none() => {
                     let size = buffer.begin_grab(now_ms, step, demand);
                     prop_assert!(size >= step && u64::from(size) >= demand);

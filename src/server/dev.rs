@@ -21,8 +21,15 @@ const RAFT_PORT_OFFSET: u16 = 1_000;
 /// Pause before a node that had to stop is started again.
 const RESTART_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What a watching thread reports once: the node's client address, or why it cannot start.
-type FirstStart = Result<SocketAddr, NodeFailure>;
+/// What a watching thread reports once: the node's client addresses, or why it cannot start.
+type FirstStart = Result<Addresses, NodeFailure>;
+
+/// Where one node serves clients.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Addresses {
+    http: SocketAddr,
+    resp: Option<SocketAddr>,
+}
 
 /// Runs a cluster in this process until a signal. Exit code 0 after a signal, 1 when it could not
 /// start.
@@ -81,6 +88,7 @@ fn node_configs(config: &DevConfig) -> Result<Vec<NodeConfig>, NodeFailure> {
         nodes.push(NodeConfig {
             node_id: u64::from(number) + 1,
             http,
+            resp: config.resp.map(|first| at_place(first, number)),
             raft: (!alone).then_some(raft),
             data: config.data.join(format!("node-{}", number + 1)),
             peers: Default::default(),
@@ -104,11 +112,20 @@ fn addresses(first: SocketAddr, place: u8) -> Result<(SocketAddr, SocketAddr), N
         let raft = TcpListener::bind((first.ip(), 0))?.local_addr()?;
         return Ok((first, raft));
     }
-    let (mut http, mut raft) = (first, first);
-    http.set_port(first.port() + u16::from(place));
+    let http = at_place(first, place);
+    let mut raft = http;
     let raft_port = http.port().checked_add(RAFT_PORT_OFFSET);
     raft.set_port(raft_port.unwrap_or(http.port() - RAFT_PORT_OFFSET));
     Ok((http, raft))
+}
+
+/// Nodes have consecutive ports; zero stays zero, any free one.
+fn at_place(first: SocketAddr, place: u8) -> SocketAddr {
+    let mut address = first;
+    if first.port() != 0 {
+        address.set_port(first.port() + u16::from(place));
+    }
+    address
 }
 
 /// Starts a node on a thread of its own, and again whenever it had to stop.
@@ -124,9 +141,10 @@ fn watch_node(
             match RunningNode::start(&config) {
                 Ok(mut node) => {
                     // Whatever port was free the first time is this node's from now on.
-                    config.http = node.http_addr();
+                    let (http, resp) = (node.http_addr(), node.resp_addr());
+                    (config.http, config.resp) = (http, resp);
                     if let Some(report) = first_start.take() {
-                        let _ = report.send(Ok(node.http_addr()));
+                        let _ = report.send(Ok(Addresses { http, resp }));
                     }
                     let ended = node.run(&mut stopping);
                     node.stop();
@@ -157,17 +175,24 @@ fn pause(stopping: &mut watch::Receiver<bool>) {
 }
 
 /// Tells a person what runs where and what to type next.
-fn greet(addresses: &[SocketAddr], data: &Path) -> io::Result<()> {
+fn greet(addresses: &[Addresses], data: &Path) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    let Some(first) = addresses.first() else { return Ok(()) };
+    let Some(&Addresses { http: first, resp }) = addresses.first() else { return Ok(()) };
     writeln!(out, "mintleaf dev: {} on this machine", nodes(addresses.len()))?;
     for address in addresses {
-        writeln!(out, "  listening on   http://{address}")?;
+        writeln!(out, "  listening on   http://{}", address.http)?;
+    }
+    for resp in addresses.iter().filter_map(|address| address.resp) {
+        writeln!(out, "                 redis://{resp}")?;
     }
     writeln!(out, "  data in        {}", absolute(data))?;
     writeln!(out, "  try            curl http://{first}/api/segment/get/orders")?;
     writeln!(out, "                 curl 'http://{first}/v1/segment/orders?count=10'")?;
     writeln!(out, "                 curl http://{first}/v1/snowflake")?;
+    if let Some(resp) = resp {
+        let (host, port) = (resp.ip(), resp.port());
+        writeln!(out, "                 redis-cli -h {host} -p {port} INCR orders")?;
+    }
     writeln!(out, "  stop           ctrl-c; the next start carries on")?;
     out.flush()
 }

@@ -14,7 +14,7 @@ use tokio::sync::watch;
 
 use crate::clock::{Clock, SystemClock};
 use crate::entropy;
-use crate::http::{HttpLimits, HttpServer, RunningServer};
+use crate::listener::{self, ClientPort, Limits, RunningServer};
 use crate::metrics::Metrics;
 use crate::replica::{DeletionListener, Replica, StateReplica};
 use crate::service::{IdService, Lease, ServiceTask, TagTable};
@@ -33,6 +33,8 @@ pub struct NodeConfig {
     pub node_id: u64,
     /// Client address; port 0 takes a free one.
     pub http: SocketAddr,
+    /// Redis protocol address, if any; port 0 takes a free one.
+    pub resp: Option<SocketAddr>,
     /// Internal address; `None` for a cluster of one.
     pub raft: Option<SocketAddr>,
     /// Data directory.
@@ -56,9 +58,9 @@ pub struct NodeConfig {
 /// Why a node did not start, or stopped by itself.
 #[derive(Debug, Error)]
 pub enum NodeFailure {
-    /// The client address cannot be bound.
+    /// A client address cannot be bound.
     #[error("cannot listen on {address}: {source}")]
-    Http {
+    Clients {
         /// The address asked for.
         address: SocketAddr,
         /// The operating system's answer.
@@ -79,8 +81,9 @@ pub enum NodeFailure {
 pub struct RunningNode {
     runtime: Runtime,
     node: Node,
-    http: RunningServer,
+    clients: RunningServer,
     http_addr: SocketAddr,
+    resp_addr: Option<SocketAddr>,
     task: ServiceTask,
     lease: Lease,
 }
@@ -97,9 +100,10 @@ impl RunningNode {
             .enable_all()
             .build()?;
         let _within = runtime.enter();
-        let http = HttpServer::bind(config.http, HttpLimits::default())
-            .map_err(|source| NodeFailure::Http { address: config.http, source })?;
+        let http = bind(config.http)?;
+        let resp = config.resp.map(bind).transpose()?;
         let http_addr = http.local_addr();
+        let resp_addr = resp.as_ref().map(ClientPort::local_addr);
         let clock = Arc::new(SystemClock::default());
         let metrics = Arc::new(Metrics::new());
         let table = Arc::new(TagTable::new(Arc::clone(&metrics)));
@@ -123,14 +127,19 @@ impl RunningNode {
             lease.snowflakes(),
             config.auto_create_tags,
         );
-        let http = http.start(Arc::new(service))?;
+        let clients = listener::start(http, resp, Limits::default(), &Arc::new(service))?;
         drop(_within);
-        Ok(Self { runtime, node, http, http_addr, task, lease })
+        Ok(Self { runtime, node, clients, http_addr, resp_addr, task, lease })
     }
 
     /// Where clients are served.
     pub fn http_addr(&self) -> SocketAddr {
         self.http_addr
+    }
+
+    /// Where clients of the Redis protocol are served, if anywhere.
+    pub fn resp_addr(&self) -> Option<SocketAddr> {
+        self.resp_addr
     }
 
     /// Where other nodes are served; `None` in a cluster of one.
@@ -155,13 +164,17 @@ impl RunningNode {
     /// bounds.
     pub fn stop(self) {
         self.runtime.block_on(async {
-            self.http.shutdown().await;
+            self.clients.shutdown().await;
             self.task.abort();
             self.lease.release().await;
             self.node.shutdown().await;
         });
         self.runtime.shutdown_timeout(TEARDOWN_MAX);
     }
+}
+
+fn bind(address: SocketAddr) -> Result<ClientPort, NodeFailure> {
+    ClientPort::bind(address).map_err(|source| NodeFailure::Clients { address, source })
 }
 
 fn options(config: &NodeConfig, http_addr: SocketAddr) -> Result<Options, io::Error> {

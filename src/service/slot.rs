@@ -39,7 +39,17 @@ struct Held {
 
 struct Waiter {
     count: u64,
+    shape: Shape,
     answer: oneshot::Sender<Taken>,
+}
+
+/// How the ids of one caller may lie.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Shape {
+    /// In as many ranges as it takes: nothing is wasted.
+    Ranges,
+    /// In one piece, whatever has to be skipped for it.
+    Piece,
 }
 
 /// What a caller got at once.
@@ -72,31 +82,32 @@ impl Slot {
         &self.tag
     }
 
-    /// The next id, when one is held, and whether a grab should begin now.
+    /// The next ids, when one is held, up to `count_max` in one piece; and whether a grab should
+    /// begin now.
     #[inline]
-    pub(super) fn take_one(&self) -> (Option<u64>, bool) {
+    pub(super) fn take_some(&self, count_max: u64) -> (Option<Range<u64>>, bool) {
         let mut held = self.held.lock();
         if held.closed {
             return (None, false);
         }
-        let id = held.buffer.take_one(|| self.clock.monotonic_ms());
-        let ask = id.is_some() && held.ask();
-        (id, ask)
+        let ids = held.buffer.take_some(count_max, || self.clock.monotonic_ms());
+        let ask = ids.is_some() && held.ask();
+        (ids, ask)
     }
 
     /// The next `count` ids, or a place in the queue; and whether a grab should begin now.
-    pub(super) fn take(&self, count: u64) -> (Take, bool) {
+    pub(super) fn take(&self, count: u64, shape: Shape) -> (Take, bool) {
         let mut held = self.held.lock();
         if held.closed {
             return (Take::Closed, false);
         }
-        let take = match held.buffer.take(count, || self.clock.monotonic_ms()) {
+        let take = match held.take(count, shape, || self.clock.monotonic_ms()) {
             Some(ranges) => Take::Ids(ranges),
             None if held.exhausted => return (Take::Exhausted, false),
             None if held.waiters.len() >= WAITERS_MAX => return (Take::Overloaded, false),
             None => {
                 let (answer, answered) = oneshot::channel();
-                held.waiters.push_back(Waiter { count, answer });
+                held.waiters.push_back(Waiter { count, shape, answer });
                 Take::Wait(answered)
             }
         };
@@ -163,6 +174,18 @@ impl Slot {
 }
 
 impl Held {
+    fn take(
+        &mut self,
+        count: u64,
+        shape: Shape,
+        now_ms: impl FnOnce() -> u64,
+    ) -> Option<Vec<Range<u64>>> {
+        match shape {
+            Shape::Ranges => self.buffer.take(count, now_ms),
+            Shape::Piece => Some(vec![self.buffer.take_piece(count, now_ms)?]),
+        }
+    }
+
     /// Whether a grab should be asked for now; if so, the caller must ask.
     #[inline]
     fn ask(&mut self) -> bool {
@@ -182,11 +205,11 @@ impl Held {
     /// up those behind: the next grab is sized for all that still wait.
     fn serve(&mut self, now_ms: impl Fn() -> u64) {
         let mut unserved = VecDeque::new();
-        for waiter in self.waiters.drain(..) {
+        for waiter in std::mem::take(&mut self.waiters) {
             if waiter.answer.is_closed() {
                 continue;
             }
-            match self.buffer.take(waiter.count, &now_ms) {
+            match self.take(waiter.count, waiter.shape, &now_ms) {
                 // Should the caller give up at this very moment, the ids are wasted, not repeated.
                 Some(ranges) => drop(waiter.answer.send(Ok(ranges))),
                 None => unserved.push_back(waiter),
@@ -212,7 +235,7 @@ mod tests {
     }
 
     fn wait(slot: &Slot, count: u64) -> (oneshot::Receiver<Taken>, bool) {
-        match slot.take(count) {
+        match slot.take(count, Shape::Ranges) {
             (Take::Wait(answered), ask) => (answered, ask),
             _ => panic!("nothing is held, so the caller waits"),
         }
@@ -273,6 +296,28 @@ mod tests {
     }
 
     #[test]
+    fn who_wants_one_piece_waits_for_a_grab_that_is_long_enough() {
+        let slot = slot();
+        let _ = wait(&slot, 1);
+        slot.begin_grab(10).unwrap();
+        slot.install(Segment { start: 1, end: 11 }, 10);
+        let (take, ask) = slot.take(5, Shape::Piece);
+        assert!(matches!(take, Take::Ids(ranges) if ranges.first() == Some(&(1..6))) && ask);
+        let (Take::Wait(mut piece), ask) = slot.take(6, Shape::Piece) else { panic!("5 are left") };
+        assert!(!ask, "a grab is asked for already");
+        let size = slot.begin_grab(10).unwrap();
+        assert!(size >= 6);
+        // Somebody else's grab lies between, so the two segments do not touch.
+        slot.install(Segment { start: 100, end: 100 + u64::from(size) }, 10);
+        assert_eq!(ids(&mut piece), [100, 101, 102, 103, 104, 105]);
+        assert_eq!(
+            slot.take_some(1).0,
+            Some(106..107),
+            "ids only rise; what was skipped is wasted"
+        );
+    }
+
+    #[test]
     fn a_failed_grab_is_asked_for_again_only_while_somebody_waits() {
         let slot = slot();
         let (waiting, _) = wait(&slot, 1);
@@ -292,9 +337,9 @@ mod tests {
         slot.begin_grab(10).unwrap();
         slot.install(Segment { start: 1, end: 3 }, 10);
         slot.exhausted();
-        assert_eq!(slot.take_one(), (Some(1), false));
-        assert_eq!(slot.take_one(), (Some(2), false));
-        assert!(matches!(slot.take(1), (Take::Exhausted, false)));
+        assert_eq!(slot.take_some(1), (Some(1..2), false));
+        assert_eq!(slot.take_some(9), (Some(2..3), false));
+        assert!(matches!(slot.take(1, Shape::Ranges), (Take::Exhausted, false)));
     }
 
     #[test]
@@ -305,7 +350,7 @@ mod tests {
         slot.close();
         assert_eq!(waiting.try_recv().unwrap(), Err(Error::UnknownTag));
         assert!(!slot.install(Segment { start: 1, end: 11 }, 10));
-        assert_eq!(slot.take_one(), (None, false));
-        assert!(matches!(slot.take(1), (Take::Closed, false)));
+        assert_eq!(slot.take_some(1), (None, false));
+        assert!(matches!(slot.take(1, Shape::Ranges), (Take::Closed, false)));
     }
 }

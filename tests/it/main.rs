@@ -3,6 +3,7 @@
 //! ```text
 //! harness   processes, clusters, a client, load, and the judge of what the load was given
 //! api, hostile, readme     one node, as clients see it
+//! resp      the same with the Redis protocol, and Redis' own clients
 //! cli                      the client commands and what start-up refuses
 //! dev, faults, membership, scale    nodes that are killed, paused, removed, and filled
 //! snowflake                time windows, under killed nodes and wrong clocks
@@ -24,5 +25,6 @@ mod harness;
 mod hostile;
 mod membership;
 mod readme;
+mod resp;
 mod scale;
 mod snowflake;

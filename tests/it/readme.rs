@@ -1,4 +1,4 @@
-//! The README's curl lines, run as they stand.
+//! The README's curl and redis-cli lines, run as they stand.
 
 use std::fs;
 use std::path::Path;
@@ -8,10 +8,12 @@ use crate::harness::{Dev, Finished};
 
 /// Where the README's reader runs a node.
 const README_NODE: &str = "localhost:8080";
+/// How the same reader talks to it in the Redis protocol.
+const README_REDIS: &str = "redis-cli -p 6380 ";
 
-/// The commands in blocks marked `sh` or `console` that begin with `curl`, in order; lines that
+/// The commands in blocks marked `sh` or `console` that begin with `program`, in order; lines that
 /// end with a backslash are one command with the next.
-fn curl_lines(readme: &str) -> Vec<String> {
+fn lines_of(program: &str, readme: &str) -> Vec<String> {
     let (mut lines, mut in_block, mut command) = (Vec::new(), false, String::new());
     for line in readme.lines() {
         if let Some(mark) = line.trim_start().strip_prefix("```") {
@@ -19,7 +21,7 @@ fn curl_lines(readme: &str) -> Vec<String> {
             continue;
         }
         let line = line.trim_start().trim_start_matches("$ ");
-        if in_block && (line.starts_with("curl ") || !command.is_empty()) {
+        if in_block && (line.starts_with(program) || !command.is_empty()) {
             command.push_str(line.trim_end_matches('\\'));
             if !line.ends_with('\\') {
                 lines.push(std::mem::take(&mut command));
@@ -29,10 +31,30 @@ fn curl_lines(readme: &str) -> Vec<String> {
     lines
 }
 
+fn readme() -> String {
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).unwrap()
+}
+
+#[test]
+fn every_redis_cli_line_of_the_readme_works() {
+    let lines = lines_of(README_REDIS, &readme());
+    assert!(lines.len() >= 3, "the README shows {} commands only", lines.len());
+    if Command::new("redis-cli").arg("--version").output().is_err() {
+        return eprintln!("SKIPPED: redis-cli is not installed");
+    }
+    let dev = Dev::start();
+    for line in lines {
+        // An answer that is an error fails it as well.
+        let here = format!("redis-cli -e -p {} ", dev.resp(1).port());
+        let here = line.replacen(README_REDIS, &here, 1);
+        let run = Finished::of(Command::new("sh").args(["-c", &here]));
+        assert_eq!(run.code, Some(0), "{line}\n{run:?}");
+    }
+}
+
 #[test]
 fn every_curl_line_of_the_readme_works() {
-    let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
-    let lines = curl_lines(&fs::read_to_string(readme).unwrap());
+    let lines = lines_of("curl ", &readme());
     let lines: Vec<_> = lines.iter().filter(|line| line.contains(README_NODE)).collect();
     assert!(lines.len() >= 5, "the README shows {} requests only", lines.len());
     let dev = Dev::start();
@@ -60,7 +82,7 @@ curl localhost:8080/json
 ```
 ";
     assert_eq!(
-        curl_lines(readme),
+        lines_of("curl ", readme),
         ["curl -X POST localhost:8080/v1/tags -d '{}'", "curl localhost:8080/livez"]
     );
 }

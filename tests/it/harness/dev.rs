@@ -1,5 +1,6 @@
 //! `mintleaf dev` as a process.
 
+use std::net::SocketAddr;
 use std::path::Path;
 
 use tempfile::TempDir;
@@ -11,6 +12,7 @@ use super::{Api, Port, Process, eventually, mintleaf, secs};
 pub(crate) struct Dev {
     process: Process,
     ports: Vec<Port>,
+    resp_ports: Vec<Port>,
     nodes: u16,
     // Goes after the process, which writes to it.
     dir: TempDir,
@@ -33,8 +35,9 @@ impl Dev {
     pub(crate) fn just_started(nodes: u16) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let ports = Port::claim_row(nodes);
-        let process = spawn(dir.path(), &ports[0], nodes);
-        Self { process, ports, nodes, dir }
+        let resp_ports = Port::claim_row(nodes);
+        let process = spawn(dir.path(), [&ports[0], &resp_ports[0]], nodes);
+        Self { process, ports, resp_ports, nodes, dir }
     }
 
     /// Kills it and starts it again on the same data and ports; returns once all are ready.
@@ -46,7 +49,7 @@ impl Dev {
     /// Kills it and starts it again on the same data and ports; returns at once.
     pub(crate) fn kill_and_start(&mut self) {
         self.process.kill();
-        self.process = spawn(self.dir.path(), &self.ports[0], self.nodes);
+        self.process = spawn(self.dir.path(), [&self.ports[0], &self.resp_ports[0]], self.nodes);
     }
 
     fn await_ready(&mut self) {
@@ -70,6 +73,11 @@ impl Dev {
         Api(self.ports[id - 1].addr())
     }
 
+    /// Where the node with this id serves the Redis protocol.
+    pub(crate) fn resp(&self, id: usize) -> SocketAddr {
+        self.resp_ports[id - 1].addr()
+    }
+
     pub(crate) fn url(&self) -> String {
         format!("http://{}", self.api().0)
     }
@@ -83,8 +91,9 @@ impl Dev {
     }
 }
 
-fn spawn(dir: &Path, http: &Port, nodes: u16) -> Process {
+fn spawn(dir: &Path, [http, resp]: [&Port; 2], nodes: u16) -> Process {
     let mut command = mintleaf();
+    command.env("MINTLEAF_RESP", resp.addr().to_string());
     command.args(["dev", "--http", &http.addr().to_string(), "--nodes", &nodes.to_string()]);
     command.arg("--data").arg(dir.join("data"));
     Process::start("dev", &mut command, &dir.join("log"))

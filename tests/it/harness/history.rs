@@ -58,7 +58,8 @@ impl History {
         ends.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(Duration::MAX)
     }
 
-    fn granted(&self) -> impl Iterator<Item = (&Op, &[Range<u64>])> {
+    /// The requests that brought ids.
+    pub(crate) fn granted(&self) -> impl Iterator<Item = (&Op, &[Range<u64>])> {
         self.0.iter().filter_map(|op| match &op.outcome {
             Outcome::Ids(ranges) => Some((op, ranges.as_slice())),
             Outcome::Refused(_) | Outcome::Lost => None,

@@ -8,6 +8,7 @@ mod http;
 mod load;
 mod ports;
 mod process;
+mod resp;
 
 use std::time::{Duration, Instant};
 
@@ -19,6 +20,7 @@ pub(crate) use http::{Answer, Api, encoded};
 pub(crate) use load::{Load, TagWriter};
 pub(crate) use ports::Port;
 pub(crate) use process::{Finished, Process, mintleaf};
+pub(crate) use resp::{RedisClient, Value, command};
 
 /// Pause between two looks at another process.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);

@@ -5,23 +5,26 @@
 //! a connection has come on; requests themselves pay for a few counters, no clock. (Hyper's header
 //! timeout counts idle time as well, so that one bound would have to serve for both.)
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
-
-use hyper::service::Service;
 
 /// Between two looks.
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
 /// Looks without progress until a half-sent request or an unread answer ends its connection.
-const STALLED_LOOKS_MAX: u32 = 2;
-/// The same for a kept-alive connection between requests: longer than load balancers keep theirs,
-/// so that they close first.
-const IDLE_LOOKS_MAX: u32 = 15;
+const STALLED_LOOKS_MAX: u64 = 2;
+
+/// How long a connection between two requests is kept.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Patience {
+    /// To the next look, that is, in steps of five seconds.
+    pub(crate) idle_seconds_max: u64,
+    /// Whether that goes for one that never brought a request, too.
+    pub(crate) unused_is_idle: bool,
+}
 
 /// How far a connection has come.
 #[derive(Debug, Default)]
-pub(super) struct Progress {
+pub(crate) struct Progress {
     received: AtomicU64,
     received_at_request: AtomicU64,
     requests: AtomicU64,
@@ -38,20 +41,28 @@ struct Look {
 impl Progress {
     /// Counts bytes that came in.
     #[inline]
-    pub(super) fn received(&self, bytes: usize) {
+    pub(crate) fn received(&self, bytes: usize) {
         self.received.fetch_add(bytes as u64, Relaxed);
     }
 
     /// Counts bytes that the socket took.
     #[inline]
-    pub(super) fn sent(&self, bytes: usize) {
+    pub(crate) fn sent(&self, bytes: usize) {
         self.sent.fetch_add(bytes as u64, Relaxed);
     }
 
+    /// Notes that all that came in belongs to requests that were begun.
     #[inline]
-    fn request_begun(&self) {
+    pub(crate) fn request_begun(&self) {
         self.requests.fetch_add(1, Relaxed);
         self.received_at_request.store(self.received.load(Relaxed), Relaxed);
+    }
+
+    /// Counts requests that were begun together, `bytes` long.
+    #[inline]
+    pub(crate) fn requests_begun(&self, bytes: usize) {
+        self.requests.fetch_add(1, Relaxed);
+        self.received_at_request.fetch_add(bytes as u64, Relaxed);
     }
 
     fn look(&self) -> Look {
@@ -63,14 +74,15 @@ impl Progress {
     }
 
     /// Whether the connection is between two requests, with nothing of the next one here.
-    fn is_idle(&self, look: Look, unsent: bool) -> bool {
+    fn is_idle(&self, look: Look, patience: Patience, unsent: bool) -> bool {
+        let used = look.requests > 0 || patience.unused_is_idle;
         let nothing_begun = self.received.load(Relaxed) == look.received_at_request;
-        look.requests > 0 && nothing_begun && !unsent
+        used && nothing_begun && !unsent
     }
 
     /// Resolves when the connection has got nowhere for too long. `unsent` tells whether answers
     /// wait for the client to read.
-    pub(super) async fn stalled(&self, unsent: impl Fn() -> bool) {
+    pub(crate) async fn stalled(&self, patience: Patience, unsent: impl Fn() -> bool) {
         let mut last = self.look();
         let mut looks = 0;
         loop {
@@ -81,31 +93,14 @@ impl Progress {
                 continue;
             }
             looks += 1;
-            let idle = self.is_idle(now, unsent());
-            let looks_max = if idle { IDLE_LOOKS_MAX } else { STALLED_LOOKS_MAX };
+            let looks_max = match self.is_idle(now, patience, unsent()) {
+                true => patience.idle_seconds_max / LOOK_INTERVAL.as_secs(),
+                false => STALLED_LOOKS_MAX,
+            };
             if looks >= looks_max {
                 return;
             }
         }
-    }
-}
-
-/// A service that counts the requests of one connection.
-#[derive(Clone, Debug)]
-pub(super) struct Watched<S> {
-    pub(super) inner: S,
-    pub(super) progress: Arc<Progress>,
-}
-
-impl<S: Service<R>, R> Service<R> for Watched<S> {
-    type Response = S::Response;
-    type Error = S::Error;
-    type Future = S::Future;
-
-    #[inline]
-    fn call(&self, request: R) -> S::Future {
-        self.progress.request_begun();
-        self.inner.call(request)
     }
 }
 
@@ -116,7 +111,8 @@ mod tests {
 
     async fn seconds_until_stalled(progress: &Progress, unsent: bool) -> u64 {
         let began = Instant::now();
-        progress.stalled(|| unsent).await;
+        let patience = Patience { idle_seconds_max: 75, unused_is_idle: false };
+        progress.stalled(patience, || unsent).await;
         began.elapsed().as_secs()
     }
 
@@ -135,6 +131,19 @@ mod tests {
         progress.request_begun();
         progress.sent(50);
         assert_eq!(seconds_until_stalled(&progress, false).await, 75);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_unused_connection_is_kept_where_it_counts_as_idle() {
+        let progress = Progress::default();
+        let began = Instant::now();
+        let patience = Patience { idle_seconds_max: 30, unused_is_idle: true };
+        progress.stalled(patience, || false).await;
+        assert_eq!(began.elapsed().as_secs(), 30);
+        progress.received(10);
+        progress.requests_begun(9);
+        progress.stalled(patience, || false).await;
+        assert_eq!(began.elapsed().as_secs(), 40, "the tenth byte begins another request");
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,62 +1,53 @@
-//! Sockets and threads: one acceptor, one worker per core, and the bounds of a connection.
+//! Sockets and threads of the client side: an acceptor for each address, one worker per core.
 //!
 //! Each worker runs a single-threaded runtime of its own, so a request never moves between
-//! threads, and the Raft runtime never competes with id traffic for a queue. One acceptor deals
-//! the connections out in turn. (Several sockets on one port would spare it, but would also let
-//! a second process share the port in silence.)
+//! threads, and the Raft runtime never competes with id traffic for a queue. Acceptors deal their
+//! connections out in turn; HTTP and the Redis protocol share the workers, not the limits. (Several
+//! sockets on one port would spare the acceptor, but would also let a second process share the port
+//! in silence.)
 
 use std::convert::Infallible;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener};
 use std::num::NonZeroUsize;
-use std::pin::pin;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use hyper::server::conn::http1;
-use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tracing::warn;
 
-use super::front::FrontDoor;
-use super::outbox::Outbox;
-use super::watchdog::Watched;
+use crate::http::{self, FrontDoor};
+use crate::metrics::Protocol;
+use crate::resp;
 use crate::service::IdService;
+
+/// Longest time from a request to its answer. A guard against waits that nobody bounded: those for
+/// a segment or a quorum end sooner, with a better reason.
+pub(crate) const REQUEST_MS_MAX: u64 = 10_000;
+/// Time that a stop leaves to requests in flight, and a closing connection to its last answers.
+pub(crate) const DRAIN_MS_MAX: u64 = 5_000;
 
 /// Connections that may wait to be accepted.
 const BACKLOG: u32 = 1024;
 /// Connections that may wait for one worker to take them over.
 const HANDOVER_MAX: usize = 256;
-const HEADERS_MAX: usize = 64;
-/// Longest head of a request; a longer one is answered 431.
-const HEAD_BYTES_MAX: usize = 16 * 1024;
-/// Time that a stop leaves to requests in flight.
-const DRAIN_MS_MAX: u64 = 5_000;
 /// Pause after the kernel could not give a connection, most likely for want of descriptors.
 const ACCEPT_PAUSE_MS: u64 = 50;
 
-/// What a connection above the limit is told.
-const TURNED_AWAY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\n\
-    content-type: application/problem+json\r\ncache-control: no-store\r\nretry-after: 1\r\n\
-    connection: close\r\ncontent-length: 131\r\n\r\n\
-    {\"type\":\"about:blank\",\"title\":\"Service Unavailable\",\"status\":503,\
-    \"code\":\"unavailable\",\"detail\":\"too many connections to this node\"}";
-
-/// How much a server takes on.
+/// How much the client side takes on.
 #[derive(Clone, Copy, Debug)]
-pub struct HttpLimits {
+pub struct Limits {
     /// Threads that answer requests.
     pub workers: NonZeroUsize,
-    /// Open connections; one more is answered 503 and closed.
+    /// Open connections of each protocol; one more is told so and closed.
     pub connections_max: usize,
 }
 
-impl Default for HttpLimits {
-    /// A worker for each core, and 10,000 connections.
+impl Default for Limits {
+    /// A worker for each core, and 10,000 connections of each protocol.
     fn default() -> Self {
         let workers = thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
         Self { workers, connections_max: 10_000 }
@@ -65,63 +56,73 @@ impl Default for HttpLimits {
 
 /// A bound address that answers nobody yet.
 #[derive(Debug)]
-pub struct HttpServer {
+pub struct ClientPort {
     listener: TcpListener,
     local_addr: SocketAddr,
-    limits: HttpLimits,
 }
 
-impl HttpServer {
+impl ClientPort {
     /// Binds `addr`; port 0 takes a free one. Must be called within a Tokio runtime.
     ///
     /// # Errors
     /// Those of binding: the port is taken, the address is not this machine's, or the like.
-    pub fn bind(addr: SocketAddr, limits: HttpLimits) -> io::Result<Self> {
+    pub fn bind(addr: SocketAddr) -> io::Result<Self> {
         let socket = if addr.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
         // Only spares a restart the wait for old connections; it does not share a live port.
         socket.set_reuseaddr(true)?;
         socket.bind(addr)?;
         let listener = socket.listen(BACKLOG)?.into_std()?;
         let local_addr = listener.local_addr()?;
-        Ok(Self { listener, local_addr, limits })
+        Ok(Self { listener, local_addr })
     }
 
     /// The address with its real port.
     pub fn local_addr(&self) -> SocketAddr {
         self.local_addr
     }
+}
 
-    /// Starts to answer, on threads of its own.
-    ///
-    /// # Errors
-    /// Those of starting threads.
-    pub fn start(self, service: Arc<IdService>) -> io::Result<RunningServer> {
-        let (stop, stopping) = watch::channel(());
-        let (running, stopped) = mpsc::channel(1);
-        let front = FrontDoor::new(Arc::clone(&service));
-        let mut workers = Vec::with_capacity(self.limits.workers.get());
-        for number in 0..self.limits.workers.get() {
-            let (handover, accepted) = mpsc::channel(HANDOVER_MAX);
-            let (front, stopping, running) = (front.clone(), stopping.clone(), running.clone());
-            on_thread(&format!("http-{number}"), async move {
-                work(accepted, front, stopping).await;
-                drop(running);
-            })?;
-            workers.push(handover);
-        }
-        let acceptor = Acceptor {
-            workers,
-            next: 0,
-            permits: Arc::new(Semaphore::new(self.limits.connections_max)),
-            service,
-        };
-        self.listener.set_nonblocking(true)?;
-        on_thread("http-accept", async move {
-            acceptor.run(self.listener, stopping).await;
+/// Starts to answer on `http`, and on `resp` if there is one, on threads of its own.
+///
+/// # Errors
+/// Those of starting threads.
+pub fn start(
+    http: ClientPort,
+    resp: Option<ClientPort>,
+    limits: Limits,
+    service: &Arc<IdService>,
+) -> io::Result<RunningServer> {
+    let (stop, stopping) = watch::channel(());
+    let (running, stopped) = mpsc::channel(1);
+    let front = FrontDoor::new(Arc::clone(service));
+    let mut workers = Vec::with_capacity(limits.workers.get());
+    for number in 0..limits.workers.get() {
+        let (handover, accepted) = mpsc::channel(HANDOVER_MAX);
+        let (front, stopping, running) = (front.clone(), stopping.clone(), running.clone());
+        on_thread(&format!("clients-{number}"), async move {
+            work(accepted, front, stopping).await;
             drop(running);
         })?;
-        Ok(RunningServer { stop, stopped })
+        workers.push(handover);
     }
+    let ports = [(Protocol::Http, Some(http)), (Protocol::Resp, resp)];
+    for (protocol, port) in ports {
+        let Some(ClientPort { listener, .. }) = port else { continue };
+        listener.set_nonblocking(true)?;
+        let acceptor = Acceptor {
+            protocol,
+            workers: workers.clone(),
+            next: 0,
+            permits: Arc::new(Semaphore::new(limits.connections_max)),
+            service: Arc::clone(service),
+        };
+        let (stopping, running) = (stopping.clone(), running.clone());
+        on_thread(&format!("accept-{}", protocol.name()), async move {
+            acceptor.run(listener, stopping).await;
+            drop(running);
+        })?;
+    }
+    Ok(RunningServer { stop, stopped })
 }
 
 /// A server that answers. Dropping it stops it as [`RunningServer::shutdown`] does, unwatched.
@@ -153,11 +154,13 @@ where
 
 /// A connection, and its share of the limit until it closes.
 struct Accepted {
+    protocol: Protocol,
     stream: std::net::TcpStream,
     permit: OwnedSemaphorePermit,
 }
 
 struct Acceptor {
+    protocol: Protocol,
     workers: Vec<mpsc::Sender<Accepted>>,
     next: usize,
     permits: Arc<Semaphore>,
@@ -198,19 +201,25 @@ impl Acceptor {
     async fn deal(&mut self, stream: TcpStream) {
         let Ok(stream) = stream.into_std() else { return };
         let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else {
-            self.service.metrics().connection_refused();
-            return turn_away(&stream);
+            self.service.metrics().connection_refused(self.protocol);
+            return turn_away(self.protocol, &stream);
         };
         self.next = (self.next + 1) % self.workers.len();
         // A worker that is gone is one that stops, as this thread is about to.
-        let _ = self.workers[self.next].send(Accepted { stream, permit }).await;
+        let _ = self.workers[self.next]
+            .send(Accepted { protocol: self.protocol, stream, permit })
+            .await;
     }
 }
 
 /// Says why and closes, without waiting: the socket does not block, its send buffer is empty, and
 /// a client that is gone already need not be told.
-fn turn_away(mut stream: &std::net::TcpStream) {
-    let _ = stream.write(TURNED_AWAY);
+fn turn_away(protocol: Protocol, mut stream: &std::net::TcpStream) {
+    let told = match protocol {
+        Protocol::Http => http::TURNED_AWAY,
+        Protocol::Resp => resp::TURNED_AWAY,
+    };
+    let _ = stream.write(told);
     let _ = stream.shutdown(Shutdown::Write);
     // Closing on unread input would reset the connection, answer and all.
     let _ = stream.read(&mut [0; 4096]);
@@ -227,7 +236,7 @@ fn is_of_the_peer(error: &io::Error) -> bool {
     )
 }
 
-/// Serves what it is dealt until the acceptor stops, then lets connections finish.
+/// Serves what it is dealt until the acceptors stop, then lets connections finish.
 async fn work(
     mut accepted: mpsc::Receiver<Accepted>,
     front: FrontDoor,
@@ -237,10 +246,7 @@ async fn work(
     while let Some(connection) = accepted.recv().await {
         let (front, stopping, open) = (front.clone(), stopping.clone(), open.clone());
         tokio::spawn(async move {
-            let metrics_of = Arc::clone(front.service());
-            metrics_of.metrics().connection_opened();
             serve(connection, front, stopping).await;
-            metrics_of.metrics().connection_closed();
             drop(open);
         });
     }
@@ -250,62 +256,16 @@ async fn work(
 }
 
 async fn serve(connection: Accepted, front: FrontDoor, stopping: watch::Receiver<()>) {
-    let Accepted { stream, permit } = connection;
-    let Ok(mut stream) = TcpStream::from_std(stream) else { return };
+    let Accepted { protocol, stream, permit } = connection;
+    let Ok(stream) = TcpStream::from_std(stream) else { return };
     // Small answers must not wait for an acknowledgement of the one before.
     let _ = stream.set_nodelay(true);
-    let (read, write) = stream.split();
-    converse(read, write, front, stopping).await;
+    let service = Arc::clone(front.service());
+    service.metrics().connection_opened(protocol);
+    match protocol {
+        Protocol::Http => http::serve(stream, front, stopping).await,
+        Protocol::Resp => resp::serve(stream, &service, stopping).await,
+    }
+    service.metrics().connection_closed(protocol);
     drop(permit);
-}
-
-/// Serves one connection to its end.
-pub(super) async fn converse<R, W>(
-    read: R,
-    mut write: W,
-    front: FrontDoor,
-    mut stopping: watch::Receiver<()>,
-) where
-    R: AsyncRead + Unpin,
-    W: AsyncWrite + Unpin,
-{
-    let outbox = Outbox::default();
-    let progress = Arc::clone(outbox.progress());
-    let watched = Watched { inner: front, progress: Arc::clone(&progress) };
-    let mut connection = pin!(
-        http1::Builder::new()
-            // The watchdog bounds heads and idle time, each by its own measure.
-            .header_read_timeout(None)
-            .max_headers(HEADERS_MAX)
-            .max_buf_size(HEAD_BYTES_MAX)
-            .serve_connection(TokioIo::new(outbox.attach(read)), watched)
-    );
-    tokio::select! {
-        biased;
-        () = outbox.drive(connection.as_mut(), &mut write) => {}
-        () = progress.stalled(|| outbox.has_unsent()) => {}
-        _ = stopping.changed() => {
-            connection.as_mut().graceful_shutdown();
-            outbox.drive(connection.as_mut(), &mut write).await;
-        }
-    }
-    let farewell = async {
-        outbox.send(&mut write).await?;
-        write.shutdown().await
-    };
-    // A client that does not read its last answers, or is gone, does without them.
-    let _ = tokio::time::timeout(Duration::from_millis(DRAIN_MS_MAX), farewell).await;
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn turned_away_answer_has_its_own_length() {
-        let text = std::str::from_utf8(TURNED_AWAY).unwrap();
-        let (head, body) = text.split_once("\r\n\r\n").unwrap();
-        assert!(head.ends_with(&format!("content-length: {}", body.len())), "{}", body.len());
-        serde_json::from_str::<serde_json::Value>(body).unwrap();
-    }
 }

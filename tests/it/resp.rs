@@ -1,0 +1,227 @@
+//! The Redis protocol: its commands, its clients, and bytes that no decent client would send.
+
+mod clients;
+mod hostile;
+
+use std::collections::HashSet;
+use std::thread;
+
+use crate::harness::{Cluster, Dev, Load, Port, RedisClient, Value, command, eventually, secs};
+
+#[test]
+fn ids_come_one_by_one_in_pieces_and_in_lists() {
+    let dev = Dev::start();
+    let mut client = RedisClient::connect(dev.resp(1));
+    assert_eq!(client.ask("GET orders"), Value::Null);
+    assert_eq!(client.ask("EXISTS orders"), Value::Integer(0));
+    assert_eq!(client.ask("TYPE orders"), Value::Simple("none".to_owned()));
+    assert_eq!(client.ask("INCR orders"), Value::Integer(1));
+    assert_eq!(client.ask("incr orders"), Value::Integer(2));
+    assert_eq!(client.ask("INCRBY orders 10"), Value::Integer(12));
+    assert_eq!(client.ask("MINT orders"), Value::Integer(13));
+    assert_eq!(client.ask("MINT orders COUNT 3").ids(), [14, 15, 16]);
+    assert_eq!(client.ask("MINT orders count 1").array(), [Value::Integer(17)]);
+    assert_eq!(client.ask("EXISTS orders nothing orders"), Value::Integer(2));
+    assert_eq!(client.ask("TYPE orders"), Value::Simple("string".to_owned()));
+    let mark = client.ask("GET orders").ids()[0];
+    assert!(mark >= 1_000, "the first grab reserves a step: {mark}");
+    let next: u64 = dev.api().get("/api/segment/get/orders").text().parse().unwrap();
+    assert_eq!(next, 18, "HTTP and the Redis protocol share the node's segments");
+    assert_eq!(client.ask("INCR 订单"), Value::Integer(1));
+}
+
+#[test]
+fn snowflakes_are_text_and_rise() {
+    let dev = Dev::start();
+    let mut client = RedisClient::connect(dev.resp(1));
+    let Value::Bulk(first) = client.ask("SNOWFLAKE") else { panic!("text") };
+    let list = client.ask("SNOWFLAKE COUNT 5000").ids();
+    assert_eq!(list.len(), 5_000);
+    assert!(first.parse::<u64>().unwrap() < list[0] && list.is_sorted_by(|a, b| a < b));
+}
+
+#[test]
+fn what_clients_say_at_connect_is_understood() {
+    let dev = Dev::start();
+    let mut client = RedisClient::connect(dev.resp(1));
+    let ok = Value::Simple("OK".to_owned());
+    assert_eq!(client.ask("PING"), Value::Simple("PONG".to_owned()));
+    assert_eq!(client.ask("PING hello"), Value::Bulk("hello".to_owned()));
+    assert_eq!(client.ask("ECHO hello"), Value::Bulk("hello".to_owned()));
+    for accepted in [
+        "SELECT 0",
+        "SELECT 7",
+        "AUTH default any",
+        "CLIENT SETNAME tester",
+        "CLIENT SETINFO LIB-NAME tests",
+        "CLIENT NO-EVICT on",
+    ] {
+        assert_eq!(client.ask(accepted), ok, "{accepted}");
+    }
+    assert_eq!(client.ask("CLIENT GETNAME"), Value::Bulk("tester".to_owned()));
+    assert!(client.ask("CLIENT ID").integer() > 0);
+    assert_eq!(client.ask("COMMAND").array(), []);
+    assert_eq!(client.ask("COMMAND INFO get incr").array(), [Value::Null, Value::Null]);
+    assert_eq!(client.ask("CONFIG GET save").array(), []);
+    let Value::Bulk(info) = client.ask("INFO") else { panic!("text") };
+    assert!(info.contains("redis_version:") && info.contains("leader_id:1\r\n"), "{info}");
+    let Value::Bulk(server) = client.ask("INFO server") else { panic!("text") };
+    assert!(server.contains("redis_version:") && !server.contains("leader_id"), "{server}");
+
+    assert_eq!(client.ask("HELLO").array().len(), 14);
+    let Value::Map(hello) = client.ask("HELLO 3 AUTH default any SETNAME other") else {
+        panic!("a map")
+    };
+    assert_eq!(hello[5], Value::Integer(3));
+    assert_eq!(client.ask("GET nothing"), Value::Null);
+    assert_eq!(client.ask("CONFIG GET save"), Value::Map(Vec::new()));
+    assert_eq!(client.ask("RESET"), Value::Simple("RESET".to_owned()));
+    assert_eq!(client.ask("CLIENT GETNAME"), Value::Null);
+    assert_eq!(client.ask("QUIT"), ok);
+    assert_eq!(client.try_answer(), None);
+}
+
+#[test]
+fn what_cannot_be_done_is_said_and_the_connection_goes_on() {
+    let dev = Dev::start();
+    let mut client = RedisClient::connect(dev.resp(1));
+    for (words, expected) in [
+        ("FOO a b", "ERR unknown command 'FOO', with args beginning with: 'a' 'b' "),
+        ("INCR", "ERR wrong number of arguments for 'incr' command"),
+        ("INCRBY orders", "ERR wrong number of arguments for 'incrby' command"),
+        ("INCRBY orders 0", "ERR increment must be an integer of 1 to 1000000"),
+        ("INCRBY orders -1", "ERR increment must be an integer of 1 to 1000000"),
+        ("INCRBY orders 1000001", "ERR increment must be an integer of 1 to 1000000"),
+        ("MINT orders COUNT 10001", "ERR count must be an integer of 1 to 10000"),
+        ("MINT orders LIMIT 1", "ERR syntax error"),
+        ("SET orders 1", "ERR 'SET' is not served: ids only move forward"),
+        ("decr orders", "ERR 'DECR' is not served"),
+        ("MULTI", "ERR transactions are not served"),
+        ("AUTH secret", "ERR AUTH <password> called without any password configured"),
+        ("AUTH somebody secret", "WRONGPASS"),
+        ("HELLO 4", "NOPROTO"),
+        ("HELLO 3 AUTH somebody secret", "WRONGPASS"),
+        ("SELECT x", "ERR invalid DB index"),
+        ("CLIENT KILL x", "ERR unknown subcommand 'KILL' of 'CLIENT'"),
+    ] {
+        let Value::Error(told) = client.ask(words) else { panic!("{words} was accepted") };
+        assert!(told.starts_with(expected), "{words}: {told}");
+    }
+    let long = "x".repeat(129);
+    let Value::Error(told) = client.ask(&format!("INCR {long}")) else { panic!("too long") };
+    assert_eq!(told, "ERR tag must have at most 128 characters");
+    client.send(b"*2\r\n$4\r\nINCR\r\n$1\r\n\xff\r\n");
+    assert_eq!(client.answer(), Value::Error("ERR tag must be UTF-8".to_owned()));
+    assert_eq!(client.ask("INCR orders"), Value::Integer(1));
+    let metrics = dev.api().get("/metrics");
+    let counted = r#"mintleaf_resp_commands_total{mode="segment"}"#;
+    assert!(metrics.text().lines().any(|line| line.starts_with(counted) && !line.ends_with(" 0")));
+    assert!(metrics.text().contains("mintleaf_resp_connections 1\n"), "{}", metrics.text());
+}
+
+#[test]
+fn tags_that_are_unknown_or_used_up_are_told_apart() {
+    let port = Port::claim();
+    let address = port.addr().to_string();
+    let mut cluster = Cluster::prepare(1, &["--resp", &address]);
+    cluster.start_all();
+    let body = serde_json::json!({ "tag": "last", "step": 5, "start": "9223372036854775806" });
+    assert_eq!(cluster.api(1).post("/v1/tags", &body).status, 201);
+    let mut client = RedisClient::connect(port.addr());
+    let unknown = Value::Error("ERR unknown tag".to_owned());
+    assert_eq!(client.ask("INCR nothing"), unknown);
+    assert_eq!(client.ask("INCRBY nothing 3"), unknown);
+    assert_eq!(client.ask("INCR last"), Value::Integer(i64::MAX as u64 - 1));
+    assert_eq!(client.ask("INCR last"), Value::Integer(i64::MAX as u64));
+    for words in ["INCR last", "INCRBY last 3", "MINT last COUNT 2"] {
+        let Value::Error(told) = client.ask(words) else { panic!("{words} was granted") };
+        assert!(told.starts_with("EXHAUSTED "), "{told}");
+    }
+    assert_eq!(client.ask("GET last"), Value::Bulk(i64::MAX.to_string()));
+}
+
+#[test]
+fn pipelined_answers_come_in_order_though_some_wait_for_grabs() {
+    let dev = Dev::start();
+    let mut client = RedisClient::connect(dev.resp(1));
+    let mut bytes = Vec::new();
+    for round in 0..50 {
+        for words in [&format!("INCR new-{round}"), "PING", "INCR old", "MINT list COUNT 3"] {
+            bytes.extend(command(words));
+        }
+    }
+    client.send(&bytes);
+    for round in 0..50 {
+        assert_eq!(client.answer(), Value::Integer(1));
+        assert_eq!(client.answer(), Value::Simple("PONG".to_owned()));
+        assert_eq!(client.answer(), Value::Integer(round + 1));
+        assert_eq!(client.answer().ids(), [3 * round + 1, 3 * round + 2, 3 * round + 3]);
+    }
+}
+
+/// All ids that a client is given in `rounds`, each one or a piece or a list.
+fn take(client: &mut RedisClient, rounds: u64) -> Vec<u64> {
+    let mut ids = Vec::new();
+    for round in 0..rounds {
+        match round % 7 {
+            3 => {
+                let count = 1 + round * 37 % 3_000;
+                let last = client.ask(&format!("INCRBY orders {count}")).integer();
+                ids.extend(last + 1 - count..=last);
+            }
+            5 => ids.extend(client.ask("MINT orders COUNT 40").ids()),
+            _ => ids.push(client.ask("INCR orders").integer()),
+        }
+    }
+    ids
+}
+
+#[test]
+fn no_id_is_given_twice_over_both_protocols_and_three_nodes() {
+    let dev = Dev::with_nodes(3);
+    let nodes: Vec<_> = (1..=3).map(|id| (id as u64, dev.node(id).0)).collect();
+    let load = Load::start(&nodes, &["orders".to_owned()], 2);
+    let addresses = [1, 1, 2, 3].map(|id| dev.resp(id));
+    let takers = addresses
+        .map(|address| thread::spawn(move || take(&mut RedisClient::connect(address), 300)));
+    let lines = takers.map(|taker| taker.join().unwrap());
+    let history = load.stop();
+    history.check();
+    let mut all = HashSet::new();
+    for line in &lines {
+        assert!(line.is_sorted_by(|a, b| a < b), "one client's ids rise");
+        line.iter().for_each(|id| assert!(all.insert(*id), "id {id} was given twice"));
+    }
+    let over_http = history.granted().flat_map(|(_, ranges)| ranges.iter().cloned().flatten());
+    over_http.for_each(|id| assert!(all.insert(id), "id {id} was given twice"));
+}
+
+#[test]
+fn a_stop_answers_what_was_read_and_closes() {
+    let mut dev = Dev::start();
+    let mut resting = RedisClient::connect(dev.resp(1));
+    assert_eq!(resting.ask("INCR orders"), Value::Integer(1));
+    let mut busy = RedisClient::connect(dev.resp(1));
+    busy.send(&command("INCR orders").repeat(2_000));
+    assert_eq!(busy.answer(), Value::Integer(2));
+    dev.process().signal("TERM");
+    let rest = std::iter::from_fn(|| busy.try_answer()).map(|answer| answer.integer());
+    assert!(rest.eq(3..=2_001), "every command that was sent in time is answered");
+    assert_eq!(resting.try_answer(), None);
+    assert_eq!(dev.process().exit_code(secs(10)), Some(0));
+}
+
+#[test]
+fn a_connection_counts_while_it_is_open() {
+    let dev = Dev::start();
+    let open = |count: usize| {
+        let line = format!("mintleaf_resp_connections {count}\n");
+        eventually("the gauge", secs(5), || {
+            dev.api().get("/metrics").text().contains(&line).then_some(())
+        });
+    };
+    let clients = [(); 3].map(|()| RedisClient::connect(dev.resp(1)));
+    open(3);
+    drop(clients);
+    open(0);
+}
