@@ -44,26 +44,40 @@ const LINGER_MS_MAX: u64 = 500;
 pub(crate) async fn serve(
     mut stream: TcpStream,
     service: &IdService,
-    mut stopping: watch::Receiver<()>,
+    stopping: watch::Receiver<()>,
 ) {
+    let (read, write) = stream.split();
+    if converse(read, write, service, stopping).await {
+        farewell(&mut stream).await;
+    }
+}
+
+/// The same on any transport, all but the farewell; says whether there shall be one.
+pub(super) async fn converse<R, W>(
+    read: R,
+    write: W,
+    service: &IdService,
+    mut stopping: watch::Receiver<()>,
+) -> bool
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin,
+{
     let progress = Progress::default();
     let unsent = AtomicBool::new(false);
-    {
-        let (read, write) = stream.split();
-        let output = Output { write, bytes: Vec::new(), unsent: &unsent, progress: &progress };
-        let connection = Connection::new(read, output, service, stopping.clone());
-        let mut running = pin!(connection.run());
-        tokio::select! {
-            biased;
-            // Of a connection that breaks there is nobody to tell.
-            _ = running.as_mut() => {}
-            () = progress.stalled(PATIENCE, || unsent.load(Relaxed)) => return,
-            _ = stopping.changed() => {
-                let _ = timeout(Duration::from_millis(DRAIN_MS_MAX), running).await;
-            }
+    let output = Output { write, bytes: Vec::new(), unsent: &unsent, progress: &progress };
+    let connection = Connection::new(read, output, service, stopping.clone());
+    let mut running = pin!(connection.run());
+    tokio::select! {
+        biased;
+        // Of a connection that breaks there is nobody to tell.
+        _ = running.as_mut() => true,
+        () = progress.stalled(PATIENCE, || unsent.load(Relaxed)) => false,
+        _ = stopping.changed() => {
+            let _ = timeout(Duration::from_millis(DRAIN_MS_MAX), running).await;
+            true
         }
     }
-    farewell(&mut stream).await;
 }
 
 /// Closing on unread input would reset the connection, last answers and all.

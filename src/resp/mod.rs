@@ -15,6 +15,8 @@
 
 mod commands;
 mod connection;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod parser;
 mod reply;
 mod session;

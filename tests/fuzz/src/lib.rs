@@ -1,11 +1,13 @@
 //! What the targets in `targets/` share. See README.md.
 #![cfg(feature = "fuzzer")]
 
+mod client;
 mod ground;
 mod log;
 
 use std::path::PathBuf;
 
+pub use client::Server;
 pub use ground::{NODE_ID, STORE, Service, Site};
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
 use tempfile::TempDir;

@@ -1,0 +1,18 @@
+//! Commands of Redis clients, as the parser sees them: however they come in, they are the same.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use mintleaf::resp::fuzzing::command;
+
+fuzz_target!(|bytes: &[u8]| {
+    // What is refused may have been refused before, and is not read on.
+    let Ok(whole) = command(bytes) else { return };
+    let length = whole.as_ref().map_or(bytes.len(), |(_, length)| *length);
+    if let Some((args, _)) = &whole {
+        assert!(length <= bytes.len() && args.iter().map(Vec::len).sum::<usize>() <= length);
+    }
+    for cut in 0..length {
+        assert_eq!(command(&bytes[..cut]), Ok(None), "the first {cut} bytes are a command");
+    }
+    assert_eq!(command(&bytes[..length]), Ok(whole), "what follows changes a command");
+});
