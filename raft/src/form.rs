@@ -65,8 +65,11 @@ impl Inner {
         match (&hello.purpose, self.formed()) {
             (Purpose::Found { founders }, None) => self.check_founders(founders)?,
             (Purpose::Join | Purpose::Return { .. }, None) => {}
-            (Purpose::Found { .. }, Some(_)) => self.check_late_founder(&hello.from)?,
-            (Purpose::Join, Some(_)) => self.check_joiner(&hello.from)?,
+            // The cluster was formed while this founder was still asking, or long ago without it.
+            (Purpose::Found { .. }, Some(_)) => {
+                guard::check_member(&self.local.members(), &hello.from)?;
+            }
+            (Purpose::Join, Some(_)) => guard::check_joiner(&self.local.members(), &hello.from)?,
             (&Purpose::Return { cluster, term, last_log_index }, Some(ours)) => {
                 if cluster != ours {
                     return Err(Refusal::WrongCluster { ours });
@@ -87,20 +90,6 @@ impl Inner {
         }
         let why = format!("this node was started with --peers {ours:?}, the other with {theirs:?}");
         Err(Refusal::Failed(why))
-    }
-
-    // The cluster was formed while this founder was still asking, or long ago without it.
-    fn check_late_founder(&self, from: &Identity) -> Result<(), Refusal> {
-        guard::check_member(&self.local.members(), from)
-    }
-
-    fn check_joiner(&self, from: &Identity) -> Result<(), Refusal> {
-        let members = self.local.members();
-        let members_index = members.log_id().map_or(0, |id| id.index);
-        match members.membership().get_node(&from.node_id) {
-            Some(member) if member.store != from.store => Err(Refusal::Replaced { members_index }),
-            _ => Ok(()),
-        }
     }
 
     // The leader knows how far every follower's log reached; a shorter one has lost entries. Unless

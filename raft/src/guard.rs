@@ -66,6 +66,8 @@ pub(crate) enum Refusal {
     LostLog { acknowledged: u64 },
     /// The receiver is not ready for this, or failed at it; says why.
     Failed(String),
+    /// Another process was seen on the sender's store. It is heard once it vouches for that start.
+    Restarted { seen: Start },
 }
 
 impl Refusal {
@@ -120,6 +122,9 @@ impl fmt::Display for Refusal {
                  {REJOIN}"
             ),
             Self::Failed(why) => f.write_str(why),
+            Self::Restarted { seen } => {
+                write!(f, "its data directory was last seen at start {}", seen.number)
+            }
         }
     }
 }
@@ -177,6 +182,18 @@ pub(crate) fn check_member(members: &RaftMembership, from: &Identity) -> Result<
         (None, Some(_)) => Err(Refusal::Removed { members_index }),
         // Never a member as far as it knows: it may be joining, and we behind.
         (None, None) => Ok(()),
+    }
+}
+
+/// Refuses a newcomer under an id that our membership gives to another store. Whoever knows a newer
+/// membership is no newcomer, and we are behind: we may be reading the log from its beginning.
+pub(crate) fn check_joiner(members: &RaftMembership, from: &Identity) -> Result<(), Refusal> {
+    let members_index = members.log_id().map_or(0, |id| id.index);
+    match members.membership().get_node(&from.node_id) {
+        Some(member) if member.store != from.store && from.members_index <= Some(members_index) => {
+            Err(Refusal::Replaced { members_index })
+        }
+        _ => Ok(()),
     }
 }
 
@@ -259,6 +276,16 @@ mod tests {
     fn a_joiner_that_a_lagging_peer_does_not_know_yet_is_not_told_it_was_removed() {
         let joiner = Identity { members_index: None, ..node(4, 40, 0) };
         assert_eq!(check_member(&members(8, &[(1, 10), (2, 20)]), &joiner), Ok(()));
+    }
+
+    #[test]
+    fn a_newcomer_under_the_id_of_another_store_is_refused_by_who_is_not_behind() {
+        let members = members(8, &[(1, 10), (2, 20)]);
+        let newcomer = Identity { members_index: None, ..node(2, 21, 0) };
+        let replaced = Err(Refusal::Replaced { members_index: 8 });
+        assert_eq!(check_joiner(&members, &newcomer), replaced);
+        assert_eq!(check_joiner(&members, &node(2, 21, 9)), Ok(()), "replaced since, as it knows");
+        assert_eq!(check_joiner(&members, &node(3, 30, 0)), Ok(()));
     }
 
     #[test]

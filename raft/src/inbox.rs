@@ -30,8 +30,8 @@ impl Inbox for Inner {
         if let Some(header) = &header {
             let is_vote = matches!(request, Request::Vote(_));
             self.local.admit(header, if is_vote { Kind::Vote } else { Kind::Other }).await?;
-            if !matches!(request, Request::Confirm) && self.local.has_restarted(&header.from) {
-                self.ask_back(&header.from).await?;
+            if relies_on_memory(&request) {
+                self.local.check_vouched(&header.from)?;
             }
             self.local.clocks().read(header.from.node_id, header.clock_ms);
             if let Some(median_ms) = header.median_ms {
@@ -63,7 +63,11 @@ impl Inbox for Inner {
                 }
                 Ok(Response::Done)
             }
-            Request::Confirm => Ok(Response::Done),
+            Request::Vouch { seen } => {
+                let Some(header) = header else { return Err(failed("nobody vouches")) };
+                self.local.note(Some(seen), &header.from).await?;
+                Ok(Response::Done)
+            }
         }
     }
 }
@@ -96,6 +100,11 @@ impl Inner {
         };
         Ok(Response::Changed(outcome))
     }
+}
+
+/// Whether a request counts on its sender's remembering what it acknowledged.
+fn relies_on_memory(request: &Request) -> bool {
+    matches!(request, Request::Append(_) | Request::Vote(_) | Request::Snapshot(_))
 }
 
 fn failed(error: impl ToString) -> Refusal {

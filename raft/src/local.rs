@@ -73,11 +73,6 @@ impl Local {
         Ok(())
     }
 
-    fn start(&self) -> Start {
-        let none_yet = Start { number: 0, nonce: self.boot_nonce };
-        self.own.lock().current().unwrap_or(none_yet)
-    }
-
     /// Lets the guard see the membership, once Raft runs.
     pub(crate) fn watch(&self, metrics: watch::Receiver<RaftMetrics<u64, Member>>) {
         *self.metrics.lock() = Some(metrics);
@@ -156,11 +151,10 @@ impl Local {
     /// Judges a message, and itself by what the sender has seen of this store.
     pub(crate) async fn admit(&self, header: &Header, kind: Kind) -> Result<(), Refusal> {
         if header.to.store == self.store
-            && let Some(seen) = header.to.start_seen.filter(|&seen| self.own.lock().belie(seen))
+            && let Some(seen) = header.to.start_seen
+            && self.is_belied(seen).await
         {
-            let refusal = Refusal::StaleStart { seen: seen.number };
-            self.stop_as_refused(&refusal, refusal.to_string()).await;
-            // Not that refusal: it would say that the sender's own data is in doubt.
+            // Not the refusal of a stale start: it would say that the sender's own data is in doubt.
             let why = "this node runs on an older copy of its data directory, and stops";
             return Err(Refusal::Failed(why.to_owned()));
         }
@@ -204,18 +198,37 @@ impl Local {
         }
     }
 
-    /// Whether another process was seen on this store before. The new one may run on an older copy of
+    /// Refuses a process that is new on a store that was seen before. It may run on an older copy of
     /// it, which it knows better itself, once it is told what was seen.
-    pub(crate) fn has_restarted(&self, from: &Identity) -> bool {
-        let seen = self.seen.lock();
-        seen.get(&from.store).is_some_and(|&seen| !from.start.is_same_process(seen))
+    pub(crate) fn check_vouched(&self, from: &Identity) -> Result<(), Refusal> {
+        match self.seen.lock().get(&from.store) {
+            Some(&seen) if !from.start.is_same_process(seen) => Err(Refusal::Restarted { seen }),
+            _ => Ok(()),
+        }
     }
 
-    /// Remembers on disk the start at which a peer's store answered; refuses an older copy of it.
+    /// Whether a peer has seen a start that this store never made. Then this is an older copy of it,
+    /// and the node stops.
+    pub(crate) async fn is_belied(&self, seen: Start) -> bool {
+        let belied = self.own.lock().belie(seen);
+        if belied {
+            let refusal = Refusal::StaleStart { seen: seen.number };
+            self.stop_as_refused(&refusal, refusal.to_string()).await;
+        }
+        belied
+    }
+
+    /// The current start.
+    pub(crate) fn start(&self) -> Start {
+        let none_yet = Start { number: 0, nonce: self.boot_nonce };
+        self.own.lock().current().unwrap_or(none_yet)
+    }
+
+    /// Remembers on disk a start of a peer's store; refuses an older copy of it.
     ///
-    /// `told` is the start that the answered message said it had seen last. The peer answers only
-    /// when that was one of its own, so the answering start comes after it; if another has been seen
-    /// meanwhile, that one is still to be asked about.
+    /// `told` is the last start seen, as the peer was told: it answers to that, and vouches for it, only
+    /// when that was one of its own, so that this one comes after it. If another has been seen meanwhile,
+    /// the peer is still to be told of that.
     pub(crate) async fn note(&self, told: Option<Start>, from: &Identity) -> Result<(), Refusal> {
         let record = {
             let mut seen = self.seen.lock();

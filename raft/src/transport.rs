@@ -30,6 +30,7 @@ pub use wire::{Door, Pending, Wire, WireError};
 use crate::form::{Hello, Introduction};
 use crate::guard::{Header, Identity, Refusal};
 use crate::members::{Change, MemberError};
+use crate::starts::Start;
 use crate::types::Types;
 
 /// Version of the frames below; a peer that speaks another one is refused with a clear message.
@@ -82,8 +83,10 @@ pub(crate) enum Request {
     Farewell {
         members_index: u64,
     },
-    /// Look at the header: who I am, and what was last seen of you. Who never was that, stops.
-    Confirm,
+    /// The start that you have seen of my store was one of mine, so mine now comes after it.
+    Vouch {
+        seen: Start,
+    },
 }
 
 /// What a node answers.

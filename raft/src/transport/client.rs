@@ -100,6 +100,13 @@ impl Client {
             address = listed;
             result = self.send(address, &frame, within).await;
         }
+        if let Err(CallError::Refused { refusal: Refusal::Restarted { seen }, .. }) = result
+            && !self.local.is_belied(seen).await
+        {
+            let vouch = Frame { header: Some(header), request: Request::Vouch { seen } };
+            self.send(address, &vouch, within).await?;
+            result = self.send(address, &frame, within).await;
+        }
         let reached = matches!(&result, Ok(_) | Err(CallError::Refused { .. }));
         self.contacts.lock().insert(node_id, (reached, Instant::now()));
         let (from, response) = result?;
