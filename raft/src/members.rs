@@ -113,6 +113,7 @@ impl Inner {
     }
 
     async fn carry_out(&self, change: Change) -> Outcome {
+        self.settle_members().await?;
         match change {
             Change::Add { id, raft, http, voter, store } => {
                 self.add(id, raft, http, voter, store).await
@@ -120,6 +121,21 @@ impl Inner {
             Change::Remove { id } => self.remove(id).await,
             Change::Transfer { id } => self.transfer(id).await,
         }
+    }
+
+    /// Waits until the membership in effect here is committed and this node is sure to lead: what is
+    /// done already, or impossible, may be said only of what will last. An entry of a leader that was cut
+    /// away is in effect there, and nowhere else ever.
+    async fn settle_members(&self) -> Outcome {
+        let settled = async {
+            self.read_index_as_leader().await?;
+            let index = self.local.members().log_id().map(|id| id.index);
+            let mut metrics = self.raft.metrics();
+            metrics.wait_for(|now| now.last_applied.map(|id| id.index) >= index).await.ok()?;
+            Some(())
+        };
+        let settled = timeout(CALL_TIMEOUT, settled).await;
+        settled.ok().flatten().ok_or_else(|| unavailable("no quorum confirms the membership"))
     }
 
     async fn add(

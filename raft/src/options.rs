@@ -69,8 +69,9 @@ impl Tuning {
             heartbeat_interval: ms(self.heartbeat),
             election_timeout_min: ms(self.election_min),
             election_timeout_max: ms(self.election_max),
-            // Time for one chunk; the last one includes restoring the state.
-            install_snapshot_timeout: 10_000,
+            // Time for one chunk; the last one includes restoring the state. While a lost one is waited
+            // for, its receiver is sent nothing else, and it shall serve within 10 s.
+            install_snapshot_timeout: 5_000,
             snapshot_max_chunk_size: 1 << 20,
             max_payload_entries: 1024,
             snapshot_policy: SnapshotPolicy::LogsSinceLast(self.snapshot_entries),
