@@ -1,7 +1,7 @@
 //! What must hold, whatever happened: judged from what every replica applied and from what any
 //! client was given.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read, Write};
 use std::ops::Range;
 use std::sync::Arc;
@@ -70,6 +70,8 @@ struct Known {
     fences: BTreeMap<u16, u64>,
     snowflakes: BTreeMap<u64, u64>,
     snowflake_highest: BTreeMap<Boot, u64>,
+    /// Tags that were ever deleted.
+    deleted: BTreeSet<String>,
     ids: u64,
 }
 
@@ -89,6 +91,11 @@ impl Oracle {
     pub(crate) fn counts(&self) -> (u64, u64) {
         let known = self.known.lock();
         (known.ids, known.history.len() as u64)
+    }
+
+    /// Whether a tag was ever deleted.
+    pub(crate) fn was_deleted(&self, tag: &str) -> bool {
+        self.known.lock().deleted.contains(tag)
     }
 
     /// How far each tag's committed watermark has come.
@@ -129,6 +136,9 @@ impl Oracle {
         let reply = Response::decode(reply).expect("a response");
         self.trace.note(format_args!("commit {} {command:?} {reply:?}", known.history.len()));
         match (command, reply) {
+            (Command::DeleteTag { tag }, Response::Deleted) => {
+                known.deleted.insert(tag.as_str().to_owned());
+            }
             (Command::Grab { tag, .. }, Response::Segment { start, end, .. }) => {
                 let line = known.lines.entry(tag.as_str().to_owned()).or_default();
                 if start < line.max_id || end <= start {
