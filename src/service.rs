@@ -149,8 +149,12 @@ impl IdService {
 
     async fn take_as(&self, tag: &str, count: u64, shape: Shape) -> Result<Vec<Range<u64>>, Error> {
         let deadline = Instant::now() + GRAB_MAX;
-        // A slot closes when its tag is deleted; when the tag is there again, so is another slot.
-        for _ in 0..2 {
+        for attempt in 0..2 {
+            // A slot closes when its tag is deleted, however long ago that was. Once this node knows all
+            // that had happened before, one that closes again was deleted meanwhile.
+            if attempt > 0 {
+                self.replica.read_barrier(deadline).await?;
+            }
             let slot = self.slot(tag, deadline).await?;
             let (take, ask) = slot.take(count, shape);
             if ask {
@@ -158,7 +162,10 @@ impl IdService {
             }
             let taken = match take {
                 Take::Ids(ranges) => Ok(ranges),
-                Take::Wait(answered) => self.wait(answered, deadline).await,
+                Take::Wait(answered) => match self.wait(answered, deadline).await {
+                    Some(taken) => taken,
+                    None => continue,
+                },
                 Take::Closed => continue,
                 Take::Exhausted => Err(Error::Exhausted),
                 Take::Overloaded => Err(Error::Overloaded),
@@ -203,18 +210,18 @@ impl IdService {
         self.snowflakes.format()
     }
 
+    /// What a slot answers in time; `None` when it was closed.
     async fn wait(
         &self,
         answered: tokio::sync::oneshot::Receiver<Taken>,
         deadline: Instant,
-    ) -> Taken {
+    ) -> Option<Taken> {
         let began = Instant::now();
         let answer = timeout_at(deadline, answered).await;
         self.metrics.waited(began.elapsed().as_secs_f64());
         match answer {
-            Ok(Ok(taken)) => taken,
-            Ok(Err(_)) => Err(Error::unavailable("this node is stopping")),
-            Err(_) => Err(Error::unavailable("no segment could be had in time")),
+            Ok(taken) => taken.ok(),
+            Err(_) => Some(Err(Error::unavailable("no segment could be had in time"))),
         }
     }
 

@@ -295,9 +295,10 @@ impl Inner {
 /// addresses when the membership has others, as after a move to another port or host.
 pub(crate) async fn tend_membership(inner: Arc<Inner>) {
     loop {
-        tokio::time::sleep(TEND_INTERVAL).await;
-        inner.finish_joint_change().await;
+        // At once after a start: until the leader knows where this node is, it hears no heartbeat.
         inner.tell_addresses().await;
+        inner.finish_joint_change().await;
+        tokio::time::sleep(TEND_INTERVAL).await;
     }
 }
 
