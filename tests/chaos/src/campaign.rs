@@ -1,5 +1,6 @@
 //! One run from the first start to the verdict.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -160,17 +161,22 @@ impl<'a> Campaign<'a> {
         self.tell(&format!("{}; led by {leader}, {:?}; {served}", said.join(" + "), round.hold));
     }
 
-    /// What came of waiting for every node to serve, told in words.
+    /// What came of waiting for every node to serve, told in words. Nodes that gave up their data are
+    /// joined again, once each, and then all are waited for anew.
     async fn await_serving(&mut self) -> String {
-        let waited = self.cluster.await_serving(&self.sessions, self.options.recovery()).await;
-        self.nemesis.settle();
-        let spoilt = self.cluster.nodes.iter().filter(|node| node.life().spoilt);
-        for id in spoilt.map(|node| node.id).collect::<Vec<_>>() {
-            self.summary.spoilt += 1;
-            if let Err(why) = self.cluster.rejoin(id).await {
-                self.summary.broken.push(why);
+        let mut joined = BTreeSet::new();
+        let waited = loop {
+            let waited = self.wait_once(&joined).await;
+            let spoilt = self.cluster.spoilt().difference(&joined).copied().collect::<Vec<_>>();
+            if spoilt.is_empty() {
+                break waited;
             }
-        }
+            for id in spoilt {
+                joined.insert(id);
+                self.rejoin(id).await;
+            }
+        };
+        self.nemesis.settle();
         match waited {
             Ok(took) => {
                 let slowest = took.values().max().copied().unwrap_or_default();
@@ -183,6 +189,32 @@ impl<'a> Campaign<'a> {
                 told
             }
         }
+    }
+
+    /// Waits for every node to serve. That one gives up its data meanwhile is a fault of its own.
+    async fn wait_once(
+        &self,
+        joined: &BTreeSet<NodeId>,
+    ) -> Result<BTreeMap<NodeId, Duration>, String> {
+        let watched = async {
+            while self.cluster.spoilt().is_subset(joined) {
+                sleep(Duration::from_millis(100)).await;
+            }
+            self.sessions.recorder.fault("a node gave up its data");
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            waited = self.cluster.await_serving(&self.sessions, self.options.recovery()) => waited,
+            () = watched => Err("nothing is waited for any more".to_owned()),
+        }
+    }
+
+    async fn rejoin(&mut self, id: NodeId) {
+        self.summary.spoilt += 1;
+        if let Err(why) = self.cluster.rejoin(id).await {
+            self.summary.broken.push(why);
+        }
+        self.sessions.recorder.healed();
     }
 
     fn tell(&mut self, what: &str) {

@@ -1,6 +1,6 @@
 //! The cluster as whole: who leads, whether all serve, and bringing a wiped node back.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::sync::Arc;
@@ -164,6 +164,11 @@ impl Cluster {
         let raft = self.links.addresses(id).advertised.to_string();
         let body = json!({ "id": id, "raft": raft, "voter": true });
         self.change(id, Method::POST, "/v1/cluster/nodes", Some(&body), deadline).await
+    }
+
+    /// Nodes that ended because they cannot trust their data directory.
+    pub(crate) fn spoilt(&self) -> BTreeSet<NodeId> {
+        self.nodes.iter().filter(|node| node.life().spoilt).map(|node| node.id).collect()
     }
 
     fn others(&self, id: NodeId) -> Vec<NodeId> {
