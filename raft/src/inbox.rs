@@ -9,6 +9,7 @@ use crate::error::{ProposeError, Retry};
 use crate::guard::{Header, Identity, Kind, Refusal};
 use crate::node::Inner;
 use crate::transport::{Inbox, Request, Response, Unproposed};
+use crate::types::{RaftEntry, RaftLogId};
 
 /// Longest wait that a peer may ask for.
 const WITHIN_MAX: Duration = Duration::from_secs(10);
@@ -40,6 +41,7 @@ impl Inbox for Inner {
         }
         match request {
             Request::Append(rpc) => {
+                check_order(rpc.prev_log_id, &rpc.entries)?;
                 self.raft.append_entries(rpc).await.map(Response::Append).map_err(failed)
             }
             Request::Vote(rpc) => self.raft.vote(rpc).await.map(Response::Vote).map_err(failed),
@@ -107,6 +109,45 @@ fn relies_on_memory(request: &Request) -> bool {
     matches!(request, Request::Append(_) | Request::Vote(_) | Request::Snapshot(_))
 }
 
+/// Refuses entries that no log holds in this order: openraft relies on it, and panics otherwise.
+fn check_order(prev: Option<RaftLogId>, entries: &[RaftEntry]) -> Result<(), Refusal> {
+    let mut last = prev;
+    for entry in entries {
+        let follows = last.map_or(entry.log_id.index == 0, |last| {
+            last.index.checked_add(1) == Some(entry.log_id.index)
+                && last.leader_id <= entry.log_id.leader_id
+        });
+        if !follows {
+            return Err(failed("the entries are not in order"));
+        }
+        last = Some(entry.log_id);
+    }
+    Ok(())
+}
+
 fn failed(error: impl ToString) -> Refusal {
     Refusal::Failed(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use openraft::{EntryPayload, LeaderId};
+
+    use super::*;
+
+    fn entry(term: u64, index: u64) -> RaftEntry {
+        let log_id = RaftLogId::new(LeaderId::new(term, 1), index);
+        RaftEntry { log_id, payload: EntryPayload::Blank }
+    }
+
+    #[test]
+    fn entries_that_no_log_holds_in_this_order_are_refused() {
+        let prev = Some(entry(2, 7).log_id);
+        assert_eq!(check_order(prev, &[entry(2, 8), entry(3, 9)]), Ok(()));
+        assert_eq!(check_order(None, &[entry(0, 0), entry(1, 1)]), Ok(()));
+        for wrong in [entry(2, 9), entry(2, 7), entry(1, 8), entry(0, 0)] {
+            assert!(check_order(prev, &[wrong]).is_err());
+        }
+        assert!(check_order(None, &[entry(1, 1)]).is_err());
+    }
 }

@@ -197,8 +197,12 @@ impl<'a> Campaign<'a> {
         joined: &BTreeSet<NodeId>,
     ) -> Result<BTreeMap<NodeId, Duration>, String> {
         let watched = async {
-            while self.cluster.spoilt().is_subset(joined) {
+            // It sleeps first: a fault in the millisecond of a healing would pass for the one healed.
+            loop {
                 sleep(Duration::from_millis(100)).await;
+                if !self.cluster.spoilt().is_subset(joined) {
+                    break;
+                }
             }
             self.sessions.recorder.fault("a node gave up its data");
             std::future::pending::<()>().await;
