@@ -116,11 +116,11 @@ impl Inner {
 
     /// Asks the other members whether they still know this store, before it takes part. Peers that
     /// do not answer are left out: a whole cluster may be starting.
-    pub(crate) async fn announce_return(&self, members: &BTreeMap<u64, Member>, last: Option<u64>) {
+    pub(crate) async fn announce_return(&self, last: Option<u64>) {
         let Some(cluster) = self.local.cluster() else { return };
         let term = self.raft.metrics().borrow().current_term;
         let purpose = Purpose::Return { cluster, term, last_log_index: last };
-        for member in members.values().filter(|member| member.store != self.local.store()) {
+        for member in self.others().values() {
             let answered = self.say_hello(&member.raft, purpose.clone()).await;
             if let Err(CallError::Refused { refusal, .. }) = answered
                 && refusal.is_fatal()

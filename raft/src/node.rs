@@ -1,5 +1,6 @@
 //! [`Node`]: one member of the cluster, and the owner of everything in this crate that runs.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -66,6 +67,13 @@ impl Inner {
     /// A member as the membership in effect describes it.
     pub(crate) fn member(&self, id: u64) -> Option<Member> {
         self.local.members().membership().get_node(&id).cloned()
+    }
+
+    /// All members but this node's store.
+    pub(crate) fn others(&self) -> BTreeMap<u64, Member> {
+        let members = self.local.members();
+        let others = members.nodes().filter(|(_, member)| member.store != self.local.store());
+        others.map(|(id, member)| (*id, member.clone())).collect()
     }
 
     /// The cluster this node has taken part in; `None` while it is new.
@@ -261,9 +269,7 @@ impl Node {
     }
 
     async fn come_back(&self, last_log_index: Option<u64>) -> Result<(), NodeError> {
-        let members = self.inner.local.members();
-        let members = members.nodes().map(|(id, member)| (*id, member.clone())).collect();
-        self.inner.announce_return(&members, last_log_index).await;
+        self.inner.announce_return(last_log_index).await;
         match timeout(Duration::ZERO, self.inner.local.stopped()).await {
             Ok(why) => Err(NodeError::Stopped(why)),
             Err(_) => Ok(()),

@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use crate::node::Inner;
 use crate::transport::Request;
-use crate::types::Member;
 
 /// How long a member has to take notice.
 const NOTICE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -20,7 +19,7 @@ const NOTICE_TIMEOUT: Duration = Duration::from_secs(2);
 pub(crate) async fn vouch(inner: Arc<Inner>) {
     loop {
         tokio::time::sleep(inner.options.tuning.start_max).await;
-        let others = others(&inner);
+        let others = inner.others();
         if others.is_empty() {
             continue;
         }
@@ -33,10 +32,4 @@ pub(crate) async fn vouch(inner: Arc<Inner>) {
             let _ = inner.client.call(id, &member, request(), NOTICE_TIMEOUT).await;
         }
     }
-}
-
-fn others(inner: &Inner) -> Vec<(u64, Member)> {
-    let members = inner.local.members();
-    let others = members.nodes().filter(|(_, member)| member.store != inner.local.store());
-    others.map(|(id, member)| (*id, member.clone())).collect()
 }

@@ -7,8 +7,6 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::links::NodeId;
-
 /// Where distributions put the library; of the two that it comes as, the one for threads.
 const LIBRARIES: [&str; 4] = [
     "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1",
@@ -20,22 +18,23 @@ const LIBRARIES: [&str; 4] = [
 /// The wall clocks of a cluster's nodes.
 #[derive(Clone, Debug)]
 pub(crate) struct Clocks {
-    library: &'static str,
+    /// Loaded before everything else.
+    preload: &'static str,
     dir: PathBuf,
 }
 
 impl Clocks {
     /// `None` on a machine without the library.
     pub(crate) fn find(dir: &Path) -> Option<Self> {
-        let library = LIBRARIES.into_iter().find(|path| Path::new(path).exists())?;
+        let preload = LIBRARIES.into_iter().find(|path| Path::new(path).exists())?;
         sweep();
-        Some(Self { library, dir: dir.to_owned() })
+        Some(Self { preload, dir: dir.to_owned() })
     }
 
     /// What a node's environment needs.
-    pub(crate) fn environment(&self, node: NodeId) -> [(&'static str, PathBuf); 4] {
+    pub(crate) fn environment(&self, node: u64) -> [(&'static str, PathBuf); 4] {
         [
-            ("LD_PRELOAD", self.library.into()),
+            ("LD_PRELOAD", self.preload.into()),
             ("FAKETIME_DONT_FAKE_MONOTONIC", "1".into()),
             ("FAKETIME_NO_CACHE", "1".into()),
             ("FAKETIME_TIMESTAMP_FILE", self.file(node)),
@@ -46,7 +45,7 @@ impl Clocks {
     ///
     /// # Errors
     /// When the file cannot be written.
-    pub(crate) fn shift(&self, node: NodeId, by_ms: i64) -> io::Result<()> {
+    pub(crate) fn shift(&self, node: u64, by_ms: i64) -> io::Result<()> {
         let new = self.dir.join(format!("clock-{node}.new"));
         let (sign, by_ms) = (if by_ms < 0 { '-' } else { '+' }, by_ms.unsigned_abs());
         fs::write(&new, format!("{sign}{}.{:03}", by_ms / 1_000, by_ms % 1_000))?;
@@ -54,7 +53,7 @@ impl Clocks {
         fs::rename(new, self.file(node))
     }
 
-    fn file(&self, node: NodeId) -> PathBuf {
+    fn file(&self, node: u64) -> PathBuf {
         self.dir.join(format!("clock-{node}"))
     }
 }

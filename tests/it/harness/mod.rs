@@ -2,6 +2,9 @@
 
 mod cluster;
 mod dev;
+// One piece of code sets clocks, for these tests and for process chaos.
+#[path = "../../chaos/src/clocks.rs"]
+mod clocks;
 mod faketime;
 mod history;
 mod http;
