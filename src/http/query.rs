@@ -93,9 +93,9 @@ impl<'a> Query<'a> {
     }
 }
 
-/// A plain decimal integer: digits and nothing else, below 2^64.
+/// A plain decimal integer: at most as many digits as 2^64 - 1 has, and nothing else.
 pub(super) fn digits(text: &str) -> Option<u64> {
-    let plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let plain = (1..=20).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
     if plain { text.parse().ok() } else { None }
 }
 
@@ -135,9 +135,21 @@ mod tests {
 
     #[test]
     fn anything_but_plain_digits_within_bounds_is_refused() {
-        for value in
-            ["0", "10001", "+5", "-5", "1e3", "5.0", "", " 5", "0x5", "٥", "99999999999999999999"]
-        {
+        let padded = format!("{}1", "0".repeat(20));
+        for value in [
+            "0",
+            "10001",
+            "+5",
+            "-5",
+            "1e3",
+            "5.0",
+            "",
+            " 5",
+            "0x5",
+            "٥",
+            "99999999999999999999",
+            &padded,
+        ] {
             let refused = count(&format!("count={value}")).unwrap_err();
             let expected = Problem::invalid("count", "must be an integer from 1 to 10000");
             assert_eq!(refused, expected, "{value}");
