@@ -9,7 +9,7 @@ use crate::error::{ProposeError, Retry};
 use crate::guard::{Header, Identity, Kind, Refusal};
 use crate::node::Inner;
 use crate::transport::{Inbox, Request, Response, Unproposed};
-use crate::types::{RaftEntry, RaftLogId};
+use crate::types::{RaftEntry, RaftLogId, RaftVote};
 
 /// Longest wait that a peer may ask for.
 const WITHIN_MAX: Duration = Duration::from_secs(10);
@@ -41,11 +41,13 @@ impl Inbox for Inner {
         }
         match request {
             Request::Append(rpc) => {
+                check_leads(&rpc.vote)?;
                 check_order(rpc.prev_log_id, &rpc.entries)?;
                 self.raft.append_entries(rpc).await.map(Response::Append).map_err(failed)
             }
             Request::Vote(rpc) => self.raft.vote(rpc).await.map(Response::Vote).map_err(failed),
             Request::Snapshot(rpc) => {
+                check_leads(&rpc.vote)?;
                 self.raft.install_snapshot(rpc).await.map(Response::Snapshot).map_err(failed)
             }
             Request::Propose { commands, within_ms } => {
@@ -109,6 +111,11 @@ fn relies_on_memory(request: &Request) -> bool {
     matches!(request, Request::Append(_) | Request::Vote(_) | Request::Snapshot(_))
 }
 
+/// Refuses what only a leader sends from one whom no quorum has elected: as `check_order`.
+fn check_leads(vote: &RaftVote) -> Result<(), Refusal> {
+    if vote.is_committed() { Ok(()) } else { Err(failed("the sender does not lead")) }
+}
+
 /// Refuses entries that no log holds in this order: openraft relies on it, and panics otherwise.
 fn check_order(prev: Option<RaftLogId>, entries: &[RaftEntry]) -> Result<(), Refusal> {
     let mut last = prev;
@@ -138,6 +145,12 @@ mod tests {
     fn entry(term: u64, index: u64) -> RaftEntry {
         let log_id = RaftLogId::new(LeaderId::new(term, 1), index);
         RaftEntry { log_id, payload: EntryPayload::Blank }
+    }
+
+    #[test]
+    fn only_who_was_elected_leads() {
+        assert!(check_leads(&RaftVote::new(3, 1)).is_err());
+        assert_eq!(check_leads(&RaftVote::new_committed(3, 1)), Ok(()));
     }
 
     #[test]
