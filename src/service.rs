@@ -3,6 +3,7 @@
 //! ```text
 //! IdService   what HTTP and the Redis protocol see
 //!   table     tag to slot, no lock
+//!   taker     takes what slots hold, without a wait
 //!     slot    one tag: double buffer, waiting callers; one lock of its own
 //!   grabber   the task that grabs, many tags together
 //!   snowflakes  the snowflake ids that this node may make; one lock
@@ -21,6 +22,7 @@ mod pace;
 mod slot;
 mod snowflakes;
 mod table;
+mod taker;
 mod workers;
 
 use std::ops::Range;
@@ -37,6 +39,7 @@ pub use error::Error;
 pub use lease::Lease;
 pub use snowflakes::Snowflakes;
 pub use table::TagTable;
+pub use taker::Taker;
 pub use workers::{ClockView, WorkerView, WorkersView};
 
 use crate::clock::Clock;
@@ -107,15 +110,13 @@ impl IdService {
     /// waits; `None` means nothing about the tag.
     #[inline]
     pub fn take_now(&self, tag: &str, count_max: u64) -> Option<Range<u64>> {
-        let ids = self.table.with(tag, |slot| {
-            let (ids, ask) = slot.take_some(count_max);
-            if ask {
-                self.ask_for_grab(slot);
-            }
-            ids
-        })??;
-        self.metrics.ids_handed_out(Mode::Segment, ids.end - ids.start);
-        Some(ids)
+        self.taker().take(tag, count_max)
+    }
+
+    /// For those who take ids again and again without a wait between.
+    #[inline]
+    pub fn taker(&self) -> Taker<'_> {
+        Taker::new(self)
     }
 
     /// The next id of a tag. Waits for a segment when none is held.
@@ -227,7 +228,7 @@ impl IdService {
 
     /// Finds or makes the slot of a tag that exists.
     async fn slot(&self, tag: &str, deadline: Instant) -> Result<Arc<Slot>, Error> {
-        if let Some(slot) = self.table.with(tag, Arc::clone) {
+        if let Some(slot) = self.table.pin().get(tag).map(Arc::clone) {
             return Ok(slot);
         }
         let tag = BizTag::parse(tag)?;

@@ -86,7 +86,8 @@ impl Handle {
     /// # Errors
     /// See [`MemberError`].
     pub async fn remove_member(&self, id: u64) -> Result<(), MemberError> {
-        self.inner.change(Change::Remove { id }).await
+        let store = self.inner.member(id).map(|member| member.store);
+        self.inner.change(Change::Remove { id, store }).await
     }
 
     /// Makes a voter the leader. New proposals wait about one election timeout meanwhile.

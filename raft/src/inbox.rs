@@ -1,5 +1,6 @@
 //! What a node does with requests from its peers.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -43,6 +44,8 @@ impl Inbox for Inner {
             Request::Append(rpc) => {
                 check_leads(&rpc.vote)?;
                 check_order(rpc.prev_log_id, &rpc.entries)?;
+                let applied = self.raft.metrics().borrow().last_applied;
+                check_history(applied, rpc.prev_log_id, &rpc.entries)?;
                 self.raft.append_entries(rpc).await.map(Response::Append).map_err(failed)
             }
             Request::Vote(rpc) => self.raft.vote(rpc).await.map(Response::Vote).map_err(failed),
@@ -132,6 +135,28 @@ fn check_order(prev: Option<RaftLogId>, entries: &[RaftEntry]) -> Result<(), Ref
     Ok(())
 }
 
+/// Refuses a log that differs from what was applied here: a leader has all that was ever committed, and
+/// openraft takes whatever lies below the commit index for equal.
+fn check_history(
+    applied: Option<RaftLogId>,
+    prev: Option<RaftLogId>,
+    entries: &[RaftEntry],
+) -> Result<(), Refusal> {
+    let Some(applied) = applied else { return Ok(()) };
+    let differs = |id: &RaftLogId| match id.index.cmp(&applied.index) {
+        Ordering::Less => id.leader_id > applied.leader_id,
+        Ordering::Equal => *id != applied,
+        Ordering::Greater => id.leader_id < applied.leader_id,
+    };
+    match prev.into_iter().chain(entries.iter().map(|entry| entry.log_id)).find(differs) {
+        None => Ok(()),
+        Some(id) => {
+            tracing::error!(%applied, sent = %id, "a leader's log differs from what was applied here");
+            Err(failed("the log differs from what was applied here"))
+        }
+    }
+}
+
 fn failed(error: impl ToString) -> Refusal {
     Refusal::Failed(error.to_string())
 }
@@ -162,5 +187,19 @@ mod tests {
             assert!(check_order(prev, &[wrong]).is_err());
         }
         assert!(check_order(None, &[entry(1, 1)]).is_err());
+    }
+
+    #[test]
+    fn a_log_that_differs_from_what_was_applied_is_refused() {
+        let applied = Some(entry(3, 7).log_id);
+        let check = |sent: RaftEntry| check_history(applied, Some(sent.log_id), &[]);
+        for right in [entry(3, 7), entry(2, 6), entry(3, 6), entry(3, 8), entry(4, 8)] {
+            assert_eq!(check(right), Ok(()));
+        }
+        for wrong in [entry(2, 7), entry(4, 7), entry(4, 6), entry(2, 8)] {
+            assert!(check_history(applied, None, std::slice::from_ref(&wrong)).is_err());
+            assert!(check(wrong).is_err());
+        }
+        assert_eq!(check_history(None, applied, &[]), Ok(()));
     }
 }

@@ -34,8 +34,9 @@ pub(crate) enum Change {
     /// Add a node as a learner and, if asked, make it a voter once it has caught up.
     /// `store` is known when the node asks for itself.
     Add { id: u64, raft: String, http: String, voter: bool, store: Option<u128> },
-    /// Remove a node, voter or learner.
-    Remove { id: u64 },
+    /// Remove a node, voter or learner. `store` is the one it was known with where the removal was
+    /// asked for: a request that comes late must not meet a node that has joined since.
+    Remove { id: u64, store: Option<u128> },
     /// Make a voter the leader.
     Transfer { id: u64 },
 }
@@ -118,7 +119,7 @@ impl Inner {
             Change::Add { id, raft, http, voter, store } => {
                 self.add(id, raft, http, voter, store).await
             }
-            Change::Remove { id } => self.remove(id).await,
+            Change::Remove { id, store } => self.remove(id, store).await,
             Change::Transfer { id } => self.transfer(id).await,
         }
     }
@@ -223,8 +224,12 @@ impl Inner {
         }
     }
 
-    async fn remove(&self, id: u64) -> Outcome {
+    async fn remove(&self, id: u64, store: Option<u128>) -> Outcome {
         let member = self.member(id).ok_or(MemberError::Unknown(id))?;
+        if store.is_some_and(|store| store != member.store) {
+            let why = format!("node {id} has joined again since, with another data directory");
+            return Err(MemberError::Conflict(why));
+        }
         let voters: BTreeSet<u64> = self.local.members().voter_ids().collect();
         if voters == BTreeSet::from([id]) {
             return Err(MemberError::Conflict("the last voter cannot be removed".to_owned()));

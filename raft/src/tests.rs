@@ -15,6 +15,7 @@ use tempfile::TempDir;
 use tokio::time::{Instant, timeout};
 
 use crate::guard::Refusal;
+use crate::members::Change;
 use crate::records;
 use crate::transport::HttpWire;
 use crate::types::RaftVote;
@@ -335,6 +336,23 @@ async fn leadership_is_handed_over_and_the_log_goes_on() {
     for node in nodes {
         node.shutdown().await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_removal_that_comes_late_does_not_meet_who_has_joined_since() {
+    let temp = TempDir::new().unwrap();
+    let (node, _) = open(options(1, temp.path(), &alone())).await;
+    let inner = node.handle().inner;
+    let store = inner.local.store();
+    let mut refusals = Vec::new();
+    for meant in [Some(store + 1), Some(store), None] {
+        let refused = inner.change_as_leader(Change::Remove { id: 1, store: meant }).await;
+        refusals.push(refused.unwrap_err().to_string());
+    }
+    assert!(refusals[0].contains("has joined again since"), "{refusals:?}");
+    assert!(refusals[1..].iter().all(|why| why.contains("the last voter")), "{refusals:?}");
+    drop(inner);
+    node.shutdown().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -7,7 +7,7 @@ use super::reply::Reply;
 use super::session::{self, Session, number};
 use super::wait::{Asked, Shape, Wait};
 use crate::metrics::Mode;
-use crate::service::IdService;
+use crate::service::{IdService, Taker};
 
 /// Most ids of one answer that lists them, as in HTTP: 250 kB.
 const COUNT_MAX: u64 = 10_000;
@@ -21,6 +21,7 @@ const QUOTED_BYTES_MAX: usize = 128;
 /// What a command works on.
 pub(super) struct Call<'a> {
     pub(super) service: &'a IdService,
+    taker: &'a Taker<'a>,
     pub(super) session: &'a mut Session,
     pub(super) out: &'a mut Vec<u8>,
     /// What the command is counted as.
@@ -106,12 +107,23 @@ const NOT_FOR_IDS: [&str; 16] = [
 impl<'a> Call<'a> {
     pub(super) fn new(
         service: &'a IdService,
+        taker: &'a Taker<'a>,
         session: &'a mut Session,
         out: &'a mut Vec<u8>,
         bytes: &'a [u8],
         behind: &'a [u8],
     ) -> Self {
-        Self { service, session, out, mode: Mode::Admin, bytes, behind, copies: 0 }
+        Self { service, taker, session, out, mode: Mode::Admin, bytes, behind, copies: 0 }
+    }
+
+    /// How many copies of this command follow it.
+    #[inline]
+    fn copies_behind(&self) -> usize {
+        if !self.behind.starts_with(self.bytes) {
+            return 0;
+        }
+        let behind = self.behind.chunks_exact(self.bytes.len()).take(COPIES_MAX);
+        behind.take_while(|next| *next == self.bytes).count()
     }
 
     pub(super) fn reply(&mut self) -> Reply<'_> {
@@ -191,9 +203,7 @@ fn incr(call: &mut Call<'_>, args: Args<'_>) -> Step {
         Ok(tag) => tag,
         Err(refused) => return refused,
     };
-    let behind = call.behind.chunks_exact(call.bytes.len()).take(COPIES_MAX);
-    let copies = behind.take_while(|next| *next == call.bytes).count();
-    match call.service.take_now(tag, copies as u64 + 1) {
+    match call.taker.take(tag, call.copies_behind() as u64 + 1) {
         Some(ids) => {
             call.copies = (ids.end - ids.start) as usize - 1;
             let mut reply = call.reply();

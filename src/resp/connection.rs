@@ -184,6 +184,7 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<'a, R, W> {
     /// Carries out what is there, for as long as nothing has to be waited for.
     fn answer(&mut self) -> Pause {
         let (start, mut answered) = (self.done, [0; 3]);
+        let taker = self.service.taker();
         let pause = loop {
             if self.output.bytes.len() >= UNSENT_BYTES_MAX {
                 break Pause::Full;
@@ -198,8 +199,8 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<'a, R, W> {
                 }
             };
             let (bytes, behind) = self.input[self.done..].split_at(length);
-            let (service, session) = (self.service, &mut self.session);
-            let mut call = Call::new(service, session, &mut self.output.bytes, bytes, behind);
+            let (session, out) = (&mut self.session, &mut self.output.bytes);
+            let mut call = Call::new(self.service, &taker, session, out, bytes, behind);
             let step = call.run(args);
             answered[call.mode as usize] += 1 + call.copies as u64;
             self.done += length * (1 + call.copies);

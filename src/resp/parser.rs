@@ -11,6 +11,9 @@ use thiserror::Error;
 pub(super) const COMMAND_BYTES_MAX: usize = 64 * 1024;
 /// Most arguments of a command, its name among them.
 const ARGS_MAX: i64 = 1024;
+/// How the commands begin that are asked for most, and where their name is.
+const INCR: &[u8] = b"*2\r\n$4\r\nINCR\r\n";
+const INCR_NAME: Range<usize> = 8..12;
 /// Longest line that gives a length: a sign, 19 digits and the line break, with room to spare.
 const LENGTH_LINE_BYTES_MAX: usize = 32;
 
@@ -99,8 +102,15 @@ impl Parser {
         if bytes.is_empty() {
             return Ok(None);
         }
-        let Some((count, mut at)) = length(bytes, 1, Malformed::ArrayLength)? else {
-            return Ok(None);
+        // What nearly all are is known at a glance; its argument is read as any other.
+        let (count, mut at) = if bytes.starts_with(INCR) {
+            self.spans.push(INCR_NAME);
+            (1, INCR.len())
+        } else {
+            match length(bytes, 1, Malformed::ArrayLength)? {
+                Some(read) => read,
+                None => return Ok(None),
+            }
         };
         if count > ARGS_MAX {
             return Err(Malformed::ArrayLength);

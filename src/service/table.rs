@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use papaya::HashMap;
+use foldhash::quality::RandomState;
+use papaya::{HashMap, HashMapRef, LocalGuard};
 
 use super::slot::Slot;
 use crate::metrics::Metrics;
@@ -11,22 +12,26 @@ use crate::segment::BufferView;
 use crate::state::State;
 use crate::tag::BizTag;
 
+/// What [`TagTable::pin`] answers.
+pub(super) type Pinned<'a> = HashMapRef<'a, BizTag, Arc<Slot>, RandomState, LocalGuard<'a>>;
+
 /// Slots by tag. Looking one up takes no lock; idle tags have no slot at all.
 pub struct TagTable {
-    slots: HashMap<BizTag, Arc<Slot>>,
+    slots: HashMap<BizTag, Arc<Slot>, RandomState>,
     metrics: Arc<Metrics>,
 }
 
 impl TagTable {
     /// An empty table: nothing is carried over a restart.
     pub fn new(metrics: Arc<Metrics>) -> Self {
-        Self { slots: HashMap::new(), metrics }
+        Self { slots: HashMap::default(), metrics }
     }
 
-    /// Does something with a tag's slot, if it has one.
+    /// The table for as many look-ups as follow each other without a wait: what is removed
+    /// meanwhile stays in memory until this is dropped.
     #[inline]
-    pub(super) fn with<T>(&self, tag: &str, act: impl FnOnce(&Arc<Slot>) -> T) -> Option<T> {
-        self.slots.pin().get(tag).map(act)
+    pub(super) fn pin(&self) -> Pinned<'_> {
+        self.slots.pin()
     }
 
     /// The slot of a tag; `new` makes it when it has none.

@@ -375,7 +375,9 @@ async fn replace(target: Arc<Machine>, machines: Vec<Arc<Machine>>) {
         }
         target.start();
         let add = serving.service.add_node(id, address(id), None, true);
-        if matches!(timeout(ASKING_MAX, add).await, Ok(Ok(_))) {
+        let added = timeout(ASKING_MAX, add).await;
+        target.site.trace.note(format_args!("node {seed} takes node {id} in: {added:?}"));
+        if matches!(added, Ok(Ok(_))) {
             return;
         }
     }

@@ -86,7 +86,7 @@ pub(crate) struct Machine {
     pub(crate) node_id: u64,
     pub(crate) clock: Arc<MachineClock>,
     pub(crate) disk: Disk,
-    site: Arc<Site>,
+    pub(crate) site: Arc<Site>,
     dir: PathBuf,
     boots: AtomicU64,
     running: Mutex<Option<Running>>,

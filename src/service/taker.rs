@@ -1,0 +1,49 @@
+//! Ids that are at hand.
+
+use std::cell::Cell;
+use std::ops::Range;
+
+use super::IdService;
+use super::table::Pinned;
+use crate::metrics::Mode;
+
+/// Takes ids, of whichever tags, that this node holds. Never waits.
+///
+/// It enters the table of tags once, and counts what it handed out once, when it is dropped: not to
+/// be kept across a wait.
+pub struct Taker<'a> {
+    service: &'a IdService,
+    slots: Pinned<'a>,
+    handed_out: Cell<u64>,
+}
+
+impl<'a> Taker<'a> {
+    #[inline]
+    pub(super) fn new(service: &'a IdService) -> Self {
+        Self { service, slots: service.table.pin(), handed_out: Cell::new(0) }
+    }
+
+    /// The next ids of a tag, if one is held: up to `count_max`, 1 or more, in one piece. `None`
+    /// means nothing about the tag.
+    #[inline]
+    pub fn take(&self, tag: &str, count_max: u64) -> Option<Range<u64>> {
+        let slot = self.slots.get(tag)?;
+        let (ids, ask) = slot.take_some(count_max);
+        if ask {
+            self.service.ask_for_grab(slot);
+        }
+        let ids = ids?;
+        self.handed_out.set(self.handed_out.get() + (ids.end - ids.start));
+        Some(ids)
+    }
+}
+
+impl Drop for Taker<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        match self.handed_out.get() {
+            0 => {}
+            count => self.service.metrics.ids_handed_out(Mode::Segment, count),
+        }
+    }
+}
