@@ -342,6 +342,7 @@ async fn leadership_is_handed_over_and_the_log_goes_on() {
 async fn a_removal_that_comes_late_does_not_meet_who_has_joined_since() {
     let temp = TempDir::new().unwrap();
     let (node, _) = open(options(1, temp.path(), &alone())).await;
+    assert_eq!(add(&node, 1).await, Ok(1));
     let inner = node.handle().inner;
     let store = inner.local.store();
     let mut refusals = Vec::new();
