@@ -250,6 +250,7 @@ impl<'a> Campaign<'a> {
         let incidents = std::mem::take(&mut *self.sessions.incidents.lock());
         let clean = self.summary.print(&report, &incidents, &self.nemesis.counts);
         if clean && !self.options.keep {
+            self.nemesis.unmount_disks();
             fs::remove_dir_all(self.dir).map_err(|error| error.to_string())?;
         } else {
             self.nemesis.keep_disks().map_err(|error| error.to_string())?;

@@ -71,6 +71,11 @@ impl Disks {
         self.mounted.values().for_each(|mounted| mounted.device().heal());
     }
 
+    /// Unmounts them, and what was on them is gone.
+    pub(crate) fn unmount(&mut self) {
+        self.mounted.clear();
+    }
+
     /// Copies what is on mounted disks beside them, for a look after the end.
     ///
     /// # Errors

@@ -145,6 +145,11 @@ impl Nemesis {
         self.cluster.nodes.iter().for_each(|node| node.excuse(false));
     }
 
+    /// Unmounts the disks that end with the run.
+    pub(crate) fn unmount_disks(&mut self) {
+        self.disks.unmount();
+    }
+
     /// Copies what is on disks that end with the run.
     ///
     /// # Errors
