@@ -42,6 +42,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     let conditions = Conditions::look(&options, &machine)?;
     eprintln!("{conditions}");
     let dir = options.dir.join(format!("run-{}", std::process::id()));
+    fs::create_dir_all(&dir)?;
     let bench = Bench { options, machine, dir, many_tags: RefCell::default() };
     let mut report = Report::new(conditions);
     for row in rows {
@@ -50,11 +51,11 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         report.add(line);
     }
     bench.many_tags.take();
-    fs::remove_dir_all(&bench.dir)?;
     print!("{report}");
     if let Some(file) = &bench.options.out {
         fs::write(file, report.to_string())?;
     }
+    fs::remove_dir_all(&bench.dir)?;
     Ok(report.is_whole())
 }
 

@@ -14,13 +14,14 @@ mod protocol;
 mod requests;
 
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
 use crate::Result;
 use crate::histogram::Histogram;
 use crate::options::seconds;
+use crate::process;
 use generator::Generator;
 pub(crate) use protocol::Protocol;
 
@@ -84,11 +85,14 @@ impl Load {
     /// When a connection cannot be made or breaks off.
     pub(crate) fn run(&self) -> Result<Outcome> {
         let mut generator = Generator::connect(self)?;
+        let (began, before) = (Instant::now(), process::cpu_ns_of("self")?);
         match self.rate {
             Some(rate) => generator.open_loop(rate)?,
             None => generator.closed_loop()?,
         }
-        Ok(generator.outcome())
+        let used = process::cpu_ns_of("self")? - before;
+        let busy = used as f64 / began.elapsed().as_nanos() as f64;
+        Ok(Outcome { busy, ..generator.outcome() })
     }
 }
 
@@ -103,6 +107,8 @@ pub(crate) struct Outcome {
     pub(crate) p99: f64,
     pub(crate) p999: f64,
     pub(crate) max: f64,
+    /// How much of its core the generator used. An open loop uses all of it.
+    pub(crate) busy: f64,
     /// Requests that were answered with an error.
     pub(crate) errors: u64,
     /// The first of these answers.
@@ -119,8 +125,7 @@ impl Outcome {
             p99: histogram.quantile_us(0.99),
             p999: histogram.quantile_us(0.999),
             max: histogram.max_us(),
-            errors: 0,
-            first_error: None,
+            ..Self::default()
         }
     }
 }

@@ -58,16 +58,9 @@ impl Process {
         format!("{} {what}: {}", self.name, last.join(" / ")).into()
     }
 
-    /// Processor time that all of its threads have used, in nanoseconds. Threads that have ended
-    /// count no more, which none of a server's do while it is measured.
+    /// Processor time that it has used, in nanoseconds.
     pub(crate) fn cpu_ns(&self) -> Result<u64> {
-        let mut used = 0;
-        for thread in fs::read_dir(format!("/proc/{}/task", self.child.id()))? {
-            // A thread may end between the two.
-            let Ok(stat) = fs::read_to_string(thread?.path().join("schedstat")) else { continue };
-            used += stat.split(' ').next().and_then(|ns| ns.parse::<u64>().ok()).unwrap_or(0);
-        }
-        Ok(used)
+        cpu_ns_of(&self.child.id().to_string())
     }
 
     /// Memory that it really uses, in bytes.
@@ -111,6 +104,18 @@ impl Drop for Process {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// Processor time that all threads of a process have used, in nanoseconds. Threads that have ended
+/// count no more; none of a server's do while it is measured.
+pub(crate) fn cpu_ns_of(pid: &str) -> Result<u64> {
+    let mut used = 0;
+    for thread in fs::read_dir(format!("/proc/{pid}/task"))? {
+        // One may end between the two.
+        let Ok(stat) = fs::read_to_string(thread?.path().join("schedstat")) else { continue };
+        used += stat.split(' ').next().and_then(|ns| ns.parse::<u64>().ok()).unwrap_or(0);
+    }
+    Ok(used)
 }
 
 /// Waits. Nothing here could wake this thread sooner: other processes cannot.

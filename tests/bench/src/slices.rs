@@ -1,11 +1,16 @@
 //! Short slices that alternate: what moves with the machine moves both sides of a ratio.
 
+use std::fmt::Write;
+
 use crate::Result;
 use crate::bench::Bench;
 use crate::catalog::Finding;
 use crate::load::{Load, Outcome};
 use crate::process::Process;
 use crate::stats::Spread;
+
+/// Who uses more of a core cannot do more.
+const BUSY: f64 = 0.92;
 
 /// One load on one server, for a moment.
 pub(crate) struct Slice {
@@ -81,26 +86,34 @@ impl Measure {
             Measure::CpuAsRate => self.of(theirs) / self.of(ours),
             _ => self.of(ours) / self.of(theirs),
         });
-        let side = |side: usize| {
-            let median = |of: &dyn Fn(&Slice) -> f64| {
-                Spread::of(rounds.iter().map(|round| of(&round[side]))).median
-            };
-            let mut shown = format!("{}/s", thousands(median(&|slice| slice.outcome.per_second)));
-            shown += &match self {
-                Measure::Rate => String::new(),
-                Measure::Cpu | Measure::CpuAsRate => {
-                    format!(", {:.2} µs CPU", median(&|slice| slice.cpu_us))
-                }
-                Measure::P50 | Measure::P99 => format!(
-                    ", p50 {:.0} p99 {:.0} p99.9 {:.0} µs",
-                    median(&|slice| slice.outcome.p50),
-                    median(&|slice| slice.outcome.p99),
-                    median(&|slice| slice.outcome.p999)
-                ),
-            };
-            shown
-        };
+        let side = |side: usize| self.show(rounds.iter().map(|round| &round[side]));
         Finding { ours: side(0), reference: side(1), figure: Spread::of(ratios) }
+    }
+
+    /// One side's figures, each the median of its own.
+    fn show<'a>(self, slices: impl Iterator<Item = &'a Slice> + Clone) -> String {
+        let median = |of: fn(&Slice) -> f64| Spread::of(slices.clone().map(of)).median;
+        let mut shown = format!("{}/s", thousands(median(|slice| slice.outcome.per_second)));
+        if matches!(self, Measure::P50 | Measure::P99) {
+            let quantiles = [
+                median(|slice| slice.outcome.p50),
+                median(|slice| slice.outcome.p99),
+                median(|slice| slice.outcome.p999),
+            ];
+            let [p50, p99, p999] = quantiles.map(f64::round);
+            let _ = write!(shown, ", p50 {p50} p99 {p99} p99.9 {p999} µs");
+        }
+        if let cpu_us @ 0.01.. = median(|slice| slice.cpu_us) {
+            let _ = write!(shown, ", {cpu_us:.2} µs CPU");
+        }
+        let generator_bound = |slice: &Slice| {
+            let server = slice.cpu_us * slice.outcome.per_second / 1e6;
+            f64::from(u8::from(slice.outcome.busy > BUSY && server < BUSY))
+        };
+        if matches!(self, Measure::Rate) && median(generator_bound) == 1.0 {
+            shown += ", all that the generator can do";
+        }
+        shown
     }
 
     fn of(self, slice: &Slice) -> f64 {

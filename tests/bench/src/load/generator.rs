@@ -92,14 +92,15 @@ impl Generator {
     /// server's.
     pub(super) fn open_loop(&mut self, rate: f64) -> Result<()> {
         let interval = 1e9 / rate;
+        let due_at = |request: u64| (request as f64 * interval) as u64;
         let mut due = 0;
         let mut backlog = Backlog::new();
         let mut free: Vec<usize> = (0..self.connections.len()).collect();
         self.began = Instant::now();
         while self.now() < self.end {
             let now = self.now();
-            while (due as f64 * interval) as u64 <= now {
-                backlog.push_back((due as f64 * interval) as u64);
+            while due_at(due) <= now {
+                backlog.push_back(due_at(due));
                 due += 1;
             }
             while let Some(since) = backlog.front().copied() {
