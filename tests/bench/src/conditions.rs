@@ -80,7 +80,7 @@ fn told(program: &str, args: &[&str]) -> String {
 
 /// The file system of a directory, and what a sync takes there.
 fn disk(dir: &Path) -> Result<String> {
-    let file_system = told("stat", &["--file-system", "--format=%T", &dir.to_string_lossy()]);
+    let file_system = told("findmnt", &["-no", "FSTYPE", "--target", &dir.to_string_lossy()]);
     let path = dir.join(format!("sync-{}", std::process::id()));
     let mut file = File::create(&path)?;
     let mut micros = Vec::new();
