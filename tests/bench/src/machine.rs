@@ -21,7 +21,8 @@ pub(crate) struct Machine {
     pub(crate) generator_core: usize,
     /// Whether these differ.
     pub(crate) two_cores: bool,
-    pub(crate) root: bool,
+    /// Whether what runs here can have priority over everything else.
+    pub(crate) priority: bool,
 }
 
 impl Machine {
@@ -34,9 +35,10 @@ impl Machine {
         let server_core = *cores.first().ok_or("no core is allowed")?;
         let generator_core = *cores.get(1).unwrap_or(&server_core);
         let user = field("Uid:").and_then(|ids| ids.split_whitespace().next());
-        let root = user == Some("0");
+        let groups = fs::read_to_string("/proc/sys/kernel/sched_autogroup_enabled");
+        let priority = user == Some("0") && groups.is_ok_and(|enabled| enabled.trim() == "1");
         let two_cores = server_core != generator_core;
-        Ok(Self { server_core, generator_core, two_cores, root })
+        Ok(Self { server_core, generator_core, two_cores, priority })
     }
 
     /// A command that runs on a core, and ends with this process, however that ends.
