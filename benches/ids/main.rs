@@ -1,0 +1,113 @@
+//! What single functions take, on one thread and without a network: for comparing one commit with
+//! another. `scripts/bench` says what a user gets.
+
+mod node;
+
+use std::hint::black_box;
+
+use criterion::{Criterion, Throughput};
+use mintleaf::http::fuzzing::Connections;
+use mintleaf::segment::{Segment, SegmentBuffer};
+use mintleaf::snowflake::{Format, Generator, Layout, Window};
+use mintleaf::state::{Command, State};
+use mintleaf::tag::{BizTag, STEP_MAX};
+
+use node::{Client, Node, TAG};
+
+/// In Unix milliseconds; any moment will do.
+const NOW_MS: u64 = 1_800_000_000_000;
+/// Requests that a client sends at once.
+const DEPTH: u64 = 64;
+
+fn main() {
+    let mut criterion = Criterion::default().configure_from_args();
+    rules(&mut criterion);
+    commands(&mut criterion);
+    let node = Node::start();
+    service(&mut criterion, &node);
+    http(&mut criterion, &node);
+    resp(&mut criterion, &node);
+    criterion.final_summary();
+}
+
+fn rules(criterion: &mut Criterion) {
+    let mut buffer = SegmentBuffer::new(STEP_MAX);
+    buffer.begin_grab(NOW_MS, STEP_MAX, 0);
+    buffer.install(Segment { start: 1, end: u64::MAX / 2 }, STEP_MAX, NOW_MS);
+    criterion.bench_function("segment: one id of a buffer", |bench| {
+        bench.iter(|| black_box(buffer.take_one(|| NOW_MS)));
+    });
+
+    // A clock that stands still: ids run ahead of it, a millisecond for every 4,096.
+    let format = Format::new(Layout::LEAF, 1_288_834_974_657).expect("it is Leaf's");
+    let mut generator = Generator::new(format, u64::MAX, 1);
+    let fence_ms = format.times_ms().end;
+    generator.install(Window { worker_id: 1, floor_ms: NOW_MS, fence_ms });
+    criterion.bench_function("snowflake: one id of a generator", |bench| {
+        bench.iter(|| black_box(generator.take_one(NOW_MS)));
+    });
+}
+
+fn commands(criterion: &mut Criterion) {
+    let mut state = State::default();
+    let tags: Vec<BizTag> = (0..1_000).map(|number| tag(&format!("tag-{number:07}"))).collect();
+    for tag in &tags {
+        let (tag, description) = (tag.clone(), String::new());
+        state.apply(NOW_MS, &Command::CreateTag { tag, step: 1_000, start: 1, description });
+    }
+    let grabs: Vec<Command> =
+        tags.into_iter().map(|tag| Command::Grab { tag, size: 1_000 }).collect();
+    let mut turn = grabs.iter().cycle();
+    criterion.bench_function("state: apply a grab, 1,000 tags", |bench| {
+        bench.iter(|| turn.next().map(|grab| black_box(state.apply(NOW_MS, grab))));
+    });
+    let bytes = grabs[0].encode();
+    criterion.bench_function("state: decode a grab", |bench| {
+        bench.iter(|| black_box(Command::decode(black_box(&bytes)).is_ok()));
+    });
+}
+
+fn service(criterion: &mut Criterion, node: &Node) {
+    criterion.bench_function("service: one id of a tag", |bench| {
+        bench.iter(|| black_box(node.service.next_now(black_box(TAG))));
+    });
+    assert!(node.service.next_now(TAG).is_some(), "the ids went out");
+}
+
+fn http(criterion: &mut Criterion, node: &Node) {
+    let connections = Connections::new(node.service.clone());
+    let mut client = Client::new(async move |far| connections.serve(far).await);
+    let one = format!("GET /api/segment/get/{TAG} HTTP/1.1\r\nhost: a\r\n\r\n");
+    let mut group = criterion.benchmark_group("http");
+    group.throughput(Throughput::Elements(DEPTH));
+    let pipelined = client.request(one.repeat(DEPTH as usize));
+    group.bench_function("64 requests for one id", |bench| bench.iter(|| client.ask(&pipelined)));
+
+    let batch = format!(
+        "GET /v1/segment/{TAG}?count=1000 HTTP/1.1\r\nhost: a\r\naccept: text/plain\r\n\r\n"
+    );
+    let batch = client.request(batch);
+    group.throughput(Throughput::Elements(1_000));
+    group.bench_function("1,000 ids as text", |bench| bench.iter(|| client.ask(&batch)));
+    group.finish();
+}
+
+fn resp(criterion: &mut Criterion, node: &Node) {
+    let incr = format!("*2\r\n$4\r\nINCR\r\n${}\r\n{TAG}\r\n", TAG.len());
+    let bytes = incr.as_bytes();
+    criterion.bench_function("resp: parse INCR, arguments copied", |bench| {
+        bench.iter(|| black_box(mintleaf::resp::fuzzing::command(black_box(bytes)).is_ok()));
+    });
+    let service = node.service.clone();
+    let mut client =
+        Client::new(async move |far| mintleaf::resp::fuzzing::serve(far, &service).await);
+    let pipelined = client.request(incr.repeat(DEPTH as usize));
+    let mut group = criterion.benchmark_group("resp");
+    group.throughput(Throughput::Elements(DEPTH));
+    group.bench_function("64 INCR", |bench| bench.iter(|| client.ask(&pipelined)));
+    group.finish();
+}
+
+fn tag(name: &str) -> BizTag {
+    BizTag::parse(name).expect("it is a name")
+}

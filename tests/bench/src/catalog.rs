@@ -1,0 +1,272 @@
+//! The rows: what is measured against what, and what it should come to.
+
+use crate::Result;
+use crate::bench::Bench;
+use crate::rows::{commits, counters, elections, failover, ids, latency, tags};
+use crate::stats::Spread;
+
+/// One line of the table.
+pub(crate) struct Row {
+    pub(crate) id: &'static str,
+    pub(crate) work: &'static str,
+    pub(crate) goal: Option<Goal>,
+    pub(crate) needs: &'static [Need],
+    pub(crate) measure: fn(&Bench) -> Result<Finding>,
+}
+
+/// What a row cannot be measured without.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Need {
+    /// A core for the generator.
+    TwoCores,
+    /// A program of the machine.
+    Program(&'static str),
+    /// The node that has very many tags.
+    ManyTags,
+}
+
+/// What a figure should come to.
+#[derive(Clone, Copy)]
+pub(crate) struct Goal {
+    sense: Sense,
+    /// Worse than this would be a fault.
+    pub(crate) at_least: f64,
+    pub(crate) aim: f64,
+    unit: &'static str,
+}
+
+#[derive(Clone, Copy)]
+enum Sense {
+    Above,
+    Below,
+}
+
+/// What came of a row.
+pub(crate) struct Finding {
+    pub(crate) ours: String,
+    pub(crate) reference: String,
+    pub(crate) figure: Spread,
+}
+
+impl Goal {
+    const fn above(at_least: f64, aim: f64, unit: &'static str) -> Option<Self> {
+        Some(Self { sense: Sense::Above, at_least, aim, unit })
+    }
+
+    const fn below(at_least: f64, aim: f64, unit: &'static str) -> Option<Self> {
+        Some(Self { sense: Sense::Below, at_least, aim, unit })
+    }
+
+    /// Whether a figure reaches a bound.
+    pub(crate) fn met(&self, figure: f64, bound: f64) -> bool {
+        match self.sense {
+            Sense::Above => figure >= bound,
+            Sense::Below => figure <= bound,
+        }
+    }
+
+    /// A bound as it is shown.
+    pub(crate) fn show(&self, bound: f64) -> String {
+        let sign = match self.sense {
+            Sense::Above => '≥',
+            Sense::Below => '≤',
+        };
+        format!("{sign} {bound}{}", self.unit)
+    }
+
+    pub(crate) fn unit(&self) -> &'static str {
+        self.unit
+    }
+}
+
+const NGINX: &[Need] = &[Need::TwoCores, Need::Program("nginx")];
+const REDIS: &[Need] = &[Need::TwoCores, Need::Program("redis-server")];
+const ETCD: &[Need] = &[Need::TwoCores, Need::Program("etcd")];
+const ALONE: &[Need] = &[Need::TwoCores];
+const TAGS: &[Need] = &[Need::ManyTags];
+const TAGS_REDIS: &[Need] = &[Need::ManyTags, Need::Program("redis-server")];
+
+/// Every row, in the order of the table.
+const ROWS: &[Row] = &[
+    Row {
+        id: "aa",
+        work: "nginx against itself: what the method cannot tell apart",
+        goal: None,
+        needs: NGINX,
+        measure: ids::nginx_itself,
+    },
+    Row {
+        id: "single",
+        work: "one id a request, 64 connections; CPU a request, to nginx with a fixed answer",
+        goal: Goal::below(1.05, 0.95, ""),
+        needs: NGINX,
+        measure: ids::single,
+    },
+    Row {
+        id: "pipe16",
+        work: "the same pipelined by 16; requests/s",
+        goal: Goal::above(6.0, 10.0, ""),
+        needs: NGINX,
+        measure: |bench| ids::pipelined(bench, 16),
+    },
+    Row {
+        id: "pipe64",
+        work: "the same pipelined by 64; requests/s",
+        goal: Goal::above(12.0, 30.0, ""),
+        needs: NGINX,
+        measure: |bench| ids::pipelined(bench, 64),
+    },
+    Row {
+        id: "p99",
+        work: "p99 at half of bare hyper's rate while segments refill, to bare hyper",
+        goal: Goal::below(1.3, 1.1, ""),
+        needs: ALONE,
+        measure: latency::refilling,
+    },
+    Row {
+        id: "p99kill",
+        work: "the same on one of three nodes while the leader is killed",
+        goal: Goal::below(1.3, 1.1, ""),
+        needs: ALONE,
+        measure: latency::leader_killed,
+    },
+    Row {
+        id: "resp1",
+        work: "INCR of one key, 64 connections; requests/s, to Redis in memory",
+        goal: Goal::above(1.0, 1.08, ""),
+        needs: REDIS,
+        measure: |bench| counters::incr(bench, 1, 1),
+    },
+    Row {
+        id: "resp16",
+        work: "the same pipelined by 16",
+        goal: Goal::above(1.3, 1.6, ""),
+        needs: REDIS,
+        measure: |bench| counters::incr(bench, 1, 16),
+    },
+    Row {
+        id: "resp64",
+        work: "the same pipelined by 64",
+        goal: Goal::above(2.0, 2.6, ""),
+        needs: REDIS,
+        measure: |bench| counters::incr(bench, 1, 64),
+    },
+    Row {
+        id: "keys1",
+        work: "INCR of 1,000 keys in turn; requests/s, to Redis in memory",
+        goal: Goal::above(1.0, 1.08, ""),
+        needs: REDIS,
+        measure: |bench| counters::incr(bench, 1_000, 1),
+    },
+    Row {
+        id: "keys16",
+        work: "the same pipelined by 16",
+        goal: Goal::above(1.3, 1.6, ""),
+        needs: REDIS,
+        measure: |bench| counters::incr(bench, 1_000, 16),
+    },
+    Row {
+        id: "keys64",
+        work: "the same pipelined by 64",
+        goal: Goal::above(2.0, 2.6, ""),
+        needs: REDIS,
+        measure: |bench| counters::incr(bench, 1_000, 64),
+    },
+    Row {
+        id: "batch",
+        work: "1,000 ids a request as text; requests/s, to requests for one id",
+        goal: Goal::above(0.5, 0.7, ""),
+        needs: ALONE,
+        measure: ids::batch,
+    },
+    Row {
+        id: "snowflake",
+        work: "one snowflake id a request; as many for the same CPU, to ids of a tag",
+        goal: Goal::above(0.95, 1.0, ""),
+        needs: ALONE,
+        measure: ids::snowflake,
+    },
+    Row {
+        id: "memory",
+        work: "resident memory with all the tags, to Redis with as many counters",
+        goal: Goal::below(3.0, 1.0, ""),
+        needs: TAGS_REDIS,
+        measure: tags::memory,
+    },
+    Row {
+        id: "idle",
+        work: "that node at rest; share of a core",
+        goal: Goal::below(1.0, 0.3, " %"),
+        needs: TAGS,
+        measure: tags::idle,
+    },
+    Row {
+        id: "start",
+        work: "its start until it is ready",
+        goal: Goal::below(5.0, 1.0, " s"),
+        needs: TAGS,
+        measure: tags::start,
+    },
+    Row {
+        id: "grab",
+        work: "one durable change on three nodes, one caller; p50, to etcd's put",
+        goal: Goal::below(1.0, 0.4, ""),
+        needs: ETCD,
+        measure: commits::one_caller,
+    },
+    Row {
+        id: "grabs50",
+        work: "the same by 50 callers; changes/s",
+        goal: Goal::above(2.0, 5.0, ""),
+        needs: ETCD,
+        measure: commits::many_callers,
+    },
+    Row {
+        id: "failover",
+        work: "leader killed until another node has grabbed anew",
+        goal: Goal::below(1.5, 0.6, " s"),
+        needs: &[],
+        measure: failover::after_kill,
+    },
+    Row {
+        id: "elections",
+        work: "new terms while all three nodes are under full load",
+        goal: Goal::below(0.0, 0.0, ""),
+        needs: ALONE,
+        measure: elections::under_load,
+    },
+];
+
+/// The rows of these names; all of them for no names.
+///
+/// # Errors
+/// When there is no row of a name.
+pub(crate) fn selected(only: &[String]) -> Result<Vec<&'static Row>> {
+    if let Some(name) = only.iter().find(|name| !ROWS.iter().any(|row| row.id == **name)) {
+        return Err(format!("there is no row {name}; --list shows those there are").into());
+    }
+    let wanted = |row: &&Row| only.is_empty() || only.iter().any(|name| name == row.id);
+    Ok(ROWS.iter().filter(wanted).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_found_by_their_names() {
+        assert_eq!(selected(&[]).unwrap().len(), ROWS.len());
+        let two = selected(&["p99".to_owned(), "aa".to_owned()]).unwrap();
+        assert_eq!(two.iter().map(|row| row.id).collect::<Vec<_>>(), ["aa", "p99"]);
+        assert!(selected(&["none".to_owned()]).is_err());
+    }
+
+    #[test]
+    fn bounds_are_met_from_their_side() {
+        let below = Goal::below(1.05, 0.95, " s").unwrap();
+        assert!(below.met(1.05, below.at_least) && !below.met(1.0, below.aim));
+        assert_eq!(below.show(below.at_least), "≤ 1.05 s");
+        let above = Goal::above(6.0, 10.0, "").unwrap();
+        assert!(above.met(6.0, above.at_least) && !above.met(9.9, above.aim));
+    }
+}

@@ -1,0 +1,98 @@
+//! How long requests took, in buckets whose width grows with the value.
+
+/// Buckets for each power of two: a value is off by 1.6 % at most.
+const BUCKETS: u64 = 64;
+/// Powers of two beyond the first 128 nanoseconds, which have a bucket each.
+const POWERS: u64 = 57;
+
+/// Counts of nanoseconds.
+pub(crate) struct Histogram {
+    counts: Vec<u64>,
+    total: u64,
+    max: u64,
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self { counts: vec![0; ((POWERS + 2) * BUCKETS) as usize], total: 0, max: 0 }
+    }
+}
+
+impl Histogram {
+    /// Counts a time so many times.
+    pub(crate) fn record(&mut self, nanos: u64, times: u64) {
+        self.counts[bucket(nanos)] += times;
+        self.total += times;
+        self.max = self.max.max(nanos);
+    }
+
+    /// What `share` of all times do not exceed, in microseconds.
+    pub(crate) fn quantile_us(&self, share: f64) -> f64 {
+        let wanted = ((self.total as f64 * share).ceil() as u64).max(1);
+        let mut seen = 0;
+        let found = self.counts.iter().position(|count| {
+            seen += count;
+            seen >= wanted
+        });
+        found.map_or(0.0, |bucket| us(lowest(bucket as u64).min(self.max)))
+    }
+
+    /// The longest time, in microseconds.
+    pub(crate) fn max_us(&self) -> f64 {
+        us(self.max)
+    }
+}
+
+fn us(nanos: u64) -> f64 {
+    nanos as f64 / 1e3
+}
+
+fn bucket(nanos: u64) -> usize {
+    if nanos < 2 * BUCKETS {
+        return nanos as usize;
+    }
+    let power = u64::from(nanos.ilog2()) - 6;
+    (power * BUCKETS + (nanos >> power)) as usize
+}
+
+/// The lowest value of a bucket.
+fn lowest(bucket: u64) -> u64 {
+    match (bucket / BUCKETS).saturating_sub(1) {
+        0 => bucket,
+        power => (bucket - power * BUCKETS) << power,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_are_in_order_and_narrow() {
+        let values = (0..5_000).chain((13..64).flat_map(|power| {
+            let start = 1_u64 << power;
+            [start - 1, start, start + start / 3, start + start / 2]
+        }));
+        let mut last = 0;
+        for value in values {
+            let at = bucket(value);
+            assert!(at >= last, "{value} falls back to bucket {at}");
+            let low = lowest(at as u64);
+            assert!(low <= value && value - low <= value / BUCKETS, "{value} reads as {low}");
+            last = at;
+        }
+        assert!(bucket(u64::MAX) < Histogram::default().counts.len());
+    }
+
+    #[test]
+    fn quantiles_are_counted_from_below() {
+        let mut histogram = Histogram::default();
+        histogram.record(1_000, 98);
+        histogram.record(64_000, 2);
+        assert_eq!(histogram.quantile_us(0.5), 1.0);
+        assert_eq!(histogram.quantile_us(0.98), 1.0);
+        assert_eq!(histogram.quantile_us(0.99), 64.0);
+        assert_eq!(histogram.max_us(), 64.0);
+        assert_eq!(Histogram::default().quantile_us(0.5), 0.0);
+    }
+}

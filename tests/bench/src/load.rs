@@ -1,0 +1,131 @@
+//! The load generator: one thread, many connections, loopback.
+//!
+//! A closed loop keeps `depth` requests in flight on each connection: they are written at once, and
+//! the next ones when all have been answered. An open loop sends at a rate, whatever the server
+//! does, and times each request from the moment when it was due: a server that stalls is charged for
+//! all who would have come meanwhile.
+//!
+//! It is a process of its own, so that it can have a core, and a share of it, for itself.
+
+mod connection;
+mod generator;
+mod grpc;
+mod protocol;
+mod requests;
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use crate::Result;
+use crate::histogram::Histogram;
+use crate::options::seconds;
+use crate::process;
+use generator::Generator;
+pub(crate) use protocol::Protocol;
+
+/// What to send, and how.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Load {
+    /// Where to
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) target: SocketAddr,
+    /// What the server speaks
+    #[arg(long, value_enum)]
+    pub(crate) protocol: Protocol,
+    /// `GET /path`, `POST /path BODY`; a Redis command; a key of etcd. `{key}` becomes a number of
+    /// seven digits
+    #[arg(long)]
+    pub(crate) request: String,
+    /// More lines of an HTTP request's head, each with its end
+    #[arg(long, value_name = "LINES", default_value = "")]
+    pub(crate) headers: String,
+    /// How many different keys, in turn
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) keys: u64,
+    /// Connections at a time
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    pub(crate) connections: usize,
+    /// Requests in flight on each connection
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) depth: u64,
+    /// How long to go on
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "1")]
+    pub(crate) time: Duration,
+    /// Stop after so many requests; not to be done in time is a failure then
+    #[arg(long, value_name = "N")]
+    pub(crate) requests: Option<u64>,
+    /// Open loop: so many requests a second, on whichever connection is free
+    #[arg(long, value_name = "N")]
+    pub(crate) rate: Option<f64>,
+}
+
+impl Load {
+    /// The same as words of a command line.
+    pub(crate) fn words(&self) -> Vec<String> {
+        let mut words = vec![
+            format!("--target={}", self.target),
+            format!("--protocol={}", self.protocol.name()),
+            format!("--request={}", self.request),
+            format!("--headers={}", self.headers),
+            format!("--keys={}", self.keys),
+            format!("--connections={}", self.connections),
+            format!("--depth={}", self.depth),
+            format!("--time={}", self.time.as_secs_f64()),
+        ];
+        words.extend(self.requests.map(|requests| format!("--requests={requests}")));
+        words.extend(self.rate.map(|rate| format!("--rate={rate}")));
+        words
+    }
+
+    /// Sends it all, and tells what came of it.
+    ///
+    /// # Errors
+    /// When a connection cannot be made or breaks off.
+    pub(crate) fn run(&self) -> Result<Outcome> {
+        let mut generator = Generator::connect(self)?;
+        let (began, before) = (Instant::now(), process::cpu_ns_of("self")?);
+        match self.rate {
+            Some(rate) => generator.open_loop(rate)?,
+            None => generator.closed_loop()?,
+        }
+        let used = process::cpu_ns_of("self")? - before;
+        let busy = used as f64 / began.elapsed().as_nanos() as f64;
+        Ok(Outcome { busy, ..generator.outcome() })
+    }
+}
+
+/// What came of a load. Times are in microseconds.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+pub(crate) struct Outcome {
+    /// Requests that were answered.
+    pub(crate) answered: u64,
+    pub(crate) per_second: f64,
+    pub(crate) p50: f64,
+    pub(crate) p90: f64,
+    pub(crate) p99: f64,
+    pub(crate) p999: f64,
+    pub(crate) max: f64,
+    /// How much of its core the generator used. An open loop uses all of it.
+    pub(crate) busy: f64,
+    /// Requests that were answered with an error.
+    pub(crate) errors: u64,
+    /// The first of these answers.
+    pub(crate) first_error: Option<String>,
+}
+
+impl Outcome {
+    fn new(histogram: &Histogram, answered: u64, took: Duration) -> Self {
+        Self {
+            answered,
+            per_second: answered as f64 / took.as_secs_f64(),
+            p50: histogram.quantile_us(0.5),
+            p90: histogram.quantile_us(0.9),
+            p99: histogram.quantile_us(0.99),
+            p999: histogram.quantile_us(0.999),
+            max: histogram.max_us(),
+            ..Self::default()
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! One connection: a socket, and the part of an answer that has come.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use mio::event::Source;
+use mio::net::TcpStream;
+use mio::{Interest, Registry, Token};
+
+use super::grpc::Grpc;
+use super::protocol::{Answers, Protocol, Reader};
+use crate::Result;
+
+/// Room for answers; the largest single one is a batch of some thousand ids.
+const BUFFER_BYTES: usize = 256 * 1024;
+/// A server that takes nothing for so long is given up.
+const WRITE_MAX: Duration = Duration::from_secs(5);
+
+/// A connection of the generator.
+pub(super) struct Connection {
+    stream: TcpStream,
+    reader: Reader,
+    buffer: Vec<u8>,
+    filled: usize,
+    /// Requests that wait for their answers.
+    pub(super) in_flight: u64,
+    /// Since when, in nanoseconds of the run.
+    pub(super) since: u64,
+}
+
+impl Connection {
+    /// # Errors
+    /// When nobody listens there.
+    pub(super) fn open(target: SocketAddr, protocol: Protocol) -> Result<Self> {
+        let stream = std::net::TcpStream::connect(target)?;
+        stream.set_nodelay(true)?;
+        stream.set_nonblocking(true)?;
+        let mut connection = Self {
+            stream: TcpStream::from_std(stream),
+            reader: Reader::new(protocol),
+            buffer: vec![0; BUFFER_BYTES],
+            filled: 0,
+            in_flight: 0,
+            since: 0,
+        };
+        if protocol == Protocol::Etcd {
+            connection.write(&Grpc::greeting())?;
+        }
+        Ok(connection)
+    }
+
+    pub(super) fn register(&mut self, registry: &Registry, at: usize) -> Result<()> {
+        Ok(self.stream.register(registry, Token(at), Interest::READABLE)?)
+    }
+
+    /// Sends `count` requests, which count from `since`.
+    pub(super) fn send(&mut self, requests: &[u8], count: u64, since: u64) -> Result<()> {
+        (self.in_flight, self.since) = (count, since);
+        match &mut self.reader {
+            Reader::Grpc(grpc) => {
+                let addressed = grpc.address(requests);
+                self.write(&addressed)
+            }
+            Reader::Http | Reader::Resp => self.write(requests),
+        }
+    }
+
+    fn write(&mut self, mut bytes: &[u8]) -> Result<()> {
+        let mut stuck: Option<Instant> = None;
+        while !bytes.is_empty() {
+            match self.stream.write(bytes) {
+                Ok(written) => bytes = &bytes[written..],
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    if stuck.get_or_insert_with(Instant::now).elapsed() > WRITE_MAX {
+                        return Err("the server takes no more requests".into());
+                    }
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads all that has come, and answers what of it is whole.
+    ///
+    /// # Errors
+    /// When the server has closed the connection.
+    pub(super) fn receive(&mut self) -> Result<Answers> {
+        let mut all = Answers::default();
+        loop {
+            let room = self.buffer.len() - self.filled;
+            let read = match self.stream.read(&mut self.buffer[self.filled..]) {
+                Ok(0) => return Err("the server closed a connection".into()),
+                Ok(read) => read,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(all),
+                Err(error) => return Err(error.into()),
+            };
+            self.filled += read;
+            let answers = self.reader.read(&self.buffer[..self.filled])?;
+            self.buffer.copy_within(answers.length..self.filled, 0);
+            self.filled -= answers.length;
+            if self.filled == self.buffer.len() {
+                return Err("an answer is too long".into());
+            }
+            all.count += answers.count;
+            all.errors += answers.errors;
+            all.first_error = all.first_error.or(answers.first_error);
+            // Less than there was room for: nothing is left, and mio tells of what comes later.
+            if read < room {
+                return Ok(all);
+            }
+        }
+    }
+}

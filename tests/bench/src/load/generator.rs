@@ -1,0 +1,172 @@
+//! The two loops.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use mio::{Events, Poll};
+
+use super::connection::Connection;
+use super::requests::Requests;
+use super::{Load, Outcome};
+use crate::Result;
+use crate::histogram::Histogram;
+
+const EVENTS_MAX: usize = 1024;
+/// How late the end of a run may be noticed when nothing comes.
+const WAIT_MAX: Duration = Duration::from_millis(1);
+
+/// Requests of an open loop that wait for a connection: when each was due.
+type Backlog = VecDeque<u64>;
+
+/// A load under way.
+pub(super) struct Generator {
+    poll: Poll,
+    events: Events,
+    connections: Vec<Connection>,
+    requests: Requests,
+    depth: u64,
+    /// Requests in all; then it ends before its time.
+    limit: u64,
+    end: u64,
+    began: Instant,
+    sent: u64,
+    answered: u64,
+    histogram: Histogram,
+    errors: u64,
+    first_error: Option<String>,
+}
+
+impl Generator {
+    /// Makes every request, and connects.
+    pub(super) fn connect(load: &Load) -> Result<Self> {
+        let poll = Poll::new()?;
+        let mut connections = Vec::with_capacity(load.connections);
+        for at in 0..load.connections {
+            let mut connection = Connection::open(load.target, load.protocol)?;
+            connection.register(poll.registry(), at)?;
+            connections.push(connection);
+        }
+        Ok(Self {
+            poll,
+            events: Events::with_capacity(EVENTS_MAX),
+            connections,
+            requests: Requests::new(load),
+            depth: load.depth,
+            limit: load.requests.unwrap_or(u64::MAX),
+            end: load.time.as_nanos() as u64,
+            began: Instant::now(),
+            sent: 0,
+            answered: 0,
+            histogram: Histogram::default(),
+            errors: 0,
+            first_error: None,
+        })
+    }
+
+    fn now(&self) -> u64 {
+        self.began.elapsed().as_nanos() as u64
+    }
+
+    /// Keeps every connection busy.
+    pub(super) fn closed_loop(&mut self) -> Result<()> {
+        self.began = Instant::now();
+        for at in 0..self.connections.len() {
+            self.send(at, self.depth, self.now())?;
+        }
+        while self.now() < self.end && self.answered < self.limit {
+            for at in self.ready(WAIT_MAX)? {
+                if self.receive(at)? {
+                    self.send(at, self.depth, self.now())?;
+                }
+            }
+        }
+        if self.limit != u64::MAX && self.answered < self.limit {
+            return Err(format!("{} of {} answers in time", self.answered, self.limit).into());
+        }
+        Ok(())
+    }
+
+    /// Sends `rate` requests a second, on whichever connection is free.
+    ///
+    /// It does not sleep between them: a wake-up would come late, and its delay would count as the
+    /// server's.
+    pub(super) fn open_loop(&mut self, rate: f64) -> Result<()> {
+        let interval = 1e9 / rate;
+        let due_at = |request: u64| (request as f64 * interval) as u64;
+        let mut due = 0;
+        let mut backlog = Backlog::new();
+        let mut free: Vec<usize> = (0..self.connections.len()).collect();
+        self.began = Instant::now();
+        while self.now() < self.end {
+            let now = self.now();
+            while due_at(due) <= now {
+                backlog.push_back(due_at(due));
+                due += 1;
+            }
+            while let Some(since) = backlog.front().copied() {
+                let Some(at) = free.pop() else { break };
+                backlog.pop_front();
+                self.send(at, 1, since)?;
+            }
+            for at in self.ready(Duration::ZERO)? {
+                if self.receive(at)? {
+                    free.push(at);
+                }
+            }
+        }
+        self.count_unanswered(&backlog);
+        Ok(())
+    }
+
+    /// Whoever still waits at the end has waited at least so long. Left out, a stall at the end would
+    /// not show.
+    fn count_unanswered(&mut self, backlog: &Backlog) {
+        let now = self.now();
+        let waiting = self.connections.iter().filter(|connection| connection.in_flight > 0);
+        for since in waiting.map(|connection| connection.since).chain(backlog.iter().copied()) {
+            self.histogram.record(now.saturating_sub(since), 1);
+        }
+    }
+
+    /// The connections on which something came.
+    fn ready(&mut self, wait: Duration) -> Result<Vec<usize>> {
+        self.poll.poll(&mut self.events, Some(wait))?;
+        Ok(self.events.iter().map(|event| event.token().0).collect())
+    }
+
+    /// Sends up to `count` requests, as far as the limit allows.
+    fn send(&mut self, at: usize, count: u64, since: u64) -> Result<()> {
+        let count = count.min(self.limit - self.sent);
+        if count > 0 {
+            let batch = self.requests.batch(self.sent, count);
+            self.connections[at].send(batch, count, since)?;
+            self.sent += count;
+        }
+        Ok(())
+    }
+
+    /// Takes in what came; true when nothing more is in flight there.
+    fn receive(&mut self, at: usize) -> Result<bool> {
+        let connection = &mut self.connections[at];
+        let answers = connection.receive()?;
+        if answers.count == 0 {
+            return Ok(false);
+        }
+        let Some(left) = connection.in_flight.checked_sub(answers.count) else {
+            return Err("an answer to no request".into());
+        };
+        connection.in_flight = left;
+        let took = (self.began.elapsed().as_nanos() as u64).saturating_sub(connection.since);
+        self.histogram.record(took, answers.count);
+        self.answered += answers.count;
+        self.errors += answers.errors;
+        self.first_error = self.first_error.take().or(answers.first_error);
+        Ok(left == 0)
+    }
+
+    /// What came of it.
+    pub(super) fn outcome(self) -> Outcome {
+        let outcome = Outcome::new(&self.histogram, self.answered, self.began.elapsed());
+        Outcome { errors: self.errors, first_error: self.first_error, ..outcome }
+    }
+}

@@ -1,0 +1,86 @@
+//! Which core is whose, and how a process gets one.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::Result;
+
+/// Starts what follows the core on it. A session of its own has a scheduling group of its own, and
+/// as root that gets eighty times the weight of any other's, so that a busy neighbour costs little.
+/// (A real-time class would be throttled, in holes of 50 ms.)
+const SEAT: &str = r#"{ echo -20 >/proc/self/autogroup; } 2>/dev/null
+core=$1; shift; exec taskset -c "$core" "$@""#;
+
+/// The machine, as far as it matters for measuring.
+#[derive(Clone, Debug)]
+pub(crate) struct Machine {
+    /// What is measured runs here, all of it.
+    pub(crate) server_core: usize,
+    /// What loads it runs here.
+    pub(crate) generator_core: usize,
+    /// Whether these differ.
+    pub(crate) two_cores: bool,
+    /// Whether what runs here can have priority over everything else.
+    pub(crate) priority: bool,
+}
+
+impl Machine {
+    /// # Errors
+    /// When `/proc` does not tell.
+    pub(crate) fn look() -> Result<Self> {
+        let status = fs::read_to_string("/proc/self/status")?;
+        let field = |name| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+        let cores = cores(field("Cpus_allowed_list:").ok_or("which cores are allowed?")?);
+        let server_core = *cores.first().ok_or("no core is allowed")?;
+        let generator_core = *cores.get(1).unwrap_or(&server_core);
+        let user = field("Uid:").and_then(|ids| ids.split_whitespace().next());
+        let groups = fs::read_to_string("/proc/sys/kernel/sched_autogroup_enabled");
+        let priority = user == Some("0") && groups.is_ok_and(|enabled| enabled.trim() == "1");
+        let two_cores = server_core != generator_core;
+        Ok(Self { server_core, generator_core, two_cores, priority })
+    }
+
+    /// A command that runs on a core, and ends with this process, however that ends.
+    pub(crate) fn command(&self, core: usize, program: &Path) -> Command {
+        let mut command = Command::new("setsid");
+        command.args(["setpriv", "--pdeathsig", "KILL", "sh", "-c", SEAT, "seat"]);
+        command.arg(core.to_string()).arg(program).stdin(Stdio::null());
+        // A node is to be as it is shipped.
+        for (name, _) in std::env::vars_os() {
+            let name = name.to_string_lossy();
+            if name.starts_with("MINTLEAF_") || name == "RUST_LOG" {
+                command.env_remove(&*name);
+            }
+        }
+        command
+    }
+}
+
+/// Cores of a list such as `0-2,5`.
+fn cores(list: &str) -> Vec<usize> {
+    let range = |range: &str| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        Some(first.parse().ok()?..=last.parse().ok()?)
+    };
+    list.split(',').filter_map(range).flatten().collect()
+}
+
+/// Where a program is, if it is anywhere; some peers are where only root looks.
+pub(crate) fn find(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let places = std::env::split_paths(&path).chain(["/usr/sbin".into()]);
+    places.map(|place| place.join(program)).find(|program| program.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_cores_are_read() {
+        assert_eq!(cores("0-2,5"), [0, 1, 2, 5]);
+        assert_eq!(cores("3"), [3]);
+        assert_eq!(cores("x"), [0; 0]);
+    }
+}

@@ -1,0 +1,129 @@
+//! The servers that Mintleaf is held against, each as its package brings it, on one core.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use crate::Result;
+use crate::bench::Bench;
+use crate::http;
+use crate::process::{Process, free_address};
+
+/// A peer that serves.
+pub(crate) struct Peer {
+    pub(crate) process: Process,
+    pub(crate) address: SocketAddr,
+}
+
+/// nginx that answers everything with a body as long as an id. No worker beside the one process:
+/// what it costs is all in one place.
+pub(crate) fn nginx(bench: &Bench, name: &str) -> Result<Peer> {
+    let (dir, address) = (bench.fresh_dir(name)?, free_address()?);
+    let paths = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+        .map(|part| format!("  {part}_temp_path {}/{part};\n", dir.display()));
+    let config = format!(
+        "daemon off;\nmaster_process off;\npid {dir}/pid;\nerror_log stderr crit;\n\
+         events {{ worker_connections 4096; }}\n\
+         http {{\n{paths}  access_log off;\n  server_tokens off;\n  tcp_nodelay on;\n  \
+         keepalive_requests 1000000000;\n  keepalive_timeout 1h;\n  server {{\n    \
+         listen {address};\n    \
+         location / {{ default_type text/plain; return 200 \"123456789\\n\"; }}\n  }}\n}}\n",
+        dir = dir.display(),
+        paths = paths.concat(),
+    );
+    let file = dir.join("nginx.conf");
+    std::fs::write(&file, config)?;
+    let mut command = bench.server("nginx");
+    command.arg("-e").arg("stderr").arg("-c").arg(file);
+    start(name, command, &dir, address)
+}
+
+/// Redis that keeps everything in memory and writes nothing.
+pub(crate) fn redis(bench: &Bench) -> Result<Peer> {
+    let (dir, address) = (bench.fresh_dir("redis")?, free_address()?);
+    let mut command = bench.server("redis-server");
+    command.args(["--bind", "127.0.0.1", "--port", &address.port().to_string()]);
+    command.args(["--save", "", "--appendonly", "no"]).arg("--dir").arg(&dir);
+    start("redis", command, &dir, address)
+}
+
+/// Bare hyper.
+pub(crate) fn hyper(bench: &Bench) -> Result<Peer> {
+    let (dir, address) = (bench.fresh_dir("hyper")?, free_address()?);
+    let mut command = bench.server_at(&std::env::current_exe()?);
+    command.args(["hyper", &address.to_string()]);
+    start("hyper", command, &dir, address)
+}
+
+fn start(
+    name: &str,
+    command: std::process::Command,
+    dir: &Path,
+    address: SocketAddr,
+) -> Result<Peer> {
+    let mut process = Process::start(name, command, dir)?;
+    process.await_port(address)?;
+    Ok(Peer { process, address })
+}
+
+/// Three nodes of etcd.
+pub(crate) struct Etcd {
+    nodes: Vec<Peer>,
+}
+
+impl Etcd {
+    /// Starts them, and waits until one leads.
+    pub(crate) fn start(bench: &Bench) -> Result<Self> {
+        let mut members = Vec::new();
+        for id in 1..=3 {
+            let name = format!("etcd-{id}");
+            let dir = bench.fresh_dir(&name)?;
+            members.push((name, dir, free_address()?, free_address()?));
+        }
+        let list = members.iter().map(|(name, _, _, peer)| format!("{name}=http://{peer}"));
+        let list = list.collect::<Vec<_>>().join(",");
+        let mut nodes = Vec::new();
+        for (name, dir, client, peer) in members {
+            let command = etcd_node(bench, &name, &dir, [client, peer], &list);
+            nodes.push(Peer { process: Process::start(&name, command, &dir)?, address: client });
+        }
+        for node in &mut nodes {
+            node.process.await_port(node.address)?;
+        }
+        let mut etcd = Self { nodes };
+        let addresses: Vec<_> = etcd.nodes.iter().map(|node| node.address).collect();
+        etcd.nodes[0].process.await_until(|| addresses.iter().any(|node| leads(*node)))?;
+        Ok(etcd)
+    }
+
+    /// Where the leader's clients ask.
+    pub(crate) fn leader(&self) -> Result<SocketAddr> {
+        let leader = self.nodes.iter().find(|node| leads(node.address));
+        Ok(leader.ok_or("etcd has no leader")?.address)
+    }
+
+    pub(crate) fn processes(&self) -> Vec<&Process> {
+        self.nodes.iter().map(|node| &node.process).collect()
+    }
+}
+
+fn etcd_node(
+    bench: &Bench,
+    name: &str,
+    dir: &Path,
+    [client, peer]: [SocketAddr; 2],
+    list: &str,
+) -> std::process::Command {
+    let mut command = bench.server("etcd");
+    let data: PathBuf = dir.join("data");
+    let (client, peer) = (format!("http://{client}"), format!("http://{peer}"));
+    command.args(["--name", name, "--initial-cluster", list, "--initial-cluster-state", "new"]);
+    command.args(["--listen-client-urls", &client, "--advertise-client-urls", &client]);
+    command.args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer]);
+    command.arg("--data-dir").arg(data);
+    command
+}
+
+fn leads(node: SocketAddr) -> bool {
+    let page = http::get(node, "/metrics").map(|answer| answer.body).unwrap_or_default();
+    page.lines().any(|line| line == "etcd_server_is_leader 1")
+}

@@ -1,0 +1,33 @@
+//! How each row is measured.
+
+pub(crate) mod commits;
+pub(crate) mod counters;
+pub(crate) mod elections;
+pub(crate) mod failover;
+pub(crate) mod ids;
+pub(crate) mod latency;
+pub(crate) mod tags;
+
+use std::net::SocketAddr;
+
+use crate::bench::Bench;
+use crate::load::{Load, Protocol};
+
+/// Where one id of a tag is had over HTTP.
+const LEAF: &str = "/api/segment/get";
+
+/// GETs on 64 connections, for a slice.
+fn gets(bench: &Bench, target: SocketAddr, path: &str) -> Load {
+    Load {
+        target,
+        protocol: Protocol::Http,
+        request: format!("GET {path}"),
+        headers: String::new(),
+        keys: 1,
+        connections: 64,
+        depth: 1,
+        time: bench.options.slice(),
+        requests: None,
+        rate: None,
+    }
+}
