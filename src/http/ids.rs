@@ -10,9 +10,9 @@ use axum::extract::State;
 use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderValue, Response, Uri};
 
-use super::key;
 use super::problem::Problem;
 use super::query::Query;
+use super::{key, numerals};
 use crate::service::IdService;
 
 /// Most ids of one answer that lists them: 220 kB of JSON.
@@ -148,10 +148,11 @@ impl Writer {
     fn json_ids(&mut self, tag: Option<&str>, taken: &[Range<u64>]) {
         self.head(tag);
         self.raw(r#""ids":["#);
-        for (at, id) in taken.iter().cloned().flatten().enumerate() {
-            self.raw(if at == 0 { "\"" } else { ",\"" });
-            self.number(id);
-            self.raw("\"");
+        for range in taken {
+            numerals::append(&mut self.out, range.clone(), "\"", "\",");
+        }
+        if self.out.last() == Some(&b',') {
+            self.out.pop();
         }
         self.raw("]}");
     }
@@ -170,9 +171,8 @@ impl Writer {
     }
 
     fn text_ids(&mut self, taken: &[Range<u64>]) {
-        for id in taken.iter().cloned().flatten() {
-            self.number(id);
-            self.raw("\n");
+        for range in taken {
+            numerals::append(&mut self.out, range.clone(), "", "\n");
         }
     }
 

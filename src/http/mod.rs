@@ -21,6 +21,7 @@ pub mod fuzzing;
 mod ids;
 mod key;
 mod legacy;
+mod numerals;
 mod ops;
 mod outbox;
 mod pages;
