@@ -67,3 +67,4 @@ pub mod snowflake;
 pub mod state;
 pub mod tag;
 mod watchdog;
+mod wire;

@@ -179,7 +179,13 @@ impl Metrics {
     /// Counts a request that was answered, well or not.
     #[inline]
     pub(crate) fn request_answered(&self, mode: Mode) {
-        self.requests[mode as usize].inc();
+        self.requests_answered(mode, 1);
+    }
+
+    /// Counts requests that were answered.
+    #[inline]
+    pub(crate) fn requests_answered(&self, mode: Mode, count: u64) {
+        self.requests[mode as usize].inc_by(count);
     }
 
     /// Counts a request that failed. `code` comes from the fixed set of HTTP's problems, whatever the

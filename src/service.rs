@@ -179,9 +179,16 @@ impl IdService {
     /// The next snowflake id, if one can be had at once. Never waits.
     #[inline]
     pub fn next_snowflake_now(&self) -> Option<u64> {
-        let id = self.snowflakes.next_now()?;
-        self.metrics.ids_handed_out(Mode::Snowflake, 1);
-        Some(id)
+        self.take_snowflakes_now(1).map(|ids| ids.start)
+    }
+
+    /// The next snowflake ids, if they can be had at once: up to `count_max`, 1 or more, in one
+    /// piece. Never waits.
+    #[inline]
+    pub fn take_snowflakes_now(&self, count_max: u64) -> Option<Range<u64>> {
+        let ids = self.snowflakes.take_now(count_max)?;
+        self.metrics.ids_handed_out(Mode::Snowflake, ids.end - ids.start);
+        Some(ids)
     }
 
     /// The next snowflake id. Waits a little for a time window that is on its way.

@@ -54,8 +54,16 @@ impl Progress {
     /// Notes that all that came in belongs to requests that were begun.
     #[inline]
     pub(crate) fn request_begun(&self) {
+        self.requests_begun_but(0);
+    }
+
+    /// Notes that all that came in, but for the last `unread` bytes, belongs to requests that were
+    /// begun.
+    #[inline]
+    pub(crate) fn requests_begun_but(&self, unread: usize) {
         self.requests.fetch_add(1, Relaxed);
-        self.received_at_request.store(self.received.load(Relaxed), Relaxed);
+        let begun = self.received.load(Relaxed).saturating_sub(unread as u64);
+        self.received_at_request.store(begun, Relaxed);
     }
 
     /// Counts requests that were begun together, `bytes` long.

@@ -1,7 +1,8 @@
-//! One HTTP connection: hyper on a socket, its bounds, and its end.
+//! One HTTP connection: the lane on a socket, then hyper, its bounds, and its end.
 
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use hyper::server::conn::http1;
@@ -12,11 +13,13 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 
 use super::front::FrontDoor;
+use super::lane::{self, Lane, Rest};
 use super::outbox::Outbox;
 use crate::listener::DRAIN_MS_MAX;
 use crate::watchdog::{Patience, Progress};
+use crate::wire::Wire;
 
-const HEADERS_MAX: usize = 64;
+pub(super) const HEADERS_MAX: usize = 64;
 /// Longest head of a request; a longer one is answered 431.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
 /// A kept-alive connection is kept for longer than load balancers keep theirs, so that they close
@@ -38,7 +41,7 @@ pub(crate) async fn serve(mut stream: TcpStream, front: FrontDoor, stopping: wat
 
 /// The same on any transport.
 pub(super) async fn converse<R, W>(
-    read: R,
+    mut read: R,
     mut write: W,
     front: FrontDoor,
     mut stopping: watch::Receiver<()>,
@@ -47,24 +50,10 @@ pub(super) async fn converse<R, W>(
     W: AsyncWrite + Unpin,
 {
     let outbox = Outbox::default();
-    let progress = Arc::clone(outbox.progress());
-    let watched = Watched { inner: front, progress: Arc::clone(&progress) };
-    let mut connection = pin!(
-        http1::Builder::new()
-            // The watchdog bounds heads and idle time, each by its own measure.
-            .header_read_timeout(None)
-            .max_headers(HEADERS_MAX)
-            .max_buf_size(HEAD_BYTES_MAX)
-            .serve_connection(TokioIo::new(outbox.attach(read)), watched)
-    );
-    tokio::select! {
-        biased;
-        () = outbox.drive(connection.as_mut(), &mut write) => {}
-        () = progress.stalled(PATIENCE, || outbox.has_unsent()) => {}
-        _ = stopping.changed() => {
-            connection.as_mut().graceful_shutdown();
-            outbox.drive(connection.as_mut(), &mut write).await;
-        }
+    if let Some(rest) =
+        in_lane(&mut read, &mut write, &front, outbox.progress(), &mut stopping).await
+    {
+        with_hyper(rest, read, &mut write, front, &outbox, stopping).await;
     }
     let farewell = async {
         outbox.send(&mut write).await?;
@@ -72,6 +61,67 @@ pub(super) async fn converse<R, W>(
     };
     // A client that does not read its last answers, or is gone, does without them.
     let _ = tokio::time::timeout(Duration::from_millis(DRAIN_MS_MAX), farewell).await;
+}
+
+/// Serves plain requests for ids, until something else comes.
+async fn in_lane<R, W>(
+    read: R,
+    write: W,
+    front: &FrontDoor,
+    progress: &Progress,
+    stopping: &mut watch::Receiver<()>,
+) -> Option<Rest>
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin,
+{
+    let unsent = AtomicBool::new(false);
+    let room_max = lane::ROOM_BYTES_MAX;
+    let wire = Wire::new(read, write, room_max, &unsent, progress, stopping.clone());
+    let mut running = pin!(Lane::new(wire, front).run());
+    let ended = tokio::select! {
+        biased;
+        ended = running.as_mut() => ended,
+        () = progress.stalled(PATIENCE, || unsent.load(Relaxed)) => return None,
+        // The lane sees it too, and comes to an end.
+        _ = stopping.changed() => running.await,
+    };
+    // Of a connection that breaks there is nobody to tell.
+    ended.unwrap_or(None)
+}
+
+/// Serves anything.
+async fn with_hyper<R, W>(
+    rest: Rest,
+    read: R,
+    write: &mut W,
+    front: FrontDoor,
+    outbox: &Outbox,
+    mut stopping: watch::Receiver<()>,
+) where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin,
+{
+    let progress = outbox.progress();
+    let watched = Watched { inner: front, progress: Arc::clone(progress) };
+    let transport = outbox.attach(read, rest);
+    let mut connection = pin!(
+        http1::Builder::new()
+            // The watchdog bounds heads and idle time, each by its own measure.
+            .header_read_timeout(None)
+            .max_headers(HEADERS_MAX)
+            .max_buf_size(HEAD_BYTES_MAX)
+            .serve_connection(TokioIo::new(transport), watched)
+    );
+    tokio::select! {
+        biased;
+        () = outbox.drive(connection.as_mut(), write) => {}
+        () = progress.stalled(PATIENCE, || outbox.has_unsent()) => {}
+        _ = stopping.changed() => {
+            connection.as_mut().graceful_shutdown();
+            outbox.drive(connection.as_mut(), write).await;
+        }
+    }
 }
 
 /// A service that counts the requests of one connection.

@@ -82,7 +82,7 @@ fn only(id: u64) -> Range<u64> {
 }
 
 /// Whether the client named `text/plain` and prefers it: JSON wins where both are named alike.
-fn wants_text(headers: &HeaderMap) -> bool {
+pub(super) fn wants_text(headers: &HeaderMap) -> bool {
     let Some(Ok(accept)) = headers.get(ACCEPT).map(HeaderValue::to_str) else { return false };
     let quality = |media_type: &str| {
         let range = accept.split(',').find(|range| {

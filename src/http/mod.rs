@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! connection  its bounds, its end
-//!   outbox  one write for many answers
+//!   lane    plain requests for ids, answered from the bytes
+//!   outbox  for hyper, which takes all else: one write for many answers
 //!   front   one id at once, else the router; problems get their bodies here
 //!     legacy, ids, snowflake, tags, cluster, pages, ops    one group of paths each
 //!       key, query, body    what clients send, read strictly
@@ -20,6 +21,7 @@ mod front;
 pub mod fuzzing;
 mod ids;
 mod key;
+mod lane;
 mod legacy;
 mod numerals;
 mod ops;

@@ -11,9 +11,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use super::lane::Rest;
 use crate::watchdog::Progress;
 
 /// Bytes that may wait for a slow reader; above it hyper is held up, and so is the client.
@@ -49,9 +51,11 @@ impl Outbox {
         !self.unsent.lock().bytes.is_empty()
     }
 
-    /// The transport for hyper: reads from `read`, writes into this outbox.
-    pub(super) fn attach<R>(&self, read: R) -> Attached<R> {
-        Attached { read, outbox: self.clone() }
+    /// The transport for hyper: reads what is unread, then from `read`; writes into this outbox, which
+    /// begins with what is unsent.
+    pub(super) fn attach<R>(&self, read: R, rest: Rest) -> Attached<R> {
+        self.unsent.lock().bytes = rest.unsent;
+        Attached { read, unread: rest.unread.into(), outbox: self.clone() }
     }
 
     /// Runs a connection on an attached transport until it ends or the socket breaks.
@@ -116,6 +120,8 @@ impl Outbox {
 #[derive(Debug)]
 pub(super) struct Attached<R> {
     read: R,
+    /// Came in before, and is counted.
+    unread: Bytes,
     outbox: Outbox,
 }
 
@@ -125,6 +131,11 @@ impl<R: AsyncRead + Unpin> AsyncRead for Attached<R> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if !self.unread.is_empty() {
+            let length = self.unread.len().min(buffer.remaining());
+            buffer.put_slice(&self.unread.split_to(length));
+            return Poll::Ready(Ok(()));
+        }
         let before = buffer.filled().len();
         let polled = Pin::new(&mut self.read).poll_read(context, buffer);
         self.outbox.progress.received(buffer.filled().len() - before);
@@ -139,7 +150,7 @@ impl<R: Unpin> AsyncWrite for Attached<R> {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let mut unsent = self.outbox.unsent.lock();
-        let taken = bytes.len().min(UNSENT_BYTES_MAX - unsent.bytes.len());
+        let taken = bytes.len().min(UNSENT_BYTES_MAX.saturating_sub(unsent.bytes.len()));
         if taken == 0 && !bytes.is_empty() {
             unsent.refused = true;
             return Poll::Pending;
@@ -188,7 +199,7 @@ mod tests {
         tokio::spawn(async move {
             let (read, mut write) = tokio::io::split(server);
             let outbox = Outbox::default();
-            let transport = TokioIo::new(outbox.attach(read));
+            let transport = TokioIo::new(outbox.attach(read, Rest::default()));
             let mut connection =
                 pin!(http1::Builder::new().serve_connection(transport, service_fn(answer)));
             outbox.drive(connection.as_mut(), &mut write).await;

@@ -1,7 +1,8 @@
 //! The interface over real sockets, against a real node of a cluster of one.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use axum::http::header::{ALLOW, CONTENT_LENGTH, DATE};
@@ -179,4 +180,83 @@ fn a_snowflake_id_says_who_made_it_and_when() {
     let ranges = ranges["ranges"].as_array().unwrap();
     let ids: u64 = ranges.iter().map(|range| bound(range, "end") - bound(range, "start")).sum();
     assert_eq!(ids, 100_000);
+}
+
+impl Served {
+    /// The answers to requests that are sent at once on one connection, each whole.
+    fn exchange(&self, requests: &[String]) -> Vec<String> {
+        let mut stream = TcpStream::connect(self.address).unwrap();
+        stream.write_all(requests.concat().as_bytes()).unwrap();
+        let mut stream = BufReader::new(stream);
+        requests.iter().map(|_| next_answer(&mut stream)).collect()
+    }
+}
+
+fn next_answer(stream: &mut BufReader<TcpStream>) -> String {
+    let mut answer = String::new();
+    while !answer.ends_with("\r\n\r\n") {
+        assert_ne!(stream.read_line(&mut answer).unwrap(), 0, "{answer}");
+    }
+    let length = answer.lines().find_map(|line| line.strip_prefix("content-length: "));
+    let mut body = vec![0; length.unwrap().parse().unwrap()];
+    stream.read_exact(&mut body).unwrap();
+    answer + &String::from_utf8(body).unwrap()
+}
+
+/// Without ids, lengths and dates.
+fn masked(answer: &str) -> String {
+    let masked = answer.lines().map(|line| match line.split_once(": ") {
+        Some(("date", date)) => {
+            assert!(date.ends_with(" GMT"), "{date}");
+            format!("date: {} long\r\n", date.len())
+        }
+        _ => line.replace(|digit: char| digit.is_ascii_digit(), "") + "\r\n",
+    });
+    masked.collect()
+}
+
+/// Any other request before it takes a connection out of the lane.
+#[test]
+fn lane_and_hyper_answer_alike() {
+    let served = Served::start();
+    let long = format!("/v1/segment/{}", "x".repeat(129));
+    for path in [
+        "/api/segment/get/a%2Fb",
+        "/api/segment/get/",
+        "/api/segment/get/%zz",
+        "/api/segment/get/a?b",
+        "/v1/segment/%E8%AE%A2.%22x",
+        "/v1/segment/a+b",
+        "/v1/segment/a?count=3",
+        "/v1/segment/a?count=0",
+        &long,
+        "/api/snowflake/get/x",
+        "/v1/snowflake",
+        "/v1/snowflake?count=1&format=ranges",
+    ] {
+        for headers in ["", "accept: text/plain\r\nConnection: keep-alive\r\n"] {
+            let request = format!("GET {path} HTTP/1.1\r\nhost: a\r\n{headers}\r\n");
+            let other = "GET /livez HTTP/1.1\r\nhost: a\r\n\r\n".to_owned();
+            let in_lane = served.exchange(&[request.clone(), request.clone(), request.clone()]);
+            let with_hyper = served.exchange(&[other, request.clone(), request]);
+            for answer in in_lane {
+                assert_eq!(masked(&answer), masked(&with_hyper[1]), "{path}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_the_lane_has_answered_comes_before_what_hyper_answers() {
+    let served = Served::start();
+    let get = |path: &str| format!("GET {path} HTTP/1.1\r\nhost: a\r\n\r\n");
+    let id = get("/api/segment/get/a");
+    let mut requests = vec![id; 700];
+    requests.push(get("/livez"));
+    requests.push(get("/api/segment/get/a"));
+    let answers = served.exchange(&requests);
+    let bodies = answers.iter().map(|answer| answer.split_once("\r\n\r\n").unwrap().1);
+    let mut expected: Vec<_> = (1..=700).map(|id| id.to_string()).collect();
+    expected.extend(["ok".to_owned(), "701".to_owned()]);
+    assert_eq!(bodies.collect::<Vec<_>>(), expected);
 }

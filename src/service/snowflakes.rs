@@ -108,11 +108,11 @@ impl Snowflakes {
         self.format
     }
 
-    /// The next id, if one can be had at once.
+    /// The next ids, up to `count_max` and in one piece, if they can be had at once.
     #[inline]
-    pub(super) fn next_now(&self) -> Option<u64> {
+    pub(super) fn take_now(&self, count_max: u64) -> Option<Range<u64>> {
         let clock_ms = self.clock.now_ms();
-        self.generator.lock().take_one(clock_ms).ok()
+        self.generator.lock().take_some(count_max, clock_ms).ok()
     }
 
     /// The next `count` ids. Waits a little for a window that is on its way.
@@ -302,17 +302,17 @@ mod tests {
         let snowflakes = Snowflakes::new(format, 60_000, Arc::clone(&clock) as _, 1);
         let window = |floor_ms| Window { worker_id: 3, floor_ms, fence_ms: floor_ms + 60_000 };
         snowflakes.install(window(START_MS + 3_600_000));
-        assert!(snowflakes.next_now().is_some());
+        assert!(snowflakes.take_now(1).is_some());
         clock.set(START_MS);
         snowflakes.install(Window { worker_id: 4, ..window(START_MS) });
-        assert_eq!(snowflakes.next_now(), None);
+        assert_eq!(snowflakes.take_now(1), None);
         assert_eq!(snowflakes.error(Refusal::Spent), Error::ClockBehind { by_ms: 3_600_000 });
         snowflakes.tell(Trouble::None);
         let mut readiness = Readiness { ready: true, reasons: Vec::new() };
         snowflakes.judge(&mut readiness);
         assert!(!readiness.ready, "{readiness:?}");
         clock.set(START_MS + 3_600_000);
-        assert!(snowflakes.next_now().is_some());
+        assert!(snowflakes.take_now(1).is_some());
     }
 
     /// A process that holds worker id 3 for so long.
@@ -344,7 +344,7 @@ mod tests {
     async fn a_clock_that_went_back_is_ridden_out_until_the_window_is_spent() {
         let node = holding(100);
         node.clock.pass(90);
-        assert!(node.snowflakes.next_now().is_some());
+        assert!(node.snowflakes.take_now(1).is_some());
         node.clock.set(START_MS - 3_600_000);
         assert!(node.snowflakes.take(8 * 4096).await.is_ok());
         assert!(node.readiness().ready);
@@ -355,7 +355,7 @@ mod tests {
         assert!(node.snowflakes.levels(None).clock_behind);
         node.clock.set(START_MS + 100);
         node.grant(200);
-        assert!(node.snowflakes.next_now().is_some());
+        assert!(node.snowflakes.take_now(1).is_some());
         assert!(node.readiness().ready);
     }
 
@@ -374,7 +374,7 @@ mod tests {
         node.snowflakes.tell(Trouble::Skewed { own_ms: 7, cluster_ms: 9 });
         let Readiness { ready, reasons } = node.readiness();
         assert!(!ready && reasons[0].contains("shows 7 and the median of the cluster's 9"));
-        assert!(node.snowflakes.next_now().is_some(), "what is held is still good");
+        assert!(node.snowflakes.take_now(1).is_some(), "what is held is still good");
         node.clock.set(START_MS + 3_600_000);
         let refused = node.snowflakes.take(1).await.unwrap_err().to_string();
         assert!(refused.contains("shows 7"), "{refused}");

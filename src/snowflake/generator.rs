@@ -101,9 +101,18 @@ impl Generator {
     /// [`Refusal`]; nothing is given then.
     #[inline]
     pub fn take_one(&mut self, clock_ms: u64) -> Result<u64, Refusal> {
-        let run = self.run(clock_ms, 1).ok_or_else(|| self.refusal(clock_ms))?;
-        self.given += 1;
-        Ok(run.start)
+        self.take_some(1, clock_ms).map(|run| run.start)
+    }
+
+    /// The next ids of one worker id and millisecond, up to `count_max`, 1 or more.
+    ///
+    /// # Errors
+    /// [`Refusal`]; nothing is given then.
+    #[inline]
+    pub fn take_some(&mut self, count_max: u64, clock_ms: u64) -> Result<Range<u64>, Refusal> {
+        let run = self.run(clock_ms, count_max).ok_or_else(|| self.refusal(clock_ms))?;
+        self.given += run.end - run.start;
+        Ok(run)
     }
 
     /// The next `count` ids as ascending ranges, one for each millisecond of a worker id.

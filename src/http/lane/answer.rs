@@ -1,0 +1,136 @@
+//! Answers, byte for byte as hyper would write them.
+
+use std::io::Write;
+
+use axum::http::header::{CONTENT_LENGTH, DATE};
+use axum::http::response::Parts;
+
+use super::date::{self, Date};
+use super::request::{Kind, Request};
+
+const TEXT: &str = "text/plain;charset=UTF-8";
+const JSON: &str = "application/json";
+/// Of the largest id.
+const DIGITS_MAX: usize = 19;
+
+/// How ids are answered to one request: the answer to the last one with other digits in it, as a rule.
+#[derive(Debug)]
+pub(super) struct Answer {
+    content_type: &'static str,
+    /// What stands before the id in the body, and behind it.
+    before: Vec<u8>,
+    behind: &'static str,
+    second: u64,
+    date: Date,
+    /// The answer with an id of so many digits; stale when there are none.
+    bytes: Vec<u8>,
+    digits: usize,
+}
+
+impl Default for Answer {
+    fn default() -> Self {
+        Self {
+            content_type: TEXT,
+            before: Vec::new(),
+            behind: "",
+            second: 0,
+            date: date::at(0),
+            bytes: Vec::new(),
+            digits: 0,
+        }
+    }
+}
+
+impl Answer {
+    /// Begins answers of this Unix second.
+    #[inline]
+    pub(super) fn begin(&mut self, second: u64) {
+        if second != self.second {
+            (self.second, self.date, self.digits) = (second, date::at(second), 0);
+        }
+    }
+
+    /// What `date` says.
+    pub(super) fn date(&self) -> &Date {
+        &self.date
+    }
+
+    /// Gives answers the shape that a request wants.
+    pub(super) fn shape(&mut self, request: &Request) {
+        self.digits = 0;
+        self.before.clear();
+        (self.content_type, self.behind) = match request.kind() {
+            Kind::Segment | Kind::Snowflake if request.wants_text() => (TEXT, "\n"),
+            Kind::Segment => {
+                self.before.extend_from_slice(br#"{"tag":"#);
+                // A string always serializes, and writing to a `Vec` cannot fail.
+                let _ = serde_json::to_writer(&mut self.before, request.tag());
+                self.before.extend_from_slice(br#","ids":[""#);
+                (JSON, "\"]}")
+            }
+            Kind::Snowflake => {
+                self.before.extend_from_slice(br#"{"ids":[""#);
+                (JSON, "\"]}")
+            }
+            Kind::LeafSegment | Kind::LeafSnowflake | Kind::Other => (TEXT, ""),
+        };
+    }
+
+    /// Writes the answer with this id.
+    #[inline]
+    pub(super) fn write(&mut self, out: &mut Vec<u8>, id: u64) {
+        let mut buffer = itoa::Buffer::new();
+        let digits = buffer.format(id).as_bytes();
+        if digits.len() != self.digits {
+            self.write_anew(digits.len());
+        }
+        out.extend_from_slice(&self.bytes);
+        let end = out.len() - self.behind.len();
+        out[end - digits.len()..end].copy_from_slice(digits);
+    }
+
+    #[cold]
+    fn write_anew(&mut self, digits: usize) {
+        let length = self.before.len() + digits + self.behind.len();
+        self.digits = digits;
+        self.bytes.clear();
+        for part in [b"HTTP/1.1 200 OK\r\ncontent-type: ", self.content_type.as_bytes()] {
+            self.bytes.extend_from_slice(part);
+        }
+        self.bytes.extend_from_slice(b"\r\ncache-control: no-store\r\n");
+        write_end(&mut self.bytes, Some(length), Some(&self.date));
+        self.bytes.extend_from_slice(&self.before);
+        self.bytes.extend_from_slice(&[b'0'; DIGITS_MAX + 1][..digits]);
+        self.bytes.extend_from_slice(self.behind.as_bytes());
+    }
+}
+
+/// Writes a whole response.
+pub(super) fn write_response(out: &mut Vec<u8>, head: &Parts, body: &[u8], date: &Date) {
+    let reason = head.status.canonical_reason().unwrap_or("<none>");
+    // Writing to a `Vec` cannot fail.
+    let _ = write!(out, "HTTP/1.1 {} {reason}\r\n", head.status.as_str());
+    for (name, value) in &head.headers {
+        out.extend_from_slice(name.as_str().as_bytes());
+        out.extend_from_slice(b": ");
+        out.extend_from_slice(value.as_bytes());
+        out.extend_from_slice(b"\r\n");
+    }
+    let length = (!head.headers.contains_key(CONTENT_LENGTH)).then_some(body.len());
+    let date = (!head.headers.contains_key(DATE)).then_some(date);
+    write_end(out, length, date);
+    out.extend_from_slice(body);
+}
+
+/// Ends a head with what every answer has.
+fn write_end(out: &mut Vec<u8>, length: Option<usize>, date: Option<&Date>) {
+    if let Some(length) = length {
+        let _ = write!(out, "content-length: {length}\r\n");
+    }
+    if let Some(date) = date {
+        out.extend_from_slice(b"date: ");
+        out.extend_from_slice(date);
+        out.extend_from_slice(b"\r\n");
+    }
+    out.extend_from_slice(b"\r\n");
+}
