@@ -43,6 +43,7 @@
 //! | [`metrics`] | what a node counts | `service`'s views |
 //! | [`http`], [`resp`] | Leaf's paths, version 1, the pages; Redis commands | `service`; not each other |
 //! | [`listener`] | client sockets and worker threads, shared by both | `http`, `resp` |
+//! | `wire`, `watchdog` | a connection's buffers, and its end when it gets nowhere | nothing of ids |
 //! | [`config`], [`cli`] | settings, client commands | nothing of a node |
 //! | [`server`] | one node assembled; `serve` and `dev` | everything |
 //!

@@ -99,8 +99,8 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Lane<'a, R, W> {
 
     /// Answers what is there, for as long as ids are at hand.
     fn answer(&mut self) -> Pause {
+        self.tell_time();
         let service = self.front.service();
-        self.answer.begin(service.now_ms() / 1000);
         let mut answered = [0; 3];
         let taker = service.taker();
         let pause = loop {
@@ -129,6 +129,11 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Lane<'a, R, W> {
         pause
     }
 
+    /// Reads the clock, for what `date` says.
+    fn tell_time(&mut self) {
+        self.answer.begin(self.front.service().now_ms() / 1000);
+    }
+
     fn count(&self, answered: [u64; 3]) {
         if answered == [0; 3] {
             return;
@@ -153,6 +158,7 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Lane<'a, R, W> {
         };
         let Ok(response) = answered;
         let (head, body) = response.into_parts();
+        self.tell_time();
         let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
         answer::write_response(&mut self.wire.output, &head, &body, self.answer.date());
         self.wire.consume(self.request.length());

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
 
 use axum::http::header::{ALLOW, CONTENT_LENGTH, DATE};
 use axum::http::{HeaderMap, Method, Request, StatusCode};
@@ -243,6 +243,53 @@ fn lane_and_hyper_answer_alike() {
                 assert_eq!(masked(&answer), masked(&with_hyper[1]), "{path}");
             }
         }
+    }
+}
+
+#[test]
+fn a_client_that_has_sent_all_is_answered_all_and_a_piece_of_a_request_is_not() {
+    let served = Served::start();
+    let request = "GET /v1/segment/a HTTP/1.1\r\nhost: a\r\n\r\n";
+    for piece in ["", "GET /v1/seg"] {
+        let mut stream = TcpStream::connect(served.address).unwrap();
+        stream.write_all(format!("{request}{request}{piece}").as_bytes()).unwrap();
+        stream.shutdown(Shutdown::Write).unwrap();
+        let mut answered = String::new();
+        stream.read_to_string(&mut answered).unwrap();
+        assert_eq!(answered.matches("HTTP/1.1 200 OK").count(), 2, "{answered}");
+    }
+}
+
+#[test]
+fn a_stop_ends_connections_that_rest_in_the_lane() {
+    let mut served = Served::start();
+    let request = "GET /v1/snowflake HTTP/1.1\r\nhost: a\r\n\r\n";
+    let mut stream = TcpStream::connect(served.address).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut stream = BufReader::new(stream);
+    assert!(next_answer(&mut stream).contains("200 OK"));
+    let began = Instant::now();
+    served.node.take().unwrap().stop();
+    assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
+    assert_eq!(stream.read(&mut [0; 1]).unwrap(), 0);
+}
+
+/// Without reading one may send what fits into the buffers on the way, and no more.
+#[test]
+fn a_client_that_reads_nothing_is_held_up_and_loses_nothing() {
+    let served = Served::start();
+    let request = b"GET /api/segment/get/a HTTP/1.1\r\nhost: a\r\n\r\n".repeat(1000);
+    let mut stream = TcpStream::connect(served.address).unwrap();
+    stream.set_write_timeout(Some(Duration::from_millis(300))).unwrap();
+    let mut sent = 0;
+    while let Ok(written) = stream.write(&request[sent % request.len()..]) {
+        sent += written;
+        assert!(sent < 100 << 20);
+    }
+    let whole = sent / (request.len() / 1000);
+    let mut stream = BufReader::new(stream);
+    for id in 1..=whole {
+        assert!(next_answer(&mut stream).ends_with(&format!("\r\n\r\n{id}")));
     }
 }
 
