@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use super::body::Fields;
 use super::front::FrontDoor;
 use super::query::Query;
-use super::{connection, key};
+use super::{connection, key, lane};
 use crate::service::IdService;
 
 /// A connection's loop without its socket.
@@ -28,6 +28,12 @@ impl Connections {
         let (read, write) = tokio::io::split(stream);
         connection::converse(read, write, self.front.clone(), self.stop.subscribe()).await;
     }
+}
+
+/// Where the plain requests for ids end that `bytes` begin with: as the lane reads one after the other,
+/// and as hyper's parser reads each.
+pub fn plain_requests(bytes: &[u8]) -> [Vec<usize>; 2] {
+    lane::ends(bytes)
 }
 
 /// The last segment of a path, undone from its escapes; `None` when it is refused.

@@ -14,6 +14,9 @@ mod answer;
 mod date;
 mod request;
 
+#[cfg(feature = "fuzzing")]
+pub(super) use request::ends;
+
 use std::io;
 use std::ops::Range;
 use std::pin::pin;

@@ -245,6 +245,23 @@ fn is_for_hyper(headers: &HeaderMap) -> bool {
         || headers.get_all(CONNECTION).iter().any(closes)
 }
 
+/// Where the requests end that `bytes` begin with, and where hyper's parser ends them.
+#[cfg(feature = "fuzzing")]
+pub(in crate::http) fn ends(bytes: &[u8]) -> [Vec<usize>; 2] {
+    let (mut known, mut ends, mut start) = (Request::default(), [vec![], vec![]], 0);
+    while matches!(known.read(&bytes[start..]), Read::New | Read::Again) {
+        let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
+        if let Ok(Status::Complete(length)) =
+            httparse::Request::new(&mut headers).parse(&bytes[start..])
+        {
+            ends[1].push(start + length);
+        }
+        ends[0].push(start + known.length());
+        start += known.length();
+    }
+    ends
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

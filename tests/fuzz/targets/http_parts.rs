@@ -1,14 +1,18 @@
-//! Paths, queries and bodies of HTTP requests, as their parsers see them.
+//! Paths, queries and bodies of HTTP requests, and plain requests for ids, as their parsers see them.
 #![no_main]
 
 use std::str;
 
 use libfuzzer_sys::fuzz_target;
-use mintleaf::http::fuzzing::{count, key, path, step_and_start};
+use mintleaf::http::fuzzing::{count, key, path, plain_requests, step_and_start};
 
 const MAX: u64 = 1_000_000;
 
 fuzz_target!(|bytes: &[u8]| {
+    if bytes.starts_with(b"GET ") {
+        let [by_the_lane, by_hyper] = plain_requests(bytes);
+        return assert_eq!(by_the_lane, by_hyper, "one request smuggles another");
+    }
     let Some((&kind, rest)) = bytes.split_first() else { return };
     if kind % 4 == 0 {
         let fields = step_and_start(rest, MAX);
