@@ -1,7 +1,6 @@
 //! The front door: the first and last code that sees a request, but for those that the lane answers.
 //!
-//! A request for one id of a tag whose segment is at hand, or for one snowflake id, is answered
-//! here, at once, on whatever connection it comes: no router, no future on the heap, no clock but a
+//! A request for ids of a tag that are at hand, or for one snowflake id, is answered here, at once, on whatever connection it comes: no router, no future on the heap, no clock but a
 //! snowflake's, no log line. It is a short cut and nothing more, because the
 //! [`Router`] answers the same request in the same words. Every other request goes there under
 //! a deadline; on the way out problems get their bodies and everything is counted.
@@ -15,7 +14,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::{Body, Bytes, HttpBody};
 use axum::http::header::CACHE_CONTROL;
-use axum::http::{HeaderValue, Method, Request, Response};
+use axum::http::{HeaderMap, HeaderValue, Method, Request, Response};
 use axum::response::IntoResponse;
 use http_body_util::{Either, Full};
 use hyper::service::Service;
@@ -47,10 +46,13 @@ impl FrontDoor {
     /// The answer to a request for one id, if it needs no waiting.
     #[inline]
     fn id_at_hand<B>(&self, request: &Request<B>) -> Option<Response<Bytes>> {
-        if request.method() != Method::GET || request.uri().query().is_some() {
+        if request.method() != Method::GET {
             return None;
         }
         let path = request.uri().path();
+        if let Some(query) = request.uri().query() {
+            return self.batch_at_hand(path, query, request.headers());
+        }
         let (mode, response) = if let Some(raw) = path.strip_prefix(LEAF_SEGMENT) {
             (Mode::Segment, legacy::number(self.service.next_now(&key::decode(raw)?)?))
         } else if let Some(raw) = path.strip_prefix(V1_SEGMENT) {
@@ -68,6 +70,24 @@ impl FrontDoor {
         };
         self.service.metrics().request_answered(mode);
         Some(response)
+    }
+
+    /// The answer to a request for many ids of a tag, if all of them are at hand.
+    fn batch_at_hand(
+        &self,
+        path: &str,
+        query: &str,
+        headers: &HeaderMap,
+    ) -> Option<Response<Bytes>> {
+        let tag = key::decode(path.strip_prefix(V1_SEGMENT)?)?;
+        let wanted = ids::Wanted::of(Some(query), headers).ok()?;
+        // Whatever asks for one id in more words than it takes is the router's.
+        if wanted.count == 1 {
+            return None;
+        }
+        let ids = self.service.taker().take_exactly(&tag, wanted.count)?;
+        self.service.metrics().request_answered(Mode::Segment);
+        Some(wanted.answer(Some(&tag), &ids))
     }
 
     async fn routed<B>(self, request: Request<B>) -> Response<Either<Full<Bytes>, Body>>

@@ -145,6 +145,24 @@ fn front_door_and_router_answer_alike() {
 }
 
 #[test]
+fn a_batch_at_hand_is_answered_as_one_that_was_waited_for() {
+    let served = Served::start();
+    for (tag, query) in [("ids", "count=20"), ("ranges", "count=20&format=ranges")] {
+        for accept in ["*/*", "text/plain"] {
+            let path = format!("/v1/segment/{tag}-{}?{query}", accept.len());
+            let [waited, at_hand] = [(); 2].map(|()| {
+                let (status, mut headers, body) = served.ask(Method::GET, &path, accept);
+                headers.remove(DATE);
+                headers.remove(CONTENT_LENGTH);
+                let shape = String::from_utf8(body.to_vec()).unwrap();
+                (status, headers, shape.replace(|digit: char| digit.is_ascii_digit(), ""))
+            });
+            assert_eq!((waited.0, &waited), (StatusCode::OK, &at_hand), "{path}");
+        }
+    }
+}
+
+#[test]
 fn head_has_the_head_of_get_and_no_body() {
     let served = Served::start();
     for path in ["/", "/cache", "/db", "/v1/tags", "/v1/cluster", "/livez", "/openapi.json"] {

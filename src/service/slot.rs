@@ -95,6 +95,17 @@ impl Slot {
         (ids, ask)
     }
 
+    /// The next `count` ids, when as many are held; and whether a grab should begin now.
+    pub(super) fn take_exactly(&self, count: u64) -> (Option<Vec<Range<u64>>>, bool) {
+        let mut held = self.held.lock();
+        if held.closed {
+            return (None, false);
+        }
+        let ids = held.buffer.take(count, || self.clock.monotonic_ms());
+        let ask = ids.is_some() && held.ask();
+        (ids, ask)
+    }
+
     /// The next `count` ids, or a place in the queue; and whether a grab should begin now.
     pub(super) fn take(&self, count: u64, shape: Shape) -> (Take, bool) {
         let mut held = self.held.lock();

@@ -33,8 +33,25 @@ impl<'a> Taker<'a> {
             self.service.ask_for_grab(slot);
         }
         let ids = ids?;
-        self.handed_out.set(self.handed_out.get() + (ids.end - ids.start));
+        self.count(ids.end - ids.start);
         Some(ids)
+    }
+
+    /// The next `count` ids of a tag, in as many pieces as it takes, if as many are held.
+    pub fn take_exactly(&self, tag: &str, count: u64) -> Option<Vec<Range<u64>>> {
+        let slot = self.slots.get(tag)?;
+        let (ids, ask) = slot.take_exactly(count);
+        if ask {
+            self.service.ask_for_grab(slot);
+        }
+        let ids = ids?;
+        self.count(count);
+        Some(ids)
+    }
+
+    #[inline]
+    fn count(&self, handed_out: u64) {
+        self.handed_out.set(self.handed_out.get() + handed_out);
     }
 }
 
