@@ -29,6 +29,10 @@ fuzz_target!(|bytes: &[u8]| {
 fn check(answers: &[u8]) {
     let text = String::from_utf8_lossy(answers);
     assert!(text.is_empty() || text.starts_with("HTTP/1."), "{text}");
-    let failures = text.matches("HTTP/1.1 500").count();
-    assert!(failures <= text.matches("status=EXCEPTION").count() || failures == 0, "{text}");
+    let mut failures = text.split("HTTP/1.1 500").skip(1).peekable();
+    while let Some(failure) = failures.next() {
+        // A client that does not read in time is cut off, maybe in the middle of an answer.
+        let cut_off = failures.peek().is_none() && !failure.contains('}');
+        assert!(cut_off || failure.contains("status=EXCEPTION"), "{text}");
+    }
 }
