@@ -8,8 +8,7 @@ use std::collections::BTreeMap;
 /// Format of [`State`] and [`Group`] on disk.
 pub(crate) const FORMAT: u8 = 1;
 
-/// The store after a group of operations. Stored twice: in sled beside the records, and in a
-/// tail slot.
+/// The store after a group of operations: in the tail, and now and then in sled, beside the records.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct State {
     /// Number of the group, one more with each. 0 is the empty store.
