@@ -11,6 +11,7 @@ use crate::{GROUP_BYTES_MAX, LogEngine, META_BYTES_MAX, MetaKey, RECORD_BYTES_MA
 use crate::{files, record};
 use parking_lot::{Mutex, RwLock};
 use sled::Db;
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -38,6 +39,8 @@ pub struct SledEngine {
 /// What the log holds now, synced or not.
 struct Live {
     state: State,
+    /// The named values put since the last sync.
+    changed: BTreeMap<u8, Blob>,
     /// Stored records appended since the last sync, and the index of the first of them.
     pending: Vec<Blob>,
     pending_first: u64,
@@ -128,12 +131,13 @@ impl SledEngine {
         let state = trees.recover(found)?;
         // What was read may so far be in the kernel's memory only, and the tail is written over.
         disk.sync()?;
-        let last = Group { state: state.clone(), ..Group::default() };
+        let last = Group { state: state.without_values(), ..Group::default() };
         tail.begin(&last).context(|| "write the tail".into())?;
         let (group, extent) = (state.group, state.extent);
         tracing::info!(group, ?extent, dir = %dir.path().display(), "log opened");
         let live = Live {
             state: state.clone(),
+            changed: BTreeMap::new(),
             pending: Vec::new(),
             pending_first: 0,
             pending_bytes: 0,
@@ -172,7 +176,9 @@ impl SledEngine {
         live.dirty = false;
         live.pending_bytes = 0;
         let records = std::mem::take(&mut live.pending);
-        Group { state: live.state.clone(), first: live.pending_first, records }
+        let meta = std::mem::take(&mut live.changed);
+        let state = State { meta, ..live.state.without_values() };
+        Group { state, first: live.pending_first, records }
     }
 
     /// Makes a group durable: in the tail, once there is room for it.
@@ -186,7 +192,7 @@ impl SledEngine {
         }
         let written = durable.tail.write(group.state.group, &bytes);
         self.fatal(written.context(|| "write the tail".into()))?;
-        durable.state = group.state;
+        durable.state.follow(group.state);
         Ok(())
     }
 
@@ -323,6 +329,7 @@ impl LogEngine for SledEngine {
         check_size("named value", value, META_BYTES_MAX)?;
         let mut live = self.live.write();
         live.state.meta.insert(key as u8, Blob(value.to_vec()));
+        live.changed.insert(key as u8, Blob(value.to_vec()));
         live.dirty = true;
         Ok(())
     }

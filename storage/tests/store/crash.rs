@@ -186,6 +186,28 @@ fn group_that_is_lost_between_others_is_refused() {
 }
 
 #[test]
+fn value_that_changed_long_ago_outlives_every_later_group() {
+    let root = tempdir().unwrap();
+    let (live, crashed) = (root.path().join("live"), root.path().join("crashed"));
+    let engine = open(&live).unwrap();
+    engine.put_meta(MetaKey::Cluster, b"old").unwrap();
+    for vote in 0..200_u64 {
+        engine.put_meta(MetaKey::Vote, &vote.to_le_bytes()).unwrap();
+        engine.sync().unwrap();
+        if vote % 40 == 39 {
+            copy(&live, &crashed);
+            // Opened twice: the first time leaves its group in the tail without the value, too.
+            drop(open(&crashed).unwrap());
+            let again = open(&crashed).unwrap();
+            assert_eq!(again.get_meta(MetaKey::Cluster).unwrap().unwrap(), b"old");
+            assert_eq!(again.get_meta(MetaKey::Vote).unwrap().unwrap(), vote.to_le_bytes());
+            drop(again);
+            fs::remove_dir_all(&crashed).unwrap();
+        }
+    }
+}
+
+#[test]
 fn both_segments_are_used_in_turn_and_sled_catches_up_before() {
     let root = tempdir().unwrap();
     let (live, crashed) = (root.path().join("live"), root.path().join("crashed"));
