@@ -6,11 +6,12 @@ use crate::error::{Context, StorageError};
 use crate::planted;
 use crate::recover::{Trees, key, missing};
 use crate::state::{Extent, Group, State};
-use crate::tail::{Tail, slot_of};
+use crate::tail::{Tail, group_bytes, twice};
 use crate::{GROUP_BYTES_MAX, LogEngine, META_BYTES_MAX, MetaKey, RECORD_BYTES_MAX};
 use crate::{files, record};
 use parking_lot::{Mutex, RwLock};
 use sled::Db;
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -28,7 +29,7 @@ pub struct SledEngine {
     disk: Disk,
     /// Taken before `live` where both are needed. Held for a whole sync: groups reach the disk
     /// one after the other.
-    tail: Mutex<Tail>,
+    durable: Mutex<Durable>,
     live: RwLock<Live>,
     /// The first failure of a write or sync. Set once; every later call answers with it.
     failure: OnceLock<String>,
@@ -38,12 +39,21 @@ pub struct SledEngine {
 /// What the log holds now, synced or not.
 struct Live {
     state: State,
+    /// The named values put since the last sync.
+    changed: BTreeMap<u8, Blob>,
     /// Stored records appended since the last sync, and the index of the first of them.
     pending: Vec<Blob>,
     pending_first: u64,
     pending_bytes: usize,
     /// Whether anything changed since the last sync.
     dirty: bool,
+}
+
+/// What is on disk.
+struct Durable {
+    tail: Tail,
+    /// The state after the last group in the tail.
+    state: State,
 }
 
 /// sled, and the file it keeps its data in.
@@ -115,25 +125,28 @@ impl SledEngine {
         if !log.join("db").exists() {
             return Err(StorageError::damaged("the log is missing"));
         }
-        let (tail, found) = Tail::open(dir.path())?;
+        let (mut tail, found) = Tail::open(dir.path())?;
         let disk = made.map_or_else(|| Disk::open(&log), Ok)?;
         let trees = disk.trees()?;
-        let state = trees.recover(&found)?;
-        // What was read may so far be in the kernel's memory only.
+        let state = trees.recover(found)?;
+        // What was read may so far be in the kernel's memory only, and the tail is written over.
         disk.sync()?;
-        // The next group overwrites the other slot, so this one must be whole.
-        if found[slot_of(state.group)].as_ref().is_none_or(|group| group.state != state) {
-            tail.begin(&Group { state: state.clone(), ..Group::default() });
-            tail.wait().context(|| "write the tail".into())?;
-        }
+        let last = Group { state: state.without_values(), ..Group::default() };
+        tail.begin(&last).context(|| "write the tail".into())?;
         let (group, extent) = (state.group, state.extent);
         tracing::info!(group, ?extent, dir = %dir.path().display(), "log opened");
-        let live =
-            Live { state, pending: Vec::new(), pending_first: 0, pending_bytes: 0, dirty: false };
+        let live = Live {
+            state: state.clone(),
+            changed: BTreeMap::new(),
+            pending: Vec::new(),
+            pending_first: 0,
+            pending_bytes: 0,
+            dirty: false,
+        };
         Ok(SledEngine {
             trees,
             disk,
-            tail: Mutex::new(tail),
+            durable: Mutex::new(Durable { tail, state }),
             live: RwLock::new(live),
             failure: OnceLock::new(),
             _lock: dir.share_lock(),
@@ -157,23 +170,37 @@ impl SledEngine {
         })
     }
 
-    /// Closes the group of operations since the last one: its state goes into sled after its
-    /// records and before those of the next group.
-    fn close_group(&self, live: &mut Live) -> Result<Group, StorageError> {
+    /// Closes the group of operations since the last one.
+    fn close_group(live: &mut Live) -> Group {
         live.state.group += 1;
-        self.fatal(self.trees.put_state(&live.state))?;
         live.dirty = false;
         live.pending_bytes = 0;
         let records = std::mem::take(&mut live.pending);
-        Ok(Group { state: live.state.clone(), first: live.pending_first, records })
+        let meta = std::mem::take(&mut live.changed);
+        let state = State { meta, ..live.state.without_values() };
+        Group { state, first: live.pending_first, records }
     }
 
-    /// Makes a group durable, in its slot and in sled at the same time.
-    fn commit(&self, tail: &Tail, group: &Group) -> Result<(), StorageError> {
-        tail.begin(group);
-        let synced = self.disk.sync();
-        let written = tail.wait().context(|| "write the tail".into());
-        self.fatal(synced.and(written))
+    /// Makes a group durable: in the tail, once there is room for it.
+    fn commit(&self, durable: &mut Durable, group: Group) -> Result<(), StorageError> {
+        let bytes = twice(&group_bytes(&group));
+        if !durable.tail.has_room(bytes.len()) {
+            if !planted("tail-overwritten-too-soon") {
+                self.fatal(self.catch_up(&durable.state))?;
+            }
+            durable.tail.turn();
+        }
+        let written = durable.tail.write(group.state.group, &bytes);
+        self.fatal(written.context(|| "write the tail".into()))?;
+        durable.state.follow(group.state);
+        Ok(())
+    }
+
+    /// Makes sled durable up to a state that the tail has. In sled's order it comes after its records;
+    /// those of later groups, of which sled may have some by now, lie outside its extent.
+    fn catch_up(&self, state: &State) -> Result<(), StorageError> {
+        self.trees.put_state(state)?;
+        self.disk.sync()
     }
 
     fn append_one(&self, live: &mut Live, index: u64, payload: &[u8]) -> Result<(), StorageError> {
@@ -260,7 +287,7 @@ impl LogEngine for SledEngine {
 
     fn truncate_from(&self, index: u64) -> Result<(), StorageError> {
         self.check()?;
-        let tail = self.tail.lock();
+        let mut durable = self.durable.lock();
         let mut live = self.live.write();
         if let Some(purged) = live.state.purged.as_ref().filter(|purged| index <= purged.index) {
             let expected = format!("the log was purged up to {}", purged.index);
@@ -270,8 +297,8 @@ impl LogEngine for SledEngine {
             return Ok(());
         };
         live.state.extent = self.extent_before(extent, index)?;
-        let group = self.close_group(&mut live)?;
-        self.commit(&tail, &group)?;
+        let group = Self::close_group(&mut live);
+        self.commit(&mut durable, group)?;
         // Still under the lock: nothing is appended where records are being removed.
         self.fatal(self.trees.remove_from(index))
     }
@@ -283,16 +310,16 @@ impl LogEngine for SledEngine {
             let expected = "below the largest integer".into();
             return Err(StorageError::OutOfOrder { index, expected });
         }
-        let tail = self.tail.lock();
+        let mut durable = self.durable.lock();
         let mut live = self.live.write();
         if live.state.purged.as_ref().is_some_and(|purged| index <= purged.index) {
             return Ok(());
         }
         live.state.purge(index, mark);
-        let group = self.close_group(&mut live)?;
+        let group = Self::close_group(&mut live);
         drop(live);
-        self.commit(&tail, &group)?;
-        drop(tail);
+        self.commit(&mut durable, group)?;
+        drop(durable);
         // No lock is needed: nothing reads or writes below the mark any more.
         self.fatal(self.trees.remove_below(index + 1))
     }
@@ -302,6 +329,7 @@ impl LogEngine for SledEngine {
         check_size("named value", value, META_BYTES_MAX)?;
         let mut live = self.live.write();
         live.state.meta.insert(key as u8, Blob(value.to_vec()));
+        live.changed.insert(key as u8, Blob(value.to_vec()));
         live.dirty = true;
         Ok(())
     }
@@ -312,16 +340,16 @@ impl LogEngine for SledEngine {
     }
 
     fn sync(&self) -> Result<(), StorageError> {
-        let tail = self.tail.lock();
+        let mut durable = self.durable.lock();
         // After the lock: whoever held it may have failed with our operations.
         self.check()?;
         let mut live = self.live.write();
         if !live.dirty {
             return Ok(());
         }
-        let group = self.close_group(&mut live)?;
+        let group = Self::close_group(&mut live);
         drop(live);
-        self.commit(&tail, &group)
+        self.commit(&mut durable, group)
     }
 }
 
@@ -373,14 +401,14 @@ mod tests {
         let engine = SledEngine::open(&DataDir::open(dir.path(), 1).unwrap()).unwrap();
         engine.append(1, vec![b"r".to_vec()]).unwrap();
         engine.sync().unwrap();
-        *engine.tail.lock() = Tail::read_only(dir.path()).unwrap();
+        engine.durable.lock().tail = Tail::read_only(dir.path()).unwrap();
         engine.sync().unwrap();
         engine.put_meta(MetaKey::Vote, b"v").unwrap();
         let failed = engine.sync().unwrap_err();
         assert!(matches!(failed, StorageError::Stopped { .. }), "{failed}");
         assert!(!failed.is_retryable());
         // A later sync must not succeed, even if the device has recovered.
-        *engine.tail.lock() = Tail::open(dir.path()).unwrap().0;
+        engine.durable.lock().tail = Tail::open(dir.path()).unwrap().0;
         let later = [
             engine.sync(),
             engine.put_meta(MetaKey::Vote, b"w"),

@@ -16,9 +16,9 @@ pub fn record(index: u64, bytes: &[u8]) -> Option<Vec<u8>> {
     Some(record::seal(index, record.link, record.payload).0)
 }
 
-/// A tail slot, read and written again; `None` when it is torn.
-pub fn slot(bytes: &[u8]) -> Option<Vec<u8>> {
-    tail::read_slot(bytes).map(|group| tail::slot_bytes(&group))
+/// A group of the tail, read and written again; `None` when it is torn.
+pub fn group(bytes: &[u8]) -> Option<Vec<u8>> {
+    tail::read_group(bytes).map(|(group, _)| tail::group_bytes(&group))
 }
 
 /// What a store may consist of after a crash, an accident or an attack. Its records are payloads:
@@ -29,7 +29,7 @@ pub struct Store {
     fits: bool,
     state: State,
     records: Vec<(u64, Blob)>,
-    slots: [Option<Group>; 2],
+    groups: [Option<Group>; 2],
 }
 
 /// A store that was recovered.
@@ -65,9 +65,10 @@ impl Recovery {
     /// When what was recovered is refused, or recovered otherwise, the second time.
     pub fn run(&self, mut store: Store) -> Option<Recovered> {
         self.lay_out(&mut store);
-        let found = store.slots.map(|group| tail::read_slot(&tail::slot_bytes(&group?)));
-        let recovered = self.0.recover(&found).ok()?;
-        let again = self.0.recover(&found).expect("what was recovered is a store");
+        let read = |group: Group| Some(tail::read_group(&tail::group_bytes(&group))?.0);
+        let found: Vec<Group> = store.groups.into_iter().flatten().filter_map(read).collect();
+        let recovered = self.0.recover(found.clone()).ok()?;
+        let again = self.0.recover(found).expect("what was recovered is a store");
         assert_eq!(again, recovered);
         let indices = self.0.log.iter().keys().map(|key| {
             let key = key.expect("sled reads its own files");
@@ -88,7 +89,7 @@ impl Recovery {
         }
         chain.fit(store.fits, &mut store.state);
         self.0.put_state(&store.state).expect("sled takes a state");
-        let mut groups: Vec<&mut Group> = store.slots.iter_mut().flatten().collect();
+        let mut groups: Vec<&mut Group> = store.groups.iter_mut().flatten().collect();
         groups.sort_by_key(|group| group.state.group);
         for group in groups {
             let indices = (0..).map(|at| group.first.wrapping_add(at));

@@ -10,7 +10,7 @@
 //! | `lock` | [`DataDir`] | locked while a process uses the directory |
 //! | `identity` | [`DataDir`] | store id, start counter, format |
 //! | `log/` | [`SledEngine`] | sled: the records of the log, and the [`MetaKey`] values |
-//! | `tail-a`, `tail-b` | [`SledEngine`] | the last synced groups of operations, a second time |
+//! | `tail-a0`, `tail-a1`, `tail-b0`, `tail-b1` | [`SledEngine`] | what was synced since sled was made durable, in two copies |
 //! | `snapshot/current` | [`Snapshots`] | the current snapshot |
 //!
 //! **What is acknowledged is there.** When [`LogEngine::sync`] has returned, a process kill or a
@@ -50,7 +50,7 @@ pub const META_BYTES_MAX: usize = 16 << 10;
 
 /// Bytes of records from which on an append first syncs what waits: bounds the memory and the
 /// side file that one group of operations takes.
-pub(crate) const GROUP_BYTES_MAX: usize = 8 << 20;
+pub(crate) const GROUP_BYTES_MAX: usize = 4 << 20;
 
 /// A small value with a name. The numbers are on disk: append only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

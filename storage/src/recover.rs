@@ -9,6 +9,8 @@ use crate::state::{Extent, FORMAT, Group, State};
 use crate::tail::Found;
 use sled::Tree;
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 /// Key of the state in the `meta` tree.
 const STATE: [u8; 1] = [0];
@@ -71,21 +73,27 @@ impl Trees {
 
     /// Brings the trees to exactly the state acknowledged last, or one group further when that
     /// group got to disk before the crash, and returns it. The caller makes it durable.
-    pub(crate) fn recover(&self, found: &Found) -> Result<State, StorageError> {
-        let newest = newest(found)?;
+    pub(crate) fn recover(&self, found: Found) -> Result<State, StorageError> {
+        let groups = by_number(found)?;
+        let (last, newest) = groups
+            .last_key_value()
+            .ok_or_else(|| StorageError::damaged("the log's tail is damaged"))?;
         let state = self.state()?;
-        let state = match state.group.cmp(&newest.state.group) {
-            // The newest slot was torn, or never written, but its group is in sled.
-            Ordering::Greater if state.group == newest.state.group + 1 => state,
-            Ordering::Equal if state == newest.state => self.replay(newest)?,
-            Ordering::Less if state.group + 1 == newest.state.group => self.replay(newest)?,
-            _ if planted("tail-dropped-silently") => state,
-            _ => {
-                return Err(StorageError::damaged(format!(
-                    "the log ends with group {}, its tail with group {}",
-                    state.group, newest.state.group
-                )));
-            }
+        let missed = groups.range(state.group.saturating_add(1)..);
+        let follows = match state.group.cmp(last) {
+            Ordering::Greater => false,
+            Ordering::Equal => state.without_values() == newest.state.without_values(),
+            Ordering::Less => missed.clone().map(|(number, _)| *number).eq(state.group + 1..=*last),
+        };
+        if !follows && !planted("tail-dropped-silently") {
+            return Err(StorageError::damaged(format!(
+                "the log ends with group {}, its tail with group {last}",
+                state.group
+            )));
+        }
+        let state = match missed.clone().next() {
+            Some(_) if follows => self.repeat(state, missed.map(|(_, group)| group))?,
+            _ => state,
         };
         if !planted("left-overs-kept") {
             self.cut(state.extent)?;
@@ -94,14 +102,22 @@ impl Trees {
         Ok(state)
     }
 
-    /// Repeats a group that may have reached sled in part, in whole, or not at all.
-    fn replay(&self, group: &Group) -> Result<State, StorageError> {
-        let skipped = if planted("group-not-repeated") { usize::MAX } else { 0 };
-        for (index, stored) in (group.first..).zip(&group.records).skip(skipped) {
-            self.put_record(index, &stored.0)?;
+    /// Repeats the groups since sled's state, which may have reached sled in part, in whole, or not
+    /// at all.
+    fn repeat<'a>(
+        &self,
+        mut state: State,
+        groups: impl Iterator<Item = &'a Group>,
+    ) -> Result<State, StorageError> {
+        for group in groups {
+            let lost = if planted("group-not-repeated") { usize::MAX } else { 0 };
+            for (index, stored) in (group.first..).zip(&group.records).skip(lost) {
+                self.put_record(index, &stored.0)?;
+            }
+            state.follow(group.state.clone());
         }
-        self.put_state(&group.state)?;
-        Ok(group.state.clone())
+        self.put_state(&state)?;
+        Ok(state)
     }
 
     /// Removes what is not part of the log: appended but never synced, truncated or purged but
@@ -151,13 +167,22 @@ pub(crate) fn missing(index: u64) -> StorageError {
     StorageError::damaged(format!("log record {index} is missing"))
 }
 
-fn newest(found: &Found) -> Result<&Group, StorageError> {
-    let groups = found.iter().flatten();
-    let newest = groups.clone().max_by_key(|group| group.state.group);
-    let newest =
-        newest.ok_or_else(|| StorageError::damaged("both slots of the log's tail are damaged"))?;
-    if groups.clone().any(|group| group.state.group + 1 < newest.state.group) {
-        return Err(StorageError::damaged("the slots of the log's tail do not follow each other"));
+/// The groups found, each once. Two of a number are copies of one, except that the group an earlier
+/// opening went on with is also there without what it changed.
+fn by_number(found: Found) -> Result<BTreeMap<u64, Group>, StorageError> {
+    let mut groups: BTreeMap<u64, Group> = BTreeMap::new();
+    for group in found {
+        match groups.entry(group.state.group) {
+            Entry::Vacant(entry) => drop(entry.insert(group)),
+            Entry::Occupied(entry) if !entry.get().ends_as(&group) => {
+                let what = format!("two groups of the log's tail have the number {}", entry.key());
+                return Err(StorageError::damaged(what));
+            }
+            Entry::Occupied(mut entry) if entry.get().is_empty() => {
+                entry.insert(group);
+            }
+            Entry::Occupied(_) => {}
+        }
     }
-    Ok(newest)
+    Ok(groups)
 }

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 /// Format of [`State`] and [`Group`] on disk.
 pub(crate) const FORMAT: u8 = 1;
 
-/// The store after a group of operations. Stored twice: in sled beside the records, and in a
-/// tail slot.
+/// The store after a group of operations: now and then in sled, beside the records, and in the tail with
+/// every group.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct State {
     /// Number of the group, one more with each. 0 is the empty store.
@@ -17,7 +17,7 @@ pub(crate) struct State {
     /// The log, or `None` when it is empty. Records outside are left-overs and void.
     pub(crate) extent: Option<Extent>,
     pub(crate) purged: Option<Purged>,
-    /// The named values, by the byte of their key.
+    /// The named values, by the byte of their key. In the tail, those that the group changed.
     pub(crate) meta: BTreeMap<u8, Blob>,
 }
 
@@ -58,6 +58,16 @@ impl Extent {
 }
 
 impl Group {
+    /// Whether it changed nothing but the extent.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.records.is_empty() && self.state.meta.is_empty()
+    }
+
+    /// Whether both leave the same log behind.
+    pub(crate) fn ends_as(&self, other: &Group) -> bool {
+        self.state.without_values() == other.state.without_values()
+    }
+
     /// Whether a group that was read could have been written.
     pub(crate) fn is_sound(&self) -> bool {
         let end = self.first.checked_add(self.records.len() as u64);
@@ -96,6 +106,19 @@ impl State {
     pub(crate) fn push(&mut self, index: u64, crc: u32) {
         let first = self.extent.map_or(index, |extent| extent.first);
         self.extent = Some(Extent { first, last: index, last_crc: crc });
+    }
+
+    /// The same without the named values.
+    pub(crate) fn without_values(&self) -> State {
+        let State { group, extent, purged, meta: _ } = self;
+        State { group: *group, extent: *extent, purged: purged.clone(), meta: BTreeMap::new() }
+    }
+
+    /// Becomes the state after the next group, which names the values that it changed.
+    pub(crate) fn follow(&mut self, next: State) {
+        let mut meta = std::mem::take(&mut self.meta);
+        meta.extend(next.meta);
+        *self = State { meta, ..next };
     }
 
     /// Forgets the head up to and including `index`.

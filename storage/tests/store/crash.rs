@@ -1,5 +1,6 @@
 //! Crash points, each built from copies of a directory taken around the step it falls into.
-//! A `log/` and each slot are taken from before or after a sync, as a crash could leave them.
+//! A `log/` and each copy of the tail are taken from before or after a sync, as a crash could leave
+//! them.
 
 use crate::common::{Content, content, copy, copy_file, is_damaged, open, records, reopened};
 use mintleaf_storage::{LogEngine, MetaKey, SledEngine};
@@ -58,56 +59,85 @@ impl Step {
         [Step::append(), Step::truncate(), Step::purge()]
     }
 
-    /// The directory a crash leaves: sled's part and the slot of group 3, each from either side.
-    fn crashed(&self, log: &str, slot: &str) -> PathBuf {
+    /// The directory a crash leaves: sled's part and each copy of group 3, each from either side.
+    fn crashed(&self, log: &str, copies: [&str; 2]) -> PathBuf {
         let dir = self.root.path().join("crashed");
         let _ = fs::remove_dir_all(&dir);
         copy(&self.root.path().join(log), &dir);
-        copy_file(&self.root.path().join(slot), &dir, "tail-b");
+        for (copy, side) in SEGMENT.into_iter().zip(copies) {
+            copy_file(&self.root.path().join(side), &dir, copy);
+        }
         dir
+    }
+
+    /// Sled's part as it is when it was made durable before group 3, or after it.
+    fn caught_up(&self, side: &str) -> String {
+        let name = format!("{side}-caught-up");
+        let dir = self.root.path().join(&name);
+        copy(&self.root.path().join(side), &dir);
+        drop(open(&dir).unwrap());
+        name
     }
 }
 
-/// Cuts what was written of a slot, as a torn write would.
-fn tear(dir: &Path, slot: &str) {
-    let path = dir.join(slot);
+/// Where the groups since the directory was made are.
+const SEGMENT: [&str; 2] = ["tail-b0", "tail-b1"];
+
+/// Spoils a group, as a torn write would. Each of them here takes two blocks, one each time it is there.
+fn tear(dir: &Path, copy: &str, group: usize) {
+    let path = dir.join(copy);
     let mut bytes = fs::read(&path).unwrap();
-    bytes[12..20].fill(0xa5);
+    for block in [2 * group, 2 * group + 1] {
+        bytes[block * 4096 + 12..][..8].fill(0xa5);
+    }
     fs::write(path, bytes).unwrap();
 }
 
+fn tear_both(dir: &Path, group: usize) {
+    SEGMENT.iter().for_each(|copy| tear(dir, copy, group));
+}
+
 #[test]
-fn crash_before_either_half_of_a_sync_forgets_the_group() {
+fn crash_before_a_group_is_written_forgets_it() {
     for step in Step::every() {
-        let dir = step.crashed("before", "before");
+        // sled may have some of it.
+        for log in ["before", "after"] {
+            let dir = step.crashed(log, ["before", "before"]);
+            assert_eq!(reopened(&dir).unwrap(), step.before);
+        }
+    }
+}
+
+#[test]
+fn crash_while_both_copies_are_written_forgets_the_group() {
+    for step in Step::every() {
+        let dir = step.crashed("before", ["after", "after"]);
+        tear_both(&dir, 3);
         assert_eq!(reopened(&dir).unwrap(), step.before);
     }
 }
 
 #[test]
-fn crash_while_the_slot_is_written_forgets_the_group() {
+fn crash_after_one_copy_keeps_the_group() {
     for step in Step::every() {
-        let dir = step.crashed("before", "after");
-        tear(&dir, "tail-b");
-        assert_eq!(reopened(&dir).unwrap(), step.before);
+        for copies in [["before", "after"], ["after", "before"]] {
+            let dir = step.crashed("before", copies);
+            assert_eq!(reopened(&dir).unwrap(), step.after);
+        }
+        for copy in SEGMENT {
+            let dir = step.crashed("before", ["after", "after"]);
+            tear(&dir, copy, 3);
+            assert_eq!(reopened(&dir).unwrap(), step.after);
+        }
     }
 }
 
 #[test]
-fn crash_after_the_slot_but_before_sled_repeats_the_group_from_the_slot() {
+fn crash_after_the_tail_but_before_sled_repeats_every_group_since_sleds_state() {
     for step in Step::every() {
-        let dir = step.crashed("before", "after");
+        let dir = step.crashed("before", ["after", "after"]);
         assert_eq!(reopened(&dir).unwrap(), step.after);
-    }
-}
-
-#[test]
-fn crash_after_sled_but_before_the_slot_keeps_the_group_from_sled() {
-    for step in Step::every() {
-        let dir = step.crashed("after", "before");
-        assert_eq!(reopened(&dir).unwrap(), step.after);
-        let dir = step.crashed("after", "after");
-        tear(&dir, "tail-b");
+        let dir = step.crashed(&step.caught_up("before"), ["after", "after"]);
         assert_eq!(reopened(&dir).unwrap(), step.after);
     }
 }
@@ -115,37 +145,91 @@ fn crash_after_sled_but_before_the_slot_keeps_the_group_from_sled() {
 #[test]
 fn crash_after_both_keeps_the_group() {
     for step in Step::every() {
-        let dir = step.crashed("after", "after");
+        let dir = step.crashed("after", ["after", "after"]);
+        assert_eq!(reopened(&dir).unwrap(), step.after);
+        let dir = step.crashed(&step.caught_up("after"), ["after", "after"]);
         assert_eq!(reopened(&dir).unwrap(), step.after);
     }
 }
 
 #[test]
-fn crash_while_the_next_slot_is_written_loses_nothing() {
+fn crash_while_the_other_segment_is_begun_loses_nothing() {
     for step in Step::every() {
-        let dir = step.crashed("after", "after");
-        tear(&dir, "tail-a");
-        assert_eq!(reopened(&dir).unwrap(), step.after);
+        let caught_up = step.root.path().join(step.caught_up("after"));
+        for torn in [&["tail-a0"][..], &["tail-a1"], &["tail-a0", "tail-a1"]] {
+            let dir = step.root.path().join("torn");
+            let _ = fs::remove_dir_all(&dir);
+            copy(&caught_up, &dir);
+            torn.iter().for_each(|copy| tear(&dir, copy, 0));
+            assert_eq!(reopened(&dir).unwrap(), step.after);
+        }
     }
 }
 
 #[test]
 fn second_crash_right_after_recovery_loses_nothing() {
     for step in Step::every() {
-        // Group 3 came from sled alone; the slot it goes to is whole before slot a is touched.
-        let dir = step.crashed("after", "after");
-        tear(&dir, "tail-b");
+        // Group 3 is in one copy alone; sled has it before its segment may be written over.
+        let dir = step.crashed("before", ["after", "before"]);
         drop(open(&dir).unwrap());
-        tear(&dir, "tail-a");
+        tear(&dir, "tail-b0", 3);
         assert_eq!(reopened(&dir).unwrap(), step.after);
+    }
+}
+
+#[test]
+fn group_that_is_lost_between_others_is_refused() {
+    let step = Step::append();
+    let dir = step.crashed("before", ["after", "after"]);
+    tear_both(&dir, 2);
+    assert!(is_damaged(&reopened(&dir)));
+}
+
+#[test]
+fn value_that_changed_long_ago_outlives_every_later_group() {
+    let root = tempdir().unwrap();
+    let (live, crashed) = (root.path().join("live"), root.path().join("crashed"));
+    let engine = open(&live).unwrap();
+    engine.put_meta(MetaKey::Cluster, b"old").unwrap();
+    for vote in 0..200_u64 {
+        engine.put_meta(MetaKey::Vote, &vote.to_le_bytes()).unwrap();
+        engine.sync().unwrap();
+        if vote % 40 == 39 {
+            copy(&live, &crashed);
+            // Opened twice: the first time leaves its group in the tail without the value, too.
+            drop(open(&crashed).unwrap());
+            let again = open(&crashed).unwrap();
+            assert_eq!(again.get_meta(MetaKey::Cluster).unwrap().unwrap(), b"old");
+            assert_eq!(again.get_meta(MetaKey::Vote).unwrap().unwrap(), vote.to_le_bytes());
+            drop(again);
+            fs::remove_dir_all(&crashed).unwrap();
+        }
+    }
+}
+
+#[test]
+fn both_segments_are_used_in_turn_and_sled_catches_up_before() {
+    let root = tempdir().unwrap();
+    let (live, crashed) = (root.path().join("live"), root.path().join("crashed"));
+    let engine = open(&live).unwrap();
+    for index in 1..300 {
+        engine.append(index, records("r", index..index + 1)).unwrap();
+        engine.sync().unwrap();
+        if index % 20 == 9 || (120..140).contains(&index) {
+            copy(&live, &crashed);
+            assert_eq!(reopened(&crashed).unwrap(), content(&engine));
+            fs::remove_dir_all(&crashed).unwrap();
+        }
     }
 }
 
 #[test]
 fn store_goes_on_after_every_crash() {
     for step in Step::every() {
-        for (log, slot) in [("before", "after"), ("after", "before"), ("after", "after")] {
-            let dir = step.crashed(log, slot);
+        for (log, copies) in
+            [("before", ["after"; 2]), ("after", ["before"; 2]), ("after", ["before", "after"])]
+        {
+            let dir = step.crashed(log, copies);
             let engine = open(&dir).unwrap();
             let next = engine.bounds().unwrap().1 + 1;
             engine.append(next, records("next", 0..5)).unwrap();
@@ -164,9 +248,9 @@ fn store_goes_on_after_every_crash() {
 
 #[test]
 fn records_that_a_truncation_left_behind_do_not_come_back() {
-    // Durable truncation, its removals lost: sled's part is from before, the slot from after.
+    // Durable truncation, its removals lost: sled's part is from before, the tail from after.
     let step = Step::truncate();
-    let dir = step.crashed("before", "after");
+    let dir = step.crashed("before", ["after", "after"]);
     let engine = open(&dir).unwrap();
     assert_eq!(engine.bounds(), Some((1, 6)));
     engine.append(7, records("new", 7..9)).unwrap();
@@ -177,47 +261,62 @@ fn records_that_a_truncation_left_behind_do_not_come_back() {
     assert_eq!(engine.read(1..99, usize::MAX).unwrap(), expected);
 }
 
+/// A directory that went on for some segments after it was copied.
+fn gone_on(step: &Step, go_on: impl Fn(&SledEngine, u64)) -> (PathBuf, PathBuf) {
+    let now = step.crashed("after", ["after", "after"]);
+    let old = step.root.path().join("old");
+    copy(&now, &old);
+    let engine = open(&now).unwrap();
+    (15..300).for_each(|index| go_on(&engine, index));
+    (old, now)
+}
+
 #[test]
 fn log_that_is_older_than_its_tail_is_refused() {
     let step = Step::append();
-    let live = step.root.path().join("old");
-    copy(&step.crashed("before", "before"), &live);
-    let engine = open(&step.crashed("after", "after")).unwrap();
-    for index in 15..18 {
+    let (old, now) = gone_on(&step, |engine, index| {
         engine.append(index, records("r", index..index + 1)).unwrap();
         engine.sync().unwrap();
-    }
-    let now = step.root.path().join("now");
-    copy(&step.root.path().join("crashed"), &now);
-    drop(engine);
+    });
     fs::remove_dir_all(now.join("log")).unwrap();
-    copy(&live.join("log"), &now.join("log"));
+    copy(&old.join("log"), &now.join("log"));
     assert!(is_damaged(&reopened(&now)));
 }
 
 #[test]
 fn log_that_lost_groups_is_refused_even_when_no_record_is_missing() {
     let step = Step::append();
-    let dir = step.crashed("after", "after");
-    let engine = open(&dir).unwrap();
-    let old = step.root.path().join("old");
-    copy(&dir, &old);
-    for vote in [b"four", b"five"] {
-        engine.put_meta(MetaKey::Vote, vote).unwrap();
+    let (old, now) = gone_on(&step, |engine, vote| {
+        engine.put_meta(MetaKey::Vote, &vote.to_le_bytes()).unwrap();
         engine.sync().unwrap();
+    });
+    for copy in ["tail-a0", "tail-a1", "tail-b0", "tail-b1"] {
+        copy_file(&now, &old, copy);
     }
-    copy_file(&dir, &old, "tail-a");
-    copy_file(&dir, &old, "tail-b");
     assert!(is_damaged(&reopened(&old)));
 }
 
 #[test]
-fn store_with_both_slots_torn_is_refused() {
+fn tail_that_is_older_than_its_log_is_refused() {
     let step = Step::append();
-    let dir = step.crashed("after", "after");
-    tear(&dir, "tail-a");
-    tear(&dir, "tail-b");
+    let (old, now) = gone_on(&step, |engine, vote| {
+        engine.put_meta(MetaKey::Vote, &vote.to_le_bytes()).unwrap();
+        engine.sync().unwrap();
+    });
+    for copy in ["tail-a0", "tail-a1", "tail-b0", "tail-b1"] {
+        copy_file(&old, &now, copy);
+    }
+    assert!(is_damaged(&reopened(&now)));
+}
+
+#[test]
+fn store_without_a_tail_is_refused() {
+    let step = Step::append();
+    let dir = step.crashed("after", ["after", "after"]);
+    tear(&dir, "tail-a0", 0);
+    tear(&dir, "tail-a1", 0);
+    (0..4).for_each(|group| tear_both(&dir, group));
     let refused = reopened(&dir);
     assert!(is_damaged(&refused));
-    assert!(refused.unwrap_err().to_string().contains("both slots"));
+    assert!(refused.unwrap_err().to_string().contains("tail is damaged"));
 }

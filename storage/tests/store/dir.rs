@@ -48,13 +48,13 @@ fn creation_that_was_cut_short_is_taken_up_again() {
     // A first start that ended while the log was being made.
     fs::create_dir(parent.path().join("log")).unwrap();
     fs::write(parent.path().join("log/db"), "half").unwrap();
-    fs::write(parent.path().join("tail-a"), "half").unwrap();
+    fs::write(parent.path().join("tail-a0"), "half").unwrap();
     open(parent.path()).unwrap();
 }
 
 #[test]
 fn missing_part_of_a_used_directory_is_damage() {
-    for part in ["log", "log/db", "log/conf", "tail-a", "tail-b"] {
+    for part in ["log", "log/db", "log/conf", "tail-a0", "tail-a1", "tail-b0", "tail-b1"] {
         let parent = tempdir().unwrap();
         drop(open(parent.path()).unwrap());
         let path = parent.path().join(part);

@@ -163,9 +163,9 @@ fn many_unsynced_megabytes_are_synced_in_bounded_groups() {
     let engine = open(dir.path()).unwrap();
     let count = 300;
     engine.append(1, vec![vec![5; RECORD_BYTES_MAX]; count]).unwrap();
-    for slot in ["tail-a", "tail-b"] {
-        let len = fs::metadata(dir.path().join(slot)).unwrap().len();
-        assert!((1 << 20..=16 << 20).contains(&len), "{slot} has {len} bytes");
+    for copy in ["tail-a0", "tail-a1", "tail-b0", "tail-b1"] {
+        let len = fs::metadata(dir.path().join(copy)).unwrap().len();
+        assert!((1 << 20..=16 << 20).contains(&len), "{copy} has {len} bytes");
     }
     engine.sync().unwrap();
     drop(engine);
