@@ -13,6 +13,8 @@ use crate::status::Status;
 
 /// Bytes of one proposal at most, commands taken together.
 pub const PROPOSAL_BYTES_MAX: usize = 32 << 10;
+/// How long a node looks for a member that it does not know.
+const MEMBER_LOOKUP_MAX: Duration = Duration::from_secs(1);
 /// Pause before the leader is asked again for a read index.
 const READ_RETRY_INTERVAL: Duration = Duration::from_millis(20);
 
@@ -86,8 +88,16 @@ impl Handle {
     /// # Errors
     /// See [`MemberError`].
     pub async fn remove_member(&self, id: u64) -> Result<(), MemberError> {
-        let store = self.inner.member(id).map(|member| member.store);
-        self.inner.change(Change::Remove { id, store }).await
+        let known = match self.inner.member(id) {
+            Some(known) => known,
+            // It may have joined a moment ago.
+            None => {
+                let barrier = self.read_barrier(Instant::now() + MEMBER_LOOKUP_MAX).await;
+                barrier.map_err(|error| MemberError::Unavailable(error.to_string()))?;
+                self.inner.member(id).ok_or(MemberError::Unknown(id))?
+            }
+        };
+        self.inner.change(Change::Remove { id, store: known.store }).await
     }
 
     /// Makes a voter the leader. New proposals wait about one election timeout meanwhile.

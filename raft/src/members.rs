@@ -36,7 +36,7 @@ pub(crate) enum Change {
     Add { id: u64, raft: String, http: String, voter: bool, store: Option<u128> },
     /// Remove a node, voter or learner. `store` is the one it was known with where the removal was
     /// asked for: a request that comes late must not meet a node that has joined since.
-    Remove { id: u64, store: Option<u128> },
+    Remove { id: u64, store: u128 },
     /// Make a voter the leader.
     Transfer { id: u64 },
 }
@@ -224,9 +224,9 @@ impl Inner {
         }
     }
 
-    async fn remove(&self, id: u64, store: Option<u128>) -> Outcome {
+    async fn remove(&self, id: u64, store: u128) -> Outcome {
         let member = self.member(id).ok_or(MemberError::Unknown(id))?;
-        if store.is_some_and(|store| store != member.store) {
+        if store != member.store {
             let why = format!("node {id} has joined again since, with another data directory");
             return Err(MemberError::Conflict(why));
         }

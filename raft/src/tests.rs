@@ -346,12 +346,12 @@ async fn a_removal_that_comes_late_does_not_meet_who_has_joined_since() {
     let inner = node.handle().inner;
     let store = inner.local.store();
     let mut refusals = Vec::new();
-    for meant in [Some(store + 1), Some(store), None] {
+    for meant in [store + 1, store] {
         let refused = inner.change_as_leader(Change::Remove { id: 1, store: meant }).await;
         refusals.push(refused.unwrap_err().to_string());
     }
     assert!(refusals[0].contains("has joined again since"), "{refusals:?}");
-    assert!(refusals[1..].iter().all(|why| why.contains("the last voter")), "{refusals:?}");
+    assert!(refusals[1].contains("the last voter"), "{refusals:?}");
     drop(inner);
     node.shutdown().await;
 }
