@@ -21,7 +21,6 @@ use crate::types::{Member, RaftEntry, RaftLogId, RaftMembership, Replies, Types}
 use crate::{FrozenState, StateMachine};
 
 type RaftStorageError = openraft::StorageError<u64>;
-type RaftSnapshotMeta = SnapshotMeta<u64, Member>;
 
 /// How far the current snapshot file reaches; held while another takes its place. A snapshot that
 /// was being written while a later one came in from the leader must not replace it: the log is
@@ -56,8 +55,7 @@ impl Machine {
             membership: RaftMembership::default(),
             _guard: StopOnPanic(local),
         };
-        let newest = load_newest(&machine.snapshots, &*machine.state)?;
-        machine.take_over(newest);
+        machine.load_newest()?;
         if planted("double-apply-after-snapshot")
             && let Some(last) = &mut machine.last_applied
         {
@@ -71,11 +69,24 @@ impl Machine {
         self.last_applied
     }
 
-    fn take_over(&mut self, newest: Option<RaftSnapshotMeta>) {
-        let Some(meta) = newest else { return };
+    fn load_newest(&mut self) -> Result<(), StorageError> {
+        let Some(snapshot) = self.snapshots.latest()? else { return Ok(()) };
+        let meta = decode_meta(&snapshot.meta)?;
+        self.state.restore(&mut snapshot.body()).map_err(|source| StorageError::Io {
+            action: "restore the snapshot".to_owned(),
+            source,
+        })?;
         *self.newest.lock() = meta.last_log_id;
         self.last_applied = meta.last_log_id;
         self.membership = meta.last_membership;
+        Ok(())
+    }
+
+    /// Takes in a snapshot that comes as another store's own file.
+    fn copy(&self, mut file: File) -> Result<SnapshotTemp, RaftStorageError> {
+        let mut temp = self.snapshots.create().map_err(|error| snapshot_failed(&error))?;
+        io::copy(&mut file, &mut temp).map_err(|error| io_failed(&error))?;
+        Ok(temp)
     }
 
     fn apply_entry(&mut self, entry: RaftEntry) -> Replies {
@@ -135,51 +146,23 @@ impl RaftStateMachine<Types> for Machine {
         meta: &SnapshotMeta<u64, Member>,
         snapshot: Box<SnapshotFile>,
     ) -> Result<(), RaftStorageError> {
-        let (snapshots, state) = (Arc::clone(&self.snapshots), Arc::clone(&self.state));
-        let (newest, last) = (Arc::clone(&self.newest), meta.last_log_id);
-        let installed = runtime::blocking(move || {
-            let temp = match *snapshot {
-                SnapshotFile::Receiving(temp) => temp,
-                SnapshotFile::Sending(file) => copy(&snapshots, file)?,
-            };
-            {
-                let mut newest = newest.lock();
-                snapshots.install(temp).map_err(|error| snapshot_failed(&error))?;
-                *newest = last;
-            }
-            load_newest(&snapshots, &*state).map_err(|error| snapshot_failed(&error))
-        });
-        let installed = installed.await.map_err(|error| io_failed(&io::Error::other(error)))??;
-        self.take_over(installed);
+        let temp = match *snapshot {
+            SnapshotFile::Receiving(temp) => temp,
+            SnapshotFile::Sending(file) => self.copy(file)?,
+        };
+        {
+            let mut newest = self.newest.lock();
+            self.snapshots.install(temp).map_err(|error| snapshot_failed(&error))?;
+            *newest = meta.last_log_id;
+        }
+        self.load_newest().map_err(|error| snapshot_failed(&error))?;
         assert_eq!(self.last_applied, meta.last_log_id, "the snapshot is not the one announced");
         Ok(())
     }
 
     async fn get_current_snapshot(&mut self) -> Result<Option<Snapshot<Types>>, RaftStorageError> {
-        let snapshots = Arc::clone(&self.snapshots);
-        let current = runtime::blocking(move || current_snapshot(&snapshots)).await;
-        current.map_err(|error| io_failed(&io::Error::other(error)))?
+        current_snapshot(&self.snapshots)
     }
-}
-
-/// Loads the newest snapshot, if there is one, and returns how far it reaches.
-fn load_newest(
-    snapshots: &Snapshots,
-    state: &dyn StateMachine,
-) -> Result<Option<RaftSnapshotMeta>, StorageError> {
-    let Some(snapshot) = snapshots.latest()? else { return Ok(None) };
-    let meta = decode_meta(&snapshot.meta)?;
-    state
-        .restore(&mut snapshot.body())
-        .map_err(|source| StorageError::Io { action: "restore the snapshot".to_owned(), source })?;
-    Ok(Some(meta))
-}
-
-/// Takes in a snapshot that comes as another store's own file.
-fn copy(snapshots: &Snapshots, mut file: File) -> Result<SnapshotTemp, RaftStorageError> {
-    let mut temp = snapshots.create().map_err(|error| snapshot_failed(&error))?;
-    io::copy(&mut file, &mut temp).map_err(|error| io_failed(&error))?;
-    Ok(temp)
 }
 
 fn current_snapshot(snapshots: &Snapshots) -> Result<Option<Snapshot<Types>>, RaftStorageError> {
@@ -189,7 +172,7 @@ fn current_snapshot(snapshots: &Snapshots) -> Result<Option<Snapshot<Types>>, Ra
     Ok(Some(Snapshot { meta, snapshot: Box::new(SnapshotFile::Sending(newest.file)) }))
 }
 
-fn decode_meta(meta: &[u8]) -> Result<RaftSnapshotMeta, StorageError> {
+fn decode_meta(meta: &[u8]) -> Result<SnapshotMeta<u64, Member>, StorageError> {
     records::decode_snapshot_meta(meta)
         .map_err(|error| records::damaged("the snapshot's head", &error))
 }
