@@ -146,6 +146,8 @@ impl RaftStateMachine<Types> for Machine {
         meta: &SnapshotMeta<u64, Member>,
         snapshot: Box<SnapshotFile>,
     ) -> Result<(), RaftStorageError> {
+        // In one step, without a wait: openraft purges the log for this snapshot as soon as it has handed
+        // it over, and a crash after the purge leaves nothing but the snapshot.
         let temp = match *snapshot {
             SnapshotFile::Receiving(temp) => temp,
             SnapshotFile::Sending(file) => self.copy(file)?,
