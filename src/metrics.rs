@@ -179,13 +179,13 @@ impl Metrics {
     /// Counts a request that was answered, well or not.
     #[inline]
     pub(crate) fn request_answered(&self, mode: Mode) {
-        self.requests_answered(mode, 1);
+        self.requests[mode as usize].inc();
     }
 
-    /// Counts requests that were answered.
+    /// Counts requests that were answered, by mode.
     #[inline]
-    pub(crate) fn requests_answered(&self, mode: Mode, count: u64) {
-        self.requests[mode as usize].inc_by(count);
+    pub(crate) fn requests_answered(&self, counts: [u64; 3]) {
+        add(&self.requests, counts);
     }
 
     /// Counts a request that failed. `code` comes from the fixed set of HTTP's problems, whatever the
@@ -194,10 +194,10 @@ impl Metrics {
         self.errors.get_or_create(&[("mode", mode.label()), ("code", code)]).inc();
     }
 
-    /// Counts commands of the Redis protocol that were answered, well or not.
+    /// Counts commands of the Redis protocol that were answered, well or not, by mode.
     #[inline]
-    pub(crate) fn commands_answered(&self, mode: Mode, count: u64) {
-        self.commands[mode as usize].inc_by(count);
+    pub(crate) fn commands_answered(&self, counts: [u64; 3]) {
+        add(&self.commands, counts);
     }
 
     pub(crate) fn connection_opened(&self, protocol: Protocol) {
@@ -375,6 +375,14 @@ impl SnowflakeGauges {
                 self.peer_clocks.get_or_create(&[("node", node.id.to_string())]).set(offset_ms);
             }
         }
+    }
+}
+
+/// Adds what was counted by mode.
+#[inline]
+fn add(counters: &[HotCounter; 3], counts: [u64; 3]) {
+    for (counter, count) in counters.iter().zip(counts).filter(|(_, count)| *count > 0) {
+        counter.inc_by(count);
     }
 }
 

@@ -103,14 +103,7 @@ impl IdService {
     /// The next id of a tag, if one is held. Never waits; `None` means nothing about the tag.
     #[inline]
     pub fn next_now(&self, tag: &str) -> Option<u64> {
-        self.take_now(tag, 1).map(|ids| ids.start)
-    }
-
-    /// The next ids of a tag, if one is held: up to `count_max`, 1 or more, in one piece. Never
-    /// waits; `None` means nothing about the tag.
-    #[inline]
-    pub fn take_now(&self, tag: &str, count_max: u64) -> Option<Range<u64>> {
-        self.taker().take(tag, count_max)
+        self.taker().take(tag, 1).map(|ids| ids.start)
     }
 
     /// For those who take ids again and again without a wait between.

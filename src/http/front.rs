@@ -1,9 +1,10 @@
 //! The front door: the first and last code that sees a request, but for those that the lane answers.
 //!
-//! A request for ids of a tag that are at hand, or for one snowflake id, is answered here, at once, on whatever connection it comes: no router, no future on the heap, no clock but a
-//! snowflake's, no log line. It is a short cut and nothing more, because the
-//! [`Router`] answers the same request in the same words. Every other request goes there under
-//! a deadline; on the way out problems get their bodies and everything is counted.
+//! A request for ids of a tag that are at hand, or for one snowflake id, is answered here, at once, on
+//! whatever connection it comes: no router, no future on the heap, no clock but a snowflake's, no log
+//! line. It is a short cut and nothing more, because the [`Router`] answers the same request in the same
+//! words. Every other request goes there under a deadline; on the way out problems get their bodies and
+//! everything is counted.
 
 use std::convert::Infallible;
 use std::pin::Pin;

@@ -142,9 +142,7 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Lane<'a, R, W> {
             return;
         }
         self.wire.progress.requests_begun_but(self.wire.unread());
-        for (mode, count) in Mode::ALL.into_iter().zip(answered).filter(|(_, count)| *count > 0) {
-            self.front.service().metrics().requests_answered(mode, count);
-        }
+        self.front.service().metrics().requests_answered(answered);
     }
 
     /// Has the front door answer, which may take its time. What is answered already is not held back

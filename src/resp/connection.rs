@@ -20,7 +20,6 @@ use super::reply::Reply;
 use super::session::Session;
 use super::wait::{self, Wait};
 use crate::listener::{DRAIN_MS_MAX, REQUEST_MS_MAX};
-use crate::metrics::Mode;
 use crate::service::{Error, IdService};
 use crate::watchdog::{Patience, Progress};
 use crate::wire::{UNSENT_BYTES_MAX, Wire, once};
@@ -157,10 +156,7 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<'a, R, W> {
         };
         if length_done > 0 {
             self.wire.progress.requests_begun(length_done);
-            for (mode, count) in Mode::ALL.into_iter().zip(answered).filter(|(_, count)| *count > 0)
-            {
-                self.service.metrics().commands_answered(mode, count);
-            }
+            self.service.metrics().commands_answered(answered);
         }
         pause
     }

@@ -86,22 +86,21 @@ impl Slot {
     /// begin now.
     #[inline]
     pub(super) fn take_some(&self, count_max: u64) -> (Option<Range<u64>>, bool) {
-        let mut held = self.held.lock();
-        if held.closed {
-            return (None, false);
-        }
-        let ids = held.buffer.take_some(count_max, || self.clock.monotonic_ms());
-        let ask = ids.is_some() && held.ask();
-        (ids, ask)
+        self.take_now(|buffer| buffer.take_some(count_max, || self.clock.monotonic_ms()))
     }
 
     /// The next `count` ids, when as many are held; and whether a grab should begin now.
     pub(super) fn take_exactly(&self, count: u64) -> (Option<Vec<Range<u64>>>, bool) {
+        self.take_now(|buffer| buffer.take(count, || self.clock.monotonic_ms()))
+    }
+
+    #[inline]
+    fn take_now<T>(&self, take: impl FnOnce(&mut SegmentBuffer) -> Option<T>) -> (Option<T>, bool) {
         let mut held = self.held.lock();
         if held.closed {
             return (None, false);
         }
-        let ids = held.buffer.take(count, || self.clock.monotonic_ms());
+        let ids = take(&mut held.buffer);
         let ask = ids.is_some() && held.ask();
         (ids, ask)
     }

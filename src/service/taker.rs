@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::ops::Range;
 
 use super::IdService;
+use super::slot::Slot;
 use super::table::Pinned;
 use crate::metrics::Mode;
 
@@ -27,26 +28,26 @@ impl<'a> Taker<'a> {
     /// means nothing about the tag.
     #[inline]
     pub fn take(&self, tag: &str, count_max: u64) -> Option<Range<u64>> {
-        let slot = self.slots.get(tag)?;
-        let (ids, ask) = slot.take_some(count_max);
-        if ask {
-            self.service.ask_for_grab(slot);
-        }
-        let ids = ids?;
+        let ids = self.take_from(tag, |slot| slot.take_some(count_max))?;
         self.count(ids.end - ids.start);
         Some(ids)
     }
 
     /// The next `count` ids of a tag, in as many pieces as it takes, if as many are held.
     pub fn take_exactly(&self, tag: &str, count: u64) -> Option<Vec<Range<u64>>> {
+        let ids = self.take_from(tag, |slot| slot.take_exactly(count))?;
+        self.count(count);
+        Some(ids)
+    }
+
+    #[inline]
+    fn take_from<T>(&self, tag: &str, take: impl FnOnce(&Slot) -> (Option<T>, bool)) -> Option<T> {
         let slot = self.slots.get(tag)?;
-        let (ids, ask) = slot.take_exactly(count);
+        let (ids, ask) = take(slot);
         if ask {
             self.service.ask_for_grab(slot);
         }
-        let ids = ids?;
-        self.count(count);
-        Some(ids)
+        ids
     }
 
     #[inline]
