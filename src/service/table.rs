@@ -89,7 +89,11 @@ impl DeletionListener for TagTable {
 
     fn state_replaced(&self, state: &State) {
         let slots = self.slots.pin();
-        let gone = slots.keys().filter(|tag| state.tag(tag.as_str()).is_none());
+        let is_gone = |tag: &&BizTag| state.tag(tag.as_str()).is_none();
+        let mut gone: Vec<&BizTag> = slots.keys().filter(is_gone).collect();
+        // Their callers wake in this order, so it must not be that of a hash seeded for each process:
+        // a simulated run comes out the same each time.
+        gone.sort_unstable();
         for tag in gone {
             self.remove(tag.as_str());
         }
