@@ -24,6 +24,7 @@ use std::io::{self, Read, Write};
 
 mod clocks;
 mod coalesce;
+mod coverage;
 mod error;
 mod form;
 #[cfg(feature = "fuzzing")]

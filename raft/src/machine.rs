@@ -14,6 +14,7 @@ use openraft::{
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncSeek, AsyncWrite, ReadBuf};
 
+use crate::coverage::Coverage;
 use crate::local::{Local, StopOnPanic};
 use crate::records;
 use crate::runtime;
@@ -21,11 +22,7 @@ use crate::types::{Member, RaftEntry, RaftLogId, RaftMembership, Replies, Types}
 use crate::{FrozenState, StateMachine};
 
 type RaftStorageError = openraft::StorageError<u64>;
-
-/// How far the current snapshot file reaches; held while another takes its place. A snapshot that
-/// was being written while a later one came in from the leader must not replace it: the log is
-/// purged up to the later one by then.
-type Newest = Arc<Mutex<Option<RaftLogId>>>;
+type RaftSnapshotMeta = SnapshotMeta<u64, Member>;
 
 /// Applies committed entries, in order, to the caller's state machine.
 ///
@@ -33,7 +30,7 @@ type Newest = Arc<Mutex<Option<RaftLogId>>>;
 pub(crate) struct Machine {
     state: Arc<dyn StateMachine>,
     snapshots: Arc<Snapshots>,
-    newest: Newest,
+    coverage: Arc<Coverage>,
     last_applied: Option<RaftLogId>,
     membership: RaftMembership,
     // openraft would wait for ever for the replies of an apply that panicked.
@@ -45,17 +42,21 @@ impl Machine {
     pub(crate) fn open(
         state: Arc<dyn StateMachine>,
         snapshots: Arc<Snapshots>,
+        coverage: Coverage,
         local: Arc<Local>,
     ) -> Result<Self, StorageError> {
         let mut machine = Self {
             state,
             snapshots,
-            newest: Newest::default(),
+            coverage: Arc::new(coverage),
             last_applied: None,
             membership: RaftMembership::default(),
             _guard: StopOnPanic(local),
         };
-        machine.load_newest()?;
+        if let Some(newest) = load_newest(&machine.snapshots, &*machine.state)? {
+            machine.coverage.begin_at(newest.last_log_id);
+            machine.take_over(newest);
+        }
         if planted("double-apply-after-snapshot")
             && let Some(last) = &mut machine.last_applied
         {
@@ -69,24 +70,9 @@ impl Machine {
         self.last_applied
     }
 
-    fn load_newest(&mut self) -> Result<(), StorageError> {
-        let Some(snapshot) = self.snapshots.latest()? else { return Ok(()) };
-        let meta = decode_meta(&snapshot.meta)?;
-        self.state.restore(&mut snapshot.body()).map_err(|source| StorageError::Io {
-            action: "restore the snapshot".to_owned(),
-            source,
-        })?;
-        *self.newest.lock() = meta.last_log_id;
+    fn take_over(&mut self, meta: RaftSnapshotMeta) {
         self.last_applied = meta.last_log_id;
         self.membership = meta.last_membership;
-        Ok(())
-    }
-
-    /// Takes in a snapshot that comes as another store's own file.
-    fn copy(&self, mut file: File) -> Result<SnapshotTemp, RaftStorageError> {
-        let mut temp = self.snapshots.create().map_err(|error| snapshot_failed(&error))?;
-        io::copy(&mut file, &mut temp).map_err(|error| io_failed(&error))?;
-        Ok(temp)
     }
 
     fn apply_entry(&mut self, entry: RaftEntry) -> Replies {
@@ -129,7 +115,7 @@ impl RaftStateMachine<Types> for Machine {
     async fn get_snapshot_builder(&mut self) -> SnapshotWriter {
         SnapshotWriter {
             snapshots: Arc::clone(&self.snapshots),
-            newest: Arc::clone(&self.newest),
+            coverage: Arc::clone(&self.coverage),
             last_applied: self.last_applied,
             membership: self.membership.clone(),
             frozen: Mutex::new(Some(self.state.freeze())),
@@ -146,25 +132,49 @@ impl RaftStateMachine<Types> for Machine {
         meta: &SnapshotMeta<u64, Member>,
         snapshot: Box<SnapshotFile>,
     ) -> Result<(), RaftStorageError> {
-        // In one step, without a wait: openraft purges the log for this snapshot as soon as it has handed
-        // it over, and a crash after the purge leaves nothing but the snapshot.
-        let temp = match *snapshot {
-            SnapshotFile::Receiving(temp) => temp,
-            SnapshotFile::Sending(file) => self.copy(file)?,
-        };
-        {
-            let mut newest = self.newest.lock();
-            self.snapshots.install(temp).map_err(|error| snapshot_failed(&error))?;
-            *newest = meta.last_log_id;
-        }
-        self.load_newest().map_err(|error| snapshot_failed(&error))?;
-        assert_eq!(self.last_applied, meta.last_log_id, "the snapshot is not the one announced");
+        let (snapshots, state) = (Arc::clone(&self.snapshots), Arc::clone(&self.state));
+        let (coverage, reach) = (Arc::clone(&self.coverage), meta.last_log_id);
+        let installed = runtime::blocking(move || {
+            let temp = match *snapshot {
+                SnapshotFile::Receiving(temp) => temp,
+                SnapshotFile::Sending(file) => copy(&snapshots, file)?,
+            };
+            coverage
+                .replace(reach, || snapshots.install(temp))
+                .and_then(|()| load_newest(&snapshots, &*state))
+                .map_err(|error| snapshot_failed(&error))
+        });
+        let installed = installed.await.map_err(|error| io_failed(&io::Error::other(error)))??;
+        let installed = installed.filter(|installed| installed.last_log_id == meta.last_log_id);
+        self.take_over(installed.expect("the snapshot installed is the one announced"));
         Ok(())
     }
 
     async fn get_current_snapshot(&mut self) -> Result<Option<Snapshot<Types>>, RaftStorageError> {
-        current_snapshot(&self.snapshots)
+        let snapshots = Arc::clone(&self.snapshots);
+        let current = runtime::blocking(move || current_snapshot(&snapshots)).await;
+        current.map_err(|error| io_failed(&io::Error::other(error)))?
     }
+}
+
+/// Loads the newest snapshot, if there is one, and returns how far it reaches.
+fn load_newest(
+    snapshots: &Snapshots,
+    state: &dyn StateMachine,
+) -> Result<Option<RaftSnapshotMeta>, StorageError> {
+    let Some(snapshot) = snapshots.latest()? else { return Ok(None) };
+    let meta = decode_meta(&snapshot.meta)?;
+    state
+        .restore(&mut snapshot.body())
+        .map_err(|source| StorageError::Io { action: "restore the snapshot".to_owned(), source })?;
+    Ok(Some(meta))
+}
+
+/// Takes in a snapshot that comes as another store's own file.
+fn copy(snapshots: &Snapshots, mut file: File) -> Result<SnapshotTemp, RaftStorageError> {
+    let mut temp = snapshots.create().map_err(|error| snapshot_failed(&error))?;
+    io::copy(&mut file, &mut temp).map_err(|error| io_failed(&error))?;
+    Ok(temp)
 }
 
 fn current_snapshot(snapshots: &Snapshots) -> Result<Option<Snapshot<Types>>, RaftStorageError> {
@@ -174,7 +184,7 @@ fn current_snapshot(snapshots: &Snapshots) -> Result<Option<Snapshot<Types>>, Ra
     Ok(Some(Snapshot { meta, snapshot: Box::new(SnapshotFile::Sending(newest.file)) }))
 }
 
-fn decode_meta(meta: &[u8]) -> Result<SnapshotMeta<u64, Member>, StorageError> {
+fn decode_meta(meta: &[u8]) -> Result<RaftSnapshotMeta, StorageError> {
     records::decode_snapshot_meta(meta)
         .map_err(|error| records::damaged("the snapshot's head", &error))
 }
@@ -182,7 +192,7 @@ fn decode_meta(meta: &[u8]) -> Result<SnapshotMeta<u64, Member>, StorageError> {
 /// Writes one frozen state to disk while the state machine goes on applying.
 pub(crate) struct SnapshotWriter {
     snapshots: Arc<Snapshots>,
-    newest: Newest,
+    coverage: Arc<Coverage>,
     last_applied: Option<RaftLogId>,
     membership: RaftMembership,
     frozen: Mutex<Option<FrozenState>>,
@@ -192,7 +202,7 @@ impl RaftSnapshotBuilder<Types> for SnapshotWriter {
     async fn build_snapshot(&mut self) -> Result<Snapshot<Types>, RaftStorageError> {
         let mut frozen = self.frozen.lock().take();
         let meta = records::encode_snapshot_meta(self.last_applied, &self.membership);
-        let (snapshots, newest) = (Arc::clone(&self.snapshots), Arc::clone(&self.newest));
+        let (snapshots, coverage) = (Arc::clone(&self.snapshots), Arc::clone(&self.coverage));
         let last_applied = self.last_applied;
         let written = runtime::blocking(move || {
             let mut body = |out: &mut dyn Write| match frozen.take() {
@@ -200,12 +210,7 @@ impl RaftSnapshotBuilder<Types> for SnapshotWriter {
                 None => Err(io::Error::other("the frozen state was written already")),
             };
             let temp = snapshots.prepare(&meta, &mut body)?;
-            let mut newest = newest.lock();
-            if *newest <= last_applied || planted("older-snapshot-over-newer") {
-                snapshots.install(temp)?;
-                *newest = last_applied;
-            }
-            Ok(())
+            coverage.replace(last_applied, || snapshots.install(temp))
         });
         written
             .await

@@ -14,6 +14,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::StateMachine;
 use crate::coalesce::{self, Proposal};
+use crate::coverage::Coverage;
 use crate::error::{NodeError, ProposeError, Retry};
 use crate::form;
 use crate::handle::Handle;
@@ -185,7 +186,8 @@ impl Node {
     ) -> Result<Self, NodeError> {
         let Ground { dir, engine, wire } = ground;
         let snapshots = Arc::new(Snapshots::open(&dir)?);
-        let mut log = LogStore::start(engine).map_err(NodeError::raft)?;
+        let coverage = Coverage::default();
+        let mut log = LogStore::start(engine, coverage.reader()).map_err(NodeError::raft)?;
         let local = Local::load(
             options.node_id,
             dir.store_id(),
@@ -200,7 +202,7 @@ impl Node {
         local.begin_start(dir.starts()).await?;
         let listed = options.peers.clone();
         let client = Arc::new(Client::new(Arc::clone(&local), Arc::clone(&wire), listed));
-        let machine = Machine::open(state, snapshots, Arc::clone(&local))?;
+        let machine = Machine::open(state, snapshots, coverage, Arc::clone(&local))?;
         check_snapshot(&machine, &log)?;
         let last_log_id = log.last_log_id().map_err(NodeError::raft)?;
         let resumed = resumed_as_leader(&mut log, options.node_id, last_log_id).await?;

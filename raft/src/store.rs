@@ -16,6 +16,7 @@ use openraft::storage::{LogFlushed, LogState, RaftLogReader, RaftLogStorage};
 use openraft::{ErrorSubject, ErrorVerb, OptionalSend, StorageIOError};
 use tokio::sync::{mpsc, oneshot};
 
+use crate::coverage::CoverageReader;
 use crate::records;
 use crate::types::{RaftEntry, RaftLogId, RaftVote, Types};
 
@@ -31,6 +32,7 @@ const READ_BYTES_MAX: usize = 64 << 10;
 #[derive(Clone)]
 pub(crate) struct LogStore {
     engine: Arc<dyn LogEngine>,
+    coverage: CoverageReader,
     jobs: mpsc::UnboundedSender<Job>,
 }
 
@@ -49,16 +51,16 @@ enum Job {
 
 impl LogStore {
     /// Starts the sync thread; it ends when the last clone is dropped.
-    pub(crate) fn start(engine: Arc<dyn LogEngine>) -> io::Result<Self> {
+    pub(crate) fn start(engine: Arc<dyn LogEngine>, coverage: CoverageReader) -> io::Result<Self> {
         let (jobs, queue) = mpsc::unbounded_channel();
         let syncer = Syncer { engine: Arc::clone(&engine), queue };
         #[cfg(feature = "simulation")]
         if let Some(process) = crate::simulation::Process::current() {
             process.spawn(syncer.run_simulated(Arc::clone(&process)));
-            return Ok(Self { engine, jobs });
+            return Ok(Self { engine, coverage, jobs });
         }
         thread::Builder::new().name("mintleaf-sync".to_owned()).spawn(|| syncer.run())?;
-        Ok(Self { engine, jobs })
+        Ok(Self { engine, coverage, jobs })
     }
 
     /// Writes a small value and waits until it is on disk.
@@ -205,6 +207,13 @@ fn sync_thread_gone() -> StorageError {
     }
 }
 
+fn no_snapshot() -> StorageError {
+    StorageError::Io {
+        action: "purge the log".to_owned(),
+        source: io::Error::other("the snapshot that replaces it was not written"),
+    }
+}
+
 fn read_failed(error: &StorageError) -> RaftStorageError {
     StorageIOError::new(ErrorSubject::Logs, ErrorVerb::Read, openraft::AnyError::new(error)).into()
 }
@@ -322,6 +331,11 @@ impl RaftLogStorage<Types> for LogStore {
     }
 
     async fn purge(&mut self, log_id: RaftLogId) -> Result<(), RaftStorageError> {
+        // openraft may ask before the snapshot that replaces these entries is on disk. Getting it there
+        // takes nothing of the core, so the core may wait here.
+        if !planted("purge-before-the-snapshot") && !self.coverage.reaches(log_id).await {
+            return Err(write_failed(ErrorSubject::Log(log_id), &no_snapshot()));
+        }
         let mark = records::encode_log_id(log_id);
         self.ask(|answer| Job::Purge(log_id.index, mark, answer))
             .await

@@ -4,15 +4,16 @@ use std::io::{self, Read, Write};
 use std::sync::Arc;
 
 use mintleaf_storage::{DataDir, SledEngine, Snapshots};
-use openraft::StorageError;
 use openraft::testing::{StoreBuilder, Suite};
+use openraft::{LeaderId, StorageError};
 use tempfile::TempDir;
 
+use crate::coverage::{Coverage, CoverageReader};
 use crate::local::Local;
 use crate::machine::Machine;
 use crate::store::LogStore;
 use crate::tests::StoppedClock;
-use crate::types::Types;
+use crate::types::{RaftLogId, Types};
 use crate::{FrozenState, StateMachine};
 
 /// A state that is nothing; the suite writes none.
@@ -35,17 +36,26 @@ impl StateMachine for Nothing {
     }
 }
 
+/// The suite purges what no snapshot holds.
+pub(crate) fn everything_covered() -> CoverageReader {
+    let coverage = Coverage::default();
+    coverage.begin_at(Some(RaftLogId::new(LeaderId::new(u64::MAX, u64::MAX), u64::MAX)));
+    coverage.reader()
+}
+
 pub(crate) struct Builder;
 
 impl StoreBuilder<Types, LogStore, Machine, (TempDir, DataDir)> for Builder {
     async fn build(&self) -> Result<((TempDir, DataDir), LogStore, Machine), StorageError<u64>> {
         let temp = TempDir::new().unwrap();
         let dir = DataDir::open(&temp.path().join("data"), 7).unwrap();
-        let log = LogStore::start(Arc::new(SledEngine::open(&dir).unwrap())).unwrap();
+        let engine = Arc::new(SledEngine::open(&dir).unwrap());
+        let log = LogStore::start(engine, everything_covered()).unwrap();
         let snapshots = Arc::new(Snapshots::open(&dir).unwrap());
         let local = Local::load(1, 7, 1, log.clone(), Arc::new(StoppedClock)).unwrap();
-        let machine = Machine::open(Arc::new(Nothing), snapshots, Arc::new(local)).unwrap();
-        Ok(((temp, dir), log, machine))
+        let machine =
+            Machine::open(Arc::new(Nothing), snapshots, Coverage::default(), Arc::new(local));
+        Ok(((temp, dir), log, machine.unwrap()))
     }
 }
 

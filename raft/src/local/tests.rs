@@ -4,13 +4,15 @@ use mintleaf_storage::{DataDir, SledEngine};
 use openraft::Membership;
 
 use super::*;
+use crate::suite::everything_covered;
 use crate::tests::StoppedClock;
 
 #[tokio::test]
 async fn only_voters_clocks_count() {
     let temp = tempfile::tempdir().unwrap();
     let dir = DataDir::open(&temp.path().join("data"), 7).unwrap();
-    let log = LogStore::start(Arc::new(SledEngine::open(&dir).unwrap())).unwrap();
+    let engine = Arc::new(SledEngine::open(&dir).unwrap());
+    let log = LogStore::start(engine, everything_covered()).unwrap();
     let local = Local::load(1, 7, 1, log, Arc::new(StoppedClock)).unwrap();
     let nodes: BTreeMap<u64, Member> = (1..=3).map(|id| (id, Member::default())).collect();
     let membership = Membership::new(vec![BTreeSet::from([1, 2])], nodes);
