@@ -20,9 +20,10 @@ use crate::replica::{DeletionListener, Replica, StateReplica};
 use crate::service::{IdService, Lease, ServiceTask, TagTable};
 use crate::snowflake::SnowflakeSettings;
 
-/// Threads of the runtime that carries Raft and the grabs: one may be busy applying or writing
-/// while the other sends heartbeats.
-const RAFT_THREADS: usize = 2;
+/// Threads of the runtime that carries Raft and the grabs. A commit is a chain of short steps, and a
+/// second thread would be woken for most of them and find nothing to do. What takes its time (syncs,
+/// snapshots) has threads of its own.
+const RAFT_THREADS: usize = 1;
 /// What a stop leaves to work that does not end by itself.
 const TEARDOWN_MAX: Duration = Duration::from_secs(5);
 
