@@ -2,7 +2,7 @@
 //! writes them again, or answers `None` when it refuses them.
 
 use crate::records;
-pub use crate::transport::fuzzing::{answer, request};
+pub use crate::transport::fuzzing::{FRAME_MAX, answer, conversation, request};
 
 /// A log entry.
 pub fn entry(record: &[u8]) -> Option<Vec<u8>> {

@@ -23,7 +23,7 @@ use crate::machine::Machine;
 use crate::options::{Clock, Options};
 use crate::store::LogStore;
 use crate::succession;
-use crate::transport::{Client, HttpWire, InboxDoor, NetworkFactory, Request, Response, Wire};
+use crate::transport::{Client, InboxDoor, NetworkFactory, Request, Response, TcpWire, Wire};
 use crate::types::{Member, Raft, RaftLogId};
 use crate::vouch;
 
@@ -169,7 +169,7 @@ impl Node {
     ) -> Result<Self, NodeError> {
         let dir = DataDir::open(&options.data, options.fresh_store)?;
         let engine = Arc::new(SledEngine::open(&dir)?);
-        let wire = HttpWire::bind(options.listen, options.secret.as_deref()).await?;
+        let wire = TcpWire::bind(options.listen, options.secret.as_deref()).await?;
         let ground = Ground { dir, engine, wire: Arc::new(wire) };
         Self::open_on(ground, options, state, clock).await
     }

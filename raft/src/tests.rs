@@ -17,7 +17,7 @@ use tokio::time::{Instant, timeout};
 use crate::guard::Refusal;
 use crate::members::Change;
 use crate::records;
-use crate::transport::HttpWire;
+use crate::transport::TcpWire;
 use crate::types::RaftVote;
 use crate::{
     Clock, FrozenState, Ground, Node, NodeError, Options, ProposeError, Retry, StateMachine, Tuning,
@@ -234,7 +234,7 @@ async fn a_failed_sync_stops_the_node_and_acknowledges_nothing() {
     let inner = SledEngine::open(&dir).unwrap();
     let engine = Arc::new(FailingEngine { inner, fails: Arc::clone(&fails) });
     let sum = Arc::new(Sum::default());
-    let wire = Arc::new(HttpWire::bind(None, None).await.unwrap());
+    let wire = Arc::new(TcpWire::bind(None, None).await.unwrap());
     let ground = Ground { dir, engine, wire };
     let opened = Node::open_on(ground, options, Arc::clone(&sum) as _, Arc::new(StoppedClock));
     let node = opened.await.unwrap();

@@ -1,19 +1,19 @@
-//! Messages between nodes: bincode frames over HTTP/1.1 on a listener of their own.
+//! Messages between nodes: bincode frames over TCP, on a listener of their own.
 //!
-//! One `POST` carries one [`Frame`]. The protocol version and the cluster secret travel as HTTP
-//! headers and are checked before the body is read; the body is length-capped, checksummed, and
-//! decoded from a slice with a limit.
+//! A connection begins with the protocol version and the cluster secret, which are judged before
+//! anything else is read; frames are length-capped, checksummed, and decoded from a slice with a limit.
 
+mod channel;
 mod client;
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
 #[cfg(feature = "simulation")]
 pub(crate) mod glance;
-mod http;
 mod server;
+mod tcp;
+#[cfg(test)]
+mod tests;
 mod wire;
-
-use std::time::Duration;
 
 use openraft::raft::{
     AppendEntriesRequest, AppendEntriesResponse, InstallSnapshotRequest, InstallSnapshotResponse,
@@ -22,8 +22,8 @@ use openraft::raft::{
 use serde::{Deserialize, Serialize};
 
 pub(crate) use client::{CallError, Client, NetworkFactory};
-pub(crate) use http::HttpWire;
 pub(crate) use server::{Inbox, Listener};
+pub(crate) use tcp::TcpWire;
 pub(crate) use wire::InboxDoor;
 pub use wire::{Door, Pending, Wire, WireError};
 
@@ -35,14 +35,8 @@ use crate::types::Types;
 
 /// Version of the frames below; a peer that speaks another one is refused with a clear message.
 pub(crate) const PROTOCOL: u8 = 1;
-/// The one path of the internal listener.
-const PATH: &str = "/rpc";
-const PROTOCOL_HEADER: &str = "x-mintleaf-protocol";
-const SECRET_HEADER: &str = "x-mintleaf-secret";
 /// Largest frame: a replication message carries about 1 MiB, a snapshot chunk exactly that.
 const FRAME_BYTES_MAX: usize = 8 << 20;
-/// How long a frame may take to arrive once its head has.
-const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A request on its way; `header` is absent only from a [`Request::Hello`].
 #[derive(Debug, Serialize, Deserialize)]

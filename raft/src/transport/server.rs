@@ -1,38 +1,37 @@
 //! The internal listener.
 
 use std::future::Future;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
-use axum::body::Body;
-use axum::extract::State;
-use axum::http::{HeaderMap, HeaderValue, StatusCode};
-use axum::routing::post;
-use bytes::Bytes;
-use http_body_util::{BodyExt, Limited};
-use hyper::server::conn::http1;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
 use subtle::ConstantTimeEq;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
+use super::channel::{Channel, Greeting};
 use super::wire::Door;
-use super::{
-    BODY_TIMEOUT, FRAME_BYTES_MAX, PATH, PROTOCOL, PROTOCOL_HEADER, Request, Response,
-    SECRET_HEADER,
-};
+use super::{PROTOCOL, Request, Response};
 use crate::guard::{Header, Identity, Refusal};
 
 /// Peers are few and each keeps a handful of connections.
 const CONNECTIONS_MAX: usize = 1024;
-/// A connection that sends no request for this long is closed.
-const HEADER_TIMEOUT: Duration = Duration::from_secs(60);
+/// A connection on which nothing is said for this long is closed. Followers keep a silent one open to
+/// notice the end of a leader, and make it anew.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long the other end may take to read an answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long who was refused is listened to, so that it reads why.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 /// Pause after a failed accept, as when file descriptors ran out.
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
+/// For whoever takes this port for the other one.
+const TO_STRANGERS: &[u8] = b"HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain\r\n\
+    connection: close\r\n\r\nNodes speak with each other here; clients use the address of --http.\n";
 
 /// What a node does with a request that arrived.
 pub(crate) trait Inbox: Send + Sync + 'static {
@@ -54,18 +53,16 @@ pub(crate) trait Inbox: Send + Sync + 'static {
 pub(crate) struct Listener(TcpListener);
 
 impl Listener {
-    pub(crate) async fn bind(address: SocketAddr) -> std::io::Result<Self> {
+    pub(crate) async fn bind(address: SocketAddr) -> io::Result<Self> {
         Ok(Self(TcpListener::bind(address).await?))
     }
 
-    pub(crate) fn local_addr(&self) -> std::io::Result<SocketAddr> {
+    pub(crate) fn local_addr(&self) -> io::Result<SocketAddr> {
         self.0.local_addr()
     }
 
     /// Serves until the task is aborted, which also ends its connections.
-    pub(crate) async fn serve(self, door: Arc<dyn Door>, secret: Option<HeaderValue>) {
-        let guarded = Arc::new(GuardedDoor { door, secret });
-        let router = Router::new().route(PATH, post(receive)).with_state(guarded);
+    pub(crate) async fn serve(self, door: Arc<dyn Door>, secret: Arc<[u8]>) {
         let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
         let mut connections = JoinSet::new();
         loop {
@@ -73,9 +70,11 @@ impl Listener {
             let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
             match self.0.accept().await {
                 Ok((stream, _)) => {
-                    let router = router.clone();
+                    let (door, secret) = (Arc::clone(&door), Arc::clone(&secret));
                     connections.spawn(async move {
-                        serve_connection(stream, router).await;
+                        if let Err(error) = serve_connection(stream, &*door, &secret).await {
+                            tracing::debug!(%error, "connection from a peer ended");
+                        }
                         drop(permit);
                     });
                 }
@@ -88,67 +87,67 @@ impl Listener {
     }
 }
 
-async fn serve_connection(stream: TcpStream, router: Router) {
+async fn serve_connection(stream: TcpStream, door: &dyn Door, secret: &[u8]) -> io::Result<()> {
     // Without it, Nagle's algorithm holds back every second small answer.
-    if stream.set_nodelay(true).is_err() {
-        return;
+    stream.set_nodelay(true)?;
+    converse(Channel::new(stream), door, secret).await
+}
+
+/// Judges the greeting, then answers frame after frame until the other end hangs up.
+pub(super) async fn converse<S: AsyncRead + AsyncWrite + Unpin>(
+    mut channel: Channel<S>,
+    door: &dyn Door,
+    secret: &[u8],
+) -> io::Result<()> {
+    match within(IDLE_TIMEOUT, channel.receive_greeting()).await? {
+        Greeting::Stranger => {
+            within(ANSWER_TIMEOUT, channel.say_last(TO_STRANGERS)).await?;
+            return within(DRAIN_TIMEOUT, channel.drain()).await;
+        }
+        Greeting::Node { protocol, secret: sent } => {
+            if let Err(why) = judge(protocol, secret, &sent) {
+                return refuse(channel, &why).await;
+            }
+        }
     }
-    let served = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEADER_TIMEOUT)
-        .max_buf_size(64 << 10)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router))
-        .await;
-    if let Err(error) = served {
-        tracing::debug!(%error, "connection from a peer ended");
+    loop {
+        let frame = within(IDLE_TIMEOUT, channel.receive_frame()).await?;
+        let answer = tokio::select! {
+            biased;
+            answer = door.answer(&frame) => answer,
+            // Nobody waits for the answer any more.
+            () = channel.interrupted() => return Ok(()),
+        };
+        match answer {
+            Ok(answer) => within(ANSWER_TIMEOUT, channel.send_answer(Ok(&answer))).await?,
+            Err(why) => return refuse(channel, &why).await,
+        }
     }
 }
 
-/// A door behind which the secret is known.
-struct GuardedDoor {
-    door: Arc<dyn Door>,
-    secret: Option<HeaderValue>,
-}
-
-type Failure = (StatusCode, String);
-
-async fn receive(
-    State(guarded): State<Arc<GuardedDoor>>,
-    headers: HeaderMap,
-    body: Body,
-) -> Result<Vec<u8>, Failure> {
-    check_secret(guarded.secret.as_ref().map(HeaderValue::as_bytes), &headers)?;
-    check_protocol(&headers)?;
-    let frame = read_body(body).await?;
-    guarded.door.answer(&frame).await.map_err(|why| (StatusCode::BAD_REQUEST, why))
-}
-
-fn check_secret(secret: Option<&[u8]>, headers: &HeaderMap) -> Result<(), Failure> {
-    let sent = headers.get(SECRET_HEADER).map(HeaderValue::as_bytes);
-    let same = match (secret, sent) {
-        (None, None) => true,
-        (Some(ours), Some(theirs)) => ours.ct_eq(theirs).into(),
-        _ => false,
-    };
+fn judge(protocol: u8, ours: &[u8], theirs: &[u8]) -> Result<(), String> {
+    if protocol != PROTOCOL {
+        return Err(format!(
+            "this node speaks protocol {PROTOCOL}, the peer {protocol}: upgrade the older"
+        ));
+    }
+    let same: bool = ours.ct_eq(theirs).into();
     let why = "the cluster secret does not match: give every node the same --cluster-secret-file";
-    if same { Ok(()) } else { Err((StatusCode::UNAUTHORIZED, why.to_owned())) }
+    if same { Ok(()) } else { Err(why.to_owned()) }
 }
 
-fn check_protocol(headers: &HeaderMap) -> Result<(), Failure> {
-    let sent = headers.get(PROTOCOL_HEADER).and_then(|value| value.to_str().ok());
-    if sent.and_then(|version| version.parse().ok()) == Some(PROTOCOL) {
-        return Ok(());
-    }
-    let sent = sent.unwrap_or("none");
-    let why = format!("this node speaks protocol {PROTOCOL}, the peer {sent}: upgrade the older");
-    Err((StatusCode::UPGRADE_REQUIRED, why))
+async fn refuse<S: AsyncRead + AsyncWrite + Unpin>(
+    mut channel: Channel<S>,
+    why: &str,
+) -> io::Result<()> {
+    within(ANSWER_TIMEOUT, async {
+        channel.send_answer(Err(why)).await?;
+        channel.say_last(&[]).await
+    })
+    .await?;
+    within(DRAIN_TIMEOUT, channel.drain()).await
 }
 
-async fn read_body(body: Body) -> Result<Bytes, Failure> {
-    let body = tokio::time::timeout(BODY_TIMEOUT, Limited::new(body, FRAME_BYTES_MAX).collect());
-    let body = body
-        .await
-        .map_err(|_| (StatusCode::REQUEST_TIMEOUT, "the frame did not arrive in time".to_owned()))?
-        .map_err(|error| (StatusCode::PAYLOAD_TOO_LARGE, error.to_string()))?;
-    Ok(body.to_bytes())
+async fn within<T>(time: Duration, work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+    timeout(time, work).await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
 }

@@ -14,7 +14,7 @@ use super::{Answer, Frame, PROTOCOL, Request};
 /// A future behind a trait object.
 pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// Carries frames, which it does not read: HTTP over TCP, or a simulated network.
+/// Carries frames, which it does not read: TCP, or a simulated network.
 pub trait Wire: Send + Sync + 'static {
     /// Carries a frame to whoever listens at an address, and its answer back. May take for ever.
     fn exchange<'a>(

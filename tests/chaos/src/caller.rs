@@ -11,14 +11,15 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 
 use crate::links::NodeId;
 
-/// The frames whose head is known here.
-const PROTOCOL: &str = "x-mintleaf-protocol: 1\r\n";
-const HEAD_END: &[u8] = b"\r\n\r\n";
+/// A connection begins so: the magic of nodes, and the protocol whose frames are known here.
+const GREETING: &[u8] = b"MLRP\x01";
+/// The length of a frame, before it.
+const FRAME_LENGTH_BYTES: usize = 4;
 /// The format and the checksum of a frame stand before its fields.
 const CHECKSUM_BYTES: usize = 5;
 /// The fields up to the sender's id are no longer than that.
 const FIELDS_BYTES_MAX: usize = 64;
-/// A head and the fields that matter are far shorter.
+/// A greeting and the fields that matter are far shorter.
 const START_BYTES_MAX: usize = 8 << 10;
 
 /// Reads from a new connection until it is known who made it, and answers what was read as well.
@@ -35,22 +36,29 @@ pub(crate) async fn of(from: &mut (impl AsyncRead + Unpin)) -> io::Result<(NodeI
             return Ok((node, start));
         }
     }
-    Err(unknown("its head does not end"))
+    Err(unknown("its greeting does not end"))
 }
 
-/// The sender named by the start of a request; `None` when more of it is needed.
+/// The sender named by the start of a connection; `None` when more of it is needed.
 fn sender(start: &[u8]) -> io::Result<Option<NodeId>> {
-    let Some(at) = start.windows(HEAD_END.len()).position(|part| part == HEAD_END) else {
-        return Ok(None);
-    };
-    let (head, body) = start.split_at(at + HEAD_END.len());
-    if !String::from_utf8_lossy(head).to_ascii_lowercase().contains(PROTOCOL) {
+    let known = start.len().min(GREETING.len());
+    if start[..known] != GREETING[..known] {
         return Err(unknown("it speaks another protocol"));
     }
-    match body.get(CHECKSUM_BYTES..).and_then(node_id) {
-        None if body.len() > FIELDS_BYTES_MAX => Err(unknown("no sender is named")),
-        found => Ok(found),
+    match first_frame(start).and_then(|frame| frame.get(CHECKSUM_BYTES..)) {
+        None => Ok(None),
+        Some(fields) => match node_id(fields) {
+            None if fields.len() > FIELDS_BYTES_MAX => Err(unknown("no sender is named")),
+            found => Ok(found),
+        },
     }
+}
+
+/// What has come of the first frame.
+fn first_frame(start: &[u8]) -> Option<&[u8]> {
+    let (length, rest) = start.get(GREETING.len()..)?.split_first_chunk()?;
+    let secret_length = usize::from(u16::from_le_bytes(*length));
+    rest.get(secret_length + FRAME_LENGTH_BYTES..)
 }
 
 /// A frame is an optional header and a request. A header begins with the cluster and its sender; a
@@ -90,7 +98,8 @@ fn unknown(why: &str) -> io::Error {
 mod tests {
     use super::*;
 
-    const HEAD: &[u8] = b"POST /rpc HTTP/1.1\r\nhost: a\r\nX-Mintleaf-Protocol: 1\r\n\r\n";
+    /// With a secret of three bytes, and a length that nobody looks at.
+    const HEAD: &[u8] = b"MLRP\x01\x03\0key\xff\0\0\0";
 
     fn request(fields: &[u8]) -> Vec<u8> {
         [HEAD, &[1, 9, 9, 9, 9], fields].concat()
@@ -110,7 +119,8 @@ mod tests {
     async fn what_ends_early_or_is_no_nodes_is_refused() {
         let cut = request(&[1, 254, 7, 7]);
         assert_eq!(of(&mut &cut[..]).await.unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
-        let stranger = b"GET / HTTP/1.1\r\nx-mintleaf-protocol: 2\r\n\r\n";
-        assert_eq!(of(&mut &stranger[..]).await.unwrap_err().kind(), io::ErrorKind::InvalidData);
+        for stranger in [&b"GET / HTTP/1.1\r\n"[..], b"MLRP\x02"] {
+            assert_eq!(of(&mut &*stranger).await.unwrap_err().kind(), io::ErrorKind::InvalidData);
+        }
     }
 }

@@ -1,0 +1,167 @@
+//! What two nodes say to each other on one connection.
+//!
+//! Who connects begins with a greeting, `["MLRP"][protocol u8][secret length u16 LE][secret]`, and
+//! sends frames behind it, `[length u32 LE][frame]`. Each is answered before the next is sent, with
+//! `[verdict u8][length u32 LE][bytes]`: an answer, or a text that says why there is none. The greeting
+//! itself is answered only when it is refused, so it costs no round trip.
+
+use std::io;
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+use super::{FRAME_BYTES_MAX, PROTOCOL};
+
+/// What every greeting begins with.
+const MAGIC: [u8; 4] = *b"MLRP";
+const ANSWERED: u8 = 0;
+const REFUSED: u8 = 1;
+/// Room made for one read, in bytes: an ordinary message fits. A longer one takes memory as it
+/// arrives, whatever its length is said to be.
+const READ_BYTES: usize = 8 << 10;
+
+/// The start of a connection, as it was read.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Greeting {
+    Node {
+        protocol: u8,
+        secret: Bytes,
+    },
+    /// Somebody who is no node, or one from before this protocol.
+    Stranger,
+}
+
+/// The bytes that open a connection.
+pub(super) fn greeting(secret: &[u8]) -> Vec<u8> {
+    let secret_len = u16::try_from(secret.len()).expect("secrets are short");
+    [&MAGIC[..], &[PROTOCOL], &secret_len.to_le_bytes(), secret].concat()
+}
+
+/// One end of a connection.
+pub(super) struct Channel<S> {
+    stream: S,
+    /// Read, and not used yet.
+    ahead: BytesMut,
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Channel<S> {
+    pub(super) fn new(stream: S) -> Self {
+        Self { stream, ahead: BytesMut::new() }
+    }
+
+    pub(super) fn stream(&self) -> &S {
+        &self.stream
+    }
+
+    pub(super) async fn receive_greeting(&mut self) -> io::Result<Greeting> {
+        let mut matched = 0;
+        while matched < MAGIC.len() {
+            self.fill(matched + 1).await?;
+            if self.ahead[matched] != MAGIC[matched] {
+                return Ok(Greeting::Stranger);
+            }
+            matched += 1;
+        }
+        self.take(MAGIC.len()).await?;
+        let mut rest = self.take(3).await?;
+        let (protocol, secret_len) = (rest.get_u8(), rest.get_u16_le());
+        // A later protocol may greet in another way behind its version.
+        if protocol != PROTOCOL {
+            return Ok(Greeting::Node { protocol, secret: Bytes::new() });
+        }
+        Ok(Greeting::Node { protocol, secret: self.take(usize::from(secret_len)).await? })
+    }
+
+    /// Sends a frame, behind a greeting if it is the first.
+    pub(super) async fn send_frame(&mut self, greeting: &[u8], frame: &[u8]) -> io::Result<()> {
+        let mut head = Vec::with_capacity(greeting.len() + 4);
+        head.extend_from_slice(greeting);
+        head.put_u32_le(length(frame)?);
+        self.stream.write_all_buf(&mut Buf::chain(&head[..], frame)).await
+    }
+
+    pub(super) async fn receive_frame(&mut self) -> io::Result<Bytes> {
+        let length = self.take(4).await?.get_u32_le();
+        self.take_body(length).await
+    }
+
+    /// Sends an answer to a frame, or why there is none.
+    pub(super) async fn send_answer(&mut self, answer: Result<&[u8], &str>) -> io::Result<()> {
+        let (verdict, bytes) = match answer {
+            Ok(answer) => (ANSWERED, answer),
+            Err(why) => (REFUSED, why.as_bytes()),
+        };
+        let mut head = [verdict; 5];
+        head[1..].copy_from_slice(&length(bytes)?.to_le_bytes());
+        self.stream.write_all_buf(&mut Buf::chain(&head[..], bytes)).await
+    }
+
+    pub(super) async fn receive_answer(&mut self) -> io::Result<Result<Bytes, String>> {
+        let mut head = self.take(5).await?;
+        let (verdict, length) = (head.get_u8(), head.get_u32_le());
+        let bytes = self.take_body(length).await?;
+        match verdict {
+            ANSWERED => Ok(Ok(bytes)),
+            REFUSED => Ok(Err(String::from_utf8_lossy(&bytes).into_owned())),
+            _ => Err(io::Error::new(io::ErrorKind::InvalidData, "not an answer of a node")),
+        }
+    }
+
+    /// Resolves when the other end hangs up, or speaks out of turn.
+    pub(super) async fn interrupted(&mut self) {
+        if self.ahead.is_empty() {
+            self.ahead.reserve(1);
+            let _ = self.stream.read_buf(&mut self.ahead).await;
+        }
+    }
+
+    /// Says something to who is no node, and ends what this end says.
+    pub(super) async fn say_last(&mut self, text: &[u8]) -> io::Result<()> {
+        self.stream.write_all(text).await?;
+        self.stream.shutdown().await
+    }
+
+    /// Reads what still comes in and drops it. Closed with something unread, a connection is reset,
+    /// and the other end might not get to read why.
+    pub(super) async fn drain(&mut self) -> io::Result<()> {
+        let mut left = FRAME_BYTES_MAX;
+        while left > 0 {
+            self.ahead.clear();
+            self.ahead.reserve(READ_BYTES);
+            match self.stream.read_buf(&mut self.ahead).await? {
+                0 => return Ok(()),
+                read => left = left.saturating_sub(read),
+            }
+        }
+        Ok(())
+    }
+
+    async fn take_body(&mut self, length: u32) -> io::Result<Bytes> {
+        let length = length as usize;
+        if length > FRAME_BYTES_MAX {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "a frame that is too long"));
+        }
+        self.take(length).await
+    }
+
+    async fn take(&mut self, length: usize) -> io::Result<Bytes> {
+        self.fill(length).await?;
+        Ok(self.ahead.split_to(length).freeze())
+    }
+
+    async fn fill(&mut self, length: usize) -> io::Result<()> {
+        while self.ahead.len() < length {
+            self.ahead.reserve(READ_BYTES);
+            if self.stream.read_buf(&mut self.ahead).await? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+        Ok(())
+    }
+}
+
+fn length(bytes: &[u8]) -> io::Result<u32> {
+    let too_long = || io::Error::new(io::ErrorKind::InvalidInput, "a frame that is too long");
+    let length = u32::try_from(bytes.len()).map_err(|_| too_long())?;
+    if bytes.len() > FRAME_BYTES_MAX { Err(too_long()) } else { Ok(length) }
+}

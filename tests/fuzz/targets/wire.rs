@@ -1,0 +1,60 @@
+//! A connection between nodes, from the greeting on.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use mintleaf_raft::fuzzing::{FRAME_MAX, conversation};
+use tokio::io::{AsyncWriteExt, duplex, sink, split};
+use tokio::runtime::Builder;
+
+const SECRET: &[u8] = b"secret";
+const PROTOCOL: u8 = 1;
+/// More than what comes back for the longest input.
+const PIPE_BYTES: usize = 64 << 10;
+
+fuzz_target!(|bytes: &[u8]| {
+    let [kind, piece_bytes, said @ ..] = bytes else { return };
+    let said = match kind % 3 {
+        0 => said.to_vec(),
+        _ => [&greeting()[..], said].concat(),
+    };
+    let runtime = Builder::new_current_thread().enable_time().start_paused(true).build();
+    let heard = runtime.unwrap().block_on(hold(&said, usize::from(*piece_bytes).max(1)));
+    assert_eq!(heard, frames(&said));
+});
+
+fn greeting() -> Vec<u8> {
+    [&b"MLRP"[..], &[PROTOCOL, 6, 0], SECRET].concat()
+}
+
+/// Says it in pieces to the listener's end, which must come to one by itself.
+async fn hold(said: &[u8], piece_bytes: usize) -> Vec<Vec<u8>> {
+    let (ours, theirs) = duplex(PIPE_BYTES);
+    let (mut from, mut to) = split(ours);
+    let say = async {
+        for piece in said.chunks(piece_bytes) {
+            // It may have hung up by now.
+            let _ = to.write_all(piece).await;
+            tokio::task::yield_now().await;
+        }
+        let _ = to.shutdown().await;
+    };
+    let hear = async { tokio::io::copy(&mut from, &mut sink()).await };
+    let (heard, (), _) = tokio::join!(conversation(theirs, SECRET), say, hear);
+    heard
+}
+
+/// What a plain reading of all the bytes gives.
+fn frames(said: &[u8]) -> Vec<Vec<u8>> {
+    let Some(mut rest) = said.strip_prefix(&greeting()[..]) else { return Vec::new() };
+    let mut frames = Vec::new();
+    while let Some((length, after)) = rest.split_first_chunk() {
+        let length = u32::from_le_bytes(*length) as usize;
+        let Some((frame, after)) = after.split_at_checked(length) else { break };
+        if length > FRAME_MAX {
+            break;
+        }
+        frames.push(frame.to_vec());
+        rest = after;
+    }
+    frames
+}
