@@ -44,13 +44,16 @@ impl Inbox for Inner {
             Request::Append(rpc) => {
                 check_leads(&rpc.vote)?;
                 check_order(rpc.prev_log_id, &rpc.entries)?;
-                let applied = self.raft.metrics().borrow().last_applied;
-                check_history(applied, rpc.prev_log_id, &rpc.entries)?;
+                let last = rpc.entries.last().map(|entry| entry.log_id).max(rpc.prev_log_id);
+                let committed = rpc.leader_commit.min(last);
+                self.check_against_committed(committed, rpc.prev_log_id, &rpc.entries)?;
                 self.raft.append_entries(rpc).await.map(Response::Append).map_err(failed)
             }
             Request::Vote(rpc) => self.raft.vote(rpc).await.map(Response::Vote).map_err(failed),
             Request::Snapshot(rpc) => {
                 check_leads(&rpc.vote)?;
+                let reach = rpc.meta.last_log_id;
+                self.check_against_committed(reach, reach, &[])?;
                 self.raft.install_snapshot(rpc).await.map(Response::Snapshot).map_err(failed)
             }
             Request::Propose { commands, within_ms } => {
@@ -80,6 +83,22 @@ impl Inbox for Inner {
 }
 
 impl Inner {
+    /// Refuses a log that differs from what this node holds for committed, and notes what the sender
+    /// says is. openraft itself knows later: it commits when the entries are in its log.
+    fn check_against_committed(
+        &self,
+        committed: Option<RaftLogId>,
+        prev: Option<RaftLogId>,
+        entries: &[RaftEntry],
+    ) -> Result<(), Refusal> {
+        let applied = self.raft.metrics().borrow().last_applied;
+        let mut known = self.known_committed.lock();
+        *known = applied.max(*known);
+        check_history(*known, prev, entries)?;
+        *known = committed.max(*known);
+        Ok(())
+    }
+
     async fn propose_for_peer(
         &self,
         commands: Vec<Vec<u8>>,
@@ -135,24 +154,24 @@ fn check_order(prev: Option<RaftLogId>, entries: &[RaftEntry]) -> Result<(), Ref
     Ok(())
 }
 
-/// Refuses a log that differs from what was applied here: a leader has all that was ever committed, and
-/// openraft takes whatever lies below the commit index for equal.
+/// Refuses a log that differs from what is committed: a leader has all that ever was, and openraft takes
+/// whatever lies below the commit index for equal.
 fn check_history(
-    applied: Option<RaftLogId>,
+    committed: Option<RaftLogId>,
     prev: Option<RaftLogId>,
     entries: &[RaftEntry],
 ) -> Result<(), Refusal> {
-    let Some(applied) = applied else { return Ok(()) };
-    let differs = |id: &RaftLogId| match id.index.cmp(&applied.index) {
-        Ordering::Less => id.leader_id > applied.leader_id,
-        Ordering::Equal => *id != applied,
-        Ordering::Greater => id.leader_id < applied.leader_id,
+    let Some(committed) = committed else { return Ok(()) };
+    let differs = |id: &RaftLogId| match id.index.cmp(&committed.index) {
+        Ordering::Less => id.leader_id > committed.leader_id,
+        Ordering::Equal => *id != committed,
+        Ordering::Greater => id.leader_id < committed.leader_id,
     };
     match prev.into_iter().chain(entries.iter().map(|entry| entry.log_id)).find(differs) {
         None => Ok(()),
         Some(id) => {
-            tracing::error!(%applied, sent = %id, "a leader's log differs from what was applied here");
-            Err(failed("the log differs from what was applied here"))
+            tracing::error!(%committed, sent = %id, "a leader's log differs from what is committed here");
+            Err(failed("the log differs from what is committed here"))
         }
     }
 }
@@ -190,16 +209,16 @@ mod tests {
     }
 
     #[test]
-    fn a_log_that_differs_from_what_was_applied_is_refused() {
-        let applied = Some(entry(3, 7).log_id);
-        let check = |sent: RaftEntry| check_history(applied, Some(sent.log_id), &[]);
+    fn a_log_that_differs_from_what_is_committed_is_refused() {
+        let committed = Some(entry(3, 7).log_id);
+        let check = |sent: RaftEntry| check_history(committed, Some(sent.log_id), &[]);
         for right in [entry(3, 7), entry(2, 6), entry(3, 6), entry(3, 8), entry(4, 8)] {
             assert_eq!(check(right), Ok(()));
         }
         for wrong in [entry(2, 7), entry(4, 7), entry(4, 6), entry(2, 8)] {
-            assert!(check_history(applied, None, std::slice::from_ref(&wrong)).is_err());
+            assert!(check_history(committed, None, std::slice::from_ref(&wrong)).is_err());
             assert!(check(wrong).is_err());
         }
-        assert_eq!(check_history(None, applied, &[]), Ok(()));
+        assert_eq!(check_history(None, committed, &[]), Ok(()));
     }
 }

@@ -40,6 +40,8 @@ pub(crate) struct Inner {
     pub(crate) clock: Arc<dyn Clock>,
     /// Set while leadership is handed over: nothing is appended meanwhile.
     pub(crate) paused: watch::Sender<bool>,
+    /// The last entry that a leader has said is committed, or that was applied.
+    pub(crate) known_committed: parking_lot::Mutex<Option<RaftLogId>>,
     /// Held while the membership changes.
     pub(crate) changing: Arc<Mutex<()>>,
     /// Carries what must outlive its caller.
@@ -224,6 +226,7 @@ impl Node {
             client,
             clock,
             paused: watch::Sender::new(false),
+            known_committed: parking_lot::Mutex::default(),
             changing: Arc::new(Mutex::new(())),
             runtime: tokio::runtime::Handle::current(),
             resumed,
