@@ -19,6 +19,10 @@ tokio::task_local! {
     static PROCESS: Arc<Process>;
 }
 
+/// How often the disk is waited for in writing or reading a snapshot: it is many times as long as
+/// what is synced at once, and much may happen meanwhile.
+const SNAPSHOT_ACCESSES: usize = 16;
+
 /// One start of a node's process.
 pub struct Process {
     random: Mutex<u64>,
@@ -30,7 +34,7 @@ pub struct Process {
 
 impl Process {
     /// A process that draws its random numbers from `seed`, and waits for `disk_latency` before
-    /// each sync and each snapshot.
+    /// each sync, and several times for each snapshot.
     #[must_use]
     pub fn new(seed: u64, disk_latency: impl Fn() -> Duration + Send + Sync + 'static) -> Self {
         let disk_latency = Box::new(disk_latency);
@@ -93,6 +97,12 @@ impl Process {
     pub(crate) async fn wait_for_disk(&self) {
         tokio::time::sleep((self.disk_latency)()).await;
     }
+
+    async fn wait_for_snapshot(&self) {
+        for _ in 0..SNAPSHOT_ACCESSES {
+            self.wait_for_disk().await;
+        }
+    }
 }
 
 /// Starts a task of the current process, if there is one.
@@ -110,7 +120,7 @@ where
 /// Whether work that takes its time is done on the spot; waits for as long as it takes then.
 pub(crate) async fn work_is_simulated() -> bool {
     let Some(process) = Process::current() else { return false };
-    process.wait_for_disk().await;
+    process.wait_for_snapshot().await;
     true
 }
 
