@@ -44,6 +44,7 @@ impl Inbox for Inner {
             Request::Append(rpc) => {
                 check_leads(&rpc.vote)?;
                 check_order(rpc.prev_log_id, &rpc.entries)?;
+                check_history(rpc.leader_commit, rpc.prev_log_id, &rpc.entries)?;
                 let last = rpc.entries.last().map(|entry| entry.log_id).max(rpc.prev_log_id);
                 let committed = rpc.leader_commit.min(last);
                 self.check_against_committed(committed, rpc.prev_log_id, &rpc.entries)?;
@@ -154,8 +155,8 @@ fn check_order(prev: Option<RaftLogId>, entries: &[RaftEntry]) -> Result<(), Ref
     Ok(())
 }
 
-/// Refuses a log that differs from what is committed: a leader has all that ever was, and openraft takes
-/// whatever lies below the commit index for equal.
+/// Refuses a log that differs from what is committed, here or by its sender's own word: a leader has all
+/// that ever was, and openraft takes whatever lies below the commit index for equal.
 fn check_history(
     committed: Option<RaftLogId>,
     prev: Option<RaftLogId>,
@@ -170,8 +171,8 @@ fn check_history(
     match prev.into_iter().chain(entries.iter().map(|entry| entry.log_id)).find(differs) {
         None => Ok(()),
         Some(id) => {
-            tracing::error!(%committed, sent = %id, "a leader's log differs from what is committed here");
-            Err(failed("the log differs from what is committed here"))
+            tracing::error!(%committed, sent = %id, "a leader's log differs from what is committed");
+            Err(failed("the log differs from what is committed"))
         }
     }
 }
