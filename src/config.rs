@@ -7,6 +7,7 @@
 
 use std::collections::BTreeSet;
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -28,9 +29,13 @@ pub const SNOWFLAKE_WINDOW_DEFAULT: &str = "60s";
 pub const SNOWFLAKE_EPOCH_MS_DEFAULT: u64 = 1_288_834_974_657;
 /// How far from the cluster's median clock a node may be and still make snowflake ids.
 pub const MAX_CLOCK_SKEW_DEFAULT: &str = "2s";
+/// Log entries between two snapshots. Also how much of the log a start replays at most.
+pub const SNAPSHOT_ENTRIES_DEFAULT: u64 = 20_000;
+/// What a snapshot may be told to wait for: fewer entries would write more snapshots than log.
+const SNAPSHOT_ENTRIES: RangeInclusive<u64> = 100..=10_000_000;
 /// Below this a secret can be guessed.
 const SECRET_BYTES_MIN: usize = 16;
-/// The secret travels in a header.
+/// It goes first on every connection, before anything is believed.
 const SECRET_BYTES_MAX: usize = 1024;
 /// More worker ids than any one node can use up.
 const WORKER_IDS_MAX: usize = 16;
@@ -122,6 +127,10 @@ pub struct ServeArgs {
     #[arg(long, env = "MINTLEAF_MAX_CLOCK_SKEW", value_name = "DURATION")]
     #[serde(alias = "max_clock_skew")]
     pub max_clock_skew: Option<String>,
+    /// Log entries after which a snapshot replaces them, 100 to 10000000 [default: 20000]
+    #[arg(long, env = "MINTLEAF_SNAPSHOT_ENTRIES", value_name = "N")]
+    #[serde(alias = "snapshot_entries")]
+    pub snapshot_entries: Option<u64>,
     /// How log lines look; RUST_LOG says which there are [default: text]
     #[arg(long, env = "MINTLEAF_LOG_FORMAT", value_name = "FORMAT")]
     #[serde(alias = "log_format")]
@@ -152,6 +161,7 @@ impl ServeArgs {
                 false => self.snowflake_worker_id,
             },
             max_clock_skew: self.max_clock_skew.or(fallback.max_clock_skew),
+            snapshot_entries: self.snapshot_entries.or(fallback.snapshot_entries),
             log_format: self.log_format.or(fallback.log_format),
         }
     }
@@ -185,6 +195,8 @@ pub struct ServeConfig {
     pub auto_create_tags: bool,
     /// How snowflake ids are made.
     pub snowflake: SnowflakeSettings,
+    /// Log entries after which a snapshot replaces them.
+    pub snapshot_entries: u64,
     /// How log lines look.
     pub log_format: LogFormat,
 }
@@ -239,6 +251,7 @@ impl ServeConfig {
             advertise_raft,
             cluster_secret_file: args.cluster_secret_file,
             auto_create_tags: args.auto_create_tags.unwrap_or(false),
+            snapshot_entries: snapshot_entries(args.snapshot_entries)?,
             log_format: args.log_format.unwrap_or_default(),
         })
     }
@@ -467,6 +480,15 @@ fn snowflake(args: &ServeArgs) -> Result<SnowflakeSettings, ConfigError> {
         )?,
         worker_ids: worker_ids(&args.snowflake_worker_id, layout)?,
     })
+}
+
+fn snapshot_entries(given: Option<u64>) -> Result<u64, ConfigError> {
+    let entries = given.unwrap_or(SNAPSHOT_ENTRIES_DEFAULT);
+    if SNAPSHOT_ENTRIES.contains(&entries) {
+        return Ok(entries);
+    }
+    let (min, max) = (SNAPSHOT_ENTRIES.start(), SNAPSHOT_ENTRIES.end());
+    Err(fault("snapshot-entries", format_args!("must be from {min} to {max}, and is {entries}")))
 }
 
 fn worker_ids(given: &[u16], layout: Layout) -> Result<Vec<u16>, ConfigError> {

@@ -107,6 +107,7 @@ fn node_config(config: ServeConfig) -> Result<NodeConfig, ConfigError> {
         secret,
         auto_create_tags: config.auto_create_tags,
         snowflake: config.snowflake,
+        snapshot_entries: config.snapshot_entries,
     })
 }
 

@@ -53,6 +53,13 @@ impl Default for Tuning {
 }
 
 impl Tuning {
+    /// The same, with a snapshot after so many log entries, of which a twentieth is kept behind it.
+    #[must_use]
+    pub fn with_snapshots_every(self, entries: u64) -> Self {
+        let keep_entries = (entries / 20).clamp(1, Self::default().keep_entries);
+        Self { snapshot_entries: entries, keep_entries, ..self }
+    }
+
     /// After this long without a sign of the leader, followers vote for another.
     pub(crate) fn lease(&self) -> Duration {
         self.election_max + self.heartbeat

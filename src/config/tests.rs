@@ -31,6 +31,7 @@ fn defaults_are_those_of_a_trial_on_one_machine() {
     assert_eq!(config.snowflake.max_clock_skew, Duration::from_secs(2));
     assert_eq!(config.snowflake.format.epoch_ms(), 1_288_834_974_657);
     assert!(!config.auto_create_tags);
+    assert_eq!(config.snapshot_entries, 20_000);
     assert!(config.peers.is_empty() && config.join.is_none());
     assert_eq!(config.resp, None, "the Redis protocol is spoken on request only");
 }
@@ -112,6 +113,7 @@ fn mistakes_name_the_setting_and_the_remedy() {
     refused(&["--node-id", "1", "--snowflake-window", "0s"], "from 1s to 3600s");
     refused(&["--node-id", "1", "--max-clock-skew", "soon"], "--max-clock-skew must be a duration");
     refused(&["--node-id", "1", "--snowflake-epoch-ms", "9999999999999"], "--snowflake-epoch-ms");
+    refused(&["--node-id", "1", "--snapshot-entries", "99"], "from 100 to 10000000, and is 99");
     let layout = |bits: &str, expected: &str| {
         refused(&["--node-id", "1", "--snowflake-layout", bits], expected);
     };

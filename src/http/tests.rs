@@ -15,7 +15,7 @@ use serde_json::Value;
 use tokio::runtime::{Builder, Runtime};
 
 use super::{ops, routes};
-use crate::config::SNOWFLAKE_EPOCH_MS_DEFAULT;
+use crate::config::{SNAPSHOT_ENTRIES_DEFAULT, SNOWFLAKE_EPOCH_MS_DEFAULT};
 use crate::server::{NodeConfig, RunningNode};
 use crate::snowflake::{Format, Layout, SnowflakeSettings};
 
@@ -41,6 +41,7 @@ impl Served {
             advertise_raft: None,
             secret: None,
             auto_create_tags: true,
+            snapshot_entries: SNAPSHOT_ENTRIES_DEFAULT,
             snowflake: SnowflakeSettings {
                 format: Format::new(Layout::LEAF, SNOWFLAKE_EPOCH_MS_DEFAULT).unwrap(),
                 window: Duration::from_secs(60),

@@ -14,7 +14,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use super::{NodeConfig, NodeFailure, RunningNode, absolute, failed, stop_on_signal};
-use crate::config::DevConfig;
+use crate::config::{DevConfig, SNAPSHOT_ENTRIES_DEFAULT};
 
 /// From a node's client port to its internal one: 8080 goes with 9080.
 const RAFT_PORT_OFFSET: u16 = 1_000;
@@ -98,6 +98,7 @@ fn node_configs(config: &DevConfig) -> Result<Vec<NodeConfig>, NodeFailure> {
             secret: None,
             auto_create_tags: true,
             snowflake: config.snowflake.clone(),
+            snapshot_entries: SNAPSHOT_ENTRIES_DEFAULT,
         });
     }
     let address = |node: &NodeConfig| node.raft.map(|raft| raft.to_string()).unwrap_or_default();

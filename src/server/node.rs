@@ -54,6 +54,8 @@ pub struct NodeConfig {
     pub auto_create_tags: bool,
     /// How snowflake ids are made.
     pub snowflake: SnowflakeSettings,
+    /// Log entries after which a snapshot replaces them.
+    pub snapshot_entries: u64,
 }
 
 /// Why a node did not start, or stopped by itself.
@@ -190,6 +192,6 @@ fn options(config: &NodeConfig, http_addr: SocketAddr) -> Result<Options, io::Er
         peers: config.peers.clone(),
         join: config.join.clone(),
         secret: config.secret.clone(),
-        tuning: Tuning::default(),
+        tuning: Tuning::default().with_snapshots_every(config.snapshot_entries),
     })
 }

@@ -1,6 +1,7 @@
 //! A cluster whose nodes are killed and paused under load.
 
 use std::time::{Duration, Instant};
+use std::{fs, thread};
 
 use crate::harness::{Api, Cluster, Load, TagWriter, eventually, from_env, known_leader, ms, secs};
 
@@ -152,6 +153,40 @@ fn leader_that_was_paused_repeats_no_id() {
     history.check();
     let failed: Vec<_> = history.failures().filter(|op| op.node != old).collect();
     assert!(failed.is_empty(), "{} requests failed: {:?}", failed.len(), failed[0]);
+}
+
+#[test]
+fn node_that_was_away_for_longer_than_the_log_reaches_comes_back_by_a_snapshot() {
+    let mut cluster = Cluster::prepare(3, &["--snapshot-entries", "100"]);
+    cluster.start_all();
+    cluster.await_ready();
+    let leader = cluster.leader();
+    let follower = cluster.others(leader)[0];
+    let tags = tags(20);
+    tags.iter().for_each(|tag| create(cluster.api(leader), tag, 50));
+    let load = Load::start(&cluster.targets(), &tags, 2);
+    cluster.kill(follower);
+    let written: Vec<String> = (0..300).map(|number| format!("written-{number}")).collect();
+    written.iter().for_each(|tag| create(cluster.api(leader), tag, 7));
+    // Killed again as soon as it is back, wherever its snapshot is by then: it must not be in want of
+    // both the snapshot and the log.
+    for pause in [ms(50), ms(150), ms(400)] {
+        cluster.start_node(follower);
+        thread::sleep(pause);
+        cluster.kill(follower);
+    }
+    cluster.start_node(follower);
+    cluster.await_ready();
+    let of_this_one = |tag: &String| cluster.api(follower).get(&format!("/v1/tags/{tag}")).status;
+    eventually("all that was written", secs(10), || {
+        written.iter().all(|tag| of_this_one(tag) == 200).then_some(())
+    });
+    load.stop().check();
+    assert_eq!(snapshots(&cluster, follower), 1, "300 entries are more than the log keeps");
+}
+
+fn snapshots(cluster: &Cluster, id: u64) -> usize {
+    fs::read_dir(cluster.data(id).join("snapshot")).unwrap().count()
 }
 
 #[test]

@@ -115,11 +115,12 @@ impl<'a> Campaign<'a> {
             true => Disks::mounted(dir, &ids).map_err(told)?,
             false => Disks::plain(dir),
         };
-        let flags = window_flags(seed);
+        let (flags, snapshot_entries) = (window_flags(seed), snapshot_entries(seed));
         let cluster = Cluster::start(&ids, &around, |id| Launch {
             binary: binaries[0].clone(),
             data: disks.data(id),
             flags: flags.clone(),
+            snapshot_entries,
             limit: Vec::new(),
         });
         let cluster = Arc::new(cluster);
@@ -336,6 +337,11 @@ fn kinds(options: &Options, clocks: bool) -> Result<(Vec<&'static Kind>, Vec<Str
 fn window_flags(seed: u64) -> Vec<String> {
     let window = *Random::new(seed, "window").pick(&["3s", "10s", "60s"]);
     vec!["--snowflake-window".to_owned(), window.to_owned()]
+}
+
+/// A log that is soon replaced sends snapshots to whoever was away; a long one is replayed.
+fn snapshot_entries(seed: u64) -> u64 {
+    *Random::new(seed, "snapshots").pick(&[100, 1_000, 20_000])
 }
 
 fn plan(mut schedule: Schedule, dir: &Path) -> io::Result<bool> {

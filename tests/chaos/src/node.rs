@@ -37,6 +37,8 @@ pub(crate) struct Launch {
     pub(crate) data: PathBuf,
     /// How it enters a cluster, and whatever else all nodes are told.
     pub(crate) flags: Vec<String>,
+    /// Log entries after which it takes a snapshot.
+    pub(crate) snapshot_entries: u64,
     /// The words of a command line that start what follows under a limit.
     pub(crate) limit: Vec<String>,
 }
@@ -260,6 +262,8 @@ impl Shared {
                 command.env_remove(name);
             }
         }
+        // Not as a flag: an older binary, which does not know it, starts nonetheless.
+        command.env("MINTLEAF_SNAPSHOT_ENTRIES", launch.snapshot_entries.to_string());
         if let Some(clocks) = &self.around.clocks {
             command.envs(clocks.environment(self.id));
         }

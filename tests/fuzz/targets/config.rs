@@ -44,6 +44,7 @@ fn served(mut args: ServeArgs) {
     assert!(config.peers.windows(2).all(|pair| pair[0].0 < pair[1].0));
     let listed = config.peers.iter().any(|(id, _)| *id == config.node_id);
     assert!(config.peers.is_empty() || (listed && config.join.is_none()));
+    assert!((100..=10_000_000).contains(&config.snapshot_entries));
     let hour = Duration::from_secs(3600);
     let snowflake = &config.snowflake;
     assert!((Duration::from_secs(1)..=hour).contains(&snowflake.window));
