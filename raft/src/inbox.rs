@@ -1,16 +1,19 @@
 //! What a node does with requests from its peers.
 
 use std::cmp::Ordering;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use openraft::Membership;
+use openraft::entry::RaftPayload;
 use tokio::time::Instant;
 
 use crate::error::{ProposeError, Retry};
 use crate::guard::{Header, Identity, Kind, Refusal};
 use crate::node::Inner;
 use crate::transport::{Inbox, Request, Response, Unproposed};
-use crate::types::{RaftEntry, RaftLogId, RaftVote};
+use crate::types::{Member, RaftEntry, RaftLogId, RaftVote};
 
 /// Longest wait that a peer may ask for.
 const WITHIN_MAX: Duration = Duration::from_secs(10);
@@ -44,6 +47,10 @@ impl Inbox for Inner {
             Request::Append(rpc) => {
                 check_leads(&rpc.vote)?;
                 check_order(rpc.prev_log_id, &rpc.entries)?;
+                rpc.entries
+                    .iter()
+                    .filter_map(RaftPayload::get_membership)
+                    .try_for_each(check_members)?;
                 check_history(rpc.leader_commit, rpc.prev_log_id, &rpc.entries)?;
                 let last = rpc.entries.last().map(|entry| entry.log_id).max(rpc.prev_log_id);
                 let committed = rpc.leader_commit.min(last);
@@ -54,6 +61,9 @@ impl Inbox for Inner {
             Request::Snapshot(rpc) => {
                 check_leads(&rpc.vote)?;
                 let reach = rpc.meta.last_log_id;
+                if reach.is_some() {
+                    check_members(rpc.meta.last_membership.membership())?;
+                }
                 self.check_against_committed(reach, reach, &[])?;
                 self.raft.install_snapshot(rpc).await.map(Response::Snapshot).map_err(failed)
             }
@@ -155,6 +165,15 @@ fn check_order(prev: Option<RaftLogId>, entries: &[RaftEntry]) -> Result<(), Ref
     Ok(())
 }
 
+/// Refuses a membership that no leader makes, with a voter nobody knows or without voters: as `check_order`.
+fn check_members(members: &Membership<u64, Member>) -> Result<(), Refusal> {
+    let configs = members.get_joint_config();
+    let is_known = |id: &u64| members.get_node(id).is_some();
+    let fits = |voters: &BTreeSet<u64>| !voters.is_empty() && voters.iter().all(is_known);
+    let is_whole = !configs.is_empty() && configs.iter().all(fits);
+    if is_whole { Ok(()) } else { Err(failed("the membership has voters that are no members")) }
+}
+
 /// Refuses a log that differs from what is committed, here or by its sender's own word: a leader has all
 /// that ever was, and openraft takes whatever lies below the commit index for equal.
 fn check_history(
@@ -183,6 +202,9 @@ fn failed(error: impl ToString) -> Refusal {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use mintleaf_storage::codec;
     use openraft::{EntryPayload, LeaderId};
 
     use super::*;
@@ -207,6 +229,22 @@ mod tests {
             assert!(check_order(prev, &[wrong]).is_err());
         }
         assert!(check_order(None, &[entry(1, 1)]).is_err());
+    }
+
+    #[test]
+    fn a_membership_with_voters_that_are_no_members_is_refused() {
+        let members = |ids: &[u64]| -> BTreeMap<u64, Member> {
+            ids.iter().map(|&id| (id, Member::default())).collect()
+        };
+        // As one comes from a peer; openraft itself makes none that is not whole.
+        let check = |configs: &[&[u64]], nodes: &[u64]| {
+            let frame = codec::encode(1, &(configs, members(nodes)));
+            check_members(&codec::decode(&frame).unwrap().1)
+        };
+        assert_eq!(check(&[&[1, 2], &[2, 3]], &[1, 2, 3, 4]), Ok(()));
+        assert!(check(&[&[1, 2]], &[1]).is_err());
+        assert!(check(&[&[1], &[]], &[1]).is_err());
+        assert!(check(&[], &[1]).is_err());
     }
 
     #[test]
