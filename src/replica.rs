@@ -64,7 +64,9 @@ impl StateMachine for StateReplica {
 
     fn restore(&self, from: &mut dyn Read) -> io::Result<()> {
         let restored = State::restore(BufReader::new(from)).map_err(io::Error::other)?;
-        *self.state.write() = restored;
+        // The old one may take a while to free; nobody shall wait for that.
+        let old = std::mem::replace(&mut *self.state.write(), restored);
+        drop(old);
         self.listener.state_replaced(&self.state.read());
         Ok(())
     }

@@ -239,7 +239,9 @@ async fn send(inner: &Inner, leader: u64, member: &Member, batch: &[Proposal]) -
         }
         Ok(Response::Proposed(Err(Unproposed::Overloaded))) => Attempt::Overloaded,
         Ok(_) => Attempt::Unknown(format!("node {leader} could not carry it through")),
-        Err(error @ CallError::Lost { .. }) => Attempt::Unknown(error.to_string()),
+        Err(error @ (CallError::Lost { .. } | CallError::Discounted { .. })) => {
+            Attempt::Unknown(error.to_string())
+        }
         Err(error) => Attempt::NotAppended(error.to_string()),
     }
 }

@@ -54,7 +54,7 @@ pub(crate) struct CoverageReader(watch::Receiver<Option<RaftLogId>>);
 
 impl CoverageReader {
     /// Waits until the snapshot on disk holds this entry. `false` when it never will, because nobody
-    /// is left to write it: an installation failed, or the node is stopping.
+    /// is left to write it: an installation failed.
     pub(crate) async fn reaches(&mut self, log_id: RaftLogId) -> bool {
         self.0.wait_for(|reach| *reach >= Some(log_id)).await.is_ok()
     }

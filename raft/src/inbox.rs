@@ -54,7 +54,7 @@ impl Inbox for Inner {
                 check_history(rpc.leader_commit, rpc.prev_log_id, &rpc.entries)?;
                 let last = rpc.entries.last().map(|entry| entry.log_id).max(rpc.prev_log_id);
                 let committed = rpc.leader_commit.min(last);
-                self.check_against_committed(committed, rpc.prev_log_id, &rpc.entries)?;
+                self.check_against_committed(&rpc.vote, committed, rpc.prev_log_id, &rpc.entries)?;
                 self.raft.append_entries(rpc).await.map(Response::Append).map_err(failed)
             }
             Request::Vote(rpc) => self.raft.vote(rpc).await.map(Response::Vote).map_err(failed),
@@ -64,7 +64,7 @@ impl Inbox for Inner {
                 if reach.is_some() {
                     check_members(rpc.meta.last_membership.membership())?;
                 }
-                self.check_against_committed(reach, reach, &[])?;
+                self.check_against_committed(&rpc.vote, reach, reach, &[])?;
                 self.raft.install_snapshot(rpc).await.map(Response::Snapshot).map_err(failed)
             }
             Request::Propose { commands, within_ms } => {
@@ -98,11 +98,20 @@ impl Inner {
     /// says is. openraft itself knows later: it commits when the entries are in its log.
     fn check_against_committed(
         &self,
+        vote: &RaftVote,
         committed: Option<RaftLogId>,
         prev: Option<RaftLogId>,
         entries: &[RaftEntry],
     ) -> Result<(), Refusal> {
-        let applied = self.raft.metrics().borrow().last_applied;
+        let (applied, own_vote) = {
+            let metrics = self.raft.metrics();
+            let now = metrics.borrow();
+            (now.last_applied, now.vote)
+        };
+        // A leader that was deposed may well hold what is committed nowhere: openraft tells it so.
+        if *vote < own_vote {
+            return Ok(());
+        }
         let mut known = self.known_committed.lock();
         *known = applied.max(*known);
         check_history(*known, prev, entries)?;

@@ -153,7 +153,8 @@ impl RaftStateMachine<Types> for Machine {
     async fn get_current_snapshot(&mut self) -> Result<Option<Snapshot<Types>>, RaftStorageError> {
         let snapshots = Arc::clone(&self.snapshots);
         let current = runtime::blocking(move || current_snapshot(&snapshots)).await;
-        current.map_err(|error| io_failed(&io::Error::other(error)))?
+        let current = current.map_err(|error| io_failed(&io::Error::other(error)))?;
+        current.map_err(|error| snapshot_failed(&error))
     }
 }
 
@@ -177,10 +178,9 @@ fn copy(snapshots: &Snapshots, mut file: File) -> Result<SnapshotTemp, RaftStora
     Ok(temp)
 }
 
-fn current_snapshot(snapshots: &Snapshots) -> Result<Option<Snapshot<Types>>, RaftStorageError> {
-    let newest = snapshots.latest().map_err(|error| snapshot_failed(&error))?;
-    let Some(newest) = newest else { return Ok(None) };
-    let meta = decode_meta(&newest.meta).map_err(|error| snapshot_failed(&error))?;
+fn current_snapshot(snapshots: &Snapshots) -> Result<Option<Snapshot<Types>>, StorageError> {
+    let Some(newest) = snapshots.latest()? else { return Ok(None) };
+    let meta = decode_meta(&newest.meta)?;
     Ok(Some(Snapshot { meta, snapshot: Box::new(SnapshotFile::Sending(newest.file)) }))
 }
 
@@ -210,13 +210,12 @@ impl RaftSnapshotBuilder<Types> for SnapshotWriter {
                 None => Err(io::Error::other("the frozen state was written already")),
             };
             let temp = snapshots.prepare(&meta, &mut body)?;
-            coverage.replace(last_applied, || snapshots.install(temp))
+            coverage.replace(last_applied, || snapshots.install(temp))?;
+            current_snapshot(&snapshots)
         });
-        written
-            .await
-            .map_err(|error| io_failed(&io::Error::other(error)))?
-            .map_err(|error| snapshot_failed(&error))?;
-        current_snapshot(&self.snapshots)?
+        let current = written.await.map_err(|error| io_failed(&io::Error::other(error)))?;
+        current
+            .map_err(|error| snapshot_failed(&error))?
             .ok_or_else(|| io_failed(&io::Error::other("the snapshot just written is gone")))
     }
 }

@@ -9,6 +9,7 @@ use std::io;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpStream;
 
 use super::{FRAME_BYTES_MAX, PROTOCOL};
 
@@ -47,10 +48,6 @@ pub(super) struct Channel<S> {
 impl<S: AsyncRead + AsyncWrite + Unpin> Channel<S> {
     pub(super) fn new(stream: S) -> Self {
         Self { stream, ahead: BytesMut::new() }
-    }
-
-    pub(super) fn stream(&self) -> &S {
-        &self.stream
     }
 
     pub(super) async fn receive_greeting(&mut self) -> io::Result<Greeting> {
@@ -99,12 +96,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Channel<S> {
     pub(super) async fn receive_answer(&mut self) -> io::Result<Result<Bytes, String>> {
         let mut head = self.take(5).await?;
         let (verdict, length) = (head.get_u8(), head.get_u32_le());
-        let bytes = self.take_body(length).await?;
-        match verdict {
-            ANSWERED => Ok(Ok(bytes)),
-            REFUSED => Ok(Err(String::from_utf8_lossy(&bytes).into_owned())),
-            _ => Err(io::Error::new(io::ErrorKind::InvalidData, "not an answer of a node")),
+        if verdict != ANSWERED && verdict != REFUSED {
+            let why = "no node of this protocol listens there";
+            return Err(io::Error::new(io::ErrorKind::InvalidData, why));
         }
+        let bytes = self.take_body(length).await?;
+        let as_text = || String::from_utf8_lossy(&bytes).into_owned();
+        Ok(if verdict == REFUSED { Err(as_text()) } else { Ok(bytes) })
     }
 
     /// Resolves when the other end hangs up, or speaks out of turn.
@@ -157,6 +155,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Channel<S> {
             }
         }
         Ok(())
+    }
+}
+
+impl Channel<TcpStream> {
+    /// Whether the other end has neither hung up nor spoken out of turn, as far as is known here.
+    pub(super) fn is_silent(&self) -> bool {
+        let nothing = |error: io::Error| error.kind() == io::ErrorKind::WouldBlock;
+        self.ahead.is_empty() && self.stream.try_read(&mut [0]).is_err_and(nothing)
     }
 }
 

@@ -27,7 +27,7 @@ const UNREACHABLE_BACKOFF: Duration = Duration::from_millis(200);
 /// Why a call brought no answer.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CallError {
-    /// Never sent: nothing happened at the other end.
+    /// Not sent, or not whole: nothing happened at the other end.
     #[error("cannot reach {address}: {reason}")]
     Unreachable { address: String, reason: String },
     /// Sent, but no answer came: it may have happened.
@@ -36,6 +36,9 @@ pub(crate) enum CallError {
     /// Refused by the other end; nothing happened.
     #[error("refused by {address}: {refusal}")]
     Refused { address: String, refusal: Refusal },
+    /// Answered by a start or a store that does not count any more: it may have happened.
+    #[error("the answer of {address} does not count: {refusal}")]
+    Discounted { address: String, refusal: Refusal },
 }
 
 /// Sends requests to peers and remembers who answered lately.
@@ -112,7 +115,7 @@ impl Client {
         let (from, response) = result?;
         self.check_answer(member, told, from)
             .await
-            .map_err(|refusal| CallError::Refused { address: address.clone(), refusal })?;
+            .map_err(|refusal| CallError::Discounted { address: address.clone(), refusal })?;
         Ok(response)
     }
 
@@ -210,9 +213,9 @@ impl Connection {
             // openraft leaves an unreachable peer alone for a while, and asks again at once
             // where only the answer was late.
             CallError::Lost { .. } => RPCError::Network(NetworkError::new(&error)),
-            CallError::Unreachable { .. } | CallError::Refused { .. } => {
-                RPCError::Unreachable(Unreachable::new(&error))
-            }
+            CallError::Unreachable { .. }
+            | CallError::Refused { .. }
+            | CallError::Discounted { .. } => RPCError::Unreachable(Unreachable::new(&error)),
         })
     }
 

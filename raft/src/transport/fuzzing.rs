@@ -5,7 +5,7 @@ use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::channel::Channel;
-use super::server::converse;
+use super::server::{answer_frames, is_let_in};
 use super::{Answer, Door, FRAME_BYTES_MAX, Frame, PROTOCOL, Pending};
 
 /// Longest frame that is taken in, in bytes.
@@ -29,8 +29,11 @@ where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let door = Record::default();
-    // How it ends is the other end's to say.
-    let _ = converse(Channel::new(stream), &door, secret).await;
+    let mut channel = Channel::new(stream);
+    if is_let_in(&mut channel, secret).await.unwrap_or(false) {
+        // How it ends is the other end's to say.
+        let _ = answer_frames(channel, &door).await;
+    }
     door.0.into_inner()
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use subtle::ConstantTimeEq;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
@@ -18,10 +18,14 @@ use super::wire::Door;
 use super::{PROTOCOL, Request, Response};
 use crate::guard::{Header, Identity, Refusal};
 
-/// Peers are few and each keeps a handful of connections.
+/// Connections that have not greeted yet, at a time. Whoever connects only to be there does not keep
+/// nodes out for longer than a greeting may take.
+const STRANGERS_MAX: usize = 256;
+/// Connections that have. Peers are few and each keeps a handful.
 const CONNECTIONS_MAX: usize = 1024;
-/// A connection on which nothing is said for this long is closed. Followers keep a silent one open to
-/// notice the end of a leader, and make it anew.
+const GREETING_TIMEOUT: Duration = Duration::from_secs(5);
+/// A connection on which no frame has come to its end for this long is closed. Followers keep a silent
+/// one open to notice the end of a leader, and make it anew.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long the other end may take to read an answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -63,19 +67,22 @@ impl Listener {
 
     /// Serves until the task is aborted, which also ends its connections.
     pub(crate) async fn serve(self, door: Arc<dyn Door>, secret: Arc<[u8]>) {
-        let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+        let strangers = Arc::new(Semaphore::new(STRANGERS_MAX));
+        let known = Arc::new(Semaphore::new(CONNECTIONS_MAX));
         let mut connections = JoinSet::new();
         loop {
             while connections.try_join_next().is_some() {}
-            let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
+            let Ok(stranger) = Arc::clone(&strangers).acquire_owned().await else { return };
             match self.0.accept().await {
                 Ok((stream, _)) => {
                     let (door, secret) = (Arc::clone(&door), Arc::clone(&secret));
+                    let known = Arc::clone(&known);
                     connections.spawn(async move {
-                        if let Err(error) = serve_connection(stream, &*door, &secret).await {
+                        let permits = (stranger, &*known);
+                        if let Err(error) = serve_connection(stream, permits, &*door, &secret).await
+                        {
                             tracing::debug!(%error, "connection from a peer ended");
                         }
-                        drop(permit);
                     });
                 }
                 Err(error) => {
@@ -87,29 +94,47 @@ impl Listener {
     }
 }
 
-async fn serve_connection(stream: TcpStream, door: &dyn Door, secret: &[u8]) -> io::Result<()> {
-    // Without it, Nagle's algorithm holds back every second small answer.
-    stream.set_nodelay(true)?;
-    converse(Channel::new(stream), door, secret).await
-}
-
-/// Judges the greeting, then answers frame after frame until the other end hangs up.
-pub(super) async fn converse<S: AsyncRead + AsyncWrite + Unpin>(
-    mut channel: Channel<S>,
+async fn serve_connection(
+    stream: TcpStream,
+    (stranger, known): (OwnedSemaphorePermit, &Semaphore),
     door: &dyn Door,
     secret: &[u8],
 ) -> io::Result<()> {
-    match within(IDLE_TIMEOUT, channel.receive_greeting()).await? {
+    // Without it, Nagle's algorithm holds back every second small answer.
+    stream.set_nodelay(true)?;
+    let mut channel = Channel::new(stream);
+    if !is_let_in(&mut channel, secret).await? {
+        return Ok(());
+    }
+    let Ok(_permit) = known.try_acquire() else {
+        return refuse(&mut channel, "too many connections").await;
+    };
+    drop(stranger);
+    answer_frames(channel, door).await
+}
+
+/// Hears and judges the greeting. Who is not let in is told why.
+pub(super) async fn is_let_in<S: AsyncRead + AsyncWrite + Unpin>(
+    channel: &mut Channel<S>,
+    secret: &[u8],
+) -> io::Result<bool> {
+    match within(GREETING_TIMEOUT, channel.receive_greeting()).await? {
+        Greeting::Node { protocol, secret: sent } => match judge(protocol, secret, &sent) {
+            Ok(()) => Ok(true),
+            Err(why) => refuse(channel, &why).await.map(|()| false),
+        },
         Greeting::Stranger => {
             within(ANSWER_TIMEOUT, channel.say_last(TO_STRANGERS)).await?;
-            return within(DRAIN_TIMEOUT, channel.drain()).await;
-        }
-        Greeting::Node { protocol, secret: sent } => {
-            if let Err(why) = judge(protocol, secret, &sent) {
-                return refuse(channel, &why).await;
-            }
+            within(DRAIN_TIMEOUT, channel.drain()).await.map(|()| false)
         }
     }
+}
+
+/// Answers frame after frame until the other end hangs up.
+pub(super) async fn answer_frames<S: AsyncRead + AsyncWrite + Unpin>(
+    mut channel: Channel<S>,
+    door: &dyn Door,
+) -> io::Result<()> {
     loop {
         let frame = within(IDLE_TIMEOUT, channel.receive_frame()).await?;
         let answer = tokio::select! {
@@ -120,7 +145,7 @@ pub(super) async fn converse<S: AsyncRead + AsyncWrite + Unpin>(
         };
         match answer {
             Ok(answer) => within(ANSWER_TIMEOUT, channel.send_answer(Ok(&answer))).await?,
-            Err(why) => return refuse(channel, &why).await,
+            Err(why) => return refuse(&mut channel, &why).await,
         }
     }
 }
@@ -137,7 +162,7 @@ fn judge(protocol: u8, ours: &[u8], theirs: &[u8]) -> Result<(), String> {
 }
 
 async fn refuse<S: AsyncRead + AsyncWrite + Unpin>(
-    mut channel: Channel<S>,
+    channel: &mut Channel<S>,
     why: &str,
 ) -> io::Result<()> {
     within(ANSWER_TIMEOUT, async {

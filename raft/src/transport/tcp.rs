@@ -8,18 +8,19 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use tokio::io::AsyncReadExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, lookup_host};
+use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::Listener;
 use super::channel::{Channel, greeting};
 use super::wire::{Door, Pending, Wire, WireError};
+use super::{FRAME_BYTES_MAX, Listener};
 use crate::error::NodeError;
 
 /// To all the addresses of a name together.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
-/// A connection that was not used for this long is closed; shorter than the listener's patience.
+/// A connection that was not used for this long is used no more; shorter than the listener's patience.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Connections to one peer that are kept for later.
 const KEPT_MAX: usize = 16;
@@ -34,6 +35,9 @@ pub(crate) struct TcpWire {
     listener: Mutex<Option<Listener>>,
     /// Connections nobody uses now, by the address they were made to; the latest used comes last.
     kept: Mutex<BTreeMap<String, Vec<Kept>>>,
+    /// What connections belong to: callers come from other runtimes as well, busy ones, and leave theirs
+    /// to Raft.
+    runtime: Handle,
 }
 
 struct Kept {
@@ -59,10 +63,14 @@ impl TcpWire {
             listens_on: listener.as_ref().and_then(|listener| listener.local_addr().ok()),
             listener: Mutex::new(listener),
             kept: Mutex::default(),
+            runtime: Handle::current(),
         })
     }
 
     async fn call(&self, address: &str, frame: &[u8]) -> Result<Bytes, WireError> {
+        if frame.len() > FRAME_BYTES_MAX {
+            return Err(WireError::Unreachable(format!("{} bytes are no frame", frame.len())));
+        }
         let mut channel = self.send(address, frame).await?;
         let answer = channel.receive_answer().await;
         let answer = answer.map_err(|error| WireError::Lost(error.to_string()))?;
@@ -81,7 +89,8 @@ impl TcpWire {
             }
         }
         let opened = async {
-            let mut channel = Channel::new(connect(address).await?);
+            let connected = self.runtime.spawn(connect(address.to_owned())).await;
+            let mut channel = Channel::new(connected.map_err(io::Error::other)??);
             channel.send_frame(&greeting(&self.secret), frame).await?;
             Ok(channel)
         };
@@ -92,7 +101,7 @@ impl TcpWire {
         let mut kept = self.kept.lock();
         let kept = kept.get_mut(address)?;
         while let Some(Kept { channel, since }) = kept.pop() {
-            if since.elapsed() < IDLE_TIMEOUT && is_open(channel.stream()) {
+            if since.elapsed() < IDLE_TIMEOUT && channel.is_silent() {
                 return Some(channel);
             }
         }
@@ -102,13 +111,17 @@ impl TcpWire {
     fn keep(&self, address: &str, channel: Channel<TcpStream>) {
         let since = Instant::now();
         let mut kept = self.kept.lock();
-        if !kept.contains_key(address) {
-            // An address that is new tells that another may be in use no more.
-            kept.retain(|_, kept| kept.iter().any(|kept| kept.since.elapsed() < IDLE_TIMEOUT));
-            kept.insert(address.to_owned(), Vec::new());
+        let is_young = |kept: &Kept| since.duration_since(kept.since) < IDLE_TIMEOUT;
+        kept.retain(|_, kept| {
+            // They ascend: whoever uses one puts it back last.
+            let old = kept.partition_point(|kept| !is_young(kept));
+            kept.drain(..old);
+            !kept.is_empty()
+        });
+        let kept = kept.entry(address.to_owned()).or_default();
+        if kept.len() < KEPT_MAX {
+            kept.push(Kept { channel, since });
         }
-        let Some(kept) = kept.get_mut(address).filter(|kept| kept.len() < KEPT_MAX) else { return };
-        kept.push(Kept { channel, since });
     }
 
     #[cfg(test)]
@@ -117,16 +130,11 @@ impl TcpWire {
     }
 }
 
-/// Whether the other end has neither hung up nor spoken out of turn, as far as is known here.
-fn is_open(stream: &TcpStream) -> bool {
-    matches!(stream.try_read(&mut [0]), Err(error) if error.kind() == ErrorKind::WouldBlock)
-}
-
 /// Connects to the first address of a name that lets it in; each has its share of the time.
-async fn connect(address: &str) -> io::Result<TcpStream> {
+async fn connect(address: String) -> io::Result<TcpStream> {
     let targets: Vec<SocketAddr> = match address.parse() {
         Ok(target) => vec![target],
-        Err(_) => lookup(address).await?,
+        Err(_) => lookup(&address).await?,
     };
     let share = CONNECT_TIMEOUT / u32::try_from(targets.len().max(1)).unwrap_or(u32::MAX);
     let mut failed = io::Error::new(ErrorKind::NotFound, "its name has no address");
@@ -160,7 +168,7 @@ impl Wire for TcpWire {
     }
 
     fn gone<'a>(&'a self, address: &'a str) -> Pending<'a, ()> {
-        Box::pin(until_refused(address))
+        Box::pin(until_refused(address, greeting(&self.secret)))
     }
 
     fn serve(self: Arc<Self>, door: Arc<dyn Door>) -> Pending<'static, ()> {
@@ -177,12 +185,15 @@ impl Wire for TcpWire {
     }
 }
 
-/// Keeps a connection that nothing is sent on; once it breaks, tries to make another. Only a machine that
-/// is up refuses one, and only when no process listens there.
-async fn until_refused(address: &str) {
+/// Keeps a connection on which nothing is asked; once it breaks, tries to make another. Only a machine
+/// that is up refuses one, and only when no process listens there.
+async fn until_refused(address: &str, greeting: Vec<u8>) {
     loop {
         match timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await {
-            Ok(Ok(mut stream)) => drop(stream.read(&mut [0]).await),
+            Ok(Ok(mut stream)) => {
+                let _ = stream.write_all(&greeting).await;
+                let _ = stream.read(&mut [0]).await;
+            }
             Ok(Err(error)) if error.kind() == ErrorKind::ConnectionRefused => return,
             Ok(Err(_)) | Err(_) => {}
         }

@@ -179,3 +179,17 @@ async fn work_that_nobody_waits_for_any_more_is_given_up() {
     timeout(WITHIN, peer.mirror.given_up.notified()).await.unwrap();
     assert_eq!(wire.kept_count(&peer.address), 0, "its answer could be taken for another's");
 }
+
+#[tokio::test]
+async fn who_answers_in_another_tongue_is_not_waited_for() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let wire = client(Some(SECRET)).await;
+    let answered = async {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        stream.write_all(b"HTTP/1.1 400 Bad Request\r\n").await.unwrap();
+        stream
+    };
+    let (lost, _stream) = tokio::join!(wire.exchange(&address, b"abc".to_vec()), answered);
+    assert!(matches!(&lost, Err(WireError::Lost(why)) if why.contains("no node")), "{lost:?}");
+}

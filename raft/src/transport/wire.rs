@@ -49,7 +49,7 @@ pub trait Door: Send + Sync + 'static {
 /// Why a frame brought no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WireError {
-    /// Never sent: nothing happened at the other end.
+    /// Not sent, or not whole: nothing happened at the other end.
     Unreachable(String),
     /// Sent, but no answer came: it may have happened.
     Lost(String),
