@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use openraft::Membership;
 use openraft::entry::RaftPayload;
+use openraft::raft::{AppendEntriesRequest, InstallSnapshotRequest};
 use tokio::time::Instant;
 
 use crate::error::{ProposeError, Retry};
 use crate::guard::{Header, Identity, Kind, Refusal};
 use crate::node::Inner;
 use crate::transport::{Inbox, Request, Response, Unproposed};
-use crate::types::{Member, RaftEntry, RaftLogId, RaftVote};
+use crate::types::{Member, RaftEntry, RaftLogId, RaftVote, Types};
 
 /// Longest wait that a peer may ask for.
 const WITHIN_MAX: Duration = Duration::from_secs(10);
@@ -43,30 +44,14 @@ impl Inbox for Inner {
                 self.local.clocks().read_median(median_ms);
             }
         }
+        let sender = header.as_ref().map(|header| header.from.node_id);
         match request {
-            Request::Append(rpc) => {
-                check_leads(&rpc.vote)?;
-                check_order(rpc.prev_log_id, &rpc.entries)?;
-                rpc.entries
-                    .iter()
-                    .filter_map(RaftPayload::get_membership)
-                    .try_for_each(check_members)?;
-                check_history(rpc.leader_commit, rpc.prev_log_id, &rpc.entries)?;
-                let last = rpc.entries.last().map(|entry| entry.log_id).max(rpc.prev_log_id);
-                let committed = rpc.leader_commit.min(last);
-                self.check_against_committed(&rpc.vote, committed, rpc.prev_log_id, &rpc.entries)?;
-                self.raft.append_entries(rpc).await.map(Response::Append).map_err(failed)
+            Request::Append(rpc) => self.append_from(sender, rpc).await,
+            Request::Vote(rpc) if Some(rpc.vote.leader_id.node_id) != sender => {
+                Err(failed("the vote asked for is not the sender's"))
             }
             Request::Vote(rpc) => self.raft.vote(rpc).await.map(Response::Vote).map_err(failed),
-            Request::Snapshot(rpc) => {
-                check_leads(&rpc.vote)?;
-                let reach = rpc.meta.last_log_id;
-                if reach.is_some() {
-                    check_members(rpc.meta.last_membership.membership())?;
-                }
-                self.check_against_committed(&rpc.vote, reach, reach, &[])?;
-                self.raft.install_snapshot(rpc).await.map(Response::Snapshot).map_err(failed)
-            }
+            Request::Snapshot(rpc) => self.install_from(sender, rpc).await,
             Request::Propose { commands, within_ms } => {
                 Ok(Response::Proposed(self.propose_for_peer(commands, within_ms).await))
             }
@@ -94,6 +79,35 @@ impl Inbox for Inner {
 }
 
 impl Inner {
+    async fn append_from(
+        &self,
+        sender: Option<u64>,
+        rpc: AppendEntriesRequest<Types>,
+    ) -> Result<Response, Refusal> {
+        let (prev, entries) = (rpc.prev_log_id, &rpc.entries);
+        let last = entries.last().map(|entry| entry.log_id).max(prev);
+        check_leads(sender, &rpc.vote, last)?;
+        check_order(prev, entries)?;
+        entries.iter().filter_map(RaftPayload::get_membership).try_for_each(check_members)?;
+        check_history(rpc.leader_commit, prev, entries)?;
+        self.check_against_committed(&rpc.vote, rpc.leader_commit.min(last), prev, entries)?;
+        self.raft.append_entries(rpc).await.map(Response::Append).map_err(failed)
+    }
+
+    async fn install_from(
+        &self,
+        sender: Option<u64>,
+        rpc: InstallSnapshotRequest<Types>,
+    ) -> Result<Response, Refusal> {
+        let reach = rpc.meta.last_log_id;
+        check_leads(sender, &rpc.vote, reach)?;
+        if reach.is_some() {
+            check_members(rpc.meta.last_membership.membership())?;
+        }
+        self.check_against_committed(&rpc.vote, reach, reach, &[])?;
+        self.raft.install_snapshot(rpc).await.map(Response::Snapshot).map_err(failed)
+    }
+
     /// Refuses a log that differs from what this node holds for committed, and notes what the sender
     /// says is. openraft itself knows later: it commits when the entries are in its log.
     fn check_against_committed(
@@ -153,9 +167,16 @@ fn relies_on_memory(request: &Request) -> bool {
     matches!(request, Request::Append(_) | Request::Vote(_) | Request::Snapshot(_))
 }
 
-/// Refuses what only a leader sends from one whom no quorum has elected: as `check_order`.
-fn check_leads(vote: &RaftVote) -> Result<(), Refusal> {
-    if vote.is_committed() { Ok(()) } else { Err(failed("the sender does not lead")) }
+/// Refuses what only a leader sends from one whom no quorum has elected, or whose log is of a later term
+/// than its own: as `check_order`.
+fn check_leads(
+    sender: Option<u64>,
+    vote: &RaftVote,
+    last: Option<RaftLogId>,
+) -> Result<(), Refusal> {
+    let elected = vote.is_committed() && Some(vote.leader_id.node_id) == sender;
+    let wrote = last.is_none_or(|last| last.leader_id <= vote.leader_id);
+    if elected && wrote { Ok(()) } else { Err(failed("the sender does not lead")) }
 }
 
 /// Refuses entries that no log holds in this order: openraft relies on it, and panics otherwise.
@@ -225,8 +246,12 @@ mod tests {
 
     #[test]
     fn only_who_was_elected_leads() {
-        assert!(check_leads(&RaftVote::new(3, 1)).is_err());
-        assert_eq!(check_leads(&RaftVote::new_committed(3, 1)), Ok(()));
+        let (elected, last) = (RaftVote::new_committed(3, 1), Some(entry(3, 7).log_id));
+        assert_eq!(check_leads(Some(1), &elected, last), Ok(()));
+        assert_eq!(check_leads(Some(1), &elected, None), Ok(()));
+        assert!(check_leads(Some(1), &RaftVote::new(3, 1), last).is_err());
+        assert!(check_leads(Some(2), &elected, last).is_err());
+        assert!(check_leads(Some(1), &elected, Some(entry(4, 7).log_id)).is_err());
     }
 
     #[test]
