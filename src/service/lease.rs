@@ -62,7 +62,7 @@ impl Lease {
             clock,
             pace: Pace::new(settings.format.layout()),
             settings,
-            next_nonce: nonce,
+            nonces: Nonces(nonce),
             held: Vec::new(),
             jitter: random,
             renew_at: Instant::now(),
@@ -104,14 +104,27 @@ struct Held {
     nonce: u128,
 }
 
+/// Names for the grants of one process start. Random at the start, so that no other start comes near;
+/// then one more each time.
+struct Nonces(u128);
+
+impl Nonces {
+    fn draw(&mut self) -> u128 {
+        let nonce = self.0;
+        if !planted("one-nonce-for-all-grants") {
+            self.0 = nonce.wrapping_add(1);
+        }
+        nonce
+    }
+}
+
 /// The state of the task.
 struct Keeper {
     replica: Arc<Replica>,
     snowflakes: Arc<Snowflakes>,
     clock: Arc<dyn Clock>,
     settings: SnowflakeSettings,
-    /// Random at the start, so that no other process start comes near; then one more each time.
-    next_nonce: u128,
+    nonces: Nonces,
     /// By worker id.
     held: Vec<Held>,
     pace: Pace,
@@ -288,8 +301,7 @@ impl Keeper {
 
     async fn acquire(&mut self, worker_id: Option<u16>) -> Result<(), Trouble> {
         let (node_id, nonce, window_ms) =
-            (self.node_id(), self.next_nonce, self.settings.window_ms());
-        self.next_nonce = nonce.wrapping_add(1);
+            (self.node_id(), self.nonces.draw(), self.settings.window_ms());
         let command = Command::AcquireWorker { node_id, nonce, worker_id, window_ms };
         match self.propose(command).await? {
             Response::Window { worker_id, floor_ms, fence_ms } => {
@@ -437,4 +449,16 @@ impl Keeper {
 fn unanswered(error: &ProposeError) -> Trouble {
     tracing::debug!(%error, "a command about worker ids was not carried out");
     Trouble::NoQuorum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_grant_has_a_name_of_its_own() {
+        let mut nonces = Nonces(u128::MAX - 1);
+        let drawn: Vec<u128> = (0..4).map(|_| nonces.draw()).collect();
+        assert_eq!(drawn, [u128::MAX - 1, u128::MAX, 0, 1]);
+    }
 }
