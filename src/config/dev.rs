@@ -1,0 +1,73 @@
+//! The settings of `mintleaf dev`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use super::{
+    ConfigError, DATA_DEFAULT, HTTP_DEFAULT, LogFormat, ServeArgs, fault, listen_address,
+    resp_address, snowflake,
+};
+use crate::snowflake::SnowflakeSettings;
+
+/// More nodes in one process than any trial needs.
+const DEV_NODES_MAX: u8 = 9;
+
+/// What `mintleaf dev` can be told.
+#[derive(Clone, Debug, clap::Args)]
+pub struct DevArgs {
+    /// Real Raft nodes to run in this process, on consecutive ports
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(value_parser = clap::value_parser!(u8).range(1..=i64::from(DEV_NODES_MAX)))]
+    pub nodes: u8,
+    /// Address to serve clients on; the first node's, when there are more
+    #[arg(long, value_name = "HOST:PORT", default_value = HTTP_DEFAULT)]
+    pub http: String,
+    /// Address to serve clients of the Redis protocol on; the first node's, when there are more
+    /// [default: none]
+    #[arg(long, env = "MINTLEAF_RESP", value_name = "HOST:PORT")]
+    pub resp: Option<String>,
+    /// Data directory; the next start goes on from it
+    #[arg(long, value_name = "DIR", default_value = DATA_DEFAULT)]
+    pub data: PathBuf,
+    /// How log lines look; RUST_LOG says which there are
+    #[arg(long, env = "MINTLEAF_LOG_FORMAT", value_name = "FORMAT", default_value = "text")]
+    pub log_format: LogFormat,
+}
+
+/// A cluster in one process, checked.
+#[derive(Clone, Debug)]
+pub struct DevConfig {
+    /// How many nodes, 1 to 9.
+    pub nodes: u8,
+    /// Client address of the first node; port 0 takes free ones for all.
+    pub http: SocketAddr,
+    /// Redis protocol address of the first node, if any; port 0 takes free ones for all.
+    pub resp: Option<SocketAddr>,
+    /// The directory that holds every node's data.
+    pub data: PathBuf,
+    /// How snowflake ids are made.
+    pub snowflake: SnowflakeSettings,
+    /// How log lines look.
+    pub log_format: LogFormat,
+}
+
+impl DevConfig {
+    /// Checks `args`.
+    ///
+    /// # Errors
+    /// The first setting that cannot be used.
+    pub fn resolve(args: DevArgs) -> Result<Self, ConfigError> {
+        let http = listen_address("http", &args.http)?;
+        let resp = resp_address(args.resp.as_deref())?;
+        for (name, address) in [("http", Some(http)), ("resp", resp)] {
+            let Some(address) = address else { continue };
+            if address.port().checked_add(u16::from(args.nodes) - 1).is_none() {
+                let why = format_args!("leaves no {} consecutive ports: start lower", args.nodes);
+                return Err(fault(name, why));
+            }
+        }
+        let (nodes, data, log_format) = (args.nodes, args.data, args.log_format);
+        let snowflake = snowflake(&ServeArgs::default())?;
+        Ok(Self { nodes, http, resp, data, snowflake, log_format })
+    }
+}
