@@ -117,6 +117,13 @@ const ROWS: &[Row] = &[
         measure: |bench| ids::pipelined(bench, 64),
     },
     Row {
+        id: "aa99",
+        work: "p99 of bare hyper at half its rate, to itself: what the method cannot tell apart",
+        goal: None,
+        needs: ALONE,
+        measure: latency::hyper_itself,
+    },
+    Row {
         id: "p99",
         work: "p99 at half of bare hyper's rate while segments refill, to bare hyper",
         goal: Goal::below(1.3, 1.1, ""),

@@ -12,6 +12,9 @@ use crate::stats::Spread;
 /// Who uses more of a core cannot do more.
 const BUSY: f64 = 0.92;
 
+/// How often rounds are drawn again, to see how far a figure depends on which there were.
+const RESAMPLES: usize = 1_000;
+
 /// One load on one server, for a moment.
 pub(crate) struct Slice {
     pub(crate) outcome: Outcome,
@@ -88,14 +91,38 @@ pub(crate) fn compare(
 }
 
 impl Measure {
-    /// What rounds come to: ratios within each, and their median.
+    /// What rounds come to: ratios within each, and their median; tails are compared as `of_calm` does.
     pub(crate) fn finding(self, rounds: &[[Slice; 2]]) -> Finding {
+        let side = |side: usize| self.show(rounds.iter().map(|round| &round[side]));
+        let figure = match self {
+            Measure::P99 => self.of_calm(rounds),
+            _ => self.of_rounds(rounds),
+        };
+        Finding { ours: side(0), reference: side(1), figure }
+    }
+
+    fn of_rounds(self, rounds: &[[Slice; 2]]) -> Spread {
         let ratios = rounds.iter().map(|[ours, theirs]| match self {
             Measure::CpuAsRate => self.of(theirs) / self.of(ours),
             _ => self.of(ours) / self.of(theirs),
         });
-        let side = |side: usize| self.show(rounds.iter().map(|round| &round[side]));
-        Finding { ours: side(0), reference: side(1), figure: Spread::of(ratios) }
+        Spread::of(ratios)
+    }
+
+    /// The ratio of the lower quartiles, and how it moves when rounds are drawn again. What a machine's
+    /// other work adds to a tail makes it up to thirty times as long in one slice and not in the next,
+    /// on either side; it never makes one shorter.
+    fn of_calm(self, rounds: &[[Slice; 2]]) -> Spread {
+        let calm = |side: usize, drawn: &[usize]| {
+            Spread::of(drawn.iter().map(|&round| self.of(&rounds[round][side]))).q1
+        };
+        let ratios = (0..RESAMPLES).map(|_| {
+            let drawn: Vec<usize> =
+                rounds.iter().map(|_| rand::random::<usize>() % rounds.len()).collect();
+            calm(0, &drawn) / calm(1, &drawn)
+        });
+        let all: Vec<usize> = (0..rounds.len()).collect();
+        Spread { median: calm(0, &all) / calm(1, &all), ..Spread::of(ratios) }
     }
 
     /// One side's figures, each the median of its own.
@@ -110,6 +137,10 @@ impl Measure {
             ];
             let [p50, p99, p999] = quantiles.map(f64::round);
             let _ = write!(shown, ", p50 {p50} p99 {p99} p99.9 {p999} µs");
+            if matches!(self, Measure::P99) {
+                let calm = Spread::of(slices.clone().map(|slice| slice.outcome.p99)).q1;
+                let _ = write!(shown, " (p99 of the calm quarter: {calm:.0})");
+            }
         }
         if let cpu_us @ 0.01.. = median(|slice| slice.cpu_us) {
             let _ = write!(shown, ", {cpu_us:.2} µs CPU");

@@ -19,6 +19,15 @@ const STEP: u32 = 1_000;
 /// Slices from which the rate is taken.
 const RATE_SLICES: u32 = 3;
 
+pub(crate) fn hyper_itself(bench: &Bench) -> Result<Finding> {
+    let (one, other) = (hyper(bench)?, hyper(bench)?);
+    let rate = half_rate(bench, &one)?;
+    let [one, other] = [&one, &other]
+        .map(|peer| move || slice(bench, &[&peer.process], &steady(&plain(bench, peer), rate)));
+    let (mut one, mut other) = (one, other);
+    Ok(Measure::P99.finding(&alternate(bench, [&mut one, &mut other])?))
+}
+
 pub(crate) fn refilling(bench: &Bench) -> Result<Finding> {
     let (node, hyper) = (Node::alone(bench)?, hyper(bench)?);
     let rate = half_rate(bench, &hyper)?;
