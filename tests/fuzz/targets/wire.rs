@@ -18,7 +18,8 @@ fuzz_target!(|bytes: &[u8]| {
         _ => [&greeting()[..], said].concat(),
     };
     let runtime = Builder::new_current_thread().enable_time().start_paused(true).build();
-    let heard = runtime.unwrap().block_on(hold(&said, usize::from(*piece_bytes).max(1)));
+    let runtime = runtime.expect("a runtime starts");
+    let heard = runtime.block_on(hold(&said, usize::from(*piece_bytes).max(1)));
     assert_eq!(heard, frames(&said));
 });
 
