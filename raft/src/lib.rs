@@ -7,9 +7,9 @@
 //! | `types`, `runtime` | openraft's type parameters; what its tasks run on |
 //! | `records` | what lies on disk, as structs of our own |
 //! | `store` | openraft's log storage over `mintleaf_storage::LogEngine`; the sync thread |
-//! | `machine` | openraft's state machine over [`StateMachine`]; snapshots |
+//! | `machine`, `coverage` | openraft's state machine over [`StateMachine`]; snapshots, and the log they replace |
 //! | `guard`, `local` | who may speak with whom: cluster, store and start counter of every message |
-//! | `transport` | frames, the client to peers, and the wire between: a trait, and HTTP |
+//! | `transport` | frames, the client to peers, and the wire between: a trait, and TCP |
 //! | `clocks` | the voters' clocks and their median |
 //! | `coalesce` | many proposals, one log entry; forwarding to the leader |
 //! | `form`, `members` | how a cluster forms, joins, changes |
