@@ -33,7 +33,7 @@ pub const SNOWFLAKE_WINDOW_DEFAULT: &str = "60s";
 pub const SNOWFLAKE_EPOCH_MS_DEFAULT: u64 = 1_288_834_974_657;
 /// How far from the cluster's median clock a node may be and still make snowflake ids.
 pub const MAX_CLOCK_SKEW_DEFAULT: &str = "2s";
-/// Log entries between two snapshots. Also how much of the log a start replays at most.
+/// Log entries between two snapshots. Also about how much of the log a start replays.
 pub const SNAPSHOT_ENTRIES_DEFAULT: u64 = 20_000;
 /// What a snapshot may be told to wait for: fewer entries would write more snapshots than log.
 const SNAPSHOT_ENTRIES: RangeInclusive<u64> = 100..=10_000_000;
