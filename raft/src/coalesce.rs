@@ -28,8 +28,11 @@ pub(crate) const QUEUE_MAX: usize = 4096;
 const COMMANDS_MAX: usize = 2048;
 /// Bytes of one log entry at most; an engine record holds little more.
 pub(crate) const BATCH_BYTES_MAX: usize = 60 << 10;
-/// Pause before the same batch is tried again.
+/// Pause before the same batch is tried again, the first time. It doubles with every attempt, up to
+/// the longest: an election takes half a second, in which every attempt fails and costs as much as a
+/// commit. It ends at once when another leader is known.
 const RETRY_INTERVAL: Duration = Duration::from_millis(20);
+const RETRY_INTERVAL_MAX: Duration = Duration::from_millis(160);
 /// How long one attempt may take, so that a hung leader does not hold a batch to its deadline.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_millis(1500);
 
@@ -103,6 +106,7 @@ fn gather(
 /// Tries until every proposal of the batch is settled; deadlines bound it.
 async fn carry(inner: &Inner, mut batch: Vec<Proposal>) {
     let mut last_trouble = "no leader is known".to_owned();
+    let mut pause = RETRY_INTERVAL;
     loop {
         batch = drop_expired(batch, &last_trouble);
         let leader = inner.leader();
@@ -126,7 +130,8 @@ async fn carry(inner: &Inner, mut batch: Vec<Proposal>) {
                 last_trouble = trouble;
             }
         }
-        wait_before_retry(inner, leader).await;
+        wait_for_another(inner, leader, retry_at(&batch, pause)).await;
+        pause = RETRY_INTERVAL_MAX.min(2 * pause);
     }
 }
 
@@ -171,9 +176,16 @@ fn settle_all(batch: Vec<Proposal>, mut replies: Vec<Vec<u8>>) {
     }
 }
 
-/// Waits a moment, or until another leader is known.
-async fn wait_before_retry(inner: &Inner, tried: Option<u64>) {
-    let mut metrics = inner.raft.metrics();
+/// After a pause, and not later than the first caller has to be told.
+fn retry_at(batch: &[Proposal], pause: Duration) -> Instant {
+    let first = batch.iter().map(|proposal| proposal.deadline).min();
+    let retry = Instant::now() + pause;
+    first.map_or(retry, |first| first.min(retry))
+}
+
+/// Waits until another leader is known than the one that was tried, but not for ever.
+async fn wait_for_another(inner: &Inner, tried: Option<u64>, until: Instant) {
+    let mut metrics = inner.raft.server_metrics();
     let another = |id| Some(id) != tried;
     let changed = async {
         // Once the core has ended there is no change to wait for, and the pause is all there is.
@@ -181,7 +193,7 @@ async fn wait_before_retry(inner: &Inner, tried: Option<u64>) {
             std::future::pending::<()>().await;
         }
     };
-    let _ = tokio::time::timeout(RETRY_INTERVAL, changed).await;
+    let _ = timeout_at(until, changed).await;
 }
 
 /// How long an attempt for this batch may take.
@@ -219,7 +231,7 @@ async fn forward(inner: &Inner, leader: u64, batch: &[Proposal]) -> Attempt {
     let Some(member) = inner.member(leader) else {
         return Attempt::NotAppended("the leader's address is not known".to_owned());
     };
-    let mut metrics = inner.raft.metrics();
+    let mut metrics = inner.raft.server_metrics();
     let deposed =
         metrics.wait_for(|now| now.current_leader.is_some_and(|current| current != leader));
     tokio::select! {
