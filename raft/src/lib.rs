@@ -13,6 +13,7 @@
 //! | `clocks` | the voters' clocks and their median |
 //! | `coalesce` | many proposals, one log entry; forwarding to the leader |
 //! | `form`, `members` | how a cluster forms, joins, changes |
+//! | `heartbeat`, `succession` | signs of a leader's life; who stands when there are none |
 //! | `inbox` | what a node does with its peers' requests |
 //! | `simulation` | processes that tests simulate; only with the feature of that name |
 //! | `node` | [`Node`], which owns all of it; `options`, `error`, `handle`, `status` around it |
@@ -31,6 +32,7 @@ mod form;
 pub mod fuzzing;
 mod guard;
 mod handle;
+mod heartbeat;
 mod inbox;
 mod local;
 mod machine;

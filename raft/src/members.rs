@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use openraft::ChangeMembers;
@@ -326,7 +327,7 @@ impl Inner {
 
     async fn hand_over(&self, id: u64, member: &Member) -> Outcome {
         self.wait_until_caught_up(id, 0).await;
-        self.raft.runtime_config().heartbeat(false);
+        self.silent.store(true, Relaxed);
         tokio::time::sleep(self.options.tuning.lease()).await;
         let mut metrics = self.raft.metrics();
         let deadline = Instant::now() + self.options.tuning.transfer_max();
@@ -359,7 +360,7 @@ impl<'a> Quiet<'a> {
 
 impl Drop for Quiet<'_> {
     fn drop(&mut self) {
-        self.0.raft.runtime_config().heartbeat(true);
+        self.0.silent.store(false, Relaxed);
         self.0.paused.send_replace(false);
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use mintleaf_storage::{DataDir, LogEngine, SledEngine, Snapshots, StorageError, planted};
@@ -18,6 +19,7 @@ use crate::coverage::Coverage;
 use crate::error::{NodeError, ProposeError, Retry};
 use crate::form;
 use crate::handle::Handle;
+use crate::heartbeat;
 use crate::local::{Local, StopOnPanic};
 use crate::machine::Machine;
 use crate::options::{Clock, Options};
@@ -40,6 +42,8 @@ pub(crate) struct Inner {
     pub(crate) clock: Arc<dyn Clock>,
     /// Set while leadership is handed over: nothing is appended meanwhile.
     pub(crate) paused: watch::Sender<bool>,
+    /// Set towards the end of that: no heartbeats, so that the followers' lease runs out.
+    pub(crate) silent: AtomicBool,
     /// The last entry that a leader has said is committed, or that was applied.
     pub(crate) known_committed: parking_lot::Mutex<Option<RaftLogId>>,
     /// Held while the membership changes.
@@ -226,6 +230,7 @@ impl Node {
             client,
             clock,
             paused: watch::Sender::new(false),
+            silent: AtomicBool::new(false),
             known_committed: parking_lot::Mutex::default(),
             changing: Arc::new(Mutex::new(())),
             runtime: tokio::runtime::Handle::current(),
@@ -262,6 +267,8 @@ impl Node {
         self.tasks.spawn(stop_on_panic(Arc::clone(inner), serve));
         let coalesce = coalesce::run(Arc::clone(inner), proposals);
         self.tasks.spawn(stop_on_panic(Arc::clone(inner), coalesce));
+        let beat = heartbeat::beat(Arc::clone(inner));
+        self.tasks.spawn(stop_on_panic(Arc::clone(inner), beat));
         let tend = form::tend_membership(Arc::clone(inner));
         self.tasks.spawn(stop_on_panic(Arc::clone(inner), tend));
         let succeed = succession::succeed_leaders(Arc::clone(inner), Arc::clone(&self.wire));

@@ -20,9 +20,11 @@ pub trait Clock: Send + Sync + 'static {
 /// Raft's timers and bounds.
 #[derive(Debug, Clone)]
 pub struct Tuning {
-    /// Between two heartbeats. Also the time a replication message may take, the follower's sync
-    /// included, before it is sent again.
+    /// Between two heartbeats.
     pub heartbeat: Duration,
+    /// How long a replication message may take, the follower's sync included, before it is sent
+    /// again. openraft's clock ticks once in one and a half of it.
+    pub message_max: Duration,
     /// Shortest election timeout.
     pub election_min: Duration,
     /// Longest election timeout, and how long followers stay loyal to a silent leader.
@@ -39,10 +41,12 @@ pub struct Tuning {
 impl Default for Tuning {
     /// A leader whose process is gone is replaced after `election_max`, in half a second. One that is
     /// only silent is given `election_max` plus a follower's own timeout, 0.8 to 1 s: a busy machine
-    /// stutters for less. The heartbeat leaves room for a sync of 100 ms on a bad day.
+    /// stutters for less, and two heartbeats may be late. A message leaves room for a sync of 100 ms
+    /// on a bad day.
     fn default() -> Self {
         Self {
-            heartbeat: Duration::from_millis(120),
+            heartbeat: Duration::from_millis(240),
+            message_max: Duration::from_millis(120),
             election_min: Duration::from_millis(300),
             election_max: Duration::from_millis(480),
             start_max: Duration::from_secs(60),
@@ -60,9 +64,10 @@ impl Tuning {
         Self { snapshot_entries: entries, keep_entries, ..self }
     }
 
-    /// After this long without a sign of the leader, followers vote for another.
+    /// This long after a leader's last sign of life, followers vote for another, also if that sign was
+    /// under way for as long as it may be.
     pub(crate) fn lease(&self) -> Duration {
-        self.election_max + self.heartbeat
+        self.election_max + self.message_max
     }
 
     pub(crate) fn transfer_max(&self) -> Duration {
@@ -73,7 +78,9 @@ impl Tuning {
         let ms = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
         let config = Config {
             cluster_name: "mintleaf".to_owned(),
-            heartbeat_interval: ms(self.heartbeat),
+            // See `heartbeat.rs`.
+            enable_heartbeat: false,
+            heartbeat_interval: ms(self.message_max),
             election_timeout_min: ms(self.election_min),
             election_timeout_max: ms(self.election_max),
             // Time for one chunk; the last one includes restoring the state. While a lost one is waited

@@ -9,7 +9,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use openraft::RaftMetrics;
+use openraft::metrics::RaftServerMetrics;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
@@ -20,7 +20,8 @@ use crate::types::Member;
 /// A leader that listens again within this long was restarted, and leads on.
 const LOOK_AGAIN_TIMEOUT: Duration = Duration::from_millis(50);
 
-type Metrics = watch::Receiver<RaftMetrics<u64, Member>>;
+/// They change when the leader does, the others with every answer.
+type Metrics = watch::Receiver<RaftServerMetrics<u64, Member>>;
 
 /// Timers are not exact.
 const MARGIN: Duration = Duration::from_millis(10);
@@ -30,7 +31,7 @@ type Followed = (Member, u32);
 
 /// Stands for election whenever the leader is certainly gone, for as long as the node runs.
 pub(crate) async fn succeed_leaders(inner: Arc<Inner>, wire: Arc<dyn Wire>) {
-    let mut metrics = inner.raft.metrics();
+    let mut metrics = inner.raft.server_metrics();
     loop {
         let leader = metrics.borrow_and_update().current_leader;
         tokio::select! {
@@ -62,7 +63,7 @@ async fn outlive(inner: &Inner, wire: &dyn Wire, leader: Option<u64>) {
     loop {
         wire.gone(&leader.raft).await;
         // Whatever it sent last arrived before this, so this is when all of them may vote again.
-        sleep(tuning.election_max + turn * tuning.heartbeat + MARGIN).await;
+        sleep(tuning.election_max + turn * tuning.message_max + MARGIN).await;
         if timeout(LOOK_AGAIN_TIMEOUT, wire.gone(&leader.raft)).await.is_ok() {
             return;
         }
