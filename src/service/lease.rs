@@ -2,13 +2,14 @@
 //! under sustained demand, and gives them back.
 //!
 //! Every process start has a nonce of its own and is given new windows; nothing of them is ever
-//! written to disk. A renewal is also the report of the node's clock, and between renewals the task
-//! reports it every few seconds.
+//! written to disk. A renewal is also the report of the node's clock. Between renewals the leader's task
+//! reports the clocks of all nodes every few seconds: a commit is the work of all of them, and one
+//! is enough.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use mintleaf_raft::ProposeError;
+use mintleaf_raft::{PeerClock, ProposeError, Status};
 use mintleaf_storage::planted;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -25,8 +26,13 @@ use crate::state::{Command, Response, WorkerRow};
 const TURN_INTERVAL: Duration = Duration::from_millis(500);
 /// The same while callers wait, who hurry the task.
 const TURN_INTERVAL_MIN: Duration = Duration::from_millis(20);
-/// Clocks are reported at least every 3 s; this leaves time for a turn and a slow commit.
-const REPORT_INTERVAL: Duration = Duration::from_secs(2);
+/// How old the report of its clock may be until the leader reports all clocks. That happens at least
+/// every 3 s; this leaves time for a turn and a slow commit.
+const REPORT_AGE_MS_MAX: u64 = 2_000;
+/// The same until another node concludes that the leader leaves it out, and reports its own.
+const OWN_REPORT_AGE_MS_MAX: u64 = 2_400;
+/// What the leader heard of a clock longer ago is no report of it.
+const READING_AGE_MS_MAX: u64 = 1_000;
 /// How long a command may take before the next turn looks again.
 const PROPOSAL_MAX: Duration = Duration::from_secs(2);
 /// How long a stop waits for the quorum to take worker ids back.
@@ -66,7 +72,6 @@ impl Lease {
             held: Vec::new(),
             jitter: random,
             renew_at: Instant::now(),
-            report_at: Instant::now(),
             remind_at: Instant::now(),
         };
         let (stop, stopping) = oneshot::channel();
@@ -130,7 +135,6 @@ struct Keeper {
     pace: Pace,
     jitter: u64,
     renew_at: Instant,
-    report_at: Instant,
     remind_at: Instant,
 }
 
@@ -208,7 +212,7 @@ impl Keeper {
         let cluster_ms = self.cluster_now_ms().ok_or(Trouble::NoQuorum)?;
         let skew_ms_max = self.settings.max_clock_skew.as_millis();
         if u128::from(own_ms.abs_diff(cluster_ms)) > skew_ms_max {
-            self.report_if_due().await?;
+            self.report_if_due(cluster_ms).await?;
             return Err(Trouble::Skewed { own_ms, cluster_ms });
         }
         self.give_back_out_of_reach().await;
@@ -217,7 +221,7 @@ impl Keeper {
             self.renew().await?;
         }
         self.acquire_missing().await?;
-        self.report_if_due().await
+        self.report_if_due(cluster_ms).await
     }
 
     /// The cluster's time as this node knows it: the median of the voters' clocks.
@@ -240,7 +244,6 @@ impl Keeper {
         let mut commands: Vec<Command> = self.held.iter().map(renew).collect();
         commands.push(self.report());
         let responses = self.propose_all(&commands).await?;
-        self.report_at = Instant::now() + REPORT_INTERVAL;
         self.renew_at = Instant::now() + self.until_renewal();
         let held = std::mem::take(&mut self.held);
         let mut outcome = Ok(());
@@ -383,12 +386,34 @@ impl Keeper {
         }
     }
 
-    async fn report_if_due(&mut self) -> Result<(), Trouble> {
-        if self.report_at <= Instant::now() {
-            self.propose_all(&[self.report()]).await?;
-            self.report_at = Instant::now() + REPORT_INTERVAL;
+    async fn report_if_due(&self, cluster_ms: u64) -> Result<(), Trouble> {
+        let status = self.replica.node().status();
+        let leads = status.leader_id == Some(status.node_id);
+        let age_ms_max = if leads { REPORT_AGE_MS_MAX } else { OWN_REPORT_AGE_MS_MAX };
+        let last = self.replica.read(|state| state.reports().get(&status.node_id).copied());
+        // The cluster's time may have gone back since.
+        let age_ms = last.map(|report| report.stamped_ms.abs_diff(cluster_ms));
+        if age_ms.is_some_and(|age_ms| age_ms < age_ms_max) {
+            return Ok(());
         }
-        Ok(())
+        let mut reports = vec![self.report()];
+        if leads {
+            reports.extend(self.reports_of_others(&status));
+        }
+        self.propose_all(&reports).await.map(drop)
+    }
+
+    /// What the other members' clocks show, as far as they were heard just now.
+    fn reports_of_others(&self, status: &Status) -> Vec<Command> {
+        let own_ms = self.clock.now_ms();
+        let mut clocks = self.replica.node().clocks();
+        clocks.retain(|clock| clock.age_ms <= READING_AGE_MS_MAX);
+        clocks.retain(|clock| status.members.iter().any(|member| member.id == clock.node_id));
+        let report = |clock: PeerClock| Command::ReportClock {
+            node_id: clock.node_id,
+            clock_ms: own_ms.saturating_add_signed(clock.offset_ms),
+        };
+        clocks.into_iter().map(report).collect()
     }
 
     fn report(&self) -> Command {
