@@ -24,8 +24,8 @@ type RaftStorageError = openraft::StorageError<u64>;
 
 /// Bytes of entries that one replication message carries at most; a longer entry travels alone.
 ///
-/// A message must be sent, written and answered within one heartbeat, or it is sent again, for
-/// ever: this over the heartbeat, 64 KiB in 150 ms, is the slowest link that works.
+/// A message must be sent, written and answered within `message_max`, or it is sent again, for
+/// ever: 64 KiB in 120 ms is the slowest link that works.
 const READ_BYTES_MAX: usize = 64 << 10;
 
 /// The replicated log of this node. Clones share one engine and one sync thread.

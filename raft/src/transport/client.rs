@@ -19,10 +19,11 @@ use super::{Answer, Frame, PROTOCOL, Request, Response};
 use crate::guard::{Identity, Refusal};
 use crate::local::Local;
 use crate::starts::Start;
-use crate::types::{Member, Types};
+use crate::types::{Member, RaftLogId, Types};
 
-/// How long replication leaves an unreachable peer alone before it tries again.
-const UNREACHABLE_BACKOFF: Duration = Duration::from_millis(200);
+/// How long replication leaves an unreachable peer alone before it tries again. An attempt costs more
+/// than a heartbeat that arrives.
+const UNREACHABLE_BACKOFF: Duration = Duration::from_millis(400);
 
 /// Why a call brought no answer.
 #[derive(Debug, thiserror::Error)]
@@ -191,7 +192,8 @@ impl RaftNetworkFactory<Types> for NetworkFactory {
     type Network = Connection;
 
     async fn new_client(&mut self, target: u64, member: &Member) -> Connection {
-        Connection { client: Arc::clone(&self.0), target, member: member.clone() }
+        let (client, member) = (Arc::clone(&self.0), member.clone());
+        Connection { client, target, member, news: News::default() }
     }
 }
 
@@ -200,7 +202,39 @@ pub(crate) struct Connection {
     client: Arc<Client>,
     target: u64,
     member: Member,
+    news: News,
 }
+
+/// What a member has been told of the commit index on one connection.
+///
+/// openraft sends a message of its own to every follower whenever an entry is committed. That is half
+/// of all messages, and nobody waits for it: who proposed is answered by the leader, a linearizable
+/// read asks the leader and is told, the next entries carry the index, and so does the next heartbeat.
+/// So such a message is held back once. Whatever is sent again is sent.
+#[derive(Default)]
+struct News {
+    /// The newest commit index that arrived; `None` before any message has.
+    told: Option<Option<RaftLogId>>,
+    held_back: Option<RaftLogId>,
+}
+
+impl News {
+    /// Whether a message says only that more is committed, and says so for the first time.
+    fn can_wait(&mut self, message: &AppendEntriesRequest<Types>) -> bool {
+        let committed = message.leader_commit;
+        let is_news = self.told.is_some_and(|told| told < committed);
+        let can_wait = message.entries.is_empty() && is_news && self.held_back != committed;
+        if can_wait {
+            self.held_back = committed;
+        }
+        can_wait
+    }
+}
+
+/// Why a message was not sent.
+#[derive(Debug, thiserror::Error)]
+#[error("held back: the next message says so, too")]
+struct HeldBack;
 
 impl Connection {
     async fn call<E: std::error::Error>(
@@ -232,8 +266,15 @@ impl RaftNetwork<Types> for Connection {
         rpc: AppendEntriesRequest<Types>,
         option: RPCOption,
     ) -> Result<AppendEntriesResponse<u64>, RPCError<u64, Member, RaftError<u64>>> {
+        if self.news.can_wait(&rpc) {
+            return Err(RPCError::Network(NetworkError::new(&HeldBack)));
+        }
+        let committed = rpc.leader_commit;
         match self.call(Request::Append(rpc), &option).await? {
-            Response::Append(response) => Ok(response),
+            Response::Append(response) => {
+                self.news.told = Some(committed);
+                Ok(response)
+            }
             _ => Err(self.unexpected()),
         }
     }
@@ -265,5 +306,45 @@ impl RaftNetwork<Types> for Connection {
 
     fn backoff(&self) -> Backoff {
         Backoff::new(std::iter::repeat(UNREACHABLE_BACKOFF))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use openraft::{Entry, EntryPayload, LeaderId, Vote};
+
+    use super::*;
+
+    fn log_id(index: u64) -> RaftLogId {
+        RaftLogId::new(LeaderId::new(1, 1), index)
+    }
+
+    fn message(committed: u64, entries: u64) -> AppendEntriesRequest<Types> {
+        let blank = |index| Entry { log_id: log_id(index), payload: EntryPayload::Blank };
+        AppendEntriesRequest {
+            vote: Vote::new_committed(1, 1),
+            prev_log_id: Some(log_id(committed)),
+            entries: (1..=entries).map(|after| blank(committed + after)).collect(),
+            leader_commit: Some(log_id(committed)),
+        }
+    }
+
+    #[test]
+    fn news_of_a_commit_waits_for_the_next_message_and_then_goes_out() {
+        let mut news = News { told: Some(Some(log_id(5))), held_back: None };
+        assert!(news.can_wait(&message(6, 0)));
+        assert!(!news.can_wait(&message(6, 0)), "the heartbeat after it");
+        assert!(news.can_wait(&message(7, 0)));
+        assert!(!news.can_wait(&message(7, 1)), "entries");
+    }
+
+    #[test]
+    fn heartbeats_without_news_and_first_messages_never_wait() {
+        let mut news = News { told: Some(Some(log_id(5))), held_back: None };
+        assert!(!news.can_wait(&message(5, 0)));
+        assert!(
+            !News::default().can_wait(&message(5, 0)),
+            "a read asks on a connection of its own"
+        );
     }
 }
