@@ -3,6 +3,7 @@
 
 mod dev;
 mod node;
+mod priority;
 
 use std::io;
 use std::panic;
