@@ -92,13 +92,13 @@ impl Bench {
 
     /// The same with a path.
     pub(crate) fn server_at(&self, program: &Path) -> Command {
-        self.machine.command(self.machine.server_core, program)
+        self.machine.server(program)
     }
 
     /// The generator as a command, on its own core.
     pub(crate) fn generator(&self, load: &Load) -> Result<Command> {
         let this = std::env::current_exe()?;
-        let mut command = self.machine.command(self.machine.generator_core, &this);
+        let mut command = self.machine.generator(&this);
         command.arg("load").args(load.words());
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         Ok(command)

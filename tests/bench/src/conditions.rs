@@ -61,9 +61,9 @@ fn warnings(options: &Options, machine: &Machine) -> Vec<String> {
         }
     };
     warn(!machine.two_cores, "ONE CORE: rows that need one for the generator are skipped");
-    let unseated = "NO PRIORITY: it takes root, and a kernel with autogroups (sysctl \
-                    kernel.sched_autogroup_enabled=1). Other work here weighs as much as what \
-                    is measured";
+    let unseated = "NO PRIORITY: it takes root, a session of its own (scripts/bench begins one), \
+                    and a kernel with autogroups (sysctl kernel.sched_autogroup_enabled=1). \
+                    Other work here weighs as much as what is measured";
     warn(!machine.priority, unseated);
     warn(options.quick, "QUICK: shows that it works; not to be quoted");
     for program in ["nginx", "redis-server", "etcd"] {

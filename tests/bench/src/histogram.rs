@@ -6,6 +6,7 @@ const BUCKETS: u64 = 64;
 const POWERS: u64 = 57;
 
 /// Counts of nanoseconds.
+#[derive(Clone)]
 pub(crate) struct Histogram {
     counts: Vec<u64>,
     total: u64,
@@ -24,6 +25,19 @@ impl Histogram {
         self.counts[bucket(nanos)] += times;
         self.total += times;
         self.max = self.max.max(nanos);
+    }
+
+    /// What was counted: every bucket that is not empty.
+    pub(crate) fn buckets(&self) -> Vec<(usize, u64)> {
+        let counts = self.counts.iter().copied().enumerate();
+        counts.filter(|(_, count)| *count > 0).collect()
+    }
+
+    /// Counts again what was counted.
+    pub(crate) fn add(&mut self, buckets: &[(usize, u64)]) {
+        for &(bucket, count) in buckets {
+            self.record(lowest(bucket as u64), count);
+        }
     }
 
     /// What `share` of all times do not exceed, in microseconds.
@@ -82,6 +96,17 @@ mod tests {
             last = at;
         }
         assert!(bucket(u64::MAX) < Histogram::default().counts.len());
+    }
+
+    #[test]
+    fn counts_survive_the_way_from_one_histogram_to_another() {
+        let mut first = Histogram::default();
+        [0, 1, 127, 128, 1_000, 123_456_789].map(|nanos| first.record(nanos, 3));
+        let mut second = first.clone();
+        second.add(&first.buckets());
+        assert_eq!(second.total, 2 * first.total);
+        let doubled = first.buckets().into_iter().map(|(bucket, count)| (bucket, 2 * count));
+        assert_eq!(second.buckets(), doubled.collect::<Vec<_>>());
     }
 
     #[test]

@@ -113,7 +113,12 @@ pub(crate) struct Outcome {
     pub(crate) errors: u64,
     /// The first of these answers.
     pub(crate) first_error: Option<String>,
+    /// Of an open loop: the times of the requests that were due in each quarter of a second.
+    pub(crate) windows: Vec<Buckets>,
 }
+
+/// A histogram, as it is passed on.
+pub(crate) type Buckets = Vec<(usize, u64)>;
 
 impl Outcome {
     fn new(histogram: &Histogram, answered: u64, took: Duration) -> Self {

@@ -6,11 +6,13 @@ use std::process::{Command, Stdio};
 
 use crate::Result;
 
-/// Starts what follows the core on it. A session of its own has a scheduling group of its own, and
-/// as root that gets eighty times the weight of any other's, so that a busy neighbour costs little.
-/// (A real-time class would be throttled, in holes of 50 ms.)
-const SEAT: &str = r#"{ echo -20 >/proc/self/autogroup; } 2>/dev/null
-core=$1; shift; exec taskset -c "$core" "$@""#;
+/// Where the weight of the own session is set. A session is a scheduling group, and as root it can get
+/// eighty times the weight of any other, so that a busy neighbour costs little. (A real-time class
+/// would be throttled, in holes of 50 ms.)
+const WEIGHT: &str = "/proc/self/autogroup";
+const WEIGHT_MAX: &str = "-20";
+/// The same for a session that begins with what follows.
+const SEAT: &str = r#"{ echo -20 >/proc/self/autogroup; } 2>/dev/null; exec "$@""#;
 
 /// The machine, as far as it matters for measuring.
 #[derive(Clone, Debug)]
@@ -34,17 +36,29 @@ impl Machine {
         let cores = cores(field("Cpus_allowed_list:").ok_or("which cores are allowed?")?);
         let server_core = *cores.first().ok_or("no core is allowed")?;
         let generator_core = *cores.get(1).unwrap_or(&server_core);
-        let user = field("Uid:").and_then(|ids| ids.split_whitespace().next());
-        let groups = fs::read_to_string("/proc/sys/kernel/sched_autogroup_enabled");
-        let priority = user == Some("0") && groups.is_ok_and(|enabled| enabled.trim() == "1");
+        // Only a session of its own: a user's shell is not to keep the weight afterwards.
+        let leads = field("NSsid:") == field("NSpid:");
+        let priority = leads && fs::write(WEIGHT, WEIGHT_MAX).is_ok();
         let two_cores = server_core != generator_core;
         Ok(Self { server_core, generator_core, two_cores, priority })
     }
 
-    /// A command that runs on a core, and ends with this process, however that ends.
-    pub(crate) fn command(&self, core: usize, program: &Path) -> Command {
-        let mut command = Command::new("setsid");
-        command.args(["setpriv", "--pdeathsig", "KILL", "sh", "-c", SEAT, "seat"]);
+    /// A command that runs on the core of what is measured, and ends with this process, however that
+    /// ends. All of these are in one session: in sessions of their own, a thread that gives way to
+    /// others would do so within its own process only.
+    pub(crate) fn server(&self, program: &Path) -> Command {
+        self.seated("setpriv", &[], self.server_core, program)
+    }
+
+    /// The same on the generator's core, in a session of its own.
+    pub(crate) fn generator(&self, program: &Path) -> Command {
+        let own = ["sh", "-c", SEAT, "seat", "setpriv"];
+        self.seated("setsid", &own, self.generator_core, program)
+    }
+
+    fn seated(&self, first: &str, words: &[&str], core: usize, program: &Path) -> Command {
+        let mut command = Command::new(first);
+        command.args(words).args(["--pdeathsig", "KILL", "taskset", "-c"]);
         command.arg(core.to_string()).arg(program).stdin(Stdio::null());
         // A node is to be as it is shipped.
         for (name, _) in std::env::vars_os() {

@@ -15,6 +15,9 @@ const EVENTS_MAX: usize = 1024;
 /// How late the end of a run may be noticed when nothing comes.
 const WAIT_MAX: Duration = Duration::from_millis(1);
 
+/// A part of an open loop whose times are counted apart.
+const WINDOW: Duration = Duration::from_millis(250);
+
 /// Requests of an open loop that wait for a connection: when each was due.
 type Backlog = VecDeque<u64>;
 
@@ -32,6 +35,7 @@ pub(super) struct Generator {
     sent: u64,
     answered: u64,
     histogram: Histogram,
+    windows: Vec<Histogram>,
     errors: u64,
     first_error: Option<String>,
 }
@@ -58,6 +62,7 @@ impl Generator {
             sent: 0,
             answered: 0,
             histogram: Histogram::default(),
+            windows: Vec::new(),
             errors: 0,
             first_error: None,
         })
@@ -92,6 +97,7 @@ impl Generator {
     /// server's.
     pub(super) fn open_loop(&mut self, rate: f64) -> Result<()> {
         let interval = 1e9 / rate;
+        self.windows = vec![Histogram::default(); self.end.div_ceil(window()) as usize];
         let due_at = |request: u64| (request as f64 * interval) as u64;
         let mut due = 0;
         let mut backlog = Backlog::new();
@@ -123,8 +129,16 @@ impl Generator {
     fn count_unanswered(&mut self, backlog: &Backlog) {
         let now = self.now();
         let waiting = self.connections.iter().filter(|connection| connection.in_flight > 0);
-        for since in waiting.map(|connection| connection.since).chain(backlog.iter().copied()) {
-            self.histogram.record(now.saturating_sub(since), 1);
+        let waiting: Vec<u64> = waiting.map(|connection| connection.since).collect();
+        for since in waiting.into_iter().chain(backlog.iter().copied()) {
+            self.record(since, now.saturating_sub(since), 1);
+        }
+    }
+
+    fn record(&mut self, since: u64, took: u64, times: u64) {
+        self.histogram.record(took, times);
+        if let Some(window) = self.windows.get_mut((since / window()) as usize) {
+            window.record(took, times);
         }
     }
 
@@ -156,8 +170,9 @@ impl Generator {
             return Err("an answer to no request".into());
         };
         connection.in_flight = left;
-        let took = (self.began.elapsed().as_nanos() as u64).saturating_sub(connection.since);
-        self.histogram.record(took, answers.count);
+        let since = connection.since;
+        let took = (self.began.elapsed().as_nanos() as u64).saturating_sub(since);
+        self.record(since, took, answers.count);
         self.answered += answers.count;
         self.errors += answers.errors;
         self.first_error = self.first_error.take().or(answers.first_error);
@@ -167,6 +182,11 @@ impl Generator {
     /// What came of it.
     pub(super) fn outcome(self) -> Outcome {
         let outcome = Outcome::new(&self.histogram, self.answered, self.began.elapsed());
-        Outcome { errors: self.errors, first_error: self.first_error, ..outcome }
+        let windows = self.windows.iter().map(Histogram::buckets).collect();
+        Outcome { errors: self.errors, first_error: self.first_error, windows, ..outcome }
     }
+}
+
+fn window() -> u64 {
+    WINDOW.as_nanos() as u64
 }
