@@ -21,6 +21,9 @@ const COUNT_MAX_IDS: u64 = 10_000;
 /// Most ids of one answer that gives ranges; its size hardly grows with the count.
 const COUNT_MAX_RANGES: u64 = 1_000_000;
 
+/// Room for the head of an answer.
+const HEAD_BYTES: usize = 256;
+
 /// How an answer looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Shape {
@@ -29,6 +32,7 @@ struct Shape {
 }
 
 /// How many ids a request asks for, and how the answer shall look.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Wanted {
     pub(super) count: u64,
     shape: Shape,
@@ -46,6 +50,34 @@ impl Wanted {
         let count = query.integer("count", 1..=count_max)?.unwrap_or(1);
         query.finish()?;
         Ok(Self { count, shape: Shape { ranges, text: wants_text(headers) } })
+    }
+
+    /// What kind of answer it will be.
+    pub(super) fn content_type(&self) -> &'static str {
+        self.shape.content_type()
+    }
+
+    /// Writes the answer with these ids, of a tag or of none: what `head` writes when it is told the
+    /// length of the body, and the body. A list of ids as text, the longest there is for its
+    /// count, is written where it is to be.
+    pub(super) fn write(
+        &self,
+        out: &mut Vec<u8>,
+        tag: Option<&str>,
+        taken: &[Range<u64>],
+        head: impl FnOnce(&mut Vec<u8>, usize),
+    ) {
+        if self.shape != (Shape { ranges: false, text: true }) {
+            let body = body(tag, taken, self.shape);
+            head(out, body.len());
+            return out.extend_from_slice(&body);
+        }
+        let line_ends = taken.iter().map(|range| range.end - range.start).sum::<u64>();
+        let digits = taken.iter().cloned().map(numerals::digits).sum::<u64>();
+        let length = (digits + line_ends) as usize;
+        out.reserve(HEAD_BYTES + length);
+        head(out, length);
+        taken.iter().for_each(|range| numerals::append(out, range.clone(), "", "\n"));
     }
 
     /// The answer with these ids, of a tag or of none.
@@ -95,7 +127,21 @@ pub(super) fn wants_text(headers: &HeaderMap) -> bool {
     text > 0.0 && text > quality("application/json").unwrap_or(0.0)
 }
 
+impl Shape {
+    fn content_type(self) -> &'static str {
+        if self.text { "text/plain;charset=UTF-8" } else { "application/json" }
+    }
+}
+
 fn encode(tag: Option<&str>, taken: &[Range<u64>], shape: Shape) -> Response<Bytes> {
+    let mut response = Response::new(Bytes::from(body(tag, taken, shape)));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(shape.content_type()));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+fn body(tag: Option<&str>, taken: &[Range<u64>], shape: Shape) -> Vec<u8> {
     let mut body = Writer::new(tag, taken, shape);
     match shape {
         Shape { text: true, ranges: true } => body.text_ranges(taken),
@@ -103,12 +149,7 @@ fn encode(tag: Option<&str>, taken: &[Range<u64>], shape: Shape) -> Response<Byt
         Shape { text: false, ranges: true } => body.json_ranges(tag, taken),
         Shape { text: false, ranges: false } => body.json_ids(tag, taken),
     }
-    let content_type = if shape.text { "text/plain;charset=UTF-8" } else { "application/json" };
-    let mut response = Response::new(Bytes::from(body.out));
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    response
+    body.out
 }
 
 /// Writes an answer into one buffer that is large enough from the start.

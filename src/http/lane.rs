@@ -117,6 +117,13 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Lane<'a, R, W> {
                 Read::Partial => break Pause::Dry,
                 Read::Foreign => break Pause::Hyper,
             }
+            if let Asked::Batch(tag, wanted) = self.request.asked() {
+                let Some(ids) = taker.take_exactly(tag, wanted.count) else { break Pause::Front };
+                self.answer.write_batch(out, wanted, tag, &ids);
+                answered[Mode::Segment as usize] += 1;
+                self.wire.consume(self.request.length());
+                continue;
+            }
             let Some((mode, ids)) =
                 take(&self.request, self.front, &taker, self.request.equals(unread))
             else {
@@ -180,6 +187,6 @@ fn take(
         Asked::Snowflake => {
             Some((Mode::Snowflake, front.service().take_snowflakes_now(count_max)?))
         }
-        Asked::Other => None,
+        Asked::Batch(..) | Asked::Other => None,
     }
 }

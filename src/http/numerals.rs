@@ -29,6 +29,18 @@ pub(super) fn append(out: &mut Vec<u8>, run: Range<u64>, before: &str, after: &s
     (next..run.end).for_each(|number| append_one(out, number, before, after));
 }
 
+/// How many digits the numbers of `run` have together.
+pub(super) fn digits(run: Range<u64>) -> u64 {
+    let (mut digits, mut next) = (0, run.start);
+    while next < run.end {
+        let each = next.checked_ilog10().unwrap_or(0) + 1;
+        let longer = TEN.checked_pow(each).map_or(run.end, |longer| longer.min(run.end));
+        digits += (longer - next) * u64::from(each);
+        next = longer;
+    }
+    digits
+}
+
 fn append_one(out: &mut Vec<u8>, number: u64, before: &str, after: &str) {
     out.extend_from_slice(before.as_bytes());
     out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
@@ -100,6 +112,8 @@ mod tests {
         fn a_run_is_written_as_its_numbers_are(start in 0..ID_END, bits in 0..64u32, length in 0..400u64) {
             let start = start >> bits.min(62);
             let run = start..(start + length).min(ID_END);
+            let written = run.clone().map(|number| number.to_string().len() as u64).sum::<u64>();
+            prop_assert_eq!(digits(run.clone()), written);
             prop_assert_eq!(appended(run.clone()), one_by_one(run));
         }
     }

@@ -1,12 +1,14 @@
 //! Answers, byte for byte as hyper would write them.
 
 use std::io::Write;
+use std::ops::Range;
 
 use axum::http::header::{CONTENT_LENGTH, DATE};
 use axum::http::response::Parts;
 
 use super::date::{self, Date};
 use super::request::{Kind, Request};
+use crate::http::ids::Wanted;
 
 const TEXT: &str = "text/plain;charset=UTF-8";
 const JSON: &str = "application/json";
@@ -89,20 +91,38 @@ impl Answer {
         out[end - digits.len()..end].copy_from_slice(digits);
     }
 
+    /// Writes the answer with these ids of a tag.
+    pub(super) fn write_batch(
+        &self,
+        out: &mut Vec<u8>,
+        wanted: &Wanted,
+        tag: &str,
+        ids: &[Range<u64>],
+    ) {
+        wanted.write(out, Some(tag), ids, |out, length| {
+            write_head(out, wanted.content_type(), length, &self.date);
+        });
+    }
+
     #[cold]
     fn write_anew(&mut self, digits: usize) {
         let length = self.before.len() + digits + self.behind.len();
         self.digits = digits;
         self.bytes.clear();
-        for part in [b"HTTP/1.1 200 OK\r\ncontent-type: ", self.content_type.as_bytes()] {
-            self.bytes.extend_from_slice(part);
-        }
-        self.bytes.extend_from_slice(b"\r\ncache-control: no-store\r\n");
-        write_end(&mut self.bytes, Some(length), Some(&self.date));
+        write_head(&mut self.bytes, self.content_type, length, &self.date);
         self.bytes.extend_from_slice(&self.before);
         self.bytes.extend_from_slice(&[b'0'; DIGITS_MAX + 1][..digits]);
         self.bytes.extend_from_slice(self.behind.as_bytes());
     }
+}
+
+/// Writes the head of an answer with ids.
+fn write_head(out: &mut Vec<u8>, content_type: &str, length: usize, date: &Date) {
+    for part in ["HTTP/1.1 200 OK\r\ncontent-type: ", content_type] {
+        out.extend_from_slice(part.as_bytes());
+    }
+    out.extend_from_slice(b"\r\ncache-control: no-store\r\n");
+    write_end(out, Some(length), Some(date));
 }
 
 /// Writes a whole response.

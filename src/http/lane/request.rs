@@ -1,5 +1,7 @@
 //! Which bytes are a plain request for ids, and which one.
 
+use std::borrow::Cow;
+
 use axum::body::Bytes;
 use axum::http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, HOST, TRANSFER_ENCODING, UPGRADE};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Uri};
@@ -8,6 +10,7 @@ use httparse::Status;
 
 use super::TOGETHER_MAX;
 use crate::http::connection::HEADERS_MAX;
+use crate::http::ids::Wanted;
 use crate::http::{LEAF_SEGMENT, LEAF_SNOWFLAKE, V1_SEGMENT, V1_SNOWFLAKE, ids, key};
 
 /// A longer head is not for the lane. The next bytes of one that is incomplete make it be read anew,
@@ -35,9 +38,11 @@ pub(super) enum Read {
 pub(super) enum Asked<'a> {
     /// The next id of a tag.
     Segment(&'a str),
+    /// Many ids of a tag.
+    Batch(&'a str, &'a Wanted),
     /// A snowflake id.
     Snowflake,
-    /// More than one id, or what may be an error.
+    /// Many snowflake ids, or what may be an error.
     Other,
 }
 
@@ -66,6 +71,8 @@ pub(super) struct Request {
     kind: Kind,
     /// The tag; empty where none is named.
     tag: String,
+    /// How many ids of it, where that is not one.
+    batch: Option<Wanted>,
 }
 
 impl Default for Request {
@@ -78,6 +85,7 @@ impl Default for Request {
             text: false,
             kind: Kind::Other,
             tag: String::new(),
+            batch: None,
         }
     }
 }
@@ -101,7 +109,7 @@ impl Request {
         let path_end = path_end(bytes)?;
         let path =
             std::str::from_utf8(&bytes[METHOD.len()..path_end]).map_err(|_| Read::Foreign)?;
-        let (kind, tag) = asked(path).ok_or(Read::Foreign)?;
+        let (kind, tag, query) = asked(path).ok_or(Read::Foreign)?;
         let block_start = path_end + VERSION.len();
         let block = &bytes[block_start..];
         let known = &self.bytes[self.block_start..];
@@ -116,6 +124,9 @@ impl Request {
         if block_start + length > HEAD_BYTES_MAX {
             return Err(Read::Foreign);
         }
+        let wanted = query.and_then(|query| Wanted::of(Some(query), &self.headers).ok());
+        // Whatever asks for one id in more words than it takes is the router's.
+        self.batch = wanted.filter(|wanted| wanted.count != 1);
         self.kind = kind;
         self.tag.clear();
         self.tag.push_str(&tag);
@@ -141,7 +152,10 @@ impl Request {
         match self.kind {
             Kind::LeafSegment | Kind::Segment => Asked::Segment(&self.tag),
             Kind::LeafSnowflake | Kind::Snowflake => Asked::Snowflake,
-            Kind::Other => Asked::Other,
+            Kind::Other => match &self.batch {
+                Some(wanted) => Asked::Batch(&self.tag, wanted),
+                None => Asked::Other,
+            },
         }
     }
 
@@ -194,12 +208,13 @@ fn is_plain(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~%!$&'()*+,;=:@/?".contains(&byte)
 }
 
-/// What a path asks for; `None` when it is none of the id paths.
+/// What a path asks for: of which tag, and the query where that may ask for many ids of it. `None`
+/// when it is none of the id paths.
 #[inline]
-fn asked(path: &str) -> Option<(Kind, std::borrow::Cow<'_, str>)> {
+fn asked(path: &str) -> Option<(Kind, Cow<'_, str>, Option<&str>)> {
     let (path, query) = match path.split_once('?') {
-        Some((path, _)) => (path, true),
-        None => (path, false),
+        Some((path, query)) => (path, Some(query)),
+        None => (path, None),
     };
     let (kind, raw) = if let Some(raw) = path.strip_prefix(LEAF_SEGMENT) {
         (Kind::LeafSegment, raw)
@@ -213,8 +228,9 @@ fn asked(path: &str) -> Option<(Kind, std::borrow::Cow<'_, str>)> {
         return None;
     };
     match key::decode(raw) {
-        Some(tag) if !query => Some((kind, tag)),
-        _ => Some((Kind::Other, "".into())),
+        Some(tag) if query.is_none() => Some((kind, tag, None)),
+        Some(tag) if kind == Kind::Segment => Some((Kind::Other, tag, query)),
+        _ => Some((Kind::Other, "".into(), None)),
     }
 }
 
@@ -298,6 +314,31 @@ mod tests {
         for length in 0..PLAIN.len() {
             assert_eq!(read(&PLAIN[..length]), Read::Partial, "{length}");
             assert_eq!(known.read(&PLAIN.as_bytes()[..length]), Read::Partial, "{length}");
+        }
+    }
+
+    #[test]
+    fn a_batch_is_known_by_its_count_and_anything_odd_is_left_to_the_front() {
+        let mut request = Request::default();
+        let mut asks = |path: &str| {
+            let head = format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n");
+            assert_eq!(request.read(head.as_bytes()), Read::New, "{path}");
+            match request.asked() {
+                Asked::Batch(tag, wanted) => Some((tag.to_owned(), wanted.count)),
+                Asked::Other => None,
+                other => panic!("{path} asks for {other:?}"),
+            }
+        };
+        assert_eq!(asks("/v1/segment/%61?count=5"), Some(("a".to_owned(), 5)));
+        assert_eq!(asks("/v1/segment/b?count=7&format=ranges"), Some(("b".to_owned(), 7)));
+        for odd in ["/v1/segment/a?count=1", "/v1/segment/a?count=0", "/v1/segment/a?count=x"] {
+            assert_eq!(asks(odd), None, "{odd}");
+        }
+        for odd in ["/v1/segment/a?", "/v1/segment/a?n=5", "/v1/segment/%zz?count=5"] {
+            assert_eq!(asks(odd), None, "{odd}");
+        }
+        for odd in ["/api/segment/get/a?count=5", "/v1/snowflake?count=5"] {
+            assert_eq!(asks(odd), None, "{odd}");
         }
     }
 

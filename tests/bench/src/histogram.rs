@@ -101,7 +101,9 @@ mod tests {
     #[test]
     fn counts_survive_the_way_from_one_histogram_to_another() {
         let mut first = Histogram::default();
-        [0, 1, 127, 128, 1_000, 123_456_789].map(|nanos| first.record(nanos, 3));
+        for nanos in [0, 1, 127, 128, 1_000, 123_456_789] {
+            first.record(nanos, 3);
+        }
         let mut second = first.clone();
         second.add(&first.buckets());
         assert_eq!(second.total, 2 * first.total);
