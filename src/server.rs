@@ -3,7 +3,6 @@
 
 mod dev;
 mod node;
-mod priority;
 
 use std::io;
 use std::panic;

@@ -4,7 +4,7 @@
 //!
 //! | module | what it knows |
 //! | --- | --- |
-//! | `types`, `runtime` | openraft's type parameters; what its tasks run on |
+//! | `types`, `runtime`, `priority` | openraft's type parameters; what its tasks run on, and who goes first |
 //! | `records` | what lies on disk, as structs of our own |
 //! | `store` | openraft's log storage over `mintleaf_storage::LogEngine`; the sync thread |
 //! | `machine`, `coverage` | openraft's state machine over [`StateMachine`]; snapshots, and the log they replace |
@@ -39,6 +39,7 @@ mod machine;
 mod members;
 mod node;
 mod options;
+mod priority;
 mod records;
 mod runtime;
 #[cfg(feature = "simulation")]
@@ -61,6 +62,7 @@ pub use handle::{Handle, PROPOSAL_BYTES_MAX};
 pub use members::MemberError;
 pub use node::{Ground, Node};
 pub use options::{Clock, Options, Tuning};
+pub use priority::give_way;
 pub use status::{MemberStatus, Role, Status};
 pub use transport::{Door, Pending, Wire, WireError};
 

@@ -17,6 +17,7 @@ use openraft::{ErrorSubject, ErrorVerb, OptionalSend, StorageIOError};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::coverage::CoverageReader;
+use crate::priority;
 use crate::records;
 use crate::types::{RaftEntry, RaftLogId, RaftVote, Types};
 
@@ -59,7 +60,11 @@ impl LogStore {
             process.spawn(syncer.run_simulated(Arc::clone(&process)));
             return Ok(Self { engine, coverage, jobs });
         }
-        thread::Builder::new().name("mintleaf-sync".to_owned()).spawn(|| syncer.run())?;
+        let sync = move || {
+            priority::give_way();
+            syncer.run();
+        };
+        thread::Builder::new().name("mintleaf-sync".to_owned()).spawn(sync)?;
         Ok(Self { engine, coverage, jobs })
     }
 

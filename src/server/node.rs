@@ -12,7 +12,6 @@ use thiserror::Error;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 
-use super::priority;
 use crate::clock::{Clock, SystemClock};
 use crate::entropy;
 use crate::listener::{self, ClientPort, Limits, RunningServer};
@@ -101,7 +100,7 @@ impl RunningNode {
         let runtime = Builder::new_multi_thread()
             .worker_threads(RAFT_THREADS)
             .thread_name("mintleaf-raft")
-            .on_thread_start(priority::lower_than_this()?)
+            .on_thread_start(mintleaf_raft::give_way)
             .enable_all()
             .build()?;
         let _within = runtime.enter();
@@ -118,8 +117,7 @@ impl RunningNode {
         };
         let options = options(config, http_addr)?;
         let opened = Node::open(options, Arc::clone(&state) as _, Arc::clone(&clock) as _);
-        // On a thread of the runtime: what the log starts has the same priority.
-        let node = runtime.block_on(runtime.spawn(opened)).map_err(io::Error::from)??;
+        let node = runtime.block_on(opened)?;
         let replica = Arc::new(Replica::new(node.handle(), state));
         let clock: Arc<dyn Clock> = clock;
         let settings = config.snowflake.clone();
