@@ -23,6 +23,7 @@ use crate::heartbeat;
 use crate::local::{Local, StopOnPanic};
 use crate::machine::Machine;
 use crate::options::{Clock, Options};
+use crate::priority::give_way;
 use crate::store::LogStore;
 use crate::succession;
 use crate::transport::{Client, InboxDoor, NetworkFactory, Request, Response, TcpWire, Wire};
@@ -174,7 +175,7 @@ impl Node {
         clock: Arc<dyn Clock>,
     ) -> Result<Self, NodeError> {
         let dir = DataDir::open(&options.data, options.fresh_store)?;
-        let engine = Arc::new(SledEngine::open(&dir)?);
+        let engine = Arc::new(open_engine(&dir)?);
         let wire = TcpWire::bind(options.listen, options.secret.as_deref()).await?;
         let ground = Ground { dir, engine, wire: Arc::new(wire) };
         Self::open_on(ground, options, state, clock).await
@@ -328,6 +329,19 @@ impl Node {
             tracing::warn!("raft did not stop in time");
         }
         self.tasks.shutdown().await;
+    }
+}
+
+/// On a thread that gives way: sled's threads inherit that, and so the end of a killed process does not
+/// hold up the other nodes of its machine.
+fn open_engine(dir: &DataDir) -> Result<SledEngine, StorageError> {
+    let open = || {
+        give_way();
+        SledEngine::open(dir)
+    };
+    match std::thread::scope(|scope| scope.spawn(open).join()) {
+        Ok(opened) => opened,
+        Err(panic) => std::panic::resume_unwind(panic),
     }
 }
 
