@@ -81,11 +81,7 @@ impl FrontDoor {
         headers: &HeaderMap,
     ) -> Option<Response<Bytes>> {
         let tag = key::decode(path.strip_prefix(V1_SEGMENT)?)?;
-        let wanted = ids::Wanted::of(Some(query), headers).ok()?;
-        // Whatever asks for one id in more words than it takes is the router's.
-        if wanted.count == 1 {
-            return None;
-        }
+        let wanted = ids::Wanted::many(query, headers)?;
         let ids = self.service.taker().take_exactly(&tag, wanted.count)?;
         self.service.metrics().request_answered(Mode::Segment);
         Some(wanted.answer(Some(&tag), &ids))

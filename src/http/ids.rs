@@ -52,6 +52,12 @@ impl Wanted {
         Ok(Self { count, shape: Shape { ranges, text: wants_text(headers) } })
     }
 
+    /// The same of a request for many ids; `None` for any other. Whatever asks for one id in more words
+    /// than it takes is the router's.
+    pub(super) fn many(query: &str, headers: &HeaderMap) -> Option<Self> {
+        Self::of(Some(query), headers).ok().filter(|wanted| wanted.count != 1)
+    }
+
     /// What kind of answer it will be.
     pub(super) fn content_type(&self) -> &'static str {
         self.shape.content_type()

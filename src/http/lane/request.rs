@@ -124,9 +124,7 @@ impl Request {
         if block_start + length > HEAD_BYTES_MAX {
             return Err(Read::Foreign);
         }
-        let wanted = query.and_then(|query| Wanted::of(Some(query), &self.headers).ok());
-        // Whatever asks for one id in more words than it takes is the router's.
-        self.batch = wanted.filter(|wanted| wanted.count != 1);
+        self.batch = query.and_then(|query| Wanted::many(query, &self.headers));
         self.kind = kind;
         self.tag.clear();
         self.tag.push_str(&tag);
