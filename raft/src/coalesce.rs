@@ -214,6 +214,9 @@ async fn append(inner: &Inner, batch: &[Proposal]) -> Attempt {
     if timeout_at(deadline, paused.wait_for(|paused| !paused)).await.is_err() {
         return Attempt::NotAppended("leadership is being handed over".to_owned());
     }
+    if inner.leader() != Some(inner.local.node_id()) {
+        return Attempt::NotAppended("leadership was handed over".to_owned());
+    }
     let entry = Batch { now_ms: inner.local.median_ms(), commands: commands_of(batch) };
     match timeout_at(deadline, inner.raft.client_write(entry)).await {
         Ok(Ok(written)) => Attempt::Applied(written.data.0),

@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mintleaf_storage::StorageError;
-use openraft::ServerState;
 use serde::{Deserialize, Serialize};
 
 use crate::error::NodeError;
@@ -271,22 +270,6 @@ impl Inner {
         match self.change(add).await {
             Ok(()) => tracing::info!(node = me, "told the cluster this node's new addresses"),
             Err(error) => tracing::debug!(node = me, %error, "new addresses are not known yet"),
-        }
-    }
-
-    /// Elects a lone voter at once: nobody else could win, so there is no timeout to wait out.
-    pub(crate) async fn elect_if_alone(&self) {
-        let (alone, leading) = {
-            let metrics = self.raft.metrics();
-            let metrics = metrics.borrow();
-            let voters: Vec<u64> = metrics.membership_config.voter_ids().collect();
-            (voters == [self.local.node_id()], metrics.state == ServerState::Leader)
-        };
-        if alone
-            && !leading
-            && let Err(error) = self.raft.trigger().elect().await
-        {
-            tracing::warn!(%error, "cannot start an election");
         }
     }
 }

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use openraft::Membership;
 use openraft::entry::RaftPayload;
-use openraft::raft::{AppendEntriesRequest, InstallSnapshotRequest};
+use openraft::raft::{
+    AppendEntriesRequest, AppendEntriesResponse, InstallSnapshotRequest, VoteRequest,
+};
 use tokio::time::Instant;
 
 use crate::error::{ProposeError, Retry};
@@ -34,7 +36,7 @@ impl Inbox for Inner {
         request: Request,
     ) -> Result<Response, Refusal> {
         if let Some(header) = &header {
-            let is_vote = matches!(request, Request::Vote(_));
+            let is_vote = matches!(request, Request::Vote { .. } | Request::PreVote { .. });
             self.local.admit(header, if is_vote { Kind::Vote } else { Kind::Other }).await?;
             if relies_on_memory(&request) {
                 self.local.check_vouched(&header.from)?;
@@ -47,10 +49,10 @@ impl Inbox for Inner {
         let sender = header.as_ref().map(|header| header.from.node_id);
         match request {
             Request::Append(rpc) => self.append_from(sender, rpc).await,
-            Request::Vote(rpc) if Some(rpc.vote.leader_id.node_id) != sender => {
-                Err(failed("the vote asked for is not the sender's"))
+            Request::Vote { rpc, handed_over_by } => {
+                self.vote_for(sender, rpc, handed_over_by).await
             }
-            Request::Vote(rpc) => self.raft.vote(rpc).await.map(Response::Vote).map_err(failed),
+            Request::PreVote { last } => Ok(self.pre_vote(last)),
             Request::Snapshot(rpc) => self.install_from(sender, rpc).await,
             Request::Propose { commands, within_ms } => {
                 Ok(Response::Proposed(self.propose_for_peer(commands, within_ms).await))
@@ -58,9 +60,8 @@ impl Inbox for Inner {
             Request::ReadIndex => Ok(Response::ReadIndex(self.read_index_as_leader().await)),
             Request::Hello(hello) => self.introduce(&hello).await.map(Response::Hello),
             Request::Change(change) => self.change_for_peer(change).await,
-            Request::Elect => {
-                self.raft.trigger().elect().await.map_err(failed)?;
-                Ok(Response::Done)
+            Request::TakeOver { from } => {
+                self.take_over(sender, from).await.map(|()| Response::Done)
             }
             Request::Farewell { members_index } => {
                 // One that comes late, after the node was taken in again, is history.
@@ -91,7 +92,42 @@ impl Inner {
         entries.iter().filter_map(RaftPayload::get_membership).try_for_each(check_members)?;
         check_history(rpc.leader_commit, prev, entries)?;
         self.check_against_committed(&rpc.vote, rpc.leader_commit.min(last), prev, entries)?;
-        self.raft.append_entries(rpc).await.map(Response::Append).map_err(failed)
+        self.hear_leader(&rpc.vote);
+        let answered = self.raft.append_entries(rpc).await.map_err(failed)?;
+        // It may have taken as long as a sync takes, and the leader waited for it.
+        if !matches!(answered, AppendEntriesResponse::HigherVote(_)) {
+            self.local.contact().heard_leader(Instant::now());
+        }
+        Ok(Response::Append(answered))
+    }
+
+    /// Counts a message of the leader against its silence, unless a later one is known.
+    fn hear_leader(&self, leader: &RaftVote) {
+        if *leader >= self.raft.metrics().borrow().vote {
+            self.local.contact().heard_leader(Instant::now());
+        }
+    }
+
+    /// Votes, unless a leader is alive that this node follows or is. Its voters asked before they
+    /// consented, so this is about a leader that has been heard again since. A leader that hands
+    /// over asks for the vote itself.
+    async fn vote_for(
+        &self,
+        sender: Option<u64>,
+        rpc: VoteRequest<u64>,
+        handed_over_by: Option<RaftVote>,
+    ) -> Result<Response, Refusal> {
+        if Some(rpc.vote.leader_id.node_id) != sender {
+            return Err(failed("the vote asked for is not the sender's"));
+        }
+        if !self.is_handed_over(handed_over_by) && !self.would_elect_another() {
+            return Err(failed("a leader is alive"));
+        }
+        let answer = self.raft.vote(rpc).await.map_err(failed)?;
+        if answer.vote_granted {
+            self.local.contact().voted(Instant::now());
+        }
+        Ok(Response::Vote(answer))
     }
 
     async fn install_from(
@@ -105,6 +141,7 @@ impl Inner {
             check_members(rpc.meta.last_membership.membership())?;
         }
         self.check_against_committed(&rpc.vote, reach, reach, &[])?;
+        self.hear_leader(&rpc.vote);
         self.raft.install_snapshot(rpc).await.map(Response::Snapshot).map_err(failed)
     }
 
@@ -164,7 +201,10 @@ impl Inner {
 
 /// Whether a request counts on its sender's remembering what it acknowledged.
 fn relies_on_memory(request: &Request) -> bool {
-    matches!(request, Request::Append(_) | Request::Vote(_) | Request::Snapshot(_))
+    matches!(
+        request,
+        Request::Append(_) | Request::Vote { .. } | Request::PreVote { .. } | Request::Snapshot(_)
+    )
 }
 
 /// Refuses what only a leader sends from one whom no quorum has elected, or whose log is of a later term

@@ -13,7 +13,7 @@
 //! | `clocks` | the voters' clocks and their median |
 //! | `coalesce` | many proposals, one log entry; forwarding to the leader |
 //! | `form`, `members` | how a cluster forms, joins, changes |
-//! | `heartbeat`, `succession` | signs of a leader's life; who stands when there are none |
+//! | `contact`, `election`, `heartbeat` | who was heard when; who stands for election; a leader's signs of life |
 //! | `inbox` | what a node does with its peers' requests |
 //! | `simulation` | processes that tests simulate; only with the feature of that name |
 //! | `node` | [`Node`], which owns all of it; `options`, `error`, `handle`, `status` around it |
@@ -25,7 +25,9 @@ use std::io::{self, Read, Write};
 
 mod clocks;
 mod coalesce;
+mod contact;
 mod coverage;
+mod election;
 mod error;
 mod form;
 #[cfg(feature = "fuzzing")]
@@ -47,7 +49,6 @@ pub mod simulation;
 mod starts;
 mod status;
 mod store;
-mod succession;
 #[cfg(test)]
 mod suite;
 #[cfg(test)]

@@ -2,20 +2,23 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use mintleaf_storage::{MetaKey, StorageError, codec, planted};
 use openraft::RaftMetrics;
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::clocks::Clocks;
+use crate::contact::{Contact, may_send};
 use crate::guard::{self, Header, Identity, Kind, Refusal, Target, View};
 use crate::options::Clock;
 use crate::records::{self, StartsRecord};
 use crate::starts::{OwnStarts, Start};
 use crate::store::LogStore;
-use crate::types::{Member, RaftMembership};
+use crate::types::{Member, RaftLogId, RaftMembership};
 
 /// Format byte of the small values kept here.
 const FORMAT: u8 = 1;
@@ -36,6 +39,9 @@ pub(crate) struct Local {
     doubt: watch::Sender<Option<String>>,
     clock: Arc<dyn Clock>,
     clocks: Clocks,
+    contact: Contact,
+    /// Longest election timeout of followers: a leader without a quorum for so long is on its own.
+    election_max: Duration,
 }
 
 impl Local {
@@ -45,6 +51,7 @@ impl Local {
         boot_nonce: u128,
         log: LogStore,
         clock: Arc<dyn Clock>,
+        election_max: Duration,
     ) -> Result<Self, StorageError> {
         let cluster = read(&log, MetaKey::Cluster, "the cluster id")?;
         let StartsRecord(seen) =
@@ -62,6 +69,8 @@ impl Local {
             doubt: watch::Sender::new(None),
             clock,
             clocks: Clocks::default(),
+            contact: Contact::default(),
+            election_max,
         })
     }
 
@@ -127,6 +136,27 @@ impl Local {
     /// The peers' clocks.
     pub(crate) fn clocks(&self) -> &Clocks {
         &self.clocks
+    }
+
+    /// The times of the last contact with the leader, or with its followers.
+    pub(crate) fn contact(&self) -> &Contact {
+        &self.contact
+    }
+
+    /// How long no quorum has answered this node as the leader of `term`.
+    pub(crate) fn without_quorum_for(&self, term: u64, now: Instant) -> Duration {
+        self.contact.leads(term, now);
+        self.contact.without_quorum_for(self.node_id, &self.members(), now)
+    }
+
+    /// Whether this node, leading in `term`, sends at the moment.
+    pub(crate) fn may_send(&self, term: u64, now: Instant) -> bool {
+        may_send(self.without_quorum_for(term, now), self.election_max)
+    }
+
+    /// The end of this node's log.
+    pub(crate) fn last_log_id(&self) -> Option<RaftLogId> {
+        self.log.last_log_id().ok().flatten()
     }
 
     fn leads(&self) -> bool {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use openraft::ChangeMembers;
 use openraft::error::{ChangeMembershipError, ClientWriteError, RaftError};
 use serde::{Deserialize, Serialize};
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::timeout;
 
 use crate::form::Purpose;
 use crate::node::Inner;
@@ -25,9 +25,12 @@ const CHANGE_TIMEOUT: Duration = Duration::from_secs(8);
 const TURN_TIMEOUT: Duration = Duration::from_millis(500);
 /// How long a learner may take to catch up before it is left a learner for now.
 const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(6);
+/// How long a hand-over may hold up proposals. One that fails has most often deposed the old leader,
+/// and ends in an election.
+const HAND_OVER_MAX: Duration = Duration::from_secs(1);
 const CALL_TIMEOUT: Duration = Duration::from_secs(1);
 /// Pause between two looks at a follower's progress.
-const PROGRESS_INTERVAL: Duration = Duration::from_millis(20);
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(5);
 
 /// A change of the membership or of the leader.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -300,9 +303,9 @@ impl Inner {
         }
     }
 
-    /// Hands leadership over: quiet the log, let the target catch up, let the lease run out, and
-    /// have the target stand for election. openraft 0.9 has no message for it, so this takes about
-    /// one election timeout, during which new proposals wait.
+    /// Hands leadership over: quiet the log, let the target catch up, and have it stand for election
+    /// with this leader's consent (thesis, 3.10). Proposals wait meanwhile, for as long as an election
+    /// takes on three nodes; among more, also until the lease of the other followers has run out.
     async fn transfer(&self, id: u64) -> Outcome {
         if !self.local.members().voter_ids().any(|voter| voter == id) {
             return Err(MemberError::Unknown(id));
@@ -319,31 +322,31 @@ impl Inner {
             return Err(unavailable(format!("node {id} cannot be reached")));
         }
         let _quiet = Quiet::keep(self);
-        let handed_over = timeout(self.options.tuning.transfer_max(), self.hand_over(id, &member));
-        let outcome = handed_over.await;
+        let handed_over = timeout(HAND_OVER_MAX, self.hand_over(id, &member)).await;
         let late = || unavailable(format!("node {id} did not take over in time"));
-        outcome.unwrap_or_else(|_| Err(late()))
+        handed_over.unwrap_or_else(|_| Err(late()))
     }
 
     async fn hand_over(&self, id: u64, member: &Member) -> Outcome {
         self.wait_until_caught_up(id, 0).await;
         self.silent.store(true, Relaxed);
-        tokio::time::sleep(self.options.tuning.lease()).await;
-        let mut metrics = self.raft.metrics();
-        let deadline = Instant::now() + self.options.tuning.transfer_max();
-        loop {
-            let called = self.client.call(id, member, Request::Elect, CALL_TIMEOUT).await;
-            called.map_err(unavailable)?;
-            let attempt = (Instant::now() + self.options.tuning.lease()).min(deadline);
-            let elected =
-                timeout_at(attempt, metrics.wait_for(|now| now.current_leader == Some(id))).await;
-            if elected.is_ok() {
-                return Ok(());
-            }
-            if Instant::now() >= deadline {
-                return Err(unavailable(format!("node {id} was not elected")));
-            }
+        // The target and this leader are a quorum of three. The others of five refuse for a lease.
+        if self.local.members().voter_ids().count() > 3 {
+            tokio::time::sleep(self.options.tuning.lease_end()).await;
         }
+        let mut metrics = self.raft.metrics();
+        let from = metrics.borrow().vote;
+        if from.leader_id.node_id != self.local.node_id() || !from.is_committed() {
+            return Err(no_leader());
+        }
+        let called = self.client.call(id, member, Request::TakeOver { from }, CALL_TIMEOUT).await;
+        called.map_err(unavailable)?;
+        let another = metrics.wait_for(|now| now.vote > from && now.vote.is_committed()).await;
+        let another = another.map_err(unavailable)?.vote.leader_id.node_id;
+        if another == id {
+            return Ok(());
+        }
+        Err(unavailable(format!("node {another} was elected instead")))
     }
 }
 

@@ -16,6 +16,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use crate::StateMachine;
 use crate::coalesce::{self, Proposal};
 use crate::coverage::Coverage;
+use crate::election;
 use crate::error::{NodeError, ProposeError, Retry};
 use crate::form;
 use crate::handle::Handle;
@@ -24,9 +25,11 @@ use crate::local::{Local, StopOnPanic};
 use crate::machine::Machine;
 use crate::options::{Clock, Options};
 use crate::priority::give_way;
+use crate::runtime::in_process;
 use crate::store::LogStore;
-use crate::succession;
-use crate::transport::{Client, InboxDoor, NetworkFactory, Request, Response, TcpWire, Wire};
+use crate::transport::{
+    Client, InboxDoor, NetworkFactory, Pending, Request, Response, TcpWire, Wire,
+};
 use crate::types::{Member, Raft, RaftLogId};
 use crate::vouch;
 
@@ -201,6 +204,7 @@ impl Node {
             options.boot_nonce,
             log.clone(),
             Arc::clone(&clock),
+            options.tuning.election_max,
         )?;
         let local = Arc::new(local);
         if let Some(why) = local.ended_before()? {
@@ -257,27 +261,26 @@ impl Node {
             .await
             .map_err(|_| NodeError::raft("did not start in time"))?
             .map_err(NodeError::raft)?;
-        self.tasks.spawn(stop_on_panic(Arc::clone(inner), watch_raft(Arc::clone(inner))));
+        self.tasks.spawn(owned(Arc::clone(inner), watch_raft(Arc::clone(inner))));
         if inner.formed().is_some() {
+            inner.local.contact().begin_anew(Instant::now());
             self.come_back(last_log_index).await?;
         } else {
             self.begin_entering()?;
         }
         let inner = &self.inner;
         let serve = Arc::clone(&self.wire).serve(Arc::new(InboxDoor(Arc::clone(inner))));
-        self.tasks.spawn(stop_on_panic(Arc::clone(inner), serve));
+        self.tasks.spawn(owned(Arc::clone(inner), serve));
         let coalesce = coalesce::run(Arc::clone(inner), proposals);
-        self.tasks.spawn(stop_on_panic(Arc::clone(inner), coalesce));
+        self.tasks.spawn(owned(Arc::clone(inner), coalesce));
         let beat = heartbeat::beat(Arc::clone(inner));
-        self.tasks.spawn(stop_on_panic(Arc::clone(inner), beat));
+        self.tasks.spawn(owned(Arc::clone(inner), beat));
         let tend = form::tend_membership(Arc::clone(inner));
-        self.tasks.spawn(stop_on_panic(Arc::clone(inner), tend));
-        let succeed = succession::succeed_leaders(Arc::clone(inner), Arc::clone(&self.wire));
-        self.tasks.spawn(stop_on_panic(Arc::clone(inner), succeed));
+        self.tasks.spawn(owned(Arc::clone(inner), tend));
+        let elect = election::run(Arc::clone(inner), Arc::clone(&self.wire));
+        self.tasks.spawn(owned(Arc::clone(inner), elect));
         let vouch = vouch::vouch(Arc::clone(inner));
-        self.tasks.spawn(stop_on_panic(Arc::clone(inner), vouch));
-        inner.raft.runtime_config().elect(true);
-        inner.elect_if_alone().await;
+        self.tasks.spawn(owned(Arc::clone(inner), vouch));
         Ok(())
     }
 
@@ -297,7 +300,7 @@ impl Node {
             return Err(NodeError::Options(why.to_owned()));
         }
         let inner = Arc::clone(&self.inner);
-        self.tasks.spawn(stop_on_panic(Arc::clone(&inner), async move {
+        self.tasks.spawn(owned(Arc::clone(&inner), async move {
             if let Err(error) = Arc::clone(&inner).enter_cluster().await {
                 inner.local.stop(error.to_string());
             }
@@ -359,10 +362,16 @@ async fn resumed_as_leader(
 }
 
 /// Runs a task of the node; should it panic, the node stops, for nobody else does its work.
-async fn stop_on_panic(inner: Arc<Inner>, task: impl Future<Output = ()>) {
-    let _guard = StopOnPanic(Arc::clone(&inner.local));
+fn owned(
+    inner: Arc<Inner>,
+    task: impl Future<Output = ()> + Send + 'static,
+) -> Pending<'static, ()> {
+    let guard = StopOnPanic(Arc::clone(&inner.local));
     drop(inner);
-    task.await;
+    in_process(async move {
+        let _guard = guard;
+        task.await;
+    })
 }
 
 /// What was purged from the log must be in the snapshot: without it the state would miss it.

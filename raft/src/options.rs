@@ -25,9 +25,11 @@ pub struct Tuning {
     /// How long a replication message may take, the follower's sync included, before it is sent
     /// again. openraft's clock ticks once in one and a half of it.
     pub message_max: Duration,
-    /// Shortest election timeout.
+    /// How long a follower refuses to elect another after a leader's last message.
+    pub lease: Duration,
+    /// Shortest silence of a leader after which a follower stands for election.
     pub election_min: Duration,
-    /// Longest election timeout, and how long followers stay loyal to a silent leader.
+    /// Longest such silence. A leader that no quorum answered for so long falls silent itself.
     pub election_max: Duration,
     /// How long one start of the store lasts: an image of a running node that is this much older than
     /// what its peers have seen is told from the node.
@@ -39,16 +41,16 @@ pub struct Tuning {
 }
 
 impl Default for Tuning {
-    /// A leader whose process is gone is replaced after `election_max`, in half a second. One that is
-    /// only silent is given `election_max` plus a follower's own timeout, 0.8 to 1 s: a busy machine
-    /// stutters for less, and two heartbeats may be late. A message leaves room for a sync of 100 ms
-    /// on a bad day.
+    /// A leader whose process is gone is replaced after a lease, in a fifth of a second. One that is
+    /// only silent is given 350 to 500 ms: a busy machine stutters for less, and two heartbeats may be
+    /// late. A message leaves room for a sync of 100 ms on a bad day.
     fn default() -> Self {
         Self {
-            heartbeat: Duration::from_millis(240),
+            heartbeat: Duration::from_millis(100),
             message_max: Duration::from_millis(120),
-            election_min: Duration::from_millis(300),
-            election_max: Duration::from_millis(480),
+            lease: Duration::from_millis(150),
+            election_min: Duration::from_millis(350),
+            election_max: Duration::from_millis(500),
             start_max: Duration::from_secs(60),
             snapshot_entries: 20_000,
             keep_entries: 1_000,
@@ -64,14 +66,10 @@ impl Tuning {
         Self { snapshot_entries: entries, keep_entries, ..self }
     }
 
-    /// This long after a leader's last sign of life, followers vote for another, also if that sign was
-    /// under way for as long as it may be.
-    pub(crate) fn lease(&self) -> Duration {
-        self.election_max + self.message_max
-    }
-
-    pub(crate) fn transfer_max(&self) -> Duration {
-        4 * self.election_max
+    /// This long after a leader's last message was sent, its lease has run out everywhere, also if that
+    /// message was under way for as long as it may be.
+    pub(crate) fn lease_end(&self) -> Duration {
+        self.lease + self.message_max
     }
 
     pub(crate) fn config(&self) -> Result<Arc<Config>, NodeError> {
@@ -81,8 +79,10 @@ impl Tuning {
             // See `heartbeat.rs`.
             enable_heartbeat: false,
             heartbeat_interval: ms(self.message_max),
-            election_timeout_min: ms(self.election_min),
-            election_timeout_max: ms(self.election_max),
+            // openraft holds no elections of its own (`election.rs`). The shorter of these two is the
+            // timeout of a request for a vote, the longer one the lease.
+            election_timeout_min: ms(self.lease) - 1,
+            election_timeout_max: ms(self.lease),
             // Time for one chunk; the last one includes restoring the state. While a lost one is waited
             // for, its receiver is sent nothing else, and it shall serve within 10 s.
             install_snapshot_timeout: 5_000,
@@ -92,7 +92,6 @@ impl Tuning {
             max_in_snapshot_log_to_keep: self.keep_entries,
             // One purge costs one sync, so not one per entry.
             purge_batch_size: self.keep_entries.clamp(1, 1024),
-            // Switched on once the peers were asked whether this store is still known.
             enable_elect: false,
             ..Config::default()
         };

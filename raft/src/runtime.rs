@@ -8,6 +8,8 @@ use openraft::{AsyncRuntime, OptionalSend, TokioRuntime};
 use tokio::task::{JoinError, JoinHandle};
 use tokio::time::{Sleep, Timeout};
 
+use crate::transport::Pending;
+
 #[cfg(feature = "simulation")]
 use crate::simulation::{Random, spawn};
 
@@ -26,6 +28,30 @@ where
     T::Output: Send + 'static,
 {
     tokio::spawn(future)
+}
+
+/// A task as a part of the process that it is made in: a simulated process can be paused and killed
+/// with all of its tasks.
+pub(crate) fn in_process<T: Send + 'static>(
+    task: impl Future<Output = T> + Send + 'static,
+) -> Pending<'static, T> {
+    #[cfg(feature = "simulation")]
+    if let Some(process) = crate::simulation::Process::current() {
+        return Box::pin(process.own(task));
+    }
+    Box::pin(task)
+}
+
+/// Random numbers; in a simulation, the process's own.
+#[cfg(not(feature = "simulation"))]
+pub(crate) fn random() -> Random {
+    TokioRuntime::thread_rng()
+}
+
+/// Random numbers of the current process.
+#[cfg(feature = "simulation")]
+pub(crate) fn random() -> Random {
+    Random
 }
 
 /// Does something that takes its time, beside the tasks.
@@ -85,14 +111,8 @@ impl AsyncRuntime for Runtime {
         error.is_panic()
     }
 
-    #[cfg(not(feature = "simulation"))]
     fn thread_rng() -> Random {
-        TokioRuntime::thread_rng()
-    }
-
-    #[cfg(feature = "simulation")]
-    fn thread_rng() -> Random {
-        Random
+        random()
     }
 
     fn oneshot<T: OptionalSend>() -> (Self::OneshotSender<T>, Self::OneshotReceiver<T>) {

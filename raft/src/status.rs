@@ -1,6 +1,7 @@
 //! What a node knows of its cluster without asking anybody.
 
 use openraft::RaftMetrics;
+use tokio::time::Instant;
 
 use crate::node::Inner;
 use crate::types::Member;
@@ -78,10 +79,8 @@ impl Status {
 /// A leader that lost its quorum does not notice by itself; here it stops claiming to lead.
 fn leader_with_quorum(inner: &Inner, now: &RaftMetrics<u64, Member>) -> Option<u64> {
     let leads = now.current_leader == Some(inner.local.node_id());
-    let alone = now.membership_config.voter_ids().count() == 1;
-    let patience_ms = 2 * inner.options.tuning.lease().as_millis();
-    let acknowledged = now.millis_since_quorum_ack.is_some_and(|ms| u128::from(ms) <= patience_ms);
-    now.current_leader.filter(|_| !leads || alone || acknowledged)
+    let without_quorum = || inner.local.without_quorum_for(now.current_term, Instant::now());
+    now.current_leader.filter(|_| !leads || without_quorum() <= inner.options.tuning.election_max)
 }
 
 fn members(

@@ -12,7 +12,7 @@ use crate::coverage::{Coverage, CoverageReader};
 use crate::local::Local;
 use crate::machine::Machine;
 use crate::store::LogStore;
-use crate::tests::StoppedClock;
+use crate::tests::{ELECTION_MAX, StoppedClock};
 use crate::types::{RaftLogId, Types};
 use crate::{FrozenState, StateMachine};
 
@@ -52,7 +52,8 @@ impl StoreBuilder<Types, LogStore, Machine, (TempDir, DataDir)> for Builder {
         let engine = Arc::new(SledEngine::open(&dir).unwrap());
         let log = LogStore::start(engine, everything_covered()).unwrap();
         let snapshots = Arc::new(Snapshots::open(&dir).unwrap());
-        let local = Local::load(1, 7, 1, log.clone(), Arc::new(StoppedClock)).unwrap();
+        let local =
+            Local::load(1, 7, 1, log.clone(), Arc::new(StoppedClock), ELECTION_MAX).unwrap();
         let machine =
             Machine::open(Arc::new(Nothing), snapshots, Coverage::default(), Arc::new(local));
         Ok(((temp, dir), log, machine.unwrap()))

@@ -51,6 +51,9 @@ impl StateMachine for Sum {
     }
 }
 
+/// Longest election timeout, as far as these tests care.
+pub(crate) const ELECTION_MAX: Duration = Duration::from_millis(500);
+
 pub(crate) struct StoppedClock;
 
 impl Clock for StoppedClock {

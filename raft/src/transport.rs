@@ -31,10 +31,10 @@ use crate::form::{Hello, Introduction};
 use crate::guard::{Header, Identity, Refusal};
 use crate::members::{Change, MemberError};
 use crate::starts::Start;
-use crate::types::Types;
+use crate::types::{RaftLogId, RaftVote, Types};
 
 /// Version of the frames below; a peer that speaks another one is refused with a clear message.
-pub(crate) const PROTOCOL: u8 = 1;
+pub(crate) const PROTOCOL: u8 = 2;
 /// Largest frame: a replication message carries about 1 MiB, a snapshot chunk exactly that.
 const FRAME_BYTES_MAX: usize = 8 << 20;
 
@@ -58,7 +58,15 @@ struct Answer {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Request {
     Append(AppendEntriesRequest<Types>),
-    Vote(VoteRequest<u64>),
+    /// Vote for me. `handed_over_by` is the leader's vote, where it asked the candidate to take over.
+    Vote {
+        rpc: VoteRequest<u64>,
+        handed_over_by: Option<RaftVote>,
+    },
+    /// Would you vote for a candidate whose log ends here? Binds nobody.
+    PreVote {
+        last: Option<RaftLogId>,
+    },
     Snapshot(InstallSnapshotRequest<Types>),
     /// Propose commands on the sender's behalf, within this many milliseconds.
     Propose {
@@ -71,8 +79,10 @@ pub(crate) enum Request {
     Hello(Hello),
     /// Change the membership or the leader.
     Change(Change),
-    /// Stand for election now.
-    Elect,
+    /// Stand for election now, in place of the leader that asks, whose vote this is.
+    TakeOver {
+        from: RaftVote,
+    },
     /// You were removed by the membership at this log index.
     Farewell {
         members_index: u64,
@@ -88,6 +98,9 @@ pub(crate) enum Request {
 pub(crate) enum Response {
     Append(AppendEntriesResponse<u64>),
     Vote(VoteResponse<u64>),
+    PreVote {
+        granted: bool,
+    },
     Snapshot(InstallSnapshotResponse<u64>),
     Proposed(Result<Vec<Vec<u8>>, Unproposed>),
     /// `None`: not the leader, or no quorum behind it.

@@ -5,7 +5,7 @@ use openraft::Membership;
 
 use super::*;
 use crate::suite::everything_covered;
-use crate::tests::StoppedClock;
+use crate::tests::{ELECTION_MAX, StoppedClock};
 
 #[tokio::test]
 async fn only_voters_clocks_count() {
@@ -13,7 +13,7 @@ async fn only_voters_clocks_count() {
     let dir = DataDir::open(&temp.path().join("data"), 7).unwrap();
     let engine = Arc::new(SledEngine::open(&dir).unwrap());
     let log = LogStore::start(engine, everything_covered()).unwrap();
-    let local = Local::load(1, 7, 1, log, Arc::new(StoppedClock)).unwrap();
+    let local = Local::load(1, 7, 1, log, Arc::new(StoppedClock), ELECTION_MAX).unwrap();
     let nodes: BTreeMap<u64, Member> = (1..=3).map(|id| (id, Member::default())).collect();
     let membership = Membership::new(vec![BTreeSet::from([1, 2])], nodes);
     let membership_config = Arc::new(RaftMembership::new(None, membership));

@@ -19,7 +19,7 @@ use super::{Answer, Frame, PROTOCOL, Request, Response};
 use crate::guard::{Identity, Refusal};
 use crate::local::Local;
 use crate::starts::Start;
-use crate::types::{Member, RaftLogId, Types};
+use crate::types::{Member, RaftLogId, RaftVote, Types};
 
 /// How long replication leaves an unreachable peer alone before it tries again. An attempt costs more
 /// than a heartbeat that arrives.
@@ -236,6 +236,16 @@ impl News {
 #[error("held back: the next message says so, too")]
 struct HeldBack;
 
+/// Why a leader sends nothing for a while.
+#[derive(Debug, thiserror::Error)]
+#[error("no quorum answers this leader")]
+struct WithoutQuorum;
+
+/// Why an answer with a later vote does not count.
+#[derive(Debug, thiserror::Error)]
+#[error("a later vote of one that is no voter of the leader's membership")]
+struct NoVoter;
+
 impl Connection {
     async fn call<E: std::error::Error>(
         &self,
@@ -251,6 +261,22 @@ impl Connection {
             | CallError::Refused { .. }
             | CallError::Discounted { .. } => RPCError::Unreachable(Unreachable::new(&error)),
         })
+    }
+
+    /// Lets a later vote depose this leader only if it comes from a voter of its membership. A learner
+    /// decides nothing, and one that was a voter in an older membership must not unseat leaders.
+    fn may_depose<E: std::error::Error>(
+        &self,
+        vote: RaftVote,
+    ) -> Result<(), RPCError<u64, Member, E>> {
+        let members = self.client.local.members();
+        let named = members.membership().get_node(&self.target);
+        let is_voter = members.voter_ids().any(|id| id == self.target);
+        if is_voter && named.is_some_and(|named| named.store == self.member.store) {
+            return Ok(());
+        }
+        tracing::debug!(node = self.target, %vote, "a later vote of one that is no voter");
+        Err(RPCError::Unreachable(Unreachable::new(&NoVoter)))
     }
 
     fn unexpected<E: std::error::Error>(&self) -> RPCError<u64, Member, E> {
@@ -269,9 +295,17 @@ impl RaftNetwork<Types> for Connection {
         if self.news.can_wait(&rpc) {
             return Err(RPCError::Network(NetworkError::new(&HeldBack)));
         }
-        let committed = rpc.leader_commit;
+        let (committed, term, sent) = (rpc.leader_commit, rpc.vote.leader_id.term, Instant::now());
+        if !self.client.local.may_send(term, sent) {
+            return Err(RPCError::Unreachable(Unreachable::new(&WithoutQuorum)));
+        }
         match self.call(Request::Append(rpc), &option).await? {
+            Response::Append(AppendEntriesResponse::HigherVote(vote)) => {
+                self.may_depose(vote)?;
+                Ok(AppendEntriesResponse::HigherVote(vote))
+            }
             Response::Append(response) => {
+                self.client.local.contact().acknowledged(term, self.target, sent);
                 self.news.told = Some(committed);
                 Ok(response)
             }
@@ -287,8 +321,14 @@ impl RaftNetwork<Types> for Connection {
         InstallSnapshotResponse<u64>,
         RPCError<u64, Member, RaftError<u64, InstallSnapshotError>>,
     > {
+        let own = rpc.vote;
         match self.call(Request::Snapshot(rpc), &option).await? {
-            Response::Snapshot(response) => Ok(response),
+            Response::Snapshot(response) => {
+                if response.vote > own {
+                    self.may_depose(response.vote)?;
+                }
+                Ok(response)
+            }
             _ => Err(self.unexpected()),
         }
     }
@@ -298,7 +338,8 @@ impl RaftNetwork<Types> for Connection {
         rpc: VoteRequest<u64>,
         option: RPCOption,
     ) -> Result<VoteResponse<u64>, RPCError<u64, Member, RaftError<u64>>> {
-        match self.call(Request::Vote(rpc), &option).await? {
+        let handed_over_by = self.client.local.contact().handed_over_by(rpc.vote.leader_id.term);
+        match self.call(Request::Vote { rpc, handed_over_by }, &option).await? {
             Response::Vote(response) => Ok(response),
             _ => Err(self.unexpected()),
         }
