@@ -16,6 +16,9 @@ use crate::types::{RaftMembership, RaftVote};
 /// machine was busy. Messages of that time may still wait to be read.
 const LATE: Duration = Duration::from_millis(100);
 
+/// Replication tries again within this long, and is told again.
+const LATER_VOTE_AGE_MAX: Duration = Duration::from_secs(1);
+
 /// The times of the last contact with the leader and, on a leader, with every other member.
 #[derive(Default)]
 pub(crate) struct Contact(Mutex<Times>);
@@ -29,6 +32,8 @@ struct Times {
     /// When the election timer is to fire next, while it runs.
     timer: Option<Instant>,
     leading: Option<Leading>,
+    /// A later vote than its own that a learner answered this leader with, and when.
+    later_vote: Option<(RaftVote, Instant)>,
     /// The vote of the leader that handed its leadership over to this node.
     handed_over_by: Option<RaftVote>,
 }
@@ -121,6 +126,17 @@ impl Contact {
         let configs = members.membership().get_joint_config();
         let acknowledged = configs.iter().filter_map(of_quorum).min();
         acknowledged.map_or(Duration::ZERO, |at| now.saturating_duration_since(at))
+    }
+
+    /// Notes that a learner answered this leader with a later vote than its own.
+    pub(crate) fn heard_later_vote(&self, vote: RaftVote, now: Instant) {
+        self.0.lock().later_vote = Some((vote, now));
+    }
+
+    /// The later vote that a learner told this leader lately.
+    pub(crate) fn later_vote(&self, now: Instant) -> Option<RaftVote> {
+        let told = self.0.lock().later_vote;
+        told.filter(|(_, at)| now < *at + LATER_VOTE_AGE_MAX).map(|(vote, _)| vote)
     }
 
     /// Notes whose leadership this node is to take over.

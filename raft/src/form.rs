@@ -274,13 +274,14 @@ impl Inner {
     }
 }
 
-/// Looks after the membership: ends a change that was cut off, and tells the leader this node's
+/// Looks after the membership: ends a change that was cut off, gets learners to follow, and tells the leader this node's
 /// addresses when the membership has others, as after a move to another port or host.
 pub(crate) async fn tend_membership(inner: Arc<Inner>) {
     loop {
         // At once after a start: until the leader knows where this node is, it hears no heartbeat.
         inner.tell_addresses().await;
         inner.finish_joint_change().await;
+        inner.outgrow_learners().await;
         tokio::time::sleep(TEND_INTERVAL).await;
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use openraft::ChangeMembers;
 use openraft::error::{ChangeMembershipError, ClientWriteError, RaftError};
 use serde::{Deserialize, Serialize};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::form::Purpose;
 use crate::node::Inner;
@@ -273,6 +273,24 @@ impl Inner {
         match self.change_membership(ChangeMembers::AddVoterIds(BTreeSet::new())).await {
             Ok(()) => tracing::info!("finished a change of the membership that was cut off"),
             Err(error) => tracing::warn!(%error, "a change of the membership waits to be finished"),
+        }
+    }
+
+    /// Has another voter lead in the next term while a learner holds a later vote than this leader's: it
+    /// was a voter once, and takes no entry of an earlier term. Its vote unseats nobody, so the term
+    /// rises in good order.
+    pub(crate) async fn outgrow_learners(self: &Arc<Self>) {
+        let (me, own) = (self.local.node_id(), self.raft.metrics().borrow().vote);
+        let later = self.local.contact().later_vote(Instant::now()).filter(|later| *later > own);
+        let Some(later) = later.filter(|_| self.leader() == Some(me)) else { return };
+        let members = self.local.members();
+        let mut others = members.voter_ids().filter(|id| *id != me);
+        let Some(id) = others.find(|id| self.client.is_reachable(*id) == Some(true)) else {
+            return;
+        };
+        tracing::info!(node = id, %later, "a learner voted in a later term: handing over to catch up");
+        if let Err(error) = self.change_as_leader(Change::Transfer { id }).await {
+            tracing::warn!(%error, "cannot hand over so that a learner can follow");
         }
     }
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::task::{AbortHandle, JoinHandle};
 
-pub use crate::transport::glance::grants_vote;
+pub use crate::transport::glance::{answers_snapshot, grants_vote};
 
 tokio::task_local! {
     static PROCESS: Arc<Process>;

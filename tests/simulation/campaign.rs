@@ -14,13 +14,14 @@ use parking_lot::Mutex;
 use tokio::runtime::{Builder, RngSeed};
 
 use crate::scenario::{self, Plan, Verdict};
+use crate::story::Story;
 
 const USAGE: &str = "\
 usage: simulate [--seeds A..B] [--minutes N | --hours N] [--seconds S] [--nodes 3|5] [--jobs J]
-                [--until-broken]
-       simulate --seed N [--seconds S] [--nodes 3|5] [--quiet]   one run, with its trace";
+                [--story NAME] [--until-broken]
+       simulate --seed N [--seconds S] [--nodes 3|5] [--story NAME] [--quiet]   one run, with its trace";
 
-/// Runs that every campaign begins with: seed, seconds, and why it is kept.
+/// Runs that every campaign begins with: seed, seconds or a story, and why it is kept.
 const PINNED: &str = include_str!("pinned");
 /// What runs when nothing else is asked for.
 const SEEDS: RangeInclusive<u64> = 1..=20;
@@ -37,6 +38,7 @@ pub(crate) struct Order {
     seeds: RangeInclusive<u64>,
     minutes: Option<u64>,
     one: Option<u64>,
+    story: Option<Story>,
     seconds: u64,
     nodes: u64,
     jobs: usize,
@@ -56,6 +58,7 @@ impl Order {
             seeds: SEEDS,
             minutes: None,
             one: None,
+            story: None,
             seconds: SECONDS,
             nodes: 0,
             jobs,
@@ -81,6 +84,7 @@ impl Order {
                     let bound = |bound: &str| bound.parse::<u64>().map_err(|_| USAGE.to_owned());
                     order.seeds = bound(first)?..=bound(last)?;
                 }
+                "--story" => order.story = Some(Story::named(value).ok_or_else(usage)?),
                 "--seed" => order.one = Some(number()?),
                 "--minutes" => order.minutes = Some(number()?),
                 "--hours" => order.minutes = Some(60 * number()?),
@@ -102,7 +106,8 @@ impl Order {
     }
 
     fn run_here(&self, seed: u64) -> ExitCode {
-        let plan = Plan { seed, seconds: self.seconds, nodes: self.nodes, traced: self.traced };
+        let Self { seconds, nodes, traced, story, .. } = *self;
+        let plan = Plan { seed, seconds, nodes, traced, story };
         let verdict = simulate(plan);
         print!("{}", Tally::of(&verdict).to_text());
         let violations = verdict.trace.violations();
@@ -116,10 +121,12 @@ impl Order {
     fn pinned(&self) -> Vec<Run> {
         let lines = PINNED.lines().filter(|line| !line.starts_with('#') && !self.until_broken);
         let run = |line: &str| {
-            let mut numbers = line.split_whitespace().map(str::parse);
-            match (numbers.next(), numbers.next()) {
-                (Some(Ok(seed)), Some(Ok(seconds))) => Run { seed, seconds },
-                _ => panic!("a pin is a seed, seconds and a reason: {line}"),
+            let mut words = line.split_whitespace();
+            let (seed, second) = (words.next().map(str::parse), words.next().unwrap_or_default());
+            match (seed, second.parse(), Story::named(second)) {
+                (Some(Ok(seed)), Ok(seconds), None) => Run { seed, seconds, story: None },
+                (Some(Ok(seed)), _, story @ Some(_)) => Run { seed, seconds: SECONDS, story },
+                _ => panic!("a pin is a seed, seconds or a story, and a reason: {line}"),
             }
         };
         lines.map(run).collect()
@@ -131,7 +138,10 @@ impl Order {
         if self.nodes > 0 {
             options.push(("--nodes", self.nodes));
         }
-        options.iter().flat_map(|(name, value)| [(*name).to_owned(), value.to_string()]).collect()
+        let options =
+            options.iter().flat_map(|(name, value)| [(*name).to_owned(), value.to_string()]);
+        let story = run.story.into_iter().flat_map(|story| ["--story", story.name()]);
+        options.chain(story.map(str::to_owned)).collect()
     }
 }
 
@@ -140,6 +150,7 @@ impl Order {
 struct Run {
     seed: u64,
     seconds: u64,
+    story: Option<Story>,
 }
 
 /// Runs one seed in this process.
@@ -320,7 +331,8 @@ impl Campaign {
             None => seed > *self.order.seeds.end(),
         };
         let over = over || (self.order.until_broken && self.broken() > 0);
-        (!over).then_some(Run { seed, seconds: self.order.seconds })
+        let Order { seconds, story, .. } = self.order;
+        (!over).then_some(Run { seed, seconds, story })
     }
 
     /// Carries a run out in a process of its own: what it leaves behind in this one, such as numbers

@@ -17,6 +17,7 @@ mod net;
 mod oracle;
 mod random;
 mod scenario;
+mod story;
 mod trace;
 
 use std::process::ExitCode;

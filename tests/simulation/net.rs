@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use mintleaf_raft::simulation::{Process, grants_vote};
+use mintleaf_raft::simulation::{Process, answers_snapshot, grants_vote};
 use mintleaf_raft::{Door, Pending, Wire, WireError};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
@@ -29,6 +29,8 @@ pub(crate) struct Weather {
     pub(crate) doubled: u64,
     /// Of a thousand messages, how many arrive with a bit changed.
     pub(crate) flipped: u64,
+    /// A node whose answers to snapshots are lost.
+    pub(crate) mute_snapshots: Option<u64>,
     /// The longest delay of a message, in microseconds, beyond the usual.
     pub(crate) delay_us_max: u64,
 }
@@ -162,6 +164,10 @@ impl NetWire {
         drop(guard);
         match answered {
             Ok(Ok(answer)) => {
+                let muted = net.weather.lock().mute_snapshots == Some(to);
+                if muted && answers_snapshot(&answer) {
+                    pending::<()>().await;
+                }
                 net.travel("answer", to, me, &answer).await;
                 self.live().await;
                 net.look_for_votes(to, me, &answer);

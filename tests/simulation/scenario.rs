@@ -14,6 +14,7 @@ use crate::machine::{Machine, Site};
 use crate::net::{Net, address};
 use crate::oracle::Oracle;
 use crate::random::Random;
+use crate::story::{Stage, Story};
 use crate::trace::Trace;
 
 /// After healing, every node serves again within this long.
@@ -29,6 +30,8 @@ pub(crate) struct Plan {
     pub(crate) seconds: u64,
     /// Voters; 0 leaves it to the seed.
     pub(crate) nodes: u64,
+    /// What is told instead of faults at random.
+    pub(crate) story: Option<Story>,
     /// Whether the trace is printed.
     pub(crate) traced: bool,
 }
@@ -106,6 +109,22 @@ impl Run {
             sleep(Duration::from_millis(self.random.within(0..300))).await;
         }
         self.serves_within(FORMING_MAX, &clients).await;
+        match self.plan.story {
+            Some(story) => {
+                let (site, machines, clients) = (&self.site, &self.machines[..], &clients);
+                Stage { site, machines, clients }.tell(story).await;
+                self.serves_within(HEALING_MAX, clients).await;
+                self.judge_the_end(clients).await;
+            }
+            None => self.suffer(&clients).await,
+        }
+        for machine in &self.machines {
+            machine.crash();
+        }
+    }
+
+    /// Faults at random, the healing, and what only the end can show.
+    async fn suffer(&self, clients: &Arc<Clients>) {
         let running = clients.start();
         let faults = Faults::new(
             Arc::clone(&self.site),
@@ -115,18 +134,15 @@ impl Run {
         let until = Instant::now() + Duration::from_secs(self.plan.seconds);
         faults.inject(until).await;
         faults.heal().await;
-        self.serves_within(HEALING_MAX, &clients).await;
+        self.serves_within(HEALING_MAX, clients).await;
         clients.stop();
         drop(running.join_all().await);
-        self.judge_the_end(&clients).await;
+        self.judge_the_end(clients).await;
         faults.restore_an_old_image().await;
-        self.serves_within(HEALING_MAX, &clients).await;
+        self.serves_within(HEALING_MAX, clients).await;
         faults.damage_a_snapshot().await;
-        self.serves_within(HEALING_MAX, &clients).await;
-        self.judge_the_end(&clients).await;
-        for machine in &self.machines {
-            machine.crash();
-        }
+        self.serves_within(HEALING_MAX, clients).await;
+        self.judge_the_end(clients).await;
     }
 
     /// Waits until every node gives ids of both kinds and changes a tag.

@@ -275,7 +275,7 @@ impl Connection {
         if is_voter && named.is_some_and(|named| named.store == self.member.store) {
             return Ok(());
         }
-        tracing::debug!(node = self.target, %vote, "a later vote of one that is no voter");
+        self.client.local.contact().heard_later_vote(vote, Instant::now());
         Err(RPCError::Unreachable(Unreachable::new(&NoVoter)))
     }
 

@@ -1,0 +1,166 @@
+//! Stories: courses of events that once broke a promise, told step by step.
+//!
+//! A seed alone does not keep such a course: the next change of a timer makes another of it. A story
+//! forces what matters and leaves the rest, the delays of network and disks above all, to the seed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use mintleaf::service::Error;
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::clients::Clients;
+use crate::machine::{Machine, Serving, Site};
+use crate::net::address;
+
+/// Every wait of a story ends by then.
+const STEP_MAX: Duration = Duration::from_secs(20);
+const LOOK_INTERVAL: Duration = Duration::from_millis(20);
+/// How long a node is cut away, many times as long as an election takes.
+const CUT: Duration = Duration::from_secs(3);
+/// How long the others are watched afterwards, and how long one of their grabs may take. No node of a
+/// quorum has failed, so none waits for more than an election.
+const WATCHED: Duration = Duration::from_secs(10);
+const GRAB_MAX: Duration = Duration::from_secs(1);
+
+/// A course of events.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Story {
+    /// A node is removed, wiped and taken in again under its id. The snapshot that it is sent is older
+    /// than its removal, so in the membership that it holds, its former store votes. It is cut away
+    /// before it gets the log behind that snapshot, and comes back.
+    ReturnedLearner,
+}
+
+impl Story {
+    /// The story of this name.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        (name == "returned-learner").then_some(Self::ReturnedLearner)
+    }
+
+    /// How it is called on the command line.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::ReturnedLearner => "returned-learner",
+        }
+    }
+}
+
+/// Where a story takes place.
+pub(crate) struct Stage<'a> {
+    pub(crate) site: &'a Arc<Site>,
+    pub(crate) machines: &'a [Arc<Machine>],
+    pub(crate) clients: &'a Arc<Clients>,
+}
+
+impl Stage<'_> {
+    /// Tells a story on a cluster that serves.
+    pub(crate) async fn tell(&self, story: Story) {
+        let told = match story {
+            Story::ReturnedLearner => self.returned_learner().await,
+        };
+        if told.is_none() {
+            self.site.trace.violation(&format!("the story {} comes to no end", story.name()));
+        }
+    }
+
+    async fn returned_learner(&self) -> Option<()> {
+        let leader = self.leader().await?;
+        let target = self.machines.iter().find(|machine| machine.node_id != leader)?;
+        self.until("a snapshot", async || {
+            let serving = self.serving(leader)?;
+            drop(self.grab(&serving).await);
+            let status = serving.replica.node().status();
+            status.snapshot_index.filter(|_| status.purged_index.is_some()).map(drop)
+        })
+        .await?;
+        let id = target.node_id;
+        self.until("the removal", async || {
+            let removed = self.other_than(id)?.service.remove_node(id).await;
+            matches!(removed, Ok(()) | Err(Error::NotFound { .. })).then_some(())
+        })
+        .await?;
+        target.wipe(leader);
+        self.site.net.weather.lock().mute_snapshots = Some(id);
+        target.start();
+        self.until("the snapshot", async || {
+            let status = target.serving()?.replica.node().status();
+            status.snapshot_index.map(drop)
+        })
+        .await?;
+        let held = target.serving()?.replica.node().status();
+        self.site.trace.note(format_args!("node {id} holds {:?}", held.members));
+        self.isolate(id);
+        sleep(CUT).await;
+        *self.site.net.weather.lock() = Default::default();
+        self.watch_all_but(id).await;
+        self.until("the return", async || {
+            let others = self.other_than(id)?;
+            others.service.add_node(id, address(id), None, true).await.ok().map(drop)
+        })
+        .await
+    }
+
+    fn isolate(&self, id: u64) {
+        let weather = &mut *self.site.net.weather.lock();
+        for other in
+            self.machines.iter().map(|machine| machine.node_id).filter(|other| *other != id)
+        {
+            weather.cut.extend([(id, other), (other, id)]);
+        }
+    }
+
+    /// Sees that every node but one goes on grabbing.
+    async fn watch_all_but(&self, id: u64) {
+        let until = Instant::now() + WATCHED;
+        while Instant::now() < until {
+            for machine in self.machines.iter().filter(|machine| machine.node_id != id) {
+                let Some(serving) = machine.serving() else { continue };
+                if !matches!(timeout(GRAB_MAX, self.grab(&serving)).await, Ok(Ok(()))) {
+                    let what = format!("node {} grabs nothing for {GRAB_MAX:?}", machine.node_id);
+                    return self.site.trace.violation(&what);
+                }
+            }
+            sleep(LOOK_INTERVAL).await;
+        }
+    }
+
+    /// Takes an id of a tag of its own, which is a grab.
+    async fn grab(&self, serving: &Serving) -> Result<(), Error> {
+        let tag = format!("story-{}", self.site.random.next());
+        self.clients.take(serving, &tag, 1).await.map(drop)
+    }
+
+    async fn leader(&self) -> Option<u64> {
+        self.until("a leader", async || {
+            self.machines.iter().find_map(|one| one.serving()?.service.cluster().leader_id)
+        })
+        .await
+    }
+
+    fn serving(&self, id: u64) -> Option<Serving> {
+        self.machines.iter().find(|machine| machine.node_id == id)?.serving()
+    }
+
+    fn other_than(&self, id: u64) -> Option<Serving> {
+        self.machines.iter().filter(|machine| machine.node_id != id).find_map(|one| one.serving())
+    }
+
+    /// Asks again and again for something that is there in time.
+    async fn until<T>(&self, what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> Option<T> {
+        let asked = timeout(STEP_MAX, async {
+            loop {
+                if let Some(found) = ask().await {
+                    return found;
+                }
+                sleep(LOOK_INTERVAL).await;
+            }
+        });
+        let found = asked.await.ok();
+        self.site.trace.note(format_args!("{what}: {}", found.is_some()));
+        if found.is_none() {
+            self.site.trace.violation(&format!("{what} does not come within {STEP_MAX:?}"));
+        }
+        found
+    }
+}
