@@ -12,7 +12,7 @@
 //! | `transport` | frames, the client to peers, and the wire between: a trait, and TCP |
 //! | `clocks` | the voters' clocks and their median |
 //! | `coalesce` | many proposals, one log entry; forwarding to the leader |
-//! | `form`, `members` | how a cluster forms, joins, changes |
+//! | `form`, `bond`, `found`, `members` | how nodes introduce themselves, and how a cluster forms, joins, changes |
 //! | `heartbeat`, `succession` | signs of a leader's life; who stands when there are none |
 //! | `inbox` | what a node does with its peers' requests |
 //! | `simulation` | processes that tests simulate; only with the feature of that name |
@@ -23,11 +23,13 @@
 
 use std::io::{self, Read, Write};
 
+mod bond;
 mod clocks;
 mod coalesce;
 mod coverage;
 mod error;
 mod form;
+mod found;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 mod guard;

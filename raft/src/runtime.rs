@@ -5,6 +5,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use openraft::{AsyncRuntime, OptionalSend, TokioRuntime};
+use rand::RngCore;
 use tokio::task::{JoinError, JoinHandle};
 use tokio::time::{Sleep, Timeout};
 
@@ -26,6 +27,17 @@ where
     T::Output: Send + 'static,
 {
     tokio::spawn(future)
+}
+
+/// A random number of 128 bits.
+pub(crate) fn random_u128() -> u128 {
+    let mut random = <Runtime as AsyncRuntime>::thread_rng();
+    u128::from(random.next_u64()) << 64 | u128::from(random.next_u64())
+}
+
+/// A random time below `max`.
+pub(crate) fn random_below(max: Duration) -> Duration {
+    max.mul_f64(random_u128() as f64 / u128::MAX as f64)
 }
 
 /// Does something that takes its time, beside the tasks.

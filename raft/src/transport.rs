@@ -27,6 +27,7 @@ pub(crate) use tcp::TcpWire;
 pub(crate) use wire::InboxDoor;
 pub use wire::{Door, Pending, Wire, WireError};
 
+use crate::bond::Offer;
 use crate::form::{Hello, Introduction};
 use crate::guard::{Header, Identity, Refusal};
 use crate::members::{Change, MemberError};
@@ -34,7 +35,7 @@ use crate::starts::Start;
 use crate::types::Types;
 
 /// Version of the frames below; a peer that speaks another one is refused with a clear message.
-pub(crate) const PROTOCOL: u8 = 1;
+pub(crate) const PROTOCOL: u8 = 2;
 /// Largest frame: a replication message carries about 1 MiB, a snapshot chunk exactly that.
 const FRAME_BYTES_MAX: usize = 8 << 20;
 
@@ -80,6 +81,12 @@ pub(crate) enum Request {
     /// The start that you have seen of my store was one of mine, so mine now comes after it.
     Vouch {
         seen: Start,
+    },
+    /// Bind your store to the cluster that I form.
+    Bind(Offer),
+    /// I have given this cluster id up for good: be free of it.
+    Release {
+        cluster: u128,
     },
 }
 
