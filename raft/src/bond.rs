@@ -10,9 +10,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use mintleaf_storage::planted;
+use mintleaf_storage::{codec, planted};
 
 use crate::guard::Refusal;
+
+/// Format byte of a bond on disk.
+const FORMAT: u8 = 1;
 
 /// A store's promise to take part in no cluster but this one. It ends when the coordinator's store
 /// has given the cluster id up, and never by itself.
@@ -72,16 +75,26 @@ impl Standing {
         }
         match &self.bond {
             Some(bond) if *bond == offer.bond => Ok(Accepted::Already),
-            Some(bond) if !planted("bound-founder-bound-again") => Err(bond.refusal()),
-            _ if offer.ticket != self.ticket => {
+            Some(_) if planted("bound-founder-bound-again") => Ok(Accepted::Now),
+            Some(bond) => Err(bond.refusal()),
+            None if offer.ticket != self.ticket => {
                 Err(Refusal::Failed("the offer comes too late".to_owned()))
             }
-            _ => Ok(Accepted::Now),
+            None => Ok(Accepted::Now),
         }
     }
 }
 
 impl Bond {
+    /// What is on disk of a store that is bound, or is free again.
+    pub(crate) fn encode(bond: Option<&Self>) -> Vec<u8> {
+        codec::encode(FORMAT, &bond)
+    }
+
+    pub(crate) fn decode(record: &[u8]) -> Result<Option<Self>, codec::CodecError> {
+        codec::decode_as(FORMAT, record)
+    }
+
     /// Why a store that is bound so takes part in nothing else.
     pub(crate) fn refusal(&self) -> Refusal {
         let Self { cluster, coordinator, store, .. } = *self;

@@ -24,7 +24,7 @@ const JOIN_TIMEOUT: Duration = Duration::from_secs(5);
 /// How often a node looks after the membership.
 const TEND_INTERVAL: Duration = Duration::from_secs(1);
 /// A node that waits for others says so this often (in rounds).
-pub(crate) const ROUNDS_PER_REMINDER: u32 = 25;
+const ROUNDS_PER_REMINDER: u32 = 25;
 
 /// What a node says of itself before it is heard as a member.
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -12,13 +12,15 @@ use tokio::time::{Instant, sleep};
 
 use crate::bond::{Answer, Bond, Offer, Plan, Standing, plan};
 use crate::error::NodeError;
-use crate::form::{Introduction, Purpose, ROUND_INTERVAL, ROUNDS_PER_REMINDER};
+use crate::form::{Introduction, Purpose, ROUND_INTERVAL};
 use crate::guard::{Header, Identity, Refusal};
 use crate::node::Inner;
 use crate::runtime::{random_below, random_u128};
 use crate::transport::{CallError, Request, Response};
 use crate::types::Member;
 
+/// A founder that waits says for whom this often.
+const REMINDER_INTERVAL: Duration = Duration::from_secs(5);
 /// How long a founder may take to write down its bond, or its end.
 const BIND_TIMEOUT: Duration = Duration::from_secs(2);
 /// A coordinator that has not bound everybody after this gives its id up, so that those whom it bound
@@ -61,8 +63,7 @@ impl Inner {
 
     /// Takes part in forming the cluster; returns once there is one that holds this node.
     pub(crate) async fn found(&self) -> Result<(), NodeError> {
-        let mut round = 0_u32;
-        let mut bound_since = Instant::now();
+        let (mut reminded, mut bound_since) = (Instant::now(), Instant::now());
         while self.formed().is_none() {
             let missing = match self.found_once(&mut bound_since).await? {
                 Round::Formed => return Ok(()),
@@ -73,8 +74,8 @@ impl Inner {
                     why
                 }
             };
-            round += 1;
-            if round.is_multiple_of(ROUNDS_PER_REMINDER) {
+            if reminded.elapsed() >= REMINDER_INTERVAL {
+                reminded = Instant::now();
                 self.remind(&missing);
             }
             sleep(ROUND_INTERVAL).await;

@@ -1,5 +1,3 @@
-use mintleaf_storage::codec;
-
 use super::*;
 
 const LIST: &str = "1=a:1,2=b:2";
@@ -111,8 +109,10 @@ fn an_id_is_given_up_when_somebody_will_not_be_bound_to_it() {
 // A change here is a change of the format on disk.
 #[test]
 fn the_bytes_on_disk_are_as_they_were() {
-    let bytes = codec::encode(1, &Some(bond(300, 10)));
+    let bytes = Bond::encode(Some(&bond(300, 10)));
+    assert_eq!(Bond::decode(&bytes).unwrap(), Some(bond(300, 10)));
     let list = LIST.as_bytes();
     assert_eq!(bytes[5..], [&[1, 251, 44, 1, 1, 10, 11][..], list].concat());
-    assert_eq!(codec::encode(1, &None::<Bond>)[5..], [0]);
+    assert_eq!(Bond::encode(None)[5..], [0]);
+    assert_eq!(Bond::decode(&Bond::encode(None)).unwrap(), None);
 }

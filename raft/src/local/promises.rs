@@ -23,7 +23,8 @@ pub(super) struct Promises {
 
 impl Promises {
     pub(super) fn load(log: &LogStore, boot_nonce: u128) -> Result<Self, StorageError> {
-        let bond: Option<Option<Bond>> = read(log, MetaKey::Bond, "the bond")?;
+        let bond = log.get_meta(MetaKey::Bond)?.map(|record| Bond::decode(&record)).transpose();
+        let bond = bond.map_err(|error| records::damaged("the bond", &error))?;
         let (invited, changing) = Default::default();
         let (bond, ticket) = (Mutex::new(bond.flatten()), Mutex::new(boot_nonce));
         Ok(Self { bond, ticket, invited, changing })
@@ -76,7 +77,13 @@ impl Local {
         let _changing = self.promises.changing.lock().await;
         match self.standing().judge(self.node_id, founders, &offer)? {
             Accepted::Already => Ok(()),
-            Accepted::Now => self.keep(Some(offer.bond)).await.map_err(as_refusal),
+            Accepted::Now => {
+                let Bond { cluster, coordinator, .. } = offer.bond;
+                self.keep(Some(offer.bond)).await.map_err(as_refusal)?;
+                let cluster = format_args!("{cluster:032x}");
+                tracing::info!(%cluster, coordinator, "is bound to a cluster that is being formed");
+                Ok(())
+            }
         }
     }
 
@@ -95,10 +102,10 @@ impl Local {
     /// Ends a bond, as the store says that gave the cluster id up; this store, if it coordinates.
     pub(crate) async fn release(&self, cluster: u128, by: u128) -> Result<(), Refusal> {
         let _changing = self.promises.changing.lock().await;
-        // Also when it is not bound: what it would be bound by may come behind its release.
-        self.promises.spend_ticket();
-        if self.cluster().is_some() || !self.bond().is_some_and(|bond| bond.ends_with(cluster, by))
-        {
+        let ends = self.bond().is_some_and(|bond| bond.ends_with(cluster, by));
+        if self.cluster().is_some() || !ends {
+            // What would bind it may come behind its release.
+            self.promises.spend_ticket();
             return Ok(());
         }
         tracing::info!(cluster = %format_args!("{cluster:032x}"), "is not bound any more");
@@ -109,7 +116,7 @@ impl Local {
         self.promises.spend_ticket();
         let given_up = bond.is_none() && planted("id-given-up-in-memory");
         if !given_up && !planted("bond-not-on-disk") {
-            self.put(MetaKey::Bond, &codec::encode(FORMAT, &bond)).await?;
+            self.put(MetaKey::Bond, &Bond::encode(bond.as_ref())).await?;
         }
         *self.promises.bond.lock() = bond;
         Ok(())

@@ -2,11 +2,18 @@
 
 use mintleaf_storage::codec;
 
-use super::{Answer, Response};
+use super::{Answer, Frame, Request, Response};
 
 /// Whether an answer grants a vote.
 #[must_use]
 pub fn grants_vote(answer: &[u8]) -> bool {
     let answer = codec::decode::<Answer>(answer).map(|(_, answer)| answer.result);
     matches!(answer, Ok(Ok(Response::Vote(vote))) if vote.vote_granted)
+}
+
+/// Whether a frame asks a founder to bind its store.
+#[must_use]
+pub fn offers_a_bond(frame: &[u8]) -> bool {
+    let frame = codec::decode::<Frame>(frame).map(|(_, frame)| frame.request);
+    matches!(frame, Ok(Request::Bind(_)))
 }
