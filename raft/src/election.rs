@@ -19,14 +19,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use openraft::metrics::RaftServerMetrics;
-use rand::Rng;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::guard::Refusal;
 use crate::node::Inner;
-use crate::runtime::{self, in_process};
+use crate::runtime::{in_process, random_below};
 use crate::transport::{Request, Response, Wire};
 use crate::types::{Member, RaftLogId, RaftMembership, RaftVote};
 
@@ -128,7 +127,7 @@ async fn until_silent(inner: &Inner, leader: Option<u64>) {
     if is_quorum(&inner.local.members(), &BTreeSet::from([inner.local.node_id()])) {
         return;
     }
-    let beyond_min = random_up_to(tuning.election_max - tuning.election_min);
+    let beyond_min = random_below(tuning.election_max - tuning.election_min);
     // Where no leader is known, there is none to be loyal to: a lease is all that others may keep.
     let patience = if leader.is_some() { tuning.election_min } else { tuning.lease + MARGIN };
     let now = Instant::now();
@@ -238,9 +237,5 @@ fn is_quorum(members: &RaftMembership, granted: &BTreeSet<u64>) -> bool {
 
 fn pause_after(failures: u32) -> Duration {
     let longest = PAUSE_MAX.min(PAUSE * 2_u32.saturating_pow(failures.min(8)));
-    longest / 2 + random_up_to(longest / 2)
-}
-
-fn random_up_to(longest: Duration) -> Duration {
-    longest.mul_f64(runtime::random().gen_range(0.0..1.0))
+    longest / 2 + random_below(longest / 2)
 }

@@ -1,17 +1,14 @@
 //! How a cluster forms, how a node joins one, and what a node asks its peers before it starts.
 //!
-//! Forming: every founder is started with the same list. Each asks all others who they are; only
-//! when **all** of them answered that they are new does the founder with the lowest id write the
-//! first membership, which names every founder's store. So a founder that lost its data can never
-//! found a second cluster beside the first: the others refuse it.
+//! `found.rs` has what founders do; here is how nodes introduce themselves to each other.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use mintleaf_storage::StorageError;
 use serde::{Deserialize, Serialize};
 
+use crate::bond::{Bond, Standing, check_lists};
 use crate::error::NodeError;
 use crate::guard::{self, Identity, Refusal};
 use crate::members::{Change, MemberError};
@@ -20,7 +17,7 @@ use crate::transport::{CallError, Request, Response};
 use crate::types::Member;
 
 /// Pause between two rounds of asking.
-const ROUND_INTERVAL: Duration = Duration::from_millis(200);
+pub(crate) const ROUND_INTERVAL: Duration = Duration::from_millis(200);
 const HELLO_TIMEOUT: Duration = Duration::from_secs(1);
 const JOIN_TIMEOUT: Duration = Duration::from_secs(5);
 /// How often a node looks after the membership.
@@ -38,8 +35,8 @@ pub(crate) struct Hello {
 /// Why a node says hello.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Purpose {
-    /// It is new and was told to found a cluster of these ids.
-    Found { founders: Vec<u64> },
+    /// It is new and was told to found a cluster of these, as `--peers` lists them, in order.
+    Found { founders: String },
     /// It is new and looks for the cluster it shall join, or was asked to take somebody in.
     Join,
     /// It comes back, with a log up to this index.
@@ -53,17 +50,22 @@ pub(crate) struct Introduction {
     pub(crate) http: String,
     /// `None` while the node belongs to no cluster.
     pub(crate) cluster: Option<u128>,
+    /// What its store is bound to, while that cluster is still to be formed.
+    pub(crate) bond: Option<Bond>,
+    /// To be quoted by who wants to bind it.
+    pub(crate) ticket: u128,
 }
-
-/// A founder that answered.
-type Founder = (u64, Member);
 
 impl Inner {
     /// Judges and answers a hello.
     pub(crate) async fn introduce(&self, hello: &Hello) -> Result<Introduction, Refusal> {
         match (&hello.purpose, self.formed()) {
-            (Purpose::Found { founders }, None) => self.check_founders(founders)?,
-            (Purpose::Join | Purpose::Return { .. }, None) => {}
+            (Purpose::Found { founders }, None) => check_lists(&self.founders(), founders)?,
+            // Nobody can take it in, and it lets nobody in.
+            (Purpose::Join, None) => {
+                self.local.bond().map_or(Ok(()), |bond| Err(bond.refusal()))?;
+            }
+            (Purpose::Return { .. }, None) => {}
             // The cluster was formed while this founder was still asking, or long ago without it.
             (Purpose::Found { .. }, Some(_)) => {
                 guard::check_member(&self.local.members(), &hello.from)?;
@@ -79,16 +81,8 @@ impl Inner {
             }
         }
         let Member { raft, http, .. } = self.myself();
-        Ok(Introduction { raft, http, cluster: self.formed() })
-    }
-
-    fn check_founders(&self, theirs: &[u64]) -> Result<(), Refusal> {
-        let ours: Vec<u64> = self.options.peers.keys().copied().collect();
-        if ours == theirs {
-            return Ok(());
-        }
-        let why = format!("this node was started with --peers {ours:?}, the other with {theirs:?}");
-        Err(Refusal::Failed(why))
+        let Standing { bond, ticket, .. } = self.local.standing();
+        Ok(Introduction { raft, http, cluster: self.formed(), bond, ticket })
     }
 
     // The leader knows how far every follower's log reached; a shorter one has lost entries. Unless
@@ -153,69 +147,6 @@ impl Inner {
         }
     }
 
-    async fn found(&self) -> Result<(), NodeError> {
-        let mut round = 0_u32;
-        loop {
-            if self.formed().is_some() {
-                return Ok(());
-            }
-            let missing = match self.ask_founders().await {
-                Ok(founders) if self.founds_first(&founders) => {
-                    return self.write_first_membership(founders).await;
-                }
-                Ok(_) => "the founder with the lowest id".to_owned(),
-                Err(missing) => missing,
-            };
-            round += 1;
-            if round.is_multiple_of(ROUNDS_PER_REMINDER) {
-                tracing::info!(%missing, "waiting for the cluster to form");
-            }
-            tokio::time::sleep(ROUND_INTERVAL).await;
-        }
-    }
-
-    fn founds_first(&self, founders: &BTreeMap<u64, Member>) -> bool {
-        founders.keys().next() == Some(&self.local.node_id())
-    }
-
-    /// Everybody on the list, or who is missing and why.
-    async fn ask_founders(&self) -> Result<BTreeMap<u64, Member>, String> {
-        let mut founders = BTreeMap::from([(self.local.node_id(), self.myself())]);
-        for (&id, address) in &self.options.peers {
-            if id != self.local.node_id() {
-                founders.extend([self.ask_founder(id, address).await?]);
-            }
-        }
-        Ok(founders)
-    }
-
-    async fn ask_founder(&self, id: u64, address: &str) -> Result<Founder, String> {
-        let founders = self.options.peers.keys().copied().collect();
-        let answered = self.say_hello(address, Purpose::Found { founders }).await;
-        let (from, introduction) = answered.map_err(|error| format!("node {id}: {error}"))?;
-        if from.node_id != id {
-            return Err(format!(
-                "node {} answered at {address}, which --peers gives to node {id}",
-                from.node_id
-            ));
-        }
-        if introduction.cluster.is_some() {
-            return Err(format!("node {id} belongs to a cluster already; waiting to be let in"));
-        }
-        let Introduction { raft, http, .. } = introduction;
-        Ok((id, Member { raft, http, store: from.store }))
-    }
-
-    async fn write_first_membership(
-        &self,
-        founders: BTreeMap<u64, Member>,
-    ) -> Result<(), NodeError> {
-        let cluster = cluster_id(&founders);
-        self.local.enter(cluster).await?;
-        tracing::info!(founders = ?founders.keys().collect::<Vec<_>>(), "forming the cluster");
-        self.raft.initialize(founders).await.map_err(NodeError::raft)
-    }
-
     async fn join(&self, seed: &str) -> Result<(), NodeError> {
         let mut round = 0_u32;
         loop {
@@ -240,6 +171,10 @@ impl Inner {
         let Some(cluster) = introduction.cluster else {
             return Err(format!("{seed} belongs to no cluster itself yet"));
         };
+        if let Some(bond) = self.local.bond() {
+            return Err(format!("this node cannot join: {}", bond.refusal()));
+        }
+        self.local.invite(Some(cluster));
         let seed_member = Member { raft: seed.to_owned(), http: String::new(), store: from.store };
         let Member { raft, http, store } = self.myself();
         let add =
@@ -286,35 +221,8 @@ pub(crate) async fn tend_membership(inner: Arc<Inner>) {
     }
 }
 
-/// A name for the cluster that every founder derives alike: no two sets of fresh stores share one.
-fn cluster_id(founders: &BTreeMap<u64, Member>) -> u128 {
-    const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013B;
-    const OFFSET: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
-    let bytes = founders
-        .iter()
-        .flat_map(|(id, member)| id.to_be_bytes().into_iter().chain(member.store.to_be_bytes()));
-    // FNV-1a over ids and stores: the stores are random already, so mixing them is enough.
-    bytes.fold(OFFSET, |hash, byte| (hash ^ u128::from(byte)).wrapping_mul(PRIME))
-}
-
 impl From<StorageError> for NodeError {
     fn from(error: StorageError) -> Self {
         Self::Storage(error)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_cluster_is_named_after_its_founders_stores() {
-        let founders = |stores: [u128; 2]| {
-            let member = |store| Member { store, ..Member::default() };
-            BTreeMap::from([(1, member(stores[0])), (2, member(stores[1]))])
-        };
-        assert_eq!(cluster_id(&founders([7, 8])), cluster_id(&founders([7, 8])));
-        assert_ne!(cluster_id(&founders([7, 8])), cluster_id(&founders([8, 7])));
-        assert_ne!(cluster_id(&founders([7, 8])), cluster_id(&founders([7, 9])));
     }
 }

@@ -12,6 +12,7 @@ use std::fmt;
 use mintleaf_storage::planted;
 use serde::{Deserialize, Serialize};
 
+use crate::bond::Bond;
 use crate::starts::Start;
 use crate::types::RaftMembership;
 
@@ -68,6 +69,8 @@ pub(crate) enum Refusal {
     Failed(String),
     /// Another process was seen on the sender's store. It is heard once it vouches for that start.
     Restarted { seen: Start },
+    /// The receiver's data directory is promised to a cluster that is still to be formed.
+    Bound { cluster: u128, coordinator: u64, store: u128 },
 }
 
 impl Refusal {
@@ -125,6 +128,12 @@ impl fmt::Display for Refusal {
             Self::Restarted { seen } => {
                 write!(f, "its data directory was last seen at start {}", seen.number)
             }
+            Self::Bound { cluster, coordinator, store } => write!(
+                f,
+                "it is bound to cluster {cluster:032x}, which node {coordinator} (store \
+                 {store:032x}) has not finished forming. It holds no entry and no vote: if that \
+                 node's data directory is lost for good, its own may be deleted"
+            ),
         }
     }
 }
@@ -134,14 +143,21 @@ impl fmt::Display for Refusal {
 pub(crate) enum Kind {
     /// A candidate asks for a vote.
     Vote,
+    /// A coordinator forms a cluster, which nobody belongs to yet.
+    Forming,
     /// Anything else between members.
     Other,
 }
 
 /// What a node knows when it judges a message.
+#[derive(Clone, Copy)]
 pub(crate) struct View<'a> {
     pub(crate) me: Identity,
     pub(crate) cluster: Option<u128>,
+    /// What it is bound to, while it belongs to no cluster.
+    pub(crate) bond: Option<&'a Bond>,
+    /// The cluster that those whom it was told to ask belong to, while it belongs to none.
+    pub(crate) invited: Option<u128>,
     pub(crate) members: &'a RaftMembership,
     /// Latest start seen, by store.
     pub(crate) starts: &'a BTreeMap<u128, Start>,
@@ -149,10 +165,8 @@ pub(crate) struct View<'a> {
 
 /// Judges a message from another member.
 ///
-/// A node that belongs to no cluster yet accepts one from whoever names its store: only a leader
-/// whose membership holds this very data directory can. Membership is asked of candidates only: a
-/// leader may be newer than what we know, or be committing its own removal, and Raft's terms
-/// already judge it.
+/// Membership is asked of candidates only: a leader may be newer than what we know, or be committing
+/// its own removal, and Raft's terms already judge it.
 pub(crate) fn admit(view: &View<'_>, header: &Header, kind: Kind) -> Result<(), Refusal> {
     if header.to.node_id != view.me.node_id {
         return Err(Refusal::WrongNode { ours: view.me.node_id });
@@ -160,15 +174,31 @@ pub(crate) fn admit(view: &View<'_>, header: &Header, kind: Kind) -> Result<(), 
     if header.to.store != view.me.store && !planted("wiped-voter-accepted") {
         return Err(Refusal::WrongStore);
     }
-    if let Some(ours) = view.cluster
-        && ours != header.cluster
-    {
-        return Err(Refusal::WrongCluster { ours });
+    if kind != Kind::Forming {
+        check_cluster(view, header.cluster)?;
     }
     if kind == Kind::Vote {
         check_member(view.members, &header.from)?;
     }
     check_start(view.starts, &header.from)
+}
+
+/// Refuses messages of another cluster than this node's own. A node that belongs to none enters the
+/// one that it is bound to, or else the one that its operator has led it to, and no other: whoever
+/// knows its store could otherwise take it away from those it was started for.
+fn check_cluster(view: &View<'_>, cluster: u128) -> Result<(), Refusal> {
+    match (view.cluster, view.bond, view.invited) {
+        (Some(ours), ..) if ours != cluster => Err(Refusal::WrongCluster { ours }),
+        (Some(_), ..) => Ok(()),
+        _ if planted("any-cluster-entered") => Ok(()),
+        (None, Some(bond), _) if bond.cluster != cluster => Err(bond.refusal()),
+        (None, None, invited) if invited != Some(cluster) => {
+            let why = "it belongs to no cluster yet, and nobody in its --peers or --join has told \
+                       it of this one";
+            Err(Refusal::Failed(why.to_owned()))
+        }
+        (None, ..) => Ok(()),
+    }
 }
 
 /// Refuses a sender that our membership does not hold, unless it is held by a newer one: then it has
@@ -232,10 +262,19 @@ mod tests {
         Header { cluster: CLUSTER, from, to, clock_ms: 0, median_ms: None }
     }
 
+    /// The view of a node that belongs to no cluster.
+    fn new<'a>(
+        me: Identity,
+        members: &'a RaftMembership,
+        starts: &'a BTreeMap<u128, Start>,
+    ) -> View<'a> {
+        View { me, cluster: None, bond: None, invited: None, members, starts }
+    }
+
     fn judge(members: &RaftMembership, from: Identity, to: Target) -> Result<(), Refusal> {
         let starts = BTreeMap::from([(20, START)]);
         let me = node(1, 10, 8);
-        let view = View { me, cluster: Some(CLUSTER), members, starts: &starts };
+        let view = View { cluster: Some(CLUSTER), ..new(me, members, &starts) };
         admit(&view, &header(from, to), Kind::Vote)
     }
 
@@ -293,10 +332,30 @@ mod tests {
         let members = members(8, &[(1, 10)]);
         let starts = BTreeMap::new();
         let me = node(1, 10, 8);
-        let view = View { me, cluster: Some(CLUSTER), members: &members, starts: &starts };
+        let view = View { cluster: Some(CLUSTER), ..new(me, &members, &starts) };
         let header = header(node(2, 20, 8), TO_ME);
         assert_eq!(admit(&view, &header, Kind::Other), Ok(()));
         assert!(admit(&view, &header, Kind::Vote).is_err());
+    }
+
+    #[test]
+    fn a_node_without_a_cluster_enters_only_the_one_that_it_is_bound_or_led_to() {
+        let (members, starts) = (RaftMembership::default(), BTreeMap::new());
+        let unknown = new(node(1, 10, 8), &members, &starts);
+        let bond = |cluster| Bond { cluster, coordinator: 2, store: 20, founders: String::new() };
+        let (ours, theirs) = (bond(CLUSTER), bond(78));
+        let header = header(node(2, 20, 8), TO_ME);
+        for kind in [Kind::Vote, Kind::Other] {
+            let judge = |bond, invited| admit(&View { bond, invited, ..unknown }, &header, kind);
+            assert_eq!(judge(Some(&ours), None), Ok(()));
+            assert_eq!(judge(Some(&theirs), Some(CLUSTER)), Err(theirs.refusal()));
+            assert_eq!(judge(None, Some(CLUSTER)), Ok(()));
+            for stranger in [None, Some(78)] {
+                let refused = judge(None, stranger).unwrap_err();
+                assert!(!refused.is_fatal() && refused.to_string().contains("no cluster yet"));
+            }
+        }
+        assert_eq!(admit(&unknown, &header, Kind::Forming), Ok(()), "judged by what it offers");
     }
 
     #[test]
@@ -314,8 +373,7 @@ mod tests {
     fn another_cluster_and_another_node_are_refused() {
         let members = members(8, &[(1, 10), (2, 20)]);
         let starts = BTreeMap::new();
-        let view =
-            View { me: node(1, 10, 8), cluster: Some(78), members: &members, starts: &starts };
+        let view = View { cluster: Some(78), ..new(node(1, 10, 8), &members, &starts) };
         let header = header(node(2, 20, 8), TO_ME);
         let refused = admit(&view, &header, Kind::Other);
         assert_eq!(refused, Err(Refusal::WrongCluster { ours: 78 }));

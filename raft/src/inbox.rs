@@ -36,8 +36,7 @@ impl Inbox for Inner {
         request: Request,
     ) -> Result<Response, Refusal> {
         if let Some(header) = &header {
-            let is_vote = matches!(request, Request::Vote { .. } | Request::PreVote { .. });
-            self.local.admit(header, if is_vote { Kind::Vote } else { Kind::Other }).await?;
+            self.local.admit(header, kind(&request)).await?;
             if relies_on_memory(&request) {
                 self.local.check_vouched(&header.from)?;
             }
@@ -73,6 +72,12 @@ impl Inbox for Inner {
             Request::Vouch { seen } => {
                 let Some(header) = header else { return Err(failed("nobody vouches")) };
                 self.local.note(Some(seen), &header.from).await?;
+                Ok(Response::Done)
+            }
+            Request::Bind(offer) => self.bind_for_coordinator(header.as_ref(), offer).await,
+            Request::Release { cluster } => {
+                let Some(header) = header else { return Err(failed("nobody releases")) };
+                self.local.release(cluster, header.from.store).await?;
                 Ok(Response::Done)
             }
         }
@@ -196,6 +201,14 @@ impl Inner {
             self.change(change).await
         };
         Ok(Response::Changed(outcome))
+    }
+}
+
+fn kind(request: &Request) -> Kind {
+    match request {
+        Request::Vote { .. } | Request::PreVote { .. } => Kind::Vote,
+        Request::Bind(_) | Request::Release { .. } => Kind::Forming,
+        _ => Kind::Other,
     }
 }
 

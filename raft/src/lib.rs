@@ -12,8 +12,8 @@
 //! | `transport` | frames, the client to peers, and the wire between: a trait, and TCP |
 //! | `clocks` | the voters' clocks and their median |
 //! | `coalesce` | many proposals, one log entry; forwarding to the leader |
-//! | `form`, `members` | how a cluster forms, joins, changes |
 //! | `contact`, `election`, `heartbeat` | who was heard when; who stands for election; a leader's signs of life |
+//! | `form`, `bond`, `found`, `members` | how nodes introduce themselves, and how a cluster forms, joins, changes |
 //! | `inbox` | what a node does with its peers' requests |
 //! | `simulation` | processes that tests simulate; only with the feature of that name |
 //! | `node` | [`Node`], which owns all of it; `options`, `error`, `handle`, `status` around it |
@@ -23,6 +23,7 @@
 
 use std::io::{self, Read, Write};
 
+mod bond;
 mod clocks;
 mod coalesce;
 mod contact;
@@ -30,6 +31,7 @@ mod coverage;
 mod election;
 mod error;
 mod form;
+mod found;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 mod guard;

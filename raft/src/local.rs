@@ -1,5 +1,6 @@
 //! What a node knows of itself and of its peers' data directories.
 
+mod promises;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,6 +20,7 @@ use crate::records::{self, StartsRecord};
 use crate::starts::{OwnStarts, Start};
 use crate::store::LogStore;
 use crate::types::{Member, RaftLogId, RaftMembership};
+use promises::Promises;
 
 /// Format byte of the small values kept here.
 const FORMAT: u8 = 1;
@@ -33,6 +35,7 @@ pub(crate) struct Local {
     own: Mutex<OwnStarts>,
     log: LogStore,
     cluster: Mutex<Option<u128>>,
+    promises: Promises,
     /// Latest start seen of every peer's store; on disk before anything is answered to it.
     seen: Mutex<BTreeMap<u128, Start>>,
     metrics: Mutex<Option<watch::Receiver<RaftMetrics<u64, Member>>>>,
@@ -53,7 +56,8 @@ impl Local {
         clock: Arc<dyn Clock>,
         election_max: Duration,
     ) -> Result<Self, StorageError> {
-        let cluster = read(&log, MetaKey::Cluster, "the cluster id")?;
+        let cluster = promises::taken_part_in(&log)?;
+        let promises = Promises::load(&log, boot_nonce)?;
         let StartsRecord(seen) =
             read(&log, MetaKey::Members, "the peers' starts")?.unwrap_or_default();
         let own = read(&log, MetaKey::Starts, "this store's starts")?.unwrap_or_default();
@@ -64,6 +68,7 @@ impl Local {
             own: Mutex::new(own),
             log,
             cluster: Mutex::new(cluster),
+            promises,
             seen: Mutex::new(seen),
             metrics: Mutex::new(None),
             doubt: watch::Sender::new(None),
@@ -189,8 +194,11 @@ impl Local {
             return Err(Refusal::Failed(why.to_owned()));
         }
         self.judge(header, kind)?;
-        if self.cluster().is_none() {
-            self.enter(header.cluster).await.map_err(|error| Refusal::Failed(error.to_string()))?;
+        if self.cluster().is_none() && kind != Kind::Forming {
+            let entered = self.enter(header.cluster).await;
+            if !entered.map_err(|error| Refusal::Failed(error.to_string()))? {
+                return Err(Refusal::Failed("it has been bound to another cluster".to_owned()));
+            }
         }
         self.meet(&header.from).await
     }
@@ -198,7 +206,9 @@ impl Local {
     fn judge(&self, header: &Header, kind: Kind) -> Result<(), Refusal> {
         let (me, members) = (self.identity(), self.members());
         let seen = self.seen.lock();
-        let view = View { me, cluster: self.cluster(), members: &members, starts: &seen };
+        let (cluster, bond, invited) = (self.cluster(), self.bond(), self.invited());
+        let view =
+            View { me, cluster, bond: bond.as_ref(), invited, members: &members, starts: &seen };
         guard::admit(&view, header, kind)
     }
 
@@ -206,14 +216,6 @@ impl Local {
     async fn put(&self, key: MetaKey, value: &[u8]) -> Result<(), StorageError> {
         let put = self.log.put_meta(key, value).await;
         put.inspect_err(|error| self.stop(format!("the storage failed: {error}")))
-    }
-
-    /// Binds this node to a cluster, for good.
-    pub(crate) async fn enter(&self, cluster: u128) -> Result<(), StorageError> {
-        self.put(MetaKey::Cluster, &codec::encode(FORMAT, &cluster)).await?;
-        *self.cluster.lock() = Some(cluster);
-        tracing::info!(cluster = %format_args!("{cluster:032x}"), "belongs to a cluster now");
-        Ok(())
     }
 
     /// Remembers the start of a store that was never seen before, and later ones of the same process;

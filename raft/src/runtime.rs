@@ -5,6 +5,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use openraft::{AsyncRuntime, OptionalSend, TokioRuntime};
+use rand::RngCore;
 use tokio::task::{JoinError, JoinHandle};
 use tokio::time::{Sleep, Timeout};
 
@@ -42,16 +43,15 @@ pub(crate) fn in_process<T: Send + 'static>(
     Box::pin(task)
 }
 
-/// Random numbers; in a simulation, the process's own.
-#[cfg(not(feature = "simulation"))]
-pub(crate) fn random() -> Random {
-    TokioRuntime::thread_rng()
+/// A random number of 128 bits.
+pub(crate) fn random_u128() -> u128 {
+    let mut random = <Runtime as AsyncRuntime>::thread_rng();
+    u128::from(random.next_u64()) << 64 | u128::from(random.next_u64())
 }
 
-/// Random numbers of the current process.
-#[cfg(feature = "simulation")]
-pub(crate) fn random() -> Random {
-    Random
+/// A random time below `max`.
+pub(crate) fn random_below(max: Duration) -> Duration {
+    max.mul_f64(random_u128() as f64 / u128::MAX as f64)
 }
 
 /// Does something that takes its time, beside the tasks.
@@ -111,8 +111,14 @@ impl AsyncRuntime for Runtime {
         error.is_panic()
     }
 
+    #[cfg(not(feature = "simulation"))]
     fn thread_rng() -> Random {
-        random()
+        TokioRuntime::thread_rng()
+    }
+
+    #[cfg(feature = "simulation")]
+    fn thread_rng() -> Random {
+        Random
     }
 
     fn oneshot<T: OptionalSend>() -> (Self::OneshotSender<T>, Self::OneshotReceiver<T>) {

@@ -13,7 +13,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::task::{AbortHandle, JoinHandle};
 
-pub use crate::transport::glance::{answers_snapshot, grants_vote};
+pub use crate::transport::glance::{answers_snapshot, grants_vote, offers_a_bond};
 
 tokio::task_local! {
     static PROCESS: Arc<Process>;
@@ -107,6 +107,13 @@ impl Process {
             self.wait_for_disk().await;
         }
     }
+}
+
+/// The data directory of the coordinator that a store is bound to, by what the store has on disk under
+/// [`MetaKey::Bond`](mintleaf_storage::MetaKey::Bond).
+#[must_use]
+pub fn bound_to(record: &[u8]) -> Option<u128> {
+    crate::bond::Bond::decode(record).ok().flatten().map(|bond| bond.store)
 }
 
 /// Starts a task of the current process, if there is one.

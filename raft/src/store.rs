@@ -84,6 +84,11 @@ impl LogStore {
         Ok(self.read(last, last + 1, usize::MAX)?.pop().map(|entry| entry.log_id))
     }
 
+    /// Whether it holds entries, or did before they were purged.
+    pub(crate) fn holds_entries(&self) -> bool {
+        self.engine.bounds().is_some() || self.engine.purge_mark().is_some()
+    }
+
     /// The last entry that was purged.
     pub(crate) fn purged(&self) -> Result<Option<RaftLogId>, RaftStorageError> {
         let mark = self.engine.purge_mark().map(|(_, mark)| records::decode_log_id(&mark));

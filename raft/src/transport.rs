@@ -27,6 +27,7 @@ pub(crate) use tcp::TcpWire;
 pub(crate) use wire::InboxDoor;
 pub use wire::{Door, Pending, Wire, WireError};
 
+use crate::bond::Offer;
 use crate::form::{Hello, Introduction};
 use crate::guard::{Header, Identity, Refusal};
 use crate::members::{Change, MemberError};
@@ -90,6 +91,12 @@ pub(crate) enum Request {
     /// The start that you have seen of my store was one of mine, so mine now comes after it.
     Vouch {
         seen: Start,
+    },
+    /// Bind your store to the cluster that I form.
+    Bind(Offer),
+    /// I have given this cluster id up for good: be free of it.
+    Release {
+        cluster: u128,
     },
 }
 

@@ -70,6 +70,8 @@ pub enum MetaKey {
     Refused = 6,
     /// The latest starts of this directory.
     Starts = 7,
+    /// Which cluster, still to be formed, this directory is promised to.
+    Bond = 8,
 }
 
 /// A log of records with consecutive indices, and a few named values. Bytes in, bytes out.

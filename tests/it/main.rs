@@ -5,6 +5,7 @@
 //! api, hostile, readme     one node, as clients see it
 //! resp      the same with the Redis protocol, and Redis' own clients
 //! cli                      the client commands and what start-up refuses
+//! forming                  founders that exist twice, are cut off, killed, and lost
 //! dev, faults, membership, scale    nodes that are killed, paused, removed, and filled
 //! snowflake                time windows, under killed nodes and wrong clocks
 //! ```
@@ -21,6 +22,7 @@ mod api;
 mod cli;
 mod dev;
 mod faults;
+mod forming;
 mod harness;
 mod hostile;
 mod membership;

@@ -119,6 +119,19 @@ impl Disk {
         self.platter.lock().fault = None;
     }
 
+    /// Whether the node has voted or taken entries in, for certain.
+    pub(crate) fn has_taken_part(&self) -> bool {
+        let platter = self.platter.lock();
+        let Content { records, purged, named } = &platter.durable;
+        let voted = named.contains_key(&(MetaKey::Vote as u8));
+        voted || !records.is_empty() || purged.is_some()
+    }
+
+    /// A named value that is durable.
+    pub(crate) fn named(&self, key: MetaKey) -> Option<Vec<u8>> {
+        self.platter.lock().durable.named.get(&(key as u8)).cloned()
+    }
+
     /// A copy of what is durable, as a backup takes it.
     pub(crate) fn image(&self) -> Image {
         Image(self.platter.lock().durable.clone())

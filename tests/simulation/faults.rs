@@ -340,7 +340,7 @@ impl Faults {
 }
 
 /// Crashes a machine, for certain: a start that was on its way may bring it up meanwhile.
-async fn put_down(machine: &Arc<Machine>) {
+pub(crate) async fn put_down(machine: &Arc<Machine>) {
     machine.crash();
     sleep(Duration::from_millis(100)).await;
     machine.crash();

@@ -12,9 +12,9 @@ use mintleaf::metrics::Metrics;
 use mintleaf::replica::{DeletionListener, Replica, StateReplica};
 use mintleaf::service::{IdService, Lease, ServiceTask, TagTable};
 use mintleaf::snowflake::SnowflakeSettings;
-use mintleaf_raft::simulation::Process;
+use mintleaf_raft::simulation::{Process, bound_to};
 use mintleaf_raft::{Ground, Node, NodeError, Options, Tuning};
-use mintleaf_storage::DataDir;
+use mintleaf_storage::{DataDir, MetaKey};
 use parking_lot::Mutex;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
@@ -22,7 +22,7 @@ use tokio::time::sleep;
 
 use crate::clock::MachineClock;
 use crate::disk::{Disk, Image};
-use crate::net::{Net, NetWire, address};
+use crate::net::{Net, NetWire, address, double_of};
 use crate::oracle::{Boot, Oracle, Witness};
 use crate::random::Random;
 use crate::trace::Trace;
@@ -88,6 +88,13 @@ pub(crate) struct Machine {
     pub(crate) disk: Disk,
     pub(crate) site: Arc<Site>,
     dir: PathBuf,
+    /// Where it is on the network: its node's id, or another while the node exists twice.
+    host: AtomicU64,
+    /// The identity of its data directory, once there is one.
+    store: Arc<Mutex<Option<u128>>>,
+    /// The list of founders that its operator gives it, where that is not everybody's.
+    peers: Mutex<Option<BTreeMap<u64, String>>>,
+    retired: AtomicBool,
     boots: AtomicU64,
     running: Mutex<Option<Running>>,
     /// Whom to ask for admission; a founder asks nobody.
@@ -104,11 +111,58 @@ impl Machine {
             disk,
             site,
             dir,
+            host: AtomicU64::new(node_id),
+            store: Arc::default(),
+            peers: Mutex::default(),
+            retired: AtomicBool::new(false),
             boots: AtomicU64::new(0),
             running: Mutex::default(),
             join: Mutex::default(),
             stops: Mutex::default(),
         }
+    }
+
+    /// Another machine on which the same node was started.
+    pub(crate) fn double(&self, drift: i64, disk: Disk) -> Self {
+        let dir = self.dir.with_extension("double");
+        let double = Self::new(self.node_id, Arc::clone(&self.site), dir, drift, disk);
+        double.host.store(double_of(self.node_id), Ordering::Relaxed);
+        // Its starts are others than those of the first.
+        double.boots.store(1_000, Ordering::Relaxed);
+        double
+    }
+
+    /// Moves it to where the node's other machine was. It must be down.
+    pub(crate) fn take_the_place(&self) {
+        self.host.store(self.node_id, Ordering::Relaxed);
+    }
+
+    /// Where it is on the network.
+    pub(crate) fn host(&self) -> u64 {
+        self.host.load(Ordering::Relaxed)
+    }
+
+    /// Gives the next process another list of founders; `None` gives it everybody's. Answers whether
+    /// it had another before.
+    pub(crate) fn list(&self, peers: Option<BTreeMap<u64, String>>) -> bool {
+        std::mem::replace(&mut *self.peers.lock(), peers).is_some()
+    }
+
+    /// Ends it for good. It must be down.
+    pub(crate) fn retire(&self) {
+        self.retired.store(true, Ordering::Relaxed);
+    }
+
+    /// The identity of its data directory, once there is one.
+    pub(crate) fn store(&self) -> Option<u128> {
+        *self.store.lock()
+    }
+
+    /// The data directory of the coordinator that this one is bound to, while it takes no part in a
+    /// cluster.
+    pub(crate) fn bound_to(&self) -> Option<u128> {
+        let record = self.disk.named(MetaKey::Bond).filter(|_| !self.disk.has_taken_part());
+        record.as_deref().and_then(bound_to)
     }
 
     /// The process that serves clients here, if one does.
@@ -129,7 +183,7 @@ impl Machine {
     /// Starts a process, unless one runs.
     pub(crate) fn start(self: &Arc<Self>) {
         let mut running = self.running.lock();
-        if running.is_some() {
+        if running.is_some() || self.retired.load(Ordering::Relaxed) {
             return;
         }
         let number = self.boots.fetch_add(1, Ordering::Relaxed) + 1;
@@ -167,15 +221,16 @@ impl Machine {
     ) -> Option<String> {
         let wire = NetWire {
             net: Arc::clone(&self.site.net),
-            node_id: self.node_id,
+            host: self.host(),
             process: Arc::clone(&process),
             alive,
         };
         let (site, clock) = (Arc::clone(&self.site), Arc::clone(&self.clock));
         let engine = Arc::new(self.disk.open());
-        let options = self.options();
+        let (options, store) = (self.options(), Arc::clone(&self.store));
         let opened = process.spawn(async move {
             let dir = open_dir(&options).await?;
+            *store.lock() = Some(dir.store_id());
             let ground = Ground { dir, engine, wire: Arc::new(wire) };
             assemble(&site, boot, clock, ground, options).await
         });
@@ -218,7 +273,7 @@ impl Machine {
             listen: None,
             advertise_raft: Some(address(self.node_id)),
             advertise_http: String::new(),
-            peers: if join.is_some() { BTreeMap::new() } else { self.site.peers.clone() },
+            peers: if join.is_some() { BTreeMap::new() } else { self.founders() },
             join: join.map(address),
             secret: None,
             tuning: Tuning {
@@ -228,6 +283,10 @@ impl Machine {
                 ..Tuning::default()
             },
         }
+    }
+
+    fn founders(&self) -> BTreeMap<u64, String> {
+        self.peers.lock().clone().unwrap_or_else(|| self.site.peers.clone())
     }
 
     fn stopped_by_itself(self: &Arc<Self>, why: String) {
@@ -257,7 +316,7 @@ impl Machine {
         let Some(running) = self.running.lock().take() else { return };
         running.alive.store(false, Ordering::Relaxed);
         running.ended.send_replace(true);
-        self.site.net.leave(self.node_id);
+        self.site.net.leave(self.host());
         running.process.kill();
         running.supervisor.abort();
     }
@@ -309,10 +368,16 @@ impl Machine {
 
     /// Crashes it and takes its data away; the next process asks `seed` for admission.
     pub(crate) fn wipe(&self, seed: u64) {
+        self.lose_everything();
+        *self.join.lock() = Some(seed);
+    }
+
+    /// Crashes it and takes its data away.
+    pub(crate) fn lose_everything(&self) {
         self.end();
         self.disk.restore(None);
         drop(std::fs::remove_dir_all(&self.dir));
-        *self.join.lock() = Some(seed);
+        *self.store.lock() = None;
     }
 
     /// A copy of all that is on its disk.

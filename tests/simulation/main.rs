@@ -12,6 +12,7 @@ mod clients;
 mod clock;
 mod disk;
 mod faults;
+mod forming;
 mod machine;
 mod net;
 mod oracle;

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use mintleaf_raft::simulation::{Process, answers_snapshot, grants_vote};
+use mintleaf_raft::simulation::{Process, answers_snapshot, grants_vote, offers_a_bond};
 use mintleaf_raft::{Door, Pending, Wire, WireError};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
@@ -50,6 +50,15 @@ pub(crate) struct Net {
     hosts: Mutex<BTreeMap<u64, Host>>,
     /// Told of the next vote that is granted.
     trap: Mutex<Option<oneshot::Sender<Granted>>>,
+    /// Told of the next offer that a founder has answered.
+    forming_trap: Mutex<Option<oneshot::Sender<Offered>>>,
+}
+
+/// An offer to bind a store that was answered; the answer is on its way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Offered {
+    pub(crate) coordinator: u64,
+    pub(crate) founder: u64,
 }
 
 /// A vote that has arrived where it was asked for.
@@ -59,6 +68,12 @@ pub(crate) struct Granted {
     pub(crate) candidate: u64,
 }
 
+/// The host that runs the second process of a node that exists twice. Both are reached at the node's
+/// address: now one, now the other.
+pub(crate) fn double_of(node_id: u64) -> u64 {
+    100 + node_id
+}
+
 /// Where a node is reached.
 pub(crate) fn address(node_id: u64) -> String {
     format!("node-{node_id}:1")
@@ -66,8 +81,32 @@ pub(crate) fn address(node_id: u64) -> String {
 
 impl Net {
     pub(crate) fn new(trace: Arc<Trace>, random: Random) -> Self {
-        let (weather, hosts, trap) = Default::default();
-        Self { trace, random, weather, hosts, trap }
+        let (weather, hosts, trap, forming_trap) = Default::default();
+        Self { trace, random, weather, hosts, trap, forming_trap }
+    }
+
+    /// Resolves when the next offer to bind a store has been answered.
+    pub(crate) fn next_offer(&self) -> oneshot::Receiver<Offered> {
+        let (trap, offered) = oneshot::channel();
+        *self.forming_trap.lock() = Some(trap);
+        offered
+    }
+
+    fn look_for_offers(&self, coordinator: u64, founder: u64, is_offer: bool) {
+        if is_offer {
+            let trap = self.forming_trap.lock().take();
+            let _ = trap.map(|trap| trap.send(Offered { coordinator, founder }));
+        }
+    }
+
+    /// The host that a message to a node reaches.
+    fn resolve(&self, node_id: u64) -> u64 {
+        let hosts = self.hosts.lock();
+        match (hosts.contains_key(&node_id), hosts.contains_key(&double_of(node_id))) {
+            (true, true) => self.random.pick(&[node_id, double_of(node_id)]),
+            (false, true) => double_of(node_id),
+            _ => node_id,
+        }
     }
 
     /// Resolves when the next vote that is granted has arrived.
@@ -96,9 +135,9 @@ impl Net {
         bytes
     }
 
-    /// Takes a node off the network.
-    pub(crate) fn leave(&self, node_id: u64) {
-        self.hosts.lock().remove(&node_id);
+    /// Takes a host off the network.
+    pub(crate) fn leave(&self, host: u64) {
+        self.hosts.lock().remove(&host);
     }
 
     /// What one message meets: its delay, unless it is lost.
@@ -134,7 +173,8 @@ const GONE_INTERVAL: Duration = Duration::from_millis(20);
 /// One process's way into the network.
 pub(crate) struct NetWire {
     pub(crate) net: Arc<Net>,
-    pub(crate) node_id: u64,
+    /// The node's id, or another while the node exists twice.
+    pub(crate) host: u64,
     pub(crate) process: Arc<Process>,
     pub(crate) alive: Arc<AtomicBool>,
 }
@@ -147,8 +187,10 @@ impl NetWire {
     }
 
     async fn carry(&self, to: u64, frame: Vec<u8>) -> Result<Bytes, WireError> {
-        let (net, me) = (&self.net, self.node_id);
+        let (net, me) = (&self.net, self.host);
         self.live().await;
+        let to = net.resolve(to);
+        let is_offer = net.forming_trap.lock().is_some() && offers_a_bond(&frame);
         net.travel("request", me, to, &frame).await;
         let frame = net.weathered(frame);
         self.live().await;
@@ -168,6 +210,7 @@ impl NetWire {
                 if muted && answers_snapshot(&answer) {
                     pending::<()>().await;
                 }
+                net.look_for_offers(me, to, is_offer);
                 net.travel("answer", to, me, &answer).await;
                 self.live().await;
                 net.look_for_votes(to, me, &answer);
@@ -216,9 +259,10 @@ impl Wire for NetWire {
     fn gone<'a>(&'a self, address: &'a str) -> Pending<'a, ()> {
         Box::pin(async move {
             let Some(id) = node_at(address) else { return pending().await };
-            let links = [(self.node_id, id), (id, self.node_id)];
             loop {
                 self.live().await;
+                let id = self.net.resolve(id);
+                let links = [(self.host, id), (id, self.host)];
                 let is_cut = links.iter().any(|link| self.net.weather.lock().cut.contains(link));
                 if !is_cut && self.net.host(id).is_none() {
                     return;
@@ -232,7 +276,7 @@ impl Wire for NetWire {
         Box::pin(async move {
             if self.alive.load(Ordering::Relaxed) {
                 let host = Host { process: Arc::clone(&self.process), door };
-                self.net.hosts.lock().insert(self.node_id, host);
+                self.net.hosts.lock().insert(self.host, host);
             }
             pending::<()>().await;
         })

@@ -10,6 +10,7 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::clients::Clients;
 use crate::disk::Disk;
 use crate::faults::Faults;
+use crate::forming::Forming;
 use crate::machine::{Machine, Site};
 use crate::net::{Net, address};
 use crate::oracle::Oracle;
@@ -77,6 +78,8 @@ pub(crate) async fn run(plan: Plan, dir: &Path) -> Verdict {
         Arc::new(Machine::new(id, Arc::clone(&site), dir, drift, disk))
     };
     let machines: Vec<_> = (1..=nodes).map(machine).collect();
+    let forming = Forming::new(Arc::clone(&site), machines, plan.seed);
+    let machines = forming.carry_out().await;
     let random = Random::new(plan.seed, "run");
     let run = Run { site, machines, random, plan, snowflakes_expected: !few };
     run.carry_out().await;
@@ -104,10 +107,6 @@ impl Run {
             Arc::clone(&self.site.trace),
             Random::new(self.plan.seed, "clients"),
         );
-        for machine in &self.machines {
-            machine.start();
-            sleep(Duration::from_millis(self.random.within(0..300))).await;
-        }
         self.serves_within(FORMING_MAX, &clients).await;
         match self.plan.story {
             Some(story) => {

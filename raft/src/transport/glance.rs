@@ -2,7 +2,7 @@
 
 use mintleaf_storage::codec;
 
-use super::{Answer, Response};
+use super::{Answer, Frame, Request, Response};
 
 /// Whether an answer grants a vote.
 #[must_use]
@@ -16,4 +16,11 @@ pub fn grants_vote(answer: &[u8]) -> bool {
 pub fn answers_snapshot(answer: &[u8]) -> bool {
     let answer = codec::decode::<Answer>(answer).map(|(_, answer)| answer.result);
     matches!(answer, Ok(Ok(Response::Snapshot(_))))
+}
+
+/// Whether a frame asks a founder to bind its store.
+#[must_use]
+pub fn offers_a_bond(frame: &[u8]) -> bool {
+    let frame = codec::decode::<Frame>(frame).map(|(_, frame)| frame.request);
+    matches!(frame, Ok(Request::Bind(_)))
 }
