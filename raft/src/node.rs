@@ -24,6 +24,7 @@ use crate::local::{Local, StopOnPanic};
 use crate::machine::Machine;
 use crate::options::{Clock, Options};
 use crate::priority::give_way;
+use crate::runtime::in_process;
 use crate::store::LogStore;
 use crate::succession;
 use crate::transport::{Client, InboxDoor, NetworkFactory, Request, Response, TcpWire, Wire};
@@ -297,11 +298,11 @@ impl Node {
             return Err(NodeError::Options(why.to_owned()));
         }
         let inner = Arc::clone(&self.inner);
-        self.tasks.spawn(stop_on_panic(Arc::clone(&inner), async move {
+        self.tasks.spawn(in_process(stop_on_panic(Arc::clone(&inner), async move {
             if let Err(error) = Arc::clone(&inner).enter_cluster().await {
                 inner.local.stop(error.to_string());
             }
-        }));
+        })));
         Ok(())
     }
 

@@ -9,6 +9,8 @@ use rand::RngCore;
 use tokio::task::{JoinError, JoinHandle};
 use tokio::time::{Sleep, Timeout};
 
+use crate::transport::Pending;
+
 #[cfg(feature = "simulation")]
 use crate::simulation::{Random, spawn};
 
@@ -29,9 +31,33 @@ where
     tokio::spawn(future)
 }
 
+/// A task as a part of the process that it is made in: a simulated process can be paused and killed
+/// with all of its tasks.
+pub(crate) fn in_process<T: Send + 'static>(
+    task: impl Future<Output = T> + Send + 'static,
+) -> Pending<'static, T> {
+    #[cfg(feature = "simulation")]
+    if let Some(process) = crate::simulation::Process::current() {
+        return Box::pin(process.own(task));
+    }
+    Box::pin(task)
+}
+
+/// Random numbers; in a simulation, the process's own.
+#[cfg(not(feature = "simulation"))]
+pub(crate) fn random() -> Random {
+    TokioRuntime::thread_rng()
+}
+
+/// Random numbers of the current process.
+#[cfg(feature = "simulation")]
+pub(crate) fn random() -> Random {
+    Random
+}
+
 /// A random number of 128 bits.
 pub(crate) fn random_u128() -> u128 {
-    let mut random = <Runtime as AsyncRuntime>::thread_rng();
+    let mut random = random();
     u128::from(random.next_u64()) << 64 | u128::from(random.next_u64())
 }
 
@@ -97,14 +123,8 @@ impl AsyncRuntime for Runtime {
         error.is_panic()
     }
 
-    #[cfg(not(feature = "simulation"))]
     fn thread_rng() -> Random {
-        TokioRuntime::thread_rng()
-    }
-
-    #[cfg(feature = "simulation")]
-    fn thread_rng() -> Random {
-        Random
+        random()
     }
 
     fn oneshot<T: OptionalSend>() -> (Self::OneshotSender<T>, Self::OneshotReceiver<T>) {

@@ -48,15 +48,19 @@ impl Process {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        let process = Arc::clone(self);
-        let pausable = async move { process.run(future).await };
-        let task = tokio::spawn(PROCESS.scope(Arc::clone(self), pausable));
+        let task = tokio::spawn(Arc::clone(self).own(future));
         let mut tasks = self.tasks.lock();
         if tasks.len() == tasks.capacity() {
             tasks.retain(|task| !task.is_finished());
         }
         tasks.push(task.abort_handle());
         task
+    }
+
+    /// A future as a part of this process: it stands still while the process is paused.
+    pub(crate) fn own<F: Future>(self: Arc<Self>, future: F) -> impl Future<Output = F::Output> {
+        let process = Arc::clone(&self);
+        PROCESS.scope(self, async move { process.run(future).await })
     }
 
     /// Carries a future through, but for the time that the process is paused.
