@@ -63,7 +63,9 @@ impl Inner {
             (Purpose::Found { founders }, None) => check_lists(&self.founders(), founders)?,
             // Nobody can take it in, and it lets nobody in.
             (Purpose::Join, None) => {
-                self.local.bond().map_or(Ok(()), |bond| Err(bond.refusal()))?;
+                if let Some(bond) = self.local.bond() {
+                    return Err(bond.refusal());
+                }
             }
             (Purpose::Return { .. }, None) => {}
             // The cluster was formed while this founder was still asking, or long ago without it.

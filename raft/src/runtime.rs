@@ -43,9 +43,21 @@ pub(crate) fn in_process<T: Send + 'static>(
     Box::pin(task)
 }
 
+/// Random numbers; in a simulation, the process's own.
+#[cfg(not(feature = "simulation"))]
+pub(crate) fn random() -> Random {
+    TokioRuntime::thread_rng()
+}
+
+/// Random numbers of the current process.
+#[cfg(feature = "simulation")]
+pub(crate) fn random() -> Random {
+    Random
+}
+
 /// A random number of 128 bits.
 pub(crate) fn random_u128() -> u128 {
-    let mut random = <Runtime as AsyncRuntime>::thread_rng();
+    let mut random = random();
     u128::from(random.next_u64()) << 64 | u128::from(random.next_u64())
 }
 
@@ -111,14 +123,8 @@ impl AsyncRuntime for Runtime {
         error.is_panic()
     }
 
-    #[cfg(not(feature = "simulation"))]
     fn thread_rng() -> Random {
-        TokioRuntime::thread_rng()
-    }
-
-    #[cfg(feature = "simulation")]
-    fn thread_rng() -> Random {
-        Random
+        random()
     }
 
     fn oneshot<T: OptionalSend>() -> (Self::OneshotSender<T>, Self::OneshotReceiver<T>) {
