@@ -31,11 +31,12 @@ fn round(number: u64, records: u64) -> Round {
     let chance = mix(number);
     match chance % 16 {
         0 => Round::Truncate(chance / 16 % 20),
-        1 if records > 500 => Round::Purge(records - 300),
+        1 if records > keep() * 5 / 3 => Round::Purge(records - keep()),
         _ => Round::Append(1 + chance / 16 % 8),
     }
 }
 
+fn keep() -> u64 { static K: std::sync::OnceLock<u64> = std::sync::OnceLock::new(); *K.get_or_init(|| std::env::var("KEEP").map_or(300, |k| k.parse().unwrap())) }
 /// Splitmix: a number that looks random and depends on its argument only.
 fn mix(number: u64) -> u64 {
     let mut z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
