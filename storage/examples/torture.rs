@@ -36,7 +36,10 @@ fn round(number: u64, records: u64) -> Round {
     }
 }
 
-fn keep() -> u64 { static K: std::sync::OnceLock<u64> = std::sync::OnceLock::new(); *K.get_or_init(|| std::env::var("KEEP").map_or(300, |k| k.parse().unwrap())) }
+fn keep() -> u64 {
+    static K: std::sync::OnceLock<u64> = std::sync::OnceLock::new();
+    *K.get_or_init(|| std::env::var("KEEP").map_or(300, |k| k.parse().unwrap()))
+}
 /// Splitmix: a number that looks random and depends on its argument only.
 fn mix(number: u64) -> u64 {
     let mut z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);

@@ -5,12 +5,11 @@
 
 use crate::error::{Context, StorageError};
 use crate::files;
-use crate::planted;
 use crate::recover::{Trees, missing};
 use crate::state::State;
 use sled::{Db, IVec};
 use std::fs::{self, File};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Memory for the page cache of each, in bytes. The log in use is smaller.
@@ -107,9 +106,6 @@ impl Checkpoint {
     /// sled's `flush` hands its buffers to the kernel and goes no further; the sync is ours.
     fn sync(&self) -> Result<(), StorageError> {
         self.db.flush().map(|_| ()).context(|| "flush the log".into())?;
-        if planted("checkpoint-not-synced") {
-            return Ok(());
-        }
         self.file.sync_data().context(|| "sync the log".into())
     }
 
@@ -139,13 +135,17 @@ impl Checkpoint {
 
 /// Puts a durable copy of the files of one checkpoint, which nobody has open, in the place of another.
 pub(crate) fn copy(from: &Path, to: &Path) -> Result<(), StorageError> {
-    let temp = to.with_extension("tmp");
-    files::remove_dir(&temp)?;
+    let temp = unfinished(to);
     files::copy_dir(from, &temp)?;
     files::remove_dir(to)?;
     let renamed = fs::rename(&temp, to);
     renamed.context(|| format!("rename {} to {}", temp.display(), to.display()))?;
     files::sync_dir(to.parent().unwrap_or(Path::new("")))
+}
+
+/// Where a copy is that was not finished.
+pub(crate) fn unfinished(dir: &Path) -> PathBuf {
+    dir.with_extension("tmp")
 }
 
 /// Whether sled found its file locked. The data directory's own lock is ours already, so that is an

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::codec::Blob;
-use crate::record::{self, NO_LINK};
 use crate::groups::Groups;
+use crate::record::{self, NO_LINK};
 use crate::recover::Trees;
 use crate::state::{Extent, Group, State};
 use crate::tail::{self, Found};

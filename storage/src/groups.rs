@@ -1,7 +1,8 @@
 //! The groups that were found in the tail, by number.
 
 use crate::error::StorageError;
-use crate::state::{Group, GROUP_FORMAT, State};
+use crate::planted;
+use crate::state::{GROUP_FORMAT, Group, State};
 use crate::tail::Found;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,7 +26,8 @@ impl Groups {
                 Entry::Vacant(entry) => drop(entry.insert(group)),
                 Entry::Occupied(mut entry) => {
                     let has = entry.get();
-                    let same = if format == GROUP_FORMAT { *has == group } else { has.ends_as(&group) };
+                    let same =
+                        if format == GROUP_FORMAT { *has == group } else { has.ends_as(&group) };
                     if !same {
                         let number = entry.key();
                         let what = format!("two groups of the log's tail have the number {number}");
@@ -52,10 +54,11 @@ impl Groups {
             return same.then(Vec::new);
         }
         let numbers = state.group + 1..=last;
-        let groups: Vec<&Group> = self.by_number.range(numbers.clone()).map(|(_, group)| group).collect();
-        let is_there = |number: u64| !self.shells.contains(&number);
+        let groups: Vec<&Group> =
+            self.by_number.range(numbers.clone()).map(|(_, group)| group).collect();
+        let is_there = |number| !self.shells.contains(&number) || planted("shell-counts");
         let all = groups.iter().map(|group| group.state.group).eq(numbers.clone());
-        (all && numbers.into_iter().all(is_there)).then_some(groups)
+        (all && { numbers }.all(is_there)).then_some(groups)
     }
 }
 
@@ -66,7 +69,8 @@ impl Groups {
 /// values looks the same there, and follows then upon the last group of the other segment, unless that
 /// has been written over since, before which the checkpoint had it.
 fn shells(found: &[Found]) -> BTreeSet<u64> {
-    let may_be = |group: &&Found| group.is_head && group.format < GROUP_FORMAT && group.group.is_empty();
+    let may_be =
+        |group: &&Found| group.is_head && group.format < GROUP_FORMAT && group.group.is_empty();
     let mut shells: BTreeSet<u64> = BTreeSet::new();
     for shell in found.iter().filter(may_be) {
         let number = shell.group.state.group;

@@ -8,6 +8,7 @@ use crate::data_dir::DataDir;
 use crate::error::{Context, StorageError};
 use crate::files;
 use crate::groups::Groups;
+use crate::planted;
 use crate::state::{Group, State};
 use crate::tail::Tail;
 use std::fs;
@@ -30,13 +31,16 @@ pub(crate) struct Opened {
 pub(crate) fn open(data: &DataDir) -> Result<Opened, StorageError> {
     let dir = data.path();
     let is_new = !data.log_made();
+    for checkpoint in 0..NAMES.len() {
+        files::remove_dir(&checkpoint::unfinished(&path(dir, checkpoint)))?;
+    }
     if is_new {
         clear(dir)?;
         Tail::create(dir)?;
     }
     let (mut tail, found) = Tail::open(dir)?;
     let groups = Groups::new(found)?;
-    let whole = tail.current();
+    let whole = tail.current() ^ usize::from(planted("whole-checkpoint-opened-first"));
     let other = 1 - whole;
     let (first, mut state) = if is_new {
         let empty = State::default();
@@ -46,15 +50,19 @@ pub(crate) fn open(data: &DataDir) -> Result<Opened, StorageError> {
         open_other(dir, whole, &groups)?
     };
     // The other is whole now as well. With this group it becomes the one that nobody touches.
-    state.group += 1;
-    let begun = Group { state: state.clone(), ..Group::default() };
+    let mut begun = Group { state: state.clone(), ..Group::default() };
+    if planted("newest-group-again-without-values") {
+        begun.state.meta.clear();
+    } else {
+        state.group += 1;
+        begun.state.group = state.group;
+    }
     tail.begin(&begun).context(|| "write the tail".into())?;
     let second = open_whole(&path(dir, whole), &groups, &first, &state)?;
     if is_new {
         data.note_log_made()?;
     }
-    let mut checkpoints = [first, second];
-    checkpoints.rotate_right(other);
+    let checkpoints = if other == 0 { [first, second] } else { [second, first] };
     Ok(Opened { tail, state, checkpoints })
 }
 

@@ -3,9 +3,9 @@
 
 use crate::codec;
 use crate::error::{Context, StorageError};
+use crate::groups::Groups;
 use crate::planted;
 use crate::record;
-use crate::groups::Groups;
 use crate::state::{Extent, FORMAT, Group, State};
 use sled::{IVec, Tree};
 
