@@ -2,12 +2,12 @@
 //! tail is taken from before or after it, as a crash could leave them.
 
 use crate::common::{
-    CHECKPOINTS, Content, content, copy, is_damaged, open, records, reopened, replace,
+    CHECKPOINTS, Content, content, copy, is_damaged, open, quick_dir, records, reopened, replace,
 };
 use mintleaf_storage::{LogEngine, MetaKey, SledEngine};
 use std::fs;
 use std::path::{Path, PathBuf};
-use tempfile::{TempDir, tempdir};
+use tempfile::TempDir;
 
 /// A store that did one sync (groups 1 and 2 lie behind it, group 3 is the one that crashes),
 /// with the directory as it was on either side.
@@ -20,7 +20,7 @@ struct Step {
 impl Step {
     /// `unsynced` operations reach sled's file or do not; `last` makes them durable.
     fn new(unsynced: impl FnOnce(&SledEngine), last: impl FnOnce(&SledEngine)) -> Step {
-        let root = tempdir().unwrap();
+        let root = quick_dir();
         let engine = open(&root.path().join("live")).unwrap();
         engine.append(1, records("r", 1..9)).unwrap();
         engine.put_meta(MetaKey::Vote, b"one").unwrap();
@@ -150,7 +150,7 @@ fn group_that_is_lost_between_others_is_refused() {
 
 #[test]
 fn value_that_changed_long_ago_outlives_every_later_group() {
-    let root = tempdir().unwrap();
+    let root = quick_dir();
     let (live, crashed) = (root.path().join("live"), root.path().join("crashed"));
     let engine = open(&live).unwrap();
     engine.put_meta(MetaKey::Cluster, b"old").unwrap();
@@ -172,7 +172,7 @@ fn value_that_changed_long_ago_outlives_every_later_group() {
 
 #[test]
 fn both_segments_are_used_in_turn_and_a_checkpoint_is_brought_up_before() {
-    let root = tempdir().unwrap();
+    let root = quick_dir();
     let (live, crashed) = (root.path().join("live"), root.path().join("crashed"));
     let engine = open(&live).unwrap();
     for index in 1..300 {

@@ -14,6 +14,7 @@ const SEED: u64 = 0x6d69_6e74;
 const FLIPS: usize = 30;
 
 fn histories() -> u64 {
+    #[expect(clippy::disallowed_methods)] // A test is told by its environment.
     let wanted = std::env::var("MINTLEAF_HISTORIES").ok();
     wanted.map_or(8, |wanted| wanted.parse().expect("MINTLEAF_HISTORIES is a number"))
 }
