@@ -3,9 +3,10 @@
 //!
 //! `torture write DIR` prints `ack ROUND` after each round of operations, and goes on where the
 //! store is when it is started again. `torture verify DIR ROUND` exits with 1 when the store is
-//! not exactly what some round from ROUND on left behind.
+//! not exactly what some round from ROUND on left behind. A number more says how many records a purge
+//! leaves, 300 by default: the fewer, the more often there is one.
 //!
-//! What a round does depends on its number alone, so the content after any round is known without
+//! What a round does depends on its number and the one of records that purges leave alone, so the content after any round is known without
 //! a record of the run. The store keeps the number of its last round as its vote.
 
 use mintleaf_storage::{DataDir, LogEngine, MetaKey, SledEngine, StorageError};
@@ -15,7 +16,10 @@ use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: torture write DIR | torture verify DIR ROUND";
+const USAGE: &str = "usage: torture write DIR [KEEP] | torture verify DIR ROUND [KEEP]";
+
+/// Records that a purge leaves, unless told otherwise.
+const KEEP: &str = "300";
 
 /// One sync's worth of operations.
 enum Round {
@@ -26,12 +30,12 @@ enum Round {
     Purge(u64),
 }
 
-/// What a round does. Appends outweigh removals, and purges keep the log at some 500 records.
-fn round(number: u64, records: u64) -> Round {
+/// What a round does. Appends outweigh removals, and purges bound the log.
+fn round(number: u64, records: u64, keep: u64) -> Round {
     let chance = mix(number);
     match chance % 16 {
         0 => Round::Truncate(chance / 16 % 20),
-        1 if records > 500 => Round::Purge(records - 300),
+        1 if records > keep * 5 / 3 => Round::Purge(records - keep),
         _ => Round::Append(1 + chance / 16 % 8),
     }
 }
@@ -53,8 +57,8 @@ fn record(index: u64, round: u64) -> Vec<u8> {
 }
 
 /// The content after a round: which round wrote each record of the log.
-#[derive(Default)]
 struct Expected {
+    keep: u64,
     round: u64,
     purged: u64,
     writers: VecDeque<u64>,
@@ -62,8 +66,8 @@ struct Expected {
 
 impl Expected {
     /// The content after `rounds` rounds.
-    fn after(rounds: u64) -> Self {
-        let mut expected = Expected::default();
+    fn after(rounds: u64, keep: u64) -> Self {
+        let mut expected = Expected { keep, round: 0, purged: 0, writers: VecDeque::new() };
         while expected.round < rounds {
             expected.advance();
         }
@@ -77,7 +81,7 @@ impl Expected {
     fn advance(&mut self) -> Round {
         self.round += 1;
         let records = self.writers.len() as u64;
-        let mut round = round(self.round, records);
+        let mut round = round(self.round, records, self.keep);
         match &mut round {
             Round::Append(count) => self.writers.extend((0..*count).map(|_| self.round)),
             Round::Truncate(count) => {
@@ -130,19 +134,19 @@ impl Expected {
 }
 
 /// Opens the store and verifies that it is what its last round left behind.
-fn open(dir: &Path) -> Result<(SledEngine, Expected), Box<dyn Error>> {
+fn open(dir: &Path, keep: u64) -> Result<(SledEngine, Expected), Box<dyn Error>> {
     let engine = SledEngine::open(&DataDir::open(dir, 1)?)?;
     let round = match engine.get_meta(MetaKey::Vote)? {
         Some(vote) => u64::from_le_bytes(vote.as_slice().try_into()?),
         None => 0,
     };
-    let expected = Expected::after(round);
+    let expected = Expected::after(round, keep);
     expected.check(&engine)?;
     Ok((engine, expected))
 }
 
-fn write(dir: &Path) -> Result<(), Box<dyn Error>> {
-    let (engine, mut expected) = open(dir)?;
+fn write(dir: &Path, keep: &str) -> Result<(), Box<dyn Error>> {
+    let (engine, mut expected) = open(dir, keep.parse()?)?;
     let mut out = std::io::stdout().lock();
     loop {
         expected.advance_with(&engine)?;
@@ -150,8 +154,9 @@ fn write(dir: &Path) -> Result<(), Box<dyn Error>> {
     }
 }
 
-fn verify(dir: &Path, acknowledged: u64) -> Result<(), Box<dyn Error>> {
-    let (_, expected) = open(dir)?;
+fn verify(dir: &Path, acknowledged: &str, keep: &str) -> Result<(), Box<dyn Error>> {
+    let acknowledged: u64 = acknowledged.parse()?;
+    let (_, expected) = open(dir, keep.parse()?)?;
     let round = expected.round;
     if round < acknowledged {
         return Err(format!("store is at round {round}, {acknowledged} was acknowledged").into());
@@ -164,11 +169,10 @@ fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let result = match args[..] {
-        ["write", dir] => write(Path::new(dir)),
-        ["verify", dir, round] => {
-            let round = round.parse().map_err(Box::<dyn Error>::from);
-            round.and_then(|round| verify(Path::new(dir), round))
-        }
+        ["write", dir] => write(Path::new(dir), KEEP),
+        ["write", dir, keep] => write(Path::new(dir), keep),
+        ["verify", dir, round] => verify(Path::new(dir), round, KEEP),
+        ["verify", dir, round, keep] => verify(Path::new(dir), round, keep),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);

@@ -1,36 +1,34 @@
 //! The log engine on sled. Why each step is where it is: `DESIGN.md`.
 
+use crate::checkpoint::Checkpoint;
 use crate::codec::Blob;
 use crate::data_dir::DataDir;
 use crate::error::{Context, StorageError};
+use crate::open::{self, Opened};
 use crate::planted;
-use crate::recover::{Trees, key, missing};
+use crate::recover::{Trees, missing};
 use crate::state::{Extent, Group, State};
 use crate::tail::{Tail, group_bytes, twice};
 use crate::{GROUP_BYTES_MAX, LogEngine, META_BYTES_MAX, MetaKey, RECORD_BYTES_MAX};
 use crate::{files, record};
 use parking_lot::{Mutex, RwLock};
-use sled::Db;
+use sled::IVec;
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::File;
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
-/// Memory for sled's page cache, in bytes. The log in use is smaller.
-const CACHE_BYTES: u64 = 64 << 20;
-
-/// The log engine on sled, with a [`LogEngine::sync`] that is a real one, and a side file that
-/// notices what sled would silently lose.
+/// The log engine: a write-ahead log that alone makes a [`LogEngine::sync`] durable, and two checkpoints
+/// in sled that are brought up to it by turns.
 pub struct SledEngine {
-    trees: Trees,
-    disk: Disk,
-    /// Taken before `live` where both are needed. Held for a whole sync: groups reach the disk
-    /// one after the other.
+    /// Taken first, `live` second, `recent` last, where several are needed. Held for a whole sync:
+    /// groups reach the disk one after the other.
     durable: Mutex<Durable>,
     live: RwLock<Live>,
+    recent: RwLock<Recent>,
+    /// Of both checkpoints: where to read what is not recent.
+    trees: [Trees; 2],
     /// The first failure of a write or sync. Set once; every later call answers with it.
     failure: OnceLock<String>,
     _lock: Arc<File>,
@@ -49,57 +47,61 @@ struct Live {
     dirty: bool,
 }
 
+/// The records that one of the checkpoints lacks, or has otherwise.
+struct Recent {
+    records: BTreeMap<u64, IVec>,
+    /// For each checkpoint the index from which on that may be so.
+    since: [u64; 2],
+}
+
+type Lacks = (u64, Vec<(u64, IVec)>);
+
 /// What is on disk.
 struct Durable {
+    dir: PathBuf,
     tail: Tail,
     /// The state after the last group in the tail.
     state: State,
+    checkpoints: [Checkpoint; 2],
 }
 
-/// sled, and the file it keeps its data in.
-struct Disk {
-    db: Db,
-    file: File,
+impl Recent {
+    /// Both checkpoints hold this log.
+    fn after(state: &State) -> Self {
+        Self { records: BTreeMap::new(), since: [after(state); 2] }
+    }
+
+    fn put(&mut self, index: u64, stored: IVec) {
+        self.since = self.since.map(|since| since.min(index));
+        self.records.insert(index, stored);
+    }
+
+    /// The log ends before `index` now.
+    fn truncate(&mut self, index: u64) {
+        self.since = self.since.map(|since| since.min(index));
+        self.records.split_off(&index);
+    }
+
+    /// What a checkpoint lacks of the log of a state, and the index from which on.
+    fn lacks(&self, checkpoint: usize, state: &State) -> Result<Lacks, StorageError> {
+        let since = self.since[checkpoint];
+        let mut records = Vec::new();
+        for index in state.extent.map_or(0..0, |extent| extent.first.max(since)..after(state)) {
+            let stored = self.records.get(&index).ok_or_else(|| missing(index))?;
+            records.push((index, stored.clone()));
+        }
+        Ok((since, records))
+    }
+
+    /// Forgets what lies below `index`.
+    fn forget_below(&mut self, index: u64) {
+        self.records = self.records.split_off(&index);
+    }
 }
 
-/// How long an engine of this process that was just dropped may take to let go of its files.
-const UNLOCK_TRIES_MAX: u32 = 500;
-const UNLOCK_INTERVAL: Duration = Duration::from_millis(10);
-
-impl Disk {
-    fn open(dir: &Path) -> Result<Disk, StorageError> {
-        let path = dir.join("db");
-        // sled takes what it cannot read for the end of its log, and writes over it.
-        files::read_through(&path)?;
-        let config = sled::Config::new().path(dir).flush_every_ms(None).cache_capacity(CACHE_BYTES);
-        let mut opened = config.open();
-        for _ in 0..UNLOCK_TRIES_MAX {
-            if !is_locked(&opened) {
-                break;
-            }
-            // Nothing tells when sled has let go, and nobody opens a log where a wait would hurt.
-            #[expect(clippy::disallowed_methods)]
-            std::thread::sleep(UNLOCK_INTERVAL);
-            opened = config.open();
-        }
-        if is_locked(&opened) {
-            return Err(StorageError::Locked { dir: dir.to_owned() });
-        }
-        let db = opened.context(|| format!("open the log in {}", dir.display()))?;
-        let file = File::open(&path).context(|| format!("open {}", path.display()))?;
-        Ok(Disk { db, file })
-    }
-
-    fn trees(&self) -> Result<Trees, StorageError> {
-        let tree = |name| self.db.open_tree(name).context(|| format!("open tree {name}"));
-        Ok(Trees { log: tree("log")?, meta: tree("meta")? })
-    }
-
-    /// sled's `flush` hands its buffers to the kernel and goes no further; the sync is ours.
-    fn sync(&self) -> Result<(), StorageError> {
-        self.db.flush().map(|_| ()).context(|| "flush the log".into())?;
-        self.file.sync_data().context(|| "sync the log".into())
-    }
+/// The index from which on a checkpoint of this state has nothing.
+fn after(state: &State) -> u64 {
+    state.extent.map_or(0, |extent| extent.last + 1)
 }
 
 impl SledEngine {
@@ -110,29 +112,7 @@ impl SledEngine {
     /// # Errors
     /// [`StorageError::Damaged`] when anything that was acknowledged is missing or altered.
     pub fn open(dir: &DataDir) -> Result<Self, StorageError> {
-        // sled panics on some files that were altered.
-        catch_unwind(AssertUnwindSafe(|| Self::open_or_make(dir)))
-            .unwrap_or_else(|_| Err(StorageError::damaged("the log cannot be opened")))
-    }
-
-    fn open_or_make(dir: &DataDir) -> Result<Self, StorageError> {
-        let mut made = None;
-        if !dir.log_made() {
-            made = Some(make(dir.path())?);
-            dir.note_log_made()?;
-        }
-        let log = dir.path().join("log");
-        if !log.join("db").exists() {
-            return Err(StorageError::damaged("the log is missing"));
-        }
-        let (mut tail, found) = Tail::open(dir.path())?;
-        let disk = made.map_or_else(|| Disk::open(&log), Ok)?;
-        let trees = disk.trees()?;
-        let state = trees.recover(found)?;
-        // What was read may so far be in the kernel's memory only, and the tail is written over.
-        disk.sync()?;
-        let last = Group { state: state.without_values(), ..Group::default() };
-        tail.begin(&last).context(|| "write the tail".into())?;
+        let Opened { tail, state, checkpoints } = open::open(dir)?;
         let (group, extent) = (state.group, state.extent);
         tracing::info!(group, ?extent, dir = %dir.path().display(), "log opened");
         let live = Live {
@@ -144,9 +124,9 @@ impl SledEngine {
             dirty: false,
         };
         Ok(SledEngine {
-            trees,
-            disk,
-            durable: Mutex::new(Durable { tail, state }),
+            trees: [checkpoints[0].trees.clone(), checkpoints[1].trees.clone()],
+            recent: RwLock::new(Recent::after(&state)),
+            durable: Mutex::new(Durable { dir: dir.path().to_owned(), tail, state, checkpoints }),
             live: RwLock::new(live),
             failure: OnceLock::new(),
             _lock: dir.share_lock(),
@@ -186,7 +166,7 @@ impl SledEngine {
         let bytes = twice(&group_bytes(&group));
         if !durable.tail.has_room(bytes.len()) {
             if !planted("tail-overwritten-too-soon") {
-                self.fatal(self.catch_up(&durable.state))?;
+                self.fatal(self.catch_up(durable))?;
             }
             durable.tail.turn();
         }
@@ -196,18 +176,30 @@ impl SledEngine {
         Ok(())
     }
 
-    /// Makes sled durable up to a state that the tail has. In sled's order it comes after its records;
-    /// those of later groups, of which sled may have some by now, lie outside its extent.
-    fn catch_up(&self, state: &State) -> Result<(), StorageError> {
-        self.trees.put_state(state)?;
-        self.disk.sync()
+    /// Brings the checkpoint of the segment that is next to where the tail ends. The other one, of the
+    /// segment that is full, is not touched meanwhile.
+    fn catch_up(&self, durable: &Durable) -> Result<(), StorageError> {
+        let next = if planted("same-checkpoint-always") { 0 } else { 1 - durable.tail.current() };
+        let state = &durable.state;
+        let (since, records) = self.recent.read().lacks(next, state)?;
+        let caught_up = durable.checkpoints[next].catch_up(state, since, &records);
+        if caught_up.as_ref().is_err_and(StorageError::is_damage) {
+            // The next start copies the other one. What cannot be removed it finds out by itself.
+            let _ = files::remove_dir(&open::path(&durable.dir, next));
+        }
+        caught_up?;
+        let mut recent = self.recent.write();
+        recent.since[next] = after(state);
+        let both_have = recent.since[0].min(recent.since[1]);
+        recent.forget_below(both_have);
+        Ok(())
     }
 
     fn append_one(&self, live: &mut Live, index: u64, payload: &[u8]) -> Result<(), StorageError> {
         live.state.check_append(index)?;
         let link = live.state.extent.map_or(record::NO_LINK, |extent| extent.last_crc);
         let (stored, crc) = record::seal(index, link, payload);
-        self.fatal(self.trees.put_record(index, &stored))?;
+        self.recent.write().put(index, IVec::from(stored.as_slice()));
         live.state.push(index, crc);
         if live.pending.is_empty() {
             live.pending_first = index;
@@ -218,14 +210,29 @@ impl SledEngine {
         Ok(())
     }
 
+    /// A record inside the log, as it is stored. Either checkpoint will do.
+    fn stored(&self, recent: &Recent, index: u64) -> Result<IVec, StorageError> {
+        if let Some(stored) = recent.records.get(&index) {
+            return Ok(stored.clone());
+        }
+        let mut failure = None;
+        for trees in &self.trees {
+            match trees.record(index) {
+                Ok(Some(stored)) if record::open(index, &stored).is_ok() => return Ok(stored),
+                Ok(_) => {}
+                Err(error) => failure = Some(error),
+            }
+        }
+        Err(failure.unwrap_or_else(|| missing(index)))
+    }
+
     /// The log as it is when it ends before `index`, which lies inside it.
     fn extent_before(&self, extent: Extent, index: u64) -> Result<Option<Extent>, StorageError> {
         if index <= extent.first {
             return Ok(None);
         }
         let last = index - 1;
-        let stored = self.trees.log.get(key(last)).context(|| format!("read log record {last}"))?;
-        let stored = stored.ok_or_else(|| missing(last))?;
+        let stored = self.stored(&self.recent.read(), last)?;
         let last_crc = record::open(last, &stored)?.crc;
         Ok(Some(Extent { last, last_crc, ..extent }))
     }
@@ -257,16 +264,12 @@ impl LogEngine for SledEngine {
             return Ok(Vec::new());
         };
         let end = range.end.min(extent.last + 1);
-        let mut stored = self.trees.log.range(key(range.start)..);
+        let recent = self.recent.read();
         let mut payloads = Vec::new();
         let mut bytes = 0_usize;
         for index in range.start..end {
-            let next = stored.next().ok_or_else(|| missing(index))?;
-            let (at, value) = next.context(|| format!("read log record {index}"))?;
-            if *at != key(index) {
-                return Err(missing(index));
-            }
-            let payload = record::open(index, &value)?.payload;
+            let stored = self.stored(&recent, index)?;
+            let payload = record::open(index, &stored)?.payload;
             bytes = bytes.saturating_add(payload.len());
             if bytes > bytes_max && !payloads.is_empty() {
                 break;
@@ -300,7 +303,8 @@ impl LogEngine for SledEngine {
         let group = Self::close_group(&mut live);
         self.commit(&mut durable, group)?;
         // Still under the lock: nothing is appended where records are being removed.
-        self.fatal(self.trees.remove_from(index))
+        self.recent.write().truncate(index);
+        Ok(())
     }
 
     fn purge_upto(&self, index: u64, mark: &[u8]) -> Result<(), StorageError> {
@@ -319,9 +323,9 @@ impl LogEngine for SledEngine {
         let group = Self::close_group(&mut live);
         drop(live);
         self.commit(&mut durable, group)?;
-        drop(durable);
-        // No lock is needed: nothing reads or writes below the mark any more.
-        self.fatal(self.trees.remove_below(index + 1))
+        // Nothing reads or writes below the mark any more.
+        self.recent.write().forget_below(index + 1);
+        Ok(())
     }
 
     fn put_meta(&self, key: MetaKey, value: &[u8]) -> Result<(), StorageError> {
@@ -358,36 +362,6 @@ fn check_size(what: &'static str, value: &[u8], bytes_max: usize) -> Result<(), 
         return Ok(());
     }
     Err(StorageError::TooLarge { what, bytes: value.len(), bytes_max })
-}
-
-/// Makes the empty log and its tail, from scratch: what an earlier try left behind goes first.
-fn make(dir: &Path) -> Result<Disk, StorageError> {
-    let log = dir.join("log");
-    if log.exists() {
-        fs::remove_dir_all(&log).context(|| format!("remove {}", log.display()))?;
-    }
-    files::create_dir(&log)?;
-    let disk = Disk::open(&log)?;
-    disk.trees()?.put_state(&State::default())?;
-    disk.sync()?;
-    sync_conf(&log)?;
-    files::sync_dir(&log)?;
-    Tail::create(dir)?;
-    Ok(disk)
-}
-
-/// sled writes its settings once, in two writes that it never syncs, and opens no log whose settings
-/// are there in part.
-fn sync_conf(log: &Path) -> Result<(), StorageError> {
-    let path = log.join("conf");
-    let synced = File::open(&path).and_then(|conf| conf.sync_all());
-    synced.context(|| format!("sync {}", path.display()))
-}
-
-/// Whether sled found its file locked. The data directory's own lock is ours already, so that is an
-/// engine of this very process on its way out: sled's threads let go a little after they were told.
-fn is_locked(opened: &sled::Result<sled::Db>) -> bool {
-    matches!(opened, Err(sled::Error::Io(error)) if error.to_string().contains("acquire lock"))
 }
 
 #[cfg(test)]

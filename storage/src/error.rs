@@ -1,6 +1,6 @@
 //! What can go wrong with stored bytes.
 
-use std::io;
+use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 
 /// Why the storage refused or failed.
@@ -86,6 +86,22 @@ impl StorageError {
     /// Never true for a failed write or sync: after one, what is on disk is unknown.
     pub fn is_retryable(&self) -> bool {
         matches!(self, StorageError::Locked { .. })
+    }
+
+    /// Whether it says that stored bytes are of no use, rather than that they could not be had.
+    pub(crate) fn is_damage(&self) -> bool {
+        match self {
+            StorageError::Damaged { .. } => true,
+            // What damaged files make sled ask the file system for.
+            StorageError::Io { source, .. } => matches!(
+                source.kind(),
+                ErrorKind::NotFound
+                    | ErrorKind::UnexpectedEof
+                    | ErrorKind::InvalidInput
+                    | ErrorKind::InvalidData
+            ),
+            _ => false,
+        }
     }
 
     pub(crate) fn damaged(what: impl Into<String>) -> Self {

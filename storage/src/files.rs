@@ -43,14 +43,52 @@ pub(crate) fn rename(from: &Path, dir: &Path, name: &str) -> Result<(), StorageE
     sync_dir(dir)
 }
 
-/// Reads a file to its end and forgets it, for the errors that it may bring; one that is not there
-/// brings none.
-pub(crate) fn read_through(path: &Path) -> Result<(), StorageError> {
-    let read = || std::io::copy(&mut File::open(path)?, &mut std::io::sink());
-    match read() {
+/// Reads all files in a directory to their ends and forgets them, for the errors that it may bring.
+pub(crate) fn read_through(dir: &Path) -> Result<(), StorageError> {
+    each_in(dir, |path, is_dir| {
+        if is_dir {
+            return read_through(path);
+        }
+        let read = || std::io::copy(&mut File::open(path)?, &mut std::io::sink());
+        read().map(|_| ()).context(|| format!("read {}", path.display()))
+    })
+}
+
+/// Copies a directory with all that is in it; the copy is on disk when this returns, but for its own
+/// name.
+pub(crate) fn copy_dir(from: &Path, to: &Path) -> Result<(), StorageError> {
+    fs::create_dir(to).context(|| format!("create directory {}", to.display()))?;
+    each_in(from, |path, is_dir| {
+        let target = to.join(path.file_name().unwrap_or_default());
+        if is_dir {
+            return copy_dir(path, &target);
+        }
+        let copied = fs::copy(path, &target).and_then(|_| File::open(&target)?.sync_all());
+        copied.context(|| format!("copy {} to {}", path.display(), target.display()))
+    })?;
+    sync_dir(to)
+}
+
+/// Removes a directory with all that is in it; nothing happens when there is none.
+pub(crate) fn remove_dir(dir: &Path) -> Result<(), StorageError> {
+    match fs::remove_dir_all(dir) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        result => result.map(|_| ()).context(|| format!("read {}", path.display())),
+        result => result.context(|| format!("remove {}", dir.display())),
     }
+}
+
+/// Visits what is in a directory, with whether it is a directory itself.
+fn each_in(
+    dir: &Path,
+    mut visit: impl FnMut(&Path, bool) -> Result<(), StorageError>,
+) -> Result<(), StorageError> {
+    let list = || format!("list {}", dir.display());
+    for entry in fs::read_dir(dir).context(list)? {
+        let entry = entry.context(list)?;
+        let is_dir = entry.file_type().context(list)?.is_dir();
+        visit(&entry.path(), is_dir)?;
+    }
+    Ok(())
 }
 
 /// Reads a whole file; `None` when there is none.

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::codec::Blob;
+use crate::groups::Groups;
 use crate::record::{self, NO_LINK};
 use crate::recover::Trees;
 use crate::state::{Extent, Group, State};
-use crate::tail;
+use crate::tail::{self, Found};
 
 /// A stored record, read and stored again; `None` when it is refused.
 pub fn record(index: u64, bytes: &[u8]) -> Option<Vec<u8>> {
@@ -18,7 +19,7 @@ pub fn record(index: u64, bytes: &[u8]) -> Option<Vec<u8>> {
 
 /// A group of the tail, read and written again; `None` when it is torn.
 pub fn group(bytes: &[u8]) -> Option<Vec<u8>> {
-    tail::read_group(bytes).map(|(group, _)| tail::group_bytes(&group))
+    tail::read_group(bytes).map(|(_, group, _)| tail::group_bytes(&group))
 }
 
 /// What a store may consist of after a crash, an accident or an attack. Its records are payloads:
@@ -65,10 +66,14 @@ impl Recovery {
     /// When what was recovered is refused, or recovered otherwise, the second time.
     pub fn run(&self, mut store: Store) -> Option<Recovered> {
         self.lay_out(&mut store);
-        let read = |group: Group| Some(tail::read_group(&tail::group_bytes(&group))?.0);
-        let found: Vec<Group> = store.groups.into_iter().flatten().filter_map(read).collect();
-        let recovered = self.0.recover(found.clone()).ok()?;
-        let again = self.0.recover(found).expect("what was recovered is a store");
+        let read = |group: Group| {
+            let (format, group, _) = tail::read_group(&tail::group_bytes(&group))?;
+            Some(Found { group, format, segment: 0, is_head: false })
+        };
+        let found = store.groups.into_iter().flatten().filter_map(read).collect();
+        let groups = Groups::new(found).ok()?;
+        let recovered = self.0.recover(&groups).ok()?;
+        let again = self.0.recover(&groups).expect("what was recovered is a store");
         assert_eq!(again, recovered);
         let indices = self.0.log.iter().keys().map(|key| {
             let key = key.expect("sled reads its own files");

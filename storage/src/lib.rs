@@ -9,8 +9,8 @@
 //! | --- | --- | --- |
 //! | `lock` | [`DataDir`] | locked while a process uses the directory |
 //! | `identity` | [`DataDir`] | store id, start counter, format |
-//! | `log/` | [`SledEngine`] | sled: the records of the log, and the [`MetaKey`] values |
-//! | `tail-a0`, `tail-a1`, `tail-b0`, `tail-b1` | [`SledEngine`] | what was synced since sled was made durable, in two copies |
+//! | `tail-a0`, `tail-a1`, `tail-b0`, `tail-b1` | [`SledEngine`] | the write-ahead log: what was synced since the older checkpoint, in two copies |
+//! | `log-a/`, `log-b/` | [`SledEngine`] | checkpoints in sled: the records of the log, and the [`MetaKey`] values |
 //! | `snapshot/current` | [`Snapshots`] | the current snapshot |
 //!
 //! **What is acknowledged is there.** When [`LogEngine::sync`] has returned, a process kill or a
@@ -19,6 +19,7 @@
 //! everything that was acknowledged, or is refused as [`StorageError::Damaged`]; it never opens
 //! with less. Each of this crate's steps and its reason is in `DESIGN.md`.
 
+mod checkpoint;
 pub mod codec;
 mod data_dir;
 mod engine;
@@ -26,6 +27,8 @@ mod error;
 mod files;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
+mod groups;
+mod open;
 mod planted;
 mod record;
 mod recover;

@@ -1,21 +1,18 @@
-//! Opening a store after any crash: which state was acknowledged last, and is it all there?
-//! The reasoning, crash point by crash point, is in `DESIGN.md`, "The tail".
+//! Bringing a checkpoint to the state that was acknowledged last: does it lead there, and is it all
+//! there? The reasoning, crash point by crash point, is in `DESIGN.md`.
 
 use crate::codec;
 use crate::error::{Context, StorageError};
+use crate::groups::Groups;
 use crate::planted;
 use crate::record;
 use crate::state::{Extent, FORMAT, Group, State};
-use crate::tail::Found;
-use sled::Tree;
-use std::cmp::Ordering;
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
+use sled::{IVec, Tree};
 
 /// Key of the state in the `meta` tree.
 const STATE: [u8; 1] = [0];
 
-/// The two trees of sled.
+/// The two trees of a checkpoint.
 #[derive(Clone)]
 pub(crate) struct Trees {
     /// Records by index.
@@ -25,7 +22,7 @@ pub(crate) struct Trees {
 }
 
 /// Key of a record: big-endian, so that sled's order is the log's.
-pub(crate) fn key(index: u64) -> [u8; 8] {
+fn key(index: u64) -> [u8; 8] {
     index.to_be_bytes()
 }
 
@@ -39,6 +36,10 @@ impl Trees {
     pub(crate) fn put_record(&self, index: u64, stored: &[u8]) -> Result<(), StorageError> {
         let put = self.log.insert(key(index), stored);
         put.map(|_| ()).context(|| format!("write log record {index}"))
+    }
+
+    pub(crate) fn record(&self, index: u64) -> Result<Option<IVec>, StorageError> {
+        self.log.get(key(index)).context(|| format!("read log record {index}"))
     }
 
     /// Removes every record at `index` and above, the last one first: a crash leaves no hole.
@@ -71,30 +72,19 @@ impl Trees {
         }
     }
 
-    /// Brings the trees to exactly the state acknowledged last, or one group further when that
-    /// group got to disk before the crash, and returns it. The caller makes it durable.
-    pub(crate) fn recover(&self, found: Found) -> Result<State, StorageError> {
-        let groups = by_number(found)?;
-        let (last, newest) = groups
-            .last_key_value()
-            .ok_or_else(|| StorageError::damaged("the log's tail is damaged"))?;
+    /// Brings the trees to exactly the state after the newest group, and returns it. The caller makes
+    /// it durable.
+    pub(crate) fn recover(&self, groups: &Groups) -> Result<State, StorageError> {
         let state = self.state()?;
-        let missed = groups.range(state.group.saturating_add(1)..);
-        let follows = match state.group.cmp(last) {
-            Ordering::Greater => false,
-            Ordering::Equal => state.without_values() == newest.state.without_values(),
-            Ordering::Less => missed.clone().map(|(number, _)| *number).eq(state.group + 1..=*last),
+        let missed = match groups.since(&state) {
+            None if planted("tail-dropped-silently") => Vec::new(),
+            None => {
+                let what = format!("the log leaves off after group {}", state.group);
+                return Err(StorageError::damaged(what));
+            }
+            Some(missed) => missed,
         };
-        if !follows && !planted("tail-dropped-silently") {
-            return Err(StorageError::damaged(format!(
-                "the log ends with group {}, its tail with group {last}",
-                state.group
-            )));
-        }
-        let state = match missed.clone().next() {
-            Some(_) if follows => self.repeat(state, missed.map(|(_, group)| group))?,
-            _ => state,
-        };
+        let state = if missed.is_empty() { state } else { self.repeat(state, missed)? };
         if !planted("left-overs-kept") {
             self.cut(state.extent)?;
         }
@@ -104,11 +94,7 @@ impl Trees {
 
     /// Repeats the groups since sled's state, which may have reached sled in part, in whole, or not
     /// at all.
-    fn repeat<'a>(
-        &self,
-        mut state: State,
-        groups: impl Iterator<Item = &'a Group>,
-    ) -> Result<State, StorageError> {
+    fn repeat(&self, mut state: State, groups: Vec<&Group>) -> Result<State, StorageError> {
         for group in groups {
             let lost = if planted("group-not-repeated") { usize::MAX } else { 0 };
             for (index, stored) in (group.first..).zip(&group.records).skip(lost) {
@@ -165,24 +151,4 @@ impl Trees {
 
 pub(crate) fn missing(index: u64) -> StorageError {
     StorageError::damaged(format!("log record {index} is missing"))
-}
-
-/// The groups found, each once. Two of a number are copies of one, except that the group an earlier
-/// opening went on with is also there without what it changed.
-fn by_number(found: Found) -> Result<BTreeMap<u64, Group>, StorageError> {
-    let mut groups: BTreeMap<u64, Group> = BTreeMap::new();
-    for group in found {
-        match groups.entry(group.state.group) {
-            Entry::Vacant(entry) => drop(entry.insert(group)),
-            Entry::Occupied(entry) if !entry.get().ends_as(&group) => {
-                let what = format!("two groups of the log's tail have the number {}", entry.key());
-                return Err(StorageError::damaged(what));
-            }
-            Entry::Occupied(mut entry) if entry.get().is_empty() => {
-                entry.insert(group);
-            }
-            Entry::Occupied(_) => {}
-        }
-    }
-    Ok(groups)
 }

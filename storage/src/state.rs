@@ -5,11 +5,15 @@ use crate::error::StorageError;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Format of [`State`] and [`Group`] on disk.
+/// Format of [`State`] on disk.
 pub(crate) const FORMAT: u8 = 1;
 
-/// The store after a group of operations: now and then in sled, beside the records, and in the tail with
-/// every group.
+/// Format of [`Group`] on disk. In format 1, which had the same layout, the group that an opening wrote
+/// was the newest once more, without its values.
+pub(crate) const GROUP_FORMAT: u8 = 2;
+
+/// The store after a group of operations: now and then in a checkpoint, beside the records, and in the
+/// tail with every group.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct State {
     /// Number of the group, one more with each. 0 is the empty store.
@@ -17,7 +21,8 @@ pub(crate) struct State {
     /// The log, or `None` when it is empty. Records outside are left-overs and void.
     pub(crate) extent: Option<Extent>,
     pub(crate) purged: Option<Purged>,
-    /// The named values, by the byte of their key. In the tail, those that the group changed.
+    /// The named values, by the byte of their key. In the tail, those that the group changed, and all of
+    /// them in the group that an opening writes.
     pub(crate) meta: BTreeMap<u8, Blob>,
 }
 

@@ -1,6 +1,7 @@
-//! The tail: every group of operations since sled was last made durable.
+//! The tail: every group of operations since the older of the two checkpoints.
 //!
-//! Two *segments* are filled in turn, each kept as two files, its copies. A group goes into both
+//! Two *segments* are filled in turn, each kept as two files, its copies. The checkpoint of the same
+//! number is the store before the first group of a segment. A group goes into both
 //! copies of the current segment, behind the group before it, and twice into each, from a block of
 //! its own on; so no write touches what holds another group. Its form is `[length u32 LE][frame]`,
 //! the frame being an encoded [`Group`]. What does not decode is *torn*: its write never ended, it
@@ -10,7 +11,7 @@
 use crate::codec;
 use crate::error::{Context, StorageError};
 use crate::files;
-use crate::state::{FORMAT, Group};
+use crate::state::{GROUP_FORMAT, Group};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -41,8 +42,15 @@ struct Segment {
     len: usize,
 }
 
-/// Every group that the segments hold, in no order, and as often as it was found.
-pub(crate) type Found = Vec<Group>;
+/// A group as it was found; each is found several times.
+#[derive(Clone)]
+pub(crate) struct Found {
+    pub(crate) group: Group,
+    pub(crate) format: u8,
+    pub(crate) segment: usize,
+    /// Whether it is the first that was found in its file.
+    pub(crate) is_head: bool,
+}
 
 impl Tail {
     /// Makes both segments, the first holding the empty group 0.
@@ -57,10 +65,10 @@ impl Tail {
 
     /// Opens both segments, and makes sure that what is read from them is on disk. Nothing may be
     /// written before [`Tail::begin`].
-    pub(crate) fn open(dir: &Path) -> Result<(Tail, Found), StorageError> {
-        let (a, in_a) = Segment::open(dir, NAMES[0])?;
-        let (b, in_b) = Segment::open(dir, NAMES[1])?;
-        let newest = |groups: &[Group]| groups.iter().map(|group| group.state.group).max();
+    pub(crate) fn open(dir: &Path) -> Result<(Tail, Vec<Found>), StorageError> {
+        let (a, in_a) = Segment::open(dir, 0)?;
+        let (b, in_b) = Segment::open(dir, 1)?;
+        let newest = |found: &[Found]| found.iter().map(|found| found.group.state.group).max();
         let current = usize::from(newest(&in_b) > newest(&in_a));
         let tail = Tail { segments: [a, b], current, end: 0 };
         Ok((tail, [in_a, in_b].concat()))
@@ -76,16 +84,21 @@ impl Tail {
         Ok(Tail { segments: [segment(NAMES[0])?, segment(NAMES[1])?], current: 0, end: 0 })
     }
 
-    /// Goes on after opening with the group that was found to be the last, once sled has it. It is
-    /// written where the newest group found is not, so that a crash leaves one of them.
-    pub(crate) fn begin(&mut self, last: &Group) -> io::Result<()> {
+    /// The segment that groups go to. After opening, the one that holds the newest group.
+    pub(crate) fn current(&self) -> usize {
+        self.current
+    }
+
+    /// Goes on after opening with a group that has all values, in the segment that does not hold the
+    /// newest group: its checkpoint must be durable with that.
+    pub(crate) fn begin(&mut self, first: &Group) -> io::Result<()> {
         self.turn();
-        self.write(last.state.group, &twice(&group_bytes(last)))?;
+        self.write(first.state.group, &twice(&group_bytes(first)))?;
         self.segments[self.current].copies.iter().try_for_each(File::sync_data)
     }
 
-    /// Whether so many bytes fit behind the others. If not, the next group must wait until
-    /// sled has all of them: then the other segment is free for it.
+    /// Whether so many bytes fit behind the others. If not, the next group must wait until the
+    /// checkpoint of the other segment has all of them: then that segment is free for it.
     pub(crate) fn has_room(&self, bytes: usize) -> bool {
         self.end + bytes <= self.segments[self.current].len
     }
@@ -106,20 +119,20 @@ impl Tail {
 }
 
 impl Segment {
-    fn open(dir: &Path, names: [&str; COPIES]) -> Result<(Segment, Found), StorageError> {
-        let (mut found, mut len) = (Found::new(), usize::MAX);
+    fn open(dir: &Path, segment: usize) -> Result<(Segment, Vec<Found>), StorageError> {
+        let (mut found, mut len) = (Vec::new(), usize::MAX);
         let mut open = |name: &str| {
             let path = dir.join(name);
             let Some(bytes) = files::read(&path)? else {
                 return Err(StorageError::damaged(format!("{} is missing", path.display())));
             };
-            found.extend(groups_in(&bytes));
+            found.extend(groups_in(&bytes, segment));
             len = len.min(bytes.len());
             let file = File::options().write(true).open(&path);
             file.and_then(|file| file.sync_data().map(|()| file))
                 .context(|| format!("open {}", path.display()))
         };
-        let copies = [open(names[0])?, open(names[1])?];
+        let copies = [open(NAMES[segment][0])?, open(NAMES[segment][1])?];
         Ok((Segment { copies, len }, found))
     }
 
@@ -145,12 +158,17 @@ impl Segment {
 }
 
 /// The groups in a copy of a segment. After a torn one the next is looked for block by block.
-fn groups_in(bytes: &[u8]) -> Found {
-    let (mut found, mut at) = (Found::new(), 0);
+fn groups_in(bytes: &[u8], segment: usize) -> Vec<Found> {
+    let (mut found, mut at) = (Vec::<Found>::new(), 0);
     while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
-        let group = read_group(rest);
-        at += group.as_ref().map_or(1, |(_, len)| *len).next_multiple_of(BLOCK_BYTES);
-        found.extend(group.map(|(group, _)| group));
+        let Some((format, group, len)) = read_group(rest) else {
+            at += BLOCK_BYTES;
+            continue;
+        };
+        at += len.next_multiple_of(BLOCK_BYTES);
+        let head = found.first().map_or(group.state.group, |head| head.group.state.group);
+        let is_head = group.state.group == head;
+        found.push(Found { group, format, segment, is_head });
     }
     found
 }
@@ -166,17 +184,20 @@ pub(crate) fn twice(group: &[u8]) -> Vec<u8> {
 }
 
 pub(crate) fn group_bytes(group: &Group) -> Vec<u8> {
-    let frame = codec::encode(FORMAT, group);
+    let frame = codec::encode(GROUP_FORMAT, group);
     let len = u32::try_from(frame.len()).expect("a frame is far below 4 GiB");
     [&len.to_le_bytes()[..], &frame].concat()
 }
 
-/// The group at the start of `bytes`, and how many of them it takes; `None` when it is torn.
-pub(crate) fn read_group(bytes: &[u8]) -> Option<(Group, usize)> {
+/// The group at the start of `bytes` with its format, and how many bytes it takes; `None` when it is
+/// torn.
+pub(crate) fn read_group(bytes: &[u8]) -> Option<(u8, Group, usize)> {
     let (len, rest) = bytes.split_first_chunk::<LENGTH_BYTES>()?;
     let len = u32::from_le_bytes(*len) as usize;
     match codec::decode::<Group>(rest.get(..len)?) {
-        Ok((FORMAT, group)) if group.is_sound() => Some((group, LENGTH_BYTES + len)),
+        Ok((format @ 1..=GROUP_FORMAT, group)) if group.is_sound() => {
+            Some((format, group, LENGTH_BYTES + len))
+        }
         _ => None,
     }
 }
@@ -204,21 +225,28 @@ mod tests {
     fn group_bytes_never_change() {
         let golden = [
             &[31, 0, 0, 0][..],                 // length of the frame
-            &[1, 0x1c, 0x48, 0x5b, 0xc7],       // format, crc32
+            &[2, 0xdf, 0x65, 0xcf, 0x74],       // format, crc32
             &[9, 1, 5, 6, 252, 1, 2, 3, 4],     // group, extent
             &[1, 4, 1, b'p'],                   // purged
             &[1, 1, 4, b'v', b'o', b't', b'e'], // named values
             &[6, 1, 3, b'r', b'e', b'c'],       // records
         ];
         assert_eq!(group_bytes(&group(9)), golden.concat());
-        assert_eq!(read_group(&golden.concat()), Some((group(9), 35)));
+        assert_eq!(read_group(&golden.concat()), Some((2, group(9), 35)));
+        // As the release before wrote it.
+        let mut former = golden.concat();
+        former[4..9].copy_from_slice(&[1, 0x1c, 0x48, 0x5b, 0xc7]);
+        assert_eq!(read_group(&former), Some((1, group(9), 35)));
+        // No release wrote it.
+        former[4..9].copy_from_slice(&codec::encode(3, &group(9))[..5]);
+        assert_eq!(read_group(&former), None);
     }
 
     /// The tail, and how often each group is found in it.
     fn open(dir: &Path) -> (Tail, BTreeMap<u64, usize>) {
         let (tail, found) = Tail::open(dir).unwrap();
         let mut groups = BTreeMap::new();
-        found.iter().for_each(|found| *groups.entry(found.state.group).or_default() += 1);
+        found.iter().for_each(|found| *groups.entry(found.group.state.group).or_default() += 1);
         (tail, groups)
     }
 

@@ -1,12 +1,13 @@
-//! Crash points, each built from copies of a directory taken around the step it falls into.
-//! A `log/` and each copy of the tail are taken from before or after a sync, as a crash could leave
-//! them.
+//! Crash points of a sync, each built from copies of a directory taken around it. Each copy of the
+//! tail is taken from before or after it, as a crash could leave them.
 
-use crate::common::{Content, content, copy, copy_file, is_damaged, open, records, reopened};
+use crate::common::{
+    CHECKPOINTS, Content, content, copy, is_damaged, open, quick_dir, records, reopened, replace,
+};
 use mintleaf_storage::{LogEngine, MetaKey, SledEngine};
 use std::fs;
 use std::path::{Path, PathBuf};
-use tempfile::{TempDir, tempdir};
+use tempfile::TempDir;
 
 /// A store that did one sync (groups 1 and 2 lie behind it, group 3 is the one that crashes),
 /// with the directory as it was on either side.
@@ -19,7 +20,7 @@ struct Step {
 impl Step {
     /// `unsynced` operations reach sled's file or do not; `last` makes them durable.
     fn new(unsynced: impl FnOnce(&SledEngine), last: impl FnOnce(&SledEngine)) -> Step {
-        let root = tempdir().unwrap();
+        let root = quick_dir();
         let engine = open(&root.path().join("live")).unwrap();
         engine.append(1, records("r", 1..9)).unwrap();
         engine.put_meta(MetaKey::Vote, b"one").unwrap();
@@ -59,24 +60,15 @@ impl Step {
         [Step::append(), Step::truncate(), Step::purge()]
     }
 
-    /// The directory a crash leaves: sled's part and each copy of group 3, each from either side.
-    fn crashed(&self, log: &str, copies: [&str; 2]) -> PathBuf {
+    /// The directory a crash leaves: each copy of group 3 from either side.
+    fn crashed(&self, copies: [&str; 2]) -> PathBuf {
         let dir = self.root.path().join("crashed");
         let _ = fs::remove_dir_all(&dir);
-        copy(&self.root.path().join(log), &dir);
+        copy(&self.root.path().join("before"), &dir);
         for (copy, side) in SEGMENT.into_iter().zip(copies) {
-            copy_file(&self.root.path().join(side), &dir, copy);
+            replace(&self.root.path().join(side), &dir, copy);
         }
         dir
-    }
-
-    /// Sled's part as it is when it was made durable before group 3, or after it.
-    fn caught_up(&self, side: &str) -> String {
-        let name = format!("{side}-caught-up");
-        let dir = self.root.path().join(&name);
-        copy(&self.root.path().join(side), &dir);
-        drop(open(&dir).unwrap());
-        name
     }
 }
 
@@ -100,18 +92,15 @@ fn tear_both(dir: &Path, group: usize) {
 #[test]
 fn crash_before_a_group_is_written_forgets_it() {
     for step in Step::every() {
-        // sled may have some of it.
-        for log in ["before", "after"] {
-            let dir = step.crashed(log, ["before", "before"]);
-            assert_eq!(reopened(&dir).unwrap(), step.before);
-        }
+        let dir = step.crashed(["before", "before"]);
+        assert_eq!(reopened(&dir).unwrap(), step.before);
     }
 }
 
 #[test]
 fn crash_while_both_copies_are_written_forgets_the_group() {
     for step in Step::every() {
-        let dir = step.crashed("before", ["after", "after"]);
+        let dir = step.crashed(["after", "after"]);
         tear_both(&dir, 3);
         assert_eq!(reopened(&dir).unwrap(), step.before);
     }
@@ -121,11 +110,11 @@ fn crash_while_both_copies_are_written_forgets_the_group() {
 fn crash_after_one_copy_keeps_the_group() {
     for step in Step::every() {
         for copies in [["before", "after"], ["after", "before"]] {
-            let dir = step.crashed("before", copies);
+            let dir = step.crashed(copies);
             assert_eq!(reopened(&dir).unwrap(), step.after);
         }
         for copy in SEGMENT {
-            let dir = step.crashed("before", ["after", "after"]);
+            let dir = step.crashed(["after", "after"]);
             tear(&dir, copy, 3);
             assert_eq!(reopened(&dir).unwrap(), step.after);
         }
@@ -133,44 +122,18 @@ fn crash_after_one_copy_keeps_the_group() {
 }
 
 #[test]
-fn crash_after_the_tail_but_before_sled_repeats_every_group_since_sleds_state() {
+fn crash_after_the_tail_repeats_every_group_since_the_checkpoint() {
     for step in Step::every() {
-        let dir = step.crashed("before", ["after", "after"]);
+        let dir = step.crashed(["after", "after"]);
         assert_eq!(reopened(&dir).unwrap(), step.after);
-        let dir = step.crashed(&step.caught_up("before"), ["after", "after"]);
-        assert_eq!(reopened(&dir).unwrap(), step.after);
-    }
-}
-
-#[test]
-fn crash_after_both_keeps_the_group() {
-    for step in Step::every() {
-        let dir = step.crashed("after", ["after", "after"]);
-        assert_eq!(reopened(&dir).unwrap(), step.after);
-        let dir = step.crashed(&step.caught_up("after"), ["after", "after"]);
-        assert_eq!(reopened(&dir).unwrap(), step.after);
-    }
-}
-
-#[test]
-fn crash_while_the_other_segment_is_begun_loses_nothing() {
-    for step in Step::every() {
-        let caught_up = step.root.path().join(step.caught_up("after"));
-        for torn in [&["tail-a0"][..], &["tail-a1"], &["tail-a0", "tail-a1"]] {
-            let dir = step.root.path().join("torn");
-            let _ = fs::remove_dir_all(&dir);
-            copy(&caught_up, &dir);
-            torn.iter().for_each(|copy| tear(&dir, copy, 0));
-            assert_eq!(reopened(&dir).unwrap(), step.after);
-        }
     }
 }
 
 #[test]
 fn second_crash_right_after_recovery_loses_nothing() {
     for step in Step::every() {
-        // Group 3 is in one copy alone; sled has it before its segment may be written over.
-        let dir = step.crashed("before", ["after", "before"]);
+        // Group 3 is in one copy alone; a checkpoint has it before its segment may be written over.
+        let dir = step.crashed(["after", "before"]);
         drop(open(&dir).unwrap());
         tear(&dir, "tail-b0", 3);
         assert_eq!(reopened(&dir).unwrap(), step.after);
@@ -180,14 +143,14 @@ fn second_crash_right_after_recovery_loses_nothing() {
 #[test]
 fn group_that_is_lost_between_others_is_refused() {
     let step = Step::append();
-    let dir = step.crashed("before", ["after", "after"]);
+    let dir = step.crashed(["after", "after"]);
     tear_both(&dir, 2);
     assert!(is_damaged(&reopened(&dir)));
 }
 
 #[test]
 fn value_that_changed_long_ago_outlives_every_later_group() {
-    let root = tempdir().unwrap();
+    let root = quick_dir();
     let (live, crashed) = (root.path().join("live"), root.path().join("crashed"));
     let engine = open(&live).unwrap();
     engine.put_meta(MetaKey::Cluster, b"old").unwrap();
@@ -208,8 +171,8 @@ fn value_that_changed_long_ago_outlives_every_later_group() {
 }
 
 #[test]
-fn both_segments_are_used_in_turn_and_sled_catches_up_before() {
-    let root = tempdir().unwrap();
+fn both_segments_are_used_in_turn_and_a_checkpoint_is_brought_up_before() {
+    let root = quick_dir();
     let (live, crashed) = (root.path().join("live"), root.path().join("crashed"));
     let engine = open(&live).unwrap();
     for index in 1..300 {
@@ -226,10 +189,8 @@ fn both_segments_are_used_in_turn_and_sled_catches_up_before() {
 #[test]
 fn store_goes_on_after_every_crash() {
     for step in Step::every() {
-        for (log, copies) in
-            [("before", ["after"; 2]), ("after", ["before"; 2]), ("after", ["before", "after"])]
-        {
-            let dir = step.crashed(log, copies);
+        for copies in [["after"; 2], ["before"; 2], ["before", "after"]] {
+            let dir = step.crashed(copies);
             let engine = open(&dir).unwrap();
             let next = engine.bounds().unwrap().1 + 1;
             engine.append(next, records("next", 0..5)).unwrap();
@@ -248,9 +209,9 @@ fn store_goes_on_after_every_crash() {
 
 #[test]
 fn records_that_a_truncation_left_behind_do_not_come_back() {
-    // Durable truncation, its removals lost: sled's part is from before, the tail from after.
+    // A durable truncation that no checkpoint knows.
     let step = Step::truncate();
-    let dir = step.crashed("before", ["after", "after"]);
+    let dir = step.crashed(["after", "after"]);
     let engine = open(&dir).unwrap();
     assert_eq!(engine.bounds(), Some((1, 6)));
     engine.append(7, records("new", 7..9)).unwrap();
@@ -263,7 +224,7 @@ fn records_that_a_truncation_left_behind_do_not_come_back() {
 
 /// A directory that went on for some segments after it was copied.
 fn gone_on(step: &Step, go_on: impl Fn(&SledEngine, u64)) -> (PathBuf, PathBuf) {
-    let now = step.crashed("after", ["after", "after"]);
+    let now = step.crashed(["after", "after"]);
     let old = step.root.path().join("old");
     copy(&now, &old);
     let engine = open(&now).unwrap();
@@ -272,39 +233,38 @@ fn gone_on(step: &Step, go_on: impl Fn(&SledEngine, u64)) -> (PathBuf, PathBuf) 
 }
 
 #[test]
-fn log_that_is_older_than_its_tail_is_refused() {
+fn checkpoints_that_are_older_than_the_tail_are_refused() {
     let step = Step::append();
     let (old, now) = gone_on(&step, |engine, index| {
         engine.append(index, records("r", index..index + 1)).unwrap();
         engine.sync().unwrap();
     });
-    fs::remove_dir_all(now.join("log")).unwrap();
-    copy(&old.join("log"), &now.join("log"));
+    CHECKPOINTS.iter().for_each(|checkpoint| replace(&old, &now, checkpoint));
     assert!(is_damaged(&reopened(&now)));
 }
 
 #[test]
-fn log_that_lost_groups_is_refused_even_when_no_record_is_missing() {
+fn checkpoints_that_lost_groups_are_refused_even_when_no_record_is_missing() {
     let step = Step::append();
     let (old, now) = gone_on(&step, |engine, vote| {
         engine.put_meta(MetaKey::Vote, &vote.to_le_bytes()).unwrap();
         engine.sync().unwrap();
     });
     for copy in ["tail-a0", "tail-a1", "tail-b0", "tail-b1"] {
-        copy_file(&now, &old, copy);
+        replace(&now, &old, copy);
     }
     assert!(is_damaged(&reopened(&old)));
 }
 
 #[test]
-fn tail_that_is_older_than_its_log_is_refused() {
+fn tail_that_is_older_than_both_checkpoints_is_refused() {
     let step = Step::append();
     let (old, now) = gone_on(&step, |engine, vote| {
         engine.put_meta(MetaKey::Vote, &vote.to_le_bytes()).unwrap();
         engine.sync().unwrap();
     });
     for copy in ["tail-a0", "tail-a1", "tail-b0", "tail-b1"] {
-        copy_file(&old, &now, copy);
+        replace(&old, &now, copy);
     }
     assert!(is_damaged(&reopened(&now)));
 }
@@ -312,7 +272,7 @@ fn tail_that_is_older_than_its_log_is_refused() {
 #[test]
 fn store_without_a_tail_is_refused() {
     let step = Step::append();
-    let dir = step.crashed("after", ["after", "after"]);
+    let dir = step.crashed(["after", "after"]);
     tear(&dir, "tail-a0", 0);
     tear(&dir, "tail-a1", 0);
     (0..4).for_each(|group| tear_both(&dir, group));

@@ -46,24 +46,37 @@ fn creation_that_was_cut_short_is_taken_up_again() {
     assert_eq!((dir.store_id(), dir.starts(), dir.is_new()), (5, 1, true));
     drop(dir);
     // A first start that ended while the log was being made.
-    fs::create_dir(parent.path().join("log")).unwrap();
-    fs::write(parent.path().join("log/db"), "half").unwrap();
+    for checkpoint in ["log-a", "log-b"] {
+        fs::create_dir(parent.path().join(checkpoint)).unwrap();
+        fs::write(parent.path().join(checkpoint).join("db"), "half").unwrap();
+    }
     fs::write(parent.path().join("tail-a0"), "half").unwrap();
     open(parent.path()).unwrap();
 }
 
 #[test]
-fn missing_part_of_a_used_directory_is_damage() {
-    for part in ["log", "log/db", "log/conf", "tail-a0", "tail-a1", "tail-b0", "tail-b1"] {
+fn missing_part_of_a_used_directory_is_damage_unless_it_is_one_of_the_checkpoints() {
+    for part in ["tail-a0", "tail-a1", "tail-b0", "tail-b1"] {
         let parent = tempdir().unwrap();
         drop(open(parent.path()).unwrap());
-        let path = parent.path().join(part);
-        let removed = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
-        removed.unwrap();
+        fs::remove_file(parent.path().join(part)).unwrap();
         let result = open(parent.path());
-        // Without its settings file sled makes a new one with the same content.
-        assert!(is_damaged(&result) || part == "log/conf", "{part}: {:?}", result.err());
+        assert!(is_damaged(&result), "{part}: {:?}", result.err());
     }
+    for part in ["log-a", "log-b", "log-a/db", "log-b/db", "log-a/conf", "log-b/conf"] {
+        let parent = tempdir().unwrap();
+        let path = parent.path().join(part);
+        drop(open(parent.path()).unwrap());
+        let removed =
+            if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+        removed.unwrap();
+        drop(open(parent.path()).unwrap());
+        assert!(path.exists(), "{part} was not made anew");
+    }
+    let parent = tempdir().unwrap();
+    drop(open(parent.path()).unwrap());
+    ["log-a", "log-b"].iter().for_each(|log| fs::remove_dir_all(parent.path().join(log)).unwrap());
+    assert!(is_damaged(&open(parent.path())));
 }
 
 #[test]

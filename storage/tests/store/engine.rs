@@ -1,12 +1,11 @@
-use crate::common::{content, open, records, reopened};
+use crate::common::{content, open, quick_dir, records, reopened};
 use mintleaf_storage::{LogEngine, META_BYTES_MAX, MetaKey, RECORD_BYTES_MAX, StorageError};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::{fs, thread};
-use tempfile::tempdir;
 
 #[test]
 fn append_is_readable_at_once_and_there_after_sync() {
-    let dir = tempdir().unwrap();
+    let dir = quick_dir();
     let engine = open(dir.path()).unwrap();
     engine.append(1, records("r", 1..4)).unwrap();
     engine.put_meta(MetaKey::Vote, b"v1").unwrap();
@@ -20,7 +19,7 @@ fn append_is_readable_at_once_and_there_after_sync() {
 
 #[test]
 fn what_was_never_synced_is_gone_after_reopen() {
-    let dir = tempdir().unwrap();
+    let dir = quick_dir();
     let engine = open(dir.path()).unwrap();
     engine.append(1, records("r", 1..3)).unwrap();
     engine.sync().unwrap();
@@ -33,7 +32,7 @@ fn what_was_never_synced_is_gone_after_reopen() {
 
 #[test]
 fn read_stops_at_bytes_max_but_returns_one_record() {
-    let dir = tempdir().unwrap();
+    let dir = quick_dir();
     let engine = open(dir.path()).unwrap();
     engine.append(5, vec![vec![0; 10]; 4]).unwrap();
     assert_eq!(engine.read(5..9, 0).unwrap().len(), 1);
@@ -46,7 +45,7 @@ fn read_stops_at_bytes_max_but_returns_one_record() {
 
 #[test]
 fn append_out_of_order_is_refused_and_changes_nothing() {
-    let dir = tempdir().unwrap();
+    let dir = quick_dir();
     let engine = open(dir.path()).unwrap();
     engine.append(1, records("r", 1..3)).unwrap();
     for index in [0, 1, 2, 4, u64::MAX] {
@@ -59,7 +58,7 @@ fn append_out_of_order_is_refused_and_changes_nothing() {
 
 #[test]
 fn oversized_values_are_refused() {
-    let dir = tempdir().unwrap();
+    let dir = quick_dir();
     let engine = open(dir.path()).unwrap();
     engine.append(1, vec![vec![1; RECORD_BYTES_MAX]]).unwrap();
     let too_large = [
@@ -76,7 +75,7 @@ fn oversized_values_are_refused() {
 
 #[test]
 fn largest_values_of_every_name_fit_together() {
-    let dir = tempdir().unwrap();
+    let dir = quick_dir();
     let engine = open(dir.path()).unwrap();
     let value = vec![3; META_BYTES_MAX];
     let keys = [MetaKey::Vote, MetaKey::Committed, MetaKey::Cluster, MetaKey::Members];
@@ -89,12 +88,14 @@ fn largest_values_of_every_name_fit_together() {
     for key in keys {
         assert_eq!(engine.get_meta(key).unwrap().unwrap(), value);
     }
-    assert_eq!(fs::read_dir(dir.path().join("log/blobs")).unwrap().count(), 0);
+    for blobs in ["log-a/blobs", "log-b/blobs"] {
+        assert_eq!(fs::read_dir(dir.path().join(blobs)).unwrap().count(), 0);
+    }
 }
 
 #[test]
 fn truncate_is_durable_without_a_sync() {
-    let dir = tempdir().unwrap();
+    let dir = quick_dir();
     let engine = open(dir.path()).unwrap();
     engine.append(1, records("old", 1..6)).unwrap();
     engine.truncate_from(3).unwrap();
@@ -112,7 +113,7 @@ fn truncate_is_durable_without_a_sync() {
 
 #[test]
 fn truncate_may_empty_the_log_and_ignores_what_lies_beyond() {
-    let dir = tempdir().unwrap();
+    let dir = quick_dir();
     let engine = open(dir.path()).unwrap();
     engine.truncate_from(0).unwrap();
     engine.append(4, records("r", 4..6)).unwrap();
@@ -126,7 +127,7 @@ fn truncate_may_empty_the_log_and_ignores_what_lies_beyond() {
 
 #[test]
 fn purge_keeps_its_mark_and_the_rest_of_the_log() {
-    let dir = tempdir().unwrap();
+    let dir = quick_dir();
     let engine = open(dir.path()).unwrap();
     engine.append(1, records("r", 1..9)).unwrap();
     engine.purge_upto(5, b"mark").unwrap();
@@ -142,7 +143,7 @@ fn purge_keeps_its_mark_and_the_rest_of_the_log() {
 
 #[test]
 fn purge_beyond_the_end_empties_the_log_and_lifts_its_start() {
-    let dir = tempdir().unwrap();
+    let dir = quick_dir();
     let engine = open(dir.path()).unwrap();
     engine.append(1, records("r", 1..4)).unwrap();
     engine.purge_upto(100, b"snapshot").unwrap();
@@ -159,7 +160,7 @@ fn purge_beyond_the_end_empties_the_log_and_lifts_its_start() {
 
 #[test]
 fn many_unsynced_megabytes_are_synced_in_bounded_groups() {
-    let dir = tempdir().unwrap();
+    let dir = quick_dir();
     let engine = open(dir.path()).unwrap();
     let count = 300;
     engine.append(1, vec![vec![5; RECORD_BYTES_MAX]; count]).unwrap();
@@ -174,7 +175,7 @@ fn many_unsynced_megabytes_are_synced_in_bounded_groups() {
 
 #[test]
 fn syncs_and_reads_run_beside_appends() {
-    let dir = tempdir().unwrap();
+    let dir = quick_dir();
     let engine = open(dir.path()).unwrap();
     let (appended, synced) = (AtomicU64::new(0), AtomicU64::new(0));
     thread::scope(|scope| {

@@ -7,5 +7,7 @@ mod crash;
 mod damage;
 mod dir;
 mod engine;
+mod legacy;
 mod model;
+mod power;
 mod snapshot;

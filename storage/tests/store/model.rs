@@ -1,10 +1,9 @@
 //! Random operations against a plain map, with clean reopens and crashes at random points.
 
-use crate::common::{Content, content, copy, open};
+use crate::common::{Content, content, copy, open, quick_dir};
 use mintleaf_storage::{LogEngine, MetaKey, SledEngine};
 use proptest::prelude::*;
 use std::fs;
-use tempfile::tempdir;
 
 #[derive(Debug, Clone)]
 enum Op {
@@ -79,7 +78,7 @@ impl Model {
 }
 
 fn run(ops: &[Op]) {
-    let root = tempdir().unwrap();
+    let root = quick_dir();
     let mut dir = root.path().join("0");
     let mut engine = open(&dir).unwrap();
     let mut model = Model::default();

@@ -75,6 +75,9 @@ mod linux {
             /// Only rounds with this in their name.
             #[arg(long)]
             only: Option<String>,
+            /// Entries of the log after which a node takes a snapshot and purges.
+            #[arg(long, default_value_t = 100)]
+            snapshot_entries: u64,
         },
     }
 
@@ -90,9 +93,12 @@ mod linux {
                     ExitCode::SUCCESS
                 })
             }
-            Cli::Campaign { binary, rounds, seed, names, only } => {
+            Cli::Campaign { binary, rounds, seed, names, only, snapshot_entries } => {
                 let directory = std::env::temp_dir().join(format!("mintleaf-disk-faults-{seed}"));
-                run_campaign(&Options { binary, rounds, seed, strictness: names, directory, only })
+                let strictness = names;
+                let options =
+                    Options { binary, rounds, seed, snapshot_entries, strictness, directory, only };
+                run_campaign(&options)
             }
         };
         done.unwrap_or_else(|error| {

@@ -107,6 +107,8 @@ pub struct Report {
     pub ids: u64,
     /// Tags acknowledged.
     pub tags: usize,
+    /// Power cuts of a node, by what became of the unsynced changes.
+    pub cuts: BTreeMap<String, u64>,
     /// Changes that were unsynced when the power went.
     pub caught: u64,
     /// How long after healing all nodes served, in each round.
@@ -119,6 +121,8 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rounds: u64 = self.rounds.values().sum();
         writeln!(f, "seed {}: {rounds} rounds, {} ids, {} tags", self.seed, self.ids, self.tags)?;
+        let cuts: u64 = self.cuts.values().sum();
+        writeln!(f, "power cuts of a node: {cuts} {:?}", self.cuts)?;
         writeln!(f, "unsynced changes hit by power cuts: {}", self.caught)?;
         for (kind, count) in &self.rounds {
             writeln!(f, "  {count:4} x {kind}")?;

@@ -5,6 +5,7 @@
 //! node may and must do in a round is in `rounds.rs`.
 
 mod cluster;
+mod cuts;
 mod http;
 mod judge;
 mod load;
@@ -32,6 +33,9 @@ pub struct Options {
     pub rounds: u64,
     /// Chooses faults and their moments.
     pub seed: u64,
+    /// Entries of a node's log after which it takes a snapshot and purges: the fewer, the more is
+    /// removed from the log between two of its barriers.
+    pub snapshot_entries: u64,
     /// How the disks treat names; by default the seed chooses, for each node.
     pub strictness: Option<Strictness>,
     /// Where mounts and logs go; made, and removed at the end unless something was wrong.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-use super::{eventually, http};
+use super::{Options, eventually, http};
 use crate::device::Device;
 use crate::disk::{Disk, Strictness};
 use crate::mount::Mounted;
@@ -20,6 +20,7 @@ pub(super) struct Node {
     http: Port,
     raft: Port,
     binary: PathBuf,
+    snapshot_entries: u64,
     process: Option<Child>,
     /// Its last end, if it ended by itself and nobody asked yet.
     end: Option<Ended>,
@@ -50,19 +51,16 @@ impl Ended {
 
 impl Node {
     /// A node with an empty disk; it does not run.
-    pub(super) fn new(
-        id: u64,
-        strictness: Strictness,
-        binary: &Path,
-        directory: &Path,
-    ) -> io::Result<Self> {
+    pub(super) fn new(id: u64, strictness: Strictness, options: &Options) -> io::Result<Self> {
+        let directory = &options.directory;
         let disk = Device::new(Disk::new(strictness, DISK_BYTES_MAX));
         let disk = Mounted::new(disk, &directory.join(format!("disk-{id}")))?;
         Ok(Self {
             id,
             http: Port::claim()?,
             raft: Port::claim()?,
-            binary: binary.to_owned(),
+            binary: options.binary.clone(),
+            snapshot_entries: options.snapshot_entries,
             process: None,
             end: None,
             log: directory.join(format!("node-{id}.log")),
@@ -98,6 +96,8 @@ impl Node {
         command.args(["serve", "--node-id", &self.id.to_string()]);
         command.args(["--http", &self.http().to_string(), "--raft", &self.raft().to_string()]);
         command.arg("--data").arg(self.data()).args(&self.entry);
+        // Not as a flag: an older binary, which does not know it, starts nonetheless.
+        command.env("MINTLEAF_SNAPSHOT_ENTRIES", self.snapshot_entries.to_string());
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         self.process = Some(command.spawn()?);
         self.end = None;

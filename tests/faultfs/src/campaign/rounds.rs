@@ -3,6 +3,7 @@
 //! | round | a node must | it may |
 //! | --- | --- | --- |
 //! | power cut: unsynced changes lost, torn or scattered | start and serve | |
+//! | power cuts that follow each other, in the midst of starts too | start and serve | |
 //! | writes or syncs fail | end with a failure that names it | |
 //! | ... then the power goes | start and serve | refuse, if it was started in between |
 //! | reads fail at the start | end with a failure, or serve | refuse, then and later |
@@ -39,6 +40,7 @@ const WAYS_BACK: [&str; 2] = ["wipe it and join", "join it again"];
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Round {
     Cut(Cut),
+    CutsInSuccession,
     Failing(Operation),
     FailingReads,
     Flip(&'static str),
@@ -46,16 +48,17 @@ enum Round {
 }
 
 /// Every round with its name and how often it comes.
-const ROUNDS: [(&str, Round, u32); 13] = [
+const ROUNDS: [(&str, Round, u32); 14] = [
     ("power cut: all unsynced is lost", Round::Cut(Cut::Lose), 4),
     ("power cut: the last write is torn", Round::Cut(Cut::Tear), 4),
     ("power cut: unsynced pages are scattered", Round::Cut(Cut::Scatter), 3),
+    ("power cuts in succession", Round::CutsInSuccession, 6),
     ("failing syncs", Round::Failing(Operation::Fsync), 4),
     ("failing writes", Round::Failing(Operation::Write), 4),
     ("failing reads at the start", Round::FailingReads, 1),
-    ("flipped bit in the log", Round::Flip("*/log/db"), 3),
-    ("flipped bit in the log's own snapshot", Round::Flip("*/log/snap*"), 1),
-    ("flipped bit in the log's settings", Round::Flip("*/log/conf"), 1),
+    ("flipped bit in a checkpoint", Round::Flip("*/log-*/db"), 3),
+    ("flipped bit in a checkpoint's page table", Round::Flip("*/log-*/snap*"), 1),
+    ("flipped bit in a checkpoint's settings", Round::Flip("*/log-*/conf"), 1),
     ("flipped bit in the tail", Round::Flip("tail-*"), 2),
     ("flipped bit in the identity", Round::Flip("identity"), 1),
     ("flipped bit in the snapshot", Round::Flip("*/snapshot/current"), 2),
@@ -64,11 +67,11 @@ const ROUNDS: [(&str, Round, u32); 13] = [
 
 pub(super) struct Campaign<'a> {
     options: &'a Options,
-    cluster: Cluster,
-    random: StdRng,
-    report: Report,
+    pub(super) cluster: Cluster,
+    pub(super) random: StdRng,
+    pub(super) report: Report,
     /// The node whose disk may hold damage that was not noticed yet.
-    doubtful: Option<u64>,
+    pub(super) doubtful: Option<u64>,
 }
 
 impl<'a> Campaign<'a> {
@@ -80,7 +83,7 @@ impl<'a> Campaign<'a> {
             let either = [Strictness::Strict, Strictness::Journal];
             let chosen = *either.choose(&mut random).unwrap_or(&Strictness::Strict);
             let strictness = options.strictness.unwrap_or(chosen);
-            nodes.push(Node::new(id, strictness, &options.binary, &options.directory)?);
+            nodes.push(Node::new(id, strictness, options)?);
         }
         let cluster = Cluster::form(nodes)?;
         let report = Report { seed: options.seed, ..Report::default() };
@@ -142,6 +145,7 @@ impl<'a> Campaign<'a> {
         pause(Duration::from_millis(self.random.gen_range(100..1500)));
         let hit = match round {
             Round::Cut(cut) => self.power_cut(cut)?,
+            Round::CutsInSuccession => self.cuts_in_succession()?,
             Round::Failing(operation) => self.failing(operation)?,
             Round::FailingReads => self.failing_reads()?,
             Round::Flip(pattern) => self.flip(pattern)?,
@@ -152,31 +156,6 @@ impl<'a> Campaign<'a> {
         let asked = self.random.gen_range(1..=NODES);
         self.cluster.judge(&[asked]);
         Ok(hit)
-    }
-
-    fn power_cut(&mut self, cut: Cut) -> io::Result<Vec<u64>> {
-        let victims = self.victims();
-        // A disk that takes its time has more under way when the power goes.
-        let delay = Duration::from_millis(self.random.gen_range(0..80));
-        for &id in &victims {
-            self.cluster.node(id).device().slow_fsync(delay);
-        }
-        pause(Duration::from_millis(self.random.gen_range(100..600)));
-        self.cut(&victims, cut);
-        self.start_again(&victims, false)?;
-        Ok(victims)
-    }
-
-    fn cut(&mut self, victims: &[u64], cut: Cut) {
-        for &id in victims {
-            self.cluster.node(id).kill();
-        }
-        for &id in victims {
-            let seed = self.random.r#gen();
-            let device = self.cluster.node(id).device();
-            device.cut(cut, seed);
-            device.heal();
-        }
     }
 
     fn failing(&mut self, operation: Operation) -> io::Result<Vec<u64>> {
@@ -277,7 +256,7 @@ impl<'a> Campaign<'a> {
     }
 
     /// One node, two, or all.
-    fn victims(&mut self) -> Vec<u64> {
+    pub(super) fn victims(&mut self) -> Vec<u64> {
         let count = *[1, 1, 2, 3].choose(&mut self.random).unwrap_or(&1);
         let mut ids: Vec<u64> = (1..=NODES).collect();
         ids.shuffle(&mut self.random);
@@ -297,7 +276,7 @@ impl<'a> Campaign<'a> {
 
     /// Starts nodes whose disks are as they are. Those that refuse, and may, are brought back once
     /// the others run.
-    fn start_again(&mut self, ids: &[u64], may_refuse: bool) -> io::Result<()> {
+    pub(super) fn start_again(&mut self, ids: &[u64], may_refuse: bool) -> io::Result<()> {
         for &id in ids {
             let node = self.cluster.node(id);
             if !node.runs() {
@@ -388,7 +367,7 @@ impl<'a> Campaign<'a> {
         *self.report.answers.entry(what.to_owned()).or_default() += 1;
     }
 
-    fn violate(&mut self, id: u64, what: &str) {
+    pub(super) fn violate(&mut self, id: u64, what: &str) {
         self.cluster.ledger.violation(format!("node {id} {what}"));
     }
 }
