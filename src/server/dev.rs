@@ -4,7 +4,7 @@
 //! a thread of its own, which starts it again when it had to stop and another start may help.
 
 use std::io::{self, Write};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::mpsc;
@@ -94,7 +94,10 @@ fn node_configs(config: &DevConfig) -> Result<Vec<NodeConfig>, NodeFailure> {
             data: config.data.join(format!("node-{}", number + 1)),
             peers: Default::default(),
             join: None,
-            advertise_http: None,
+            advertise_http: http
+                .ip()
+                .is_unspecified()
+                .then(|| SocketAddr::new(raft.ip(), 0).to_string()),
             advertise_raft: None,
             secret: None,
             auto_create_tags: true,
@@ -108,14 +111,19 @@ fn node_configs(config: &DevConfig) -> Result<Vec<NodeConfig>, NodeFailure> {
     Ok(nodes)
 }
 
-/// The client and the internal address of the node at this place, counted from 0.
+/// The client and the internal address of the node at this place, counted from 0. Where clients may come
+/// from anywhere, nodes of one process still need only each other.
 fn addresses(first: SocketAddr, place: u8) -> Result<(SocketAddr, SocketAddr), NodeFailure> {
+    let mut raft = first;
+    match first.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => raft.set_ip(Ipv4Addr::LOCALHOST.into()),
+        IpAddr::V6(ip) if ip.is_unspecified() => raft.set_ip(Ipv6Addr::LOCALHOST.into()),
+        _ => {}
+    }
     if first.port() == 0 {
-        let raft = TcpListener::bind((first.ip(), 0))?.local_addr()?;
-        return Ok((first, raft));
+        return Ok((first, TcpListener::bind((raft.ip(), 0))?.local_addr()?));
     }
     let http = at_place(first, place);
-    let mut raft = http;
     let raft_port = http.port().checked_add(RAFT_PORT_OFFSET);
     raft.set_port(raft_port.unwrap_or(http.port() - RAFT_PORT_OFFSET));
     Ok((http, raft))

@@ -44,7 +44,7 @@ pub struct NodeConfig {
     pub peers: BTreeMap<u64, String>,
     /// A member to ask for admission; only looked at while the data directory is new.
     pub join: Option<String>,
-    /// What to tell others instead of the bound client address.
+    /// What to tell others instead of the bound client address; port 0 stands for the bound one's.
     pub advertise_http: Option<String>,
     /// What to tell others instead of the bound internal address.
     pub advertise_raft: Option<String>,
@@ -208,6 +208,17 @@ fn bind(address: SocketAddr) -> Result<ClientPort, NodeFailure> {
     ClientPort::bind(address).map_err(|source| NodeFailure::Clients { address, source })
 }
 
+/// The client address that others are told.
+fn advertised(config: &NodeConfig, http_addr: SocketAddr) -> String {
+    match &config.advertise_http {
+        Some(address) => match address.strip_suffix(":0") {
+            Some(host) => format!("{host}:{}", http_addr.port()),
+            None => address.clone(),
+        },
+        None => http_addr.to_string(),
+    }
+}
+
 fn options(config: &NodeConfig, http_addr: SocketAddr) -> Result<Options, io::Error> {
     Ok(Options {
         node_id: config.node_id,
@@ -216,7 +227,7 @@ fn options(config: &NodeConfig, http_addr: SocketAddr) -> Result<Options, io::Er
         boot_nonce: entropy::random_u128()?,
         listen: config.raft,
         advertise_raft: config.advertise_raft.clone(),
-        advertise_http: config.advertise_http.clone().unwrap_or_else(|| http_addr.to_string()),
+        advertise_http: advertised(config, http_addr),
         peers: config.peers.clone(),
         join: config.join.clone(),
         secret: config.secret.clone(),

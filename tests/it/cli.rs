@@ -167,6 +167,8 @@ fn a_setting_that_cannot_be_used_exits_2_and_is_named() {
         (&["--node-id", "1", "--http", "nowhere"], "--http"),
         (&["--node-id", "1", "--raft", "127.0.0.1:99999"], "--raft"),
         (&["--node-id", "1", "--peers", "2=a:1"], "--peers"),
+        (&["--node-id", "1", "--raft", "0.0.0.0:0"], "--advertise-raft"),
+        (&["--node-id", "1", "--advertise-http", "0.0.0.0:8080"], "--advertise-http"),
         (&["--node-id", "1", "--peers", "1=a:1,1=b:1"], "--peers"),
         (&["--node-id", "1", "--peers", "1=a:1", "--join", "b:1"], "--join"),
         (&["--node-id", "1", "--snowflake-window", "fast"], "--snowflake-window"),

@@ -1,11 +1,11 @@
-//! How a node ends, and what its exit code tells a supervisor.
+//! How a node ends and what its exit code tells a supervisor, and what it refuses to begin with.
 
 use std::fs;
 use std::process::Command;
 
 use serde_json::json;
 
-use crate::harness::{Cluster, Dev, Finished, eventually, mintleaf, secs};
+use crate::harness::{Api, Cluster, Dev, Finished, Port, Process, eventually, mintleaf, secs};
 
 /// `mintleaf serve` as node `id` on the data of node `owner`, which must not run.
 fn serve_as(cluster: &Cluster, id: u64, owner: u64) -> Command {
@@ -57,6 +57,30 @@ fn a_new_directory_that_is_told_no_cluster_is_bad_usage() {
     let refused = Finished::of(command.arg("--data").arg(dir.path().join("data")));
     assert_eq!(refused.code, Some(2), "{refused:?}");
     assert!(refused.stderr.contains("--peers"), "{refused:?}");
+}
+
+#[test]
+fn no_address_of_every_interface_is_told_to_anybody() {
+    let dir = tempfile::tempdir().unwrap();
+    let [http, raft] = [(); 2].map(|()| Port::claim());
+    let everywhere = format!("0.0.0.0:{}", http.addr().port());
+    let mut command = mintleaf();
+    command.args(["serve", "--node-id", "1", "--http", &everywhere]);
+    command.args(["--raft", &format!("0.0.0.0:{}", raft.addr().port())]);
+    command.args(["--peers", &format!("1={}", raft.addr()), "--data"]).arg(dir.path().join("data"));
+    let _node = Process::start("the node", &mut command, &dir.path().join("log"));
+    let api = Api(http.addr());
+    let shown = eventually("the cluster to form", secs(10), || {
+        let shown = api.try_get("/v1/cluster").ok()?.json();
+        (shown["nodes"].as_array()?.len() == 1).then_some(shown)
+    });
+    assert_eq!(shown["nodes"][0]["http"], http.addr().to_string(), "{shown}");
+    assert_eq!(shown["nodes"][0]["raft"], raft.addr().to_string(), "{shown}");
+    for (field, other) in [("raft", "http"), ("http", "raft")] {
+        let body = json!({ "id": 2, field: "0.0.0.0:1", other: "127.0.0.1:1" });
+        let refused = api.post("/v1/cluster/nodes", &body);
+        assert_eq!(refused.problem(), (400, "invalid_argument".to_owned()), "{refused:?}");
+    }
 }
 
 #[test]
