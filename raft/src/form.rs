@@ -5,7 +5,7 @@
 //! first membership, which names every founder's store. So a founder that lost its data can never
 //! found a second cluster beside the first: the others refuse it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,6 +33,8 @@ const ROUNDS_PER_REMINDER: u32 = 25;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Hello {
     pub(crate) from: Identity,
+    /// The cluster that the asker belongs to, or is about to enter.
+    pub(crate) cluster: Option<u128>,
     pub(crate) purpose: Purpose,
 }
 
@@ -43,8 +45,6 @@ pub(crate) enum Purpose {
     Found { founders: Vec<u64> },
     /// It is new and looks for the cluster it shall join, or was asked to take somebody in.
     Join,
-    /// It comes back, with a log up to this index.
-    Return { cluster: u128, term: u64, last_log_index: Option<u64> },
 }
 
 /// The answer to a [`Hello`].
@@ -54,33 +54,49 @@ pub(crate) struct Introduction {
     pub(crate) http: String,
     /// `None` while the node belongs to no cluster.
     pub(crate) cluster: Option<u128>,
+    /// The store that its membership names under the asker's id.
+    pub(crate) knows_asker_as: Option<u128>,
 }
 
 /// A founder that answered.
 type Founder = (u64, Member);
 
 impl Inner {
-    /// Judges and answers a hello.
-    pub(crate) async fn introduce(&self, hello: &Hello) -> Result<Introduction, Refusal> {
-        match (&hello.purpose, self.formed()) {
-            (Purpose::Found { founders }, None) => self.check_founders(founders)?,
-            (Purpose::Join | Purpose::Return { .. }, None) => {}
-            // The cluster was formed while this founder was still asking, or long ago without it.
-            (Purpose::Found { .. }, Some(_)) => {
-                guard::check_member(&self.local.members(), &hello.from)?;
+    /// Judges and answers a hello. Whoever asks may be of another cluster, so the answer says what is known
+    /// here, and no refusal of it may end the asker.
+    pub(crate) fn introduce(&self, hello: &Hello) -> Result<Introduction, Refusal> {
+        let ours = self.formed();
+        if let (Some(ours), Some(theirs)) = (ours.or(self.local.asked_to_enter()), hello.cluster)
+            && ours != theirs
+        {
+            return Err(Refusal::WrongCluster { ours });
+        }
+        match &hello.purpose {
+            Purpose::Found { founders } if ours.is_none() => self.check_founders(founders)?,
+            // Taken in by whoever mistakes its address, it would be missing where it is waited for.
+            Purpose::Join
+                if ours.is_none() && hello.cluster.is_some() && self.options.join.is_none() =>
+            {
+                let why =
+                    "it was started with --peers, to form a cluster; --join is for entering one";
+                return Err(Refusal::Failed(why.to_owned()));
             }
-            (Purpose::Join, Some(_)) => guard::check_joiner(&self.local.members(), &hello.from)?,
-            (&Purpose::Return { cluster, term, last_log_index }, Some(ours)) => {
-                if cluster != ours {
-                    return Err(Refusal::WrongCluster { ours });
-                }
-                guard::check_member(&self.local.members(), &hello.from)?;
-                self.check_log(&hello.from, term, last_log_index)?;
-                self.local.meet(&hello.from).await?;
-            }
+            Purpose::Found { .. } | Purpose::Join => {}
         }
         let Member { raft, http, .. } = self.myself();
-        Ok(Introduction { raft, http, cluster: self.formed() })
+        let knows_asker_as = self.member(hello.from.node_id).map(|known| known.store);
+        Ok(Introduction { raft, http, cluster: ours, knows_asker_as })
+    }
+
+    /// Judges a member that comes back, by what it has forgotten.
+    pub(crate) fn welcome_back(
+        &self,
+        from: &Identity,
+        term: u64,
+        last_log_index: Option<u64>,
+    ) -> Result<(), Refusal> {
+        guard::check_member(&self.local.members(), from)?;
+        self.check_log(from, term, last_log_index)
     }
 
     fn check_founders(&self, theirs: &[u64]) -> Result<(), Refusal> {
@@ -117,15 +133,16 @@ impl Inner {
     /// Asks the other members whether they still know this store, before it takes part. Peers that
     /// do not answer are left out: a whole cluster may be starting.
     pub(crate) async fn announce_return(&self, last: Option<u64>) {
-        let Some(cluster) = self.local.cluster() else { return };
         let term = self.raft.metrics().borrow().current_term;
-        let purpose = Purpose::Return { cluster, term, last_log_index: last };
-        for member in self.others().values() {
-            let answered = self.say_hello(&member.raft, purpose.clone()).await;
-            if let Err(CallError::Refused { refusal, .. }) = answered
-                && refusal.is_fatal()
-            {
-                return;
+        for (id, member) in self.others() {
+            let request = Request::Return { term, last_log_index: last };
+            match self.client.call(id, &member, request, HELLO_TIMEOUT).await {
+                Ok(_) => {}
+                Err(CallError::Refused { .. }) if self.local.must_stop() => return,
+                Err(error @ CallError::Refused { .. }) => {
+                    tracing::warn!(node = id, %error, "a member does not take this node back");
+                }
+                Err(error) => tracing::debug!(node = id, %error, "not asked"),
             }
         }
     }
@@ -135,7 +152,8 @@ impl Inner {
         address: &str,
         purpose: Purpose,
     ) -> Result<(Identity, Introduction), CallError> {
-        let hello = Hello { from: self.local.identity(), purpose };
+        let cluster = self.local.cluster();
+        let hello = Hello { from: self.local.identity(), cluster, purpose };
         let answer = self.client.hello(address, Request::Hello(hello), HELLO_TIMEOUT).await?;
         match answer {
             (from, Response::Hello(introduction)) => Ok((from, introduction)),
@@ -170,9 +188,35 @@ impl Inner {
             round += 1;
             if round.is_multiple_of(ROUNDS_PER_REMINDER) {
                 tracing::info!(%missing, "waiting for the cluster to form");
+                if self.is_known_otherwise().await {
+                    let why = format!("no cluster can form: {}", guard::KNOWN_OTHERWISE);
+                    return Err(NodeError::Stopped(StopReason::operator(why)));
+                }
             }
             tokio::time::sleep(ROUND_INTERVAL).await;
         }
+    }
+
+    /// Whether all other founders belong to one cluster that knows this node's id with another data directory.
+    /// Then waiting is of no use. This directory holds nothing yet, so ending loses nothing.
+    async fn is_known_otherwise(&self) -> bool {
+        let mut clusters = BTreeSet::new();
+        for (&id, address) in &self.options.peers {
+            if id == self.local.node_id() {
+                continue;
+            }
+            let founders = self.options.peers.keys().copied().collect();
+            match self.say_hello(address, Purpose::Found { founders }).await {
+                Ok((from, Introduction { cluster: Some(cluster), knows_asker_as, .. }))
+                    if from.node_id == id
+                        && knows_asker_as.is_some_and(|store| store != self.local.store()) =>
+                {
+                    clusters.insert(cluster);
+                }
+                _ => return false,
+            }
+        }
+        clusters.len() == 1
     }
 
     fn founds_first(&self, founders: &BTreeMap<u64, Member>) -> bool {
@@ -201,7 +245,10 @@ impl Inner {
             ));
         }
         if introduction.cluster.is_some() {
-            return Err(format!("node {id} belongs to a cluster already; waiting to be let in"));
+            return Err(format!(
+                "node {id} belongs to a cluster already: {}",
+                self.place(&introduction)
+            ));
         }
         let Introduction { raft, http, .. } = introduction;
         Ok((id, Member { raft, http, store: from.store }))
@@ -241,6 +288,7 @@ impl Inner {
         let Some(cluster) = introduction.cluster else {
             return Err(format!("{seed} belongs to no cluster itself yet"));
         };
+        self.local.ask_to_enter(cluster);
         let seed_member = Member { raft: seed.to_owned(), http: String::new(), store: from.store };
         let Member { raft, http, store } = self.myself();
         let add =
@@ -260,6 +308,15 @@ impl Inner {
         }
     }
 
+    /// What a cluster that this node does not belong to has to do with it.
+    fn place(&self, introduction: &Introduction) -> &'static str {
+        match introduction.knows_asker_as {
+            Some(store) if store == self.local.store() => "waiting to be let in",
+            Some(_) => guard::KNOWN_OTHERWISE,
+            None => "it knows no node of this id; start this one with --join to enter it",
+        }
+    }
+
     async fn tell_addresses(self: &Arc<Self>) {
         let (me, myself) = (self.local.node_id(), self.myself());
         let known = self.member(me).filter(|known| known.store == myself.store);
@@ -268,7 +325,7 @@ impl Inner {
         }
         let Member { raft, http, store } = myself;
         let add = Change::Add { id: me, raft, http, voter: false, store: Some(store) };
-        match self.change(add).await {
+        match self.change_now(add).await {
             Ok(()) => tracing::info!(node = me, "told the cluster this node's new addresses"),
             Err(error) => tracing::debug!(node = me, %error, "new addresses are not known yet"),
         }

@@ -11,6 +11,7 @@
 //! | `guard`, `local` | who may speak with whom: cluster, store and start counter of every message |
 //! | `transport` | frames, the client to peers, and the wire between: a trait, and TCP |
 //! | `clocks` | the voters' clocks and their median |
+//! | `reach` | who can be reached |
 //! | `coalesce` | many proposals, one log entry; forwarding to the leader |
 //! | `form`, `members` | how a cluster forms, joins, changes |
 //! | `heartbeat`, `succession` | signs of a leader's life; who stands when there are none |
@@ -40,6 +41,7 @@ mod members;
 mod node;
 mod options;
 mod priority;
+mod reach;
 mod records;
 mod runtime;
 #[cfg(feature = "simulation")]

@@ -31,6 +31,8 @@ pub(crate) struct Local {
     own: Mutex<OwnStarts>,
     log: LogStore,
     cluster: Mutex<Option<u128>>,
+    /// The cluster that this new node has asked to take it in; in memory only.
+    asked: Mutex<Option<u128>>,
     /// Latest start seen of every peer's store; on disk before anything is answered to it.
     seen: Mutex<BTreeMap<u128, Start>>,
     metrics: Mutex<Option<watch::Receiver<RaftMetrics<u64, Member>>>>,
@@ -58,6 +60,7 @@ impl Local {
             own: Mutex::new(own),
             log,
             cluster: Mutex::new(cluster),
+            asked: Mutex::default(),
             seen: Mutex::new(seen),
             metrics: Mutex::new(None),
             doubt: watch::Sender::new(None),
@@ -109,6 +112,11 @@ impl Local {
         }
     }
 
+    /// Whether the membership in effect names this store under this id.
+    pub(crate) fn knows(&self, node_id: u64, store: u128) -> bool {
+        guard::names(&self.members(), node_id, store)
+    }
+
     /// Log index of the membership in effect, when it holds this very store.
     fn member_since(&self) -> Option<u64> {
         let members = self.members();
@@ -152,6 +160,7 @@ impl Local {
     /// Judges a message, and itself by what the sender has seen of this store.
     pub(crate) async fn admit(&self, header: &Header, kind: Kind) -> Result<(), Refusal> {
         if header.to.store == self.store
+            && self.cluster().is_none_or(|ours| ours == header.cluster)
             && let Some(seen) = header.to.start_seen
             && self.is_belied(seen).await
         {
@@ -185,6 +194,16 @@ impl Local {
         *self.cluster.lock() = Some(cluster);
         tracing::info!(cluster = %format_args!("{cluster:032x}"), "belongs to a cluster now");
         Ok(())
+    }
+
+    /// Notes which cluster this new node asks to take it in.
+    pub(crate) fn ask_to_enter(&self, cluster: u128) {
+        *self.asked.lock() = Some(cluster);
+    }
+
+    /// The cluster that this new node has asked to take it in, if it has.
+    pub(crate) fn asked_to_enter(&self) -> Option<u128> {
+        *self.asked.lock()
     }
 
     /// Remembers the start of a store that was never seen before, and later ones of the same process;
@@ -302,6 +321,11 @@ impl Local {
             }
             first
         });
+    }
+
+    /// Whether this node must stop.
+    pub(crate) fn must_stop(&self) -> bool {
+        self.doubt.borrow().is_some()
     }
 
     /// Resolves with the reason once this node must stop.

@@ -24,6 +24,7 @@ use crate::local::{Local, StopOnPanic};
 use crate::machine::Machine;
 use crate::options::{Clock, Options};
 use crate::priority::give_way;
+use crate::reach;
 use crate::store::LogStore;
 use crate::succession;
 use crate::transport::{Client, InboxDoor, NetworkFactory, Request, Response, TcpWire, Wire};
@@ -273,6 +274,8 @@ impl Node {
         self.tasks.spawn(stop_on_panic(Arc::clone(inner), beat));
         let tend = form::tend_membership(Arc::clone(inner));
         self.tasks.spawn(stop_on_panic(Arc::clone(inner), tend));
+        let touch = reach::keep_in_touch(Arc::clone(inner));
+        self.tasks.spawn(stop_on_panic(Arc::clone(inner), touch));
         let succeed = succession::succeed_leaders(Arc::clone(inner), Arc::clone(&self.wire));
         self.tasks.spawn(stop_on_panic(Arc::clone(inner), succeed));
         let vouch = vouch::vouch(Arc::clone(inner));

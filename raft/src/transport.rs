@@ -10,6 +10,8 @@ pub(crate) mod fuzzing;
 #[cfg(feature = "simulation")]
 pub(crate) mod glance;
 mod server;
+#[cfg(test)]
+mod strangers;
 mod tcp;
 #[cfg(test)]
 mod tests;
@@ -34,7 +36,7 @@ use crate::starts::Start;
 use crate::types::Types;
 
 /// Version of the frames below; a peer that speaks another one is refused with a clear message.
-pub(crate) const PROTOCOL: u8 = 1;
+pub(crate) const PROTOCOL: u8 = 2;
 /// Largest frame: a replication message carries about 1 MiB, a snapshot chunk exactly that.
 const FRAME_BYTES_MAX: usize = 8 << 20;
 
@@ -67,7 +69,7 @@ pub(crate) enum Request {
     },
     /// Confirm leadership; answer the index a linearizable read must wait for.
     ReadIndex,
-    /// Who are you? Asked before two nodes are members of one cluster, and at every start.
+    /// Who are you? Asked before two nodes are members of one cluster.
     Hello(Hello),
     /// Change the membership or the leader.
     Change(Change),
@@ -80,6 +82,13 @@ pub(crate) enum Request {
     /// The start that you have seen of my store was one of mine, so mine now comes after it.
     Vouch {
         seen: Start,
+    },
+    /// Give a sign of life.
+    Ping,
+    /// I come back, with a log up to this index, and with this term.
+    Return {
+        term: u64,
+        last_log_index: Option<u64>,
     },
 }
 

@@ -16,8 +16,8 @@ pub enum StorageError {
     },
     /// Stored bytes are missing or altered. Going on could forget what was acknowledged.
     #[error(
-        "{what}; stop using this data directory: wipe it and join the node again as a learner; \
-         see README 'A damaged node'"
+        "{what}; stop using this data directory: remove the node from the cluster, then wipe it and \
+         join the node again as a learner; see README 'A damaged node'"
     )]
     Damaged {
         /// Which bytes, and how they differ from what was acknowledged.

@@ -5,7 +5,8 @@
 //! api, hostile, readme     one node, as clients see it
 //! resp      the same with the Redis protocol, and Redis' own clients
 //! cli                      the client commands and what start-up refuses
-//! dev, ends, faults, membership, scale    nodes that are killed, paused, refused, removed, and filled
+//! dev, ends, faults, membership, mixups, scale    nodes that are killed, paused, refused, removed,
+//!           taken for each other, and filled
 //! snowflake                time windows, under killed nodes and wrong clocks
 //! ```
 //!
@@ -25,6 +26,7 @@ mod faults;
 mod harness;
 mod hostile;
 mod membership;
+mod mixups;
 mod readme;
 mod resp;
 mod scale;

@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use crate::links::NodeId;
 
 /// A connection begins so: the magic of nodes, and the protocol whose frames are known here.
-const GREETING: &[u8] = b"MLRP\x01";
+const GREETING: &[u8] = b"MLRP\x02";
 /// The length of a frame, before it.
 const FRAME_LENGTH_BYTES: usize = 4;
 /// The format and the checksum of a frame stand before its fields.
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     /// With a secret of three bytes, and a length that nobody looks at.
-    const HEAD: &[u8] = b"MLRP\x01\x03\0key\xff\0\0\0";
+    const HEAD: &[u8] = b"MLRP\x02\x03\0key\xff\0\0\0";
 
     fn request(fields: &[u8]) -> Vec<u8> {
         [HEAD, &[1, 9, 9, 9, 9], fields].concat()
@@ -119,7 +119,7 @@ mod tests {
     async fn what_ends_early_or_is_no_nodes_is_refused() {
         let cut = request(&[1, 254, 7, 7]);
         assert_eq!(of(&mut &cut[..]).await.unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
-        for stranger in [&b"GET / HTTP/1.1\r\n"[..], b"MLRP\x02"] {
+        for stranger in [&b"GET / HTTP/1.1\r\n"[..], b"MLRP\x03"] {
             assert_eq!(of(&mut &*stranger).await.unwrap_err().kind(), io::ErrorKind::InvalidData);
         }
     }
