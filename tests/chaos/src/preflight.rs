@@ -5,7 +5,6 @@ use std::fs;
 use std::io;
 use std::path::Path;
 use std::process::Command;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use mintleaf_faultfs::links::{self, Link, Network};
 use mintleaf_faultfs::{Device, Disk, Mounted, Strictness};
@@ -99,13 +98,18 @@ fn try_clocks(dir: &Path) -> Result<Clocks, String> {
     let clocks = Clocks::find(dir).ok_or_else(missing)?;
     let told = |error: io::Error| format!("no clock can be set here: {error}");
     clocks.shift(0, i64::try_from(SHIFT_S * 1_000).unwrap_or(i64::MAX)).map_err(told)?;
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
-    let shown = Command::new("date").arg("+%s").envs(clocks.environment(0)).output();
-    let shown = String::from_utf8_lossy(&shown.map_err(told)?.stdout).trim().parse::<u64>();
-    match shown {
-        Ok(shown) if shown.abs_diff(now + SHIFT_S) < SHIFT_S / 2 => Ok(clocks),
-        _ => Err("libfaketime is there and sets no clock".to_owned()),
+    let right = date(&mut Command::new("date")).map_err(told)?;
+    let shifted = date(Command::new("date").envs(clocks.environment(0))).map_err(told)?;
+    match shifted.abs_diff(right + SHIFT_S) < SHIFT_S / 2 {
+        true => Ok(clocks),
+        false => Err("libfaketime is there and sets no clock".to_owned()),
     }
+}
+
+/// The time that a process sees, in Unix seconds.
+fn date(command: &mut Command) -> io::Result<u64> {
+    let shown = String::from_utf8_lossy(&command.arg("+%s").output()?.stdout).into_owned();
+    shown.trim().parse().map_err(io::Error::other)
 }
 
 fn try_packets() -> Result<(), String> {
