@@ -8,7 +8,7 @@
 mod dev;
 
 use std::collections::BTreeSet;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -91,7 +91,8 @@ pub struct ServeArgs {
     /// Join the running cluster of which this is a node's raft address, instead of --peers
     #[arg(long, env = "MINTLEAF_JOIN", value_name = "HOST:PORT")]
     pub join: Option<String>,
-    /// Client address to tell others, when it is not --http
+    /// Client address to tell others, when it is not --http; for one of 0.0.0.0, the host of the raft
+    /// address that others are told [default: the bound one]
     #[arg(long, env = "MINTLEAF_ADVERTISE_HTTP", value_name = "HOST:PORT")]
     #[serde(alias = "advertise_http")]
     pub advertise_http: Option<String>,
@@ -186,7 +187,8 @@ pub struct ServeConfig {
     pub peers: Vec<(u64, String)>,
     /// A member's raft address, for a node that joins; never together with `peers`.
     pub join: Option<String>,
-    /// The client address that others are told; the bound one when `None`.
+    /// The client address that others are told; the bound one when `None`. Port 0 stands for the bound
+    /// one's.
     pub advertise_http: Option<String>,
     /// The raft address that others are told: the flag's, else this node's among `peers`; the
     /// bound one when `None`.
@@ -236,20 +238,28 @@ impl ServeConfig {
         }
         let raft = listen_address("raft", args.raft.as_deref().unwrap_or(RAFT_DEFAULT))?;
         let advertise_raft = remote("advertise-raft", args.advertise_raft)?.or(own);
-        if args.join.is_some() && advertise_raft.is_none() && raft.ip().is_unspecified() {
+        if advertise_raft.is_none() && raft.ip().is_unspecified() {
             let why = format_args!("is needed: nobody can reach this node at {raft}");
             return Err(fault("advertise-raft", why));
         }
+        let http = listen_address("http", args.http.as_deref().unwrap_or(HTTP_DEFAULT))?;
+        let advertise_http = match remote("advertise-http", args.advertise_http)? {
+            None if http.ip().is_unspecified() => {
+                let raft = advertise_raft.clone().unwrap_or_else(|| raft.to_string());
+                Some(at_host_of(&raft, http.port()))
+            }
+            given => given,
+        };
         Ok(Self {
             node_id,
             snowflake,
-            http: listen_address("http", args.http.as_deref().unwrap_or(HTTP_DEFAULT))?,
+            http,
             resp: resp_address(args.resp.as_deref())?,
             raft,
             data: args.data.unwrap_or_else(|| DATA_DEFAULT.into()),
             peers,
             join: remote("join", args.join)?,
-            advertise_http: remote("advertise-http", args.advertise_http)?,
+            advertise_http,
             advertise_raft,
             cluster_secret_file: args.cluster_secret_file,
             auto_create_tags: args.auto_create_tags.unwrap_or(false),
@@ -332,6 +342,20 @@ pub(crate) fn check_host_port(text: &str, allowed: Port) -> Result<(), &'static 
     }
 }
 
+/// Whether an address means every address of the machine that uses it: one can listen there, and nobody
+/// else can be sent there.
+pub(crate) fn is_everywhere(host_port: &str) -> bool {
+    let host = host_port.rsplit_once(':').map_or(host_port, |(host, _)| host);
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    host.parse::<IpAddr>().is_ok_and(|ip| ip.to_canonical().is_unspecified())
+}
+
+/// The port `port` of the host in `host_port`.
+fn at_host_of(host_port: &str, port: u16) -> String {
+    let host = host_port.rsplit_once(':').map_or(host_port, |(host, _)| host);
+    format!("{host}:{port}")
+}
+
 /// What is wrong with the setting `name`.
 fn fault(name: &str, what: impl std::fmt::Display) -> ConfigError {
     ConfigError(format!("--{name} {what}"))
@@ -353,6 +377,9 @@ fn parse_peers(text: &str) -> Result<Vec<(u64, String)>, ConfigError> {
         let id = id.parse().ok().filter(|&id| id >= 1);
         let id: u64 = id.ok_or_else(|| wrong("must begin with a node id of 1 or more"))?;
         check_host_port(address, Port::Real).map_err(wrong)?;
+        if is_everywhere(address) {
+            return Err(wrong("names no address that other nodes can reach"));
+        }
         if !ids.insert(id) {
             return Err(wrong("repeats a node id"));
         }
@@ -384,6 +411,9 @@ fn resp_address(text: Option<&str>) -> Result<Option<SocketAddr>, ConfigError> {
 fn remote(name: &str, address: Option<String>) -> Result<Option<String>, ConfigError> {
     if let Some(address) = &address {
         check_host_port(address, Port::Real).map_err(|what| fault(name, what))?;
+        if is_everywhere(address) {
+            return Err(fault(name, "must be an address that others can reach"));
+        }
     }
     Ok(address)
 }

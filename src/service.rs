@@ -54,6 +54,8 @@ use slot::{Shape, Slot, Take, Taken};
 
 /// A reading of another node's clock is not shown when it is older.
 const CLOCK_AGE_MS_MAX: u64 = 5_000;
+/// How long the answer to a change of the membership waits for the change to be seen here.
+const SHOWN_MAX: std::time::Duration = std::time::Duration::from_millis(300);
 
 /// How fresh a read of the tags must be.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -398,11 +400,12 @@ impl IdService {
         })
     }
 
-    /// Adds a node and, if `voter`, lets it vote once it has caught up.
+    /// Adds a node and, if `voter`, lets it vote once it has caught up; otherwise it is a learner then, also
+    /// if it was a voter.
     ///
     /// # Errors
-    /// [`Error::Conflict`] with the present membership; [`Error::Unavailable`], also when it has
-    /// not caught up yet: ask again.
+    /// [`Error::Conflict`] with the present membership, or where no new node is; [`Error::WrongCluster`];
+    /// [`Error::Unavailable`], also when it has not caught up yet: ask again.
     pub async fn add_node(
         &self,
         id: u64,
@@ -411,7 +414,10 @@ impl IdService {
         voter: bool,
     ) -> Result<ClusterView, Error> {
         let http = http.unwrap_or_default();
-        self.replica.node().add_member(id, raft, http, voter).await?;
+        let node = self.replica.node();
+        node.add_member(id, raft, http, voter).await?;
+        // So that the answer shows it; where that takes long, it shows what this node knows.
+        let _ = node.read_barrier(Instant::now() + SHOWN_MAX).await;
         Ok(self.cluster())
     }
 
@@ -461,9 +467,12 @@ impl From<MemberError> for Error {
     fn from(error: MemberError) -> Self {
         match error {
             MemberError::Conflict(detail) => Self::Conflict { detail },
+            MemberError::WrongCluster(detail) => Self::WrongCluster { detail },
             MemberError::Busy => Self::Conflict { detail: error.to_string() },
             MemberError::Unknown(_) => Self::NotFound { detail: error.to_string() },
-            MemberError::Unavailable(detail) => Self::Unavailable { detail },
+            MemberError::Unavailable(detail) | MemberError::NoLeader(detail) => {
+                Self::Unavailable { detail }
+            }
         }
     }
 }

@@ -9,7 +9,7 @@ use mintleaf_storage::StorageError;
 use serde::{Deserialize, Serialize};
 
 use crate::bond::{Bond, Standing, check_lists};
-use crate::error::NodeError;
+use crate::error::{NodeError, StopReason};
 use crate::guard::{self, Identity, Refusal};
 use crate::members::{Change, MemberError};
 use crate::node::Inner;
@@ -29,6 +29,8 @@ const ROUNDS_PER_REMINDER: u32 = 25;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Hello {
     pub(crate) from: Identity,
+    /// The cluster that the asker belongs to, or is about to enter.
+    pub(crate) cluster: Option<u128>,
     pub(crate) purpose: Purpose,
 }
 
@@ -39,8 +41,6 @@ pub(crate) enum Purpose {
     Found { founders: String },
     /// It is new and looks for the cluster it shall join, or was asked to take somebody in.
     Join,
-    /// It comes back, with a log up to this index.
-    Return { cluster: u128, term: u64, last_log_index: Option<u64> },
 }
 
 /// The answer to a [`Hello`].
@@ -54,37 +54,56 @@ pub(crate) struct Introduction {
     pub(crate) bond: Option<Bond>,
     /// To be quoted by who wants to bind it.
     pub(crate) ticket: u128,
+    /// The store that its membership names under the asker's id.
+    pub(crate) knows_asker_as: Option<u128>,
 }
 
 impl Inner {
-    /// Judges and answers a hello.
-    pub(crate) async fn introduce(&self, hello: &Hello) -> Result<Introduction, Refusal> {
-        match (&hello.purpose, self.formed()) {
-            (Purpose::Found { founders }, None) => check_lists(&self.founders(), founders)?,
-            // Nobody can take it in, and it lets nobody in.
-            (Purpose::Join, None) => {
-                if let Some(bond) = self.local.bond() {
-                    return Err(bond.refusal());
-                }
+    /// Judges and answers a hello. Whoever asks may be of another cluster, so the answer says what is known
+    /// here, and no refusal of it may end the asker.
+    pub(crate) fn introduce(&self, hello: &Hello) -> Result<Introduction, Refusal> {
+        let (ours, invited) = (self.formed(), self.local.invited());
+        if let (Some(ours), Some(theirs)) = (ours.or(invited), hello.cluster)
+            && ours != theirs
+        {
+            return Err(Refusal::WrongCluster { ours });
+        }
+        match &hello.purpose {
+            Purpose::Found { founders } if ours.is_none() => {
+                check_lists(&self.founders(), founders)?;
             }
-            (Purpose::Return { .. }, None) => {}
-            // The cluster was formed while this founder was still asking, or long ago without it.
-            (Purpose::Found { .. }, Some(_)) => {
-                guard::check_member(&self.local.members(), &hello.from)?;
-            }
-            (Purpose::Join, Some(_)) => guard::check_joiner(&self.local.members(), &hello.from)?,
-            (&Purpose::Return { cluster, term, last_log_index }, Some(ours)) => {
-                if cluster != ours {
-                    return Err(Refusal::WrongCluster { ours });
-                }
-                guard::check_member(&self.local.members(), &hello.from)?;
-                self.check_log(&hello.from, term, last_log_index)?;
-                self.local.meet(&hello.from).await?;
-            }
+            Purpose::Join if ours.is_none() => self.check_invited(hello.cluster)?,
+            Purpose::Found { .. } | Purpose::Join => {}
         }
         let Member { raft, http, .. } = self.myself();
         let Standing { bond, ticket, .. } = self.local.standing();
-        Ok(Introduction { raft, http, cluster: self.formed(), bond, ticket })
+        let knows_asker_as = self.member(hello.from.node_id).map(|known| known.store);
+        Ok(Introduction { raft, http, cluster: ours, bond, ticket, knows_asker_as })
+    }
+
+    /// Refuses a cluster that would take this new node in, where it waits for another: taken in by
+    /// whoever mistakes its address, it would be missing where it is waited for.
+    fn check_invited(&self, cluster: Option<u128>) -> Result<(), Refusal> {
+        if let Some(bond) = self.local.bond() {
+            return Err(bond.refusal());
+        }
+        let waits_for_founders = self.options.join.is_none() && self.local.invited() != cluster;
+        if cluster.is_some() && waits_for_founders {
+            let why = "it was started with --peers, to form a cluster; --join is for entering one";
+            return Err(Refusal::Failed(why.to_owned()));
+        }
+        Ok(())
+    }
+
+    /// Judges a member that comes back, by what it has forgotten.
+    pub(crate) fn welcome_back(
+        &self,
+        from: &Identity,
+        term: u64,
+        last_log_index: Option<u64>,
+    ) -> Result<(), Refusal> {
+        guard::check_member(&self.local.members(), from)?;
+        self.check_log(from, term, last_log_index)
     }
 
     // The leader knows how far every follower's log reached; a shorter one has lost entries. Unless
@@ -112,15 +131,16 @@ impl Inner {
     /// Asks the other members whether they still know this store, before it takes part. Peers that
     /// do not answer are left out: a whole cluster may be starting.
     pub(crate) async fn announce_return(&self, last: Option<u64>) {
-        let Some(cluster) = self.local.cluster() else { return };
         let term = self.raft.metrics().borrow().current_term;
-        let purpose = Purpose::Return { cluster, term, last_log_index: last };
-        for member in self.others().values() {
-            let answered = self.say_hello(&member.raft, purpose.clone()).await;
-            if let Err(CallError::Refused { refusal, .. }) = answered
-                && refusal.is_fatal()
-            {
-                return;
+        for (id, member) in self.others() {
+            let request = Request::Return { term, last_log_index: last };
+            match self.client.call(id, &member, request, HELLO_TIMEOUT).await {
+                Ok(_) => {}
+                Err(CallError::Refused { .. }) if self.local.must_stop() => return,
+                Err(error @ CallError::Refused { .. }) => {
+                    tracing::warn!(node = id, %error, "a member does not take this node back");
+                }
+                Err(error) => tracing::debug!(node = id, %error, "not asked"),
             }
         }
     }
@@ -130,7 +150,8 @@ impl Inner {
         address: &str,
         purpose: Purpose,
     ) -> Result<(Identity, Introduction), CallError> {
-        let hello = Hello { from: self.local.identity(), purpose };
+        let cluster = self.local.cluster();
+        let hello = Hello { from: self.local.identity(), cluster, purpose };
         let answer = self.client.hello(address, Request::Hello(hello), HELLO_TIMEOUT).await?;
         match answer {
             (from, Response::Hello(introduction)) => Ok((from, introduction)),
@@ -187,7 +208,7 @@ impl Inner {
         match answer {
             Ok(Response::Changed(Ok(()))) => Ok(()),
             Ok(Response::Changed(Err(error @ MemberError::Conflict(_)))) => {
-                self.local.stop(format!("cannot join: {error}"));
+                self.local.stop(StopReason::operator(format!("cannot join: {error}")));
                 Err(error.to_string())
             }
             Ok(Response::Changed(Err(error))) => Err(error.to_string()),
@@ -204,7 +225,7 @@ impl Inner {
         }
         let Member { raft, http, store } = myself;
         let add = Change::Add { id: me, raft, http, voter: false, store: Some(store) };
-        match self.change(add).await {
+        match self.change_now(add).await {
             Ok(()) => tracing::info!(node = me, "told the cluster this node's new addresses"),
             Err(error) => tracing::debug!(node = me, %error, "new addresses are not known yet"),
         }

@@ -4,16 +4,16 @@
 //! What it learns on the way: which cluster may take it in, which of those it bound are still to
 //! hear that they are free, and whether it is free itself. The coordinator does the rest.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use mintleaf_storage::planted;
 use tokio::time::{Instant, sleep};
 
 use crate::bond::{Answer, Bond, Offer, Plan, Standing, plan};
-use crate::error::NodeError;
+use crate::error::{NodeError, StopReason};
 use crate::form::{Introduction, Purpose, ROUND_INTERVAL};
-use crate::guard::{Header, Identity, Refusal};
+use crate::guard::{self, Header, Identity, Refusal};
 use crate::node::Inner;
 use crate::runtime::{random_below, random_u128};
 use crate::transport::{CallError, Request, Response};
@@ -77,10 +77,35 @@ impl Inner {
             if reminded.elapsed() >= REMINDER_INTERVAL {
                 reminded = Instant::now();
                 self.remind(&missing);
+                if self.is_known_otherwise().await {
+                    let why = format!("no cluster can form: {}", guard::KNOWN_OTHERWISE);
+                    return Err(NodeError::Stopped(StopReason::operator(why)));
+                }
             }
             sleep(ROUND_INTERVAL).await;
         }
         Ok(())
+    }
+
+    /// Whether all other founders belong to one cluster that knows this node's id with another data
+    /// directory. Then waiting is of no use. This directory holds nothing yet, so ending loses nothing.
+    async fn is_known_otherwise(&self) -> bool {
+        let mut clusters = BTreeSet::new();
+        for (&id, address) in &self.options.peers {
+            if id == self.local.node_id() {
+                continue;
+            }
+            match self.say_hello(address, Purpose::Found { founders: self.founders() }).await {
+                Ok((from, Introduction { cluster: Some(cluster), knows_asker_as, .. }))
+                    if from.node_id == id
+                        && knows_asker_as.is_some_and(|store| store != self.local.store()) =>
+                {
+                    clusters.insert(cluster);
+                }
+                _ => return false,
+            }
+        }
+        clusters.len() == 1
     }
 
     fn remind(&self, missing: &str) {
@@ -176,7 +201,7 @@ impl Inner {
     /// bound to it. Who cannot be told is told when it answers next.
     async fn give_up(&self, own: Bond, why: String, answers: &Answers) -> Result<Round, NodeError> {
         let ended = self.local.release(own.cluster, self.local.store()).await;
-        ended.map_err(|refusal| NodeError::Stopped(refusal.to_string()))?;
+        ended.map_err(|refusal| NodeError::Stopped(StopReason::restart(refusal.to_string())))?;
         for (&id, (_, member)) in answers {
             if let Some(member) = member {
                 self.tell_free(own.cluster, id, member).await;
@@ -256,7 +281,7 @@ impl Inner {
 }
 
 fn known(from: &Identity, introduction: Introduction) -> (Answer, Option<Member>) {
-    let Introduction { raft, http, cluster, bond, ticket } = introduction;
+    let Introduction { raft, http, cluster, bond, ticket, .. } = introduction;
     let member = Member { raft, http, store: from.store };
     (Answer::Stands(Standing { cluster, bond, ticket }), Some(member))
 }

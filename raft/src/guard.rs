@@ -5,6 +5,10 @@
 //! every message names the cluster, the **store** (one data directory's identity) on both ends,
 //! and how often that store was started. A message that does not fit is refused, and a node that
 //! learns that its own store is in doubt stops.
+//!
+//! It learns that from members only: a refusal ends a node when it comes from the store that the
+//! membership names, in answer to a message of one cluster. Whoever else listens at an address, by a
+//! mix-up or a typo, is told that it is the wrong one and ends nobody.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -74,7 +78,8 @@ pub(crate) enum Refusal {
 }
 
 impl Refusal {
-    /// Whether the refused node must stop: its own data can not be trusted, or it is no member.
+    /// Whether the refused node must stop: its own data can not be trusted, or it is no member. Only when
+    /// a member says so, in answer to a message with a header.
     pub(crate) fn is_fatal(&self) -> bool {
         matches!(
             self,
@@ -93,7 +98,8 @@ impl Refusal {
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const REJOIN: &str = "wipe it, remove the node from the cluster, and join it again";
+        const REJOIN: &str =
+            "remove the node from the cluster, wipe this directory, and join it again";
         match self {
             Self::WrongCluster { ours } => {
                 write!(f, "it belongs to another cluster ({ours:032x}); check --peers and --join")
@@ -103,17 +109,15 @@ impl fmt::Display for Refusal {
             }
             Self::WrongStore => write!(
                 f,
-                "its data directory is not the one that joined the cluster: it was lost or \
-                 replaced; {REJOIN}"
+                "its data directory is not the one that joined the cluster; check --data there; if \
+                 that one is lost, remove the node from the cluster, and join it again"
             ),
             Self::Removed { .. } => write!(
                 f,
                 "this node was removed from the cluster; to bring it back, wipe its data \
                  directory and start it with --join"
             ),
-            Self::Replaced { .. } => {
-                write!(f, "the cluster knows this node id with another data directory; {REJOIN}")
-            }
+            Self::Replaced { .. } => f.write_str(KNOWN_OTHERWISE),
             Self::StaleStart { seen } => write!(
                 f,
                 "this data directory was restored from an old copy (it was seen at start {seen}); \
@@ -137,6 +141,12 @@ impl fmt::Display for Refusal {
         }
     }
 }
+
+/// What to do where an id and a data directory do not go together. One of the two may be a mistake, so
+/// nothing may be deleted for it.
+pub(crate) const KNOWN_OTHERWISE: &str = "the cluster knows this node id with another data directory; \
+    check --node-id and --data; if that directory is lost, remove the node from the cluster, and join it \
+    again with a new one";
 
 /// What a message asks for, as far as the guard cares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -168,14 +178,15 @@ pub(crate) struct View<'a> {
 /// Membership is asked of candidates only: a leader may be newer than what we know, or be committing
 /// its own removal, and Raft's terms already judge it.
 pub(crate) fn admit(view: &View<'_>, header: &Header, kind: Kind) -> Result<(), Refusal> {
+    // First: what another cluster calls its nodes and their directories says nothing here.
+    if kind != Kind::Forming {
+        check_cluster(view, header.cluster)?;
+    }
     if header.to.node_id != view.me.node_id {
         return Err(Refusal::WrongNode { ours: view.me.node_id });
     }
     if header.to.store != view.me.store && !planted("wiped-voter-accepted") {
         return Err(Refusal::WrongStore);
-    }
-    if kind != Kind::Forming {
-        check_cluster(view, header.cluster)?;
     }
     if kind == Kind::Vote {
         check_member(view.members, &header.from)?;
@@ -215,16 +226,9 @@ pub(crate) fn check_member(members: &RaftMembership, from: &Identity) -> Result<
     }
 }
 
-/// Refuses a newcomer under an id that our membership gives to another store. Whoever knows a newer
-/// membership is no newcomer, and we are behind: we may be reading the log from its beginning.
-pub(crate) fn check_joiner(members: &RaftMembership, from: &Identity) -> Result<(), Refusal> {
-    let members_index = members.log_id().map_or(0, |id| id.index);
-    match members.membership().get_node(&from.node_id) {
-        Some(member) if member.store != from.store && from.members_index <= Some(members_index) => {
-            Err(Refusal::Replaced { members_index })
-        }
-        _ => Ok(()),
-    }
+/// Whether a membership names this very store under this id.
+pub(crate) fn names(members: &RaftMembership, node_id: u64, store: u128) -> bool {
+    members.membership().get_node(&node_id).is_some_and(|member| member.store == store)
 }
 
 /// Refuses a store that was already seen with a later start: an older copy of it is running.
@@ -318,13 +322,21 @@ mod tests {
     }
 
     #[test]
-    fn a_newcomer_under_the_id_of_another_store_is_refused_by_who_is_not_behind() {
-        let members = members(8, &[(1, 10), (2, 20)]);
-        let newcomer = Identity { members_index: None, ..node(2, 21, 0) };
-        let replaced = Err(Refusal::Replaced { members_index: 8 });
-        assert_eq!(check_joiner(&members, &newcomer), replaced);
-        assert_eq!(check_joiner(&members, &node(2, 21, 9)), Ok(()), "replaced since, as it knows");
-        assert_eq!(check_joiner(&members, &node(3, 30, 0)), Ok(()));
+    fn only_a_directory_that_was_refused_itself_is_told_to_be_wiped_and_to_be_removed_first() {
+        let members_index = 8;
+        for mixed_up in [
+            Refusal::WrongCluster { ours: 7 },
+            Refusal::WrongNode { ours: 7 },
+            Refusal::WrongStore,
+            Refusal::Replaced { members_index },
+        ] {
+            assert!(!mixed_up.to_string().contains("wipe"), "{mixed_up}");
+        }
+        for refused in [Refusal::StaleStart { seen: 3 }, Refusal::LostLog { acknowledged: 3 }] {
+            let text = refused.to_string();
+            let removed_first = text.find("remove the node") < text.find("wipe");
+            assert!(text.contains("wipe") && removed_first, "{text}");
+        }
     }
 
     #[test]
@@ -375,8 +387,11 @@ mod tests {
         let starts = BTreeMap::new();
         let view = View { cluster: Some(78), ..new(node(1, 10, 8), &members, &starts) };
         let header = header(node(2, 20, 8), TO_ME);
-        let refused = admit(&view, &header, Kind::Other);
-        assert_eq!(refused, Err(Refusal::WrongCluster { ours: 78 }));
+        // Whatever it calls its nodes and their directories.
+        for to in [TO_ME, Target { node_id: 3, ..TO_ME }, Target { store: 11, ..TO_ME }] {
+            let refused = admit(&view, &Header { to, ..header }, Kind::Other);
+            assert_eq!(refused, Err(Refusal::WrongCluster { ours: 78 }));
+        }
         let to = Target { node_id: 3, ..TO_ME };
         assert_eq!(judge(&members, node(2, 20, 8), to), Err(Refusal::WrongNode { ours: 1 }));
     }

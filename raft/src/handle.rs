@@ -13,8 +13,9 @@ use crate::status::Status;
 
 /// Bytes of one proposal at most, commands taken together.
 pub const PROPOSAL_BYTES_MAX: usize = 32 << 10;
-/// How long a node looks for a member that it does not know.
-const MEMBER_LOOKUP_MAX: Duration = Duration::from_secs(1);
+/// How long a change of the membership waits for a leader, the change itself included: less than clients
+/// are given, so that they hear the reason.
+const CHANGE_MAX: Duration = Duration::from_millis(9_500);
 /// Pause before the leader is asked again for a read index.
 const READ_RETRY_INTERVAL: Duration = Duration::from_millis(20);
 
@@ -68,8 +69,9 @@ impl Handle {
         }
     }
 
-    /// Adds a node as a learner and, if `voter`, promotes it once it has caught up. May be asked
-    /// again after it was not finished in time. `http` may be empty: the node is asked for it.
+    /// Adds a node as a learner and, if `voter`, promotes it once it has caught up; if not, a voter
+    /// becomes a learner. Waits out an election, for under 10 s. May be asked again after it was not
+    /// finished in time. `http` may be empty: the node is asked for it.
     ///
     /// # Errors
     /// See [`MemberError`].
@@ -80,32 +82,36 @@ impl Handle {
         http: String,
         voter: bool,
     ) -> Result<(), MemberError> {
-        self.inner.change(Change::Add { id, raft, http, voter, store: None }).await
+        self.inner
+            .change(Change::Add { id, raft, http, voter, store: None }, change_deadline())
+            .await
     }
 
-    /// Removes a node, voter or learner; it stops by itself when it learns of it.
+    /// Removes a node, voter or learner; it stops by itself when it learns of it. Waits out an election,
+    /// for under 10 s.
     ///
     /// # Errors
     /// See [`MemberError`].
     pub async fn remove_member(&self, id: u64) -> Result<(), MemberError> {
+        let deadline = change_deadline();
         let known = match self.inner.member(id) {
             Some(known) => known,
             // It may have joined a moment ago.
             None => {
-                let barrier = self.read_barrier(Instant::now() + MEMBER_LOOKUP_MAX).await;
+                let barrier = self.read_barrier(deadline).await;
                 barrier.map_err(|error| MemberError::Unavailable(error.to_string()))?;
                 self.inner.member(id).ok_or(MemberError::Unknown(id))?
             }
         };
-        self.inner.change(Change::Remove { id, store: known.store }).await
+        self.inner.change(Change::Remove { id, store: known.store }, deadline).await
     }
 
-    /// Makes a voter the leader. New proposals wait about one election timeout meanwhile.
+    /// Makes a voter the leader. Waits out an election, for under 10 s. New proposals wait about one election timeout meanwhile.
     ///
     /// # Errors
     /// See [`MemberError`].
     pub async fn transfer_leader(&self, id: u64) -> Result<(), MemberError> {
-        self.inner.change(Change::Transfer { id }).await
+        self.inner.change(Change::Transfer { id }, change_deadline()).await
     }
 
     /// Every peer's clock against this node's, as far as messages told it lately; the leader
@@ -127,4 +133,8 @@ impl Handle {
     pub fn status(&self) -> Status {
         Status::of(&self.inner)
     }
+}
+
+fn change_deadline() -> Instant {
+    Instant::now() + CHANGE_MAX
 }

@@ -40,7 +40,10 @@ impl Inbox for Inner {
             if relies_on_memory(&request) {
                 self.local.check_vouched(&header.from)?;
             }
-            self.local.clocks().read(header.from.node_id, header.clock_ms);
+            if self.local.knows(header.from.node_id, header.from.store) {
+                self.client.reach().heard(header.from.node_id);
+                self.local.clocks().read(header.from.node_id, header.clock_ms);
+            }
             if let Some(median_ms) = header.median_ms {
                 self.local.clocks().read_median(median_ms);
             }
@@ -57,7 +60,7 @@ impl Inbox for Inner {
                 Ok(Response::Proposed(self.propose_for_peer(commands, within_ms).await))
             }
             Request::ReadIndex => Ok(Response::ReadIndex(self.read_index_as_leader().await)),
-            Request::Hello(hello) => self.introduce(&hello).await.map(Response::Hello),
+            Request::Hello(hello) => self.introduce(&hello).map(Response::Hello),
             Request::Change(change) => self.change_for_peer(change).await,
             Request::TakeOver { from } => {
                 self.take_over(sender, from).await.map(|()| Response::Done)
@@ -69,6 +72,12 @@ impl Inbox for Inner {
                 }
                 Ok(Response::Done)
             }
+            Request::Return { term, last_log_index } => {
+                let Some(header) = header else { return Err(failed("nobody returns")) };
+                self.welcome_back(&header.from, term, last_log_index)?;
+                Ok(Response::Done)
+            }
+            Request::Ping => Ok(Response::Done),
             Request::Vouch { seen } => {
                 let Some(header) = header else { return Err(failed("nobody vouches")) };
                 self.local.note(Some(seen), &header.from).await?;
@@ -198,7 +207,7 @@ impl Inner {
         let outcome = if leads || !change.is_from_newcomer() {
             self.change_as_leader(change).await
         } else {
-            self.change(change).await
+            self.change_now(change).await
         };
         Ok(Response::Changed(outcome))
     }

@@ -11,6 +11,7 @@
 //! | `guard`, `local` | who may speak with whom: cluster, store and start counter of every message |
 //! | `transport` | frames, the client to peers, and the wire between: a trait, and TCP |
 //! | `clocks` | the voters' clocks and their median |
+//! | `reach` | who can be reached |
 //! | `coalesce` | many proposals, one log entry; forwarding to the leader |
 //! | `contact`, `election`, `heartbeat` | who was heard when; who stands for election; a leader's signs of life |
 //! | `form`, `bond`, `found`, `members` | how nodes introduce themselves, and how a cluster forms, joins, changes |
@@ -44,6 +45,7 @@ mod members;
 mod node;
 mod options;
 mod priority;
+mod reach;
 mod records;
 mod runtime;
 #[cfg(feature = "simulation")]
@@ -60,7 +62,7 @@ mod types;
 mod vouch;
 
 pub use clocks::PeerClock;
-pub use error::{NodeError, ProposeError, Retry};
+pub use error::{NodeError, ProposeError, Remedy, Retry, StopReason};
 pub use handle::{Handle, PROPOSAL_BYTES_MAX};
 pub use members::MemberError;
 pub use node::{Ground, Node};

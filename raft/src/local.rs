@@ -14,6 +14,7 @@ use tokio::time::Instant;
 
 use crate::clocks::Clocks;
 use crate::contact::{Contact, may_send};
+use crate::error::StopReason;
 use crate::guard::{self, Header, Identity, Kind, Refusal, Target, View};
 use crate::options::Clock;
 use crate::records::{self, StartsRecord};
@@ -39,7 +40,7 @@ pub(crate) struct Local {
     /// Latest start seen of every peer's store; on disk before anything is answered to it.
     seen: Mutex<BTreeMap<u128, Start>>,
     metrics: Mutex<Option<watch::Receiver<RaftMetrics<u64, Member>>>>,
-    doubt: watch::Sender<Option<String>>,
+    doubt: watch::Sender<Option<StopReason>>,
     clock: Arc<dyn Clock>,
     clocks: Clocks,
     contact: Contact,
@@ -122,6 +123,11 @@ impl Local {
         }
     }
 
+    /// Whether the membership in effect names this store under this id.
+    pub(crate) fn knows(&self, node_id: u64, store: u128) -> bool {
+        guard::names(&self.members(), node_id, store)
+    }
+
     /// Log index of the membership in effect, when it holds this very store.
     fn member_since(&self) -> Option<u64> {
         let members = self.members();
@@ -186,6 +192,7 @@ impl Local {
     /// Judges a message, and itself by what the sender has seen of this store.
     pub(crate) async fn admit(&self, header: &Header, kind: Kind) -> Result<(), Refusal> {
         if header.to.store == self.store
+            && self.cluster().is_none_or(|ours| ours == header.cluster)
             && let Some(seen) = header.to.start_seen
             && self.is_belied(seen).await
         {
@@ -299,7 +306,7 @@ impl Local {
         if let Err(error) = self.log.put_meta(MetaKey::Removed, &record).await {
             tracing::warn!(%error, "cannot note on disk that this node was removed");
         }
-        self.stop(Refusal::Removed { members_index }.to_string());
+        self.stop(StopReason::operator(Refusal::Removed { members_index }.to_string()));
     }
 
     /// Stops this node because it was refused. What is wrong with its data is wrong for good, though
@@ -311,19 +318,21 @@ impl Local {
                 tracing::warn!(%error, "cannot note on disk that this node was refused");
             }
         }
-        self.stop(why);
+        self.stop(StopReason::operator(why));
     }
 
     /// Why this store must not take part any more, if it learned so in an earlier start.
-    pub(crate) fn ended_before(&self) -> Result<Option<String>, StorageError> {
-        let refused = read(&self.log, MetaKey::Refused, "the note of refusal")?;
+    pub(crate) fn ended_before(&self) -> Result<Option<StopReason>, StorageError> {
+        let refused: Option<String> = read(&self.log, MetaKey::Refused, "the note of refusal")?;
         let members_index = read(&self.log, MetaKey::Removed, "the note of removal")?;
         let removed = members_index.map(|members_index| Refusal::Removed { members_index });
-        Ok(refused.or(removed.map(|refusal| refusal.to_string())))
+        let why = refused.or(removed.map(|refusal| refusal.to_string()));
+        Ok(why.map(StopReason::operator))
     }
 
     /// Stops this node for the reason given; only the first reason is kept.
-    pub(crate) fn stop(&self, why: String) {
+    pub(crate) fn stop(&self, why: impl Into<StopReason>) {
+        let why = why.into();
         self.doubt.send_if_modified(|doubt| {
             let first = doubt.is_none();
             if first {
@@ -333,11 +342,16 @@ impl Local {
         });
     }
 
+    /// Whether this node must stop.
+    pub(crate) fn must_stop(&self) -> bool {
+        self.doubt.borrow().is_some()
+    }
+
     /// Resolves with the reason once this node must stop.
-    pub(crate) async fn stopped(&self) -> String {
+    pub(crate) async fn stopped(&self) -> StopReason {
         let mut doubt = self.doubt.subscribe();
         let reason = doubt.wait_for(Option::is_some).await.map(|reason| reason.clone());
-        reason.ok().flatten().unwrap_or_default()
+        reason.ok().flatten().unwrap_or_else(|| StopReason::restart("the node has ended"))
     }
 }
 

@@ -9,9 +9,10 @@ use std::time::Duration;
 use openraft::ChangeMembers;
 use openraft::error::{ChangeMembershipError, ClientWriteError, RaftError};
 use serde::{Deserialize, Serialize};
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::form::Purpose;
+use crate::guard::Refusal;
 use crate::node::Inner;
 use crate::transport::{CallError, Request, Response};
 use crate::types::Member;
@@ -29,14 +30,16 @@ const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(6);
 /// and ends in an election.
 const HAND_OVER_MAX: Duration = Duration::from_secs(1);
 const CALL_TIMEOUT: Duration = Duration::from_secs(1);
+/// Pause before the leader is looked for again.
+const ASK_AGAIN_INTERVAL: Duration = Duration::from_millis(100);
 /// Pause between two looks at a follower's progress.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(5);
 
 /// A change of the membership or of the leader.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Change {
-    /// Add a node as a learner and, if asked, make it a voter once it has caught up.
-    /// `store` is known when the node asks for itself.
+    /// Add a node as a learner and, if asked, make it a voter once it has caught up; or make a voter
+    /// a learner. `store` is known when the node asks for itself, which leaves its part as it is.
     Add { id: u64, raft: String, http: String, voter: bool, store: Option<u128> },
     /// Remove a node, voter or learner. `store` is the one it was known with where the removal was
     /// asked for: a request that comes late must not meet a node that has joined since.
@@ -58,12 +61,19 @@ pub enum MemberError {
     /// It contradicts the present membership.
     #[error("{0}")]
     Conflict(String),
+    /// The node that was named belongs to another cluster.
+    #[error("{0}")]
+    WrongCluster(String),
     /// There is no such member.
     #[error("node {0} is not a member")]
     Unknown(u64),
-    /// No leader, no quorum, or not in time; worth another try.
+    /// Not in time, or not yet; worth another try.
     #[error("{0}")]
     Unavailable(String),
+    /// No leader with a quorum was there to carry it out, or it was lost on the way and may have happened.
+    /// Worth another try once one is elected.
+    #[error("{0}")]
+    NoLeader(String),
     /// It contradicts a change that is under way; worth another try.
     #[error("another change is in progress")]
     Busy,
@@ -73,15 +83,42 @@ impl MemberError {
     /// Whether the same request may succeed later.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
-        matches!(self, Self::Unavailable(_) | Self::Busy)
+        matches!(self, Self::Unavailable(_) | Self::NoLeader(_) | Self::Busy)
     }
 }
 
 type Outcome = Result<(), MemberError>;
 
 impl Inner {
+    /// Has a change carried out, and waits for a leader until the deadline. Asking again is safe: a change that
+    /// happened already has nothing left to do, and a removal names the data directory that it means.
+    pub(crate) async fn change(self: &Arc<Self>, change: Change, deadline: Instant) -> Outcome {
+        let mut may_have_happened = false;
+        loop {
+            let outcome = match timeout_at(deadline, self.change_now(change.clone())).await {
+                Ok(outcome) => outcome,
+                Err(_) => {
+                    return Err(unavailable("not finished yet, and going on; look again later"));
+                }
+            };
+            match (outcome, &change) {
+                (Err(MemberError::NoLeader(_)), _) => may_have_happened = true,
+                // Of an earlier attempt, which its caller has lost sight of.
+                (Err(MemberError::Busy), _) if may_have_happened => {}
+                (Err(MemberError::Unknown(_)), Change::Remove { .. }) if may_have_happened => {
+                    return Ok(());
+                }
+                (outcome, _) => return outcome,
+            }
+            if Instant::now() + ASK_AGAIN_INTERVAL >= deadline {
+                return Err(no_leader());
+            }
+            tokio::time::sleep(ASK_AGAIN_INTERVAL).await;
+        }
+    }
+
     /// Carries a change out here when this node leads, and asks the leader otherwise.
-    pub(crate) async fn change(self: &Arc<Self>, change: Change) -> Outcome {
+    pub(crate) async fn change_now(self: &Arc<Self>, change: Change) -> Outcome {
         let leader = self.leader().ok_or_else(no_leader)?;
         if leader == self.local.node_id() {
             return self.change_as_leader(change).await;
@@ -91,7 +128,7 @@ impl Inner {
         match self.client.call(leader, &member, Request::Change(change), within).await {
             Ok(Response::Changed(outcome)) => outcome,
             Ok(_) => Err(unavailable("the leader answered something else than was asked")),
-            Err(error) => Err(unavailable(error)),
+            Err(error) => Err(MemberError::NoLeader(format!("the leader was lost: {error}"))),
         }
     }
 
@@ -119,6 +156,7 @@ impl Inner {
 
     async fn carry_out(&self, change: Change) -> Outcome {
         self.settle_members().await?;
+        self.flatten_members().await?;
         match change {
             Change::Add { id, raft, http, voter, store } => {
                 self.add(id, raft, http, voter, store).await
@@ -140,7 +178,8 @@ impl Inner {
             Some(())
         };
         let settled = timeout(CALL_TIMEOUT, settled).await;
-        settled.ok().flatten().ok_or_else(|| unavailable("no quorum confirms the membership"))
+        let no_quorum = || MemberError::NoLeader("no quorum confirms the membership".to_owned());
+        settled.ok().flatten().ok_or_else(no_quorum)
     }
 
     async fn add(
@@ -151,6 +190,7 @@ impl Inner {
         voter: bool,
         store: Option<u128>,
     ) -> Outcome {
+        let asks_for_itself = store.is_some();
         let member = match store {
             Some(store) => Member { raft, http, store },
             None => self.ask_newcomer(id, raft, http).await?,
@@ -158,42 +198,95 @@ impl Inner {
         match self.member(id) {
             Some(present) if present.store != member.store => {
                 let why = format!(
-                    "node {id} is a member already, with another data directory; remove it first"
+                    "node {id} is a member already, with another data directory: check --node-id and \
+                     --data; if that directory is lost, remove the node first"
                 );
                 return Err(MemberError::Conflict(why));
             }
             Some(present) if present == member => {}
             _ => {
                 let nodes = BTreeMap::from([(id, member.clone())]);
-                self.change_membership(ChangeMembers::SetNodes(nodes)).await?;
+                self.change_membership(ChangeMembers::SetNodes(nodes), Leavers::Go).await?;
                 tracing::info!(node = id, raft = %member.raft, "added a learner");
             }
         }
-        if voter { self.promote(id).await } else { Ok(()) }
+        match voter {
+            true => self.promote(id).await,
+            false if asks_for_itself => Ok(()),
+            false => self.demote(id).await,
+        }
     }
 
-    /// Learns a newcomer's store from itself.
+    /// Learns a newcomer's store from itself. A member that is down is known all the same. Whatever else
+    /// there is at the address is no node that can be added, and what it is exactly is not told to who asks:
+    /// this is no tool to explore a network with. The log has it.
     async fn ask_newcomer(
         &self,
         id: u64,
         raft: String,
         http: String,
     ) -> Result<Member, MemberError> {
-        let asked = self.say_hello(&raft, Purpose::Join).await;
-        let (from, introduction) = asked.map_err(|error| match error {
-            CallError::Refused { .. } => MemberError::Conflict(error.to_string()),
-            error => unavailable(error),
-        })?;
-        if from.node_id != id {
-            let why = format!("node {} listens at {raft}, not node {id}", from.node_id);
-            return Err(MemberError::Conflict(why));
+        let foreign = || {
+            let why = format!("the node at {raft} belongs to another cluster; check the address");
+            MemberError::WrongCluster(why)
+        };
+        let asked = match self.say_hello(&raft, Purpose::Join).await {
+            Err(CallError::Refused { refusal: Refusal::WrongCluster { .. }, .. }) => {
+                return Err(foreign());
+            }
+            Ok((_, introduction))
+                if introduction
+                    .cluster
+                    .is_some_and(|cluster| Some(cluster) != self.local.cluster()) =>
+            {
+                return Err(foreign());
+            }
+            Ok((from, introduction)) if from.node_id == id => Ok((from, introduction)),
+            Ok((from, _)) => Err(format!("node {} listens there", from.node_id)),
+            Err(error) => Err(error.to_string()),
+        };
+        match asked {
+            Ok((from, introduction)) => {
+                let http = if http.is_empty() { introduction.http } else { http };
+                Ok(Member { raft, http, store: from.store })
+            }
+            Err(found) => {
+                tracing::info!(node = id, %raft, %found, "no node to add");
+                let present = self.member(id).filter(|present| present.raft == raft);
+                let present = present.ok_or_else(|| nobody_to_add(id, &raft))?;
+                let http = if http.is_empty() { present.http } else { http };
+                Ok(Member { http, ..present })
+            }
         }
-        if introduction.cluster.is_some_and(|cluster| Some(cluster) != self.local.cluster()) {
-            let why = format!("node {id} belongs to another cluster; wipe its data directory");
-            return Err(MemberError::Conflict(why));
+    }
+
+    /// Makes a voter a learner. A leader first makes another one lead, which is then asked.
+    async fn demote(&self, id: u64) -> Outcome {
+        let voters: BTreeSet<u64> = self.local.members().voter_ids().collect();
+        if !voters.contains(&id) {
+            return Ok(());
         }
-        let http = if http.is_empty() { introduction.http } else { http };
-        Ok(Member { raft, http, store: from.store })
+        let Some(successor) = self.successor(&voters, id) else {
+            let why = "the last voter cannot become a learner".to_owned();
+            return Err(MemberError::Conflict(why));
+        };
+        if id == self.local.node_id() {
+            self.transfer(successor).await?;
+            return Err(MemberError::NoLeader(format!("node {successor} leads now; ask it")));
+        }
+        let demotion = ChangeMembers::RemoveVoters(BTreeSet::from([id]));
+        self.change_membership(demotion, Leavers::Stay).await?;
+        tracing::info!(node = id, "made a voter a learner");
+        Ok(())
+    }
+
+    /// Who leads when this voter does not: the one of the others that follows most closely.
+    fn successor(&self, voters: &BTreeSet<u64>, id: u64) -> Option<u64> {
+        let metrics = self.raft.metrics();
+        let metrics = metrics.borrow();
+        let matched = |id: &u64| metrics.replication.as_ref().and_then(|all| *all.get(id)?);
+        let others = voters.iter().copied().filter(|voter| *voter != id);
+        others.max_by_key(|other| (self.client.is_reachable(*other), matched(other)))
     }
 
     async fn promote(&self, id: u64) -> Outcome {
@@ -202,11 +295,18 @@ impl Inner {
         if uniform && members.voter_ids().any(|voter| voter == id) {
             return Ok(());
         }
-        let caught_up = self.wait_until_caught_up(id, LAG_ENTRIES_MAX);
+        // How far it was says nothing of one that is down: with its vote, the cluster would need it.
+        let caught_up = async {
+            while !self.client.is_reachable(id) {
+                tokio::time::sleep(PROGRESS_INTERVAL).await;
+            }
+            self.wait_until_caught_up(id, LAG_ENTRIES_MAX).await;
+        };
         let late =
             |_| unavailable(format!("node {id} is a learner and still catching up; ask again"));
         timeout(CATCH_UP_TIMEOUT, caught_up).await.map_err(late)?;
-        self.change_membership(ChangeMembers::AddVoterIds(BTreeSet::from([id]))).await?;
+        let promotion = ChangeMembers::AddVoterIds(BTreeSet::from([id]));
+        self.change_membership(promotion, Leavers::Go).await?;
         tracing::info!(node = id, "promoted a learner to voter");
         Ok(())
     }
@@ -240,9 +340,9 @@ impl Inner {
         }
         let ids = BTreeSet::from([id]);
         if voters.contains(&id) {
-            self.change_membership(ChangeMembers::RemoveVoters(ids)).await?;
+            self.change_membership(ChangeMembers::RemoveVoters(ids), Leavers::Go).await?;
         } else {
-            self.change_membership(ChangeMembers::RemoveNodes(ids)).await?;
+            self.change_membership(ChangeMembers::RemoveNodes(ids), Leavers::Go).await?;
         }
         tracing::info!(node = id, "removed a node");
         self.bid_farewell(id, &member).await;
@@ -261,18 +361,14 @@ impl Inner {
         }
     }
 
-    /// Ends a change that its leader did not live to end: openraft leaves the cluster between two
-    /// configurations then, where it needs the majorities of both.
+    /// Ends a change that its leader did not live to end, unless another is under way.
     pub(crate) async fn finish_joint_change(self: &Arc<Self>) {
-        let members = self.local.members();
-        let joint = members.membership().get_joint_config().len() > 1;
-        if !joint || self.leader() != Some(self.local.node_id()) {
+        if !self.is_joint() || self.leader() != Some(self.local.node_id()) {
             return;
         }
         let Ok(_one_at_a_time) = self.changing.try_lock() else { return };
-        match self.change_membership(ChangeMembers::AddVoterIds(BTreeSet::new())).await {
-            Ok(()) => tracing::info!("finished a change of the membership that was cut off"),
-            Err(error) => tracing::warn!(%error, "a change of the membership waits to be finished"),
+        if let Err(error) = self.flatten_members().await {
+            tracing::warn!(%error, "a change of the membership waits to be finished");
         }
     }
 
@@ -285,13 +381,30 @@ impl Inner {
         let Some(later) = later.filter(|_| self.leader() == Some(me)) else { return };
         let members = self.local.members();
         let mut others = members.voter_ids().filter(|id| *id != me);
-        let Some(id) = others.find(|id| self.client.is_reachable(*id) == Some(true)) else {
+        let Some(id) = others.find(|id| self.client.is_reachable(*id)) else {
             return;
         };
         tracing::info!(node = id, %later, "a learner voted in a later term: handing over to catch up");
         if let Err(error) = self.change_as_leader(Change::Transfer { id }).await {
             tracing::warn!(%error, "cannot hand over so that a learner can follow");
         }
+    }
+
+    /// Ends what another leader left between two configurations, where the cluster needs the majorities
+    /// of both; openraft does not by itself. Whoever was a voter stays as a learner: whether it was to be
+    /// removed nobody knows any more, and whoever asked for that asks again.
+    async fn flatten_members(&self) -> Outcome {
+        if !self.is_joint() {
+            return Ok(());
+        }
+        let nobody = ChangeMembers::AddVoterIds(BTreeSet::new());
+        self.change_membership(nobody, Leavers::Stay).await?;
+        tracing::info!("finished a change of the membership that was cut off");
+        Ok(())
+    }
+
+    fn is_joint(&self) -> bool {
+        self.local.members().membership().get_joint_config().len() > 1
     }
 
     /// Resolves when this node does not lead (any more).
@@ -301,14 +414,20 @@ impl Inner {
         let _ = metrics.wait_for(|now| now.current_leader != Some(me)).await;
     }
 
-    async fn change_membership(&self, change: ChangeMembers<u64, Member>) -> Outcome {
-        let mut change = pin!(self.raft.change_membership(change, false));
+    async fn change_membership(
+        &self,
+        change: ChangeMembers<u64, Member>,
+        leavers: Leavers,
+    ) -> Outcome {
+        let retain = leavers == Leavers::Stay;
+        let mut change = pin!(self.raft.change_membership(change, retain));
         // A leader that is deposed may never hear what became of its entry; one that removes
         // itself hears it a little after it has stopped leading.
         let changed = tokio::select! {
             changed = &mut change => changed,
             () = self.deposed() => {
-                let late = |_| unavailable("leadership was lost meanwhile; look again later");
+                let lost = "leadership was lost meanwhile; look again later";
+                let late = |_| MemberError::NoLeader(lost.to_owned());
                 timeout(CALL_TIMEOUT, change).await.map_err(late)?
             }
         };
@@ -317,6 +436,7 @@ impl Inner {
             Err(RaftError::APIError(ClientWriteError::ChangeMembershipError(error))) => {
                 Err(refused(&error))
             }
+            Err(RaftError::APIError(ClientWriteError::ForwardToLeader(_))) => Err(no_leader()),
             Err(error) => Err(unavailable(error)),
         }
     }
@@ -336,7 +456,7 @@ impl Inner {
         let late = |_| unavailable(format!("node {id} does not follow closely enough"));
         let close = self.wait_until_caught_up(id, LAG_ENTRIES_MAX);
         timeout(CALL_TIMEOUT, close).await.map_err(late)?;
-        if self.client.is_reachable(id) != Some(true) {
+        if !self.client.is_reachable(id) {
             return Err(unavailable(format!("node {id} cannot be reached")));
         }
         let _quiet = Quiet::keep(self);
@@ -386,8 +506,25 @@ impl Drop for Quiet<'_> {
     }
 }
 
+/// What becomes of voters that a change leaves without a vote.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Leavers {
+    /// They are learners.
+    Stay,
+    /// They are no members.
+    Go,
+}
+
 fn no_leader() -> MemberError {
-    unavailable("no leader is known at the moment")
+    MemberError::NoLeader("no leader is known at the moment".to_owned())
+}
+
+/// The one answer for whatever is no node that can be added.
+fn nobody_to_add(id: u64, raft: &str) -> MemberError {
+    MemberError::Conflict(format!(
+        "there is no new node {id} at {raft}: check both, that it was started with --join, and that it has \
+         the cluster's secret"
+    ))
 }
 
 fn unavailable(why: impl ToString) -> MemberError {

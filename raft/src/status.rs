@@ -30,8 +30,8 @@ pub struct MemberStatus {
     pub role: Role,
     /// Last log index known to be on that member's disk; known to the leader, and of oneself.
     pub matched_index: Option<u64>,
-    /// Whether the last call to it, within the last seconds, was answered.
-    pub reachable: Option<bool>,
+    /// Whether it showed a sign of life within the last 2 s.
+    pub reachable: bool,
 }
 
 /// What this node knows of the cluster, without asking anybody.
@@ -105,7 +105,7 @@ fn members(
         http: member.http.clone(),
         role: role(id),
         matched_index: matched(id),
-        reachable: if id == me { Some(true) } else { inner.client.is_reachable(id) },
+        reachable: id == me || inner.client.is_reachable(id),
     });
     members.collect()
 }

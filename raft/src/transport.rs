@@ -10,6 +10,8 @@ pub(crate) mod fuzzing;
 #[cfg(feature = "simulation")]
 pub(crate) mod glance;
 mod server;
+#[cfg(test)]
+mod strangers;
 mod tcp;
 #[cfg(test)]
 mod tests;
@@ -76,7 +78,7 @@ pub(crate) enum Request {
     },
     /// Confirm leadership; answer the index a linearizable read must wait for.
     ReadIndex,
-    /// Who are you? Asked before two nodes are members of one cluster, and at every start.
+    /// Who are you? Asked before two nodes are members of one cluster.
     Hello(Hello),
     /// Change the membership or the leader.
     Change(Change),
@@ -97,6 +99,13 @@ pub(crate) enum Request {
     /// I have given this cluster id up for good: be free of it.
     Release {
         cluster: u128,
+    },
+    /// Give a sign of life.
+    Ping,
+    /// I come back, with a log up to this index, and with this term.
+    Return {
+        term: u64,
+        last_log_index: Option<u64>,
     },
 }
 

@@ -12,7 +12,7 @@ use super::output::{Table, cell, print, print_json};
 pub enum ClusterCommand {
     /// Show the members as the asked node knows them, quorum or not
     Status,
-    /// Add a node that was started with --join, or make a learner a voter
+    /// Add a node that was started with --join; make a learner a voter, or a voter a learner
     #[command(after_help = "Example:\n  mintleaf cluster add 4 --raft d.example:9080")]
     Add {
         /// The node's id
@@ -24,7 +24,7 @@ pub enum ClusterCommand {
         /// Its client address
         #[arg(long, value_name = "HOST:PORT")]
         http: Option<String>,
-        /// Let it follow without a vote
+        /// Let it follow without a vote; a voter loses its vote
         #[arg(long)]
         learner: bool,
     },

@@ -110,6 +110,10 @@ fn mistakes_name_the_setting_and_the_remedy() {
     refused(&["--node-id", "1", "--http", "8080"], "--http must be HOST:PORT");
     refused(&["--node-id", "1", "--http", "127.0.0.1:99999"], "--http must be HOST:PORT");
     refused(&["--node-id", "1", "--join", "a:1", "--raft", "0.0.0.0:1"], "--advertise-raft");
+    refused(&["--node-id", "1", "--raft", "[::]:1"], "--advertise-raft");
+    refused(&["--node-id", "1", "--peers", "1=0.0.0.0:1"], "--peers");
+    refused(&["--node-id", "1", "--advertise-http", "0.0.0.0:8080"], "--advertise-http");
+    refused(&["--node-id", "1", "--advertise-raft", "[::]:9080"], "--advertise-raft");
     refused(&["--node-id", "1", "--snowflake-window", "0s"], "from 1s to 3600s");
     refused(&["--node-id", "1", "--max-clock-skew", "soon"], "--max-clock-skew must be a duration");
     refused(&["--node-id", "1", "--snowflake-epoch-ms", "9999999999999"], "--snowflake-epoch-ms");
@@ -203,4 +207,22 @@ fn dev_refuses_ports_past_the_last() {
     let resp = dev_on("127.0.0.1:0", Some("localhost:65533"), 3).unwrap().resp;
     assert_eq!(resp.unwrap().to_string(), "127.0.0.1:65533");
     assert!(dev_on("127.0.0.1:0", Some("localhost:65534"), 3).is_err());
+}
+
+#[test]
+fn for_every_address_of_the_machine_the_host_that_nodes_use_is_advertised() {
+    let advertised = |line: &[&str]| {
+        let line = [&["--node-id", "2"], line].concat();
+        checked(&line).unwrap().advertise_http
+    };
+    let list = "1=a.example:9080,2=b.example:9081";
+    let everywhere = ["--http", "0.0.0.0:8080"];
+    let with = |more: &[&'static str]| advertised(&[&everywhere[..], more].concat());
+    assert_eq!(with(&["--peers", list]).as_deref(), Some("b.example:8080"));
+    let flag = ["--peers", list, "--advertise-raft", "[fd00::2]:9"];
+    assert_eq!(with(&flag).as_deref(), Some("[fd00::2]:8080"));
+    assert_eq!(with(&["--advertise-http", "c:1"]).as_deref(), Some("c:1"));
+    assert_eq!(with(&["--raft", "10.0.0.7:9080"]).as_deref(), Some("10.0.0.7:8080"));
+    assert_eq!(advertised(&["--http", "[::]:0"]).as_deref(), Some("127.0.0.1:0"));
+    assert_eq!(advertised(&["--http", "127.0.0.1:8080"]), None, "the bound one");
 }

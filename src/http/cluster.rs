@@ -9,7 +9,7 @@ use axum::http::{StatusCode, Uri};
 use super::body::{Fields, required};
 use super::key;
 use super::problem::Problem;
-use crate::config::{Port, check_host_port};
+use crate::config::{Port, check_host_port, is_everywhere};
 use crate::service::{ClusterView, IdService};
 
 type Service = State<Arc<IdService>>;
@@ -19,7 +19,8 @@ pub(super) async fn show(State(service): Service) -> Json<ClusterView> {
     Json(service.cluster())
 }
 
-/// Adds a node: as a voter unless `"voter": false`. On a learner it is the promotion.
+/// Adds a node: as a voter unless `"voter": false`. On a learner it is the promotion, and with
+/// `"voter": false` on a voter what takes its vote.
 pub(super) async fn add(
     State(service): Service,
     mut fields: Fields,
@@ -51,5 +52,8 @@ pub(super) async fn transfer(
 fn address(fields: &mut Fields, name: &str) -> Result<Option<String>, Problem> {
     let Some(address) = fields.text(name)? else { return Ok(None) };
     check_host_port(&address, Port::Real).map_err(|detail| Problem::invalid(name, detail))?;
+    if is_everywhere(&address) {
+        return Err(Problem::invalid(name, "must be an address that others can reach"));
+    }
     Ok(Some(address))
 }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mintleaf_raft::{Node, NodeError, Options, Tuning};
+use mintleaf_raft::{Node, NodeError, Options, Remedy, StopReason, Tuning};
 use thiserror::Error;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
@@ -44,7 +44,7 @@ pub struct NodeConfig {
     pub peers: BTreeMap<u64, String>,
     /// A member to ask for admission; only looked at while the data directory is new.
     pub join: Option<String>,
-    /// What to tell others instead of the bound client address.
+    /// What to tell others instead of the bound client address; port 0 stands for the bound one's.
     pub advertise_http: Option<String>,
     /// What to tell others instead of the bound internal address.
     pub advertise_raft: Option<String>,
@@ -77,7 +77,32 @@ pub enum NodeFailure {
     Raft(#[from] NodeError),
     /// The node ran, and had to stop.
     #[error("{0}")]
-    Stopped(String),
+    Stopped(StopReason),
+    /// What it was told does not fit what it found.
+    #[error("{0}")]
+    Usage(String),
+}
+
+impl NodeFailure {
+    /// The process's exit code: 1 where starting it again may help, 2 where it was told what cannot be,
+    /// 3 where an operator is needed, so that a supervisor should not try again.
+    pub fn exit_code(&self) -> u8 {
+        match self.remedy() {
+            Remedy::Restart => 1,
+            Remedy::Settings => 2,
+            Remedy::Operator => 3,
+        }
+    }
+
+    /// What helps.
+    pub fn remedy(&self) -> Remedy {
+        match self {
+            Self::Usage(_) => Remedy::Settings,
+            Self::Raft(error) => error.remedy(),
+            Self::Stopped(reason) => reason.remedy(),
+            Self::Clients { .. } | Self::System(_) => Remedy::Restart,
+        }
+    }
 }
 
 /// A node that answers clients.
@@ -152,12 +177,14 @@ impl RunningNode {
     }
 
     /// Waits until the node must stop, and says why; `None` when it was asked to.
-    pub fn run(&mut self, stopping: &mut watch::Receiver<bool>) -> Option<String> {
+    pub fn run(&mut self, stopping: &mut watch::Receiver<bool>) -> Option<StopReason> {
         self.runtime.block_on(async {
             tokio::select! {
                 why = self.node.stopped() => Some(why),
                 why = self.lease.ended() => Some(why),
-                ended = &mut self.task => Some(format!("the id service has ended: {ended:?}")),
+                ended = &mut self.task => {
+                    Some(StopReason::restart(format!("the id service has ended: {ended:?}")))
+                }
                 // A sender that is gone asks for the same.
                 _ = stopping.wait_for(|stop| *stop) => None,
             }
@@ -181,6 +208,17 @@ fn bind(address: SocketAddr) -> Result<ClientPort, NodeFailure> {
     ClientPort::bind(address).map_err(|source| NodeFailure::Clients { address, source })
 }
 
+/// The client address that others are told.
+fn advertised(config: &NodeConfig, http_addr: SocketAddr) -> String {
+    match &config.advertise_http {
+        Some(address) => match address.strip_suffix(":0") {
+            Some(host) => format!("{host}:{}", http_addr.port()),
+            None => address.clone(),
+        },
+        None => http_addr.to_string(),
+    }
+}
+
 fn options(config: &NodeConfig, http_addr: SocketAddr) -> Result<Options, io::Error> {
     Ok(Options {
         node_id: config.node_id,
@@ -189,7 +227,7 @@ fn options(config: &NodeConfig, http_addr: SocketAddr) -> Result<Options, io::Er
         boot_nonce: entropy::random_u128()?,
         listen: config.raft,
         advertise_raft: config.advertise_raft.clone(),
-        advertise_http: config.advertise_http.clone().unwrap_or_else(|| http_addr.to_string()),
+        advertise_http: advertised(config, http_addr),
         peers: config.peers.clone(),
         join: config.join.clone(),
         secret: config.secret.clone(),

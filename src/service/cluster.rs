@@ -42,8 +42,8 @@ pub struct NodeView {
     pub last_applied_index: Option<u64>,
     /// Last index known to be on its disk; the leader knows everybody's.
     pub matched_index: Option<u64>,
-    /// Whether it answered lately; unknown when it was not asked.
-    pub reachable: Option<bool>,
+    /// Whether it showed a sign of life within the last 2 s.
+    pub reachable: bool,
     /// How far its clock is ahead of this node's, in milliseconds, when it said so lately.
     pub clock_offset_ms: Option<i64>,
     /// What its clock showed when it last told the cluster, in Unix milliseconds.

@@ -35,6 +35,12 @@ pub enum Error {
         /// How.
         detail: String,
     },
+    /// A node of another cluster was named.
+    #[error("{detail}")]
+    WrongCluster {
+        /// Which.
+        detail: String,
+    },
     /// The tag has no ids left.
     #[error("the tag has no ids left below 2^63")]
     Exhausted,

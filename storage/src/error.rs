@@ -16,8 +16,8 @@ pub enum StorageError {
     },
     /// Stored bytes are missing or altered. Going on could forget what was acknowledged.
     #[error(
-        "{what}; stop using this data directory: wipe it and join the node again as a learner; \
-         see README 'A damaged node'"
+        "{what}; stop using this data directory: remove the node from the cluster, then wipe it and \
+         join the node again as a learner; see README 'A damaged node'"
     )]
     Damaged {
         /// Which bytes, and how they differ from what was acknowledged.
@@ -45,6 +45,19 @@ pub enum StorageError {
         dir: PathBuf,
         /// One of the files in it.
         found: String,
+    },
+    /// The directory is another node's. Nothing in it was changed.
+    #[error(
+        "data directory {} belongs to node {}, not to node {}: check --node-id and --data",
+        .dir.display(), .owner, .node
+    )]
+    OtherNode {
+        /// The directory that was asked for.
+        dir: PathBuf,
+        /// The node that it belongs to.
+        owner: u64,
+        /// The node that opened it.
+        node: u64,
     },
     /// The data directory was written by another release.
     #[error("data directory has format {found}, this release reads format {supported}")]
@@ -102,6 +115,17 @@ impl StorageError {
             ),
             _ => false,
         }
+    }
+
+    /// Whether every later open meets the same until somebody changes the directory or the release.
+    pub fn needs_operator(&self) -> bool {
+        matches!(
+            self,
+            StorageError::Damaged { .. }
+                | StorageError::Foreign { .. }
+                | StorageError::OtherNode { .. }
+                | StorageError::Format { .. }
+        )
     }
 
     pub(crate) fn damaged(what: impl Into<String>) -> Self {

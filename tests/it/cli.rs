@@ -167,6 +167,8 @@ fn a_setting_that_cannot_be_used_exits_2_and_is_named() {
         (&["--node-id", "1", "--http", "nowhere"], "--http"),
         (&["--node-id", "1", "--raft", "127.0.0.1:99999"], "--raft"),
         (&["--node-id", "1", "--peers", "2=a:1"], "--peers"),
+        (&["--node-id", "1", "--raft", "0.0.0.0:0"], "--advertise-raft"),
+        (&["--node-id", "1", "--advertise-http", "0.0.0.0:8080"], "--advertise-http"),
         (&["--node-id", "1", "--peers", "1=a:1,1=b:1"], "--peers"),
         (&["--node-id", "1", "--peers", "1=a:1", "--join", "b:1"], "--join"),
         (&["--node-id", "1", "--snowflake-window", "fast"], "--snowflake-window"),
@@ -237,7 +239,7 @@ fn a_directory_of_somebody_else_is_refused_and_left_alone() {
     let mut command = mintleaf();
     command.args(["dev", "--http", "127.0.0.1:0", "--data"]).arg(dir.path());
     let refused = Finished::of(&mut command);
-    assert_eq!(refused.code, Some(1), "{refused:?}");
+    assert_eq!(refused.code, Some(3), "{refused:?}");
     assert!(refused.stderr.contains("not a mintleaf data directory"), "{refused:?}");
     assert!(refused.stderr.contains("thesis.tex"), "{refused:?}");
     assert_eq!(fs::read_to_string(node.join("thesis.tex")).unwrap(), "years of work");

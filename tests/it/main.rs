@@ -6,7 +6,8 @@
 //! resp      the same with the Redis protocol, and Redis' own clients
 //! cli                      the client commands and what start-up refuses
 //! forming                  founders that exist twice, are cut off, killed, and lost
-//! dev, faults, membership, scale    nodes that are killed, paused, removed, and filled
+//! dev, ends, faults, membership, mixups, scale    nodes that are killed, paused, refused, removed,
+//!           taken for each other, and filled
 //! snowflake                time windows, under killed nodes and wrong clocks
 //! ```
 //!
@@ -21,11 +22,13 @@
 mod api;
 mod cli;
 mod dev;
+mod ends;
 mod faults;
 mod forming;
 mod harness;
 mod hostile;
 mod membership;
+mod mixups;
 mod readme;
 mod resp;
 mod scale;

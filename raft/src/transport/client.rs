@@ -4,20 +4,21 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mintleaf_storage::codec;
+use mintleaf_storage::{codec, planted};
 use openraft::error::{InstallSnapshotError, NetworkError, RPCError, RaftError, Unreachable};
 use openraft::network::{Backoff, RPCOption, RaftNetwork, RaftNetworkFactory};
 use openraft::raft::{
     AppendEntriesRequest, AppendEntriesResponse, InstallSnapshotRequest, InstallSnapshotResponse,
     VoteRequest, VoteResponse,
 };
-use parking_lot::Mutex;
+
 use tokio::time::Instant;
 
 use super::wire::{Wire, WireError};
 use super::{Answer, Frame, PROTOCOL, Request, Response};
-use crate::guard::{Identity, Refusal};
+use crate::guard::{Header, Identity, Refusal, Target};
 use crate::local::Local;
+use crate::reach::Reach;
 use crate::starts::Start;
 use crate::types::{Member, RaftLogId, RaftVote, Types};
 
@@ -48,8 +49,7 @@ pub(crate) struct Client {
     wire: Arc<dyn Wire>,
     /// Where the operator says the founders are.
     listed: BTreeMap<u64, String>,
-    /// When each peer last answered, or failed to.
-    contacts: Mutex<BTreeMap<u64, (bool, Instant)>>,
+    reach: Reach,
 }
 
 impl Client {
@@ -58,14 +58,17 @@ impl Client {
         wire: Arc<dyn Wire>,
         listed: BTreeMap<u64, String>,
     ) -> Self {
-        Self { local, wire, listed, contacts: Mutex::default() }
+        Self { local, wire, listed, reach: Reach::default() }
     }
 
-    /// Whether the last call to this peer was answered; `None` when there was none lately.
-    pub(crate) fn is_reachable(&self, node_id: u64) -> Option<bool> {
-        const LATELY: Duration = Duration::from_secs(5);
-        let contacts = self.contacts.lock();
-        contacts.get(&node_id).filter(|(_, at)| at.elapsed() < LATELY).map(|&(reached, _)| reached)
+    /// Who showed a sign of life lately.
+    pub(crate) fn reach(&self) -> &Reach {
+        &self.reach
+    }
+
+    /// Whether this peer was heard within the last 2 s.
+    pub(crate) fn is_reachable(&self, node_id: u64) -> bool {
+        self.reach.is_fresh(node_id)
     }
 
     /// Calls a member of this node's cluster, and nobody else at its address.
@@ -96,48 +99,90 @@ impl Client {
         let told = header.to.start_seen;
         let frame = Frame { header: Some(header), request };
         let mut address = &member.raft;
-        let mut result = self.send(address, &frame, within).await;
-        if let Err(CallError::Unreachable { .. }) = result
+        let mut answer = self.send(address, &frame, within).await;
+        if let Err(CallError::Unreachable { .. }) = answer
             && let Some(listed) = self.listed.get(&node_id).filter(|listed| *listed != address)
         {
             // The whole cluster may have moved: then only what the operator says is up to date.
             address = listed;
-            result = self.send(address, &frame, within).await;
+            answer = self.send(address, &frame, within).await;
         }
-        if let Err(CallError::Refused { refusal: Refusal::Restarted { seen }, .. }) = result
-            && !self.local.is_belied(seen).await
+        if let Err(CallError::Unreachable { .. }) = answer {
+            self.reach.gone(node_id);
+        }
+        if let Ok(Answer { from, result: Err(Refusal::Restarted { seen }), .. }) = &answer
+            && is_from(from, &header.to)
+            && !self.local.is_belied(*seen).await
         {
-            let vouch = Frame { header: Some(header), request: Request::Vouch { seen } };
+            let vouch = Frame { header: Some(header), request: Request::Vouch { seen: *seen } };
             self.send(address, &vouch, within).await?;
-            result = self.send(address, &frame, within).await;
+            answer = self.send(address, &frame, within).await;
         }
-        let reached = matches!(&result, Ok(_) | Err(CallError::Refused { .. }));
-        self.contacts.lock().insert(node_id, (reached, Instant::now()));
-        let (from, response) = result?;
-        self.check_answer(member, told, from)
-            .await
-            .map_err(|refusal| CallError::Discounted { address: address.clone(), refusal })?;
-        Ok(response)
+        self.conclude(address, &header, told, answer?).await
     }
 
-    /// Introduces this node to whoever listens at an address.
+    /// Introduces this node to whoever listens at an address. Nothing that a stranger answers ends a node.
     pub(crate) async fn hello(
         &self,
         address: &str,
         hello: Request,
         within: Duration,
     ) -> Result<(Identity, Response), CallError> {
-        self.send(address, &Frame { header: None, request: hello }, within).await
+        let answer = self.send(address, &Frame { header: None, request: hello }, within).await?;
+        match answer.result {
+            Ok(response) => Ok((answer.from, response)),
+            Err(refusal) => Err(CallError::Refused { address: address.to_owned(), refusal }),
+        }
+    }
+
+    /// Judges who answered, and what that means here.
+    async fn conclude(
+        &self,
+        address: &str,
+        header: &Header,
+        told: Option<Start>,
+        answer: Answer,
+    ) -> Result<Response, CallError> {
+        let Answer { from, clock_ms, result } = answer;
+        let address = address.to_owned();
+        if is_from(&from, &header.to) {
+            self.reach.heard(from.node_id);
+            // Only members know each other's clocks; a stranger's must not pass for one of them.
+            self.local.clocks().read(from.node_id, clock_ms);
+        }
+        let response = match result {
+            Ok(response) => response,
+            Err(refusal) => {
+                if refusal.is_fatal() && self.is_from_a_member(header, &from) {
+                    let why = format!("refused by node {} at {address}: {refusal}", from.node_id);
+                    self.local.stop_as_refused(&refusal, why).await;
+                }
+                return Err(CallError::Refused { address, refusal });
+            }
+        };
+        self.check_answer(header, told, from)
+            .await
+            .map_err(|refusal| CallError::Discounted { address, refusal })?;
+        Ok(response)
+    }
+
+    /// Whether an answer was given by the very store that the membership names, to a message of this
+    /// node's own cluster: only then it may end this node. Whoever else listens at an address knows
+    /// nothing of this node, however sure it is.
+    fn is_from_a_member(&self, header: &Header, from: &Identity) -> bool {
+        let ours = self.local.cluster() == Some(header.cluster);
+        let named = self.local.knows(from.node_id, from.store);
+        ours && named && is_from(from, &header.to) || planted("refusal-of-a-stranger-believed")
     }
 
     // An answer from an older copy of a peer's store must not count either.
     async fn check_answer(
         &self,
-        member: &Member,
+        header: &Header,
         told: Option<Start>,
         from: Identity,
     ) -> Result<(), Refusal> {
-        if from.store != member.store {
+        if from.store != header.to.store {
             return Err(Refusal::WrongStore);
         }
         self.local.note(told, &from).await
@@ -148,24 +193,10 @@ impl Client {
         address: &str,
         frame: &Frame,
         within: Duration,
-    ) -> Result<(Identity, Response), CallError> {
+    ) -> Result<Answer, CallError> {
         let lost = |reason: String| CallError::Lost { address: address.to_owned(), reason };
         let answer = tokio::time::timeout(within, self.exchange(address, frame));
-        let answer = answer.await.map_err(|_| lost(format!("timed out after {within:?}")))??;
-        // Only members know each other's clocks; a stranger's must not pass for one of them.
-        if frame.header.is_some() {
-            self.local.clocks().read(answer.from.node_id, answer.clock_ms);
-        }
-        match answer.result {
-            Ok(response) => Ok((answer.from, response)),
-            Err(refusal) => {
-                if refusal.is_fatal() {
-                    let why = format!("refused by {address}: {refusal}");
-                    self.local.stop_as_refused(&refusal, why).await;
-                }
-                Err(CallError::Refused { address: address.to_owned(), refusal })
-            }
-        }
+        answer.await.map_err(|_| lost(format!("timed out after {within:?}")))?
     }
 
     async fn exchange(&self, address: &str, frame: &Frame) -> Result<Answer, CallError> {
@@ -183,6 +214,11 @@ impl Client {
         let decoded = codec::decode(&body).map(|(_, answer)| answer);
         decoded.map_err(|error| CallError::Lost { address, reason: error.to_string() })
     }
+}
+
+/// Whether who answered is whom a message was for.
+fn is_from(from: &Identity, to: &Target) -> bool {
+    (from.node_id, from.store) == (to.node_id, to.store)
 }
 
 /// Makes openraft's connections to members.

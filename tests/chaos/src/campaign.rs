@@ -12,16 +12,16 @@ use parking_lot::Mutex;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{Instant, sleep};
 
-use crate::clocks::{self, Clocks};
+use crate::clocks;
 use crate::cluster::Cluster;
 use crate::disks::Disks;
-use crate::faults::{KINDS, Kind, Need};
 use crate::links::{Links, NodeId};
 use crate::logs::GRANTS_TARGET;
 use crate::namespaces::Namespaces;
 use crate::nemesis::Nemesis;
 use crate::node::{Incidents, Launch, Surroundings};
 use crate::options::Options;
+use crate::preflight::Machine;
 use crate::proxy::Proxies;
 use crate::random::Random;
 use crate::recorder::Recorder;
@@ -43,15 +43,15 @@ pub(crate) async fn run(options: &Options) -> Result<bool, String> {
     let seed = options.seed.unwrap_or_else(|| rand::random::<u64>() % 1_000_000_000);
     println!("chaos: seed {seed}, {} nodes, {} minutes", options.nodes, options.minutes);
     let dir = directory(options).map_err(|error| format!("no directory for the run: {error}"))?;
-    let clocks = Clocks::find(&dir);
-    let (kinds, skipped) = kinds(options, clocks.is_some())?;
+    let machine = Machine::examine(options, &dir);
+    let (kinds, skipped) = machine.kinds(options)?;
     let schedule = Schedule::new(seed, kinds, options.node_ids());
     if options.plan {
         return plan(schedule, &dir).map_err(|error| error.to_string());
     }
     let mut terminated = signal(SignalKind::terminate()).map_err(|error| error.to_string())?;
     tokio::select! {
-        judged = Campaign::conduct(options, seed, &dir, clocks, schedule, skipped) => judged,
+        judged = Campaign::conduct(options, seed, &dir, machine, schedule, skipped) => judged,
         _ = tokio::signal::ctrl_c() => Err(format!("interrupted; see {}", dir.display())),
         _ = terminated.recv() => Err(format!("terminated; see {}", dir.display())),
     }
@@ -74,11 +74,11 @@ impl<'a> Campaign<'a> {
         options: &'a Options,
         seed: u64,
         dir: &'a Path,
-        clocks: Option<Clocks>,
+        machine: Machine,
         schedule: Schedule,
         skipped: Vec<String>,
     ) -> Result<bool, String> {
-        let mut campaign = Self::begin(options, seed, dir, clocks, skipped).await?;
+        let mut campaign = Self::begin(options, seed, dir, machine, skipped).await?;
         let sessions = campaign.sessions.clone();
         campaign.cluster.await_formed(FORMING_MAX).await?;
         let workload = Workload::start(sessions, seed, options.clients, options.rate).await?;
@@ -93,15 +93,16 @@ impl<'a> Campaign<'a> {
         options: &'a Options,
         seed: u64,
         dir: &'a Path,
-        clocks: Option<Clocks>,
+        machine: Machine,
         skipped: Vec<String>,
     ) -> Result<Self, String> {
         let told = |error: io::Error| error.to_string();
         let ids = options.node_ids();
+        let clocks = machine.clocks.ok();
         let around = Surroundings {
             logs: dir.join("logs"),
             clocks: clocks.clone(),
-            links: links(options, &ids, seed).await.map_err(told)?,
+            links: links(machine.packets.is_ok(), &ids, seed).await.map_err(told)?,
             recorder: Arc::new(Recorder::create(&dir.join("history.jsonl")).map_err(told)?),
             incidents: Arc::new(Mutex::new(Incidents::default())),
         };
@@ -111,7 +112,7 @@ impl<'a> Campaign<'a> {
         }
         let mut binaries = vec![options.binary.clone()];
         binaries.splice(0..0, options.previous.clone());
-        let disks = match options.root {
+        let disks = match machine.disks.is_ok() {
             true => Disks::mounted(dir, &ids).map_err(told)?,
             false => Disks::plain(dir),
         };
@@ -290,9 +291,9 @@ fn judge(history: &Path, skip: Vec<Invariant>, recovery: Duration) -> Result<Rep
     mintleaf_check::check(input, &options).map_err(|error| error.to_string())
 }
 
-async fn links(options: &Options, ids: &[NodeId], seed: u64) -> io::Result<Arc<dyn Links>> {
-    if options.root {
-        return Ok(Arc::new(Namespaces::new(options.nodes)?));
+async fn links(packets: bool, ids: &[NodeId], seed: u64) -> io::Result<Arc<dyn Links>> {
+    if packets {
+        return Ok(Arc::new(Namespaces::new(ids.len() as u64)?));
     }
     Ok(Arc::new(Proxies::start(ids, seed).await?))
 }
@@ -304,33 +305,6 @@ fn directory(options: &Options) -> io::Result<PathBuf> {
     };
     fs::create_dir_all(&dir)?;
     dir.canonicalize()
-}
-
-/// The kinds of faults that this machine has, and what was skipped and why.
-fn kinds(options: &Options, clocks: bool) -> Result<(Vec<&'static Kind>, Vec<String>), String> {
-    let known = |name: &String| KINDS.iter().any(|kind| kind.name == name);
-    if let Some(unknown) = options.only.iter().find(|name| !known(name)) {
-        let names: Vec<_> = KINDS.iter().map(|kind| kind.name).collect();
-        return Err(format!("--only {unknown}: the kinds are {}", names.join(", ")));
-    }
-    let asked =
-        |kind: &&Kind| options.only.is_empty() || options.only.iter().any(|name| name == kind.name);
-    let lack = |kind: &Kind| match kind.needs {
-        Need::Clocks if !clocks => Some("libfaketime is missing (apt-get install faketime)"),
-        Need::Previous if options.previous.is_none() => Some("there is no --previous binary"),
-        Need::Streams if options.root => Some("with --root, links are packets"),
-        Need::Packets | Need::Disks if !options.root => Some("it needs --root"),
-        _ => None,
-    };
-    let (mut kinds, mut skipped) = (Vec::new(), Vec::new());
-    for kind in KINDS.iter().filter(asked) {
-        match lack(kind) {
-            None => kinds.push(kind),
-            Some(why) => skipped.push(format!("{}: {why}", kind.name)),
-        }
-    }
-    skipped.iter().for_each(|what| eprintln!("SKIPPED: {what}"));
-    if kinds.is_empty() { Err("no kind of fault is left".to_owned()) } else { Ok((kinds, skipped)) }
 }
 
 /// Short windows are renewed often, long ones bridge outages; both have their faults.

@@ -16,6 +16,7 @@ mod namespaces;
 mod nemesis;
 mod node;
 mod options;
+mod preflight;
 mod proxy;
 mod random;
 mod recorder;
