@@ -132,7 +132,8 @@ impl Inner {
                 let why = match plan {
                     _ if !coordinates => "this node does not coordinate any more".to_owned(),
                     Plan::GiveUp(why) => why,
-                    _ if bound_since.elapsed() >= BINDING_MAX => missing_of(&answers),
+                    Plan::Wait(why) if bound_since.elapsed() >= BINDING_MAX => why,
+                    _ if bound_since.elapsed() >= BINDING_MAX => "it took too long".to_owned(),
                     Plan::Wait(missing) => return Ok(Round::Missing(missing)),
                     Plan::Draw | Plan::Offer => return self.offer_to_all(own, answers).await,
                 };

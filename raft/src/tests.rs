@@ -262,6 +262,26 @@ fn three_peers() -> BTreeMap<u64, String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn founders_are_bound_to_the_cluster_that_they_formed_and_to_its_founder() {
+    let temp = TempDir::new().unwrap();
+    let peers = three_peers();
+    let mut nodes = Vec::new();
+    for id in 1..=3 {
+        nodes.push(open(options(id, &temp.path().join(format!("node-{id}")), &peers)).await.0);
+    }
+    assert_eq!(add(&nodes[2], 1).await, Ok(1));
+    let cluster = nodes[0].handle().status().cluster_id.expect("a cluster");
+    for node in &nodes {
+        let bond = node.handle().inner.local.bond().expect("it is bound");
+        let coordinator = nodes[0].handle().inner.local.store();
+        assert_eq!((bond.cluster, bond.coordinator, bond.store), (cluster, 1, coordinator));
+    }
+    for node in nodes {
+        node.shutdown().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_late_follower_catches_up_by_a_snapshot() {
     let temp = TempDir::new().unwrap();
     let peers = three_peers();
