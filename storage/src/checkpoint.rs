@@ -5,6 +5,7 @@
 
 use crate::error::{Context, StorageError};
 use crate::files;
+use crate::groups::Groups;
 use crate::recover::{Trees, missing};
 use crate::state::State;
 use sled::{Db, IVec};
@@ -48,11 +49,18 @@ impl Checkpoint {
         Ok(made)
     }
 
-    /// Opens one. Everything that sled makes of damaged files is an error, a panic too.
-    pub(crate) fn open(dir: &Path) -> Result<Self, StorageError> {
+    /// Opens one and brings it to the newest group; it is on disk when this returns. Everything that sled
+    /// makes of damaged files is an error, a panic too.
+    pub(crate) fn open(dir: &Path, groups: &Groups) -> Result<(Self, State), StorageError> {
         // sled takes what it cannot read for the end of its log, and writes over it.
         files::read_through(dir)?;
-        let open = || Self::open_sled(dir);
+        let open = || {
+            let opened = Self::open_sled(dir)?;
+            let state = opened.trees.recover(groups)?;
+            // What was read may so far be in the kernel's memory only.
+            opened.sync_all(dir)?;
+            Ok((opened, state))
+        };
         let opened = std::thread::scope(|scope| {
             let thread = std::thread::Builder::new().name(THREAD.to_owned());
             thread.spawn_scoped(scope, open).map(std::thread::ScopedJoinHandle::join)
@@ -112,7 +120,7 @@ impl Checkpoint {
     /// Makes all of it durable, as after sled was opened: it never syncs its settings, which it
     /// writes when it makes a database, nor the name of the snapshot of its page table, which it
     /// replaces when it opens one and cannot do without.
-    pub(crate) fn sync_all(&self, dir: &Path) -> Result<(), StorageError> {
+    fn sync_all(&self, dir: &Path) -> Result<(), StorageError> {
         self.sync()?;
         let conf = dir.join("conf");
         let synced = File::open(&conf).and_then(|conf| conf.sync_all());

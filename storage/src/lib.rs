@@ -1,4 +1,4 @@
-//! How bytes survive: the replicated log, its side file, snapshots, and the one binary encoding.
+//! How bytes survive: the replicated log, its checkpoints, snapshots, and the one binary encoding.
 //!
 //! Everything here is synchronous and deals in bytes; what they mean is the caller's business.
 //! sled and bincode are used in this crate only.
@@ -52,7 +52,7 @@ pub const RECORD_BYTES_MAX: usize = 100 << 10;
 pub const META_BYTES_MAX: usize = 16 << 10;
 
 /// Bytes of records from which on an append first syncs what waits: bounds the memory and the
-/// side file that one group of operations takes.
+/// space on disk that one group of operations takes.
 pub(crate) const GROUP_BYTES_MAX: usize = 4 << 20;
 
 /// A small value with a name. The numbers are on disk: append only.

@@ -96,7 +96,7 @@ fn open_other(
     let (other, whole) = (path(dir, 1 - whole), path(dir, whole));
     let has_whole = whole.exists();
     if other.exists() {
-        match bring_up(&other, groups) {
+        match Checkpoint::open(&other, groups) {
             Err(error) if error.is_damage() && has_whole => warn(&other, &error),
             opened => return opened,
         }
@@ -105,7 +105,7 @@ fn open_other(
         return Err(StorageError::damaged("the log is missing"));
     }
     checkpoint::copy(&whole, &other)?;
-    bring_up(&other, groups)
+    Checkpoint::open(&other, groups)
 }
 
 /// Opens the checkpoint that was whole when the other was not known to be. Where it turns out to be of
@@ -117,21 +117,13 @@ fn open_whole(
     state: &State,
 ) -> Result<Checkpoint, StorageError> {
     if dir.exists() {
-        match bring_up(dir, groups) {
+        match Checkpoint::open(dir, groups) {
             Ok((opened, _)) => return Ok(opened),
             Err(error) if error.is_damage() => warn(dir, &error),
             Err(error) => return Err(error),
         }
     }
     Checkpoint::make(dir, state, other.records(state))
-}
-
-fn bring_up(dir: &Path, groups: &Groups) -> Result<(Checkpoint, State), StorageError> {
-    let opened = Checkpoint::open(dir)?;
-    let state = opened.trees.recover(groups)?;
-    // What was read may so far be in the kernel's memory only.
-    opened.sync_all(dir)?;
-    Ok((opened, state))
 }
 
 fn warn(dir: &Path, error: &StorageError) {
