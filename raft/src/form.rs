@@ -54,8 +54,30 @@ pub(crate) struct Introduction {
     pub(crate) http: String,
     /// `None` while the node belongs to no cluster.
     pub(crate) cluster: Option<u128>,
-    /// The store that its membership names under the asker's id.
-    pub(crate) knows_asker_as: Option<u128>,
+    /// What its membership says of the asker's id.
+    pub(crate) asker: Known,
+}
+
+/// What a membership says of an id and a data directory that go together, says who asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Known {
+    /// No member has the id.
+    No,
+    /// It names this very directory.
+    AsSuch,
+    /// It names another one. Which is not told to who asks.
+    Otherwise,
+}
+
+impl Known {
+    /// What it means to a founder whose peer belongs to a cluster already.
+    fn advice(self) -> &'static str {
+        match self {
+            Self::AsSuch => "waiting to be let in",
+            Self::Otherwise => guard::KNOWN_OTHERWISE,
+            Self::No => "it knows no node of this id; start this one with --join to enter it",
+        }
+    }
 }
 
 /// A founder that answered.
@@ -84,8 +106,12 @@ impl Inner {
             Purpose::Found { .. } | Purpose::Join => {}
         }
         let Member { raft, http, .. } = self.myself();
-        let knows_asker_as = self.member(hello.from.node_id).map(|known| known.store);
-        Ok(Introduction { raft, http, cluster: ours, knows_asker_as })
+        let asker = match self.member(hello.from.node_id) {
+            None => Known::No,
+            Some(known) if known.store == hello.from.store => Known::AsSuch,
+            Some(_) => Known::Otherwise,
+        };
+        Ok(Introduction { raft, http, cluster: ours, asker })
     }
 
     /// Judges a member that comes back, by what it has forgotten.
@@ -207,10 +233,10 @@ impl Inner {
             }
             let founders = self.options.peers.keys().copied().collect();
             match self.say_hello(address, Purpose::Found { founders }).await {
-                Ok((from, Introduction { cluster: Some(cluster), knows_asker_as, .. }))
-                    if from.node_id == id
-                        && knows_asker_as.is_some_and(|store| store != self.local.store()) =>
-                {
+                Ok((
+                    from,
+                    Introduction { cluster: Some(cluster), asker: Known::Otherwise, .. },
+                )) if from.node_id == id => {
                     clusters.insert(cluster);
                 }
                 _ => return false,
@@ -247,7 +273,7 @@ impl Inner {
         if introduction.cluster.is_some() {
             return Err(format!(
                 "node {id} belongs to a cluster already: {}",
-                self.place(&introduction)
+                introduction.asker.advice()
             ));
         }
         let Introduction { raft, http, .. } = introduction;
@@ -305,15 +331,6 @@ impl Inner {
             Ok(Response::Changed(Err(error))) => Err(error.to_string()),
             Ok(_) => Err("answered something else than was asked".to_owned()),
             Err(error) => Err(error.to_string()),
-        }
-    }
-
-    /// What a cluster that this node does not belong to has to do with it.
-    fn place(&self, introduction: &Introduction) -> &'static str {
-        match introduction.knows_asker_as {
-            Some(store) if store == self.local.store() => "waiting to be let in",
-            Some(_) => guard::KNOWN_OTHERWISE,
-            None => "it knows no node of this id; start this one with --join to enter it",
         }
     }
 
