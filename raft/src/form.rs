@@ -54,8 +54,19 @@ pub(crate) struct Introduction {
     pub(crate) bond: Option<Bond>,
     /// To be quoted by who wants to bind it.
     pub(crate) ticket: u128,
-    /// The store that its membership names under the asker's id.
-    pub(crate) knows_asker_as: Option<u128>,
+    /// What its membership says of the asker's id.
+    pub(crate) asker: Known,
+}
+
+/// What a membership says of an id and a data directory that go together, says who asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Known {
+    /// No member has the id.
+    No,
+    /// It names this very directory.
+    AsSuch,
+    /// It names another one. Which is not told to who asks.
+    Otherwise,
 }
 
 impl Inner {
@@ -77,8 +88,12 @@ impl Inner {
         }
         let Member { raft, http, .. } = self.myself();
         let Standing { bond, ticket, .. } = self.local.standing();
-        let knows_asker_as = self.member(hello.from.node_id).map(|known| known.store);
-        Ok(Introduction { raft, http, cluster: ours, bond, ticket, knows_asker_as })
+        let asker = match self.member(hello.from.node_id) {
+            None => Known::No,
+            Some(known) if known.store == hello.from.store => Known::AsSuch,
+            Some(_) => Known::Otherwise,
+        };
+        Ok(Introduction { raft, http, cluster: ours, bond, ticket, asker })
     }
 
     /// Refuses a cluster that would take this new node in, where it waits for another: taken in by

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::bond::{Answer, Bond, Offer, Plan, Standing, plan};
 use crate::error::{NodeError, StopReason};
-use crate::form::{Introduction, Purpose, ROUND_INTERVAL};
+use crate::form::{Introduction, Known, Purpose, ROUND_INTERVAL};
 use crate::guard::{self, Header, Identity, Refusal};
 use crate::node::Inner;
 use crate::runtime::{random_below, random_u128};
@@ -96,10 +96,10 @@ impl Inner {
                 continue;
             }
             match self.say_hello(address, Purpose::Found { founders: self.founders() }).await {
-                Ok((from, Introduction { cluster: Some(cluster), knows_asker_as, .. }))
-                    if from.node_id == id
-                        && knows_asker_as.is_some_and(|store| store != self.local.store()) =>
-                {
+                Ok((
+                    from,
+                    Introduction { cluster: Some(cluster), asker: Known::Otherwise, .. },
+                )) if from.node_id == id => {
                     clusters.insert(cluster);
                 }
                 _ => return false,
