@@ -1,9 +1,12 @@
 //! The typed face of the replicated log: commands in, responses out, and the state they made.
 
+use std::fmt;
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::sync::Arc;
 
-use mintleaf_raft::{FrozenState, Handle, PROPOSAL_BYTES_MAX, ProposeError, Retry, StateMachine};
+use mintleaf_raft::{
+    FrozenState, Handle, PROPOSAL_BYTES_MAX, ProposeError, Rejected, Retry, StateMachine,
+};
 use mintleaf_storage::planted;
 use parking_lot::RwLock;
 use tokio::sync::Mutex;
@@ -41,6 +44,12 @@ impl StateReplica {
 }
 
 impl StateMachine for StateReplica {
+    fn check(&self, command: &[u8]) -> Result<(), Rejected> {
+        let unfit = |why: &dyn fmt::Display| Rejected::Unfit(why.to_string());
+        let command = Command::decode(command).map_err(|error| unfit(&error))?;
+        command.check().map_err(|bound| unfit(&bound))
+    }
+
     fn apply(&self, now_ms: u64, command: &[u8]) -> Vec<u8> {
         // A command that this release cannot read was written by a later one. Skipping it would
         // let this replica differ from the others, so the node stops.

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use mintleaf_storage::StorageError;
+use serde::{Deserialize, Serialize};
 
 /// Why a node could not be opened or went on no longer.
 #[derive(Debug, thiserror::Error)]
@@ -44,6 +45,22 @@ pub enum Retry {
     Never,
 }
 
+/// Why a command is not let into the log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+pub enum Rejected {
+    /// It is no command, or breaks a bound.
+    #[error("it cannot be applied: {0}")]
+    Unfit(String),
+    /// It needs a higher level of the cluster.
+    #[error("it needs level {needs} of the cluster, which has level {has}")]
+    Level {
+        /// The lowest level that has it.
+        needs: u32,
+        /// The cluster's.
+        has: u32,
+    },
+}
+
 /// Why a proposal or a read was not carried through.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProposeError {
@@ -56,12 +73,15 @@ pub enum ProposeError {
     /// Too many proposals wait already. Not applied.
     #[error("too many proposals are waiting")]
     Overloaded,
+    /// It must not be appended, now or later. Not applied.
+    #[error("refused: {0}")]
+    Rejected(Rejected),
 }
 
 impl ProposeError {
     /// Whether the same request may succeed later. After [`ProposeError::Unknown`], look first.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
-        !matches!(self, Self::Unknown(_))
+        !matches!(self, Self::Unknown(_) | Self::Rejected(_))
     }
 }

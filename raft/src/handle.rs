@@ -9,7 +9,9 @@ use crate::clocks::PeerClock;
 use crate::error::{ProposeError, Retry};
 use crate::members::{Change, MemberError};
 use crate::node::Inner;
+use crate::proposal::COMMANDS_MAX;
 use crate::status::Status;
+use crate::transport::Unproposed;
 
 /// Bytes of one proposal at most, commands taken together.
 pub const PROPOSAL_BYTES_MAX: usize = 32 << 10;
@@ -32,15 +34,17 @@ impl Handle {
     /// See [`ProposeError`]; always by the deadline.
     ///
     /// # Panics
-    /// When the commands are larger than [`PROPOSAL_BYTES_MAX`].
+    /// When the commands are larger than [`PROPOSAL_BYTES_MAX`], or more than 2,048.
     pub async fn propose(
         &self,
         commands: Vec<Vec<u8>>,
         retry: Retry,
         deadline: Instant,
     ) -> Result<Vec<Vec<u8>>, ProposeError> {
-        let bytes: usize = commands.iter().map(Vec::len).sum();
-        assert!(bytes <= PROPOSAL_BYTES_MAX, "a proposal of {bytes} bytes is too large");
+        let (count, bytes) = (commands.len(), commands.iter().map(Vec::len).sum::<usize>());
+        let fits = count <= COMMANDS_MAX && bytes <= PROPOSAL_BYTES_MAX;
+        assert!(fits, "a proposal of {count} commands and {bytes} bytes is too large");
+        let commands = self.inner.let_in(commands, deadline).await.map_err(not_let_in)?;
         self.inner.propose(commands, retry, deadline, false).await
     }
 
@@ -126,5 +130,16 @@ impl Handle {
     #[must_use]
     pub fn status(&self) -> Status {
         Status::of(&self.inner)
+    }
+}
+
+/// The caller's commands stand or fall together, so the first reason is as good as any.
+fn not_let_in(error: Unproposed) -> ProposeError {
+    match error {
+        Unproposed::Refused(refused) => refused.into_iter().next().map_or_else(
+            || ProposeError::Unavailable("nothing was proposed".to_owned()),
+            |first| ProposeError::Rejected(first.why),
+        ),
+        _ => ProposeError::Unavailable("no leader with a quorum".to_owned()),
     }
 }

@@ -53,6 +53,7 @@ impl Inbox for Inner {
             Request::Vote(rpc) => self.raft.vote(rpc).await.map(Response::Vote).map_err(failed),
             Request::Snapshot(rpc) => self.install_from(sender, rpc).await,
             Request::Propose { commands, within_ms } => {
+                self.check_proposer(header.as_ref())?;
                 Ok(Response::Proposed(self.propose_for_peer(commands, within_ms).await))
             }
             Request::ReadIndex => Ok(Response::ReadIndex(self.read_index_as_leader().await)),
@@ -138,13 +139,29 @@ impl Inner {
         commands: Vec<Vec<u8>>,
         within_ms: u64,
     ) -> Result<Vec<Vec<u8>>, Unproposed> {
+        if self.leader() != Some(self.local.node_id()) {
+            return Err(Unproposed::NotAppended);
+        }
         let deadline = Instant::now() + Duration::from_millis(within_ms).min(WITHIN_MAX);
+        let commands = self.let_in(commands, deadline).await?;
         let proposed = self.propose(commands, Retry::Never, deadline, true).await;
         proposed.map_err(|error| match error {
-            ProposeError::Unavailable(_) => Unproposed::NotAppended,
+            ProposeError::Unavailable(_) | ProposeError::Rejected(_) => Unproposed::NotAppended,
             ProposeError::Unknown(_) => Unproposed::Unknown,
             ProposeError::Overloaded => Unproposed::Overloaded,
         })
+    }
+
+    /// Refuses proposals of who is no member. The leader's membership is the newest there is, and nobody
+    /// learns who leads before that membership holds him.
+    fn check_proposer(&self, header: Option<&Header>) -> Result<(), Refusal> {
+        let is_member = |from: &Identity| {
+            self.member(from.node_id).is_some_and(|member| member.store == from.store)
+        };
+        match header {
+            Some(header) if is_member(&header.from) => Ok(()),
+            _ => Err(failed("only a member's proposals are let in")),
+        }
     }
 
     // A newcomer asks whom it knows; only that first request may be sent on.

@@ -11,7 +11,7 @@
 //! | `guard`, `local` | who may speak with whom: cluster, store and start counter of every message |
 //! | `transport` | frames, the client to peers, and the wire between: a trait, and TCP |
 //! | `clocks` | the voters' clocks and their median |
-//! | `coalesce` | many proposals, one log entry; forwarding to the leader |
+//! | `proposal`, `coalesce` | what is let into the log; many proposals, one log entry; forwarding to the leader |
 //! | `form`, `members` | how a cluster forms, joins, changes |
 //! | `heartbeat`, `succession` | signs of a leader's life; who stands when there are none |
 //! | `inbox` | what a node does with its peers' requests |
@@ -40,6 +40,7 @@ mod members;
 mod node;
 mod options;
 mod priority;
+mod proposal;
 mod records;
 mod runtime;
 #[cfg(feature = "simulation")]
@@ -57,7 +58,7 @@ mod types;
 mod vouch;
 
 pub use clocks::PeerClock;
-pub use error::{NodeError, ProposeError, Retry};
+pub use error::{NodeError, ProposeError, Rejected, Retry};
 pub use handle::{Handle, PROPOSAL_BYTES_MAX};
 pub use members::MemberError;
 pub use node::{Ground, Node};
@@ -73,6 +74,13 @@ pub type FrozenState = Box<dyn FnOnce(&mut dyn Write) -> io::Result<()> + Send>;
 /// must be deterministic: no clock, no randomness, no I/O, and no way to fail. A command it
 /// cannot make sense of must panic, which stops the node, rather than let replicas differ.
 pub trait StateMachine: Send + Sync + 'static {
+    /// Whether a command may be appended: it decodes, keeps its bounds, and everybody who will apply it
+    /// can. Asked of everything that is proposed, before it is appended; what once passed passes later.
+    ///
+    /// # Errors
+    /// Why not; whoever proposed it is told.
+    fn check(&self, command: &[u8]) -> Result<(), Rejected>;
+
     /// Applies one committed command, stamped by the leader with `now_ms` (Unix milliseconds; may
     /// go back), and returns the reply for whoever proposed it.
     fn apply(&self, now_ms: u64, command: &[u8]) -> Vec<u8>;

@@ -24,6 +24,7 @@ use crate::local::{Local, StopOnPanic};
 use crate::machine::Machine;
 use crate::options::{Clock, Options};
 use crate::priority::give_way;
+use crate::proposal::Checked;
 use crate::store::LogStore;
 use crate::succession;
 use crate::transport::{Client, InboxDoor, NetworkFactory, Request, Response, TcpWire, Wire};
@@ -39,6 +40,7 @@ pub(crate) struct Inner {
     pub(crate) options: Options,
     pub(crate) local: Arc<Local>,
     pub(crate) raft: Raft,
+    pub(crate) state: Arc<dyn StateMachine>,
     pub(crate) client: Arc<Client>,
     pub(crate) clock: Arc<dyn Clock>,
     /// Set while leadership is handed over: nothing is appended meanwhile.
@@ -94,7 +96,7 @@ impl Inner {
 
     pub(crate) async fn propose(
         &self,
-        commands: Vec<Vec<u8>>,
+        commands: Checked,
         retry: Retry,
         deadline: Instant,
         forwarded: bool,
@@ -209,7 +211,7 @@ impl Node {
         local.begin_start(dir.starts()).await?;
         let listed = options.peers.clone();
         let client = Arc::new(Client::new(Arc::clone(&local), Arc::clone(&wire), listed));
-        let machine = Machine::open(state, snapshots, coverage, Arc::clone(&local))?;
+        let machine = Machine::open(Arc::clone(&state), snapshots, coverage, Arc::clone(&local))?;
         check_snapshot(&machine, &log)?;
         let last_log_id = log.last_log_id().map_err(NodeError::raft)?;
         let resumed = resumed_as_leader(&mut log, options.node_id, last_log_id).await?;
@@ -228,6 +230,7 @@ impl Node {
             options,
             local,
             raft,
+            state,
             client,
             clock,
             paused: watch::Sender::new(false),

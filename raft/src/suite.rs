@@ -14,12 +14,16 @@ use crate::machine::Machine;
 use crate::store::LogStore;
 use crate::tests::StoppedClock;
 use crate::types::{RaftLogId, Types};
-use crate::{FrozenState, StateMachine};
+use crate::{FrozenState, Rejected, StateMachine};
 
 /// A state that is nothing; the suite writes none.
 struct Nothing;
 
 impl StateMachine for Nothing {
+    fn check(&self, _command: &[u8]) -> Result<(), Rejected> {
+        Ok(())
+    }
+
     fn apply(&self, _now_ms: u64, command: &[u8]) -> Vec<u8> {
         command.to_vec()
     }

@@ -20,8 +20,11 @@ use crate::records;
 use crate::transport::TcpWire;
 use crate::types::RaftVote;
 use crate::{
-    Clock, FrozenState, Ground, Node, NodeError, Options, ProposeError, Retry, StateMachine, Tuning,
+    Clock, FrozenState, Ground, Node, NodeError, Options, ProposeError, Rejected, Retry,
+    StateMachine, Tuning,
 };
+
+mod poison;
 
 const SOON: Duration = Duration::from_secs(20);
 
@@ -30,6 +33,16 @@ const SOON: Duration = Duration::from_secs(20);
 struct Sum(Mutex<u64>);
 
 impl StateMachine for Sum {
+    fn check(&self, command: &[u8]) -> Result<(), Rejected> {
+        let unfit = |why: String| Rejected::Unfit(why);
+        let command = std::str::from_utf8(command).map_err(|error| unfit(error.to_string()))?;
+        // What nobody could know of a broken invariant.
+        if command == "panic" {
+            return Ok(());
+        }
+        command.parse::<u64>().map(|_| ()).map_err(|error| unfit(error.to_string()))
+    }
+
     fn apply(&self, _now_ms: u64, command: &[u8]) -> Vec<u8> {
         let command = std::str::from_utf8(command).unwrap();
         assert_ne!(command, "panic", "asked to break");

@@ -1,6 +1,6 @@
 //! Why a request was not fulfilled, in the service's own words.
 
-use mintleaf_raft::ProposeError;
+use mintleaf_raft::{ProposeError, Rejected};
 use thiserror::Error as ThisError;
 
 use crate::state::Response;
@@ -104,6 +104,10 @@ impl From<ProposeError> for Error {
     fn from(error: ProposeError) -> Self {
         match error {
             ProposeError::Overloaded => Self::Overloaded,
+            // The node's own requests are checked before: only a bound that an older leader has is left.
+            ProposeError::Rejected(Rejected::Unfit(detail)) => {
+                Self::InvalidArgument { field: "request", detail }
+            }
             error => Self::unavailable(error.to_string()),
         }
     }

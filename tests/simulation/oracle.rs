@@ -9,7 +9,7 @@ use std::sync::Arc;
 use mintleaf::replica::StateReplica;
 use mintleaf::snowflake::Format;
 use mintleaf::state::{Command, Response};
-use mintleaf_raft::{FrozenState, StateMachine};
+use mintleaf_raft::{FrozenState, Rejected, StateMachine};
 use parking_lot::Mutex;
 
 use crate::random::fnv;
@@ -290,6 +290,10 @@ impl Witness {
 }
 
 impl StateMachine for Witness {
+    fn check(&self, command: &[u8]) -> Result<(), Rejected> {
+        self.state.check(command)
+    }
+
     fn apply(&self, now_ms: u64, command: &[u8]) -> Vec<u8> {
         let reply = self.state.apply(now_ms, command);
         let mut applied = self.applied.lock();

@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use libfuzzer_sys::fuzz_target;
 use mintleaf_fuzz::{NODE_ID, STORE, Site, sealed};
-use mintleaf_raft::{FrozenState, StateMachine};
+use mintleaf_raft::{FrozenState, Rejected, StateMachine};
 use tokio::time::{Duration, sleep};
 
+const PROTOCOL: u8 = 2;
 /// A frame may wait for a proposal or a change of the membership.
 const SECONDS_MAX: u64 = 60;
 const FRAMES_MAX: usize = 8;
@@ -18,6 +19,10 @@ const FRAMES_MAX: usize = 8;
 struct Tally;
 
 impl StateMachine for Tally {
+    fn check(&self, _: &[u8]) -> Result<(), Rejected> {
+        Ok(())
+    }
+
     fn apply(&self, _: u64, command: &[u8]) -> Vec<u8> {
         command.to_owned()
     }
@@ -57,8 +62,8 @@ fuzz_target!(|bytes: &[u8]| {
 fn frame(kind: u8, cluster: u128, body: &[u8]) -> Vec<u8> {
     match kind % 4 {
         0 => body.to_vec(),
-        1 => sealed(1, body),
-        _ => sealed(1, &[&header(cluster), body].concat()),
+        1 => sealed(PROTOCOL, body),
+        _ => sealed(PROTOCOL, &[&header(cluster), body].concat()),
     }
 }
 

@@ -7,7 +7,7 @@ use tokio::io::{AsyncWriteExt, duplex, sink, split};
 use tokio::runtime::Builder;
 
 const SECRET: &[u8] = b"secret";
-const PROTOCOL: u8 = 1;
+const PROTOCOL: u8 = 2;
 /// More than what comes back for the longest input.
 const PIPE_BYTES: usize = 64 << 10;
 
