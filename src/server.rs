@@ -23,8 +23,8 @@ use crate::listener::CLIENT_THREADS;
 /// The longest that stopping may take. Its parts have bounds of their own, 10 s together.
 const STOP_MAX: Duration = Duration::from_secs(15);
 
-/// Runs one node of a cluster until a signal or its end. Exit code 0 after a signal, 1 when the
-/// node could not start or had to stop, 2 when a setting is wrong.
+/// Runs one node of a cluster until a signal or its end. Exit code 0 after a signal, 2 when a setting is
+/// wrong, otherwise that of [`NodeFailure::exit_code`].
 pub fn serve(config: ServeConfig) -> ExitCode {
     let config = match node_config(config) {
         Ok(config) => config,
@@ -157,6 +157,7 @@ fn absolute(path: &Path) -> String {
 }
 
 fn failed(error: &NodeFailure) -> ExitCode {
-    tracing::error!(%error, "node stopped");
-    ExitCode::FAILURE
+    let exit_code = error.exit_code();
+    tracing::error!(%error, exit_code, "node stopped");
+    ExitCode::from(exit_code)
 }

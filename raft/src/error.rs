@@ -1,9 +1,71 @@
 //! What can go wrong with a node and with what is asked of it.
 
+use std::fmt;
 use std::net::SocketAddr;
 
 use mintleaf_storage::StorageError;
 use serde::{Deserialize, Serialize};
+
+/// What lets a node that has ended go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Remedy {
+    /// Another start: what failed may work again.
+    Restart,
+    /// Other settings.
+    Settings,
+    /// An operator, who changes the data directory, the membership or the release: every later start
+    /// would meet the same.
+    Operator,
+}
+
+/// Why a node is at its end though nobody asked it to stop, and what helps.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StopReason {
+    text: String,
+    remedy: Remedy,
+}
+
+impl StopReason {
+    /// An end after which another start may go on.
+    pub fn restart(text: impl Into<String>) -> Self {
+        Self { text: text.into(), remedy: Remedy::Restart }
+    }
+
+    /// An end because the settings do not fit.
+    pub fn settings(text: impl Into<String>) -> Self {
+        Self { text: text.into(), remedy: Remedy::Settings }
+    }
+
+    /// An end that only an operator can undo.
+    pub fn operator(text: impl Into<String>) -> Self {
+        Self { text: text.into(), remedy: Remedy::Operator }
+    }
+
+    /// What helps.
+    #[must_use]
+    pub fn remedy(&self) -> Remedy {
+        self.remedy
+    }
+}
+
+impl fmt::Display for StopReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl From<NodeError> for StopReason {
+    fn from(error: NodeError) -> Self {
+        Self { text: error.to_string(), remedy: error.remedy() }
+    }
+}
+
+/// What nobody has classed is worth another start.
+impl From<String> for StopReason {
+    fn from(text: String) -> Self {
+        Self::restart(text)
+    }
+}
 
 /// Why a node could not be opened or went on no longer.
 #[derive(Debug, thiserror::Error)]
@@ -27,12 +89,23 @@ pub enum NodeError {
     Raft(String),
     /// This node must not go on; says why and what to do.
     #[error("{0}")]
-    Stopped(String),
+    Stopped(StopReason),
 }
 
 impl NodeError {
     pub(crate) fn raft(error: impl ToString) -> Self {
         Self::Raft(error.to_string())
+    }
+
+    /// What helps.
+    #[must_use]
+    pub fn remedy(&self) -> Remedy {
+        match self {
+            Self::Storage(error) if error.needs_operator() => Remedy::Operator,
+            Self::Stopped(reason) => reason.remedy(),
+            Self::Options(_) => Remedy::Settings,
+            Self::Storage(_) | Self::Listen { .. } | Self::Raft(_) => Remedy::Restart,
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use mintleaf_storage::StorageError;
 use openraft::ServerState;
 use serde::{Deserialize, Serialize};
 
-use crate::error::NodeError;
+use crate::error::{NodeError, StopReason};
 use crate::guard::{self, Identity, Refusal};
 use crate::members::{Change, MemberError};
 use crate::node::Inner;
@@ -251,7 +251,7 @@ impl Inner {
         match answer {
             Ok(Response::Changed(Ok(()))) => Ok(()),
             Ok(Response::Changed(Err(error @ MemberError::Conflict(_)))) => {
-                self.local.stop(format!("cannot join: {error}"));
+                self.local.stop(StopReason::operator(format!("cannot join: {error}")));
                 Err(error.to_string())
             }
             Ok(Response::Changed(Err(error))) => Err(error.to_string()),

@@ -58,7 +58,7 @@ mod types;
 mod vouch;
 
 pub use clocks::PeerClock;
-pub use error::{NodeError, ProposeError, Rejected, Retry};
+pub use error::{NodeError, ProposeError, Rejected, Remedy, Retry, StopReason};
 pub use handle::{Handle, PROPOSAL_BYTES_MAX};
 pub use members::MemberError;
 pub use node::{Ground, Node};

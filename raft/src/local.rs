@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 
 use crate::clocks::Clocks;
+use crate::error::StopReason;
 use crate::guard::{self, Header, Identity, Kind, Refusal, Target, View};
 use crate::options::Clock;
 use crate::records::{self, StartsRecord};
@@ -33,7 +34,7 @@ pub(crate) struct Local {
     /// Latest start seen of every peer's store; on disk before anything is answered to it.
     seen: Mutex<BTreeMap<u128, Start>>,
     metrics: Mutex<Option<watch::Receiver<RaftMetrics<u64, Member>>>>,
-    doubt: watch::Sender<Option<String>>,
+    doubt: watch::Sender<Option<StopReason>>,
     clock: Arc<dyn Clock>,
     clocks: Clocks,
 }
@@ -267,7 +268,7 @@ impl Local {
         if let Err(error) = self.log.put_meta(MetaKey::Removed, &record).await {
             tracing::warn!(%error, "cannot note on disk that this node was removed");
         }
-        self.stop(Refusal::Removed { members_index }.to_string());
+        self.stop(StopReason::operator(Refusal::Removed { members_index }.to_string()));
     }
 
     /// Stops this node because it was refused. What is wrong with its data is wrong for good, though
@@ -279,19 +280,21 @@ impl Local {
                 tracing::warn!(%error, "cannot note on disk that this node was refused");
             }
         }
-        self.stop(why);
+        self.stop(StopReason::operator(why));
     }
 
     /// Why this store must not take part any more, if it learned so in an earlier start.
-    pub(crate) fn ended_before(&self) -> Result<Option<String>, StorageError> {
-        let refused = read(&self.log, MetaKey::Refused, "the note of refusal")?;
+    pub(crate) fn ended_before(&self) -> Result<Option<StopReason>, StorageError> {
+        let refused: Option<String> = read(&self.log, MetaKey::Refused, "the note of refusal")?;
         let members_index = read(&self.log, MetaKey::Removed, "the note of removal")?;
         let removed = members_index.map(|members_index| Refusal::Removed { members_index });
-        Ok(refused.or(removed.map(|refusal| refusal.to_string())))
+        let why = refused.or(removed.map(|refusal| refusal.to_string()));
+        Ok(why.map(StopReason::operator))
     }
 
     /// Stops this node for the reason given; only the first reason is kept.
-    pub(crate) fn stop(&self, why: String) {
+    pub(crate) fn stop(&self, why: impl Into<StopReason>) {
+        let why = why.into();
         self.doubt.send_if_modified(|doubt| {
             let first = doubt.is_none();
             if first {
@@ -302,10 +305,10 @@ impl Local {
     }
 
     /// Resolves with the reason once this node must stop.
-    pub(crate) async fn stopped(&self) -> String {
+    pub(crate) async fn stopped(&self) -> StopReason {
         let mut doubt = self.doubt.subscribe();
         let reason = doubt.wait_for(Option::is_some).await.map(|reason| reason.clone());
-        reason.ok().flatten().unwrap_or_default()
+        reason.ok().flatten().unwrap_or_else(|| StopReason::restart("the node has ended"))
     }
 }
 

@@ -16,7 +16,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use crate::StateMachine;
 use crate::coalesce::{self, Proposal};
 use crate::coverage::Coverage;
-use crate::error::{NodeError, ProposeError, Retry};
+use crate::error::{NodeError, ProposeError, Retry, StopReason};
 use crate::form;
 use crate::handle::Handle;
 use crate::heartbeat;
@@ -176,7 +176,7 @@ impl Node {
         state: Arc<dyn StateMachine>,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, NodeError> {
-        let dir = DataDir::open(&options.data, options.fresh_store)?;
+        let dir = DataDir::open_for(&options.data, options.fresh_store, options.node_id)?;
         let engine = Arc::new(open_engine(&dir)?);
         let wire = TcpWire::bind(options.listen, options.secret.as_deref()).await?;
         let ground = Ground { dir, engine, wire: Arc::new(wire) };
@@ -197,6 +197,7 @@ impl Node {
         let snapshots = Arc::new(Snapshots::open(&dir)?);
         let coverage = Coverage::default();
         let mut log = LogStore::start(engine, coverage.reader()).map_err(NodeError::raft)?;
+        log.check()?;
         let local = Local::load(
             options.node_id,
             dir.store_id(),
@@ -302,7 +303,7 @@ impl Node {
         let inner = Arc::clone(&self.inner);
         self.tasks.spawn(stop_on_panic(Arc::clone(&inner), async move {
             if let Err(error) = Arc::clone(&inner).enter_cluster().await {
-                inner.local.stop(error.to_string());
+                inner.local.stop(StopReason::from(error));
             }
         }));
         Ok(())
@@ -322,7 +323,7 @@ impl Node {
 
     /// Resolves with the reason once this node must stop: its Raft core died, its storage failed,
     /// it was removed, or its peers found its data in doubt. Doubt stops a node; it never guesses.
-    pub async fn stopped(&self) -> String {
+    pub async fn stopped(&self) -> StopReason {
         self.inner.local.stopped().await
     }
 

@@ -78,6 +78,26 @@ impl LogStore {
         self.engine.get_meta(key)
     }
 
+    /// Reads what every start relies on, before openraft does: a damaged value is then told from one
+    /// that could not be read this time.
+    pub(crate) fn check(&self) -> Result<(), StorageError> {
+        let damaged = |what: &'static str| move |error| records::damaged(what, &error);
+        if let Some(vote) = self.get_meta(MetaKey::Vote)? {
+            records::decode_vote(&vote).map_err(damaged("the vote"))?;
+        }
+        if let Some(log_id) = self.get_meta(MetaKey::Committed)? {
+            records::decode_log_id(&log_id).map_err(damaged("the position committed"))?;
+        }
+        if let Some((_, mark)) = self.engine.purge_mark() {
+            records::decode_log_id(&mark).map_err(damaged("the mark of what was purged"))?;
+        }
+        let Some((_, last)) = self.engine.bounds() else { return Ok(()) };
+        for record in self.engine.read(last..last + 1, usize::MAX)? {
+            records::decode_entry(&record).map_err(damaged("the last entry"))?;
+        }
+        Ok(())
+    }
+
     /// Term and index of the last entry held, for a peer to compare with what it knows.
     pub(crate) fn last_log_id(&self) -> Result<Option<RaftLogId>, RaftStorageError> {
         let Some((_, last)) = self.engine.bounds() else { return self.purged() };

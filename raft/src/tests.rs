@@ -20,7 +20,7 @@ use crate::records;
 use crate::transport::TcpWire;
 use crate::types::RaftVote;
 use crate::{
-    Clock, FrozenState, Ground, Node, NodeError, Options, ProposeError, Rejected, Retry,
+    Clock, FrozenState, Ground, Node, NodeError, Options, ProposeError, Rejected, Remedy, Retry,
     StateMachine, Tuning,
 };
 
@@ -257,7 +257,8 @@ async fn a_failed_sync_stops_the_node_and_acknowledges_nothing() {
     let proposed = node.handle().propose(vec![b"1".to_vec()], Retry::Never, deadline).await;
     assert!(matches!(proposed, Err(ProposeError::Unknown(_))), "{proposed:?}");
     let why = timeout(SOON, node.stopped()).await.expect("the node stops");
-    assert!(why.contains("the disk is gone"), "{why}");
+    assert!(why.to_string().contains("the disk is gone"), "{why}");
+    assert_eq!(why.remedy(), Remedy::Restart, "it may find the disk again");
     assert_eq!(*sum.0.lock(), 1, "nothing was applied that may not be on disk");
 }
 
@@ -419,13 +420,18 @@ async fn a_refused_directory_stays_refused_at_every_later_start() {
     let (node, _) = open(options(1, &data, &alone())).await;
     let refusal = Refusal::StaleStart { seen: 3 };
     node.handle().inner.local.stop_as_refused(&refusal, refusal.to_string()).await;
-    assert!(node.stopped().await.contains("restored from an old copy"));
+    let why = node.stopped().await;
+    assert!(
+        why.remedy() == Remedy::Operator && why.to_string().contains("restored from an old copy"),
+        "{why}"
+    );
     node.shutdown().await;
     for _ in 0..3 {
         drop(let_go(&data).await);
         let sum = Arc::new(Sum::default());
         let opened = Node::open(options(1, &data, &alone()), sum, Arc::new(StoppedClock)).await;
-        assert!(matches!(opened, Err(NodeError::Stopped(why)) if why.contains("old copy")));
+        let Err(NodeError::Stopped(why)) = opened else { panic!("it opens again") };
+        assert!(why.remedy() == Remedy::Operator && why.to_string().contains("old copy"), "{why}");
     }
 }
 
@@ -472,7 +478,7 @@ async fn a_copy_that_counted_past_what_its_peers_saw_stops_when_it_meets_them() 
     }
     let (copy, _) = open(options(3, &data("3"), &peers)).await;
     let why = timeout(SOON, copy.stopped()).await.expect("the copy stops");
-    assert!(why.contains("restored from an old copy"), "{why}");
+    assert!(why.to_string().contains("restored from an old copy"), "{why}");
     assert_eq!(add(&one, 1).await, Ok(3), "the others go on");
     copy.shutdown().await;
     for node in [one, two] {

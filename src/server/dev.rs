@@ -1,7 +1,7 @@
 //! `mintleaf dev`: a working cluster in one process, with nothing to configure.
 //!
 //! Its nodes are real: each has its own data directory, log, ports and threads. Each is watched by
-//! a thread of its own, which starts it again when it had to stop.
+//! a thread of its own, which starts it again when it had to stop and another start may help.
 
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -11,6 +11,7 @@ use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use mintleaf_raft::Remedy;
 use tokio::sync::watch;
 
 use super::{NodeConfig, NodeFailure, RunningNode, absolute, failed, stop_on_signal};
@@ -20,6 +21,9 @@ use crate::config::{DevConfig, SNAPSHOT_ENTRIES_DEFAULT};
 const RAFT_PORT_OFFSET: u16 = 1_000;
 /// Pause before a node that had to stop is started again.
 const RESTART_INTERVAL: Duration = Duration::from_secs(1);
+
+/// A thread that watches a node; it ends with the process, or with why its node may not start again.
+type Watcher = JoinHandle<Option<NodeFailure>>;
 
 /// What a watching thread reports once: the node's client addresses, or why it cannot start.
 type FirstStart = Result<Addresses, NodeFailure>;
@@ -31,8 +35,8 @@ struct Addresses {
     resp: Option<SocketAddr>,
 }
 
-/// Runs a cluster in this process until a signal. Exit code 0 after a signal, 1 when it could not
-/// start.
+/// Runs a cluster in this process until a signal, or until none of its nodes may be started again. Exit
+/// code 0 after a signal, otherwise that of [`NodeFailure::exit_code`].
 pub fn dev(config: DevConfig) -> ExitCode {
     match run(&config) {
         Ok(()) => ExitCode::SUCCESS,
@@ -44,7 +48,7 @@ fn run(config: &DevConfig) -> Result<(), NodeFailure> {
     refuse_other_size(config)?;
     let stopping = stop_on_signal()?;
     let (report, reports) = mpsc::channel();
-    let mut watchers = Vec::new();
+    let mut watchers: Vec<Watcher> = Vec::new();
     for node in node_configs(config)? {
         watchers.push(watch_node(node, stopping.clone(), report.clone())?);
     }
@@ -54,17 +58,14 @@ fn run(config: &DevConfig) -> Result<(), NodeFailure> {
         Ok(mut addresses) => {
             addresses.sort();
             greet(&addresses, &config.data)?;
-            watchers.into_iter().for_each(join);
-            Ok(())
+            // A watcher that panicked has printed why; the others go on to their end.
+            let ends = watchers.into_iter().filter_map(|watcher| watcher.join().ok().flatten());
+            let last = ends.last();
+            last.filter(|_| !*stopping.borrow()).map_or(Ok(()), Err)
         }
         // The process ends with the first node that cannot start, and the others with it.
         Err(error) => Err(error),
     }
-}
-
-// A watcher that panicked has printed why; the others go on to their end.
-fn join(watcher: JoinHandle<()>) {
-    let _ = watcher.join();
 }
 
 /// A data directory of one node cannot become one of three: its cluster was founded with one.
@@ -74,7 +75,7 @@ fn refuse_other_size(config: &DevConfig) -> Result<(), NodeFailure> {
     if present == 0 || present == usize::from(config.nodes) {
         return Ok(());
     }
-    Err(NodeFailure::Stopped(format!(
+    Err(NodeFailure::Usage(format!(
         "{} holds a cluster of {present}: run dev with --nodes {present}, or give another --data",
         config.data.display()
     )))
@@ -129,12 +130,12 @@ fn at_place(first: SocketAddr, place: u8) -> SocketAddr {
     address
 }
 
-/// Starts a node on a thread of its own, and again whenever it had to stop.
+/// Starts a node on a thread of its own, and again whenever it had to stop and that may help.
 fn watch_node(
     mut config: NodeConfig,
     mut stopping: watch::Receiver<bool>,
     report: mpsc::Sender<FirstStart>,
-) -> io::Result<JoinHandle<()>> {
+) -> io::Result<Watcher> {
     let name = format!("mintleaf-node-{}", config.node_id);
     thread::Builder::new().name(name).spawn(move || {
         let mut first_start = Some(report);
@@ -149,21 +150,38 @@ fn watch_node(
                     }
                     let ended = node.run(&mut stopping);
                     node.stop();
-                    if let Some(why) = ended {
-                        tracing::error!(node_id = config.node_id, %why, "node stopped; restarting");
+                    match ended.map(NodeFailure::Stopped) {
+                        Some(why) if why.remedy() != Remedy::Restart => {
+                            return Some(gave_up(&config, why));
+                        }
+                        Some(why) => {
+                            let node_id = config.node_id;
+                            tracing::error!(node_id, %why, "node stopped; restarting");
+                        }
+                        None => {}
                     }
                 }
                 Err(error) => {
                     if let Some(report) = first_start.take() {
                         let _ = report.send(Err(error));
-                        return;
+                        return None;
+                    }
+                    if error.remedy() != Remedy::Restart {
+                        return Some(gave_up(&config, error));
                     }
                     tracing::error!(node_id = config.node_id, %error, "node cannot restart");
                 }
             }
             pause(&mut stopping);
         }
+        None
     })
+}
+
+/// The other nodes go on.
+fn gave_up(config: &NodeConfig, why: NodeFailure) -> NodeFailure {
+    tracing::error!(node_id = config.node_id, %why, "node stopped, and is not started again");
+    why
 }
 
 /// Waits out the restart interval, or until the process stops.

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mintleaf_raft::{Node, NodeError, Options, Tuning};
+use mintleaf_raft::{Node, NodeError, Options, Remedy, StopReason, Tuning};
 use thiserror::Error;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
@@ -77,7 +77,32 @@ pub enum NodeFailure {
     Raft(#[from] NodeError),
     /// The node ran, and had to stop.
     #[error("{0}")]
-    Stopped(String),
+    Stopped(StopReason),
+    /// What it was told does not fit what it found.
+    #[error("{0}")]
+    Usage(String),
+}
+
+impl NodeFailure {
+    /// The process's exit code: 1 where starting it again may help, 2 where it was told what cannot be,
+    /// 3 where an operator is needed, so that a supervisor should not try again.
+    pub fn exit_code(&self) -> u8 {
+        match self.remedy() {
+            Remedy::Restart => 1,
+            Remedy::Settings => 2,
+            Remedy::Operator => 3,
+        }
+    }
+
+    /// What helps.
+    pub fn remedy(&self) -> Remedy {
+        match self {
+            Self::Usage(_) => Remedy::Settings,
+            Self::Raft(error) => error.remedy(),
+            Self::Stopped(reason) => reason.remedy(),
+            Self::Clients { .. } | Self::System(_) => Remedy::Restart,
+        }
+    }
 }
 
 /// A node that answers clients.
@@ -152,12 +177,14 @@ impl RunningNode {
     }
 
     /// Waits until the node must stop, and says why; `None` when it was asked to.
-    pub fn run(&mut self, stopping: &mut watch::Receiver<bool>) -> Option<String> {
+    pub fn run(&mut self, stopping: &mut watch::Receiver<bool>) -> Option<StopReason> {
         self.runtime.block_on(async {
             tokio::select! {
                 why = self.node.stopped() => Some(why),
                 why = self.lease.ended() => Some(why),
-                ended = &mut self.task => Some(format!("the id service has ended: {ended:?}")),
+                ended = &mut self.task => {
+                    Some(StopReason::restart(format!("the id service has ended: {ended:?}")))
+                }
                 // A sender that is gone asks for the same.
                 _ = stopping.wait_for(|stop| *stop) => None,
             }

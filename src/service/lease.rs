@@ -9,7 +9,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use mintleaf_raft::{PeerClock, ProposeError, Status};
+use mintleaf_raft::{PeerClock, ProposeError, Status, StopReason};
 use mintleaf_storage::planted;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -44,7 +44,7 @@ const REMINDER_INTERVAL: Duration = Duration::from_secs(60);
 pub struct Lease {
     snowflakes: Arc<Snowflakes>,
     stop: oneshot::Sender<()>,
-    task: JoinHandle<Option<String>>,
+    task: JoinHandle<Option<StopReason>>,
 }
 
 impl Lease {
@@ -84,10 +84,10 @@ impl Lease {
     }
 
     /// Resolves with the reason when the node must stop.
-    pub async fn ended(&mut self) -> String {
+    pub async fn ended(&mut self) -> StopReason {
         match (&mut self.task).await {
             Ok(Some(why)) => why,
-            ended => format!("the lease task has ended: {ended:?}"),
+            ended => StopReason::restart(format!("the lease task has ended: {ended:?}")),
         }
     }
 
@@ -140,7 +140,7 @@ struct Keeper {
 
 impl Keeper {
     /// Runs until it is told to stop, or else until the node must stop, and answers why.
-    async fn run(mut self, stopping: oneshot::Receiver<()>) -> Option<String> {
+    async fn run(mut self, stopping: oneshot::Receiver<()>) -> Option<StopReason> {
         tokio::select! {
             why = self.keep() => return Some(why),
             // A sender that is gone asks for the same.
@@ -150,9 +150,9 @@ impl Keeper {
         None
     }
 
-    async fn keep(&mut self) -> String {
+    async fn keep(&mut self) -> StopReason {
         if let Err(why) = self.settle_format().await {
-            return why;
+            return StopReason::settings(why);
         }
         if planted("window-reused-after-a-restart") {
             self.resume_windows();

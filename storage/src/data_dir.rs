@@ -10,7 +10,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Format of the whole directory: identity, log, tail and snapshot files together.
-const FORMAT: u8 = 1;
+const FORMAT: u8 = 2;
+/// The format before: its identity file does not say which node the directory belongs to.
+const FORMAT_OF_NOBODY: u8 = 1;
 
 const LOCK: &str = "lock";
 const IDENTITY: &str = "identity";
@@ -27,6 +29,23 @@ struct Identity {
     /// Whether the log was ever made completely. From then on a missing log is damage; before, it
     /// is a first start that did not get far.
     log_made: bool,
+    /// The node that the directory belongs to; that of the first start which says one.
+    owner: Option<u64>,
+}
+
+/// The same in [`FORMAT_OF_NOBODY`].
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct IdentityOfNobody {
+    store_id: u128,
+    starts: u64,
+    log_made: bool,
+}
+
+impl From<IdentityOfNobody> for Identity {
+    fn from(old: IdentityOfNobody) -> Self {
+        let IdentityOfNobody { store_id, starts, log_made } = old;
+        Self { store_id, starts, log_made, owner: None }
+    }
 }
 
 /// A data directory, open and locked. The lock is held until this and everything opened from it
@@ -52,13 +71,32 @@ impl DataDir {
     /// [`StorageError::Format`] when another release wrote it, and
     /// [`StorageError::Damaged`] when the identity file is altered.
     pub fn open(path: &Path, fresh_id: u128) -> Result<DataDir, StorageError> {
+        Self::open_as(path, fresh_id, None)
+    }
+
+    /// As [`DataDir::open`], for the node `node_id`: the directory is its own from then on, and one that
+    /// is another's already is refused before anything in it is changed.
+    ///
+    /// # Errors
+    /// As [`DataDir::open`], and [`StorageError::OtherNode`] when it belongs to another node.
+    pub fn open_for(path: &Path, fresh_id: u128, node_id: u64) -> Result<DataDir, StorageError> {
+        Self::open_as(path, fresh_id, Some(node_id))
+    }
+
+    fn open_as(path: &Path, fresh_id: u128, node: Option<u64>) -> Result<DataDir, StorageError> {
         files::create_dir(path)?;
         refuse_foreign(path)?;
         let lock = lock(path)?;
         let found = read_identity(path)?;
         let is_new = found.is_none();
-        let mut identity =
-            found.unwrap_or(Identity { store_id: fresh_id, starts: 0, log_made: false });
+        let fresh = Identity { store_id: fresh_id, starts: 0, log_made: false, owner: None };
+        let mut identity = found.unwrap_or(fresh);
+        if let (Some(owner), Some(node)) = (identity.owner, node)
+            && owner != node
+        {
+            return Err(StorageError::OtherNode { dir: path.to_path_buf(), owner, node });
+        }
+        identity.owner = identity.owner.or(node);
         identity.starts += 1;
         write_identity(path, &identity)?;
         let (path, identity) = (path.to_path_buf(), Mutex::new(identity));
@@ -80,6 +118,11 @@ impl DataDir {
     /// that was seen before.
     pub fn starts(&self) -> u64 {
         self.identity.lock().starts
+    }
+
+    /// The node that the directory belongs to, once one has opened it as its own.
+    pub fn owner(&self) -> Option<u64> {
+        self.identity.lock().owner
     }
 
     /// Whether this open created the directory's identity. Says nothing about what the log holds.
@@ -137,7 +180,12 @@ fn read_identity(path: &Path) -> Result<Option<Identity>, StorageError> {
         return Ok(None);
     };
     // The checksum comes first: a format byte that was altered must not pass for another release.
-    match codec::decode(&bytes) {
+    let decoded = match codec::format_of(&bytes) {
+        Some(FORMAT_OF_NOBODY) => codec::decode_as::<IdentityOfNobody>(FORMAT_OF_NOBODY, &bytes)
+            .map(|old| (FORMAT, Identity::from(old))),
+        _ => codec::decode(&bytes),
+    };
+    match decoded {
         Ok((FORMAT, identity)) => Ok(Some(identity)),
         Ok((found, _)) => Err(StorageError::Format { found, supported: FORMAT }),
         Err(codec::CodecError::Body(_) | codec::CodecError::Trailing(_)) => {
@@ -159,14 +207,68 @@ mod tests {
     #[test]
     fn identity_bytes_never_change() {
         let golden = [
-            FORMAT, 0x9a, 0x16, 0x75, 0xb1, // crc32
+            FORMAT, 0x86, 0x0a, 0xe5, 0xbc, // crc32
             251, 2, 1, // store id
             251, 44, 1, // starts
             1, // log made
+            1, 5, // owner
         ];
-        let identity = Identity { store_id: 258, starts: 300, log_made: true };
+        let identity = Identity { store_id: 258, starts: 300, log_made: true, owner: Some(5) };
         assert_eq!(codec::encode(FORMAT, &identity), golden);
         assert_eq!(codec::decode::<Identity>(&golden).unwrap(), (FORMAT, identity));
+    }
+
+    /// As the release wrote it whose directories belong to nobody.
+    const OF_NOBODY: [u8; 12] = [
+        FORMAT_OF_NOBODY,
+        0x9a,
+        0x16,
+        0x75,
+        0xb1, // crc32
+        251,
+        2,
+        1, // store id
+        251,
+        44,
+        1, // starts
+        1, // log made
+    ];
+
+    #[test]
+    fn a_directory_of_the_format_before_opens_and_belongs_to_the_node_of_its_first_start() {
+        let dir = tempfile::tempdir().unwrap();
+        files::replace(dir.path(), IDENTITY, &OF_NOBODY).unwrap();
+        let opened = DataDir::open_for(dir.path(), 1, 5).unwrap();
+        assert_eq!((opened.store_id(), opened.starts(), opened.owner()), (258, 301, Some(5)));
+        assert!(opened.log_made() && !opened.is_new());
+        drop(opened);
+        let refused = DataDir::open_for(dir.path(), 1, 3).unwrap_err();
+        assert!(matches!(refused, StorageError::OtherNode { owner: 5, node: 3, .. }), "{refused}");
+    }
+
+    #[test]
+    fn a_flipped_bit_in_the_format_before_is_damage_too() {
+        for bit in 0..OF_NOBODY.len() * 8 {
+            let dir = tempfile::tempdir().unwrap();
+            let mut bytes = OF_NOBODY;
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            files::replace(dir.path(), IDENTITY, &bytes).unwrap();
+            let refused = DataDir::open_for(dir.path(), 1, 5).unwrap_err();
+            assert!(matches!(refused, StorageError::Damaged { .. }), "bit {bit}: {refused}");
+        }
+    }
+
+    #[test]
+    fn another_nodes_directory_is_refused_unchanged_and_names_its_owner() {
+        let dir = tempfile::tempdir().unwrap();
+        drop(DataDir::open_for(dir.path(), 1, 5).unwrap());
+        let before = std::fs::read(dir.path().join(IDENTITY)).unwrap();
+        let refused = DataDir::open_for(dir.path(), 1, 3).unwrap_err();
+        let text = refused.to_string();
+        assert!(text.contains("belongs to node 5, not to node 3: check --node-id"), "{text}");
+        assert!(refused.needs_operator() && !text.contains("wipe"), "{text}");
+        assert_eq!(std::fs::read(dir.path().join(IDENTITY)).unwrap(), before);
+        assert_eq!(DataDir::open_for(dir.path(), 1, 5).unwrap().starts(), 2);
     }
 
     #[test]
@@ -175,6 +277,6 @@ mod tests {
         let later = codec::encode(FORMAT + 1, &("another layout", 1_u64));
         files::replace(dir.path(), IDENTITY, &later).unwrap();
         let refused = DataDir::open(dir.path(), 1);
-        assert!(matches!(refused, Err(StorageError::Format { found: 2, supported: 1 })));
+        assert!(matches!(refused, Err(StorageError::Format { found: 3, supported: 2 })));
     }
 }

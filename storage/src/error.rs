@@ -46,6 +46,19 @@ pub enum StorageError {
         /// One of the files in it.
         found: String,
     },
+    /// The directory is another node's. Nothing in it was changed.
+    #[error(
+        "data directory {} belongs to node {}, not to node {}: check --node-id and --data",
+        .dir.display(), .owner, .node
+    )]
+    OtherNode {
+        /// The directory that was asked for.
+        dir: PathBuf,
+        /// The node that it belongs to.
+        owner: u64,
+        /// The node that opened it.
+        node: u64,
+    },
     /// The data directory was written by another release.
     #[error("data directory has format {found}, this release reads format {supported}")]
     Format {
@@ -86,6 +99,17 @@ impl StorageError {
     /// Never true for a failed write or sync: after one, what is on disk is unknown.
     pub fn is_retryable(&self) -> bool {
         matches!(self, StorageError::Locked { .. })
+    }
+
+    /// Whether every later open meets the same until somebody changes the directory or the release.
+    pub fn needs_operator(&self) -> bool {
+        matches!(
+            self,
+            StorageError::Damaged { .. }
+                | StorageError::Foreign { .. }
+                | StorageError::OtherNode { .. }
+                | StorageError::Format { .. }
+        )
     }
 
     pub(crate) fn damaged(what: impl Into<String>) -> Self {

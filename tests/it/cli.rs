@@ -237,7 +237,7 @@ fn a_directory_of_somebody_else_is_refused_and_left_alone() {
     let mut command = mintleaf();
     command.args(["dev", "--http", "127.0.0.1:0", "--data"]).arg(dir.path());
     let refused = Finished::of(&mut command);
-    assert_eq!(refused.code, Some(1), "{refused:?}");
+    assert_eq!(refused.code, Some(3), "{refused:?}");
     assert!(refused.stderr.contains("not a mintleaf data directory"), "{refused:?}");
     assert!(refused.stderr.contains("thesis.tex"), "{refused:?}");
     assert_eq!(fs::read_to_string(node.join("thesis.tex")).unwrap(), "years of work");

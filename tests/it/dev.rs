@@ -78,7 +78,7 @@ fn another_number_of_nodes_on_the_same_data_is_refused() {
     let mut command = mintleaf();
     command.args(["dev", "--http", "127.0.0.1:0", "--nodes", "3", "--data"]).arg(&data);
     let refused = Finished::of(&mut command);
-    assert_eq!(refused.code, Some(1), "{refused:?}");
+    assert_eq!(refused.code, Some(2), "{refused:?}");
     assert!(refused.stderr.contains("holds a cluster of 1"), "{refused:?}");
 }
 

@@ -5,7 +5,7 @@
 //! api, hostile, readme     one node, as clients see it
 //! resp      the same with the Redis protocol, and Redis' own clients
 //! cli                      the client commands and what start-up refuses
-//! dev, faults, membership, scale    nodes that are killed, paused, removed, and filled
+//! dev, ends, faults, membership, scale    nodes that are killed, paused, refused, removed, and filled
 //! snowflake                time windows, under killed nodes and wrong clocks
 //! ```
 //!
@@ -20,6 +20,7 @@
 mod api;
 mod cli;
 mod dev;
+mod ends;
 mod faults;
 mod harness;
 mod hostile;

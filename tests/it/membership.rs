@@ -70,7 +70,7 @@ fn node_joins_as_learner_is_promoted_and_removed_under_load() {
 
     assert_eq!(remove(&cluster, 2, 4).status, 204);
     let (exit, log) = cluster.ended(4, secs(10));
-    assert_eq!(exit, Some(1));
+    assert_eq!(exit, Some(3));
     assert!(log.contains("was removed from the cluster"), "{log}");
     await_role(cluster.api(1), 4, None);
     load.await_more(200);
@@ -82,7 +82,7 @@ fn node_joins_as_learner_is_promoted_and_removed_under_load() {
     // Started again as it was, it is told the same.
     cluster.start_node(4);
     let (exit, log) = cluster.ended(4, secs(20));
-    assert_eq!(exit, Some(1), "{log}");
+    assert_eq!(exit, Some(3), "{log}");
     assert_eq!(log.matches("was removed from the cluster").count(), 2, "{log}");
 }
 
@@ -93,7 +93,7 @@ fn removed_leader_stops_and_another_takes_over() {
     let other = cluster.others(leader)[0];
     assert_eq!(remove(&cluster, other, leader).status, 204);
     let (exit, log) = cluster.ended(leader, secs(15));
-    assert_eq!(exit, Some(1));
+    assert_eq!(exit, Some(3));
     assert!(log.contains("was removed from the cluster"), "{log}");
     eventually("another leader", secs(10), || {
         known_leader(cluster.api(other)).filter(|&now| now != leader)
@@ -112,7 +112,7 @@ fn wiped_node_is_refused_and_comes_back_by_remove_and_join() {
     cluster.wipe(wiped);
     cluster.start_node(wiped);
     let (exit, log) = cluster.ended(wiped, secs(20));
-    assert_eq!(exit, Some(1), "{log}");
+    assert_eq!(exit, Some(3), "{log}");
     assert!(log.contains("with another data directory"), "{log}");
     assert!(log.contains("remove the node from the cluster, and join it again"), "{log}");
 
@@ -120,7 +120,7 @@ fn wiped_node_is_refused_and_comes_back_by_remove_and_join() {
     cluster.wipe(wiped);
     cluster.start_joiner(wiped, leader, &[]);
     let (exit, log) = cluster.ended(wiped, secs(20));
-    assert_eq!(exit, Some(1), "{log}");
+    assert_eq!(exit, Some(3), "{log}");
 
     assert_eq!(remove(&cluster, leader, wiped).status, 204);
     cluster.wipe(wiped);
@@ -178,7 +178,7 @@ fn await_acknowledged(leader: Api, node: u64) {
 fn node_restored_from_an_older_copy_is_refused() {
     for (starts, another_leader) in [(1, false), (2, false), (2, true), (1, true)] {
         let (exit, log) = restore_after(starts, another_leader);
-        assert_eq!(exit, Some(1), "{log}");
+        assert_eq!(exit, Some(3), "{log}");
         let old = log.contains("was restored from an old copy");
         assert!(old || log.contains("has lost log entries it acknowledged"), "{log}");
         assert!(log.contains("join it again"), "{log}");

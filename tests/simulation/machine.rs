@@ -196,8 +196,8 @@ impl Machine {
         }
         tokio::select! {
             biased;
-            why = parts.node.stopped() => return Some(why),
-            why = parts.lease.ended() => return Some(why),
+            why = parts.node.stopped() => return Some(why.to_string()),
+            why = parts.lease.ended() => return Some(why.to_string()),
             ended = &mut parts.task.0 => return Some(format!("the id service has ended: {ended:?}")),
             _ = stopping => {}
         }
@@ -354,12 +354,12 @@ fn copy_dir(from: &Path, to: &Path) -> std::io::Result<()> {
 /// The tasks of the process before let go of the directory a little later.
 async fn open_dir(options: &Options) -> Result<DataDir, NodeError> {
     for _ in 0..20 {
-        match DataDir::open(&options.data, options.fresh_store) {
+        match DataDir::open_for(&options.data, options.fresh_store, options.node_id) {
             Err(error) if error.is_retryable() => sleep(Duration::from_millis(10)).await,
             opened => return Ok(opened?),
         }
     }
-    Ok(DataDir::open(&options.data, options.fresh_store)?)
+    Ok(DataDir::open_for(&options.data, options.fresh_store, options.node_id)?)
 }
 
 async fn assemble(

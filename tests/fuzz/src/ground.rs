@@ -91,7 +91,7 @@ impl Site {
         let wire = Arc::new(NoWire::default());
         let (ends, clock) = (Arc::clone(&wire), Arc::clone(&self.clock));
         let node = self.run(60, async move {
-            let dir = DataDir::open(&options.data, options.fresh_store)?;
+            let dir = DataDir::open_for(&options.data, options.fresh_store, options.node_id)?;
             let ground = Ground { dir, engine: Arc::new(MemoryLog::default()), wire };
             let node = Node::open_on(ground, options, state, clock).await?;
             sleep(Duration::from_millis(1)).await;

@@ -49,7 +49,7 @@ fn a_node_of_another_format_refuses_to_start() {
         cluster.set_env(node, &format!("MINTLEAF_SNOWFLAKE_{name}"), value);
         cluster.start_node(node);
         let (code, log) = cluster.ended(node, secs(10));
-        assert_eq!(code, Some(1), "{log}");
+        assert_eq!(code, Some(2), "{log}");
         let told = log.lines().rev().find(|line| line.contains("start it with")).unwrap();
         assert!(told.contains("--snowflake-layout 41+10+12"), "{told}");
         assert!(told.contains("--snowflake-epoch-ms 1288834974657"), "{told}");

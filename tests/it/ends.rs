@@ -1,0 +1,85 @@
+//! How a node ends, and what its exit code tells a supervisor.
+
+use std::fs;
+use std::process::Command;
+
+use serde_json::json;
+
+use crate::harness::{Cluster, Dev, Finished, eventually, mintleaf, secs};
+
+/// `mintleaf serve` as node `id` on the data of node `owner`, which must not run.
+fn serve_as(cluster: &Cluster, id: u64, owner: u64) -> Command {
+    let mut command = mintleaf();
+    command.args(["serve", "--node-id", &id.to_string(), "--http", "127.0.0.1:0"]);
+    command.args(["--raft", &cluster.raft(owner).to_string(), "--data"]).arg(cluster.data(owner));
+    command
+}
+
+#[test]
+fn another_nodes_directory_is_refused_with_its_owners_name_and_left_as_it_is() {
+    let mut cluster = Cluster::start(3);
+    cluster.api(1).post("/v1/tags", &json!({ "tag": "orders" })).ok();
+    let leader = cluster.leader();
+    let owner = cluster.others(leader)[0];
+    cluster.kill(owner);
+    let identity = fs::read(cluster.data(owner).join("identity")).unwrap();
+    for id in [9, leader] {
+        let refused = Finished::of(&mut serve_as(&cluster, id, owner));
+        assert_eq!(refused.code, Some(3), "{refused:?}");
+        let named = format!("belongs to node {owner}, not to node {id}: check --node-id");
+        assert!(refused.stderr.contains(&named), "{refused:?}");
+        assert!(!refused.stderr.contains("wipe"), "{refused:?}");
+    }
+    assert_eq!(fs::read(cluster.data(owner).join("identity")).unwrap(), identity);
+    cluster.start_node(owner);
+    cluster.await_ready();
+}
+
+#[test]
+fn a_damaged_directory_needs_an_operator() {
+    let mut cluster = Cluster::start(1);
+    cluster.kill(1);
+    let path = cluster.data(1).join("identity");
+    let mut identity = fs::read(&path).unwrap();
+    identity[7] ^= 1;
+    fs::write(path, identity).unwrap();
+    cluster.start_node(1);
+    let (exit, log) = cluster.ended(1, secs(10));
+    assert_eq!(exit, Some(3), "{log}");
+    assert!(log.contains("join the node again as a learner"), "{log}");
+}
+
+#[test]
+fn a_new_directory_that_is_told_no_cluster_is_bad_usage() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = mintleaf();
+    command.args(["serve", "--node-id", "1", "--http", "127.0.0.1:0", "--raft", "127.0.0.1:0"]);
+    let refused = Finished::of(command.arg("--data").arg(dir.path().join("data")));
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    assert!(refused.stderr.contains("--peers"), "{refused:?}");
+}
+
+#[test]
+fn dev_does_not_start_a_removed_node_again_and_goes_on_with_the_others() {
+    let mut dev = Dev::with_nodes(3);
+    assert_eq!(dev.node(1).delete("/v1/cluster/nodes/3").status, 204);
+    let log = eventually("the third node to be given up", secs(10), || {
+        let log = dev.process().log();
+        log.contains("is not started again").then_some(log)
+    });
+    assert!(log.contains("was removed from the cluster"), "{log}");
+    eventually("an id from a node that is left", secs(10), || {
+        (dev.node(2).try_get("/api/segment/get/orders").ok()?.status == 200).then_some(())
+    });
+    dev.process().signal("TERM");
+    assert_eq!(dev.process().exit_code(secs(10)), Some(0));
+}
+
+#[test]
+fn dev_on_a_damaged_directory_needs_an_operator() {
+    let mut dev = Dev::start();
+    dev.process().kill();
+    fs::write(dev.dir().join("data/node-1/identity"), "half").unwrap();
+    dev.kill_and_start();
+    assert_eq!(dev.process().exit_code(secs(10)), Some(3), "{}", dev.process().log());
+}
