@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{NodeError, StopReason};
 use crate::guard::{self, Identity, Refusal};
+use crate::level::Release;
 use crate::members::{Change, MemberError};
 use crate::node::Inner;
 use crate::transport::{CallError, Request, Response};
@@ -54,6 +55,8 @@ pub(crate) struct Introduction {
     pub(crate) http: String,
     /// `None` while the node belongs to no cluster.
     pub(crate) cluster: Option<u128>,
+    /// What its build supports.
+    pub(crate) release: Release,
 }
 
 /// A founder that answered.
@@ -80,7 +83,7 @@ impl Inner {
             }
         }
         let Member { raft, http, .. } = self.myself();
-        Ok(Introduction { raft, http, cluster: self.formed() })
+        Ok(Introduction { raft, http, cluster: self.formed(), release: self.state.supports() })
     }
 
     fn check_founders(&self, theirs: &[u64]) -> Result<(), Refusal> {
@@ -243,8 +246,8 @@ impl Inner {
         };
         let seed_member = Member { raft: seed.to_owned(), http: String::new(), store: from.store };
         let Member { raft, http, store } = self.myself();
-        let add =
-            Change::Add { id: self.local.node_id(), raft, http, voter: false, store: Some(store) };
+        let (id, release) = (self.local.node_id(), Some(self.state.supports()));
+        let add = Change::Add { id, raft, http, voter: false, store: Some(store), release };
         let change = Request::Change(add);
         let answer =
             self.client.call_as(cluster, from.node_id, &seed_member, change, JOIN_TIMEOUT).await;
@@ -253,6 +256,10 @@ impl Inner {
             Ok(Response::Changed(Err(error @ MemberError::Conflict(_)))) => {
                 self.local.stop(StopReason::operator(format!("cannot join: {error}")));
                 Err(error.to_string())
+            }
+            Ok(Response::Changed(Err(MemberError::Level(why)))) => {
+                self.local.stop_as_outdated(&format!("cannot join: {why}"));
+                Err(why)
             }
             Ok(Response::Changed(Err(error))) => Err(error.to_string()),
             Ok(_) => Err("answered something else than was asked".to_owned()),
@@ -267,7 +274,8 @@ impl Inner {
             return;
         }
         let Member { raft, http, store } = myself;
-        let add = Change::Add { id: me, raft, http, voter: false, store: Some(store) };
+        let store = Some(store);
+        let add = Change::Add { id: me, raft, http, voter: false, store, release: None };
         match self.change(add).await {
             Ok(()) => tracing::info!(node = me, "told the cluster this node's new addresses"),
             Err(error) => tracing::debug!(node = me, %error, "new addresses are not known yet"),

@@ -84,7 +84,7 @@ impl Handle {
         http: String,
         voter: bool,
     ) -> Result<(), MemberError> {
-        self.inner.change(Change::Add { id, raft, http, voter, store: None }).await
+        self.inner.change(Change::Add { id, raft, http, voter, store: None, release: None }).await
     }
 
     /// Removes a node, voter or learner; it stops by itself when it learns of it.
@@ -110,6 +110,15 @@ impl Handle {
     /// See [`MemberError`].
     pub async fn transfer_leader(&self, id: u64) -> Result<(), MemberError> {
         self.inner.change(Change::Transfer { id }).await
+    }
+
+    /// Raises the level of the cluster to the highest that every member supports, learners included. All
+    /// of them are asked; does nothing when there is nothing to raise it to.
+    ///
+    /// # Errors
+    /// [`MemberError::Level`] names who could not be asked or is too old; see [`MemberError`].
+    pub async fn raise_level(&self) -> Result<(), MemberError> {
+        self.inner.change(Change::RaiseLevel).await
     }
 
     /// Every peer's clock against this node's, as far as messages told it lately; the leader

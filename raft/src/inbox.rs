@@ -59,6 +59,7 @@ impl Inbox for Inner {
             Request::ReadIndex => Ok(Response::ReadIndex(self.read_index_as_leader().await)),
             Request::Hello(hello) => self.introduce(&hello).await.map(Response::Hello),
             Request::Change(change) => self.change_for_peer(change).await,
+            Request::Release => Ok(Response::Release(self.state.supports())),
             Request::Elect => {
                 self.raft.trigger().elect().await.map_err(failed)?;
                 Ok(Response::Done)

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::form::Purpose;
+use crate::level::Release;
 use crate::node::Inner;
 use crate::transport::{CallError, Request, Response};
 use crate::types::Member;
@@ -34,12 +35,22 @@ const PROGRESS_INTERVAL: Duration = Duration::from_millis(20);
 pub(crate) enum Change {
     /// Add a node as a learner and, if asked, make it a voter once it has caught up.
     /// `store` is known when the node asks for itself.
-    Add { id: u64, raft: String, http: String, voter: bool, store: Option<u128> },
+    Add {
+        id: u64,
+        raft: String,
+        http: String,
+        voter: bool,
+        store: Option<u128>,
+        /// What it supports, where it asks for itself.
+        release: Option<Release>,
+    },
     /// Remove a node, voter or learner. `store` is the one it was known with where the removal was
     /// asked for: a request that comes late must not meet a node that has joined since.
     Remove { id: u64, store: u128 },
     /// Make a voter the leader.
     Transfer { id: u64 },
+    /// Raise the level of the cluster to what all members support.
+    RaiseLevel,
 }
 
 impl Change {
@@ -61,6 +72,10 @@ pub enum MemberError {
     /// No leader, no quorum, or not in time; worth another try.
     #[error("{0}")]
     Unavailable(String),
+    /// A member or a newcomer does not support what the level of the cluster is or shall be, or could
+    /// not be asked.
+    #[error("{0}")]
+    Level(String),
     /// It contradicts a change that is under way; worth another try.
     #[error("another change is in progress")]
     Busy,
@@ -117,9 +132,13 @@ impl Inner {
     async fn carry_out(&self, change: Change) -> Outcome {
         self.settle_members().await?;
         match change {
-            Change::Add { id, raft, http, voter, store } => {
+            Change::Add { id, raft, http, voter, store, release } => {
+                if let Some(release) = release {
+                    self.check_supports(id, &release)?;
+                }
                 self.add(id, raft, http, voter, store).await
             }
+            Change::RaiseLevel => self.raise_level().await,
             Change::Remove { id, store } => self.remove(id, store).await,
             Change::Transfer { id } => self.transfer(id).await,
         }
@@ -189,6 +208,7 @@ impl Inner {
             let why = format!("node {id} belongs to another cluster; wipe its data directory");
             return Err(MemberError::Conflict(why));
         }
+        self.check_supports(id, &introduction.release)?;
         let http = if http.is_empty() { introduction.http } else { http };
         Ok(Member { raft, http, store: from.store })
     }
@@ -274,7 +294,7 @@ impl Inner {
     }
 
     /// Resolves when this node does not lead (any more).
-    async fn deposed(&self) {
+    pub(crate) async fn deposed(&self) {
         let me = self.local.node_id();
         let mut metrics = self.raft.metrics();
         let _ = metrics.wait_for(|now| now.current_leader != Some(me)).await;

@@ -20,6 +20,7 @@ use crate::error::{NodeError, ProposeError, Retry, StopReason};
 use crate::form;
 use crate::handle::Handle;
 use crate::heartbeat;
+use crate::level::Releases;
 use crate::local::{Local, StopOnPanic};
 use crate::machine::Machine;
 use crate::options::{Clock, Options};
@@ -41,6 +42,8 @@ pub(crate) struct Inner {
     pub(crate) local: Arc<Local>,
     pub(crate) raft: Raft,
     pub(crate) state: Arc<dyn StateMachine>,
+    /// What the other members run.
+    pub(crate) releases: Releases,
     pub(crate) client: Arc<Client>,
     pub(crate) clock: Arc<dyn Clock>,
     /// Set while leadership is handed over: nothing is appended meanwhile.
@@ -212,7 +215,11 @@ impl Node {
         local.begin_start(dir.starts()).await?;
         let listed = options.peers.clone();
         let client = Arc::new(Client::new(Arc::clone(&local), Arc::clone(&wire), listed));
-        let machine = Machine::open(Arc::clone(&state), snapshots, coverage, Arc::clone(&local))?;
+        // What ends a node while it opens may be known better than by the error.
+        let or_stopped =
+            |error: NodeError| local.reason_to_stop().map_or(error, NodeError::Stopped);
+        let machine = Machine::open(Arc::clone(&state), snapshots, coverage, Arc::clone(&local))
+            .map_err(|error| or_stopped(error.into()))?;
         check_snapshot(&machine, &log)?;
         let last_log_id = log.last_log_id().map_err(NodeError::raft)?;
         let resumed = resumed_as_leader(&mut log, options.node_id, last_log_id).await?;
@@ -223,7 +230,7 @@ impl Node {
             log,
             machine,
         );
-        let raft = raft.await.map_err(NodeError::raft)?;
+        let raft = raft.await.map_err(|error| or_stopped(NodeError::raft(error)))?;
         local.watch(raft.metrics());
         let (queue, proposals) = mpsc::channel(coalesce::QUEUE_MAX);
         let advertise_raft = advertised(&options, wire.listens_on());
@@ -232,6 +239,7 @@ impl Node {
             local,
             raft,
             state,
+            releases: Releases::default(),
             client,
             clock,
             paused: watch::Sender::new(false),
@@ -278,6 +286,9 @@ impl Node {
         self.tasks.spawn(stop_on_panic(Arc::clone(inner), tend));
         let succeed = succession::succeed_leaders(Arc::clone(inner), Arc::clone(&self.wire));
         self.tasks.spawn(stop_on_panic(Arc::clone(inner), succeed));
+        let learn = Arc::clone(inner);
+        let learn = async move { learn.learn_releases().await };
+        self.tasks.spawn(stop_on_panic(Arc::clone(inner), learn));
         let vouch = vouch::vouch(Arc::clone(inner));
         self.tasks.spawn(stop_on_panic(Arc::clone(inner), vouch));
         inner.raft.runtime_config().elect(true);

@@ -2,6 +2,7 @@
 
 use openraft::RaftMetrics;
 
+use crate::level::Release;
 use crate::node::Inner;
 use crate::types::Member;
 
@@ -31,6 +32,8 @@ pub struct MemberStatus {
     pub matched_index: Option<u64>,
     /// Whether the last call to it, within the last seconds, was answered.
     pub reachable: Option<bool>,
+    /// What it runs, as it last said; `None` while it was not heard.
+    pub release: Option<Release>,
 }
 
 /// What this node knows of the cluster, without asking anybody.
@@ -107,6 +110,7 @@ fn members(
         role: role(id),
         matched_index: matched(id),
         reachable: if id == me { Some(true) } else { inner.client.is_reachable(id) },
+        release: if id == me { Some(inner.state.supports()) } else { inner.releases.of(member) },
     });
     members.collect()
 }

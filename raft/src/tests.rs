@@ -20,10 +20,11 @@ use crate::records;
 use crate::transport::TcpWire;
 use crate::types::RaftVote;
 use crate::{
-    Clock, FrozenState, Ground, Node, NodeError, Options, ProposeError, Rejected, Remedy, Retry,
-    StateMachine, Tuning,
+    Clock, FrozenState, Ground, Newer, Node, NodeError, Options, ProposeError, Rejected, Release,
+    Remedy, RestoreError, Retry, StateMachine, Tuning,
 };
 
+mod levels;
 mod poison;
 
 const SOON: Duration = Duration::from_secs(20);
@@ -43,12 +44,24 @@ impl StateMachine for Sum {
         command.parse::<u64>().map(|_| ()).map_err(|error| unfit(error.to_string()))
     }
 
-    fn apply(&self, _now_ms: u64, command: &[u8]) -> Vec<u8> {
+    fn supports(&self) -> Release {
+        first_release()
+    }
+
+    fn needs(&self) -> Release {
+        first_release()
+    }
+
+    fn raising(&self, to: u32) -> Vec<u8> {
+        unreachable!("nobody supports level {to}")
+    }
+
+    fn apply(&self, _now_ms: u64, command: &[u8]) -> Result<Vec<u8>, Newer> {
         let command = std::str::from_utf8(command).unwrap();
         assert_ne!(command, "panic", "asked to break");
         let mut sum = self.0.lock();
         *sum += command.parse::<u64>().unwrap();
-        sum.to_string().into_bytes()
+        Ok(sum.to_string().into_bytes())
     }
 
     fn freeze(&self) -> FrozenState {
@@ -56,12 +69,16 @@ impl StateMachine for Sum {
         Box::new(move |out: &mut dyn Write| write!(out, "{sum}"))
     }
 
-    fn restore(&self, from: &mut dyn Read) -> io::Result<()> {
+    fn restore(&self, from: &mut dyn Read) -> Result<(), RestoreError> {
         let mut sum = String::new();
         from.read_to_string(&mut sum)?;
         *self.0.lock() = sum.parse().map_err(io::Error::other)?;
         Ok(())
     }
+}
+
+pub(crate) fn first_release() -> Release {
+    Release { level: 1, version: "one".to_owned() }
 }
 
 pub(crate) struct StoppedClock;

@@ -29,6 +29,7 @@ pub use wire::{Door, Pending, Wire, WireError};
 
 use crate::form::{Hello, Introduction};
 use crate::guard::{Header, Identity, Refusal};
+use crate::level::Release;
 use crate::members::{Change, MemberError};
 use crate::proposal::{self, Refused};
 use crate::starts::Start;
@@ -84,6 +85,8 @@ pub(crate) enum Request {
     Vouch {
         seen: Start,
     },
+    /// Say what you support.
+    Release,
 }
 
 /// What a node answers.
@@ -98,6 +101,7 @@ pub(crate) enum Response {
     Hello(Introduction),
     Changed(Result<(), MemberError>),
     Done,
+    Release(Release),
 }
 
 /// Why the node that was taken for the leader did not carry a proposal through.

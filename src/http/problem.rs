@@ -133,6 +133,7 @@ impl From<Error> for Problem {
                 Self::new(StatusCode::CONFLICT, "tag_exists", "the tag exists already")
             }
             Error::Conflict { detail } => Self::new(StatusCode::CONFLICT, "conflict", detail),
+            Error::Level { detail } => Self::new(StatusCode::CONFLICT, "level", detail),
             Error::Exhausted => Self::new(
                 StatusCode::UNPROCESSABLE_ENTITY,
                 "exhausted",
@@ -181,6 +182,7 @@ mod tests {
         assert_eq!(seen(Error::NotFound { detail: detail() }), (404, "not_found"));
         assert_eq!(seen(Error::TagExists), (409, "tag_exists"));
         assert_eq!(seen(Error::Conflict { detail: detail() }), (409, "conflict"));
+        assert_eq!(seen(Error::Level { detail: detail() }), (409, "level"));
         assert_eq!(seen(Error::Exhausted), (422, "exhausted"));
         assert_eq!(seen(Error::Overloaded), (429, "overloaded"));
         assert_eq!(seen(Error::ClockBehind { by_ms: 7 }), (503, "unavailable"));

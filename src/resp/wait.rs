@@ -80,6 +80,7 @@ pub(super) fn refuse(error: &Error, reply: &mut Reply<'_>) -> &'static str {
         Error::NotFound { .. } => ("ERR", "not_found"),
         Error::TagExists => ("ERR", "tag_exists"),
         Error::Conflict { .. } => ("ERR", "conflict"),
+        Error::Level { .. } => ("ERR", "level"),
         Error::InvalidArgument { .. } => ("ERR", "invalid_argument"),
     };
     match error {

@@ -3,7 +3,7 @@
 use mintleaf_raft::{ProposeError, Rejected};
 use thiserror::Error as ThisError;
 
-use crate::state::Response;
+use crate::state::{Response, first_version_of};
 use crate::tag::{InvalidTag, OutOfBounds};
 
 /// Why a request was not fulfilled.
@@ -33,6 +33,12 @@ pub enum Error {
     #[error("{detail}")]
     Conflict {
         /// How.
+        detail: String,
+    },
+    /// It needs another level of the cluster, or other versions of its nodes.
+    #[error("{detail}")]
+    Level {
+        /// Which, and what to do.
         detail: String,
     },
     /// The tag has no ids left.
@@ -108,6 +114,12 @@ impl From<ProposeError> for Error {
             ProposeError::Rejected(Rejected::Unfit(detail)) => {
                 Self::InvalidArgument { field: "request", detail }
             }
+            ProposeError::Rejected(level @ Rejected::Level { needs, .. }) => Self::Level {
+                detail: format!(
+                    "{level}: once every node runs version {} or later, mintleaf cluster level raise",
+                    first_version_of(needs)
+                ),
+            },
             error => Self::unavailable(error.to_string()),
         }
     }

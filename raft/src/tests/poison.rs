@@ -76,14 +76,26 @@ async fn a_caller_is_told_at_once_that_its_command_is_none() {
 }
 
 /// Lets in what it should not: a follower that knows a command which its leader does not.
-struct Newer(Sum);
+struct NewerSum(Sum);
 
-impl StateMachine for Newer {
+impl StateMachine for NewerSum {
     fn check(&self, command: &[u8]) -> Result<(), Rejected> {
         if command == b"new" { Ok(()) } else { self.0.check(command) }
     }
 
-    fn apply(&self, now_ms: u64, command: &[u8]) -> Vec<u8> {
+    fn supports(&self) -> Release {
+        first_release()
+    }
+
+    fn needs(&self) -> Release {
+        first_release()
+    }
+
+    fn raising(&self, to: u32) -> Vec<u8> {
+        unreachable!("nobody supports level {to}")
+    }
+
+    fn apply(&self, now_ms: u64, command: &[u8]) -> Result<Vec<u8>, Newer> {
         self.0.apply(now_ms, command)
     }
 
@@ -91,7 +103,7 @@ impl StateMachine for Newer {
         self.0.freeze()
     }
 
-    fn restore(&self, from: &mut dyn Read) -> io::Result<()> {
+    fn restore(&self, from: &mut dyn Read) -> Result<(), RestoreError> {
         self.0.restore(from)
     }
 }
@@ -109,7 +121,7 @@ async fn a_command_that_the_leader_does_not_know_fails_alone_among_its_neighbour
     let data = |id: u64| temp.path().join(id.to_string());
     let (one, sum) = open(options(1, &data(1), &peers)).await;
     let (two, _) = open(options(2, &data(2), &peers)).await;
-    let newer = Arc::new(Newer(Sum::default()));
+    let newer = Arc::new(NewerSum(Sum::default()));
     let three = Node::open(options(3, &data(3), &peers), newer, Arc::new(StoppedClock));
     let three = three.await.unwrap();
     assert_eq!(add(&three, 1).await, Ok(1));

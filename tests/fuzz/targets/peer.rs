@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use libfuzzer_sys::fuzz_target;
 use mintleaf_fuzz::{NODE_ID, STORE, Site, sealed};
-use mintleaf_raft::{FrozenState, Rejected, StateMachine};
+use mintleaf_raft::{FrozenState, Newer, Rejected, Release, RestoreError, StateMachine};
 use tokio::time::{Duration, sleep};
 
 const PROTOCOL: u8 = 2;
@@ -23,16 +23,29 @@ impl StateMachine for Tally {
         Ok(())
     }
 
-    fn apply(&self, _: u64, command: &[u8]) -> Vec<u8> {
-        command.to_owned()
+    fn supports(&self) -> Release {
+        Release { level: 1, version: "one".to_owned() }
+    }
+
+    fn needs(&self) -> Release {
+        Release { level: 1, version: "one".to_owned() }
+    }
+
+    fn raising(&self, to: u32) -> Vec<u8> {
+        unreachable!("nobody supports level {to}")
+    }
+
+    fn apply(&self, _: u64, command: &[u8]) -> Result<Vec<u8>, Newer> {
+        Ok(command.to_owned())
     }
 
     fn freeze(&self) -> FrozenState {
         Box::new(|out| out.write_all(b"state"))
     }
 
-    fn restore(&self, from: &mut dyn Read) -> io::Result<()> {
-        io::copy(from, &mut io::sink()).map(|_| ())
+    fn restore(&self, from: &mut dyn Read) -> Result<(), RestoreError> {
+        io::copy(from, &mut io::sink())?;
+        Ok(())
     }
 }
 
