@@ -124,14 +124,16 @@ impl Inner {
             let now = metrics.borrow();
             (now.last_applied, now.vote)
         };
-        // A leader that was deposed may well hold what is committed nowhere: openraft tells it so.
-        if *vote < own_vote {
+        let mut known = self.known_committed.lock();
+        // A leader that was deposed may well hold what is committed nowhere: openraft tells it so. This
+        // node's own vote is seen late, while openraft takes in what the next leader said first.
+        if *vote < own_vote || *vote < known.told_by {
             return Ok(());
         }
-        let mut known = self.known_committed.lock();
-        *known = applied.max(*known);
-        check_history(*known, prev, entries)?;
-        *known = committed.max(*known);
+        known.log_id = applied.max(known.log_id);
+        check_history(known.log_id, prev, entries)?;
+        known.told_by = *vote;
+        known.log_id = committed.max(known.log_id);
         Ok(())
     }
 
@@ -178,6 +180,15 @@ impl Inner {
         };
         Ok(Response::Changed(outcome))
     }
+}
+
+/// What is committed, as far as this node has heard.
+#[derive(Default)]
+pub(crate) struct Committed {
+    /// The latest leader that agreed with it.
+    told_by: RaftVote,
+    /// The last entry that a leader has said is committed, or that was applied.
+    log_id: Option<RaftLogId>,
 }
 
 /// Whether a request counts on its sender's remembering what it acknowledged.

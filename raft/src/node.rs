@@ -20,6 +20,7 @@ use crate::error::{NodeError, ProposeError, Retry, StopReason};
 use crate::form;
 use crate::handle::Handle;
 use crate::heartbeat;
+use crate::inbox::Committed;
 use crate::level::Releases;
 use crate::local::{Local, StopOnPanic};
 use crate::machine::Machine;
@@ -50,8 +51,8 @@ pub(crate) struct Inner {
     pub(crate) paused: watch::Sender<bool>,
     /// Set towards the end of that: no heartbeats, so that the followers' lease runs out.
     pub(crate) silent: AtomicBool,
-    /// The last entry that a leader has said is committed, or that was applied.
-    pub(crate) known_committed: parking_lot::Mutex<Option<RaftLogId>>,
+    /// What a leader's log is held against.
+    pub(crate) known_committed: parking_lot::Mutex<Committed>,
     /// Held while the membership changes.
     pub(crate) changing: Arc<Mutex<()>>,
     /// Carries what must outlive its caller.
