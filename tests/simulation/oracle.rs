@@ -2,7 +2,7 @@
 //! client was given.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, Read, Write};
+use std::io::{Read, Write};
 use std::ops::Range;
 use std::sync::Arc;
 
