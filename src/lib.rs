@@ -52,6 +52,13 @@
 //! the leader), the coalescer, the log, the quorum, `State::apply`, and installs the segment: down
 //! once, up once.
 
+/// What this build calls itself. One with the feature `next-level` has a name of its own.
+pub const VERSION: &str = if cfg!(feature = "next-level") {
+    concat!(env!("CARGO_PKG_VERSION"), "-next")
+} else {
+    env!("CARGO_PKG_VERSION")
+};
+
 pub mod cli;
 pub mod clock;
 pub mod config;

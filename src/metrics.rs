@@ -265,6 +265,7 @@ struct RaftLevels {
     term: Level,
     leader_known: Level,
     is_leader: Level,
+    level: Level,
     last_log_index: Level,
     last_applied_index: Level,
     voters: Level,
@@ -276,6 +277,7 @@ impl RaftLevels {
             term: gauge(registry, "raft_term", "Current Raft term"),
             leader_known: gauge(registry, "raft_leader_known", "1 while a leader is known"),
             is_leader: gauge(registry, "raft_is_leader", "1 while this node leads"),
+            level: gauge(registry, "cluster_level", "What the cluster's log may hold"),
             last_log_index: gauge(registry, "raft_last_log_index", "Newest entry in the log"),
             last_applied_index: gauge(
                 registry,
@@ -290,6 +292,7 @@ impl RaftLevels {
         self.term.set(cluster.term);
         self.leader_known.set(u64::from(cluster.leader_id.is_some()));
         self.is_leader.set(u64::from(cluster.leader_id == Some(cluster.node_id)));
+        self.level.set(u64::from(cluster.level));
         let own = cluster.nodes.iter().find(|node| node.id == cluster.node_id);
         self.last_log_index.set(own.and_then(|node| node.last_log_index).unwrap_or(0));
         self.last_applied_index.set(own.and_then(|node| node.last_applied_index).unwrap_or(0));
@@ -455,7 +458,16 @@ mod tests {
     use super::*;
 
     fn cluster() -> ClusterView {
-        ClusterView { cluster_id: None, node_id: 1, leader_id: Some(1), term: 7, nodes: Vec::new() }
+        ClusterView {
+            cluster_id: None,
+            node_id: 1,
+            leader_id: Some(1),
+            term: 7,
+            level: 1,
+            #[cfg(feature = "next-level")]
+            note: String::new(),
+            nodes: Vec::new(),
+        }
     }
 
     #[test]
@@ -480,6 +492,7 @@ mod tests {
         let page = metrics.render(&cluster(), false, &levels);
         assert!(page.contains("mintleaf_raft_term 7\n"), "{page}");
         assert!(page.contains("mintleaf_raft_is_leader 1\n"));
+        assert!(page.contains("mintleaf_cluster_level 1\n"));
         assert!(page.contains("mintleaf_ready 0\n"));
         assert!(page.contains("mintleaf_errors_total{mode=\"segment\",code=\"unknown_tag\"} 1\n"));
         assert!(page.contains("mintleaf_grabs_total{outcome=\"failed\"} 0\n"));

@@ -1,15 +1,20 @@
 //! The typed face of the replicated log: commands in, responses out, and the state they made.
 
+use std::fmt;
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::sync::Arc;
 
-use mintleaf_raft::{FrozenState, Handle, PROPOSAL_BYTES_MAX, ProposeError, Retry, StateMachine};
+use mintleaf_raft::{
+    FrozenState, Handle, Newer, PROPOSAL_BYTES_MAX, ProposeError, Rejected, Release, RestoreError,
+    Retry, StateMachine,
+};
 use mintleaf_storage::planted;
 use parking_lot::RwLock;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout_at};
 
-use crate::state::{Command, Response, State};
+use crate::VERSION;
+use crate::state::{Command, LEVEL_MAX, Response, SnapshotError, State, first_version_of};
 use crate::tag::TAG_CHARS_MAX;
 
 /// Commands of one [`Replica::propose_all`]: that many of the longest grabs fit a proposal.
@@ -31,26 +36,72 @@ pub trait DeletionListener: Send + Sync + 'static {
 pub struct StateReplica {
     state: RwLock<State>,
     listener: Arc<dyn DeletionListener>,
+    supports: Release,
 }
 
 impl StateReplica {
     /// An empty copy, which the log will fill.
     pub fn new(listener: Arc<dyn DeletionListener>) -> Self {
-        Self { state: RwLock::default(), listener }
+        Self::supporting(LEVEL_MAX, listener)
+    }
+
+    /// As [`StateReplica::new`], in a build that goes no further than `level_max`.
+    pub fn supporting(level_max: u32, listener: Arc<dyn DeletionListener>) -> Self {
+        let supports = Release { level: level_max, version: VERSION.to_owned() };
+        Self { state: RwLock::default(), listener, supports }
+    }
+
+    fn newer(&self, level: u32, version: &str) -> Newer {
+        let needs = Release { level, version: version.to_owned() };
+        Newer { needs, supports: self.supports.clone() }
     }
 }
 
 impl StateMachine for StateReplica {
-    fn apply(&self, now_ms: u64, command: &[u8]) -> Vec<u8> {
-        // A command that this release cannot read was written by a later one. Skipping it would
-        // let this replica differ from the others, so the node stops.
+    fn check(&self, command: &[u8]) -> Result<(), Rejected> {
+        let unfit = |why: &dyn fmt::Display| Rejected::Unfit(why.to_string());
+        let command = Command::decode(command).map_err(|error| unfit(&error))?;
+        if matches!(command, Command::RaiseLevel { .. }) {
+            return Err(unfit(&"only a leader that has asked every member raises the level"));
+        }
+        command.check().map_err(|bound| unfit(&bound))?;
+        let (needs, has) = (command.level(), self.state.read().level());
+        if needs > has { Err(Rejected::Level { needs, has }) } else { Ok(()) }
+    }
+
+    fn supports(&self) -> Release {
+        self.supports.clone()
+    }
+
+    fn needs(&self) -> Release {
+        let state = self.state.read();
+        Release { level: state.level(), version: state.version_needed().to_owned() }
+    }
+
+    fn raising(&self, to: u32) -> Vec<u8> {
+        Command::RaiseLevel { to, version: first_version_of(to).to_owned() }.encode()
+    }
+
+    fn apply(&self, now_ms: u64, command: &[u8]) -> Result<Vec<u8>, Newer> {
+        // What is in the log was checked before, and what this build does not know comes behind the
+        // level that it does not support. So this is a broken invariant; skipping it would let this
+        // replica differ from the others.
         let command = Command::decode(command)
             .unwrap_or_else(|error| panic!("committed command cannot be applied: {error}"));
-        let response = self.state.write().apply(now_ms, &command);
+        if let Command::RaiseLevel { to, version } = &command
+            && *to > self.supports.level
+            && !planted("level-above-its-own-applied")
+        {
+            return Err(self.newer(*to, version));
+        }
+        let (response, level) = {
+            let mut state = self.state.write();
+            (state.apply(now_ms, &command), state.level())
+        };
         if let (Command::DeleteTag { tag }, Response::Deleted) = (&command, &response) {
             self.listener.tag_deleted(tag.as_str());
         }
-        response.encode()
+        Ok(response.encode(level))
     }
 
     fn freeze(&self) -> FrozenState {
@@ -62,8 +113,12 @@ impl StateMachine for StateReplica {
         })
     }
 
-    fn restore(&self, from: &mut dyn Read) -> io::Result<()> {
-        let restored = State::restore(BufReader::new(from)).map_err(io::Error::other)?;
+    fn restore(&self, from: &mut dyn Read) -> Result<(), RestoreError> {
+        let restored = State::restore_up_to(self.supports.level, BufReader::new(from));
+        let restored = restored.map_err(|error| match error {
+            SnapshotError::Newer { level, version } => self.newer(level, &version).into(),
+            error => RestoreError::Io(io::Error::other(error)),
+        })?;
         // The old one may take a while to free; nobody shall wait for that.
         let old = std::mem::replace(&mut *self.state.write(), restored);
         drop(old);
@@ -165,4 +220,77 @@ fn decode(replies: &[Vec<u8>]) -> Vec<Response> {
         Response::decode(reply).unwrap_or_else(|error| panic!("reply cannot be read: {error}"))
     };
     replies.iter().map(decode).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tag::BizTag;
+
+    struct Nobody;
+
+    impl DeletionListener for Nobody {
+        fn tag_deleted(&self, _: &str) {}
+
+        fn state_replaced(&self, _: &State) {}
+    }
+
+    /// A copy in a build that supports levels up to `level_max`.
+    fn replica(level_max: u32) -> StateReplica {
+        StateReplica::supporting(level_max, Arc::new(Nobody))
+    }
+
+    fn raise(to: u32) -> Vec<u8> {
+        Command::RaiseLevel { to, version: "0.2.0".to_owned() }.encode()
+    }
+
+    fn grab(size: u32) -> Vec<u8> {
+        Command::Grab { tag: BizTag::parse("a").unwrap(), size }.encode()
+    }
+
+    #[test]
+    fn only_commands_within_their_bounds_are_let_in() {
+        let replica = replica(1);
+        assert_eq!(replica.check(&grab(7)), Ok(()));
+        let mut altered = grab(7);
+        altered[6] ^= 1;
+        for unfit in [b"garbage!".to_vec(), Vec::new(), altered, grab(u32::MAX)] {
+            assert!(matches!(replica.check(&unfit), Err(Rejected::Unfit(_))), "{unfit:?}");
+        }
+    }
+
+    #[test]
+    fn nobody_may_propose_a_level() {
+        let refused = replica(2).check(&raise(2)).unwrap_err();
+        assert!(refused.to_string().contains("only a leader"), "{refused}");
+    }
+
+    #[test]
+    fn an_entry_above_what_a_build_supports_ends_it_and_changes_nothing() {
+        let (older, newer) = (replica(1), replica(2));
+        let ended = older.apply(0, &raise(2)).unwrap_err();
+        assert_eq!(ended.needs, Release { level: 2, version: "0.2.0".to_owned() });
+        let told = ended.to_string();
+        assert!(told.contains("0.2.0") && told.contains(VERSION), "{told}");
+        assert_eq!(older.needs().level, 1);
+        assert_eq!(newer.apply(0, &raise(2)).map(|_| newer.needs().level), Ok(2));
+
+        let mut snapshot = Vec::new();
+        newer.freeze()(&mut snapshot).unwrap();
+        let refused = older.restore(&mut snapshot.as_slice()).unwrap_err();
+        assert!(matches!(refused, RestoreError::Newer(refused) if refused == ended));
+        let other = replica(2);
+        other.restore(&mut snapshot.as_slice()).unwrap();
+        assert_eq!(other.needs(), ended.needs);
+    }
+
+    #[cfg(feature = "next-level")]
+    #[test]
+    fn nothing_above_the_level_of_the_cluster_is_let_in() {
+        let replica = replica(2);
+        let note = Command::Note { text: "a".to_owned() }.encode();
+        assert_eq!(replica.check(&note), Err(Rejected::Level { needs: 2, has: 1 }));
+        replica.apply(0, &raise(2)).unwrap();
+        assert_eq!(replica.check(&note), Ok(()));
+    }
 }

@@ -47,7 +47,7 @@ use crate::metrics::{Metrics, Mode};
 use crate::replica::Replica;
 use crate::segment::{BufferView, Segment};
 use crate::snowflake::Format;
-use crate::state::{Command, Response, TagRow};
+use crate::state::{Command, Response, State, TagRow};
 use crate::tag::{BizTag, ID_END, START_DEFAULT, STEP_DEFAULT};
 use grabber::{GRAB_MAX, GrabQueue, Grabber};
 use slot::{Shape, Slot, Take, Taken};
@@ -378,8 +378,32 @@ impl IdService {
     /// What this node knows of the cluster, without asking anybody.
     pub fn cluster(&self) -> ClusterView {
         let mut view = ClusterView::from(self.replica.node().status());
+        view.level = self.replica.read(State::level);
+        #[cfg(feature = "next-level")]
+        self.replica.read(|state| state.note().clone_into(&mut view.note));
         view.add_clocks(&self.clocks());
         view
+    }
+
+    /// Raises the level of the cluster to what all its members support.
+    ///
+    /// # Errors
+    /// [`Error::Level`] names who is too old or could not be asked; [`Error::Unavailable`].
+    pub async fn raise_level(&self) -> Result<ClusterView, Error> {
+        self.replica.node().raise_level().await?;
+        self.refresh(Read::Linearizable).await?;
+        Ok(self.cluster())
+    }
+
+    /// Leaves a note, for tests of levels.
+    ///
+    /// # Errors
+    /// [`Error::Level`] below level 2.
+    #[cfg(feature = "next-level")]
+    pub async fn leave_note(&self, text: String) -> Result<ClusterView, Error> {
+        self.propose(Command::Note { text }).await?;
+        self.refresh(Read::Linearizable).await?;
+        Ok(self.cluster())
     }
 
     /// Every worker id that was ever used, and every node's clock, as this node knows them.
@@ -470,6 +494,7 @@ impl From<MemberError> for Error {
             MemberError::WrongCluster(detail) => Self::WrongCluster { detail },
             MemberError::Busy => Self::Conflict { detail: error.to_string() },
             MemberError::Unknown(_) => Self::NotFound { detail: error.to_string() },
+            MemberError::Level(detail) => Self::Level { detail },
             MemberError::Unavailable(detail) | MemberError::NoLeader(detail) => {
                 Self::Unavailable { detail }
             }

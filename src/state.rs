@@ -12,10 +12,13 @@
 //! A deleted tag leaves a tombstone that keeps its watermark for ever. Created again, the name goes
 //! on above it; ids of its earlier life are never given a second time.
 //!
+//! What the cluster may use at all is a matter of its level; `level.rs` says why.
+//!
 //! Worker ids have lines of milliseconds in the same way, whose marks are called fences; `worker.rs`
 //! holds the only code that can write one, and says who may take part of a grant back.
 
 mod command;
+mod level;
 mod line;
 mod snapshot;
 mod table;
@@ -24,6 +27,7 @@ mod worker;
 mod workers;
 
 pub use command::{Command, DecodeError, Response};
+pub use level::{LEVEL_MAX, first_version_of};
 pub use line::TagRow;
 pub use snapshot::{FrozenState, SnapshotError};
 pub use worker::AHEAD_MS_MAX;
@@ -33,6 +37,7 @@ use std::collections::BTreeMap;
 
 use crate::snowflake::Format;
 use crate::tag::BizTag;
+use level::Level;
 use line::Line;
 use table::Table;
 use workers::Workers;
@@ -47,6 +52,9 @@ pub struct State {
     /// How many of them are not deleted.
     tags: usize,
     workers: Workers,
+    level: Level,
+    #[cfg(feature = "next-level")]
+    note: String,
 }
 
 impl State {
@@ -82,6 +90,15 @@ impl State {
             Command::ReleaseWorker { worker_id, nonce, unused_from_ms } => {
                 self.workers.release(*worker_id, *nonce, *unused_from_ms)
             }
+            Command::RaiseLevel { to, version } => {
+                self.level.raise(*to, version);
+                Response::Noted
+            }
+            #[cfg(feature = "next-level")]
+            Command::Note { text } => {
+                self.note.clone_from(text);
+                Response::NoteTaken { characters: text.chars().count() as u64 }
+            }
         }
     }
 
@@ -109,6 +126,22 @@ impl State {
     /// The state's time in Unix milliseconds: the highest stamp applied, 0 before the first.
     pub fn clock_ms(&self) -> u64 {
         self.clock_ms
+    }
+
+    /// The cluster's level: nothing above it is proposed, answered or written.
+    pub fn level(&self) -> u32 {
+        self.level.number()
+    }
+
+    /// The first version that supports this level.
+    pub fn version_needed(&self) -> &str {
+        self.level.version()
+    }
+
+    /// The note that was left last.
+    #[cfg(feature = "next-level")]
+    pub fn note(&self) -> &str {
+        &self.note
     }
 
     /// How the cluster makes snowflake ids; `None` until that was settled.

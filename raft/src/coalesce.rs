@@ -19,15 +19,12 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::error::{ProposeError, Retry};
 use crate::node::Inner;
+use crate::proposal::{BATCH_BYTES_MAX, COMMANDS_MAX, Checked, Refused};
 use crate::transport::{CallError, Request, Response, Unproposed};
 use crate::types::{Batch, Member};
 
 /// Proposals that may wait; one more is refused as overload.
 pub(crate) const QUEUE_MAX: usize = 4096;
-/// Commands of one log entry at most.
-const COMMANDS_MAX: usize = 2048;
-/// Bytes of one log entry at most; an engine record holds little more.
-pub(crate) const BATCH_BYTES_MAX: usize = 60 << 10;
 /// Pause before the same batch is tried again, the first time. It doubles with every attempt, up to
 /// the longest: an election takes half a second, in which every attempt fails and costs as much as a
 /// commit. It ends at once when another leader is known.
@@ -38,7 +35,7 @@ const ATTEMPT_TIMEOUT: Duration = Duration::from_millis(1500);
 
 /// Commands of one caller, kept together and in order.
 pub(crate) struct Proposal {
-    pub(crate) commands: Vec<Vec<u8>>,
+    pub(crate) commands: Checked,
     pub(crate) retry: Retry,
     pub(crate) deadline: Instant,
     /// Sent on by another node, which decides itself where to try next.
@@ -47,10 +44,6 @@ pub(crate) struct Proposal {
 }
 
 impl Proposal {
-    fn bytes(&self) -> usize {
-        self.commands.iter().map(|command| command.len() + 4).sum()
-    }
-
     // Nobody listens any more when the caller's own deadline has passed.
     fn settle(self, result: Result<Vec<Vec<u8>>, ProposeError>) {
         let _ = self.answer.send(result);
@@ -66,6 +59,8 @@ enum Attempt {
     Unknown(String),
     /// The leader has too much to do; certainly not in the log.
     Overloaded,
+    /// The leader does not let these commands of the batch into the log, and none of it is there.
+    Refused(Vec<Refused>),
 }
 
 /// Gathers and carries proposals until the queue closes.
@@ -90,11 +85,11 @@ fn gather(
     first: Proposal,
     queue: &mut mpsc::Receiver<Proposal>,
 ) -> (Vec<Proposal>, Option<Proposal>) {
-    let (mut commands, mut bytes) = (first.commands.len(), first.bytes());
+    let (mut commands, mut bytes) = (first.commands.len(), first.commands.bytes());
     let mut batch = vec![first];
     while let Ok(proposal) = queue.try_recv() {
         commands += proposal.commands.len();
-        bytes += proposal.bytes();
+        bytes += proposal.commands.bytes();
         if commands > COMMANDS_MAX || bytes > BATCH_BYTES_MAX {
             return (batch, Some(proposal));
         }
@@ -125,6 +120,14 @@ async fn carry(inner: &Inner, mut batch: Vec<Proposal>) {
             Attempt::Applied(replies) => return settle_all(batch, replies),
             Attempt::NotAppended(trouble) => last_trouble = trouble,
             Attempt::Overloaded => return fail_all(batch, &ProposeError::Overloaded),
+            Attempt::Refused(refused) => {
+                let before = batch.len();
+                batch = settle_refused(batch, &refused);
+                if batch.len() < before {
+                    continue; // With whatever is left, at once.
+                }
+                last_trouble = "the leader refused something else than was proposed".to_owned();
+            }
             Attempt::Unknown(trouble) => {
                 batch = settle_unknown(batch, &trouble);
                 last_trouble = trouble;
@@ -154,6 +157,22 @@ fn settle_unknown(batch: Vec<Proposal>, trouble: &str) -> Vec<Proposal> {
         batch.into_iter().partition(|p| p.retry == Retry::Always && !p.forwarded);
     fail_all(never, &ProposeError::Unknown(trouble.to_owned()));
     again
+}
+
+/// Tells those whose commands the leader does not let in, and returns their neighbours.
+fn settle_refused(batch: Vec<Proposal>, refused: &[Refused]) -> Vec<Proposal> {
+    let mut first = 0;
+    let mut rest = Vec::with_capacity(batch.len());
+    for proposal in batch {
+        let own = first..first + proposal.commands.len();
+        first = own.end;
+        let is_own = |at: u32| usize::try_from(at).is_ok_and(|at| own.contains(&at));
+        match refused.iter().find(|refused| is_own(refused.at)) {
+            Some(Refused { why, .. }) => proposal.settle(Err(ProposeError::Rejected(why.clone()))),
+            None => rest.push(proposal),
+        }
+    }
+    rest
 }
 
 fn fail_all(batch: Vec<Proposal>, error: &ProposeError) {
@@ -253,6 +272,7 @@ async fn send(inner: &Inner, leader: u64, member: &Member, batch: &[Proposal]) -
             Attempt::NotAppended(format!("node {leader} does not lead any more"))
         }
         Ok(Response::Proposed(Err(Unproposed::Overloaded))) => Attempt::Overloaded,
+        Ok(Response::Proposed(Err(Unproposed::Refused(refused)))) => Attempt::Refused(refused),
         Ok(_) => Attempt::Unknown(format!("node {leader} could not carry it through")),
         Err(error @ (CallError::Lost { .. } | CallError::Discounted { .. })) => {
             Attempt::Unknown(error.to_string())

@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::SocketAddr;
 
 use mintleaf_storage::StorageError;
+use serde::{Deserialize, Serialize};
 
 /// What lets a node that has ended go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,6 +118,22 @@ pub enum Retry {
     Never,
 }
 
+/// Why a command is not let into the log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+pub enum Rejected {
+    /// It is no command, or breaks a bound.
+    #[error("it cannot be applied: {0}")]
+    Unfit(String),
+    /// It needs a higher level of the cluster.
+    #[error("it needs level {needs} of the cluster, which has level {has}")]
+    Level {
+        /// The lowest level that has it.
+        needs: u32,
+        /// The cluster's.
+        has: u32,
+    },
+}
+
 /// Why a proposal or a read was not carried through.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProposeError {
@@ -129,12 +146,15 @@ pub enum ProposeError {
     /// Too many proposals wait already. Not applied.
     #[error("too many proposals are waiting")]
     Overloaded,
+    /// It must not be appended, now or later. Not applied.
+    #[error("refused: {0}")]
+    Rejected(Rejected),
 }
 
 impl ProposeError {
     /// Whether the same request may succeed later. After [`ProposeError::Unknown`], look first.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
-        !matches!(self, Self::Unknown(_))
+        !matches!(self, Self::Unknown(_) | Self::Rejected(_))
     }
 }

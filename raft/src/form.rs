@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::bond::{Bond, Standing, check_lists};
 use crate::error::{NodeError, StopReason};
 use crate::guard::{self, Identity, Refusal};
+use crate::level::Release;
 use crate::members::{Change, MemberError};
 use crate::node::Inner;
 use crate::transport::{CallError, Request, Response};
@@ -56,6 +57,8 @@ pub(crate) struct Introduction {
     pub(crate) ticket: u128,
     /// What its membership says of the asker's id.
     pub(crate) asker: Known,
+    /// What its build supports.
+    pub(crate) release: Release,
 }
 
 /// What a membership says of an id and a data directory that go together, says who asks.
@@ -88,12 +91,13 @@ impl Inner {
         }
         let Member { raft, http, .. } = self.myself();
         let Standing { bond, ticket, .. } = self.local.standing();
+        let release = self.state.supports();
         let asker = match self.member(hello.from.node_id) {
             None => Known::No,
             Some(known) if known.store == hello.from.store => Known::AsSuch,
             Some(_) => Known::Otherwise,
         };
-        Ok(Introduction { raft, http, cluster: ours, bond, ticket, asker })
+        Ok(Introduction { raft, http, cluster: ours, bond, ticket, asker, release })
     }
 
     /// Refuses a cluster that would take this new node in, where it waits for another: taken in by
@@ -215,8 +219,8 @@ impl Inner {
         self.local.invite(Some(cluster));
         let seed_member = Member { raft: seed.to_owned(), http: String::new(), store: from.store };
         let Member { raft, http, store } = self.myself();
-        let add =
-            Change::Add { id: self.local.node_id(), raft, http, voter: false, store: Some(store) };
+        let (id, release) = (self.local.node_id(), Some(self.state.supports()));
+        let add = Change::Add { id, raft, http, voter: false, store: Some(store), release };
         let change = Request::Change(add);
         let answer =
             self.client.call_as(cluster, from.node_id, &seed_member, change, JOIN_TIMEOUT).await;
@@ -225,6 +229,10 @@ impl Inner {
             Ok(Response::Changed(Err(error @ MemberError::Conflict(_)))) => {
                 self.local.stop(StopReason::operator(format!("cannot join: {error}")));
                 Err(error.to_string())
+            }
+            Ok(Response::Changed(Err(MemberError::Level(why)))) => {
+                self.local.stop_as_outdated(&format!("cannot join: {why}"));
+                Err(why)
             }
             Ok(Response::Changed(Err(error))) => Err(error.to_string()),
             Ok(_) => Err("answered something else than was asked".to_owned()),
@@ -239,7 +247,8 @@ impl Inner {
             return;
         }
         let Member { raft, http, store } = myself;
-        let add = Change::Add { id: me, raft, http, voter: false, store: Some(store) };
+        let store = Some(store);
+        let add = Change::Add { id: me, raft, http, voter: false, store, release: None };
         match self.change_now(add).await {
             Ok(()) => tracing::info!(node = me, "told the cluster this node's new addresses"),
             Err(error) => tracing::debug!(node = me, %error, "new addresses are not known yet"),

@@ -9,7 +9,9 @@ use crate::clocks::PeerClock;
 use crate::error::{ProposeError, Retry};
 use crate::members::{Change, MemberError};
 use crate::node::Inner;
+use crate::proposal::COMMANDS_MAX;
 use crate::status::Status;
+use crate::transport::Unproposed;
 
 /// Bytes of one proposal at most, commands taken together.
 pub const PROPOSAL_BYTES_MAX: usize = 32 << 10;
@@ -33,15 +35,17 @@ impl Handle {
     /// See [`ProposeError`]; always by the deadline.
     ///
     /// # Panics
-    /// When the commands are larger than [`PROPOSAL_BYTES_MAX`].
+    /// When the commands are larger than [`PROPOSAL_BYTES_MAX`], or more than 2,048.
     pub async fn propose(
         &self,
         commands: Vec<Vec<u8>>,
         retry: Retry,
         deadline: Instant,
     ) -> Result<Vec<Vec<u8>>, ProposeError> {
-        let bytes: usize = commands.iter().map(Vec::len).sum();
-        assert!(bytes <= PROPOSAL_BYTES_MAX, "a proposal of {bytes} bytes is too large");
+        let (count, bytes) = (commands.len(), commands.iter().map(Vec::len).sum::<usize>());
+        let fits = count <= COMMANDS_MAX && bytes <= PROPOSAL_BYTES_MAX;
+        assert!(fits, "a proposal of {count} commands and {bytes} bytes is too large");
+        let commands = self.inner.let_in(commands, deadline).await.map_err(not_let_in)?;
         self.inner.propose(commands, retry, deadline, false).await
     }
 
@@ -83,7 +87,10 @@ impl Handle {
         voter: bool,
     ) -> Result<(), MemberError> {
         self.inner
-            .change(Change::Add { id, raft, http, voter, store: None }, change_deadline())
+            .change(
+                Change::Add { id, raft, http, voter, store: None, release: None },
+                change_deadline(),
+            )
             .await
     }
 
@@ -114,6 +121,15 @@ impl Handle {
         self.inner.change(Change::Transfer { id }, change_deadline()).await
     }
 
+    /// Raises the level of the cluster to the highest that every member supports, learners included. All
+    /// of them are asked; does nothing when there is nothing to raise it to.
+    ///
+    /// # Errors
+    /// [`MemberError::Level`] names who could not be asked or is too old; see [`MemberError`].
+    pub async fn raise_level(&self) -> Result<(), MemberError> {
+        self.inner.change(Change::RaiseLevel, change_deadline()).await
+    }
+
     /// Every peer's clock against this node's, as far as messages told it lately; the leader
     /// hears from everybody, a follower from the leader.
     #[must_use]
@@ -137,4 +153,15 @@ impl Handle {
 
 fn change_deadline() -> Instant {
     Instant::now() + CHANGE_MAX
+}
+
+/// The caller's commands stand or fall together, so the first reason is as good as any.
+fn not_let_in(error: Unproposed) -> ProposeError {
+    match error {
+        Unproposed::Refused(refused) => refused.into_iter().next().map_or_else(
+            || ProposeError::Unavailable("nothing was proposed".to_owned()),
+            |first| ProposeError::Rejected(first.why),
+        ),
+        _ => ProposeError::Unavailable("no leader with a quorum".to_owned()),
+    }
 }

@@ -57,11 +57,13 @@ impl Inbox for Inner {
             Request::PreVote { last } => Ok(self.pre_vote(last)),
             Request::Snapshot(rpc) => self.install_from(sender, rpc).await,
             Request::Propose { commands, within_ms } => {
+                self.check_proposer(header.as_ref())?;
                 Ok(Response::Proposed(self.propose_for_peer(commands, within_ms).await))
             }
             Request::ReadIndex => Ok(Response::ReadIndex(self.read_index_as_leader().await)),
             Request::Hello(hello) => self.introduce(&hello).map(Response::Hello),
             Request::Change(change) => self.change_for_peer(change).await,
+            Request::Supports => Ok(Response::Supports(self.state.supports())),
             Request::TakeOver { from } => {
                 self.take_over(sender, from).await.map(|()| Response::Done)
             }
@@ -173,14 +175,16 @@ impl Inner {
             let now = metrics.borrow();
             (now.last_applied, now.vote)
         };
-        // A leader that was deposed may well hold what is committed nowhere: openraft tells it so.
-        if *vote < own_vote {
+        let mut known = self.known_committed.lock();
+        // A leader that was deposed may well hold what is committed nowhere: openraft tells it so. This
+        // node's own vote is seen late, while openraft takes in what the next leader said first.
+        if *vote < own_vote || *vote < known.told_by {
             return Ok(());
         }
-        let mut known = self.known_committed.lock();
-        *known = applied.max(*known);
-        check_history(*known, prev, entries)?;
-        *known = committed.max(*known);
+        known.log_id = applied.max(known.log_id);
+        check_history(known.log_id, prev, entries)?;
+        known.told_by = *vote;
+        known.log_id = committed.max(known.log_id);
         Ok(())
     }
 
@@ -189,13 +193,29 @@ impl Inner {
         commands: Vec<Vec<u8>>,
         within_ms: u64,
     ) -> Result<Vec<Vec<u8>>, Unproposed> {
+        if self.leader() != Some(self.local.node_id()) {
+            return Err(Unproposed::NotAppended);
+        }
         let deadline = Instant::now() + Duration::from_millis(within_ms).min(WITHIN_MAX);
+        let commands = self.let_in(commands, deadline).await?;
         let proposed = self.propose(commands, Retry::Never, deadline, true).await;
         proposed.map_err(|error| match error {
-            ProposeError::Unavailable(_) => Unproposed::NotAppended,
+            ProposeError::Unavailable(_) | ProposeError::Rejected(_) => Unproposed::NotAppended,
             ProposeError::Unknown(_) => Unproposed::Unknown,
             ProposeError::Overloaded => Unproposed::Overloaded,
         })
+    }
+
+    /// Refuses proposals of who is no member. The leader's membership is the newest there is, and nobody
+    /// learns who leads before that membership holds him.
+    fn check_proposer(&self, header: Option<&Header>) -> Result<(), Refusal> {
+        let is_member = |from: &Identity| {
+            self.member(from.node_id).is_some_and(|member| member.store == from.store)
+        };
+        match header {
+            Some(header) if is_member(&header.from) => Ok(()),
+            _ => Err(failed("only a member's proposals are let in")),
+        }
     }
 
     // A newcomer asks whom it knows; only that first request may be sent on.
@@ -219,6 +239,15 @@ fn kind(request: &Request) -> Kind {
         Request::Bind(_) | Request::Release { .. } => Kind::Forming,
         _ => Kind::Other,
     }
+}
+
+/// What is committed, as far as this node has heard.
+#[derive(Default)]
+pub(crate) struct Committed {
+    /// The latest leader that agreed with it.
+    told_by: RaftVote,
+    /// The last entry that a leader has said is committed, or that was applied.
+    log_id: Option<RaftLogId>,
 }
 
 /// Whether a request counts on its sender's remembering what it acknowledged.

@@ -330,6 +330,17 @@ impl Local {
         Ok(why.map(StopReason::operator))
     }
 
+    /// Stops this node because its build does not support the level of the cluster. Only another build
+    /// can go on.
+    pub(crate) fn stop_as_outdated(&self, why: &impl ToString) {
+        self.stop(StopReason::operator(why.to_string()));
+    }
+
+    /// Why this node must stop, if it must.
+    pub(crate) fn reason_to_stop(&self) -> Option<StopReason> {
+        self.doubt.borrow().clone()
+    }
+
     /// Stops this node for the reason given; only the first reason is kept.
     pub(crate) fn stop(&self, why: impl Into<StopReason>) {
         let why = why.into();

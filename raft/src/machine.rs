@@ -19,7 +19,7 @@ use crate::local::{Local, StopOnPanic};
 use crate::records;
 use crate::runtime;
 use crate::types::{Member, RaftEntry, RaftLogId, RaftMembership, Replies, Types};
-use crate::{FrozenState, StateMachine};
+use crate::{FrozenState, Newer, RestoreError, StateMachine};
 
 type RaftStorageError = openraft::StorageError<u64>;
 type RaftSnapshotMeta = SnapshotMeta<u64, Member>;
@@ -34,7 +34,7 @@ pub(crate) struct Machine {
     last_applied: Option<RaftLogId>,
     membership: RaftMembership,
     // openraft would wait for ever for the replies of an apply that panicked.
-    _guard: StopOnPanic,
+    guard: StopOnPanic,
 }
 
 impl Machine {
@@ -51,9 +51,9 @@ impl Machine {
             coverage: Arc::new(coverage),
             last_applied: None,
             membership: RaftMembership::default(),
-            _guard: StopOnPanic(local),
+            guard: StopOnPanic(local),
         };
-        if let Some(newest) = load_newest(&machine.snapshots, &*machine.state)? {
+        if let Some(newest) = load_newest(&machine.snapshots, &*machine.state, machine.local())? {
             machine.coverage.begin_at(newest.last_log_id);
             machine.take_over(newest);
         }
@@ -75,23 +75,34 @@ impl Machine {
         self.membership = meta.last_membership;
     }
 
-    fn apply_entry(&mut self, entry: RaftEntry) -> Replies {
+    fn apply_entry(&mut self, entry: RaftEntry) -> Result<Replies, Newer> {
         // An entry applied twice would raise a mark twice and let replicas differ. That none is
         // left out, the engine sees to: it takes no append with a hole before it.
         let (last, next) = (self.last_applied, entry.log_id);
         assert!(last < Some(next), "entry {next} is applied after {last:?}");
-        self.last_applied = Some(entry.log_id);
-        match entry.payload {
+        let replies = match entry.payload {
             EntryPayload::Blank => Replies::default(),
             EntryPayload::Normal(batch) => {
                 let apply = |command: &Vec<u8>| self.state.apply(batch.now_ms, command);
-                Replies(batch.commands.iter().map(apply).collect())
+                Replies(batch.commands.iter().map(apply).collect::<Result<_, _>>()?)
             }
             EntryPayload::Membership(membership) => {
                 self.membership = RaftMembership::new(Some(entry.log_id), membership);
                 Replies::default()
             }
-        }
+        };
+        self.last_applied = Some(next);
+        Ok(replies)
+    }
+
+    /// Ends the node at an entry that it cannot apply; nothing is applied after it.
+    fn end_at(&self, newer: &Newer) -> RaftStorageError {
+        self.local().stop_as_outdated(newer);
+        StorageIOError::write_state_machine(AnyError::new(newer)).into()
+    }
+
+    fn local(&self) -> &Arc<Local> {
+        &self.guard.0
     }
 }
 
@@ -109,7 +120,9 @@ impl RaftStateMachine<Types> for Machine {
         I: IntoIterator<Item = RaftEntry> + OptionalSend,
         I::IntoIter: OptionalSend,
     {
-        Ok(entries.into_iter().map(|entry| self.apply_entry(entry)).collect())
+        let applied: Result<_, Newer> =
+            entries.into_iter().map(|entry| self.apply_entry(entry)).collect();
+        applied.map_err(|newer| self.end_at(&newer))
     }
 
     async fn get_snapshot_builder(&mut self) -> SnapshotWriter {
@@ -134,6 +147,7 @@ impl RaftStateMachine<Types> for Machine {
     ) -> Result<(), RaftStorageError> {
         let (snapshots, state) = (Arc::clone(&self.snapshots), Arc::clone(&self.state));
         let (coverage, reach) = (Arc::clone(&self.coverage), meta.last_log_id);
+        let local = Arc::clone(self.local());
         let installed = runtime::blocking(move || {
             let temp = match *snapshot {
                 SnapshotFile::Receiving(temp) => temp,
@@ -141,7 +155,7 @@ impl RaftStateMachine<Types> for Machine {
             };
             coverage
                 .replace(reach, || snapshots.install(temp))
-                .and_then(|()| load_newest(&snapshots, &*state))
+                .and_then(|()| load_newest(&snapshots, &*state, &local))
                 .map_err(|error| snapshot_failed(&error))
         });
         let installed = installed.await.map_err(|error| io_failed(&io::Error::other(error)))??;
@@ -158,16 +172,25 @@ impl RaftStateMachine<Types> for Machine {
     }
 }
 
-/// Loads the newest snapshot, if there is one, and returns how far it reaches.
+/// Loads the newest snapshot, if there is one, and returns how far it reaches. One that this build is too
+/// old for stops the node, and stays where it is for another build.
 fn load_newest(
     snapshots: &Snapshots,
     state: &dyn StateMachine,
+    local: &Local,
 ) -> Result<Option<RaftSnapshotMeta>, StorageError> {
     let Some(snapshot) = snapshots.latest()? else { return Ok(None) };
     let meta = decode_meta(&snapshot.meta)?;
-    state
-        .restore(&mut snapshot.body())
-        .map_err(|source| StorageError::Io { action: "restore the snapshot".to_owned(), source })?;
+    state.restore(&mut snapshot.body()).map_err(|error| {
+        let source = match error {
+            RestoreError::Newer(newer) => {
+                local.stop_as_outdated(&newer);
+                io::Error::other(newer)
+            }
+            RestoreError::Io(source) => source,
+        };
+        StorageError::Io { action: "restore the snapshot".to_owned(), source }
+    })?;
     Ok(Some(meta))
 }
 

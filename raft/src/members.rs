@@ -13,6 +13,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::form::Purpose;
 use crate::guard::Refusal;
+use crate::level::Release;
 use crate::node::Inner;
 use crate::transport::{CallError, Request, Response};
 use crate::types::Member;
@@ -40,12 +41,22 @@ const PROGRESS_INTERVAL: Duration = Duration::from_millis(5);
 pub(crate) enum Change {
     /// Add a node as a learner and, if asked, make it a voter once it has caught up; or make a voter
     /// a learner. `store` is known when the node asks for itself, which leaves its part as it is.
-    Add { id: u64, raft: String, http: String, voter: bool, store: Option<u128> },
+    Add {
+        id: u64,
+        raft: String,
+        http: String,
+        voter: bool,
+        store: Option<u128>,
+        /// What it supports, where it asks for itself.
+        release: Option<Release>,
+    },
     /// Remove a node, voter or learner. `store` is the one it was known with where the removal was
     /// asked for: a request that comes late must not meet a node that has joined since.
     Remove { id: u64, store: u128 },
     /// Make a voter the leader.
     Transfer { id: u64 },
+    /// Raise the level of the cluster to what all members support.
+    RaiseLevel,
 }
 
 impl Change {
@@ -74,6 +85,10 @@ pub enum MemberError {
     /// Worth another try once one is elected.
     #[error("{0}")]
     NoLeader(String),
+    /// A member or a newcomer does not support what the level of the cluster is or shall be, or could
+    /// not be asked.
+    #[error("{0}")]
+    Level(String),
     /// It contradicts a change that is under way; worth another try.
     #[error("another change is in progress")]
     Busy,
@@ -158,9 +173,13 @@ impl Inner {
         self.settle_members().await?;
         self.flatten_members().await?;
         match change {
-            Change::Add { id, raft, http, voter, store } => {
+            Change::Add { id, raft, http, voter, store, release } => {
+                if let Some(release) = release {
+                    self.check_supports(id, &release)?;
+                }
                 self.add(id, raft, http, voter, store).await
             }
+            Change::RaiseLevel => self.raise_level().await,
             Change::Remove { id, store } => self.remove(id, store).await,
             Change::Transfer { id } => self.transfer(id).await,
         }
@@ -247,6 +266,7 @@ impl Inner {
         };
         match asked {
             Ok((from, introduction)) => {
+                self.check_supports(id, &introduction.release)?;
                 let http = if http.is_empty() { introduction.http } else { http };
                 Ok(Member { raft, http, store: from.store })
             }
@@ -408,7 +428,7 @@ impl Inner {
     }
 
     /// Resolves when this node does not lead (any more).
-    async fn deposed(&self) {
+    pub(crate) async fn deposed(&self) {
         let me = self.local.node_id();
         let mut metrics = self.raft.metrics();
         let _ = metrics.wait_for(|now| now.current_leader != Some(me)).await;

@@ -21,10 +21,13 @@ use crate::error::{NodeError, ProposeError, Retry, StopReason};
 use crate::form;
 use crate::handle::Handle;
 use crate::heartbeat;
+use crate::inbox::Committed;
+use crate::level::Releases;
 use crate::local::{Local, StopOnPanic};
 use crate::machine::Machine;
 use crate::options::{Clock, Options};
 use crate::priority::give_way;
+use crate::proposal::Checked;
 use crate::reach;
 use crate::runtime::in_process;
 use crate::store::LogStore;
@@ -43,14 +46,17 @@ pub(crate) struct Inner {
     pub(crate) options: Options,
     pub(crate) local: Arc<Local>,
     pub(crate) raft: Raft,
+    pub(crate) state: Arc<dyn StateMachine>,
+    /// What the other members run.
+    pub(crate) releases: Releases,
     pub(crate) client: Arc<Client>,
     pub(crate) clock: Arc<dyn Clock>,
     /// Set while leadership is handed over: nothing is appended meanwhile.
     pub(crate) paused: watch::Sender<bool>,
     /// Set towards the end of that: no heartbeats, so that the followers' lease runs out.
     pub(crate) silent: AtomicBool,
-    /// The last entry that a leader has said is committed, or that was applied.
-    pub(crate) known_committed: parking_lot::Mutex<Option<RaftLogId>>,
+    /// What a leader's log is held against.
+    pub(crate) known_committed: parking_lot::Mutex<Committed>,
     /// Held while the membership changes.
     pub(crate) changing: Arc<Mutex<()>>,
     /// Carries what must outlive its caller.
@@ -98,7 +104,7 @@ impl Inner {
 
     pub(crate) async fn propose(
         &self,
-        commands: Vec<Vec<u8>>,
+        commands: Checked,
         retry: Retry,
         deadline: Instant,
         forwarded: bool,
@@ -215,7 +221,11 @@ impl Node {
         local.begin_start(dir.starts()).await?;
         let listed = options.peers.clone();
         let client = Arc::new(Client::new(Arc::clone(&local), Arc::clone(&wire), listed));
-        let machine = Machine::open(state, snapshots, coverage, Arc::clone(&local))?;
+        // What ends a node while it opens may be known better than by the error.
+        let or_stopped =
+            |error: NodeError| local.reason_to_stop().map_or(error, NodeError::Stopped);
+        let machine = Machine::open(Arc::clone(&state), snapshots, coverage, Arc::clone(&local))
+            .map_err(|error| or_stopped(error.into()))?;
         check_snapshot(&machine, &log)?;
         let last_log_id = log.last_log_id().map_err(NodeError::raft)?;
         let resumed = resumed_as_leader(&mut log, options.node_id, last_log_id).await?;
@@ -226,7 +236,7 @@ impl Node {
             log,
             machine,
         );
-        let raft = raft.await.map_err(NodeError::raft)?;
+        let raft = raft.await.map_err(|error| or_stopped(NodeError::raft(error)))?;
         local.watch(raft.metrics());
         let (queue, proposals) = mpsc::channel(coalesce::QUEUE_MAX);
         let advertise_raft = advertised(&options, wire.listens_on());
@@ -234,6 +244,8 @@ impl Node {
             options,
             local,
             raft,
+            state,
+            releases: Releases::default(),
             client,
             clock,
             paused: watch::Sender::new(false),
@@ -283,6 +295,9 @@ impl Node {
         self.tasks.spawn(owned(Arc::clone(inner), elect));
         let touch = reach::keep_in_touch(Arc::clone(inner));
         self.tasks.spawn(owned(Arc::clone(inner), touch));
+        let learn = Arc::clone(inner);
+        let learn = async move { learn.learn_releases().await };
+        self.tasks.spawn(owned(Arc::clone(inner), learn));
         let vouch = vouch::vouch(Arc::clone(inner));
         self.tasks.spawn(owned(Arc::clone(inner), vouch));
         Ok(())

@@ -3,6 +3,7 @@
 use openraft::RaftMetrics;
 use tokio::time::Instant;
 
+use crate::level::Release;
 use crate::node::Inner;
 use crate::types::Member;
 
@@ -32,6 +33,8 @@ pub struct MemberStatus {
     pub matched_index: Option<u64>,
     /// Whether it showed a sign of life within the last 2 s.
     pub reachable: bool,
+    /// What it runs, as it last said; `None` while it was not heard.
+    pub release: Option<Release>,
 }
 
 /// What this node knows of the cluster, without asking anybody.
@@ -106,6 +109,7 @@ fn members(
         role: role(id),
         matched_index: matched(id),
         reachable: id == me || inner.client.is_reachable(id),
+        release: if id == me { Some(inner.state.supports()) } else { inner.releases.of(member) },
     });
     members.collect()
 }

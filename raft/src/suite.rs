@@ -1,6 +1,6 @@
 //! openraft's own storage suite, over the sled engine.
 
-use std::io::{self, Read, Write};
+use std::io::{Read, Write};
 use std::sync::Arc;
 
 use mintleaf_storage::{DataDir, SledEngine, Snapshots};
@@ -12,23 +12,39 @@ use crate::coverage::{Coverage, CoverageReader};
 use crate::local::Local;
 use crate::machine::Machine;
 use crate::store::LogStore;
-use crate::tests::{ELECTION_MAX, StoppedClock};
+use crate::tests::{ELECTION_MAX, StoppedClock, first_release};
 use crate::types::{RaftLogId, Types};
-use crate::{FrozenState, StateMachine};
+use crate::{FrozenState, Newer, Rejected, Release, RestoreError, StateMachine};
 
 /// A state that is nothing; the suite writes none.
 struct Nothing;
 
 impl StateMachine for Nothing {
-    fn apply(&self, _now_ms: u64, command: &[u8]) -> Vec<u8> {
-        command.to_vec()
+    fn check(&self, _command: &[u8]) -> Result<(), Rejected> {
+        Ok(())
+    }
+
+    fn supports(&self) -> Release {
+        first_release()
+    }
+
+    fn needs(&self) -> Release {
+        first_release()
+    }
+
+    fn raising(&self, to: u32) -> Vec<u8> {
+        unreachable!("nobody supports level {to}")
+    }
+
+    fn apply(&self, _now_ms: u64, command: &[u8]) -> Result<Vec<u8>, Newer> {
+        Ok(command.to_vec())
     }
 
     fn freeze(&self) -> FrozenState {
         Box::new(|out: &mut dyn Write| out.write_all(b"nothing"))
     }
 
-    fn restore(&self, from: &mut dyn Read) -> io::Result<()> {
+    fn restore(&self, from: &mut dyn Read) -> Result<(), RestoreError> {
         let mut state = String::new();
         from.read_to_string(&mut state)?;
         assert_eq!(state, "nothing");

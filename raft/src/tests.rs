@@ -20,9 +20,12 @@ use crate::records;
 use crate::transport::TcpWire;
 use crate::types::RaftVote;
 use crate::{
-    Clock, FrozenState, Ground, Node, NodeError, Options, ProposeError, Remedy, Retry,
-    StateMachine, Tuning,
+    Clock, FrozenState, Ground, Newer, Node, NodeError, Options, ProposeError, Rejected, Release,
+    Remedy, RestoreError, Retry, StateMachine, Tuning,
 };
+
+mod levels;
+mod poison;
 
 const SOON: Duration = Duration::from_secs(20);
 
@@ -31,12 +34,34 @@ const SOON: Duration = Duration::from_secs(20);
 struct Sum(Mutex<u64>);
 
 impl StateMachine for Sum {
-    fn apply(&self, _now_ms: u64, command: &[u8]) -> Vec<u8> {
+    fn check(&self, command: &[u8]) -> Result<(), Rejected> {
+        let unfit = |why: String| Rejected::Unfit(why);
+        let command = std::str::from_utf8(command).map_err(|error| unfit(error.to_string()))?;
+        // What nobody could know of a broken invariant.
+        if command == "panic" {
+            return Ok(());
+        }
+        command.parse::<u64>().map(|_| ()).map_err(|error| unfit(error.to_string()))
+    }
+
+    fn supports(&self) -> Release {
+        first_release()
+    }
+
+    fn needs(&self) -> Release {
+        first_release()
+    }
+
+    fn raising(&self, to: u32) -> Vec<u8> {
+        unreachable!("nobody supports level {to}")
+    }
+
+    fn apply(&self, _now_ms: u64, command: &[u8]) -> Result<Vec<u8>, Newer> {
         let command = std::str::from_utf8(command).unwrap();
         assert_ne!(command, "panic", "asked to break");
         let mut sum = self.0.lock();
         *sum += command.parse::<u64>().unwrap();
-        sum.to_string().into_bytes()
+        Ok(sum.to_string().into_bytes())
     }
 
     fn freeze(&self) -> FrozenState {
@@ -44,7 +69,7 @@ impl StateMachine for Sum {
         Box::new(move |out: &mut dyn Write| write!(out, "{sum}"))
     }
 
-    fn restore(&self, from: &mut dyn Read) -> io::Result<()> {
+    fn restore(&self, from: &mut dyn Read) -> Result<(), RestoreError> {
         let mut sum = String::new();
         from.read_to_string(&mut sum)?;
         *self.0.lock() = sum.parse().map_err(io::Error::other)?;
@@ -54,6 +79,10 @@ impl StateMachine for Sum {
 
 /// Longest election timeout, as far as these tests care.
 pub(crate) const ELECTION_MAX: Duration = Duration::from_millis(500);
+
+pub(crate) fn first_release() -> Release {
+    Release { level: 1, version: "one".to_owned() }
+}
 
 pub(crate) struct StoppedClock;
 

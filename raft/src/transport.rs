@@ -32,14 +32,17 @@ pub use wire::{Door, Pending, Wire, WireError};
 use crate::bond::Offer;
 use crate::form::{Hello, Introduction};
 use crate::guard::{Header, Identity, Refusal};
+use crate::level::Release;
 use crate::members::{Change, MemberError};
+use crate::proposal::{self, Refused};
 use crate::starts::Start;
 use crate::types::{RaftLogId, RaftVote, Types};
 
 /// Version of the frames below; a peer that speaks another one is refused with a clear message.
 pub(crate) const PROTOCOL: u8 = 2;
-/// Largest frame: a replication message carries about 1 MiB, a snapshot chunk exactly that.
-const FRAME_BYTES_MAX: usize = 8 << 20;
+/// Largest frame: a snapshot chunk is 1 MiB, a replication message far less. What a frame becomes in
+/// memory is a multiple of it, whoever sent it.
+const FRAME_BYTES_MAX: usize = 2 << 20;
 
 /// A request on its way; `header` is absent only from a [`Request::Hello`].
 #[derive(Debug, Serialize, Deserialize)]
@@ -60,7 +63,7 @@ struct Answer {
 /// What one node asks of another.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Request {
-    Append(AppendEntriesRequest<Types>),
+    Append(#[serde(deserialize_with = "proposal::append")] AppendEntriesRequest<Types>),
     /// Vote for me. `handed_over_by` is the leader's vote, where it asked the candidate to take over.
     Vote {
         rpc: VoteRequest<u64>,
@@ -73,6 +76,7 @@ pub(crate) enum Request {
     Snapshot(InstallSnapshotRequest<Types>),
     /// Propose commands on the sender's behalf, within this many milliseconds.
     Propose {
+        #[serde(deserialize_with = "proposal::commands")]
         commands: Vec<Vec<u8>>,
         within_ms: u64,
     },
@@ -107,6 +111,8 @@ pub(crate) enum Request {
         term: u64,
         last_log_index: Option<u64>,
     },
+    /// Say what you support.
+    Supports,
 }
 
 /// What a node answers.
@@ -124,10 +130,11 @@ pub(crate) enum Response {
     Hello(Introduction),
     Changed(Result<(), MemberError>),
     Done,
+    Supports(Release),
 }
 
 /// Why the node that was taken for the leader did not carry a proposal through.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Unproposed {
     /// Certainly not in the log: safe to propose again.
     NotAppended,
@@ -135,4 +142,6 @@ pub(crate) enum Unproposed {
     Unknown,
     /// Too much is waiting already; certainly not in the log.
     Overloaded,
+    /// These of its commands are not let into the log, and so none of them is in it.
+    Refused(Vec<Refused>),
 }

@@ -6,6 +6,7 @@ use openraft::{Entry, LogId, StoredMembership, Vote};
 use serde::{Deserialize, Serialize};
 
 use crate::machine::SnapshotFile;
+use crate::proposal;
 use crate::runtime::Runtime;
 
 openraft::declare_raft_types!(
@@ -31,6 +32,7 @@ pub(crate) struct Batch {
     /// The leader's clock when it proposed the entry, in Unix milliseconds.
     pub(crate) now_ms: u64,
     /// Opaque commands, applied in order.
+    #[serde(deserialize_with = "proposal::commands")]
     pub(crate) commands: Vec<Vec<u8>>,
 }
 

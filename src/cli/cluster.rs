@@ -40,6 +40,23 @@ pub enum ClusterCommand {
         #[arg(value_parser = clap::value_parser!(u64).range(1..))]
         id: u64,
     },
+    /// Show the level of the cluster, and what every node supports
+    #[command(
+        after_help = "What a release brings that the one before cannot read is used once the level \
+                            says so. Until it is raised, going back to the release before works."
+    )]
+    Level {
+        /// What to do with it; by default it is shown.
+        #[command(subcommand)]
+        command: Option<LevelCommand>,
+    },
+}
+
+/// What can be done with the level.
+#[derive(Debug, Subcommand)]
+pub enum LevelCommand {
+    /// Raise it to what all members support; it never falls again
+    Raise,
 }
 
 pub(super) async fn run(
@@ -66,6 +83,15 @@ pub(super) async fn run(
             client.change(Method::POST, "/v1/cluster/leader", Some(&body)).await?;
             if json { Ok(()) } else { print(&format!("node {id} leads\n")) }
         }
+        ClusterCommand::Level { command } => {
+            let cluster = match command {
+                None => client.get("/v1/cluster").await?,
+                Some(LevelCommand::Raise) => {
+                    client.change(Method::POST, "/v1/cluster/level", None).await?
+                }
+            };
+            show_level(&cluster, json)
+        }
     }
 }
 
@@ -73,12 +99,37 @@ fn show(cluster: &Value, json: bool) -> Result<(), Failure> {
     if json { print_json(cluster) } else { print(&table(cluster)) }
 }
 
+fn show_level(cluster: &Value, json: bool) -> Result<(), Failure> {
+    if json {
+        let fields = ["id", "version", "level_max"];
+        let node = |node: &Value| -> Value {
+            fields.map(|field| (field.to_owned(), node[field].clone())).into_iter().collect()
+        };
+        let nodes: Vec<_> = cluster["nodes"].as_array().into_iter().flatten().map(node).collect();
+        return print_json(&json!({ "level": cluster["level"], "nodes": nodes }));
+    }
+    let mut table = Table::new(["NODE", "VERSION", "SUPPORTS"]);
+    for node in cluster["nodes"].as_array().into_iter().flatten() {
+        table.row(["id", "version", "level_max"].map(|field| cell(node, field)));
+    }
+    print(&format!("level {}\n\n{table}", cell(cluster, "level")))
+}
+
 fn table(cluster: &Value) -> String {
     let [id, leader, term] = ["cluster_id", "leader_id", "term"].map(|f| cell(cluster, f));
-    let mut table = Table::new(["NODE", "ROLE", "RAFT", "HTTP", "LOG", "APPLIED", "REACHABLE"]);
+    let mut table =
+        Table::new(["NODE", "ROLE", "VERSION", "RAFT", "HTTP", "LOG", "APPLIED", "REACHABLE"]);
     for node in cluster["nodes"].as_array().into_iter().flatten() {
-        let fields =
-            ["id", "role", "raft", "http", "last_log_index", "last_applied_index", "reachable"];
+        let fields = [
+            "id",
+            "role",
+            "version",
+            "raft",
+            "http",
+            "last_log_index",
+            "last_applied_index",
+            "reachable",
+        ];
         table.row(fields.map(|field| cell(node, field)));
     }
     format!("cluster {id}, term {term}, leader {leader}\n\n{table}")
@@ -90,10 +141,11 @@ mod tests {
 
     #[test]
     fn status_shows_a_cluster_without_a_leader() {
-        let node = json!({"id": 1, "role": "voter", "raft": "a:1", "http": "a:2"});
+        let node =
+            json!({"id": 1, "role": "voter", "version": "0.1.0", "raft": "a:1", "http": "a:2"});
         let cluster = json!({"cluster_id": "c", "leader_id": null, "term": 4, "nodes": [node]});
         let text = table(&cluster);
         assert!(text.starts_with("cluster c, term 4, leader -\n\nNODE  ROLE"), "{text}");
-        assert!(text.contains("1     voter  a:1"), "{text}");
+        assert!(text.contains("1     voter  0.1.0    a:1"), "{text}");
     }
 }

@@ -36,7 +36,7 @@ Client commands exit with 0 on success, 1 when refused or unanswered, 2 on bad u
 
 /// Ids that are never handed out twice, from a cluster that needs nothing beside itself
 #[derive(Debug, Parser)]
-#[command(name = "mintleaf", version, after_help = EXAMPLES, max_term_width = 100)]
+#[command(name = "mintleaf", version = crate::VERSION, after_help = EXAMPLES, max_term_width = 100)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]

@@ -49,6 +49,22 @@ pub(super) async fn transfer(
     Ok(StatusCode::NO_CONTENT)
 }
 
+/// Raises the level to what all members support.
+pub(super) async fn raise_level(State(service): Service) -> Result<Json<ClusterView>, Problem> {
+    Ok(Json(service.raise_level().await?))
+}
+
+/// Leaves a note: what levels are tested with.
+#[cfg(feature = "next-level")]
+pub(super) async fn leave_note(
+    State(service): Service,
+    mut fields: Fields,
+) -> Result<Json<ClusterView>, Problem> {
+    let note = required("note", fields.text("note")?)?;
+    fields.finish()?;
+    Ok(Json(service.leave_note(note).await?))
+}
+
 fn address(fields: &mut Fields, name: &str) -> Result<Option<String>, Problem> {
     let Some(address) = fields.text(name)? else { return Ok(None) };
     check_host_port(&address, Port::Real).map_err(|detail| Problem::invalid(name, detail))?;

@@ -52,7 +52,7 @@ const V1_SNOWFLAKE: &str = "/v1/snowflake";
 type Route = (&'static str, MethodRouter<Arc<IdService>>);
 
 /// Every path of a node, in OpenAPI's notation. `get` answers HEAD as well.
-fn routes() -> [Route; 20] {
+fn routes() -> [Route; 21] {
     [
         ("/", get(pages::index)),
         ("/api/segment/get/{key}", get(legacy::segment)),
@@ -70,6 +70,7 @@ fn routes() -> [Route; 20] {
         ("/v1/cluster/nodes", post(cluster::add)),
         ("/v1/cluster/nodes/{id}", axum::routing::delete(cluster::remove)),
         ("/v1/cluster/leader", post(cluster::transfer)),
+        ("/v1/cluster/level", post(cluster::raise_level)),
         ("/livez", get(ops::livez)),
         ("/readyz", get(ops::readyz)),
         ("/metrics", get(ops::metrics)),
@@ -78,9 +79,12 @@ fn routes() -> [Route; 20] {
 }
 
 fn router(service: Arc<IdService>) -> Router {
+    let router = Router::new();
+    #[cfg(feature = "next-level")]
+    let router = router.route("/v1/cluster/note", post(cluster::leave_note));
     routes()
         .into_iter()
-        .fold(Router::new(), |router, (path, methods)| router.route(path, methods))
+        .fold(router, |router, (path, methods)| router.route(path, methods))
         .fallback(async || Problem::not_found())
         .method_not_allowed_fallback(async || Problem::method_not_allowed())
         .with_state(service)

@@ -136,6 +136,7 @@ impl From<Error> for Problem {
             Error::WrongCluster { detail } => {
                 Self::new(StatusCode::CONFLICT, "wrong_cluster", detail)
             }
+            Error::Level { detail } => Self::new(StatusCode::CONFLICT, "level", detail),
             Error::Exhausted => Self::new(
                 StatusCode::UNPROCESSABLE_ENTITY,
                 "exhausted",
@@ -185,6 +186,7 @@ mod tests {
         assert_eq!(seen(Error::TagExists), (409, "tag_exists"));
         assert_eq!(seen(Error::Conflict { detail: detail() }), (409, "conflict"));
         assert_eq!(seen(Error::WrongCluster { detail: detail() }), (409, "wrong_cluster"));
+        assert_eq!(seen(Error::Level { detail: detail() }), (409, "level"));
         assert_eq!(seen(Error::Exhausted), (422, "exhausted"));
         assert_eq!(seen(Error::Overloaded), (429, "overloaded"));
         assert_eq!(seen(Error::ClockBehind { by_ms: 7 }), (503, "unavailable"));

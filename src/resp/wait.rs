@@ -81,6 +81,7 @@ pub(super) fn refuse(error: &Error, reply: &mut Reply<'_>) -> &'static str {
         Error::TagExists => ("ERR", "tag_exists"),
         Error::Conflict { .. } => ("ERR", "conflict"),
         Error::WrongCluster { .. } => ("ERR", "wrong_cluster"),
+        Error::Level { .. } => ("ERR", "level"),
         Error::InvalidArgument { .. } => ("ERR", "invalid_argument"),
     };
     match error {

@@ -21,6 +21,11 @@ pub struct ClusterView {
     pub leader_id: Option<u64>,
     /// Raft's current term.
     pub term: u64,
+    /// What the cluster's log may hold.
+    pub level: u32,
+    /// The note that was left last.
+    #[cfg(feature = "next-level")]
+    pub note: String,
     /// Every member, by id.
     pub nodes: Vec<NodeView>,
 }
@@ -36,6 +41,10 @@ pub struct NodeView {
     pub http: String,
     /// `leader`, `voter` or `learner`.
     pub role: &'static str,
+    /// The version it runs, as it last said; unknown when it was not heard.
+    pub version: Option<String>,
+    /// The highest level of a cluster that it supports, likewise.
+    pub level_max: Option<u32>,
     /// Last index in its log; each node knows its own.
     pub last_log_index: Option<u64>,
     /// Last index it applied; each node knows its own.
@@ -58,6 +67,9 @@ impl From<Status> for ClusterView {
             node_id: status.node_id,
             leader_id: status.leader_id,
             term: status.term,
+            level: 1,
+            #[cfg(feature = "next-level")]
+            note: String::new(),
             nodes,
         }
     }
@@ -87,6 +99,8 @@ impl NodeView {
                 Role::Voter => "voter",
                 Role::Learner => "learner",
             },
+            version: member.release.as_ref().map(|release| release.version.clone()),
+            level_max: member.release.as_ref().map(|release| release.level),
             last_log_index: status.last_log_index.filter(|_| is_self),
             last_applied_index: status.last_applied_index.filter(|_| is_self),
             matched_index: member.matched_index,

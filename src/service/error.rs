@@ -1,9 +1,9 @@
 //! Why a request was not fulfilled, in the service's own words.
 
-use mintleaf_raft::ProposeError;
+use mintleaf_raft::{ProposeError, Rejected};
 use thiserror::Error as ThisError;
 
-use crate::state::Response;
+use crate::state::{Response, first_version_of};
 use crate::tag::{InvalidTag, OutOfBounds};
 
 /// Why a request was not fulfilled.
@@ -39,6 +39,12 @@ pub enum Error {
     #[error("{detail}")]
     WrongCluster {
         /// Which.
+        detail: String,
+    },
+    /// It needs another level of the cluster, or other versions of its nodes.
+    #[error("{detail}")]
+    Level {
+        /// Which, and what to do.
         detail: String,
     },
     /// The tag has no ids left.
@@ -110,6 +116,16 @@ impl From<ProposeError> for Error {
     fn from(error: ProposeError) -> Self {
         match error {
             ProposeError::Overloaded => Self::Overloaded,
+            // The node's own requests are checked before: only a bound that an older leader has is left.
+            ProposeError::Rejected(Rejected::Unfit(detail)) => {
+                Self::InvalidArgument { field: "request", detail }
+            }
+            ProposeError::Rejected(level @ Rejected::Level { needs, .. }) => Self::Level {
+                detail: format!(
+                    "{level}: once every node runs version {} or later, mintleaf cluster level raise",
+                    first_version_of(needs)
+                ),
+            },
             error => Self::unavailable(error.to_string()),
         }
     }

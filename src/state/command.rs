@@ -95,6 +95,20 @@ pub enum Command {
         /// It has stamped nothing from here on, and never will.
         unused_from_ms: u64,
     },
+    /// Raises the cluster's level, unless it is as high already. Nobody proposes it: a leader that has
+    /// asked every member appends it by itself.
+    RaiseLevel {
+        /// The level from here on. A build that does not support it stops here.
+        to: u32,
+        /// The first version that supports it.
+        version: String,
+    },
+    /// Leaves a note, which does nothing: what levels are tested with.
+    #[cfg(feature = "next-level")]
+    Note {
+        /// At most [`DESCRIPTION_CHARS_MAX`] characters.
+        text: String,
+    },
 }
 
 /// What a command came to. Those from [`UnknownTag`](Self::UnknownTag) to
@@ -161,6 +175,12 @@ pub enum Response {
     /// Ids cannot show the time that the window would have: it lies before the epoch, or past the
     /// last bit.
     OutOfTime,
+    /// The note is left.
+    #[cfg(feature = "next-level")]
+    NoteTaken {
+        /// How long it is.
+        characters: u64,
+    },
 }
 
 impl Command {
@@ -187,9 +207,30 @@ impl Command {
             Self::AcquireWorker { window_ms, .. } | Self::RenewWorker { window_ms, .. } => {
                 require((1..=AHEAD_MS_MAX).contains(window_ms), OutOfBounds::Window)
             }
-            Self::FixFormat { .. } | Self::ReportClock { .. } | Self::ReleaseWorker { .. } => {
-                Ok(())
-            }
+            Self::FixFormat { .. }
+            | Self::ReportClock { .. }
+            | Self::ReleaseWorker { .. }
+            | Self::RaiseLevel { .. } => Ok(()),
+            #[cfg(feature = "next-level")]
+            Self::Note { text } => check_description(text),
+        }
+    }
+
+    /// The lowest level of a cluster that has this command.
+    pub fn level(&self) -> u32 {
+        match self {
+            Self::CreateTag { .. }
+            | Self::UpdateTag { .. }
+            | Self::DeleteTag { .. }
+            | Self::Grab { .. }
+            | Self::FixFormat { .. }
+            | Self::ReportClock { .. }
+            | Self::AcquireWorker { .. }
+            | Self::RenewWorker { .. }
+            | Self::ReleaseWorker { .. }
+            | Self::RaiseLevel { .. } => 1,
+            #[cfg(feature = "next-level")]
+            Self::Note { .. } => 2,
         }
     }
 
@@ -208,9 +249,22 @@ impl Command {
 }
 
 impl Response {
-    /// The response as one record.
-    pub fn encode(&self) -> Vec<u8> {
+    /// The response as one record, for members of a cluster of this level.
+    ///
+    /// # Panics
+    /// When a member could not read it: a command above the level was applied.
+    pub fn encode(&self, level: u32) -> Vec<u8> {
+        assert!(self.level() <= level, "{self:?} is answered in a cluster of level {level}");
         codec::encode(FORMAT, self)
+    }
+
+    /// The lowest level of a cluster in which it is answered.
+    fn level(&self) -> u32 {
+        match self {
+            #[cfg(feature = "next-level")]
+            Self::NoteTaken { .. } => 2,
+            _ => 1,
+        }
     }
 
     /// Reads what [`encode`](Self::encode) wrote.
@@ -310,6 +364,10 @@ mod tests {
                 Command::ReleaseWorker { worker_id: 7, nonce: 1, unused_from_ms: 1 << 40 },
                 "01bed96c74080701fd0000000000010000",
             ),
+            (
+                Command::RaiseLevel { to: 2, version: "0.2.0".to_owned() },
+                "01a9f392c2090205302e322e30",
+            ),
         ];
         for (command, bytes) in golden {
             assert_eq!(hex(&command.encode()), bytes, "{command:?}");
@@ -364,9 +422,28 @@ mod tests {
             (Response::OutOfTime, "012f3e7dc80f"),
         ];
         for (response, bytes) in golden {
-            assert_eq!(hex(&response.encode()), bytes, "{response:?}");
-            assert_eq!(Response::decode(&response.encode()).unwrap(), response);
+            assert_eq!(hex(&response.encode(1)), bytes, "{response:?}");
+            assert_eq!(Response::decode(&response.encode(1)).unwrap(), response);
         }
+    }
+
+    #[cfg(feature = "next-level")]
+    #[test]
+    fn what_level_two_brings_keeps_its_bytes() {
+        let note = Command::Note { text: "é".to_owned() };
+        assert_eq!(hex(&note.encode()), "016675a6d80a02c3a9");
+        assert_eq!(Command::decode(&note.encode()).unwrap(), note);
+        let taken = Response::NoteTaken { characters: 1 };
+        assert_eq!(hex(&taken.encode(2)), "01e29146c31001");
+        assert_eq!(Response::decode(&taken.encode(2)).unwrap(), taken);
+        assert_eq!((note.level(), taken.level()), (2, 2));
+    }
+
+    #[cfg(feature = "next-level")]
+    #[test]
+    #[should_panic(expected = "is answered in a cluster of level 1")]
+    fn nothing_is_answered_above_the_level_of_the_cluster() {
+        Response::NoteTaken { characters: 1 }.encode(1);
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! A frozen state as a stream of bytes, and back.
 //!
 //! The stream is a run of sections, each `[length u32 LE][record]`: a header, the lines in
-//! ascending order in chunks, the worker ids if there are any, the end mark. What each section is stands in its record, so a later
-//! release can append kinds. Neither side holds more than one section beside the state itself.
+//! ascending order in chunks, the worker ids if there are any, the end mark. What each section is stands in
+//! its record, so a later release can append kinds, each from a level of the cluster on. A level above the
+//! first has a section right behind the header: a build that does not support it reads no further, and can
+//! say which version does. Neither side holds more than one section beside the state itself.
 //! Equal states have equal streams, however they came about, so that replicas can be compared by
 //! [`digest`].
 //!
@@ -19,6 +21,7 @@ use thiserror::Error;
 
 use super::State;
 use super::command::{self, DecodeError};
+use super::level::{LEVEL_MAX, Level};
 use super::line::Line;
 use super::workers::Workers;
 
@@ -34,10 +37,16 @@ const SECTION_BYTES_MAX: u32 = 1 << 20;
 /// appended.
 #[derive(Serialize, Deserialize)]
 enum Section<L, W> {
-    Header { clock_ms: u64, lines: u64 },
+    Header {
+        clock_ms: u64,
+        lines: u64,
+    },
     Lines(Vec<L>),
     End,
     Workers(W),
+    Level(Level),
+    #[cfg(feature = "next-level")]
+    Note(String),
 }
 
 type Written<'a> = Section<&'a Line, &'a Workers>;
@@ -58,10 +67,13 @@ impl FrozenState {
     /// # Errors
     /// Those of `out`.
     pub fn write_to(&self, mut out: impl Write) -> io::Result<()> {
-        let State { clock_ms, lines, workers, .. } = &self.0;
+        let State { clock_ms, lines, workers, level, .. } = &self.0;
         let missed = usize::from(planted("snapshot-misses-a-tag")).min(lines.len());
         let header = Section::Header { clock_ms: *clock_ms, lines: (lines.len() - missed) as u64 };
         write_section(&mut out, &header)?;
+        if !level.is_first() {
+            write_section(&mut out, &Section::Level(level.clone()))?;
+        }
         let mut rest = lines.after(None).skip(missed).peekable();
         while rest.peek().is_some() {
             let chunk = rest.by_ref().take(SECTION_LINES_MAX).collect();
@@ -69,6 +81,10 @@ impl FrozenState {
         }
         if !workers.is_empty() && !planted("snapshot-misses-the-workers") {
             write_section(&mut out, &Section::Workers(workers))?;
+        }
+        #[cfg(feature = "next-level")]
+        if !self.0.note.is_empty() {
+            write_section(&mut out, &Section::Note(self.0.note.clone()))?;
         }
         write_section(&mut out, &Section::End)
     }
@@ -87,8 +103,17 @@ impl State {
     /// it a buffered reader.
     ///
     /// # Errors
-    /// [`SnapshotError`] if `input` fails or is anything but one whole stream.
-    pub fn restore(mut input: impl Read) -> Result<Self, SnapshotError> {
+    /// [`SnapshotError`] if `input` fails or is anything but one whole stream, of a level that this
+    /// build supports.
+    pub fn restore(input: impl Read) -> Result<Self, SnapshotError> {
+        Self::restore_up_to(LEVEL_MAX, input)
+    }
+
+    /// As [`State::restore`], in a build that supports levels up to `level_max`.
+    ///
+    /// # Errors
+    /// As [`State::restore`].
+    pub fn restore_up_to(level_max: u32, mut input: impl Read) -> Result<Self, SnapshotError> {
         let Section::Header { clock_ms, lines } = read_section(&mut input)? else {
             return Err(SnapshotError::Malformed("it does not begin with a header"));
         };
@@ -97,6 +122,9 @@ impl State {
             match read_section(&mut input)? {
                 Section::Lines(chunk) => chunk.into_iter().try_for_each(|line| state.push(line))?,
                 Section::Workers(workers) => state.take_in(workers)?,
+                Section::Level(level) => state.begin_at(level, level_max)?,
+                #[cfg(feature = "next-level")]
+                Section::Note(note) => state.note = note,
                 Section::End => break,
                 Section::Header { .. } => {
                     return Err(SnapshotError::Malformed("it has two headers"));
@@ -110,6 +138,21 @@ impl State {
             0 => Ok(state),
             _ => Err(SnapshotError::Malformed("it goes on past its end")),
         }
+    }
+
+    /// Takes in the level, which stands before everything that may depend on it.
+    fn begin_at(&mut self, level: Level, level_max: u32) -> Result<(), SnapshotError> {
+        if level.number() > level_max {
+            let (level, version) = (level.number(), level.version().to_owned());
+            return Err(SnapshotError::Newer { level, version });
+        }
+        let is_at_its_place =
+            self.level.is_first() && self.lines.len() == 0 && self.workers.is_empty();
+        if level.is_first() || !is_at_its_place {
+            return Err(SnapshotError::Malformed("its level stands in the wrong place"));
+        }
+        self.level = level;
+        Ok(())
     }
 
     /// Takes in the worker ids, of which there is one section at most.
@@ -147,6 +190,14 @@ pub enum SnapshotError {
     /// A section is damaged or of an unknown format.
     #[error("a section of the snapshot is no use: {0}")]
     Section(#[from] DecodeError),
+    /// It is of a level that this build does not support.
+    #[error("it is of level {level}; version {version} supports that")]
+    Newer {
+        /// The cluster's level when it was written.
+        level: u32,
+        /// The first version that supports it.
+        version: String,
+    },
     /// The sections do not make a state.
     #[error("the snapshot is malformed: {0}")]
     Malformed(&'static str),
@@ -239,7 +290,7 @@ mod tests {
     }
 
     fn refusal(bytes: &[u8]) -> String {
-        State::restore(bytes).unwrap_err().to_string()
+        State::restore_up_to(9, bytes).unwrap_err().to_string()
     }
 
     #[test]
@@ -273,16 +324,58 @@ mod tests {
         assert_eq!(hex(&written(&with_worker_ids())), sections.concat());
     }
 
+    fn at_level(number: u32) -> State {
+        State { level: Level::new(number, "0.2.0"), ..two_tags_and_a_tombstone() }
+    }
+
+    #[test]
+    fn a_level_above_the_first_keeps_its_bytes() {
+        let sections = [
+            "0a00000001b5f310ec00fba00f03",
+            "0d0000000178e69759040205302e322e30",
+            "2b000000012c555eea0103",
+            "01610b0a01fbe803fbe80300",
+            "01620b0a00fbd007fba00f00",
+            "01630b0a01fbb80bfbb80b00",
+            "06000000019242ccb602",
+        ];
+        assert_eq!(hex(&written(&at_level(2))), sections.concat());
+    }
+
+    #[test]
+    fn a_snapshot_above_what_a_build_supports_names_the_version_that_it_needs() {
+        let snapshot = written(&at_level(3));
+        assert_eq!(State::restore_up_to(3, &snapshot[..]).unwrap().level(), 3);
+        // Whatever comes behind, of which this build may know nothing.
+        let cut = &snapshot[..40];
+        for stream in [&snapshot, cut] {
+            let refused = State::restore_up_to(2, stream).unwrap_err();
+            assert!(
+                matches!(&refused, SnapshotError::Newer { level: 3, version } if version == "0.2.0"),
+                "{refused}"
+            );
+        }
+    }
+
+    #[cfg(feature = "next-level")]
+    #[test]
+    fn what_level_two_brings_is_written_and_read_back() {
+        let state = State { note: "é".to_owned(), ..at_level(2) };
+        let snapshot = written(&state);
+        assert!(hex(&snapshot).contains("0502c3a9"), "{}", hex(&snapshot));
+        assert_eq!(State::restore(&snapshot[..]).unwrap().note(), "é");
+    }
+
     #[test]
     fn any_changed_bit_and_any_cut_is_noticed() {
-        let whole = written(&with_worker_ids());
+        let whole = written(&State { level: Level::new(2, "0.2.0"), ..with_worker_ids() });
         for length in 0..whole.len() {
-            assert!(State::restore(&whole[..length]).is_err(), "cut to {length} bytes");
+            assert!(State::restore_up_to(2, &whole[..length]).is_err(), "cut to {length} bytes");
         }
         for bit in 0..whole.len() * 8 {
             let mut damaged = whole.clone();
             damaged[bit / 8] ^= 1 << (bit % 8);
-            assert!(State::restore(damaged.as_slice()).is_err(), "bit {bit} changed");
+            assert!(State::restore_up_to(2, &damaged[..]).is_err(), "bit {bit} changed");
         }
     }
 
@@ -294,6 +387,7 @@ mod tests {
         let header = |lines| Section::Header { clock_ms: 0, lines };
         let (none, held) = (Workers::default(), with_worker_ids().workers);
         let workers = || Section::Workers(&held);
+        let level = |number| Section::Level(Level::new(number, "0.1.0"));
         let cases = [
             (vec![Section::End], "does not begin with a header"),
             (vec![header(0), header(0), Section::End], "two headers"),
@@ -310,6 +404,9 @@ mod tests {
             (vec![header(0), Section::End, Section::End], "goes on past its end"),
             (vec![header(0), Section::Workers(&none), Section::End], "twice or not at all"),
             (vec![header(0), workers(), workers(), Section::End], "twice or not at all"),
+            (vec![header(0), level(1), Section::End], "level stands in the wrong place"),
+            (vec![header(0), level(2), level(3), Section::End], "level stands in the wrong place"),
+            (vec![header(0), workers(), level(2), Section::End], "level stands in the wrong place"),
         ];
         for (sections, reason) in cases {
             let refusal = refusal(&stream(&sections));

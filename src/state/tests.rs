@@ -122,8 +122,19 @@ proptest! {
         for (now_ms, command) in &commands {
             let response = state.apply(*now_ms, command);
             prop_assert_eq!(&Command::decode(&command.encode()).unwrap(), command);
-            prop_assert_eq!(Response::decode(&response.encode()).unwrap(), response);
+            prop_assert_eq!(Response::decode(&response.encode(1)).unwrap(), response);
         }
+    }
+}
+
+#[test]
+fn the_level_only_rises_and_says_which_version_it_needs() {
+    let mut state = State::default();
+    assert_eq!((state.level(), state.version_needed()), (1, "0.1.0"));
+    for (to, level, version) in [(3, 3, "0.3.0"), (2, 3, "0.3.0"), (4, 4, "0.4.0")] {
+        let raise = Command::RaiseLevel { to, version: format!("0.{to}.0") };
+        assert_eq!(state.apply(0, &raise), Response::Noted);
+        assert_eq!((state.level(), state.version_needed()), (level, version));
     }
 }
 

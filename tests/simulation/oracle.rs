@@ -2,14 +2,14 @@
 //! client was given.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, Read, Write};
+use std::io::{Read, Write};
 use std::ops::Range;
 use std::sync::Arc;
 
 use mintleaf::replica::StateReplica;
 use mintleaf::snowflake::Format;
 use mintleaf::state::{Command, Response};
-use mintleaf_raft::{FrozenState, StateMachine};
+use mintleaf_raft::{FrozenState, Newer, Rejected, Release, RestoreError, StateMachine};
 use parking_lot::Mutex;
 
 use crate::random::fnv;
@@ -290,14 +290,30 @@ impl Witness {
 }
 
 impl StateMachine for Witness {
-    fn apply(&self, now_ms: u64, command: &[u8]) -> Vec<u8> {
-        let reply = self.state.apply(now_ms, command);
+    fn check(&self, command: &[u8]) -> Result<(), Rejected> {
+        self.state.check(command)
+    }
+
+    fn supports(&self) -> Release {
+        self.state.supports()
+    }
+
+    fn needs(&self) -> Release {
+        self.state.needs()
+    }
+
+    fn raising(&self, to: u32) -> Vec<u8> {
+        self.state.raising(to)
+    }
+
+    fn apply(&self, now_ms: u64, command: &[u8]) -> Result<Vec<u8>, Newer> {
+        let reply = self.state.apply(now_ms, command)?;
         let mut applied = self.applied.lock();
         let (position, hash) = *applied;
         let hash = fnv(fnv(fnv(hash, &now_ms.to_be_bytes()), command), &reply);
         self.oracle.applied(position, hash, command, &reply);
         *applied = (position + 1, hash);
-        reply
+        Ok(reply)
     }
 
     fn freeze(&self) -> FrozenState {
@@ -310,7 +326,7 @@ impl StateMachine for Witness {
         })
     }
 
-    fn restore(&self, from: &mut dyn Read) -> io::Result<()> {
+    fn restore(&self, from: &mut dyn Read) -> Result<(), RestoreError> {
         let (mut position, mut hash) = ([0; 8], [0; 8]);
         from.read_exact(&mut position)?;
         from.read_exact(&mut hash)?;

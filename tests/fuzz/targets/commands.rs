@@ -134,7 +134,7 @@ impl World {
         let fences = self.fences();
         let rejected = command.check().is_err();
         let response = self.state.apply(now_ms, command);
-        assert_eq!(Response::decode(&response.encode()).expect("it was just encoded"), response);
+        assert_eq!(Response::decode(&response.encode(1)).expect("it was just encoded"), response);
         if rejected {
             assert!(matches!(response, Response::Invalid { .. }));
         }

@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use libfuzzer_sys::fuzz_target;
 use mintleaf_fuzz::{NODE_ID, STORE, Site, sealed};
-use mintleaf_raft::{FrozenState, StateMachine};
+use mintleaf_raft::{FrozenState, Newer, Rejected, Release, RestoreError, StateMachine};
 use tokio::time::{Duration, sleep};
 
+const PROTOCOL: u8 = 2;
 /// A frame may wait for a proposal or a change of the membership.
 const SECONDS_MAX: u64 = 60;
 const FRAMES_MAX: usize = 8;
@@ -18,16 +19,33 @@ const FRAMES_MAX: usize = 8;
 struct Tally;
 
 impl StateMachine for Tally {
-    fn apply(&self, _: u64, command: &[u8]) -> Vec<u8> {
-        command.to_owned()
+    fn check(&self, _: &[u8]) -> Result<(), Rejected> {
+        Ok(())
+    }
+
+    fn supports(&self) -> Release {
+        Release { level: 1, version: "one".to_owned() }
+    }
+
+    fn needs(&self) -> Release {
+        Release { level: 1, version: "one".to_owned() }
+    }
+
+    fn raising(&self, to: u32) -> Vec<u8> {
+        unreachable!("nobody supports level {to}")
+    }
+
+    fn apply(&self, _: u64, command: &[u8]) -> Result<Vec<u8>, Newer> {
+        Ok(command.to_owned())
     }
 
     fn freeze(&self) -> FrozenState {
         Box::new(|out| out.write_all(b"state"))
     }
 
-    fn restore(&self, from: &mut dyn Read) -> io::Result<()> {
-        io::copy(from, &mut io::sink()).map(|_| ())
+    fn restore(&self, from: &mut dyn Read) -> Result<(), RestoreError> {
+        io::copy(from, &mut io::sink())?;
+        Ok(())
     }
 }
 
@@ -57,8 +75,8 @@ fuzz_target!(|bytes: &[u8]| {
 fn frame(kind: u8, cluster: u128, body: &[u8]) -> Vec<u8> {
     match kind % 4 {
         0 => body.to_vec(),
-        1 => sealed(1, body),
-        _ => sealed(1, &[&header(cluster), body].concat()),
+        1 => sealed(PROTOCOL, body),
+        _ => sealed(PROTOCOL, &[&header(cluster), body].concat()),
     }
 }
 

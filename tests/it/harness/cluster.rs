@@ -10,6 +10,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tempfile::TempDir;
 
+use super::process::build;
 use super::{Api, Port, Process, eventually, mintleaf, secs};
 
 /// Time for an election and what hangs on it, on a machine that is busy with other tests.
@@ -29,6 +30,8 @@ struct Member {
     /// How it enters a cluster, and what else it was told.
     flags: Vec<String>,
     env: Vec<(String, String)>,
+    /// Another binary than the one under test.
+    build: Option<PathBuf>,
     process: Option<Process>,
 }
 
@@ -45,7 +48,7 @@ impl Cluster {
         let member = |(id, (http, raft))| {
             let mut flags = flags.clone();
             flags.extend(["--peers".to_owned(), peers.clone()]);
-            (id, Member { http, raft, flags, env: Vec::new(), process: None })
+            (id, Member { http, raft, flags, env: Vec::new(), build: None, process: None })
         };
         let nodes = ports.into_iter().map(member).collect();
         Self { nodes, dir: tempfile::tempdir().unwrap(), _turn: turn }
@@ -89,7 +92,7 @@ impl Cluster {
             Some(Member { http, raft, env, .. }) => (http, raft, env),
             None => (Port::claim(), Port::claim(), Vec::new()),
         };
-        self.nodes.insert(id, Member { http, raft, flags: all, env, process: None });
+        self.nodes.insert(id, Member { http, raft, flags: all, env, build: None, process: None });
         self.start_node(id);
     }
 
@@ -97,7 +100,7 @@ impl Cluster {
     pub(crate) fn start_node(&mut self, id: u64) {
         let (data, log) = (self.data(id), self.dir.path().join(format!("{id}.log")));
         let member = self.nodes.get_mut(&id).unwrap();
-        let mut command = mintleaf();
+        let mut command = member.build.as_deref().map_or_else(mintleaf, build);
         command.args(["serve", "--node-id", &id.to_string()]);
         command.args(["--http", &member.http.addr().to_string()]);
         command.args(["--raft", &member.raft.addr().to_string()]);
@@ -110,6 +113,18 @@ impl Cluster {
     pub(crate) fn set_env(&mut self, id: u64, name: &str, value: &str) {
         let env = &mut self.nodes.get_mut(&id).unwrap().env;
         env.push((name.to_owned(), value.to_owned()));
+    }
+
+    /// Has the next starts of a node run another binary; `None` is the one under test.
+    pub(crate) fn use_build(&mut self, id: u64, build: Option<&Path>) {
+        self.nodes.get_mut(&id).unwrap().build = build.map(Path::to_owned);
+    }
+
+    /// Stops a node as a supervisor does.
+    pub(crate) fn stop(&mut self, id: u64) {
+        self.process(id).signal("TERM");
+        let (code, log) = self.ended(id, SETTLED_WITHIN);
+        assert_eq!(code, Some(0), "{log}");
     }
 
     /// Gives a node that does not run other addresses for its next start.

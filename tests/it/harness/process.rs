@@ -13,7 +13,12 @@ const LOG_LINES_SHOWN: usize = 60;
 
 /// The binary, with nothing in its environment that would configure it.
 pub(crate) fn mintleaf() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_mintleaf"));
+    build(Path::new(env!("CARGO_BIN_EXE_mintleaf")))
+}
+
+/// Another build of it, likewise.
+pub(crate) fn build(binary: &Path) -> Command {
+    let mut command = Command::new(binary);
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("MINTLEAF_") {
             command.env_remove(name);

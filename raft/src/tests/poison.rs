@@ -1,0 +1,153 @@
+//! Members that propose what no replica can apply.
+
+use super::*;
+use crate::node::Inner;
+use crate::transport::{CallError, Request, Response, Unproposed};
+
+/// Three nodes, and which of them leads, as their indices.
+async fn three(temp: &TempDir) -> (Vec<Node>, usize, usize) {
+    let peers = three_peers();
+    let mut nodes = Vec::new();
+    for id in 1..=3 {
+        nodes.push(open(options(id, &temp.path().join(id.to_string()), &peers)).await.0);
+    }
+    assert_eq!(add(&nodes[0], 1).await, Ok(1));
+    let leader = nodes[0].handle().status().leader_id.expect("a leader");
+    let leader = usize::try_from(leader).unwrap() - 1;
+    (nodes, leader, (leader + 1) % 3)
+}
+
+/// Has one member propose this to another, as it is.
+async fn send(from: &Node, to: &Node, commands: Vec<Vec<u8>>) -> Result<Response, CallError> {
+    let (from, to) = (from.handle().inner, to.handle().inner);
+    let request = Request::Propose { commands, within_ms: 2000 };
+    from.client.call(to.local.node_id(), &to.myself(), request, SOON).await
+}
+
+fn refused_places(answer: &Result<Response, CallError>) -> Option<Vec<u32>> {
+    let Ok(Response::Proposed(Err(Unproposed::Refused(refused)))) = answer else { return None };
+    Some(refused.iter().map(|refused| refused.at).collect())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_member_proposes_and_nobody_can_apply_is_refused_and_ends_nobody() {
+    let temp = TempDir::new().unwrap();
+    let (nodes, leader, follower) = three(&temp).await;
+    let (leader, follower) = (&nodes[leader], &nodes[follower]);
+    let before = leader.handle().status().last_log_index;
+
+    let text = |text: &str| text.as_bytes().to_vec();
+    let garbage = send(follower, leader, vec![text("5"), text("garbage!"), vec![]]).await;
+    assert_eq!(refused_places(&garbage), Some(vec![1, 2]), "{garbage:?}");
+    for much in [vec![vec![b'1'; 200_000]], vec![vec![]; 1_000_000]] {
+        let sent = send(follower, leader, much).await;
+        let at_the_door =
+            |error: &CallError| error.to_string().contains("more commands than an entry holds");
+        assert!(sent.as_ref().is_err_and(at_the_door), "{sent:?}");
+    }
+    let after = leader.handle().status().last_log_index;
+    assert_eq!(after, before, "something was appended");
+
+    assert_eq!(add(follower, 1).await, Ok(2), "its next proposal is carried through");
+    for node in &nodes {
+        let stopped = timeout(Duration::ZERO, node.stopped()).await;
+        assert!(stopped.is_err(), "a node ended: {stopped:?}");
+    }
+    for node in nodes {
+        node.shutdown().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_caller_is_told_at_once_that_its_command_is_none() {
+    let temp = TempDir::new().unwrap();
+    let (nodes, leader, follower) = three(&temp).await;
+    for node in [&nodes[leader], &nodes[follower]] {
+        let commands = vec![b"1".to_vec(), b"one".to_vec()];
+        let deadline = Instant::now() + SOON;
+        let proposed = node.handle().propose(commands, Retry::Always, deadline).await;
+        let is_unfit = matches!(proposed, Err(ProposeError::Rejected(Rejected::Unfit(_))));
+        assert!(is_unfit, "{proposed:?}");
+    }
+    assert_eq!(add(&nodes[follower], 1).await, Ok(2), "nothing of it was applied");
+    for node in nodes {
+        node.shutdown().await;
+    }
+}
+
+/// Lets in what it should not: a follower that knows a command which its leader does not.
+struct NewerSum(Sum);
+
+impl StateMachine for NewerSum {
+    fn check(&self, command: &[u8]) -> Result<(), Rejected> {
+        if command == b"new" { Ok(()) } else { self.0.check(command) }
+    }
+
+    fn supports(&self) -> Release {
+        first_release()
+    }
+
+    fn needs(&self) -> Release {
+        first_release()
+    }
+
+    fn raising(&self, to: u32) -> Vec<u8> {
+        unreachable!("nobody supports level {to}")
+    }
+
+    fn apply(&self, now_ms: u64, command: &[u8]) -> Result<Vec<u8>, Newer> {
+        self.0.apply(now_ms, command)
+    }
+
+    fn freeze(&self) -> FrozenState {
+        self.0.freeze()
+    }
+
+    fn restore(&self, from: &mut dyn Read) -> Result<(), RestoreError> {
+        self.0.restore(from)
+    }
+}
+
+async fn propose(inner: &Inner, command: &str) -> Result<Vec<Vec<u8>>, ProposeError> {
+    let deadline = Instant::now() + SOON;
+    let commands = inner.let_in(vec![command.as_bytes().to_vec()], deadline).await.unwrap();
+    inner.propose(commands, Retry::Never, deadline, false).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_that_the_leader_does_not_know_fails_alone_among_its_neighbours() {
+    let temp = TempDir::new().unwrap();
+    let peers = three_peers();
+    let data = |id: u64| temp.path().join(id.to_string());
+    let (one, sum) = open(options(1, &data(1), &peers)).await;
+    let (two, _) = open(options(2, &data(2), &peers)).await;
+    let newer = Arc::new(NewerSum(Sum::default()));
+    let three = Node::open(options(3, &data(3), &peers), newer, Arc::new(StoppedClock));
+    let three = three.await.unwrap();
+    assert_eq!(add(&three, 1).await, Ok(1));
+    if one.handle().status().leader_id == Some(3) {
+        one.handle().transfer_leader(1).await.unwrap();
+    }
+    // More at a time than one batch carries: they are gathered, and sent on together.
+    let inner = three.handle().inner;
+    let mut proposals = tokio::task::JoinSet::new();
+    for number in 0..200 {
+        let inner = Arc::clone(&inner);
+        let command = if number % 10 == 0 { "new" } else { "1" };
+        proposals.spawn(async move { (command, propose(&inner, command).await) });
+    }
+    let mut applied = 0;
+    while let Some(proposed) = proposals.join_next().await {
+        match proposed.unwrap() {
+            ("new", Err(ProposeError::Rejected(Rejected::Unfit(_)))) => {}
+            ("1", Ok(_)) => applied += 1,
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(applied, 180);
+    eventually("everybody's sum", || *sum.0.lock() == 181).await;
+    drop(inner);
+    for node in [one, two, three] {
+        node.shutdown().await;
+    }
+}

@@ -1,0 +1,91 @@
+//! How far the cluster has come: which commands, responses and kinds of snapshot sections it may use.
+//!
+//! A log is read by builds of two releases while nodes are upgraded one by one, and by the older one
+//! again should they be rolled back. So what a build brings that an older one cannot read has a *level*,
+//! and is used only once the cluster has it. The level stands in the state and rises by a command, which
+//! names the release that is needed from there on; every build reads that command and the section of a
+//! snapshot that says the same, whatever else it does not know.
+
+use serde::{Deserialize, Serialize};
+
+use crate::VERSION;
+
+/// The first version that supports each level, from level 1 on.
+const FIRST_VERSIONS: &[&str] = &[
+    "0.1.0",
+    // A level for tests of levels; see the feature.
+    #[cfg(feature = "next-level")]
+    VERSION,
+];
+
+/// The highest level that this build supports.
+pub const LEVEL_MAX: u32 = FIRST_VERSIONS.len() as u32;
+
+/// The first version that supports a level; this one, if it does not know it.
+pub fn first_version_of(level: u32) -> &'static str {
+    let at = usize::try_from(level).unwrap_or(usize::MAX).checked_sub(1);
+    at.and_then(|at| FIRST_VERSIONS.get(at)).copied().unwrap_or(VERSION)
+}
+
+/// A cluster's level. It only rises.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub(super) struct Level {
+    number: u32,
+    /// The first version that supports it.
+    version: Box<str>,
+}
+
+impl Level {
+    pub(super) fn new(number: u32, version: &str) -> Self {
+        Self { number, version: version.into() }
+    }
+
+    pub(super) fn number(&self) -> u32 {
+        self.number
+    }
+
+    pub(super) fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// Whether there is anything to write down: a state of level 1 has the bytes that it always had.
+    pub(super) fn is_first(&self) -> bool {
+        self.number <= 1
+    }
+
+    pub(super) fn raise(&mut self, to: u32, version: &str) {
+        if to > self.number {
+            *self = Self::new(to, version);
+        }
+    }
+}
+
+impl Default for Level {
+    /// That of every cluster at its beginning, and of those from before there were levels.
+    fn default() -> Self {
+        Self::new(1, FIRST_VERSIONS[0])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_level_only_rises() {
+        let mut level = Level::default();
+        assert!(level.is_first());
+        level.raise(3, "0.3.0");
+        level.raise(2, "0.2.0");
+        level.raise(3, "0.4.0");
+        assert_eq!(level, Level::new(3, "0.3.0"));
+    }
+
+    #[test]
+    fn every_supported_level_has_a_first_version() {
+        assert_eq!(first_version_of(1), "0.1.0");
+        assert_eq!(first_version_of(LEVEL_MAX), *FIRST_VERSIONS.last().unwrap());
+        assert_eq!(first_version_of(LEVEL_MAX + 1), VERSION);
+        assert_eq!(first_version_of(0), VERSION);
+    }
+}

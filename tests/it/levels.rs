@@ -1,0 +1,168 @@
+//! Nodes of two releases in one cluster: upgraded and rolled back one by one, until the level is raised.
+//!
+//! The other release is a build of this one with the feature `next-level`, which supports level 2 and has
+//! one command there. `scripts/rolling-levels` makes it and runs this.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use crate::harness::{Answer, Api, Cluster, Finished, Load, eventually, mintleaf, secs};
+
+const OLDER: &str = env!("CARGO_PKG_VERSION");
+const NEWER: &str = concat!(env!("CARGO_PKG_VERSION"), "-next");
+
+/// The build of the next level.
+fn newer() -> Option<PathBuf> {
+    let newer = std::env::var_os("MINTLEAF_NEXT_LEVEL").map(PathBuf::from);
+    if newer.is_none() {
+        // Not by the macro, whose output a passing test keeps to itself.
+        let line = b"SKIPPED: levels needs a second build; run scripts/rolling-levels\n";
+        std::io::stderr().write_all(line).unwrap();
+    }
+    newer
+}
+
+fn cluster_of(api: Api) -> Value {
+    api.get("/v1/cluster").ok()
+}
+
+/// What each node runs, as one of them shows it.
+fn versions(api: Api) -> Vec<(u64, Option<String>)> {
+    let cluster = cluster_of(api);
+    let nodes = cluster["nodes"].as_array().unwrap().iter();
+    nodes
+        .map(|node| (node["id"].as_u64().unwrap(), node["version"].as_str().map(str::to_owned)))
+        .collect()
+}
+
+/// Waits until every node shows these versions of all of them.
+fn await_versions(cluster: &Cluster, expected: [&str; 3]) {
+    let expected: Vec<_> =
+        (1..).zip(expected).map(|(id, version)| (id, Some(version.to_owned()))).collect();
+    for id in cluster.ids() {
+        eventually(&format!("node {id} to show {expected:?}"), secs(10), || {
+            (versions(cluster.api(id)) == expected).then_some(())
+        });
+    }
+}
+
+/// Stops a node and starts it again as another build.
+fn roll(cluster: &mut Cluster, id: u64, build: Option<&PathBuf>) {
+    cluster.stop(id);
+    cluster.use_build(id, build.map(PathBuf::as_path));
+    cluster.start_node(id);
+    cluster.await_ready();
+}
+
+/// `mintleaf cluster level`, asked of a node.
+fn level(cluster: &Cluster, id: u64, what: &[&str]) -> Finished {
+    let mut command = mintleaf();
+    command.args(["cluster", "level"]).args(what);
+    command.args(["--json", "--url", &format!("http://{}", cluster.api(id).0)]);
+    Finished::of(&mut command)
+}
+
+/// Has the level raised through a node, which is asked again while no leader is known.
+fn raise(cluster: &Cluster, id: u64) -> Answer {
+    eventually("an answer about the level", secs(15), || {
+        let answer = cluster.api(id).post("/v1/cluster/level", &json!({}));
+        (answer.status != 503).then_some(answer)
+    })
+}
+
+/// What keeps the level from rising.
+fn refusal(cluster: &Cluster, id: u64) -> String {
+    let refused = raise(cluster, id);
+    assert_eq!(refused.problem(), (409, "level".to_owned()));
+    refused.text().to_owned()
+}
+
+fn shown_level(cluster: &Cluster, id: u64) -> u64 {
+    let shown: Value = serde_json::from_str(&level(cluster, id, &[]).stdout).unwrap();
+    shown["level"].as_u64().unwrap()
+}
+
+/// Leaves a note, which is what level 2 has.
+fn note(cluster: &Cluster, id: u64, text: &str) -> (u16, String) {
+    let answer = cluster.api(id).post("/v1/cluster/note", &json!({ "note": text }));
+    if answer.status == 200 {
+        (200, answer.json()["note"].as_str().unwrap().to_owned())
+    } else {
+        answer.problem()
+    }
+}
+
+#[track_caller]
+fn assert_outdated((code, log): (Option<i32>, String)) {
+    assert_eq!(code, Some(3), "{log}");
+    let last = log.lines().last().unwrap_or_default();
+    assert!(last.contains(NEWER), "it does not say which version it needs: {last}");
+}
+
+#[test]
+fn two_releases_are_one_cluster_and_roll_both_ways_until_the_level_is_raised() {
+    let Some(newer) = newer() else { return };
+    let mut cluster = Cluster::prepare(3, &[]);
+    cluster.use_build(3, Some(&newer));
+    cluster.start_all();
+    cluster.api(1).post("/v1/tags", &json!({ "tag": "orders", "step": 50 })).ok();
+    let load = Load::start(&cluster.targets(), &["orders".to_owned()], 1);
+    await_versions(&cluster, [OLDER, OLDER, NEWER]);
+
+    assert_eq!(note(&cluster, 3, "too early").0, 409);
+    assert_eq!(note(&cluster, 3, "too early").1, "level");
+    for id in cluster.ids() {
+        let refused = refusal(&cluster, id);
+        for older in [1, 2] {
+            let named = format!("node {older} runs version {OLDER}, which supports level 1");
+            assert!(refused.contains(&named), "{refused}");
+        }
+        assert_eq!(shown_level(&cluster, id), 1);
+    }
+
+    // Up, and back to the last release, and up again.
+    for build in [Some(&newer), None, Some(&newer)] {
+        for id in [2, 3, 1] {
+            roll(&mut cluster, id, build);
+        }
+        load.await_more(100);
+    }
+    await_versions(&cluster, [NEWER; 3]);
+
+    // Who cannot be asked holds it back as well.
+    cluster.stop(1);
+    let refused = refusal(&cluster, 2);
+    assert!(refused.contains("node 1 cannot be asked"), "{refused}");
+    cluster.start_node(1);
+    cluster.await_ready();
+
+    assert_eq!(raise(&cluster, 3).ok()["level"], 2);
+    let raised = level(&cluster, 1, &["raise"]);
+    assert_eq!(raised.code, Some(0), "there is nothing left to raise it to: {raised:?}");
+    assert_eq!(shown_level(&cluster, 1), 2);
+    for id in cluster.ids() {
+        assert_eq!(note(&cluster, id, &format!("by node {id}")), (200, format!("by node {id}")));
+    }
+
+    // Now there is no way back, whatever the node has in its log and its snapshots.
+    cluster.stop(2);
+    cluster.use_build(2, None);
+    for _ in 0..2 {
+        cluster.start_node(2);
+        assert_outdated(cluster.ended(2, secs(15)));
+    }
+    cluster.start_joiner(4, 1, &[]);
+    assert_outdated(cluster.ended(4, secs(15)));
+    cluster.use_build(2, Some(&newer));
+    cluster.start_node(2);
+    cluster.use_build(4, Some(&newer));
+    cluster.start_node(4);
+    cluster.await_ready();
+    eventually("the note to be there", secs(10), || {
+        (cluster_of(cluster.api(4))["note"] == "by node 3").then_some(())
+    });
+    load.await_more(100);
+    load.stop().check();
+}
