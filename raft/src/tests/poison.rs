@@ -12,6 +12,10 @@ async fn three(temp: &TempDir) -> (Vec<Node>, usize, usize) {
         nodes.push(open(options(id, &temp.path().join(id.to_string()), &peers)).await.0);
     }
     assert_eq!(add(&nodes[0], 1).await, Ok(1));
+    for node in &nodes {
+        let taken_in = node.handle().read_barrier(Instant::now() + SOON).await;
+        assert_eq!(taken_in, Ok(()));
+    }
     let leader = nodes[0].handle().status().leader_id.expect("a leader");
     let leader = usize::try_from(leader).unwrap() - 1;
     (nodes, leader, (leader + 1) % 3)
