@@ -151,6 +151,8 @@ impl Machine {
     /// Ends it for good. It must be down.
     pub(crate) fn retire(&self) {
         self.retired.store(true, Ordering::Relaxed);
+        // A restart may have been under way.
+        self.end();
     }
 
     /// The identity of its data directory, once there is one.
