@@ -30,6 +30,8 @@ pub(crate) const QUEUE_MAX: usize = 4096;
 /// commit. It ends at once when another leader is known.
 const RETRY_INTERVAL: Duration = Duration::from_millis(20);
 const RETRY_INTERVAL_MAX: Duration = Duration::from_millis(160);
+/// How long a leader that was deposed is given to say what became of a batch.
+const LAST_ANSWER_MAX: Duration = Duration::from_millis(50);
 /// How long one attempt may take, so that a hung leader does not hold a batch to its deadline.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_millis(1500);
 
@@ -229,10 +231,9 @@ fn commands_of(batch: &[Proposal]) -> Vec<Vec<u8>> {
 /// Proposes on this node, which leads as far as it knows.
 async fn append(inner: &Inner, batch: &[Proposal]) -> Attempt {
     let deadline = attempt_deadline(batch);
-    let mut paused = inner.paused.subscribe();
-    if timeout_at(deadline, paused.wait_for(|paused| !paused)).await.is_err() {
+    let Ok(_turn) = timeout_at(deadline, inner.appending.lock()).await else {
         return Attempt::NotAppended("leadership is being handed over".to_owned());
-    }
+    };
     if inner.leader() != Some(inner.local.node_id()) {
         return Attempt::NotAppended("leadership was handed over".to_owned());
     }
@@ -253,13 +254,19 @@ async fn forward(inner: &Inner, leader: u64, batch: &[Proposal]) -> Attempt {
     let Some(member) = inner.member(leader) else {
         return Attempt::NotAppended("the leader's address is not known".to_owned());
     };
-    let mut metrics = inner.raft.server_metrics();
-    let deposed =
-        metrics.wait_for(|now| now.current_leader.is_some_and(|current| current != leader));
     tokio::select! {
         attempt = send(inner, leader, &member, batch) => attempt,
-        _ = deposed => Attempt::Unknown("the leader changed".to_owned()),
+        () = deposed(inner, leader) => Attempt::Unknown("the leader changed".to_owned()),
     }
+}
+
+/// Resolves a little after another leader is known. One that handed over says at once that it appended
+/// nothing, which the new leader's first message may overtake.
+async fn deposed(inner: &Inner, leader: u64) {
+    let mut metrics = inner.raft.server_metrics();
+    let another = |current| current != leader;
+    let _ = metrics.wait_for(|now| now.current_leader.is_some_and(another)).await;
+    tokio::time::sleep(LAST_ANSWER_MAX).await;
 }
 
 async fn send(inner: &Inner, leader: u64, member: &Member, batch: &[Proposal]) -> Attempt {

@@ -479,7 +479,9 @@ impl Inner {
         if !self.client.is_reachable(id) {
             return Err(unavailable(format!("node {id} cannot be reached")));
         }
-        let _quiet = Quiet::keep(self);
+        // An entry that is under way ends first: with it, this leader's log would be longer than the target's.
+        let busy = |_| unavailable("no quorum confirms what was proposed before".to_owned());
+        let _no_appends = timeout(CALL_TIMEOUT, self.appending.lock()).await.map_err(busy)?;
         let handed_over = timeout(HAND_OVER_MAX, self.hand_over(id, &member)).await;
         let late = || unavailable(format!("node {id} did not take over in time"));
         handed_over.unwrap_or_else(|_| Err(late()))
@@ -487,7 +489,7 @@ impl Inner {
 
     async fn hand_over(&self, id: u64, member: &Member) -> Outcome {
         self.wait_until_caught_up(id, 0).await;
-        self.silent.store(true, Relaxed);
+        let _silence = Silence::keep(self);
         // The target and this leader are a quorum of three. The others of five refuse for a lease.
         if self.local.members().voter_ids().count() > 3 {
             tokio::time::sleep(self.options.tuning.lease_end()).await;
@@ -508,21 +510,20 @@ impl Inner {
     }
 }
 
-/// Holds back proposals while it lives, and lets heartbeats flow again when it ends, however that
-/// comes about.
-struct Quiet<'a>(&'a Inner);
+/// Keeps a leader from sending heartbeats while it lives, and lets them flow again when it ends, however
+/// that comes about.
+struct Silence<'a>(&'a Inner);
 
-impl<'a> Quiet<'a> {
+impl<'a> Silence<'a> {
     fn keep(inner: &'a Inner) -> Self {
-        inner.paused.send_replace(true);
+        inner.silent.store(true, Relaxed);
         Self(inner)
     }
 }
 
-impl Drop for Quiet<'_> {
+impl Drop for Silence<'_> {
     fn drop(&mut self) {
         self.0.silent.store(false, Relaxed);
-        self.0.paused.send_replace(false);
     }
 }
 

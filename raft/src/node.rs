@@ -9,7 +9,7 @@ use std::time::Duration;
 use mintleaf_storage::{DataDir, LogEngine, SledEngine, Snapshots, StorageError, planted};
 use openraft::StorageError as RaftStorageError;
 use openraft::storage::RaftLogStorage;
-use tokio::sync::{Mutex, mpsc, oneshot, watch};
+use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -51,9 +51,9 @@ pub(crate) struct Inner {
     pub(crate) releases: Releases,
     pub(crate) client: Arc<Client>,
     pub(crate) clock: Arc<dyn Clock>,
-    /// Set while leadership is handed over: nothing is appended meanwhile.
-    pub(crate) paused: watch::Sender<bool>,
-    /// Set towards the end of that: no heartbeats, so that the followers' lease runs out.
+    /// Held while a batch is appended and applied, and while leadership is handed over.
+    pub(crate) appending: Mutex<()>,
+    /// Set towards the end of a hand-over: no heartbeats, so that the followers' lease runs out.
     pub(crate) silent: AtomicBool,
     /// What a leader's log is held against.
     pub(crate) known_committed: parking_lot::Mutex<Committed>,
@@ -248,7 +248,7 @@ impl Node {
             releases: Releases::default(),
             client,
             clock,
-            paused: watch::Sender::new(false),
+            appending: Mutex::default(),
             silent: AtomicBool::new(false),
             known_committed: parking_lot::Mutex::default(),
             changing: Arc::new(Mutex::new(())),
