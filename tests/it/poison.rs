@@ -11,8 +11,8 @@ use crate::harness::{Cluster, secs};
 
 const PROTOCOL: u8 = 2;
 /// Places of requests and of purposes in their enums.
-const PROPOSE: u32 = 3;
-const HELLO: u32 = 5;
+const PROPOSE: u32 = 4;
+const HELLO: u32 = 6;
 const JOIN: u32 = 1;
 
 /// One end of a connection to a node's internal listener.
@@ -68,7 +68,7 @@ type Identity = (u128, u128, (u128, u128), Option<u128>);
 /// Who answers at an address.
 fn identity(at: SocketAddr) -> Identity {
     let nobody: Identity = (77, 77, (1, 1), None);
-    let hello = (None::<()>, (HELLO, (nobody, JOIN)));
+    let hello = (None::<()>, (HELLO, (nobody, None::<u128>, JOIN)));
     let answer = Wire::connect(at).ask(&hello);
     // Behind the format and the checksum.
     let mut numbers = Numbers(&answer[5..]);

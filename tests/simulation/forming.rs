@@ -2,6 +2,7 @@
 //! differ, links that are cut and processes that crash between the steps, and a coordinator whose
 //! disk is lost for good. At the end all that is set right, but for what an operator has to do.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -237,9 +238,12 @@ impl Forming {
         for machine in [&first, &double] {
             put_down(machine).await;
         }
-        let double_stays = match (first.disk.has_taken_part(), double.disk.has_taken_part()) {
-            (false, false) => self.random.chance(50),
-            (_, double_stays) => double_stays,
+        // A disk that is bound is not lost here: the coordinator may be naming it at this moment.
+        let claim =
+            |machine: &Machine| (machine.disk.has_taken_part(), machine.bound_to().is_some());
+        let double_stays = match claim(&double).cmp(&claim(&first)) {
+            Ordering::Equal => self.random.chance(50),
+            order => order.is_gt(),
         };
         let gone = if double_stays { &first } else { &double };
         self.site.trace.fault("double ends", format_args!("{}", gone.host()));
@@ -250,12 +254,14 @@ impl Forming {
         }
     }
 
-    /// Where there is a cluster, waits until it has reached one of the two machines of a node.
+    /// Where there is a cluster, or is about to be one, waits until it has reached one of the two machines
+    /// of a node.
     async fn let_it_be_told(&self, two: &[&Arc<Machine>]) {
         self.machines.iter().chain(two.iter().copied()).for_each(Machine::start);
         let is_formed = || self.machines.iter().any(|machine| machine.disk.has_taken_part());
+        let is_bound = || two.iter().any(|machine| machine.bound_to().is_some());
         let until = Instant::now() + TOLD_MAX;
-        while is_formed()
+        while (is_formed() || is_bound())
             && !two.iter().any(|machine| machine.disk.has_taken_part())
             && Instant::now() < until
         {
