@@ -13,6 +13,11 @@ use crate::machine::{Machine, Site};
 use crate::net::{Granted, Weather, address};
 use crate::random::Random;
 
+/// After healing, a leader with a quorum is there within this long: nodes that are down are started half
+/// a second later, count an election timeout of at most half a second, and write to disks that take up to
+/// a fifth of a second for each of the five syncs of an election that may split twice.
+const ELECTION_MAX: Duration = Duration::from_secs(4);
+const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 /// A disk that has failed stops its node within this long.
 const STOP_MAX: Duration = Duration::from_secs(5);
 /// Without faults, a node is replaced within this long.
@@ -266,10 +271,31 @@ impl Faults {
             machine.start();
         }
         self.site.trace.note(format_args!("healed"));
+        self.elect().await;
         let replacing = self.replacing.lock().take();
         if let Some(replacing) = replacing {
             self.finish(replacing).await;
         }
+    }
+
+    /// Sees that some node leads soon, and has a quorum behind it.
+    async fn elect(&self) {
+        let healed = Instant::now();
+        let leads = |machine: &Arc<Machine>| {
+            let status = machine.serving()?.replica.node().status();
+            (status.leader_id == Some(machine.node_id)).then_some(())
+        };
+        let elected = timeout(ELECTION_MAX, async {
+            while !self.machines.iter().any(|machine| leads(machine).is_some()) {
+                sleep(LOOK_INTERVAL).await;
+            }
+        });
+        if elected.await.is_err() {
+            let what = format!("no node leads {ELECTION_MAX:?} after all faults have ended");
+            self.site.trace.violation(&what);
+        }
+        let took_ms = healed.elapsed().as_millis();
+        self.site.trace.note(format_args!("a node leads after {took_ms} ms"));
     }
 
     async fn finish(&self, replacing: JoinHandle<()>) {
