@@ -30,18 +30,23 @@ pub(crate) enum Story {
     /// than its removal, so in the membership that it holds, its former store votes. It is cut away
     /// before it gets the log behind that snapshot, and comes back.
     ReturnedLearner,
+    /// A follower is cut away, then paused, then restarted, and comes back each time: nobody notices.
+    ReturningFollower,
 }
 
 impl Story {
     /// The story of this name.
     pub(crate) fn named(name: &str) -> Option<Self> {
-        (name == "returned-learner").then_some(Self::ReturnedLearner)
+        [Self::ReturnedLearner, Self::ReturningFollower]
+            .into_iter()
+            .find(|story| story.name() == name)
     }
 
     /// How it is called on the command line.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::ReturnedLearner => "returned-learner",
+            Self::ReturningFollower => "returning-follower",
         }
     }
 }
@@ -58,6 +63,7 @@ impl Stage<'_> {
     pub(crate) async fn tell(&self, story: Story) {
         let told = match story {
             Story::ReturnedLearner => self.returned_learner().await,
+            Story::ReturningFollower => self.returning_follower().await,
         };
         if told.is_none() {
             self.site.trace.violation(&format!("the story {} comes to no end", story.name()));
@@ -99,6 +105,33 @@ impl Stage<'_> {
             others.service.add_node(id, address(id), None, true).await.ok().map(drop)
         })
         .await
+    }
+
+    async fn returning_follower(&self) -> Option<()> {
+        let leader = self.leader().await?;
+        let follower = self.machines.iter().find(|machine| machine.node_id != leader)?;
+        let before = self.serving(leader)?.replica.node().status().term;
+        self.isolate(follower.node_id);
+        sleep(CUT).await;
+        let alone = follower.serving()?.replica.node().status().term;
+        *self.site.net.weather.lock() = Default::default();
+        sleep(CUT).await;
+        follower.pause(CUT);
+        sleep(2 * CUT).await;
+        follower.crash();
+        sleep(CUT).await;
+        follower.start();
+        self.until("the return", async || follower.serving().map(drop)).await?;
+        sleep(CUT).await;
+        let after = self.serving(leader)?.replica.node().status();
+        if (alone, after.term, after.leader_id) != (before, before, Some(leader)) {
+            let what = format!(
+                "term {before} of leader {leader} became {alone} alone, then {} of {:?}",
+                after.term, after.leader_id
+            );
+            self.site.trace.violation(&what);
+        }
+        Some(())
     }
 
     fn isolate(&self, id: u64) {
