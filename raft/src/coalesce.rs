@@ -9,6 +9,7 @@
 //! again only for proposals that said so: a grab that happens twice wastes an interval, which the
 //! safety argument allows; an administrator's change must not be applied twice.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -65,43 +66,65 @@ enum Attempt {
     Refused(Vec<Refused>),
 }
 
-/// Gathers and carries proposals until the queue closes.
-pub(crate) async fn run(inner: Arc<Inner>, mut queue: mpsc::Receiver<Proposal>) {
-    let mut held_back = None;
-    loop {
-        let first = match held_back.take() {
-            Some(proposal) => proposal,
-            None => match queue.recv().await {
-                Some(proposal) => proposal,
-                None => return,
-            },
-        };
-        let batch;
-        (batch, held_back) = gather(first, &mut queue);
-        carry(&inner, batch).await;
+/// Proposals that wait for their turn.
+struct Backlog {
+    queue: mpsc::Receiver<Proposal>,
+    /// Taken out of the queue, and still to be carried; they come first.
+    held: VecDeque<Proposal>,
+}
+
+impl Backlog {
+    async fn next(&mut self) -> Option<Proposal> {
+        match self.held.pop_front() {
+            Some(proposal) => Some(proposal),
+            None => self.queue.recv().await,
+        }
+    }
+
+    fn try_next(&mut self) -> Option<Proposal> {
+        self.held.pop_front().or_else(|| self.queue.try_recv().ok())
+    }
+
+    /// Sends back what other nodes have sent here, for as long as this is polled. A node that does not
+    /// lead carries nothing for others, and whom it waits for may be waiting for its answer: a leader
+    /// that has just handed over, and its successor.
+    async fn return_forwarded(&mut self) {
+        while self.held.len() < QUEUE_MAX
+            && let Some(proposal) = self.queue.recv().await
+        {
+            self.held.extend(return_forwarded(vec![proposal]));
+        }
+        std::future::pending::<()>().await;
     }
 }
 
-/// Takes what is queued, up to the bounds; returns also the proposal that no longer fitted.
-fn gather(
-    first: Proposal,
-    queue: &mut mpsc::Receiver<Proposal>,
-) -> (Vec<Proposal>, Option<Proposal>) {
+/// Gathers and carries proposals until the queue closes.
+pub(crate) async fn run(inner: Arc<Inner>, queue: mpsc::Receiver<Proposal>) {
+    let mut backlog = Backlog { queue, held: VecDeque::new() };
+    while let Some(first) = backlog.next().await {
+        let batch = gather(first, &mut backlog);
+        carry(&inner, batch, &mut backlog).await;
+    }
+}
+
+/// Takes what waits, up to the bounds.
+fn gather(first: Proposal, backlog: &mut Backlog) -> Vec<Proposal> {
     let (mut commands, mut bytes) = (first.commands.len(), first.commands.bytes());
     let mut batch = vec![first];
-    while let Ok(proposal) = queue.try_recv() {
+    while let Some(proposal) = backlog.try_next() {
         commands += proposal.commands.len();
         bytes += proposal.commands.bytes();
         if commands > COMMANDS_MAX || bytes > BATCH_BYTES_MAX {
-            return (batch, Some(proposal));
+            backlog.held.push_front(proposal);
+            break;
         }
         batch.push(proposal);
     }
-    (batch, None)
+    batch
 }
 
 /// Tries until every proposal of the batch is settled; deadlines bound it.
-async fn carry(inner: &Inner, mut batch: Vec<Proposal>) {
+async fn carry(inner: &Inner, mut batch: Vec<Proposal>, backlog: &mut Backlog) {
     let mut last_trouble = "no leader is known".to_owned();
     let mut pause = RETRY_INTERVAL;
     loop {
@@ -115,7 +138,10 @@ async fn carry(inner: &Inner, mut batch: Vec<Proposal>) {
         }
         let attempt = match leader {
             Some(id) if id == inner.local.node_id() => append(inner, &batch).await,
-            Some(id) => forward(inner, id, &batch).await,
+            Some(id) => tokio::select! {
+                attempt = forward(inner, id, &batch) => attempt,
+                () = backlog.return_forwarded() => unreachable!("never resolves"),
+            },
             None => Attempt::NotAppended("no leader is known".to_owned()),
         };
         match attempt {
