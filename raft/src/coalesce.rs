@@ -298,9 +298,12 @@ async fn deposed(inner: &Inner, leader: u64) {
 async fn send(inner: &Inner, leader: u64, member: &Member, batch: &[Proposal]) -> Attempt {
     let within = attempt_deadline(batch).saturating_duration_since(Instant::now());
     let within_ms = u64::try_from(within.as_millis()).unwrap_or(u64::MAX);
+    let commands: usize = batch.iter().map(|proposal| proposal.commands.len()).sum();
     let request = Request::Propose { commands: commands_of(batch), within_ms };
     match inner.client.call(leader, member, request, within).await {
-        Ok(Response::Proposed(Ok(replies))) => Attempt::Applied(replies),
+        Ok(Response::Proposed(Ok(replies))) if replies.len() == commands => {
+            Attempt::Applied(replies)
+        }
         Ok(Response::Proposed(Err(Unproposed::NotAppended))) => {
             Attempt::NotAppended(format!("node {leader} does not lead any more"))
         }

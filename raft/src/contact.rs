@@ -14,7 +14,7 @@ use crate::types::{RaftMembership, RaftVote};
 
 /// A timer that fires this much too late shows that the process did not run: it was paused, or its
 /// machine was busy. Messages of that time may still wait to be read.
-const LATE: Duration = Duration::from_millis(100);
+pub(crate) const LATE: Duration = Duration::from_millis(100);
 
 /// Replication tries again within this long, and is told again.
 const LATER_VOTE_AGE_MAX: Duration = Duration::from_secs(1);
@@ -101,6 +101,13 @@ impl Contact {
         let mut times = self.0.lock();
         if times.leading.as_ref().is_none_or(|leading| leading.term < term) {
             times.leading = Some(Leading { term, since: now, acknowledged: BTreeMap::new() });
+        }
+    }
+
+    /// Counts the silence of a leader's followers from now on, after a time in which it did not run.
+    pub(crate) fn await_followers_anew(&self, now: Instant) {
+        if let Some(leading) = &mut self.0.lock().leading {
+            leading.since = now;
         }
     }
 
@@ -232,6 +239,15 @@ mod tests {
         contact.leads(4, start + ms(950));
         contact.acknowledged(4, 2, start + ms(990));
         assert_eq!(contact.without_quorum_for(1, &three, start + ms(1_000)), ms(100));
+    }
+
+    #[test]
+    fn a_leader_that_was_paused_counts_its_followers_silence_anew() {
+        let (contact, start) = (Contact::default(), Instant::now());
+        contact.leads(4, start);
+        contact.await_followers_anew(start + ms(2_000));
+        let without = contact.without_quorum_for(1, &members(&[&[1, 2, 3]]), start + ms(2_100));
+        assert_eq!(without, ms(100));
     }
 
     #[test]

@@ -106,7 +106,15 @@ pub(crate) async fn run(inner: Arc<Inner>, wire: Arc<dyn Wire>) {
                 tracing::info!(leader, "nobody listens at the leader's address: standing for election");
             }
             // They change with the leader, the vote and the membership, not with every answer.
-            runs = metrics.changed() => if runs.is_ok() { continue } else { return },
+            runs = metrics.changed() => {
+                if runs.is_err() {
+                    return;
+                }
+                if metrics.borrow().current_leader.is_some() {
+                    failures = 0;
+                }
+                continue;
+            }
         }
         inner.local.contact().set_timer(None);
         let Ok(won) = campaign(&inner, &mut metrics, failures).await else { return };
@@ -186,8 +194,10 @@ async fn campaign(inner: &Arc<Inner>, metrics: &mut Metrics, failures: u32) -> R
         return Ok(false);
     }
     let before = metrics.borrow_and_update().vote;
-    // The leader may have been heard again while the others were asked.
-    let is_wanted = is_wanted(inner).await && inner.would_elect_another();
+    // While the others were asked, the leader may have been heard again, or this node may have voted.
+    let is_wanted = is_wanted(inner).await
+        && inner.would_elect_another()
+        && metrics.borrow_and_update().vote == before;
     if !is_wanted && !planted("no-pre-vote") && !planted("whoever-wishes-stands") {
         return Ok(false);
     }

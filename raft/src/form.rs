@@ -15,7 +15,7 @@ use crate::level::Release;
 use crate::members::{Change, MemberError};
 use crate::node::Inner;
 use crate::transport::{CallError, Request, Response};
-use crate::types::Member;
+use crate::types::{Member, RaftVote};
 
 /// Pause between two rounds of asking.
 pub(crate) const ROUND_INTERVAL: Duration = Duration::from_millis(200);
@@ -118,24 +118,24 @@ impl Inner {
     pub(crate) fn welcome_back(
         &self,
         from: &Identity,
-        term: u64,
+        vote: &RaftVote,
         last_log_index: Option<u64>,
     ) -> Result<(), Refusal> {
         guard::check_member(&self.local.members(), from)?;
-        self.check_log(from, term, last_log_index)
+        self.check_log(from, vote, last_log_index)
     }
 
     // The leader knows how far every follower's log reached; a shorter one has lost entries. Unless
-    // the follower has seen a later term: its log may have been cut back by that term's leader.
+    // the follower has seen a later leader, maybe of the same term: that one may have cut its log back.
     fn check_log(
         &self,
         from: &Identity,
-        term: u64,
+        vote: &RaftVote,
         last_log_index: Option<u64>,
     ) -> Result<(), Refusal> {
         let metrics = self.raft.metrics();
         let metrics = metrics.borrow();
-        if metrics.current_term < term {
+        if metrics.vote < *vote {
             return Ok(());
         }
         let matched = metrics.replication.as_ref().and_then(|all| *all.get(&from.node_id)?);
@@ -150,9 +150,9 @@ impl Inner {
     /// Asks the other members whether they still know this store, before it takes part. Peers that
     /// do not answer are left out: a whole cluster may be starting.
     pub(crate) async fn announce_return(&self, last: Option<u64>) {
-        let term = self.raft.metrics().borrow().current_term;
+        let vote = self.raft.metrics().borrow().vote;
         for (id, member) in self.others() {
-            let request = Request::Return { term, last_log_index: last };
+            let request = Request::Return { vote, last_log_index: last };
             match self.client.call(id, &member, request, HELLO_TIMEOUT).await {
                 Ok(_) => {}
                 Err(CallError::Refused { .. }) if self.local.must_stop() => return,

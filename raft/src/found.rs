@@ -203,6 +203,9 @@ impl Inner {
     async fn give_up(&self, own: Bond, why: String, answers: &Answers) -> Result<Round, NodeError> {
         let ended = self.local.release(own.cluster, self.local.store()).await;
         ended.map_err(|refusal| NodeError::Stopped(StopReason::restart(refusal.to_string())))?;
+        if self.local.bond().is_some_and(|bond| bond.cluster == own.cluster) {
+            return Ok(Round::Missing("this node was let in meanwhile".to_owned()));
+        }
         for (&id, (_, member)) in answers {
             if let Some(member) = member {
                 self.tell_free(own.cluster, id, member).await;

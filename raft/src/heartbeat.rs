@@ -7,8 +7,9 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep_until};
 
+use crate::contact::LATE;
 use crate::node::Inner;
 
 /// Sends heartbeats whenever this node leads, for as long as it runs.
@@ -28,6 +29,11 @@ pub(crate) async fn beat(inner: Arc<Inner>) {
         if sends && inner.raft.trigger().heartbeat().await.is_err() {
             return;
         }
-        sleep(inner.options.tuning.heartbeat).await;
+        let due = Instant::now() + inner.options.tuning.heartbeat;
+        sleep_until(due).await;
+        // A leader that did not run has sent nothing, so its followers owe it no answer.
+        if Instant::now() > due + LATE {
+            inner.local.contact().await_followers_anew(Instant::now());
+        }
     }
 }

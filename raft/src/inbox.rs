@@ -13,7 +13,7 @@ use openraft::raft::{
 use tokio::time::Instant;
 
 use crate::error::{ProposeError, Retry};
-use crate::guard::{Header, Identity, Kind, Refusal};
+use crate::guard::{self, Header, Identity, Kind, Refusal};
 use crate::node::Inner;
 use crate::transport::{Inbox, Request, Response, Unproposed};
 use crate::types::{Member, RaftEntry, RaftLogId, RaftVote, Types};
@@ -62,7 +62,13 @@ impl Inbox for Inner {
             }
             Request::ReadIndex => Ok(Response::ReadIndex(self.read_index_as_leader().await)),
             Request::Hello(hello) => self.introduce(&hello).map(Response::Hello),
-            Request::Change(change) => self.change_for_peer(change).await,
+            Request::Change(change) => {
+                // Who tells its new addresses takes itself for a member, and may have been removed.
+                if let (Some(header), true) = (&header, change.is_from_member()) {
+                    guard::check_member(&self.local.members(), &header.from)?;
+                }
+                self.change_for_peer(change).await
+            }
             Request::Supports => Ok(Response::Supports(self.state.supports())),
             Request::TakeOver { from } => {
                 self.take_over(sender, from).await.map(|()| Response::Done)
@@ -74,9 +80,9 @@ impl Inbox for Inner {
                 }
                 Ok(Response::Done)
             }
-            Request::Return { term, last_log_index } => {
+            Request::Return { vote, last_log_index } => {
                 let Some(header) = header else { return Err(failed("nobody returns")) };
-                self.welcome_back(&header.from, term, last_log_index)?;
+                self.welcome_back(&header.from, &vote, last_log_index)?;
                 Ok(Response::Done)
             }
             Request::Ping => Ok(Response::Done),

@@ -95,6 +95,7 @@ impl Inner {
     /// Raises the level to the highest that every member supports. Held apart from changes of the
     /// membership by its caller: who is asked is who will apply it.
     pub(crate) async fn raise_level(&self) -> Result<(), MemberError> {
+        let asked_as = self.raft.metrics().borrow().vote;
         let mut releases = BTreeMap::from([(self.local.node_id(), self.state.supports())]);
         let mut silent = Vec::new();
         for (id, member) in self.others() {
@@ -111,6 +112,10 @@ impl Inner {
         }
         let has = self.state.needs().level;
         match highest_common(has, &releases).map_err(MemberError::Level)? {
+            // Another leader may have taken in somebody who was not asked.
+            to if to > has && self.raft.metrics().borrow().vote != asked_as => {
+                Err(MemberError::NoLeader(format!("leadership was lost while raising to {to}")))
+            }
             to if to > has => self.append_raise(to).await,
             _ => Ok(()),
         }

@@ -60,6 +60,11 @@ pub(crate) enum Change {
 }
 
 impl Change {
+    /// Whether a node tells its own addresses, as a member.
+    pub(crate) fn is_from_member(&self) -> bool {
+        matches!(self, Self::Add { store: Some(_), release: None, .. })
+    }
+
     /// Whether a node that is no member yet asks for itself.
     pub(crate) fn is_from_newcomer(&self) -> bool {
         matches!(self, Self::Add { store: Some(_), .. })

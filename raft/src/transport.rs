@@ -106,9 +106,9 @@ pub(crate) enum Request {
     },
     /// Give a sign of life.
     Ping,
-    /// I come back, with a log up to this index, and with this term.
+    /// I come back, with a log up to this index, and with this vote.
     Return {
-        term: u64,
+        vote: RaftVote,
         last_log_index: Option<u64>,
     },
     /// Say what you support.
