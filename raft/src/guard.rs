@@ -120,8 +120,9 @@ impl fmt::Display for Refusal {
             Self::Replaced { .. } => f.write_str(KNOWN_OTHERWISE),
             Self::StaleStart { seen } => write!(
                 f,
-                "this data directory was restored from an old copy (it was seen at start {seen}); \
-                 {REJOIN}"
+                "this data directory was restored from an old copy, or a copy of it is in use as well \
+                 (it was seen at start {seen}); look for another process of this node first, which \
+                 a removal would end; if there is none, {REJOIN}"
             ),
             Self::LostLog { acknowledged } => write!(
                 f,

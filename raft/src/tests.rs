@@ -612,3 +612,28 @@ async fn a_removed_learner_that_comes_back_elsewhere_is_not_taken_in_again() {
         node.shutdown().await;
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn members_that_exchanged_their_addresses_find_each_other_by_the_new_list() {
+    let temp = TempDir::new().unwrap();
+    let mut peers = three_peers();
+    let data = |id: u64| temp.path().join(format!("node-{id}"));
+    for sum in 1..=3 {
+        let mut nodes = Vec::new();
+        for id in 1..=3 {
+            nodes.push(open(options(id, &data(id), &peers)).await.0);
+        }
+        for (node, sum) in nodes.iter().zip(3 * sum - 2..) {
+            assert_eq!(add(node, 1).await, Ok(sum));
+        }
+        for node in nodes {
+            node.shutdown().await;
+        }
+        for id in 1..=3 {
+            drop(let_go(&data(id)).await);
+        }
+        // Round and round: every address belongs to another member.
+        let addresses: Vec<String> = peers.values().cloned().collect();
+        peers = (1..=3).zip(addresses.into_iter().cycle().skip(1)).collect();
+    }
+}

@@ -100,10 +100,11 @@ impl Client {
         let frame = Frame { header: Some(header), request };
         let mut address = &member.raft;
         let mut answer = self.send(address, &frame, within).await;
-        if let Err(CallError::Unreachable { .. }) = answer
+        if is_missed(&answer, &header.to)
             && let Some(listed) = self.listed.get(&node_id).filter(|listed| *listed != address)
         {
-            // The whole cluster may have moved: then only what the operator says is up to date.
+            // The whole cluster may have moved, maybe to each other's places: then only what the operator
+            // says is up to date.
             address = listed;
             answer = self.send(address, &frame, within).await;
         }
@@ -213,6 +214,15 @@ impl Client {
         })?;
         let decoded = codec::decode(&body).map(|(_, answer)| answer);
         decoded.map_err(|error| CallError::Lost { address, reason: error.to_string() })
+    }
+}
+
+/// Whether the member that was meant does not listen at the address, whoever else does: then nothing
+/// happened there.
+fn is_missed(answer: &Result<Answer, CallError>, to: &Target) -> bool {
+    match answer {
+        Ok(answer) => answer.result.is_err() && !is_from(&answer.from, to),
+        Err(error) => matches!(error, CallError::Unreachable { .. }),
     }
 }
 
