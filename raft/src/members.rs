@@ -320,12 +320,14 @@ impl Inner {
         if uniform && members.voter_ids().any(|voter| voter == id) {
             return Ok(());
         }
-        // How far it was says nothing of one that is down: with its vote, the cluster would need it.
+        let member = self.member(id).ok_or(MemberError::Unknown(id))?;
+        // How far it was, and when it was heard last, says nothing of one that is down by now: with its
+        // vote, the cluster would need it. So it is asked.
         let caught_up = async {
-            while !self.client.is_reachable(id) {
-                tokio::time::sleep(PROGRESS_INTERVAL).await;
-            }
             self.wait_until_caught_up(id, LAG_ENTRIES_MAX).await;
+            while self.client.call(id, &member, Request::Ping, CALL_TIMEOUT).await.is_err() {
+                tokio::time::sleep(ASK_AGAIN_INTERVAL).await;
+            }
         };
         let late =
             |_| unavailable(format!("node {id} is a learner and still catching up; ask again"));
