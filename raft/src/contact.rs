@@ -104,6 +104,11 @@ impl Contact {
         }
     }
 
+    /// Since when this node leads, or has run again after a pause; `None` when it never led.
+    pub(crate) fn leading_since(&self) -> Option<Instant> {
+        self.0.lock().leading.as_ref().map(|leading| leading.since)
+    }
+
     /// Counts the silence of a leader's followers from now on, after a time in which it did not run.
     pub(crate) fn await_followers_anew(&self, now: Instant) {
         if let Some(leading) = &mut self.0.lock().leading {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use openraft::ChangeMembers;
 use openraft::error::{ChangeMembershipError, ClientWriteError, RaftError};
 use serde::{Deserialize, Serialize};
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use crate::form::Purpose;
 use crate::guard::Refusal;
@@ -485,6 +485,10 @@ impl Inner {
         timeout(CALL_TIMEOUT, close).await.map_err(late)?;
         if !self.client.is_reachable(id) {
             return Err(unavailable(format!("node {id} cannot be reached")));
+        }
+        // openraft lets a new leader refuse its vote for as long as a lease, to everybody.
+        if let Some(since) = self.local.contact().leading_since() {
+            sleep_until(since + self.options.tuning.lease_end()).await;
         }
         // An entry that is under way ends first: with it, this leader's log would be longer than the target's.
         let busy = |_| unavailable("no quorum confirms what was proposed before".to_owned());
