@@ -19,9 +19,10 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 /// How long a node is cut away, many times as long as an election takes.
 const CUT: Duration = Duration::from_secs(3);
 /// How long the others are watched afterwards, and how long one of their grabs may take. No node of a
-/// quorum has failed, so none waits for more than an election.
+/// quorum has failed, so none waits for more than an election, or for a snapshot on a slow disk, which takes
+/// up to sixteen times a fifth of a second.
 const WATCHED: Duration = Duration::from_secs(10);
-const GRAB_MAX: Duration = Duration::from_secs(1);
+const GRAB_MAX: Duration = Duration::from_secs(4);
 
 /// A course of events.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
