@@ -22,6 +22,8 @@ const CUT: Duration = Duration::from_secs(3);
 /// quorum has failed, so none waits for more than an election, or for a snapshot on a slow disk, which takes
 /// up to sixteen times a fifth of a second.
 const WATCHED: Duration = Duration::from_secs(10);
+/// Elections that a slow disk may bring about meanwhile: its leader is silent for as long as it writes.
+const ELECTIONS_MAX: u64 = 3;
 const GRAB_MAX: Duration = Duration::from_secs(4);
 
 /// A course of events.
@@ -100,7 +102,13 @@ impl Stage<'_> {
         self.isolate(id);
         sleep(CUT).await;
         *self.site.net.weather.lock() = Default::default();
+        let before = self.other_than(id)?.replica.node().status().term;
         self.watch_all_but(id).await;
+        let after = self.other_than(id)?.replica.node().status().term;
+        if after > before + ELECTIONS_MAX {
+            let what = format!("term {before} became {after}: node {id} unseats leaders");
+            self.site.trace.violation(&what);
+        }
         self.until("the return", async || {
             let others = self.other_than(id)?;
             others.service.add_node(id, address(id), None, true).await.ok().map(drop)
