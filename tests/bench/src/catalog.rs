@@ -231,7 +231,7 @@ const ROWS: &[Row] = &[
     Row {
         id: "failover",
         work: "leader killed until another node has grabbed anew",
-        goal: Goal::below(1.5, 0.6, " s"),
+        goal: Goal::below(0.35, 0.25, " s"),
         needs: &[],
         measure: failover::after_kill,
     },
