@@ -22,9 +22,9 @@ const CUT: Duration = Duration::from_secs(3);
 /// quorum has failed, so none waits for more than an election, or for a snapshot on a slow disk, which takes
 /// up to sixteen times a fifth of a second.
 const WATCHED: Duration = Duration::from_secs(10);
+const GRAB_MAX: Duration = Duration::from_secs(4);
 /// Elections that a slow disk may bring about meanwhile: its leader is silent for as long as it writes.
 const ELECTIONS_MAX: u64 = 3;
-const GRAB_MAX: Duration = Duration::from_secs(4);
 
 /// A course of events.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
