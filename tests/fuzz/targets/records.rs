@@ -21,9 +21,9 @@ fuzz_target!(|bytes: &[u8]| {
         3 => stays_the_same(raft::snapshot_meta, &framed),
         4 => stays_the_same(|bytes| Some(Command::decode(bytes).ok()?.encode()), &framed),
         5 => stays_the_same(|bytes| Some(Response::decode(bytes).ok()?.encode(1)), &framed),
-        6 => stays_the_same(storage::group, &[&length(&framed), &framed[..]].concat()),
+        6 => stays_the_same(storage::batch, &[&length(&framed), &framed[..]].concat()),
         _ => {
-            stays_the_same(storage::group, body);
+            stays_the_same(storage::batch, body);
             stays_the_same(|bytes| storage::record(u64::from(kind), bytes), body);
         }
     }
