@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use markdown::Document;
 
 /// Languages of blocks that nobody can type into a shell.
-const NOT_COMMANDS: [&str; 6] = ["text", "json", "ini", "sql", "mermaid", "rust"];
+const NOT_COMMANDS: [&str; 7] = ["text", "json", "toml", "ini", "sql", "mermaid", "rust"];
 /// Directories that hold no documents of the project.
 const NOT_OURS: [&str; 3] = ["target", "corpus", "node_modules"];
 

@@ -66,10 +66,10 @@ pub(super) fn faults(line: &str) -> Vec<String> {
     };
     let flags = arguments.iter().filter(|word| word.starts_with("--"));
     let flags = flags.map(|word| word.split('=').next().unwrap_or_default());
-    let is_named = |flag: &&str| {
+    let is_unknown = |flag: &&str| {
         !help.split(|c: char| !(c.is_alphanumeric() || c == '-')).any(|word| word == *flag)
     };
-    flags.filter(is_named).map(|flag| format!("`{program}` knows no {flag}: {line}")).collect()
+    flags.filter(is_unknown).map(|flag| format!("`{program}` knows no {flag}: {line}")).collect()
 }
 
 /// As many of these words as are commands of `mintleaf` and not arguments of one.

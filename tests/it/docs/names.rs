@@ -1,11 +1,12 @@
 //! What the documents name is there, and what there is, the documents name.
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::path::Path;
 
 use super::commands::{faults, help_of};
 use super::{document, none, root, user_documents};
-use crate::harness::Dev;
+use crate::harness::{Dev, Finished, mintleaf};
 
 /// Words of code of a document that are made of these characters and begin so.
 fn words<'a>(
@@ -102,6 +103,22 @@ fn every_setting_is_documented() {
 }
 
 #[test]
+fn every_settings_file_is_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("mintleaf.toml");
+    let documents = user_documents();
+    let blocks = documents.iter().flat_map(|document| &document.blocks);
+    let files: Vec<_> = blocks.filter(|block| block.language == "toml").collect();
+    assert!(!files.is_empty());
+    for block in files {
+        fs::write(&file, &block.text).unwrap();
+        // Flags win over the file, so all that is wrong now is this one.
+        let run = Finished::of(mintleaf().args(["serve", "--node-id", "0", "--config"]).arg(&file));
+        assert!(run.stderr.contains("--node-id must be 1 or more"), "{run:?}\n{}", block.text);
+    }
+}
+
+#[test]
 fn every_script_is_documented() {
     let contributing = document("CONTRIBUTING.md");
     let named = contributing.code.join(" ")
@@ -145,9 +162,47 @@ fn every_path_and_code_of_the_interface_is_documented() {
     );
 }
 
+#[test]
+fn the_figures_of_the_readme_are_those_of_the_whole_table() {
+    let (readme, table) = (rows("README.md"), rows("docs/benchmarks.md"));
+    let stands_there = |figures: &[String]| {
+        table
+            .iter()
+            .any(|row| figures.iter().zip(row).skip(1).all(|(short, long)| long.starts_with(short)))
+    };
+    // The first cell says in fewer words what was measured.
+    let figures: Vec<_> =
+        readme.iter().filter(|row| row.len() == 4 && row[1].contains(' ')).collect();
+    assert_eq!(figures.len(), 5);
+    none(
+        &figures
+            .into_iter()
+            .filter(|row| !stands_there(row))
+            .map(|row| row.join(" | "))
+            .collect::<Vec<_>>(),
+    );
+}
+
+/// The rows of a document's tables, cell by cell.
+fn rows(name: &str) -> Vec<Vec<String>> {
+    let text = fs::read_to_string(root().join(name)).unwrap();
+    let rows = text.lines().filter_map(|line| line.strip_prefix('|')?.strip_suffix('|'));
+    rows.map(|row| row.split('|').map(|cell| cell.trim().to_owned()).collect()).collect()
+}
+
+#[test]
+fn the_release_of_rust_and_the_version_are_named() {
+    let named = |document: &str, what: &str| {
+        fs::read_to_string(root().join(document)).unwrap().contains(what)
+    };
+    let rust = concat!("Rust ", env!("CARGO_PKG_RUST_VERSION"));
+    assert!(named("README.md", rust) && named("CONTRIBUTING.md", rust), "{rust}");
+    assert!(named("CHANGELOG.md", concat!("\n## ", env!("CARGO_PKG_VERSION"))));
+}
+
 /// All scripts, as one calls them from the repository's directory.
 fn scripts() -> Vec<String> {
-    let entries = std::fs::read_dir(root().join("scripts")).unwrap();
+    let entries = fs::read_dir(root().join("scripts")).unwrap();
     let name = |path: &Path| format!("scripts/{}", path.file_name().unwrap().display());
     entries.map(|entry| name(&entry.unwrap().path())).collect()
 }
