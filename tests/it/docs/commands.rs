@@ -1,7 +1,6 @@
 //! What kind of command a line is, and whether what it calls knows its flags.
 
-use std::collections::HashMap;
-use std::path::Path;
+use std::collections::BTreeMap;
 use std::process::Command;
 use std::sync::Mutex;
 
@@ -43,69 +42,64 @@ impl<'a> Kind<'a> {
     }
 }
 
-/// What is wrong with a command line of cargo, of `scripts/`, or of `mintleaf`: a script that is not there, or flags
-/// and words that its help does not name.
+/// What is wrong with a command line of cargo, of `scripts/`, or of `mintleaf`: a script that is not there, or a flag or
+/// a script's command that its help does not name.
 pub(super) fn faults(line: &str) -> Vec<String> {
     let line = line.split(" #").next().unwrap_or_default();
-    let words: Vec<&str> = line.split_whitespace().take_while(|word| *word != "--").collect();
+    let words = line.split_whitespace().skip_while(|word| word.contains('='));
+    let words: Vec<&str> = words.take_while(|word| *word != "--").collect();
     let Some((&program, arguments)) = words.split_first() else { return Vec::new() };
-    let help = if let Some(name) = program.strip_prefix("scripts/") {
-        let script = super::root().join(program);
-        if !script.is_file() {
-            return vec![format!("there is no script {name}")];
-        }
-        help_of(&script.display().to_string(), &[])
-    } else if program == "cargo" {
-        help_of("cargo", &arguments[..arguments.len().min(1)])
-    } else if program == "mintleaf" {
-        let is_word = |word: &&&str| word.bytes().all(|byte| byte.is_ascii_lowercase());
-        let commands: Vec<&str> = arguments.iter().take_while(is_word).take(3).copied().collect();
-        help_of("mintleaf", deepest(&commands))
-    } else {
-        return Vec::new();
+    let is_script = program.starts_with("scripts/");
+    if is_script && !super::root().join(program).is_file() {
+        return vec![format!("there is no {program}")];
+    }
+    let help = match program {
+        "cargo" => help_of(program, &arguments[..arguments.len().min(1)]),
+        "mintleaf" => help_of(program, commands_of(arguments)),
+        _ if is_script => help_of(program, &[]),
+        _ => return Vec::new(),
     };
+    let known: Vec<&str> = help.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-')).collect();
     let flags = arguments.iter().filter(|word| word.starts_with("--"));
     let flags = flags.map(|word| word.split('=').next().unwrap_or_default());
-    let is_unknown = |flag: &&str| {
-        !help.split(|c: char| !(c.is_alphanumeric() || c == '-')).any(|word| word == *flag)
-    };
-    flags.filter(is_unknown).map(|flag| format!("`{program}` knows no {flag}: {line}")).collect()
+    let command = arguments.first().filter(|word| is_script && is_lower_case(word)).copied();
+    let unknown = command.into_iter().chain(flags).filter(|word| !known.contains(word));
+    unknown.map(|word| format!("`{program}` knows no {word}: {line}")).collect()
+}
+
+fn is_lower_case(word: &str) -> bool {
+    word.bytes().all(|byte| byte.is_ascii_lowercase())
 }
 
 /// As many of these words as are commands of `mintleaf` and not arguments of one.
-fn deepest<'a, 'b>(words: &'a [&'b str]) -> &'a [&'b str] {
-    let with_parts = ["tag", "cluster"];
-    let level = words.first() == Some(&"cluster") && words.get(1) == Some(&"level");
-    let depth = match words.first() {
-        Some(first) if with_parts.contains(first) => 2 + usize::from(level),
+fn commands_of<'a, 'b>(words: &'a [&'b str]) -> &'a [&'b str] {
+    let depth = match words {
+        ["cluster", "level", ..] => 3,
+        ["tag" | "cluster", ..] => 2,
         _ => 1,
     };
-    &words[..words.len().min(depth)]
+    let are_commands = words.iter().take(depth).take_while(|word| is_lower_case(word)).count();
+    &words[..are_commands]
 }
 
 /// What a program says of itself. Asked once each.
 pub(super) fn help_of(program: &str, commands: &[&str]) -> String {
-    static KNOWN: Mutex<Option<HashMap<String, String>>> = Mutex::new(None);
+    static KNOWN: Mutex<BTreeMap<String, String>> = Mutex::new(BTreeMap::new());
     let mut known = KNOWN.lock().unwrap();
-    let known = known.get_or_insert_default();
     let key = format!("{program} {}", commands.join(" "));
-    known
-        .entry(key)
-        .or_insert_with(|| {
-            let mut command = match program {
-                "mintleaf" => mintleaf(),
-                "cargo" => Command::new(env!("CARGO")),
-                script => Command::new(script),
-            };
-            // `cargo test --help` is a page that needs `man`; -h is text.
-            let flag = if program == "cargo" { "-h" } else { "--help" };
-            let run = Finished::of(
-                command.args(commands).arg(flag).current_dir(Path::new(super::root())),
-            );
-            assert_eq!(run.code, Some(0), "{program} {commands:?}: {run:?}");
-            run.stdout
-        })
-        .clone()
+    let ask = || {
+        let mut command = match program {
+            "mintleaf" => mintleaf(),
+            "cargo" => Command::new(env!("CARGO")),
+            script => Command::new(super::root().join(script)),
+        };
+        // `cargo test --help` opens a manual; -h prints text.
+        let flag = if program == "cargo" { "-h" } else { "--help" };
+        let run = Finished::of(command.args(commands).arg(flag).current_dir(super::root()));
+        assert_eq!(run.code, Some(0), "{program} {commands:?}: {run:?}");
+        run.stdout
+    };
+    known.entry(key).or_insert_with(ask).clone()
 }
 
 #[test]
@@ -124,6 +118,7 @@ fn flags_that_nobody_knows_are_found() {
     assert!(faults("mintleaf cluster add 4 --raft 127.0.0.1:1 --learner").is_empty());
     for wrong in [
         "scripts/nothing",
+        "scripts/cluster strat",
         "scripts/simulate --sed 1",
         "cargo test --wrkspace",
         "mintleaf next --tag a",

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -47,11 +48,9 @@ impl Reader {
         let mut reader = Self { nodes: BTreeMap::new(), env: Vec::new(), ports, redis, dir };
         let path = std::env::var("PATH").unwrap();
         let home = reader.dir.path().display().to_string();
-        reader.env.push(("PATH".to_owned(), format!("{home}/bin:{path}")));
-        reader.env.push(("CURL_HOME".to_owned(), home));
-        reader
-            .env
-            .push(("MINTLEAF_URL".to_owned(), reader.here(&format!("http://127.0.0.1:{HTTP}"))));
+        reader.exports("PATH", &format!("{home}/bin:{path}"));
+        reader.exports("CURL_HOME", &home);
+        reader.exports("MINTLEAF_URL", &format!("http://127.0.0.1:{HTTP}"));
         reader
     }
 
@@ -73,16 +72,14 @@ impl Reader {
     fn types(&mut self, line: &str, shown: Option<&str>) -> Result<(), String> {
         match Kind::of(line) {
             Kind::Checked => return faults(line).into_iter().next().map_or(Ok(()), Err),
-            Kind::Export(name, value) => {
-                self.env.push((name.to_owned(), self.here(value)));
-                return Ok(());
-            }
-            Kind::Node(arguments) => {
-                self.starts(arguments);
-                return Ok(());
-            }
-            Kind::Shell => {}
+            Kind::Export(name, value) => self.exports(name, value),
+            Kind::Node(arguments) => self.starts(arguments),
+            Kind::Shell => return self.has_the_shell_do(line, shown),
         }
+        Ok(())
+    }
+
+    fn has_the_shell_do(&mut self, line: &str, shown: Option<&str>) -> Result<(), String> {
         if self.nodes.is_empty()
             && ["curl", "redis-cli", "mintleaf"].iter().any(|client| line.contains(client))
         {
@@ -103,6 +100,12 @@ impl Reader {
         shown.map_or(Ok(()), |shown| compare(shown, &run.stdout))
     }
 
+    /// Sets a variable for the commands that follow.
+    fn exports(&mut self, name: &str, value: &str) {
+        let value = self.here(value);
+        self.env.push((name.to_owned(), value));
+    }
+
     /// Starts a node, after it has stopped the one of this id or, for `dev`, the one before.
     fn starts(&mut self, arguments: &str) {
         let arguments = self.here(arguments);
@@ -116,9 +119,10 @@ impl Reader {
             assert_eq!(before.exit_code(SETTLED_WITHIN), Some(0), "{name}");
         }
         let mut command = mintleaf();
-        command
-            .args(&words)
-            .args(given("--http").is_none().then_some(["--http", http]).into_iter().flatten());
+        command.args(&words);
+        if given("--http").is_none() {
+            command.args(["--http", http]);
+        }
         let log = self.dir.path().join(format!("{name}.log"));
         let process = Process::start(&name, command.current_dir(self.dir.path()), &log);
         self.nodes.insert(name, (process, Api(http.parse().unwrap())));
@@ -165,19 +169,22 @@ fn alike(shown: &Value, answer: &Value) -> bool {
     }
 }
 
-/// Carries out all commands of a document.
+/// Carries out all commands of a document. One at a time: each may run a cluster of its own.
 fn read(document: &Document) {
+    static TURN: Mutex<()> = Mutex::new(());
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let mut reader = Reader::new();
+    let blocks = document.blocks.iter().filter(|block| block.is_shell() && block.needs.is_none());
+    let commands: Vec<_> = blocks.flat_map(|block| block.commands()).collect();
+    assert!(commands.len() >= 5, "{} shows {} commands only", document.name(), commands.len());
     let has_redis = Command::new("redis-cli").arg("--version").output().is_ok();
-    for block in document.blocks.iter().filter(|block| block.is_shell() && block.needs.is_none()) {
-        for (line, shown) in block.commands() {
-            if line.starts_with("redis-cli") && !has_redis {
-                eprintln!("SKIPPED: redis-cli is not installed: {line}");
-                continue;
-            }
-            let done = reader.types(&line, shown.as_deref());
-            assert!(done.is_ok(), "{}: {line}\n{}", document.name(), done.unwrap_err());
+    for (line, shown) in commands {
+        if line.starts_with("redis-cli") && !has_redis {
+            eprintln!("SKIPPED: redis-cli is not installed: {line}");
+            continue;
         }
+        let done = reader.types(&line, shown.as_deref());
+        assert!(done.is_ok(), "{}: {line}\n{}", document.name(), done.unwrap_err());
     }
 }
 
