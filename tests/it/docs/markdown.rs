@@ -31,21 +31,22 @@ impl Block {
         self.language == "sh"
     }
 
-    /// Its commands, each with the answer that the comment behind it shows, if that is JSON. Lines that end with
-    /// a backslash are one command with the next, and so is a loop.
+    /// Its commands, each with the answer that the comments behind it show, if that is JSON. Lines that end with a
+    /// backslash are one command with the next, and so is a loop.
     pub(super) fn commands(&self) -> Vec<(String, Option<String>)> {
         let mut commands: Vec<(String, Option<String>)> = Vec::new();
         let mut pending = String::new();
-        let mut in_loop = false;
+        let (mut in_loop, mut in_answer) = (false, false);
         for line in self.text.lines() {
             let line = line.trim();
             if let Some(comment) = line.strip_prefix('#') {
-                let shown = Some(comment.trim()).filter(|text| text.starts_with('{'));
-                if let (Some((_, answer)), Some(shown)) = (commands.last_mut(), shown) {
-                    *answer = Some(shown.to_owned());
+                in_answer |= comment.trim_start().starts_with('{');
+                if let Some((_, answer)) = commands.last_mut().filter(|_| in_answer) {
+                    answer.get_or_insert_default().push_str(comment);
                 }
                 continue;
             }
+            in_answer = false;
             in_loop |= line.starts_with("while ") || line.starts_with("for ");
             pending.push_str(line.trim_end_matches('\\'));
             in_loop &= !line.starts_with("done");
@@ -140,7 +141,8 @@ See [a `b`](c.md#d), `mintleaf next` and ![e](f.svg).
 # Only then:
 curl a \\
     -d '{}'
-# {\"b\":1}
+# {\"b\":
+#  1}
 while read -r a; do
   echo
 done < b
@@ -155,7 +157,7 @@ export A=b
     let block = &document.blocks[0];
     assert!(block.is_shell() && block.needs.as_deref() == Some("x"));
     let commands = block.commands();
-    assert_eq!(commands[0], ("curl a -d '{}'".to_owned(), Some("{\"b\":1}".to_owned())));
+    assert_eq!(commands[0], ("curl a -d '{}'".to_owned(), Some(" {\"b\":  1}".to_owned())));
     assert_eq!(commands[1].0, "while read -r a; do\necho\ndone < b");
     assert_eq!(commands[2].0, "export A=b");
 }
