@@ -33,7 +33,6 @@ mod levels;
 mod membership;
 mod mixups;
 mod poison;
-
 mod resp;
 mod scale;
 mod snowflake;
