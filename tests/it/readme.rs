@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::harness::{Dev, Finished};
+use crate::harness::{Finished, mintleaf};
 
 /// Where the README's reader runs a node.
 const README_NODE: &str = "localhost:8080";
@@ -42,7 +42,7 @@ fn every_redis_cli_line_of_the_readme_works() {
     if Command::new("redis-cli").arg("--version").output().is_err() {
         return eprintln!("SKIPPED: redis-cli is not installed");
     }
-    let dev = Dev::start();
+    let dev = mintleaf().dev();
     for line in lines {
         // An answer that is an error fails it as well.
         let here = format!("redis-cli -e -p {} ", dev.resp(1).port());
@@ -57,7 +57,7 @@ fn every_curl_line_of_the_readme_works() {
     let lines = lines_of("curl ", &readme());
     let lines: Vec<_> = lines.iter().filter(|line| line.contains(README_NODE)).collect();
     assert!(lines.len() >= 5, "the README shows {} requests only", lines.len());
-    let dev = Dev::start();
+    let dev = mintleaf().dev();
     for line in lines {
         let here = line.replace(README_NODE, &dev.api().0.to_string());
         // The first word is `curl`: an answer of 400 or more fails it as well.

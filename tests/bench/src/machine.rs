@@ -2,7 +2,9 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
+
+use mintleaf_harness::clean;
 
 use crate::Result;
 
@@ -59,14 +61,9 @@ impl Machine {
     fn seated(&self, first: &str, words: &[&str], core: usize, program: &Path) -> Command {
         let mut command = Command::new(first);
         command.args(words).args(["--pdeathsig", "KILL", "taskset", "-c"]);
-        command.arg(core.to_string()).arg(program).stdin(Stdio::null());
+        command.arg(core.to_string()).arg(program);
         // A node is to be as it is shipped.
-        for (name, _) in std::env::vars_os() {
-            let name = name.to_string_lossy();
-            if name.starts_with("MINTLEAF_") || name == "RUST_LOG" {
-                command.env_remove(&*name);
-            }
-        }
+        clean(&mut command);
         command
     }
 }

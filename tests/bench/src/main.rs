@@ -4,7 +4,6 @@ mod bench;
 mod catalog;
 mod conditions;
 mod histogram;
-mod http;
 mod hyper_server;
 mod load;
 mod machine;

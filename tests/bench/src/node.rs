@@ -4,12 +4,12 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use mintleaf_harness::{Api, Port, Serve, pause};
 use serde_json::json;
 
 use crate::Result;
 use crate::bench::Bench;
-use crate::http;
-use crate::process::{Process, free_address, pause};
+use crate::process::Process;
 
 /// A node that runs, as `mintleaf serve` with default settings.
 pub(crate) struct Node {
@@ -17,7 +17,7 @@ pub(crate) struct Node {
     pub(crate) http: SocketAddr,
     pub(crate) resp: SocketAddr,
     id: u64,
-    raft: SocketAddr,
+    ports: [Port; 3],
     dir: PathBuf,
     peers: String,
 }
@@ -25,35 +25,41 @@ pub(crate) struct Node {
 impl Node {
     /// A cluster of one.
     pub(crate) fn alone(bench: &Bench) -> Result<Self> {
-        let raft = free_address()?;
-        let mut node = Self::start(bench, 1, raft, format!("1={raft}"))?;
+        let raft = Port::claim();
+        let peers = format!("1={}", raft.addr());
+        let mut node = Self::start(bench, 1, raft, peers)?;
         node.await_ready()?;
         Ok(node)
     }
 
-    fn start(bench: &Bench, id: u64, raft: SocketAddr, peers: String) -> Result<Self> {
+    fn start(bench: &Bench, id: u64, raft: Port, peers: String) -> Result<Self> {
         let dir = bench.fresh_dir(&format!("mintleaf-{id}"))?;
-        let (http, resp) = (free_address()?, free_address()?);
-        let process = launch(bench, id, [http, resp, raft], &dir, &peers)?;
-        Ok(Self { process, http, resp, id, raft, dir, peers })
+        let ports = [Port::claim(), Port::claim(), raft];
+        let (http, resp) = (ports[0].addr(), ports[1].addr());
+        let process = launch(bench, id, &ports, &dir, &peers)?;
+        Ok(Self { process, http, resp, id, ports, dir, peers })
+    }
+
+    /// What clients ask.
+    pub(crate) fn api(&self) -> Api {
+        Api(self.http)
     }
 
     /// Starts it again on its data, after it has ended.
     pub(crate) fn restart(&mut self, bench: &Bench) -> Result<()> {
-        let addresses = [self.http, self.resp, self.raft];
-        self.process = launch(bench, self.id, addresses, &self.dir, &self.peers)?;
+        self.process = launch(bench, self.id, &self.ports, &self.dir, &self.peers)?;
         Ok(())
     }
 
     /// Waits until it says that it can hand out ids.
     pub(crate) fn await_ready(&mut self) -> Result<()> {
-        let http = self.http;
-        self.process.await_until(|| http::get(http, "/readyz").is_ok_and(|answer| answer.is_ok()))
+        let api = self.api();
+        self.process.await_until(|| api.try_get("/readyz").is_ok_and(|answer| answer.is_ok()))
     }
 
     /// Creates a tag.
     pub(crate) fn create_tag(&self, tag: &str, step: u32) -> Result<()> {
-        let answer = http::post(self.http, "/v1/tags", &json!({ "tag": tag, "step": step }))?;
+        let answer = self.api().try_post("/v1/tags", &json!({ "tag": tag, "step": step }))?;
         if answer.is_ok() {
             Ok(())
         } else {
@@ -63,7 +69,7 @@ impl Node {
 
     /// Takes an id of a tag, so that a segment of it is at hand.
     pub(crate) fn warm_up(&self, tag: &str) -> Result<()> {
-        let answer = http::get(self.http, &format!("/v1/segment/{tag}"))?;
+        let answer = self.api().try_get(&format!("/v1/segment/{tag}"))?;
         if answer.is_ok() { Ok(()) } else { Err(format!("{tag} has no ids: {answer:?}").into()) }
     }
 }
@@ -71,16 +77,14 @@ impl Node {
 fn launch(
     bench: &Bench,
     id: u64,
-    [http, resp, raft]: [SocketAddr; 3],
+    ports: &[Port; 3],
     dir: &std::path::Path,
     peers: &str,
 ) -> Result<Process> {
     let mut command = bench.server_at(&bench.options.binary);
-    command.args(["serve", "--node-id", &id.to_string(), "--peers", peers]);
-    for (flag, address) in [("--http", http), ("--resp", resp), ("--raft", raft)] {
-        command.args([flag, &address.to_string()]);
-    }
-    command.arg("--data").arg(dir.join("data"));
+    let [http, resp, raft] = ports.each_ref().map(Port::addr);
+    Serve { id, http, raft, data: &dir.join("data") }.add_to(&mut command);
+    command.args(["--peers", peers, "--resp", &resp.to_string()]);
     Process::start(&format!("mintleaf-{id}"), command, dir)
 }
 
@@ -92,11 +96,8 @@ pub(crate) struct Cluster {
 impl Cluster {
     /// Starts them, and waits until all are ready.
     pub(crate) fn start(bench: &Bench) -> Result<Self> {
-        let mut rafts = Vec::new();
-        for id in 1..=3 {
-            rafts.push((id, free_address()?));
-        }
-        let peers = rafts.iter().map(|(id, raft)| format!("{id}={raft}"));
+        let rafts: Vec<_> = (1..=3).map(|id| (id, Port::claim())).collect();
+        let peers = rafts.iter().map(|(id, raft)| format!("{id}={}", raft.addr()));
         let peers = peers.collect::<Vec<_>>().join(",");
         let mut nodes = Vec::new();
         for (id, raft) in rafts {
@@ -124,7 +125,7 @@ impl Cluster {
         let deadline = Instant::now() + AGREED_WITHIN;
         loop {
             let views = self.nodes.iter().map(|node| {
-                let view = http::get(node.http, "/v1/cluster").ok()?.json();
+                let view = node.api().try_get("/v1/cluster").ok()?.try_json()?;
                 Some((view["leader_id"].as_u64()?, view["term"].as_u64()?))
             });
             let views: Option<Vec<_>> = views.collect();

@@ -3,21 +3,23 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use mintleaf_harness::{Api, Port};
+
 use crate::Result;
 use crate::bench::Bench;
-use crate::http;
-use crate::process::{Process, free_address};
+use crate::process::Process;
 
 /// A peer that serves.
 pub(crate) struct Peer {
     pub(crate) process: Process,
     pub(crate) address: SocketAddr,
+    _port: Port,
 }
 
 /// nginx that answers everything with a body as long as an id. No worker beside the one process:
 /// what it costs is all in one place.
 pub(crate) fn nginx(bench: &Bench, name: &str) -> Result<Peer> {
-    let (dir, address) = (bench.fresh_dir(name)?, free_address()?);
+    let (dir, port) = (bench.fresh_dir(name)?, Port::claim());
     let paths = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
         .map(|part| format!("  {part}_temp_path {}/{part};\n", dir.display()));
     let config = format!(
@@ -29,45 +31,43 @@ pub(crate) fn nginx(bench: &Bench, name: &str) -> Result<Peer> {
          location / {{ default_type text/plain; return 200 \"123456789\\n\"; }}\n  }}\n}}\n",
         dir = dir.display(),
         paths = paths.concat(),
+        address = port.addr(),
     );
     let file = dir.join("nginx.conf");
     std::fs::write(&file, config)?;
     let mut command = bench.server("nginx");
     command.arg("-e").arg("stderr").arg("-c").arg(file);
-    start(name, command, &dir, address)
+    start(name, command, &dir, port)
 }
 
 /// Redis that keeps everything in memory and writes nothing.
 pub(crate) fn redis(bench: &Bench) -> Result<Peer> {
-    let (dir, address) = (bench.fresh_dir("redis")?, free_address()?);
+    let (dir, port) = (bench.fresh_dir("redis")?, Port::claim());
     let mut command = bench.server("redis-server");
-    command.args(["--bind", "127.0.0.1", "--port", &address.port().to_string()]);
+    command.args(["--bind", "127.0.0.1", "--port", &port.addr().port().to_string()]);
     command.args(["--save", "", "--appendonly", "no"]).arg("--dir").arg(&dir);
-    start("redis", command, &dir, address)
+    start("redis", command, &dir, port)
 }
 
 /// Bare hyper.
 pub(crate) fn hyper(bench: &Bench) -> Result<Peer> {
-    let (dir, address) = (bench.fresh_dir("hyper")?, free_address()?);
+    let (dir, port) = (bench.fresh_dir("hyper")?, Port::claim());
     let mut command = bench.server_at(&std::env::current_exe()?);
-    command.args(["hyper", &address.to_string()]);
-    start("hyper", command, &dir, address)
+    command.args(["hyper", &port.addr().to_string()]);
+    start("hyper", command, &dir, port)
 }
 
-fn start(
-    name: &str,
-    command: std::process::Command,
-    dir: &Path,
-    address: SocketAddr,
-) -> Result<Peer> {
+fn start(name: &str, command: std::process::Command, dir: &Path, port: Port) -> Result<Peer> {
+    let address = port.addr();
     let mut process = Process::start(name, command, dir)?;
     process.await_port(address)?;
-    Ok(Peer { process, address })
+    Ok(Peer { process, address, _port: port })
 }
 
 /// Three nodes of etcd.
 pub(crate) struct Etcd {
     nodes: Vec<Peer>,
+    _peer_ports: Vec<Port>,
 }
 
 impl Etcd {
@@ -77,19 +77,23 @@ impl Etcd {
         for id in 1..=3 {
             let name = format!("etcd-{id}");
             let dir = bench.fresh_dir(&name)?;
-            members.push((name, dir, free_address()?, free_address()?));
+            members.push((name, dir, Port::claim(), Port::claim()));
         }
-        let list = members.iter().map(|(name, _, _, peer)| format!("{name}=http://{peer}"));
+        let list =
+            members.iter().map(|(name, _, _, peer)| format!("{name}=http://{}", peer.addr()));
         let list = list.collect::<Vec<_>>().join(",");
-        let mut nodes = Vec::new();
+        let (mut nodes, mut peer_ports) = (Vec::new(), Vec::new());
         for (name, dir, client, peer) in members {
-            let command = etcd_node(bench, &name, &dir, [client, peer], &list);
-            nodes.push(Peer { process: Process::start(&name, command, &dir)?, address: client });
+            let address = client.addr();
+            let command = etcd_node(bench, &name, &dir, [address, peer.addr()], &list);
+            let process = Process::start(&name, command, &dir)?;
+            nodes.push(Peer { process, address, _port: client });
+            peer_ports.push(peer);
         }
         for node in &mut nodes {
             node.process.await_port(node.address)?;
         }
-        let mut etcd = Self { nodes };
+        let mut etcd = Self { nodes, _peer_ports: peer_ports };
         let addresses: Vec<_> = etcd.nodes.iter().map(|node| node.address).collect();
         etcd.nodes[0].process.await_until(|| addresses.iter().any(|node| leads(*node)))?;
         Ok(etcd)
@@ -124,6 +128,6 @@ fn etcd_node(
 }
 
 fn leads(node: SocketAddr) -> bool {
-    let page = http::get(node, "/metrics").map(|answer| answer.body).unwrap_or_default();
-    page.lines().any(|line| line == "etcd_server_is_leader 1")
+    let page = Api(node).try_get("/metrics").map(|answer| answer.body).unwrap_or_default();
+    String::from_utf8_lossy(&page).lines().any(|line| line == "etcd_server_is_leader 1")
 }

@@ -1,11 +1,12 @@
 //! A server: a process, what it uses, and its end.
 
-use std::fs::{self, File};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus};
-use std::thread;
+use std::fs;
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
+
+use mintleaf_harness::pause;
 
 use crate::Result;
 
@@ -15,19 +16,17 @@ const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 /// A running server. Dropping it kills it.
 #[derive(Debug)]
-pub(crate) struct Process {
-    pub(crate) name: String,
-    child: Child,
-    log: PathBuf,
-}
+pub(crate) struct Process(mintleaf_harness::Process);
 
 impl Process {
     /// Starts a command; what it says goes to `NAME.log` in `dir`.
     pub(crate) fn start(name: &str, mut command: Command, dir: &Path) -> Result<Self> {
         let log = dir.join(format!("{name}.log"));
-        let out = File::options().create(true).append(true).open(&log)?;
-        let child = command.stdout(out.try_clone()?).stderr(out).spawn()?;
-        Ok(Self { name: name.to_owned(), child, log })
+        Ok(Self(mintleaf_harness::Process::start(name, &mut command, &log)?))
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        self.0.name()
     }
 
     /// Waits until `done` says so.
@@ -37,8 +36,7 @@ impl Process {
     pub(crate) fn await_until(&mut self, done: impl Fn() -> bool) -> Result<()> {
         let deadline = Instant::now() + PATIENCE;
         while !done() {
-            let ended = self.child.try_wait()?;
-            if ended.is_some() || Instant::now() > deadline {
+            if !self.0.is_running() || Instant::now() > deadline {
                 return Err(self.complaint("does not serve"));
             }
             pause(POLL_INTERVAL);
@@ -52,20 +50,17 @@ impl Process {
     }
 
     fn complaint(&self, what: &str) -> Box<dyn std::error::Error> {
-        let said = fs::read_to_string(&self.log).unwrap_or_default();
-        let last: Vec<&str> = said.lines().rev().take(5).collect();
-        let last: Vec<&str> = last.into_iter().rev().collect();
-        format!("{} {what}: {}", self.name, last.join(" / ")).into()
+        format!("{} {what}: {}", self.name(), self.0.last_lines(5).join(" / ")).into()
     }
 
     /// Processor time that it has used, in nanoseconds.
     pub(crate) fn cpu_ns(&self) -> Result<u64> {
-        cpu_ns_of(&self.child.id().to_string())
+        cpu_ns_of(&self.0.pid().to_string())
     }
 
     /// Memory that it really uses, in bytes.
     pub(crate) fn resident(&self) -> Result<u64> {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
+        let status = fs::read_to_string(format!("/proc/{}/status", self.0.pid()))?;
         let size = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
         let kb = size.and_then(|size| size.trim().strip_suffix(" kB")?.parse::<u64>().ok());
         Ok(kb.ok_or("no VmRSS")? * 1024)
@@ -73,8 +68,7 @@ impl Process {
 
     /// SIGKILL. It may have ended by itself.
     pub(crate) fn kill(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.0.kill();
     }
 
     /// SIGTERM, and the end.
@@ -82,27 +76,16 @@ impl Process {
     /// # Errors
     /// When it does not end well in time.
     pub(crate) fn stop(&mut self) -> Result<()> {
-        let pid = self.child.id().to_string();
-        Command::new("kill").args(["-s", "TERM", &pid]).status()?;
+        self.0.signal("TERM");
         let deadline = Instant::now() + PATIENCE;
         loop {
-            match self.child.try_wait()? {
+            match self.0.ended() {
                 Some(status) if status.success() => return Ok(()),
-                Some(status) => return Err(self.ended(status)),
+                Some(status) => return Err(self.complaint(&format!("ended with {status}"))),
                 None if Instant::now() > deadline => return Err(self.complaint("does not stop")),
                 None => pause(POLL_INTERVAL),
             }
         }
-    }
-
-    fn ended(&self, status: ExitStatus) -> Box<dyn std::error::Error> {
-        self.complaint(&format!("ended with {status}"))
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        self.kill();
     }
 }
 
@@ -116,20 +99,4 @@ pub(crate) fn cpu_ns_of(pid: &str) -> Result<u64> {
         used += stat.split(' ').next().and_then(|ns| ns.parse::<u64>().ok()).unwrap_or(0);
     }
     Ok(used)
-}
-
-/// Waits. Nothing here could wake this thread sooner: other processes cannot.
-pub(crate) fn pause(time: Duration) {
-    let until = Instant::now() + time;
-    while let Some(left) = until.checked_duration_since(Instant::now()) {
-        thread::park_timeout(left);
-    }
-}
-
-/// An address of this machine that nobody uses now.
-///
-/// # Errors
-/// When there is none.
-pub(crate) fn free_address() -> Result<SocketAddr> {
-    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
 }

@@ -5,12 +5,12 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use mintleaf_harness::{Api, pause};
+
 use crate::Result;
 use crate::bench::Bench;
 use crate::catalog::Finding;
-use crate::http;
 use crate::node::Cluster;
-use crate::process::pause;
 use crate::stats::Spread;
 
 /// Longer than any election.
@@ -57,7 +57,8 @@ pub(crate) fn after_kill(bench: &Bench) -> Result<Finding> {
 /// Asks until it is answered well, or nobody can wait for it any more.
 fn await_ok(node: SocketAddr, path: &str) {
     let began = Instant::now();
-    while !http::get(node, path).is_ok_and(|answer| answer.is_ok()) && began.elapsed() < GRAB_MAX {
+    while !Api(node).try_get(path).is_ok_and(|answer| answer.is_ok()) && began.elapsed() < GRAB_MAX
+    {
         pause(RETRY_PAUSE);
     }
 }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use mintleaf_harness::pause;
+
 use super::{LEAF, gets};
 use crate::Result;
 use crate::bench::{Bench, outcome};
@@ -9,7 +11,6 @@ use crate::catalog::Finding;
 use crate::load::Load;
 use crate::node::{Cluster, Node};
 use crate::peers::{Peer, hyper};
-use crate::process::pause;
 use crate::slices::{Measure, Slice, alternate, slice};
 use crate::stats::Spread;
 

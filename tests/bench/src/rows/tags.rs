@@ -3,13 +3,15 @@
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
+use mintleaf_harness::pause;
+
 use crate::Result;
 use crate::bench::Bench;
 use crate::catalog::Finding;
 use crate::load::{Load, Protocol};
 use crate::node::Node;
 use crate::peers::{Peer, redis};
-use crate::process::{Process, pause};
+use crate::process::Process;
 use crate::slices::thousands;
 use crate::stats::Spread;
 

@@ -1,17 +1,19 @@
 //! Clients that never rest, and remember everything.
 
 use std::net::SocketAddr;
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
+use hyper::Method;
+use serde_json::json;
 use tokio::task::JoinHandle;
 
-use super::history::{History, Op, Outcome};
-use super::http::{Connection, runtime};
-use super::{Answer, eventually, secs};
+use crate::http::runtime;
+use crate::{Answer, Client, History, Op, Outcome, eventually, secs};
+
+/// Longer than a node may take over any answer.
+const ANSWER_MAX: Duration = secs(12);
 
 /// Between two requests of one client: the machine has other things to do.
 const PAUSE: Duration = Duration::from_millis(2);
@@ -19,7 +21,8 @@ const PAUSE: Duration = Duration::from_millis(2);
 const PAUSE_WHEN_LOST: Duration = Duration::from_millis(20);
 
 /// Clients that take ids of all `tags` from all nodes until they are stopped.
-pub(crate) struct Load {
+#[derive(Debug)]
+pub struct Load {
     stopping: Arc<AtomicBool>,
     taken: Arc<AtomicU64>,
     clients: Vec<JoinHandle<Vec<Op>>>,
@@ -27,13 +30,13 @@ pub(crate) struct Load {
 
 impl Load {
     /// Starts `clients` clients on each of `nodes`.
-    pub(crate) fn start(nodes: &[(u64, SocketAddr)], tags: &[String], clients: usize) -> Self {
+    pub fn start(nodes: &[(u64, SocketAddr)], tags: &[String], clients: usize) -> Self {
         Self::of(nodes, tags, clients, path)
     }
 
-    /// The same, of snowflake ids, as if they were one tag's.
-    pub(crate) fn of_snowflakes(nodes: &[(u64, SocketAddr)], clients: usize) -> Self {
-        Self::of(nodes, &["snowflake".to_owned()], clients, snowflake_path)
+    /// The same, of snowflake ids.
+    pub fn of_snowflakes(nodes: &[(u64, SocketAddr)], clients: usize) -> Self {
+        Self::of(nodes, &[], clients, snowflake_path)
     }
 
     fn of(
@@ -48,9 +51,11 @@ impl Load {
         let mut running = Vec::new();
         for &(node, address) in nodes {
             for number in 0..clients {
-                let client = Client {
+                let client = Taker {
+                    number: running.len() as u32,
                     node,
-                    connection: Connection::new(address),
+                    address,
+                    client: Client::default(),
                     tags: Arc::clone(&tags),
                     path,
                     turn: number * tags.len() / clients,
@@ -64,7 +69,7 @@ impl Load {
     }
 
     /// Waits until so many more requests were granted.
-    pub(crate) fn await_more(&self, requests: u64) {
+    pub fn await_more(&self, requests: u64) {
         let goal = self.taken.load(Ordering::Relaxed) + requests;
         eventually("the load to go on", secs(30), || {
             (self.taken.load(Ordering::Relaxed) >= goal).then_some(())
@@ -72,7 +77,7 @@ impl Load {
     }
 
     /// Lets every client finish its last request.
-    pub(crate) fn stop(self) -> History {
+    pub fn stop(self) -> History {
         self.stopping.store(true, Ordering::Relaxed);
         runtime().block_on(async {
             let mut ops = Vec::new();
@@ -84,9 +89,12 @@ impl Load {
     }
 }
 
-struct Client {
+/// One client of one node.
+struct Taker {
+    number: u32,
     node: u64,
-    connection: Connection,
+    address: SocketAddr,
+    client: Client,
     tags: Arc<[String]>,
     /// What is asked of a tag in this turn.
     path: fn(&str, usize) -> String,
@@ -95,16 +103,20 @@ struct Client {
     taken: Arc<AtomicU64>,
 }
 
-impl Client {
+impl Taker {
     async fn run(mut self) -> Vec<Op> {
         let mut ops = Vec::new();
         while !self.stopping.load(Ordering::Relaxed) {
-            let tag = self.turn % self.tags.len();
-            let path = (self.path)(&self.tags[tag], self.turn);
+            let tag = self.turn.checked_rem(self.tags.len());
+            let path = (self.path)(tag.map_or("any", |tag| &self.tags[tag]), self.turn);
             self.turn += 1;
             let began = Instant::now();
-            let outcome = match self.connection.get(&path).await {
-                Ok(answer) if answer.status == 200 => Outcome::Ids(ranges(&answer)),
+            let asked = self.client.ask(self.address, Method::GET, &path, None, ANSWER_MAX);
+            let outcome = match asked.await {
+                Ok(answer) if answer.status == 200 => {
+                    let given = answer.intervals();
+                    Outcome::Ids(given.unwrap_or_else(|| panic!("no ids: {answer:?}")))
+                }
                 Ok(answer) => Outcome::Refused(answer.status),
                 Err(_) => Outcome::Lost,
             };
@@ -113,7 +125,8 @@ impl Client {
                 Outcome::Refused(_) | Outcome::Lost => PAUSE_WHEN_LOST,
             };
             self.taken.fetch_add(u64::from(pause == PAUSE), Ordering::Relaxed);
-            ops.push(Op { tag, node: self.node, began, ended: Instant::now(), outcome });
+            let (client, node, ended) = (self.number, self.node, Instant::now());
+            ops.push(Op { client, tag, node, boot: None, began, ended, outcome });
             tokio::time::sleep(pause).await;
         }
         ops
@@ -140,43 +153,31 @@ fn snowflake_path(key: &str, turn: usize) -> String {
     }
 }
 
-fn ranges(answer: &Answer) -> Vec<Range<u64>> {
-    let number = |value: &Value| value.as_str().unwrap().parse::<u64>().unwrap();
-    if answer.header("content-type").starts_with("text/plain") {
-        let id: u64 = answer.text().parse().unwrap();
-        return std::iter::once(id..id + 1).collect();
-    }
-    let body = answer.json();
-    if let Some(ranges) = body["ranges"].as_array() {
-        return ranges.iter().map(|r| number(&r["start"])..number(&r["end"])).collect();
-    }
-    let ids = body["ids"].as_array().unwrap().iter().map(number);
-    ids.map(|id| id..id + 1).collect()
-}
-
 /// A client that creates one tag after another, each on the next node, and rests in between.
-pub(crate) struct TagWriter {
+#[derive(Debug)]
+pub struct TagWriter {
     stopping: Arc<AtomicBool>,
     task: JoinHandle<Vec<String>>,
 }
 
 impl TagWriter {
-    pub(crate) fn start(nodes: &[(u64, SocketAddr)], pause: Duration) -> Self {
+    /// Starts it; it rests for `pause` between two tags.
+    pub fn start(nodes: &[(u64, SocketAddr)], pause: Duration) -> Self {
         let stopping = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&stopping);
-        let mut connections: Vec<_> =
-            nodes.iter().map(|&(_, address)| Connection::new(address)).collect();
+        let addresses: Vec<_> = nodes.iter().map(|&(_, address)| address).collect();
+        let client = Client::default();
         let task = runtime().spawn(async move {
             let mut acknowledged = Vec::new();
             let mut number = 0;
             while !seen.load(Ordering::Relaxed) {
                 let tag = format!("written-{number}");
-                let turn = number % connections.len();
+                let turn = number % addresses.len();
                 number += 1;
                 let body = json!({ "tag": tag, "step": 7 });
-                if let Ok(Answer { status: 201, .. }) =
-                    connections[turn].post("/v1/tags", &body).await
-                {
+                let create =
+                    client.ask(addresses[turn], Method::POST, "/v1/tags", Some(&body), ANSWER_MAX);
+                if let Ok(Answer { status: 201, .. }) = create.await {
                     acknowledged.push(tag);
                 }
                 tokio::time::sleep(pause).await;
@@ -187,7 +188,7 @@ impl TagWriter {
     }
 
     /// Stops, and returns the tags whose creation was acknowledged.
-    pub(crate) fn stop(self) -> Vec<String> {
+    pub fn stop(self) -> Vec<String> {
         self.stopping.store(true, Ordering::Relaxed);
         runtime().block_on(self.task).unwrap()
     }

@@ -5,11 +5,12 @@ use std::path::Path;
 
 use tempfile::TempDir;
 
-use super::{Api, Port, Process, eventually, mintleaf, secs};
+use crate::{Api, Binary, Port, Process, eventually, secs};
 
 /// A cluster in one process, on ports and a data directory that outlast its restarts.
 #[derive(Debug)]
-pub(crate) struct Dev {
+pub struct Dev {
+    binary: Binary,
     process: Process,
     ports: Vec<Port>,
     resp_ports: Vec<Port>,
@@ -19,37 +20,32 @@ pub(crate) struct Dev {
 }
 
 impl Dev {
-    /// One node; returns once it is ready.
-    pub(crate) fn start() -> Self {
-        Self::with_nodes(1)
-    }
-
-    /// `nodes` nodes; returns once all are ready.
-    pub(crate) fn with_nodes(nodes: u16) -> Self {
-        let mut dev = Self::just_started(nodes);
+    pub(crate) fn start(binary: &Binary, nodes: u16) -> Self {
+        let mut dev = Self::just_started(binary, nodes);
         dev.await_ready();
         dev
     }
 
-    /// Returns at once.
-    pub(crate) fn just_started(nodes: u16) -> Self {
+    /// So many nodes; returns at once.
+    pub fn just_started(binary: &Binary, nodes: u16) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let ports = Port::claim_row(nodes);
         let resp_ports = Port::claim_row(nodes);
-        let process = spawn(dir.path(), [&ports[0], &resp_ports[0]], nodes);
-        Self { process, ports, resp_ports, nodes, dir }
+        let process = spawn(binary, dir.path(), [&ports[0], &resp_ports[0]], nodes);
+        Self { binary: binary.clone(), process, ports, resp_ports, nodes, dir }
     }
 
     /// Kills it and starts it again on the same data and ports; returns once all are ready.
-    pub(crate) fn restart(&mut self) {
+    pub fn restart(&mut self) {
         self.kill_and_start();
         self.await_ready();
     }
 
     /// Kills it and starts it again on the same data and ports; returns at once.
-    pub(crate) fn kill_and_start(&mut self) {
+    pub fn kill_and_start(&mut self) {
         self.process.kill();
-        self.process = spawn(self.dir.path(), [&self.ports[0], &self.resp_ports[0]], self.nodes);
+        let first = [&self.ports[0], &self.resp_ports[0]];
+        self.process = spawn(&self.binary, self.dir.path(), first, self.nodes);
     }
 
     fn await_ready(&mut self) {
@@ -63,38 +59,42 @@ impl Dev {
         }
     }
 
-    pub(crate) fn api(&self) -> Api {
+    /// The first node.
+    pub fn api(&self) -> Api {
         self.node(1)
     }
 
     /// The node with this id.
-    pub(crate) fn node(&self, id: usize) -> Api {
+    pub fn node(&self, id: usize) -> Api {
         assert!((1..=usize::from(self.nodes)).contains(&id));
         Api(self.ports[id - 1].addr())
     }
 
     /// Where the node with this id serves the Redis protocol.
-    pub(crate) fn resp(&self, id: usize) -> SocketAddr {
+    pub fn resp(&self, id: usize) -> SocketAddr {
         self.resp_ports[id - 1].addr()
     }
 
-    pub(crate) fn url(&self) -> String {
+    /// The first node's address for the command line's `--url`.
+    pub fn url(&self) -> String {
         format!("http://{}", self.api().0)
     }
 
-    pub(crate) fn process(&mut self) -> &mut Process {
+    /// The one process of all nodes.
+    pub fn process(&mut self) -> &mut Process {
         &mut self.process
     }
 
-    pub(crate) fn dir(&self) -> &Path {
+    /// Where its data and its log are.
+    pub fn dir(&self) -> &Path {
         self.dir.path()
     }
 }
 
-fn spawn(dir: &Path, [http, resp]: [&Port; 2], nodes: u16) -> Process {
-    let mut command = mintleaf();
+fn spawn(binary: &Binary, dir: &Path, [http, resp]: [&Port; 2], nodes: u16) -> Process {
+    let mut command = binary.command();
     command.env("MINTLEAF_RESP", resp.addr().to_string());
     command.args(["dev", "--http", &http.addr().to_string(), "--nodes", &nodes.to_string()]);
     command.arg("--data").arg(dir.join("data"));
-    Process::start("dev", &mut command, &dir.join("log"))
+    Process::start("dev", &mut command, &dir.join("log")).unwrap()
 }

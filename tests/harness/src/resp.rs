@@ -3,32 +3,46 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
-use super::secs;
+use crate::secs;
 
 /// One answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Value {
+pub enum Value {
+    /// `+`.
     Simple(String),
+    /// `-`.
     Error(String),
+    /// `:`.
     Integer(u64),
+    /// `$`.
     Bulk(String),
+    /// `_`, or a bulk string that is not there.
     Null,
+    /// `*`.
     Array(Vec<Value>),
     /// Keys and values in turn.
     Map(Vec<Value>),
 }
 
 impl Value {
+    /// The integer that it must be.
+    ///
+    /// # Panics
+    /// When it is something else.
     #[track_caller]
-    pub(crate) fn integer(&self) -> u64 {
+    pub fn integer(&self) -> u64 {
         match self {
             Value::Integer(number) => *number,
             other => panic!("no integer: {other:?}"),
         }
     }
 
+    /// The array that it must be.
+    ///
+    /// # Panics
+    /// When it is something else.
     #[track_caller]
-    pub(crate) fn array(&self) -> &[Value] {
+    pub fn array(&self) -> &[Value] {
         match self {
             Value::Array(values) => values,
             other => panic!("no array: {other:?}"),
@@ -37,7 +51,7 @@ impl Value {
 
     /// The ids of an answer of `INCR`, `MINT` or `SNOWFLAKE`, one or many.
     #[track_caller]
-    pub(crate) fn ids(&self) -> Vec<u64> {
+    pub fn ids(&self) -> Vec<u64> {
         match self {
             Value::Integer(id) => vec![*id],
             Value::Bulk(id) => vec![id.parse().unwrap()],
@@ -48,38 +62,43 @@ impl Value {
 }
 
 /// One connection. An answer that does not come fails the test.
-pub(crate) struct RedisClient {
+#[derive(Debug)]
+pub struct RedisClient {
     stream: BufReader<TcpStream>,
 }
 
 impl RedisClient {
-    pub(crate) fn connect(node: SocketAddr) -> Self {
+    /// Opens it.
+    pub fn connect(node: SocketAddr) -> Self {
         let stream = TcpStream::connect(node).unwrap();
         stream.set_read_timeout(Some(secs(30))).unwrap();
         Self { stream: BufReader::new(stream) }
     }
 
-    pub(crate) fn stream(&self) -> &TcpStream {
+    /// The socket.
+    pub fn stream(&self) -> &TcpStream {
         self.stream.get_ref()
     }
 
-    pub(crate) fn send(&mut self, bytes: &[u8]) {
+    /// Sends these bytes and waits for nothing.
+    pub fn send(&mut self, bytes: &[u8]) {
         self.stream.get_mut().write_all(bytes).unwrap();
     }
 
     /// One command in words, and its answer.
-    pub(crate) fn ask(&mut self, words: &str) -> Value {
+    pub fn ask(&mut self, words: &str) -> Value {
         self.send(&command(words));
         self.answer()
     }
 
+    /// The next answer.
     #[track_caller]
-    pub(crate) fn answer(&mut self) -> Value {
+    pub fn answer(&mut self) -> Value {
         self.try_answer().expect("the node has closed the connection")
     }
 
     /// The next answer, or nothing when the node has closed.
-    pub(crate) fn try_answer(&mut self) -> Option<Value> {
+    pub fn try_answer(&mut self) -> Option<Value> {
         let mut line = String::new();
         if self.stream.read_line(&mut line).unwrap() == 0 {
             return None;
@@ -110,7 +129,7 @@ impl RedisClient {
 }
 
 /// Words as an array of bulk strings.
-pub(crate) fn command(words: &str) -> Vec<u8> {
+pub fn command(words: &str) -> Vec<u8> {
     let words: Vec<&str> = words.split_whitespace().collect();
     let bulks = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len()));
     let bulks: String = bulks.collect();

@@ -14,13 +14,17 @@ const COUNT: u16 = 16_000;
 /// The claim is the UDP port of the same number: it holds while the TCP port is free, so that a
 /// node can be restarted on it.
 #[derive(Debug)]
-pub(crate) struct Port {
+pub struct Port {
     number: u16,
     _claim: UdpSocket,
 }
 
 impl Port {
-    pub(crate) fn claim() -> Self {
+    /// A port that nobody has.
+    ///
+    /// # Panics
+    /// When there is none.
+    pub fn claim() -> Self {
         static NEXT: AtomicU16 = AtomicU16::new(0);
         let offset = (process::id() % 97) as u16 * 157;
         for _ in 0..COUNT {
@@ -33,7 +37,10 @@ impl Port {
     }
 
     /// `count` ports in a row, and those 1,000 above them.
-    pub(crate) fn claim_row(count: u16) -> Vec<Self> {
+    ///
+    /// # Panics
+    /// When there is no such row.
+    pub fn claim_row(count: u16) -> Vec<Self> {
         for _ in 0..COUNT {
             let first = Self::claim();
             let rest = (1..count).map(|n| first.number + n);
@@ -53,7 +60,8 @@ impl Port {
         Some(Self { number, _claim: claim })
     }
 
-    pub(crate) fn addr(&self) -> SocketAddr {
+    /// Its address.
+    pub fn addr(&self) -> SocketAddr {
         (Ipv4Addr::LOCALHOST, self.number).into()
     }
 }
