@@ -178,8 +178,11 @@ impl std::error::Error for NoAnswer {}
 /// the node, and one in a history.
 #[derive(Clone, Debug, Default)]
 pub struct Client {
-    idle: Arc<Mutex<HashMap<SocketAddr, Vec<SendRequest<Full<Bytes>>>>>>,
+    /// Connections that nobody uses now, by node.
+    idle: Arc<Mutex<HashMap<SocketAddr, Vec<Connection>>>>,
 }
+
+type Connection = SendRequest<Full<Bytes>>;
 
 impl Client {
     /// Sends one request with a JSON body or none.
@@ -239,7 +242,7 @@ impl Client {
     }
 
     /// A connection that nobody uses and that is not known to be closed.
-    fn open(&self, node: SocketAddr) -> Option<SendRequest<Full<Bytes>>> {
+    fn open(&self, node: SocketAddr) -> Option<Connection> {
         let mut idle = self.idle.lock();
         let idle = idle.get_mut(&node)?;
         idle.retain(|connection| !connection.is_closed());
@@ -247,7 +250,7 @@ impl Client {
     }
 }
 
-type Connected = Result<SendRequest<Full<Bytes>>, Box<dyn std::error::Error + Send + Sync>>;
+type Connected = Result<Connection, Box<dyn std::error::Error + Send + Sync>>;
 
 async fn connect(node: SocketAddr) -> Connected {
     let stream = timeout(CONNECT_MAX, TcpStream::connect(node)).await??;

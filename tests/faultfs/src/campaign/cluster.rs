@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use mintleaf_harness::{Answer, Api, NoAnswer, await_some};
-use serde_json::json;
+use mintleaf_harness::{Api, NoAnswer, await_some};
+use serde_json::{Value, json};
 
 use super::SERVES_WITHIN;
 use super::ledger::{Ledger, Listed};
@@ -136,26 +136,25 @@ fn promote(node: &mut Node, through: Api, joins_repeated: &mut u64) -> Result<()
 
 /// Every tag, by a linearizable listing.
 fn list(api: Api) -> Result<BTreeMap<String, Listed>, NoAnswer> {
-    let mut listed = BTreeMap::new();
+    let mut all = BTreeMap::new();
     let mut after = String::new();
     loop {
         let answer = api.try_get(&format!("/v1/tags?limit=1000{after}"))?;
-        let page = page(&answer).ok_or_else(|| NoAnswer::Lost(format!("no page: {answer:?}")))?;
-        listed.extend(page.0);
-        match page.1 {
+        let no_page = || NoAnswer::Lost(format!("no page: {answer:?}"));
+        let page = answer.try_json().filter(|_| answer.is_ok()).ok_or_else(no_page)?;
+        for tag in page["tags"].as_array().ok_or_else(no_page)? {
+            let (name, tag) = listed(tag).ok_or_else(no_page)?;
+            all.insert(name, tag);
+        }
+        match page["next"].as_str() {
             Some(next) => after = format!("&after={next}"),
-            None => return Ok(listed),
+            None => return Ok(all),
         }
     }
 }
 
-/// The tags of a page, and where the next one begins.
-fn page(answer: &Answer) -> Option<(Vec<(String, Listed)>, Option<String>)> {
-    let page = answer.try_json().filter(|_| answer.status == 200)?;
-    let tags = page["tags"].as_array()?.iter().map(|tag| {
-        let step = u32::try_from(tag["step"].as_u64()?).ok()?;
-        let text = |field: &str| tag[field].as_str().map(str::to_owned);
-        Some((text("tag")?, (step, text("description")?, text("max_id")?.parse().ok()?)))
-    });
-    Some((tags.collect::<Option<_>>()?, page["next"].as_str().map(str::to_owned)))
+fn listed(tag: &Value) -> Option<(String, Listed)> {
+    let step = u32::try_from(tag["step"].as_u64()?).ok()?;
+    let text = |field: &str| tag[field].as_str().map(str::to_owned);
+    Some((text("tag")?, (step, text("description")?, text("max_id")?.parse().ok()?)))
 }
