@@ -173,8 +173,10 @@ impl Ledger {
             input.file(part.finish()?).map_err(io::Error::other)?;
         }
         let report = check(input, &mintleaf_check::Options::default()).map_err(io::Error::other)?;
-        let broken = report.violations.iter().map(|violation| violation.to_string());
-        self.violations.lock().extend(broken);
+        let broken = report.verdicts.iter().filter(|(_, verdict)| verdict.violations > 0);
+        let counts = broken.map(|(invariant, verdict)| format!("{invariant:?} {verdict}"));
+        let shown = report.violations.iter().map(|violation| violation.to_string());
+        self.violations.lock().extend(counts.chain(shown));
         Ok(())
     }
 }
