@@ -89,7 +89,7 @@ pub(super) fn help_of(program: &str, commands: &[&str]) -> String {
     let key = format!("{program} {}", commands.join(" "));
     let ask = || {
         let mut command = match program {
-            "mintleaf" => mintleaf(),
+            "mintleaf" => mintleaf().command(),
             "cargo" => Command::new(env!("CARGO")),
             script => Command::new(super::root().join(script)),
         };

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::commands::{faults, help_of};
 use super::{document, none, root, user_documents};
-use crate::harness::{Dev, Finished, mintleaf};
+use crate::harness::{Finished, mintleaf};
 
 /// Words of code of a document that are made of these characters and begin so.
 fn words<'a>(
@@ -23,7 +23,7 @@ fn words<'a>(
 
 #[test]
 fn every_metric_is_documented_and_every_documented_one_is_there() {
-    let dev = Dev::start();
+    let dev = mintleaf().dev();
     // Errors are counted from the first one on.
     assert_eq!(dev.api().try_get("/v1/tags/nobody").unwrap().status, 404);
     let page = String::from_utf8(dev.api().try_get("/metrics").unwrap().body.to_vec()).unwrap();
@@ -113,7 +113,9 @@ fn every_settings_file_is_one() {
     for block in files {
         fs::write(&file, &block.text).unwrap();
         // Flags win over the file, so all that is wrong now is this one.
-        let run = Finished::of(mintleaf().args(["serve", "--node-id", "0", "--config"]).arg(&file));
+        let run = Finished::of(
+            mintleaf().command().args(["serve", "--node-id", "0", "--config"]).arg(&file),
+        );
         assert!(run.stderr.contains("--node-id must be 1 or more"), "{run:?}\n{}", block.text);
     }
 }
@@ -135,7 +137,7 @@ fn every_script_is_documented() {
 
 #[test]
 fn every_path_and_code_of_the_interface_is_documented() {
-    let dev = Dev::start();
+    let dev = mintleaf().dev();
     let openapi = dev.api().try_get("/openapi.json").unwrap().body;
     let openapi: serde_json::Value = serde_json::from_slice(&openapi).unwrap();
     let methods = ["get", "post", "patch", "delete"];

@@ -40,7 +40,7 @@ impl Reader {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("bin")).unwrap();
-        symlink(mintleaf().get_program(), dir.path().join("bin/mintleaf")).unwrap();
+        symlink(mintleaf().command().get_program(), dir.path().join("bin/mintleaf")).unwrap();
         // An answer of 400 or more is an error.
         fs::write(dir.path().join(".curlrc"), "silent\nshow-error\nfail-with-body\n").unwrap();
         fs::write(dir.path().join("leaf_alloc.tsv"), LEAF_ALLOC).unwrap();
@@ -118,13 +118,13 @@ impl Reader {
             before.signal("TERM");
             assert_eq!(before.exit_code(SETTLED_WITHIN), Some(0), "{name}");
         }
-        let mut command = mintleaf();
+        let mut command = mintleaf().command();
         command.args(&words);
         if given("--http").is_none() {
             command.args(["--http", http]);
         }
         let log = self.dir.path().join(format!("{name}.log"));
-        let process = Process::start(&name, command.current_dir(self.dir.path()), &log);
+        let process = Process::start(&name, command.current_dir(self.dir.path()), &log).unwrap();
         self.nodes.insert(name, (process, Api(http.parse().unwrap())));
     }
 
