@@ -1,7 +1,8 @@
 //! Nodes of Mintleaf: one alone, or three.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
@@ -11,11 +12,27 @@ use crate::bench::Bench;
 use crate::http;
 use crate::process::{Process, free_address, pause};
 
+/// A build of Mintleaf.
+#[derive(Clone, Copy)]
+pub(crate) struct Build<'a> {
+    pub(crate) binary: &'a Path,
+    /// What the directories of its nodes begin with.
+    pub(crate) name: &'a str,
+}
+
+impl<'a> Build<'a> {
+    /// The build that a run measures.
+    pub(crate) fn measured(bench: &'a Bench) -> Self {
+        Self { binary: &bench.options.binary, name: "mintleaf" }
+    }
+}
+
 /// A node that runs, as `mintleaf serve` with default settings.
 pub(crate) struct Node {
     pub(crate) process: Process,
     pub(crate) http: SocketAddr,
     pub(crate) resp: SocketAddr,
+    binary: PathBuf,
     id: u64,
     raft: SocketAddr,
     dir: PathBuf,
@@ -25,23 +42,38 @@ pub(crate) struct Node {
 impl Node {
     /// A cluster of one.
     pub(crate) fn alone(bench: &Bench) -> Result<Self> {
+        Self::alone_of(bench, Build::measured(bench))
+    }
+
+    /// A cluster of one node of a build.
+    pub(crate) fn alone_of(bench: &Bench, build: Build<'_>) -> Result<Self> {
         let raft = free_address()?;
-        let mut node = Self::start(bench, 1, raft, format!("1={raft}"))?;
+        let mut node = Self::start(bench, build, 1, raft, format!("1={raft}"))?;
         node.await_ready()?;
         Ok(node)
     }
 
-    fn start(bench: &Bench, id: u64, raft: SocketAddr, peers: String) -> Result<Self> {
-        let dir = bench.fresh_dir(&format!("mintleaf-{id}"))?;
+    fn start(
+        bench: &Bench,
+        build: Build<'_>,
+        id: u64,
+        raft: SocketAddr,
+        peers: String,
+    ) -> Result<Self> {
+        let name = format!("{}-{id}", build.name);
+        let dir = bench.fresh_dir(&name)?;
         let (http, resp) = (free_address()?, free_address()?);
-        let process = launch(bench, id, [http, resp, raft], &dir, &peers)?;
-        Ok(Self { process, http, resp, id, raft, dir, peers })
+        let binary = build.binary.to_owned();
+        let command = command(bench, &binary, id, [http, resp, raft], &dir, &peers);
+        let process = Process::start(&name, command, &dir)?;
+        Ok(Self { process, http, resp, binary, id, raft, dir, peers })
     }
 
     /// Starts it again on its data, after it has ended.
     pub(crate) fn restart(&mut self, bench: &Bench) -> Result<()> {
         let addresses = [self.http, self.resp, self.raft];
-        self.process = launch(bench, self.id, addresses, &self.dir, &self.peers)?;
+        let command = command(bench, &self.binary, self.id, addresses, &self.dir, &self.peers);
+        self.process = Process::start(&self.process.name.clone(), command, &self.dir)?;
         Ok(())
     }
 
@@ -68,20 +100,21 @@ impl Node {
     }
 }
 
-fn launch(
+fn command(
     bench: &Bench,
+    binary: &Path,
     id: u64,
     [http, resp, raft]: [SocketAddr; 3],
-    dir: &std::path::Path,
+    dir: &Path,
     peers: &str,
-) -> Result<Process> {
-    let mut command = bench.server_at(&bench.options.binary);
+) -> Command {
+    let mut command = bench.server_at(binary);
     command.args(["serve", "--node-id", &id.to_string(), "--peers", peers]);
     for (flag, address) in [("--http", http), ("--resp", resp), ("--raft", raft)] {
         command.args([flag, &address.to_string()]);
     }
     command.arg("--data").arg(dir.join("data"));
-    Process::start(&format!("mintleaf-{id}"), command, dir)
+    command
 }
 
 /// Three nodes.
@@ -92,6 +125,11 @@ pub(crate) struct Cluster {
 impl Cluster {
     /// Starts them, and waits until all are ready.
     pub(crate) fn start(bench: &Bench) -> Result<Self> {
+        Self::start_of(bench, Build::measured(bench))
+    }
+
+    /// Starts three nodes of a build, and waits until all are ready.
+    pub(crate) fn start_of(bench: &Bench, build: Build<'_>) -> Result<Self> {
         let mut rafts = Vec::new();
         for id in 1..=3 {
             rafts.push((id, free_address()?));
@@ -100,7 +138,7 @@ impl Cluster {
         let peers = peers.collect::<Vec<_>>().join(",");
         let mut nodes = Vec::new();
         for (id, raft) in rafts {
-            nodes.push(Node::start(bench, id, raft, peers.clone())?);
+            nodes.push(Node::start(bench, build, id, raft, peers.clone())?);
         }
         let mut cluster = Self { nodes };
         cluster.await_ready()?;
