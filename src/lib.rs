@@ -52,20 +52,18 @@
 //! the leader), the coalescer, the log, the quorum, `State::apply`, and installs the segment: down
 //! once, up once.
 
-/// What this build calls itself. One with the feature `next-level` has a name of its own.
-pub const VERSION: &str = if cfg!(feature = "next-level") {
-    concat!(env!("CARGO_PKG_VERSION"), "-next")
-} else {
-    env!("CARGO_PKG_VERSION")
-};
-
+mod address;
 pub mod cli;
 pub mod clock;
 pub mod config;
+mod connection_buffers;
+pub mod encoding;
 pub mod entropy;
 pub mod http;
+pub mod limits;
 pub mod listener;
 pub mod metrics;
+mod path_segment;
 pub mod replica;
 pub mod resp;
 pub mod segment;
@@ -74,5 +72,5 @@ pub mod service;
 pub mod snowflake;
 pub mod state;
 pub mod tag;
+pub mod version;
 mod watchdog;
-mod wire;
