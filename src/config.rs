@@ -9,6 +9,7 @@
 //!   args        every setting of a node, in all three sources
 //!   checks      what a value must be
 //!   secret      the secret that members share
+//!   error       what is wrong with a setting
 //!   defaults
 //! ```
 
@@ -16,16 +17,17 @@ mod args;
 mod checks;
 mod defaults;
 mod dev;
+mod error;
 mod secret;
 mod serve;
 
 pub use args::{LogFormat, ServeArgs};
-pub use checks::ConfigError;
 pub use defaults::{
     DATA_DEFAULT, HTTP_DEFAULT, MAX_CLOCK_SKEW_DEFAULT, RAFT_DEFAULT, SNAPSHOT_ENTRIES_DEFAULT,
     SNOWFLAKE_EPOCH_MS_DEFAULT, SNOWFLAKE_WINDOW_DEFAULT,
 };
 pub use dev::{DevArgs, DevConfig};
+pub use error::ConfigError;
 pub use secret::read_secret;
 pub use serve::ServeConfig;
 

@@ -5,13 +5,12 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use thiserror::Error;
-
 use super::args::ServeArgs;
 use super::defaults::{
     MAX_CLOCK_SKEW_DEFAULT, SNAPSHOT_ENTRIES_DEFAULT, SNOWFLAKE_EPOCH_MS_DEFAULT,
     SNOWFLAKE_WINDOW_DEFAULT,
 };
+use super::error::{ConfigError, fault};
 use crate::address::{PortRule, check_host_port, is_everywhere};
 use crate::snowflake::{Format, Layout, SnowflakeSettings};
 
@@ -19,16 +18,6 @@ use crate::snowflake::{Format, Layout, SnowflakeSettings};
 const SNAPSHOT_ENTRIES: RangeInclusive<u64> = 100..=10_000_000;
 /// Most configured worker ids: more than any one node can use up.
 const WORKER_IDS_MAX: usize = 16;
-
-/// A setting that cannot be used; the message names it and says what would do.
-#[derive(Debug, Error, PartialEq, Eq)]
-#[error("{0}")]
-pub struct ConfigError(String);
-
-/// The error for the setting `name`; `what` goes on after its flag.
-pub(super) fn fault(name: &str, what: impl std::fmt::Display) -> ConfigError {
-    ConfigError(format!("--{name} {what}"))
-}
 
 /// Reads the list of the first voters.
 ///

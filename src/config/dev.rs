@@ -4,8 +4,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use super::args::{LogFormat, ServeArgs};
-use super::checks::{ConfigError, fault, listen_address, resp_address, snowflake};
+use super::checks::{listen_address, resp_address, snowflake};
 use super::defaults::{DATA_DEFAULT, HTTP_DEFAULT};
+use super::error::{ConfigError, fault};
 use crate::snowflake::SnowflakeSettings;
 
 /// Most nodes in one process: more than any trial needs.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::checks::{ConfigError, fault};
+use super::error::{ConfigError, fault};
 
 /// Shortest secret: a shorter one can be guessed.
 const SECRET_BYTES_MIN: usize = 16;

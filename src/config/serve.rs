@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use super::args::{LogFormat, ServeArgs, read_file};
 use super::checks::{
-    ConfigError, fault, listen_address, parse_peers, remote, resp_address, snapshot_entries,
-    snowflake,
+    listen_address, parse_peers, remote, resp_address, snapshot_entries, snowflake,
 };
 use super::defaults::{DATA_DEFAULT, HTTP_DEFAULT, RAFT_DEFAULT};
+use super::error::{ConfigError, fault};
 use crate::address::at_host_of;
 use crate::snowflake::SnowflakeSettings;
 
