@@ -73,7 +73,7 @@ impl Node {
     /// Starts it again on its data, after it has ended.
     pub(crate) fn restart(&mut self, bench: &Bench) -> Result<()> {
         let command = command(bench, &self.binary, self.id, &self.ports, &self.dir, &self.peers);
-        self.process = Process::start(&self.process.name().to_owned(), command, &self.dir)?;
+        self.process = Process::start(self.process.name(), command, &self.dir)?;
         Ok(())
     }
 
