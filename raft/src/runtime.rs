@@ -6,7 +6,9 @@ mod priority;
 mod process;
 
 pub use openraft_runtime::Pending;
-pub(crate) use openraft_runtime::{Runtime, blocking, in_process, random_below, random_u128};
+pub(crate) use openraft_runtime::{
+    Runtime, blocking, in_process, random_below, random_u128, to_completion,
+};
 pub use priority::give_way;
 #[cfg(feature = "simulation")]
 pub use process::Process;

@@ -15,6 +15,7 @@ use super::records::Records;
 use crate::error::StopReason;
 use crate::message::{Destination, Header, Incarnation, Origin, Refusal};
 use crate::raft_storage::LogStore;
+use crate::runtime::to_completion;
 use crate::stop::StopHandle;
 use crate::types::{Member, RaftMembership};
 
@@ -28,7 +29,7 @@ pub(crate) struct NodeIdentity {
     own: Mutex<OwnIncarnations>,
     /// Latest incarnation seen of every peer's store. It is on disk before the peer is answered.
     seen: Mutex<BTreeMap<u128, Incarnation>>,
-    promises: Promises,
+    promises: Arc<Promises>,
     metrics: Mutex<Option<watch::Receiver<RaftMetrics<u64, Member>>>>,
     records: Arc<Records>,
 }
@@ -42,7 +43,7 @@ impl NodeIdentity {
         stop: StopHandle,
     ) -> Result<Self, StorageError> {
         let records = Arc::new(Records::new(log, stop));
-        let promises = Promises::load(node_id, boot_nonce, Arc::clone(&records))?;
+        let promises = Arc::new(Promises::load(node_id, boot_nonce, Arc::clone(&records))?);
         let seen = records.read(MetaKey::Members, "the peers' starts")?.unwrap_or_default();
         let own = records.read(MetaKey::Starts, "this store's starts")?.unwrap_or_default();
         Ok(Self {
@@ -85,7 +86,7 @@ impl NodeIdentity {
     }
 
     /// What this store has promised, and which cluster it may enter.
-    pub(crate) fn promises(&self) -> &Promises {
+    pub(crate) fn promises(&self) -> &Arc<Promises> {
         &self.promises
     }
 
@@ -230,15 +231,16 @@ impl NodeIdentity {
             admission::check_incarnation(&seen, from)?;
             let known = seen.get(&from.store).copied();
             let same = known.filter(|&known| from.incarnation.is_same_process(known));
-            if same.is_some_and(|known| from.incarnation.number <= known.number) {
-                return Ok(());
-            }
             if same.is_none() && known != told {
                 let why = "another start of its data directory was seen meanwhile";
                 return Err(Refusal::Failed(why.to_owned()));
             }
-            seen.insert(from.store, from.incarnation);
-            self.forget_strangers(&mut seen, from.store);
+            // An incarnation that is known already is written again: the answer to the first request may
+            // still be waiting for the disk.
+            if same.is_none_or(|known| from.incarnation.number > known.number) {
+                seen.insert(from.store, from.incarnation);
+                self.forget_strangers(&mut seen, from.store);
+            }
             seen.clone()
         };
         let written = self.records.write(MetaKey::Members, &seen).await;
@@ -257,20 +259,28 @@ impl NodeIdentity {
 
     /// Stops this node for good because it was removed. Its later starts end with the same reason.
     pub(crate) async fn stop_as_removed(&self, members_index: u64) {
-        let failure = "cannot note on disk that this node was removed";
-        self.records.write_end(MetaKey::Removed, &members_index, failure).await;
-        let why = Refusal::Removed { members_index }.to_string();
-        self.stop_handle().stop(StopReason::operator(why));
+        let records = Arc::clone(&self.records);
+        to_completion(async move {
+            let failure = "cannot note on disk that this node was removed";
+            records.write_end(MetaKey::Removed, &members_index, failure).await;
+            let why = Refusal::Removed { members_index }.to_string();
+            records.stop_handle().stop(StopReason::operator(why));
+        })
+        .await;
     }
 
     /// Stops this node because it was refused. Doubt about its data is written down: peers may not notice
     /// it again, because the next incarnation counts past the one that they know.
     pub(crate) async fn stop_as_refused(&self, refusal: &Refusal, why: String) {
-        if refusal.is_about_data() {
-            let failure = "cannot note on disk that this node was refused";
-            self.records.write_end(MetaKey::Refused, &why, failure).await;
-        }
-        self.stop_handle().stop(StopReason::operator(why));
+        let (records, is_about_data) = (Arc::clone(&self.records), refusal.is_about_data());
+        to_completion(async move {
+            if is_about_data {
+                let failure = "cannot note on disk that this node was refused";
+                records.write_end(MetaKey::Refused, &why, failure).await;
+            }
+            records.stop_handle().stop(StopReason::operator(why));
+        })
+        .await;
     }
 
     /// Why this store must not take part any more, if an earlier start learned so.

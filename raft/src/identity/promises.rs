@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use super::records::Records;
 use crate::message::{Prepare, Prepared, Refusal};
 use crate::raft_storage::disk_format;
+use crate::runtime::to_completion;
 use crate::two_phase_commit::{Accepted, Participant};
 
 /// The promises of a store until it takes part in a cluster, and the cluster that it takes part in.
@@ -20,7 +21,8 @@ pub(crate) struct Promises {
     ticket: Mutex<u128>,
     /// The cluster of the nodes that this node was told to ask.
     invited: Mutex<Option<u128>>,
-    /// Held while `prepared` or `cluster` is judged and written: each excludes the other.
+    /// Held while `prepared` or `cluster` is judged and written: each excludes the other. Whoever holds it
+    /// runs to completion, because a change is first on disk and then in memory.
     changing: tokio::sync::Mutex<()>,
     records: Arc<Records>,
 }
@@ -73,7 +75,16 @@ impl Promises {
     }
 
     /// Prepares this store at a coordinator's request, or says why not. The record is on disk on return.
-    pub(crate) async fn prepare(&self, founders: &str, request: Prepare) -> Result<(), Refusal> {
+    pub(crate) async fn prepare(
+        self: &Arc<Self>,
+        founders: &str,
+        request: Prepare,
+    ) -> Result<(), Refusal> {
+        let (this, founders) = (Arc::clone(self), founders.to_owned());
+        to_completion(async move { this.judge_and_prepare(&founders, request).await }).await
+    }
+
+    async fn judge_and_prepare(&self, founders: &str, request: Prepare) -> Result<(), Refusal> {
         let _changing = self.changing.lock().await;
         match self.participant().judge(self.node_id, founders, &request)? {
             Accepted::Already => Ok(()),
@@ -89,7 +100,15 @@ impl Promises {
 
     /// Prepares this store for a cluster that this node coordinates itself. Returns `false` if the node
     /// entered another cluster meanwhile or is prepared already.
-    pub(crate) async fn prepare_itself(&self, prepared: Prepared) -> Result<bool, StorageError> {
+    pub(crate) async fn prepare_itself(
+        self: &Arc<Self>,
+        prepared: Prepared,
+    ) -> Result<bool, StorageError> {
+        let this = Arc::clone(self);
+        to_completion(async move { this.prepare_if_free(prepared).await }).await
+    }
+
+    async fn prepare_if_free(&self, prepared: Prepared) -> Result<bool, StorageError> {
         let _changing = self.changing.lock().await;
         let Participant { cluster, prepared: before, .. } = self.participant();
         let free = cluster.is_none() && before.is_none();
@@ -101,7 +120,12 @@ impl Promises {
 
     /// Frees this store from a cluster id that the store `by` has aborted, which is this store itself if
     /// this node coordinates.
-    pub(crate) async fn abort(&self, cluster: u128, by: u128) -> Result<(), Refusal> {
+    pub(crate) async fn abort(self: &Arc<Self>, cluster: u128, by: u128) -> Result<(), Refusal> {
+        let this = Arc::clone(self);
+        to_completion(async move { this.abort_if_prepared(cluster, by).await }).await
+    }
+
+    async fn abort_if_prepared(&self, cluster: u128, by: u128) -> Result<(), Refusal> {
         let _changing = self.changing.lock().await;
         let ends = self.prepared().is_some_and(|own| own.may_be_aborted(cluster, by));
         if self.cluster().is_some() || !ends {
@@ -128,7 +152,12 @@ impl Promises {
 
     /// Makes this node take part in a cluster, for good once it has voted or holds an entry. Returns
     /// `false` if the node is prepared for another cluster, or entered another meanwhile.
-    pub(crate) async fn enter(&self, cluster: u128) -> Result<bool, StorageError> {
+    pub(crate) async fn enter(self: &Arc<Self>, cluster: u128) -> Result<bool, StorageError> {
+        let this = Arc::clone(self);
+        to_completion(async move { this.enter_if_free(cluster).await }).await
+    }
+
+    async fn enter_if_free(&self, cluster: u128) -> Result<bool, StorageError> {
         let _changing = self.changing.lock().await;
         let Participant { cluster: entered, prepared, .. } = self.participant();
         if let Some(entered) = entered {

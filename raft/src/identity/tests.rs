@@ -1,4 +1,6 @@
+use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use mintleaf_storage::{DataDir, SledEngine};
 use openraft::storage::RaftLogStorage;
@@ -12,6 +14,7 @@ use crate::stop::StopHandle;
 use crate::types::RaftVote;
 
 const LIST: &str = "1=a:1,2=b:2";
+const CHANGE_MAX: Duration = Duration::from_secs(10);
 
 fn log() -> (TempDir, LogStore) {
     let temp = tempfile::tempdir().unwrap();
@@ -48,6 +51,34 @@ async fn a_store_stays_prepared_over_a_restart_until_its_coordinator_aborts() {
     restarted.promises().abort(5, 10).await.unwrap();
     assert_eq!(node_two(&log, 3).promises().prepared(), None);
     ask_to_prepare(&restarted, prepared(6, 11)).await.unwrap();
+}
+
+/// Starts what a peer has asked for, and drops it as a server does when that peer hangs up.
+async fn hang_up(asked: impl Future<Output = Result<(), Refusal>>) {
+    tokio::select! {
+        biased;
+        done = asked => panic!("done before the caller could hang up: {done:?}"),
+        () = std::future::ready(()) => {}
+    }
+}
+
+#[tokio::test]
+async fn a_change_is_completed_after_its_caller_has_hung_up() {
+    let (_temp, log) = log();
+    let node = node_two(&log, 1);
+    let agreed = async |expected: Option<Prepared>| {
+        let completed = async {
+            while node.promises().prepared() != expected {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(CHANGE_MAX, completed).await.expect("the change was left half done");
+        assert_eq!(node_two(&log, 2).promises().prepared(), expected);
+    };
+    hang_up(ask_to_prepare(&node, prepared(5, 10))).await;
+    agreed(Some(prepared(5, 10))).await;
+    hang_up(node.promises().abort(5, 10)).await;
+    agreed(None).await;
 }
 
 #[tokio::test]

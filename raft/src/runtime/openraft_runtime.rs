@@ -45,6 +45,21 @@ pub(crate) fn in_process<T: Send + 'static>(
     Box::pin(task)
 }
 
+/// Runs a future to its end, even if its caller is dropped meanwhile. A server drops the answer to a peer
+/// that hangs up; what that answer was changing must not stay changed by half.
+pub(crate) async fn to_completion<T: Send + 'static>(
+    future: impl Future<Output = T> + Send + 'static,
+) -> T {
+    match spawn(future).await {
+        Ok(output) => output,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            // The runtime ends, and this task with it.
+            Err(_) => std::future::pending().await,
+        },
+    }
+}
+
 /// Random numbers from the operating system's seed.
 #[cfg(not(feature = "simulation"))]
 pub(crate) fn random() -> Random {
