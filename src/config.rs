@@ -7,9 +7,9 @@
 //! ```text
 //! serve, dev    one node of a cluster; a cluster in one process
 //!   args        every setting of a node, in all three sources
-//!   checks      what a value must be
+//!   checks      the checks of each value
 //!   secret      the secret that members share
-//!   error       what is wrong with a setting
+//!   error       the error of a setting
 //!   defaults
 //! ```
 

@@ -1,5 +1,5 @@
-//! Both halves of a client's connection with their buffers: for loops that read, answer everything
-//! that has come in, and send the answers with one write.
+//! Both halves of a client's connection with their buffers. A protocol's loop reads, answers everything
+//! that has come in, and sends the answers with one write.
 //!
 //! Buffers grow with use and shrink while nothing comes in, because most connections are idle.
 
@@ -28,7 +28,7 @@ pub(crate) struct Leftover {
     pub(crate) unsent: Vec<u8>,
 }
 
-/// What a connection's buffers share with its watchdog and its node.
+/// The state that a connection's buffers share with its watchdog and its node.
 pub(crate) struct ConnectionWatch<'a> {
     /// Whether the client has yet to take some of the answers.
     pub(crate) unsent: &'a AtomicBool,

@@ -1,10 +1,10 @@
 //! Sockets and threads of the client side: an acceptor for each address, one worker per core.
 //!
 //! Each worker runs a single-threaded runtime of its own, so a request never moves between
-//! threads, and the Raft runtime never competes with id traffic for a queue. Acceptors deal their
-//! connections out in turn; HTTP and the Redis protocol share the workers, not the capacity. (Several
-//! sockets on one port would spare the acceptor, but would also let a second process share the port
-//! in silence.)
+//! threads, and the Raft runtime never competes with id traffic for a queue. Each acceptor deals its
+//! connections out in turn. HTTP and the Redis protocol share the workers, but each has its own limit of
+//! connections. (Several sockets on one port would spare the acceptor, but would also let a second
+//! process share the port in silence.)
 
 use std::convert::Infallible;
 use std::io::{self, Read, Write};

@@ -1,4 +1,4 @@
-//! What a node counts, and the page that Prometheus reads.
+//! The counters of a node, and the page that Prometheus reads.
 //!
 //! Every label has a small set of values, the ids of the members at most: no tag, no address and no
 //! path ever becomes a label, so the page stays a few kilobytes whatever clients send. Counting is a

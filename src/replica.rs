@@ -1,4 +1,4 @@
-//! The typed face of the replicated log: commands in, responses out, and the state they made.
+//! The replicated log with types: commands in, responses out, and the state that the commands made.
 
 use std::fmt;
 use std::io::{self, BufReader, BufWriter, Read, Write};

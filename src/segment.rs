@@ -248,7 +248,7 @@ impl SegmentBuffer {
     }
 }
 
-/// What one node holds of one tag.
+/// The ids that one node holds of one tag, for people.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct BufferView {
     /// Whether a segment was ever held.

@@ -1,5 +1,5 @@
-//! A node in its process: Raft on a runtime of its own, the services, and listeners in front of them;
-//! and the two ways to run it, [`serve`] and [`dev`].
+//! A node in its process: Raft on a runtime of its own, the services, and listeners in front of them.
+//! There are two ways to run it, [`serve`] and [`dev`].
 //!
 //! ```text
 //! serve, dev    one node until a signal; a cluster in one process

@@ -10,8 +10,8 @@
 //! lease         the node's hold on its worker ids
 //!   lease_task  the task that takes worker ids and renews them
 //!     worker_demand   how many worker ids are enough
-//!     clock_reports   what the log is told of clocks
-//!     lease_status    what keeps the node from having windows
+//!     clock_reports   reports of clocks to the log
+//!     lease_status    whether anything keeps the node from having windows
 //! tags          TagService: create, read, change, delete
 //! cluster       ClusterService: membership, levels, clocks, readiness, metrics
 //!   cluster_view, worker_view   what clients read of them
@@ -71,7 +71,7 @@ pub struct Services {
     pub cluster: Arc<ClusterService>,
 }
 
-/// What the services of a node stand on.
+/// Everything that the services of a node need.
 pub struct ServiceParts {
     /// The replicated log and the state that it made.
     pub replica: Arc<Replica>,

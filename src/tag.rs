@@ -1,4 +1,4 @@
-//! What a tag may be called, and what is wrong with a value that breaks its bound.
+//! The names of tags, and the error of a value that breaks its bound.
 //!
 //! Pure. A value is checked once where it enters and again when its command is applied: replicas may
 //! then trust their state, whoever wrote the log. The bounds themselves stand in

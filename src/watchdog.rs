@@ -1,4 +1,4 @@
-//! Ends connections that get nowhere.
+//! Ends connections that make no progress.
 //!
 //! A head that trickles in, a client that does not read its answers and a connection that is no longer
 //! used each hold a place that other clients need. Every few seconds the watchdog looks whether a

@@ -10,7 +10,7 @@ use super::client::Failure;
 /// Prints text as it is.
 ///
 /// # Errors
-/// When stdout fails; that its reader left is not a failure.
+/// When stdout fails; a reader that left is not a failure.
 pub(super) fn print(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     ignoring_closed_pipe(out.write_all(text.as_bytes()).and_then(|()| out.flush()))

@@ -1,4 +1,4 @@
-//! What the value of each setting must be.
+//! The checks of each setting's value.
 
 use std::collections::BTreeSet;
 use std::net::{SocketAddr, ToSocketAddrs};

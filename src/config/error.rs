@@ -1,4 +1,4 @@
-//! What is wrong with a setting.
+//! The error of a setting that cannot be used.
 
 use std::fmt;
 

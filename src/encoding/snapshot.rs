@@ -199,7 +199,7 @@ mod tests {
     fn a_snapshot_above_what_a_build_supports_names_the_version_that_it_needs() {
         let snapshot = written(&at_level(3));
         assert_eq!(read_snapshot_up_to(3, &snapshot[..]).unwrap().level(), 3);
-        // Whatever comes behind, of which this build may know nothing.
+        // The sections behind the level may be of kinds that this build does not know.
         let cut = &snapshot[..40];
         for stream in [&snapshot, cut] {
             let refused = read_snapshot_up_to(2, stream).unwrap_err();

@@ -21,7 +21,7 @@ use super::problem::Problem;
 use super::query::out_of_bounds;
 use crate::limits::{BODY_BYTES_MAX, BODY_MAX, FIELDS_MAX};
 
-/// The fields of one JSON object that nobody has asked for yet.
+/// The fields of one JSON object that are not read yet.
 #[derive(Debug)]
 pub(super) struct Fields(Vec<(String, Value)>);
 
@@ -90,7 +90,7 @@ impl Fields {
         within(name, value.as_u64(), &bounds).map(Some)
     }
 
-    /// Like [`Fields::integer`], but a string of decimal digits will do as well.
+    /// The integer `name`, if it was given: as for [`Fields::integer`], or a string of decimal digits.
     ///
     /// # Errors
     /// `invalid_argument` when it is anything else or outside `bounds`.
@@ -110,7 +110,7 @@ impl Fields {
     /// Ends the reading.
     ///
     /// # Errors
-    /// `invalid_argument` naming a field that nobody asked for.
+    /// `invalid_argument` naming a field that was not read.
     pub(super) fn finish(self) -> Result<(), Problem> {
         match self.0.first() {
             Some((name, _)) => Err(Problem::invalid(name, "is not a field of this request")),

@@ -14,7 +14,7 @@ use crate::service::{ClusterService, ClusterView, NewMember};
 
 type Cluster = State<Arc<ClusterService>>;
 
-/// What this node knows of the cluster, quorum or not.
+/// Shows the cluster as this node knows it, quorum or not.
 pub(super) async fn show(State(service): Cluster) -> Json<ClusterView> {
     Json(service.view())
 }
@@ -50,7 +50,7 @@ pub(super) async fn transfer(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Raises the level to what all members support.
+/// Raises the level to the highest that all members support.
 pub(super) async fn raise_level(State(service): Cluster) -> Result<Json<ClusterView>, Problem> {
     Ok(Json(service.raise_level().await?))
 }

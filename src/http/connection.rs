@@ -29,7 +29,7 @@ pub(crate) const TURNED_AWAY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\n\
     {\"type\":\"about:blank\",\"title\":\"Service Unavailable\",\"status\":503,\
     \"code\":\"unavailable\",\"detail\":\"too many connections to this node\"}";
 
-/// Serves a connection until it ends, gets nowhere, or the node stops.
+/// Serves a connection until it ends, makes no progress for too long, or the node stops.
 pub(crate) async fn serve(
     mut stream: TcpStream,
     dispatch: Dispatch,
@@ -63,7 +63,7 @@ pub(super) async fn converse<R, W>(
     let _ = tokio::time::timeout(DRAIN_MAX, last_answers).await;
 }
 
-/// Serves plain requests for ids, until another request comes; answers what hyper takes over then.
+/// Serves plain requests for ids, until another request comes; answers the leftover that hyper takes over then.
 async fn on_fast_path<R, W>(
     read: R,
     write: W,

@@ -37,7 +37,7 @@ use crate::service::HeldIds;
 pub(super) const READ_BYTES_MAX: usize = 16 * 1024;
 
 /// Why a run of answers ended.
-enum RunEnd {
+enum AnswersEnd {
     /// The next request has not come in whole.
     NeedMoreInput,
     /// Enough answers wait to be sent.
@@ -75,10 +75,10 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> FastPath<'a, R, W> {
             }
             loop {
                 match self.answer() {
-                    RunEnd::NeedMoreInput => break,
-                    RunEnd::OutputFull => self.buffers.send().await?,
-                    RunEnd::ForDispatch => self.ask_dispatch().await?,
-                    RunEnd::ForHyper => return Ok(Some(self.buffers.into_leftover())),
+                    AnswersEnd::NeedMoreInput => break,
+                    AnswersEnd::OutputFull => self.buffers.send().await?,
+                    AnswersEnd::ForDispatch => self.ask_dispatch().await?,
+                    AnswersEnd::ForHyper => return Ok(Some(self.buffers.into_leftover())),
                 }
             }
             self.buffers.send().await?;
@@ -90,7 +90,7 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> FastPath<'a, R, W> {
 
     /// Answers the requests that have come in, for as long as ids are buffered. The clock is read once,
     /// for what the answers say in `date`.
-    fn answer(&mut self) -> RunEnd {
+    fn answer(&mut self) -> AnswersEnd {
         self.read_clock();
         let ids = self.dispatch.ids();
         let mut answered = [0; 3];
@@ -98,17 +98,17 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> FastPath<'a, R, W> {
         let end = loop {
             let (unread, out) = self.buffers.parts();
             if out.len() >= UNSENT_BYTES_MAX {
-                break RunEnd::OutputFull;
+                break AnswersEnd::OutputFull;
             }
             match self.request.read(unread) {
                 ReadOutcome::Again => {}
                 ReadOutcome::New => self.template.fit(&self.request),
-                ReadOutcome::Partial => break RunEnd::NeedMoreInput,
-                ReadOutcome::Unsupported => break RunEnd::ForHyper,
+                ReadOutcome::Partial => break AnswersEnd::NeedMoreInput,
+                ReadOutcome::Unsupported => break AnswersEnd::ForHyper,
             }
             if let RequestedIds::Batch(tag, wanted) = self.request.requested() {
                 let Some(ids) = held.take_exactly(tag, wanted.count) else {
-                    break RunEnd::ForDispatch;
+                    break AnswersEnd::ForDispatch;
                 };
                 self.template.write_batch(out, wanted, tag, &ids);
                 answered[Mode::Segment as usize] += 1;
@@ -117,7 +117,7 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> FastPath<'a, R, W> {
             }
             let count_max = self.request.repeats(unread);
             let Some((mode, ids)) = take(&self.request, self.dispatch, &held, count_max) else {
-                break RunEnd::ForDispatch;
+                break AnswersEnd::ForDispatch;
             };
             let count = ids.end - ids.start;
             ids.for_each(|id| self.template.write(out, id));

@@ -1,4 +1,4 @@
-//! Entry points to what reads clients' bytes, for `tests/fuzz` and `benches`.
+//! Entry points to the code that reads clients' bytes, for `tests/fuzz` and `benches`.
 
 use tokio::io::DuplexStream;
 use tokio::sync::watch;
@@ -10,7 +10,7 @@ use super::{connection, fast_path, key};
 use crate::path_segment;
 use crate::service::Services;
 
-/// A connection's loop without its socket.
+/// Serves connections that have no socket.
 pub struct Connections {
     dispatch: Dispatch,
     stop: watch::Sender<()>,

@@ -1,4 +1,4 @@
-//! What the last segment of a path names: a tag, or a node.
+//! The tag or the node that the last segment of a path names.
 
 use std::borrow::Cow;
 

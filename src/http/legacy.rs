@@ -29,8 +29,8 @@ pub(super) async fn segment(
     let response = match outcome {
         Ok(id) => number(id),
         Err(error) => {
-            let formed = cluster.view().cluster_id.is_some();
-            failure(segment_code(&error, formed), error, uri.path(), ids.now_ms())
+            let bootstrapped = cluster.view().cluster_id.is_some();
+            failure(segment_code(&error, bootstrapped), error, uri.path(), ids.now_ms())
         }
     };
     response.map(axum::body::Body::from)
@@ -91,10 +91,10 @@ struct LeafStatus {
     leaf_code: i8,
 }
 
-fn segment_code(error: &Error, formed: bool) -> LeafStatus {
+fn segment_code(error: &Error, bootstrapped: bool) -> LeafStatus {
     let leaf_code = match error {
         Error::UnknownTag | Error::NotFound { .. } | Error::InvalidArgument { .. } => -2,
-        _ if !formed => -1,
+        _ if !bootstrapped => -1,
         _ => -3,
     };
     LeafStatus { status: StatusCode::INTERNAL_SERVER_ERROR, leaf_code }
@@ -121,8 +121,8 @@ fn failure(outcome: LeafStatus, error: Error, path: &str, now_ms: u64) -> Respon
 mod tests {
     use super::*;
 
-    fn message(error: Error, formed: bool) -> String {
-        let outcome = segment_code(&error, formed);
+    fn message(error: Error, bootstrapped: bool) -> String {
+        let outcome = segment_code(&error, bootstrapped);
         let response = failure(outcome, error, "/api/segment/get/x", 5);
         assert_eq!(response.status(), 500);
         let body: serde_json::Value = serde_json::from_slice(response.body()).unwrap();

@@ -1,4 +1,4 @@
-//! Pages for people: where things are, and Leaf's `/cache` and `/db`.
+//! Pages for people: links, and Leaf's `/cache` and `/db`.
 //!
 //! The pages are self-contained HTML without scripts. Every value is escaped, because a tag may be any
 //! text.

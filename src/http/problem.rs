@@ -33,7 +33,7 @@ impl Problem {
         Self::new(StatusCode::BAD_REQUEST, "invalid_argument", detail)
     }
 
-    /// A path that leads nowhere.
+    /// A path that has no handler.
     pub(super) fn not_found() -> Self {
         Self::new(StatusCode::NOT_FOUND, "not_found", "there is nothing at this path")
     }

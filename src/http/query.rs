@@ -11,7 +11,7 @@ use super::problem::Problem;
 use crate::limits::PARAMETERS_MAX;
 use crate::path_segment::unescape;
 
-/// The parameters of one request that nobody has asked for yet.
+/// The parameters of one request that are not read yet.
 #[derive(Debug)]
 pub(super) struct Query<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
 
@@ -83,7 +83,7 @@ impl<'a> Query<'a> {
     /// Ends the reading.
     ///
     /// # Errors
-    /// `invalid_argument` naming a parameter that nobody asked for.
+    /// `invalid_argument` naming a parameter that was not read.
     pub(super) fn finish(self) -> Result<(), Problem> {
         match self.0.first() {
             Some((name, _)) => Err(Problem::invalid(name, "is not a parameter of this path")),
@@ -92,7 +92,7 @@ impl<'a> Query<'a> {
     }
 }
 
-/// How a bound is worded, in queries and in bodies.
+/// The words for a number that is out of bounds, in queries and in bodies.
 pub(super) fn out_of_bounds(bounds: &RangeInclusive<u64>) -> String {
     format!("must be an integer from {} to {}", bounds.start(), bounds.end())
 }

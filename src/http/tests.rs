@@ -120,7 +120,7 @@ fn every_reference_in_the_description_leads_somewhere() {
     }
 }
 
-/// An empty query is enough to keep a request from being answered at the front door.
+/// An empty query is enough to send a request to the router.
 #[test]
 fn front_door_and_router_answer_alike() {
     let served = Served::start();
@@ -229,7 +229,7 @@ fn next_answer(stream: &mut BufReader<TcpStream>) -> String {
     answer + &String::from_utf8(body).unwrap()
 }
 
-/// Without ids, lengths and dates.
+/// An answer without its ids, lengths and dates.
 fn masked(answer: &str) -> String {
     let masked = answer.lines().map(|line| match line.split_once(": ") {
         Some(("date", date)) => {
@@ -241,7 +241,7 @@ fn masked(answer: &str) -> String {
     masked.collect()
 }
 
-/// Any other request before it takes a connection off the fast path.
+/// Each request is answered on the fast path, and again behind another request, which hyper answers.
 #[test]
 fn fast_path_and_hyper_answer_alike() {
     let served = Served::start();
@@ -301,7 +301,7 @@ fn a_stop_ends_connections_that_rest_on_the_fast_path() {
     assert_eq!(stream.read(&mut [0; 1]).unwrap(), 0);
 }
 
-/// Without reading one may send what fits into the buffers on the way, and no more.
+/// A client that does not read may send as much as fits into the buffers on the way, and no more.
 #[test]
 fn a_client_that_reads_nothing_is_held_up_and_loses_nothing() {
     let served = Served::start();

@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn long_answers_pass_through_a_full_outbox() {
+    async fn long_answers_pass_through_a_full_write_buffer() {
         let mut client = connect();
         let length = 5 * UNSENT_BYTES_MAX + 7;
         let request = format!("GET /{length} HTTP/1.1\r\nconnection: close\r\n\r\n");

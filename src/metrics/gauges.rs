@@ -1,4 +1,4 @@
-//! What a node shows of a moment rather than counts: connections, the cluster, snowflake ids.
+//! Gauges, which show a moment: connections, the cluster, snowflake ids.
 
 use std::sync::atomic::AtomicU64;
 
@@ -31,7 +31,7 @@ impl ConnectionGauges {
     }
 }
 
-/// What a node knows of its cluster at one moment.
+/// A node's knowledge of its cluster at one moment.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ClusterReadings {
     /// Raft's current term.
@@ -92,7 +92,7 @@ impl ClusterGauges {
     }
 }
 
-/// How the snowflake ids of a node are at one moment.
+/// The state of a node's snowflake ids at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct SnowflakeReadings {
     /// How many worker ids are held.

@@ -1,6 +1,6 @@
 //! The values of labels: few, and none that a client chooses.
 
-/// What a request asked for. The `mode` label.
+/// The kind of a request. The `mode` label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Ids of a tag.

@@ -1,4 +1,4 @@
-//! Registering metrics under their names.
+//! Registers metrics under their names.
 
 use prometheus_client::metrics::counter::{Atomic, Counter};
 use prometheus_client::metrics::family::Family;

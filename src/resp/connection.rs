@@ -33,7 +33,7 @@ const PATIENCE: Patience = Patience { idle_seconds_max: 600, unused_is_idle: tru
 /// How long a client may take to read its last answers, once the node has ended the connection.
 const LINGER_MAX: Duration = Duration::from_millis(500);
 
-/// Serves a connection until it ends, gets nowhere, or the node stops.
+/// Serves a connection until it ends, makes no progress for too long, or the node stops.
 pub(crate) async fn serve(
     mut stream: TcpStream,
     services: &Services,
@@ -89,7 +89,7 @@ async fn farewell(stream: &mut TcpStream) {
 }
 
 /// Why a run of commands ended.
-enum RunEnd {
+enum CommandsEnd {
     /// The next command has not come in whole.
     NeedMoreInput,
     /// Enough answers wait to be sent.
@@ -115,10 +115,10 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> RespConnection<'a, R, W> {
     async fn run(mut self) -> io::Result<()> {
         loop {
             match self.answer() {
-                RunEnd::Wait(pending) => self.answer_later(&pending).await?,
-                RunEnd::OutputFull => self.buffers.send().await?,
-                RunEnd::Close => return self.buffers.send().await,
-                RunEnd::NeedMoreInput => {
+                CommandsEnd::Wait(pending) => self.answer_later(&pending).await?,
+                CommandsEnd::OutputFull => self.buffers.send().await?,
+                CommandsEnd::Close => return self.buffers.send().await,
+                CommandsEnd::NeedMoreInput => {
                     self.buffers.send().await?;
                     if self.buffers.fill().await? == 0 {
                         return Ok(());
@@ -129,21 +129,21 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> RespConnection<'a, R, W> {
     }
 
     /// Carries out the commands that have come in, until one has to wait.
-    fn answer(&mut self) -> RunEnd {
+    fn answer(&mut self) -> CommandsEnd {
         let (mut length_done, mut answered) = (0, [0; 3]);
         let held = self.services.ids.held_ids();
         let end = loop {
             let (input, out) = self.buffers.parts();
             if out.len() >= UNSENT_BYTES_MAX {
-                break RunEnd::OutputFull;
+                break CommandsEnd::OutputFull;
             }
             let (args, length) = match self.parser.parse(input) {
                 Ok(Some(command)) => command,
-                Ok(None) => break RunEnd::NeedMoreInput,
+                Ok(None) => break CommandsEnd::NeedMoreInput,
                 Err(malformed) => {
                     let mut reply = Reply { out, resp3: false };
                     reply.error(&format!("ERR Protocol error: {malformed}"));
-                    break RunEnd::Close;
+                    break CommandsEnd::Close;
                 }
             };
             let split = input.split_at(length);
@@ -155,8 +155,8 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> RespConnection<'a, R, W> {
             self.buffers.consume(length);
             match outcome {
                 CommandOutcome::Answered => {}
-                CommandOutcome::Wait(pending) => break RunEnd::Wait(pending),
-                CommandOutcome::Close => break RunEnd::Close,
+                CommandOutcome::Wait(pending) => break CommandsEnd::Wait(pending),
+                CommandOutcome::Close => break CommandsEnd::Close,
             }
         };
         if length_done > 0 {

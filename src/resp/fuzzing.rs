@@ -1,4 +1,4 @@
-//! Entry points to what reads Redis clients' bytes, for `tests/fuzz` and `benches`.
+//! Entry points to the code that reads Redis clients' bytes, for `tests/fuzz` and `benches`.
 
 use tokio::io::DuplexStream;
 use tokio::sync::watch;

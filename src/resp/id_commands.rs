@@ -35,7 +35,7 @@ pub(super) fn incr(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
     }
 }
 
-/// `INCRBY tag n`: reserves n ids in one piece and answers the last of them.
+/// `INCRBY tag n`: reserves n ids without a gap and answers the last of them.
 pub(super) fn incr_by(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
     call.mode = Mode::Segment;
     let tag = match tag(call, args) {
@@ -102,7 +102,7 @@ fn count(call: &mut Call<'_>, args: Args<'_>) -> Result<(u64, ReplyStyle), Comma
     }
 }
 
-/// `GET tag`: the highest id that any node has reserved, as this node knows; it may be behind.
+/// `GET tag`: the highest id that any node has reserved, in this node's copy, which may be behind.
 pub(super) fn get(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
     match known(call, args.get(1)) {
         Some(max_id) => call.reply().digits(max_id - 1),

@@ -1,10 +1,10 @@
-//! What a connection remembers between commands.
+//! The memory of a connection between commands.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::limits::CLIENT_NAME_BYTES_MAX;
 
-/// What a connection remembers.
+/// The memory of a connection: its id, its name, its version of the protocol.
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) id: u64,

@@ -246,7 +246,7 @@ fn a_hundredfold_surge_is_covered_by_the_next_grab() {
     assert!(at_once >= 18, "only {at_once} of 20 surges were covered by the very next grab");
 }
 
-/// What may happen to a buffer.
+/// An event of a buffer.
 #[derive(Clone, Debug)]
 enum Event {
     TakeOne,

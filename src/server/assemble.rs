@@ -11,7 +11,7 @@ use crate::replica::{DeletionListener, Replica, StateReplica};
 use crate::service::{Lease, ServiceParts, ServiceTask, Services, SlotTable};
 use crate::snowflake::SnowflakeSettings;
 
-/// What a node is put together from, besides its log.
+/// Everything that a node is put together from, besides its log.
 pub struct Assembly {
     /// The node's clocks.
     pub clock: Arc<dyn Clock>,
@@ -27,7 +27,7 @@ pub struct Assembly {
 pub struct AssembledNode {
     /// The member of the cluster.
     pub node: Node,
-    /// What clients can ask for.
+    /// The services for clients.
     pub services: Services,
     /// The log and the state that it made.
     pub replica: Arc<Replica>,

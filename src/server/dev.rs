@@ -27,7 +27,7 @@ const RESTART_INTERVAL: Duration = Duration::from_secs(1);
 /// start again.
 type Watcher = JoinHandle<Option<NodeFailure>>;
 
-/// What a watching thread reports once: the node's client addresses, or the reason why the node cannot
+/// The one report of a watching thread: the node's client addresses, or the reason why the node cannot
 /// start.
 type FirstStart = Result<Addresses, NodeFailure>;
 

@@ -93,7 +93,7 @@ impl NodeFailure {
         }
     }
 
-    /// What helps against the failure.
+    /// The remedy for the failure.
     pub fn remedy(&self) -> Remedy {
         match self {
             Self::Usage(_) => Remedy::Settings,

@@ -1,4 +1,4 @@
-//! What the log is told of the members' clocks.
+//! Reports of the members' clocks to the log.
 //!
 //! A renewal of worker ids also reports the node's clock. Between renewals the leader's node reports
 //! the clocks of all nodes every few seconds: a commit costs all of them work, and one is enough.
@@ -20,7 +20,7 @@ const OWN_REPORT_AGE_MS_MAX: u64 = 2_400;
 /// A reading of another clock that the leader heard longer ago is not reported.
 const READING_AGE_MS_MAX: u64 = 1_000;
 
-/// Says what to report of clocks, and when.
+/// Makes the reports of clocks that are due.
 pub(super) struct ClockReports {
     pub(super) replica: Arc<Replica>,
     pub(super) clock: Arc<dyn Clock>,

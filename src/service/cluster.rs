@@ -48,7 +48,7 @@ pub struct NewMember {
 }
 
 impl ClusterService {
-    /// What this node knows of the cluster, without asking any other node.
+    /// The cluster as this node knows it, without asking any other node.
     pub fn view(&self) -> ClusterView {
         let mut view = ClusterView::from(self.replica.node().status());
         view.level = self.replica.read(State::level);

@@ -23,7 +23,7 @@ pub enum Error {
     /// There is no such node.
     #[error("{detail}")]
     NotFound {
-        /// What the request named.
+        /// The node that the request named.
         detail: String,
     },
     /// A tag of this name exists.
@@ -62,7 +62,7 @@ pub enum Error {
     /// There was no quorum, or no segment in time.
     #[error("{detail}")]
     Unavailable {
-        /// What was missing.
+        /// The part that was missing.
         detail: String,
     },
 }

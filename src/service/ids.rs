@@ -1,4 +1,4 @@
-//! Ids for callers: of tags, and snowflake ids.
+//! Hands ids to callers: ids of tags, and snowflake ids.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! What keeps a node from having windows, or soon will; and when its operator hears of that.
+//! The status of a node's lease: whether anything keeps the node from having windows, or soon will; and
+//! when its operator hears of that.
 
 use std::mem::discriminant;
 use std::time::Duration;
@@ -7,13 +8,13 @@ use tokio::time::Instant;
 
 use crate::snowflake::Format;
 
-/// The same trouble is logged again after this long.
+/// A status that lasts is logged again after this long.
 const REMINDER_INTERVAL: Duration = Duration::from_secs(60);
 
-/// What keeps a node from having windows, or soon will.
+/// Whether anything keeps a node from having windows, or soon will.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum LeaseStatus {
-    /// Nothing does.
+    /// The node has windows, or will have them at once.
     InOrder,
     /// The node has only just started.
     Starting,
@@ -21,7 +22,7 @@ pub(super) enum LeaseStatus {
     NoQuorum,
     /// The node's clock is further from the cluster's time than it may be.
     Skewed {
-        /// What the node's clock shows, Unix milliseconds.
+        /// The reading of the node's clock, Unix milliseconds.
         own_ms: u64,
         /// The median of the voters' clocks at that moment.
         cluster_ms: u64,
@@ -38,7 +39,7 @@ pub(super) enum LeaseStatus {
 }
 
 impl LeaseStatus {
-    /// The status in words, for whoever gets no snowflake id.
+    /// The status in words, for a caller that gets no snowflake id.
     pub(super) fn message(&self) -> String {
         match self {
             Self::InOrder => "another is on its way".to_owned(),
@@ -58,7 +59,7 @@ impl LeaseStatus {
         }
     }
 
-    /// Whether it passes by itself, soon, as a rule.
+    /// Whether the status soon passes by itself, as a rule.
     pub(super) fn is_brief(&self) -> bool {
         matches!(self, Self::InOrder | Self::Starting | Self::NoQuorum)
     }

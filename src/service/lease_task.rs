@@ -116,7 +116,7 @@ impl LeaseTask {
     /// node's copy of the state is fresh enough.
     ///
     /// # Errors
-    /// What to change, when the settings are not the cluster's.
+    /// The settings to change, when they are not the cluster's.
     async fn settle_format(&self) -> Result<(), String> {
         let own = self.settings.format;
         loop {
@@ -147,7 +147,7 @@ impl LeaseTask {
     /// Looks at the clock, the windows and the demand once, and does what is due.
     ///
     /// # Errors
-    /// What keeps the node from having windows, or soon will.
+    /// The status that keeps the node from having windows, or soon will.
     async fn turn(&mut self) -> Result<(), LeaseStatus> {
         let own_ms = self.clock.now_ms();
         let cluster_ms = self.cluster_now_ms().ok_or(LeaseStatus::NoQuorum)?;

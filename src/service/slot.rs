@@ -1,4 +1,4 @@
-//! What this node holds of one tag, and the callers that wait for more.
+//! The ids that this node holds of one tag, and the callers that wait for more.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -50,7 +50,7 @@ pub(super) enum Arrangement {
     Contiguous,
 }
 
-/// What a caller gets without a wait.
+/// The outcome of a call for ids.
 pub(super) enum TakeOutcome {
     /// The ids.
     Ids(Vec<Range<u64>>),
@@ -324,7 +324,7 @@ mod tests {
         assert!(!wants_grab, "a grab is asked for already");
         let size = slot.begin_grab(10).unwrap();
         assert!(size >= 6);
-        // Somebody else's grab lies between, so the two segments do not touch.
+        // Another node's grab lies between, so the two segments do not touch.
         slot.install(Segment { start: 100, end: 100 + u64::from(size) }, 10);
         assert_eq!(ids(&mut run), [100, 101, 102, 103, 104, 105]);
         assert_eq!(

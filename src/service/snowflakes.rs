@@ -260,7 +260,7 @@ mod tests {
         assert!(snowflakes.take_now(1).is_some());
     }
 
-    /// A process that holds worker id 3 for so long.
+    /// A process that holds worker id 3 for `window_ms`.
     fn holding(window_ms: u64) -> Fixture {
         let clock = Arc::new(SetClock::default());
         clock.set(START_MS);

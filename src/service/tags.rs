@@ -17,14 +17,14 @@ pub struct TagService {
     table: Arc<SlotTable>,
 }
 
-/// How a new tag shall be.
+/// The fields of a new tag.
 #[derive(Clone, Debug)]
 pub struct TagSpec {
     /// Ids per grab.
     pub step: u32,
     /// The first id, unless the name was used before; then ids go on above all it ever had.
     pub start: u64,
-    /// What the tag is for.
+    /// Free text.
     pub description: String,
 }
 
@@ -41,7 +41,7 @@ pub struct TagChange {
     pub step: Option<u32>,
     /// The new watermark, which moves forward only.
     pub max_id: Option<u64>,
-    /// What the tag is for.
+    /// Free text.
     pub description: Option<String>,
 }
 
@@ -108,7 +108,7 @@ impl TagService {
         self.replica.read(|state| state.tag(tag)).map(|row| row.max_id)
     }
 
-    /// What this node holds of up to `limit` tags, in the order of their names.
+    /// The buffers of up to `limit` tags on this node, in the order of their names.
     pub fn buffers(&self, limit: usize) -> Vec<(BizTag, BufferView)> {
         self.table.views(limit)
     }

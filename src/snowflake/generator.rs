@@ -45,8 +45,8 @@ pub enum Refusal {
 ///
 /// A millisecond that the clock brings begins at a random sequence number. At low traffic most
 /// milliseconds give one id, and numbers that began at 0 would all fall on the first shards. The
-/// ids that are skipped are not missed: what a millisecond lacks is given from the next one,
-/// without waiting, and a generator that runs ahead of its clock skips nothing.
+/// skipped ids are not missed: a caller gets ids of the next millisecond instead, without waiting,
+/// and a generator that runs ahead of its clock skips nothing.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone, Eq, Hash, PartialEq))]
 pub struct Generator {

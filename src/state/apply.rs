@@ -123,7 +123,7 @@ impl State {
         self.workers.rows().collect()
     }
 
-    /// What every node's clock last showed, by node.
+    /// The last report of every node's clock, by node.
     pub fn reports(&self) -> &BTreeMap<u64, ClockReport> {
         self.workers.reports()
     }

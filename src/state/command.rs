@@ -1,4 +1,4 @@
-//! What is proposed to the log.
+//! The commands that are proposed to the log.
 //!
 //! Commands stand in every log and cross between nodes of different releases: variants are only
 //! ever appended, and any other change needs a new format of their records.
@@ -49,7 +49,7 @@ pub enum Command {
     },
     /// Settles how the cluster makes snowflake ids, unless that was settled before.
     FixFormat {
-        /// How this node would make them.
+        /// The format that this node would use.
         format: Format,
     },
     /// Notes what a node's clock shows.

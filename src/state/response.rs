@@ -1,4 +1,4 @@
-//! What a command came to.
+//! The outcomes of commands.
 //!
 //! Responses cross between nodes of different releases: variants are only ever appended, and any
 //! other change needs a new format of their records.
@@ -9,7 +9,7 @@ use super::tag_entry::TagRow;
 use crate::snowflake::Format;
 use crate::tag::OutOfBounds;
 
-/// What a command came to. The responses from [`UnknownTag`](Self::UnknownTag) to
+/// The outcome of a command. The responses from [`UnknownTag`](Self::UnknownTag) to
 /// [`Invalid`](Self::Invalid), and from [`NoFormat`](Self::NoFormat) on, are rejections: the command
 /// changed nothing.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
@@ -43,7 +43,7 @@ pub enum Response {
         /// Which bound it breaks.
         what: OutOfBounds,
     },
-    /// This is how the cluster makes snowflake ids.
+    /// The format of the cluster's snowflake ids.
     Format {
         /// The cluster's format, be it the one proposed or an earlier one.
         format: Format,

@@ -3,8 +3,8 @@
 //! The run is a header, the level if it is above the first, the entries of tags in ascending order in
 //! chunks, the worker ids if there are any, and the end. A later release can append kinds of sections,
 //! each from a level of the cluster on. The level stands right behind the header: a build that does
-//! not support it reads no further, and can say which version does. Nobody holds more than one section
-//! beside the state itself.
+//! not support it reads no further, and can say which version does. Neither the writer nor the reader
+//! holds more than one section beside the state itself.
 //!
 //! Equal states have equal sections, however they came about, so that replicas can be compared.
 //! Reading trusts nothing: a section out of place, an odd count or a name out of order refuse the
@@ -195,7 +195,7 @@ mod tests {
     use super::*;
     use crate::state::tests::{tag, with_worker_ids};
 
-    /// What refuses a run of these sections.
+    /// The error of a run of these sections.
     fn refusal(sections: Vec<SectionRead>) -> UnfitSnapshot {
         let restored = || {
             let mut sections = sections.into_iter();

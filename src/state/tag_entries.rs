@@ -41,7 +41,7 @@ impl TagEntries {
         self.leaves.last()?.last()
     }
 
-    /// Adds a entry whose name is not in the table yet.
+    /// Adds an entry whose name is not in the table yet.
     ///
     /// # Panics
     /// If the name is in the table.

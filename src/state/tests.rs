@@ -1,5 +1,5 @@
-//! What holds of every run of commands, whatever they are. What single commands do is told in the
-//! golden scripts.
+//! Properties of every run of commands, whatever they are. The golden scripts tell what single commands
+//! do.
 
 mod model;
 pub(crate) mod workers;

@@ -1,4 +1,4 @@
-//! Which bytes are a plain request for ids, and which one.
+//! Recognizes plain requests for ids by their bytes.
 
 use std::borrow::Cow;
 
@@ -22,7 +22,7 @@ const TOGETHER_MAX: usize = 256;
 const METHOD: &[u8] = b"GET ";
 const VERSION: &[u8] = b" HTTP/1.1\r\n";
 
-/// What the next bytes of a connection are.
+/// The nature of the next bytes of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReadOutcome {
     /// The same request as the last one.
@@ -80,7 +80,7 @@ pub(super) struct PlainRequest {
     path: IdPath,
     /// The tag; empty where the path names none.
     tag: String,
-    /// What the query asks for; `None` when that is one id, or no query that can be answered.
+    /// The many ids that the query asks for; `None` when it asks for one, or cannot be answered.
     batch: Option<IdQuery>,
 }
 

@@ -1,4 +1,4 @@
-//! What holds of every run of a generator, whatever its clock does.
+//! Properties of every run of a generator, whatever its clock does.
 
 use std::collections::HashSet;
 use std::iter::once;
@@ -193,7 +193,7 @@ fn low_traffic_spreads_over_any_number_of_shards() {
     }
 }
 
-/// What can happen to a generator.
+/// An event of a generator.
 #[derive(Clone, Debug)]
 enum Event {
     /// The clock moves by so much, or jumps there.

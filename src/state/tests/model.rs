@@ -21,12 +21,12 @@ use crate::state::worker_entries::WorkerEntries;
 const WINDOW_MS: u64 = 2;
 /// Stamps of commands: the first millisecond, within a first window, and at its end.
 const STAMPS_MS: [u64; 3] = [1, 2, 3];
-/// What clocks show: before everything, and within windows.
+/// Readings of clocks: before everything, and within windows.
 const CLOCKS_MS: [u64; 3] = [0, 2, 4];
 /// The third only where the code is optimised: it trebles the states.
 const STARTS_MAX: usize = if cfg!(debug_assertions) { 2 } else { 3 };
 
-/// What a process keeps, and how it ends.
+/// The memory and the disk of a process, and how it ends.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Design {
     /// Every start takes a new window through the log; nothing is on disk.

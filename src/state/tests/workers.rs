@@ -1,4 +1,4 @@
-//! What holds of every run of commands about worker ids.
+//! Properties of every run of commands about worker ids.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
