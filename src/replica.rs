@@ -5,8 +5,8 @@ use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::sync::Arc;
 
 use mintleaf_raft::{
-    FrozenState, Handle, Newer, PROPOSAL_BYTES_MAX, ProposeError, Rejected, Release, RestoreError,
-    Retry, StateMachine,
+    Delivery, FrozenState, Handle, Newer, PROPOSAL_BYTES_MAX, ProposeError, Rejected, Release,
+    RestoreError, StateMachine,
 };
 use mintleaf_storage::planted;
 use parking_lot::RwLock;
@@ -160,7 +160,8 @@ impl Replica {
         command: &Command,
         deadline: Instant,
     ) -> Result<Response, ProposeError> {
-        let proposed = self.node.propose(vec![command.encode()], Retry::Never, deadline).await;
+        let proposed =
+            self.node.propose(vec![command.encode()], Delivery::AtMostOnce, deadline).await;
         if proposed.is_err() && planted("tag-acknowledged-unknown") {
             return Ok(self.guess(std::slice::from_ref(command)).remove(0));
         }
@@ -177,7 +178,7 @@ impl Replica {
         deadline: Instant,
     ) -> Result<Vec<Response>, ProposeError> {
         let encoded = commands.iter().map(Command::encode).collect();
-        let proposed = self.node.propose(encoded, Retry::Always, deadline).await;
+        let proposed = self.node.propose(encoded, Delivery::AtLeastOnce, deadline).await;
         if proposed.is_err() && planted("grab-answered-unknown") {
             return Ok(self.guess(commands));
         }

@@ -28,7 +28,7 @@ mod workers;
 use std::ops::Range;
 use std::sync::Arc;
 
-use mintleaf_raft::MemberError;
+use mintleaf_raft::MembershipError;
 use mintleaf_storage::planted;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -487,15 +487,15 @@ impl IdService {
     }
 }
 
-impl From<MemberError> for Error {
-    fn from(error: MemberError) -> Self {
+impl From<MembershipError> for Error {
+    fn from(error: MembershipError) -> Self {
         match error {
-            MemberError::Conflict(detail) => Self::Conflict { detail },
-            MemberError::WrongCluster(detail) => Self::WrongCluster { detail },
-            MemberError::Busy => Self::Conflict { detail: error.to_string() },
-            MemberError::Unknown(_) => Self::NotFound { detail: error.to_string() },
-            MemberError::Level(detail) => Self::Level { detail },
-            MemberError::Unavailable(detail) | MemberError::NoLeader(detail) => {
+            MembershipError::Conflict(detail) => Self::Conflict { detail },
+            MembershipError::WrongCluster(detail) => Self::WrongCluster { detail },
+            MembershipError::Busy => Self::Conflict { detail: error.to_string() },
+            MembershipError::Unknown(_) => Self::NotFound { detail: error.to_string() },
+            MembershipError::Level(detail) => Self::Level { detail },
+            MembershipError::Unavailable(detail) | MembershipError::NoLeader(detail) => {
                 Self::Unavailable { detail }
             }
         }

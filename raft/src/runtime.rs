@@ -7,6 +7,6 @@ mod process;
 
 pub use openraft_runtime::Pending;
 pub(crate) use openraft_runtime::{Runtime, blocking, in_process, random_below, random_u128};
-pub use priority::give_way;
+pub use priority::lower_priority;
 #[cfg(feature = "simulation")]
 pub use process::Process;

@@ -12,8 +12,8 @@ use mintleaf::metrics::Metrics;
 use mintleaf::replica::{DeletionListener, Replica, StateReplica};
 use mintleaf::service::{IdService, Lease, ServiceTask, TagTable};
 use mintleaf::snowflake::SnowflakeSettings;
-use mintleaf_raft::simulation::{Process, bound_to};
-use mintleaf_raft::{Ground, Node, NodeError, Options, Tuning};
+use mintleaf_raft::simulation::{Process, prepared_by};
+use mintleaf_raft::{Environment, Node, NodeError, Options, Tuning};
 use mintleaf_storage::{DataDir, MetaKey};
 use parking_lot::Mutex;
 use tokio::sync::{oneshot, watch};
@@ -164,7 +164,7 @@ impl Machine {
     /// cluster.
     pub(crate) fn bound_to(&self) -> Option<u128> {
         let record = self.disk.named(MetaKey::Bond).filter(|_| !self.disk.has_taken_part());
-        record.as_deref().and_then(bound_to)
+        record.as_deref().and_then(prepared_by)
     }
 
     /// The process that serves clients here, if one does.
@@ -233,7 +233,7 @@ impl Machine {
         let opened = process.spawn(async move {
             let dir = open_dir(&options).await?;
             *store.lock() = Some(dir.store_id());
-            let ground = Ground { dir, engine, wire: Arc::new(wire) };
+            let ground = Environment { dir, engine, transport: Arc::new(wire) };
             assemble(&site, boot, clock, ground, options).await
         });
         let mut parts = match opened.await {
@@ -279,7 +279,7 @@ impl Machine {
             join: join.map(address),
             secret: None,
             tuning: Tuning {
-                start_max: Duration::from_secs(2),
+                incarnation_max: Duration::from_secs(2),
                 snapshot_entries: 100,
                 keep_entries: 20,
                 ..Tuning::default()
@@ -433,7 +433,7 @@ async fn assemble(
     site: &Site,
     boot: Boot,
     clock: Arc<MachineClock>,
-    ground: Ground,
+    ground: Environment,
     options: Options,
 ) -> Result<Parts, NodeError> {
     let metrics = Arc::new(Metrics::new());
@@ -441,7 +441,7 @@ async fn assemble(
     let listener: Arc<dyn DeletionListener> = Arc::clone(&table) as _;
     let state = Arc::new(StateReplica::new(listener));
     let witness = Arc::new(Witness::new(Arc::clone(&state), Arc::clone(&site.oracle)));
-    let node = Node::open_on(ground, options, witness, Arc::clone(&clock) as _).await?;
+    let node = Node::open_in(ground, options, witness, Arc::clone(&clock) as _).await?;
     let replica = Arc::new(Replica::new(node.handle(), state));
     let clock: Arc<dyn Clock> = clock;
     let settings = site.snowflake.clone();

@@ -11,7 +11,10 @@ use mintleaf::replica::{DeletionListener, Replica, StateReplica};
 use mintleaf::service::{IdService, Lease, ServiceTask, TagTable};
 use mintleaf::snowflake::{Format, Layout, SnowflakeSettings};
 use mintleaf_raft::simulation::Process;
-use mintleaf_raft::{Door, Ground, Node, Options, Pending, StateMachine, Tuning, Wire, WireError};
+use mintleaf_raft::{
+    Environment, FrameHandler, Node, Options, Pending, StateMachine, Transport, TransportError,
+    Tuning,
+};
 use mintleaf_storage::DataDir;
 use parking_lot::Mutex;
 use tempfile::TempDir;
@@ -73,7 +76,7 @@ impl Site {
     ///
     /// # Panics
     /// When it does not open.
-    pub fn open(&self, alone: bool, state: Arc<dyn StateMachine>) -> (Node, Arc<dyn Door>) {
+    pub fn open(&self, alone: bool, state: Arc<dyn StateMachine>) -> (Node, Arc<dyn FrameHandler>) {
         let founders: &[u64] = if alone { &[NODE_ID] } else { &[NODE_ID, 2, 3] };
         let options = Options {
             node_id: NODE_ID,
@@ -92,8 +95,9 @@ impl Site {
         let (ends, clock) = (Arc::clone(&wire), Arc::clone(&self.clock));
         let node = self.run(60, async move {
             let dir = DataDir::open_for(&options.data, options.fresh_store, options.node_id)?;
-            let ground = Ground { dir, engine: Arc::new(MemoryLog::default()), wire };
-            let node = Node::open_on(ground, options, state, clock).await?;
+            let ground =
+                Environment { dir, engine: Arc::new(MemoryLog::default()), transport: wire };
+            let node = Node::open_in(ground, options, state, clock).await?;
             sleep(Duration::from_millis(1)).await;
             Ok::<_, mintleaf_raft::NodeError>(node)
         });
@@ -154,19 +158,19 @@ fn snowflakes() -> SnowflakeSettings {
 /// Reaches nobody.
 #[derive(Default)]
 struct NoWire {
-    door: Mutex<Option<Arc<dyn Door>>>,
+    door: Mutex<Option<Arc<dyn FrameHandler>>>,
 }
 
-impl Wire for NoWire {
-    fn exchange<'a>(
+impl Transport for NoWire {
+    fn call<'a>(
         &'a self,
         _: &'a str,
         _: Vec<u8>,
-    ) -> Pending<'a, Result<bytes::Bytes, WireError>> {
-        Box::pin(async { Err(WireError::Unreachable("there is no network".to_owned())) })
+    ) -> Pending<'a, Result<bytes::Bytes, TransportError>> {
+        Box::pin(async { Err(TransportError::Unreachable("there is no network".to_owned())) })
     }
 
-    fn serve(self: Arc<Self>, door: Arc<dyn Door>) -> Pending<'static, ()> {
+    fn serve(self: Arc<Self>, door: Arc<dyn FrameHandler>) -> Pending<'static, ()> {
         *self.door.lock() = Some(door);
         Box::pin(std::future::pending())
     }
