@@ -5,8 +5,8 @@ use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::sync::Arc;
 
 use mintleaf_raft::{
-    FrozenState, Handle, Newer, PROPOSAL_BYTES_MAX, ProposeError, Rejected, Release, RestoreError,
-    Retry, StateMachine,
+    Delivery, FrozenState, Handle, Newer, PROPOSAL_BYTES_MAX, ProposeError, Rejected, Release,
+    RestoreError, StateMachine,
 };
 use parking_lot::RwLock;
 use tokio::sync::Mutex;
@@ -163,7 +163,7 @@ impl Replica {
         deadline: Instant,
     ) -> Result<Response, ProposeError> {
         let encoded = vec![encode_command(command)];
-        let replies = self.node.propose(encoded, Retry::Never, deadline).await?;
+        let replies = self.node.propose(encoded, Delivery::AtMostOnce, deadline).await?;
         Ok(decode(&replies).remove(0))
     }
 
@@ -177,7 +177,7 @@ impl Replica {
         deadline: Instant,
     ) -> Result<Vec<Response>, ProposeError> {
         let encoded = commands.iter().map(encode_command).collect();
-        let replies = self.node.propose(encoded, Retry::Always, deadline).await?;
+        let replies = self.node.propose(encoded, Delivery::AtLeastOnce, deadline).await?;
         Ok(decode(&replies))
     }
 

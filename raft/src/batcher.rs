@@ -19,7 +19,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::client::CallError;
 use crate::core::{Core, Proposal};
-use crate::error::{ProposeError, Retry};
+use crate::error::{Delivery, ProposeError};
 use crate::message::{ForwardError, RefusedCommand, Request, Response};
 use crate::types::bounds::{BATCH_BYTES_MAX, COMMANDS_MAX};
 use crate::types::{Batch, Member};
@@ -166,7 +166,7 @@ fn return_forwarded(batch: Vec<Proposal>) -> Vec<Proposal> {
 
 fn settle_unknown(batch: Vec<Proposal>, trouble: &str) -> Vec<Proposal> {
     let (again, never): (Vec<_>, Vec<_>) =
-        batch.into_iter().partition(|p| p.retry == Retry::Always && !p.forwarded);
+        batch.into_iter().partition(|p| p.delivery == Delivery::AtLeastOnce && !p.forwarded);
     fail_all(never, &ProposeError::Unknown(trouble.to_owned()));
     again
 }

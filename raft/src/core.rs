@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::client::Client;
-use crate::error::{ProposeError, Rejected, Retry};
+use crate::error::{Delivery, ProposeError, Rejected};
 use crate::identity::NodeIdentity;
 use crate::leadership_transfer::LeadershipTransfer;
 use crate::message::{ForwardError, RefusedCommand, Request, Response};
@@ -131,12 +131,12 @@ impl Core {
     pub(crate) async fn propose(
         &self,
         commands: CheckedCommands,
-        retry: Retry,
+        delivery: Delivery,
         deadline: Instant,
         forwarded: bool,
     ) -> Result<Vec<Vec<u8>>, ProposeError> {
         let (answer, answered) = oneshot::channel();
-        let proposal = Proposal { commands, retry, deadline, forwarded, answer };
+        let proposal = Proposal { commands, delivery, deadline, forwarded, answer };
         self.queue.try_send(proposal).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => ProposeError::Overloaded,
             mpsc::error::TrySendError::Closed(_) => stopping(),

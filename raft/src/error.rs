@@ -115,13 +115,14 @@ impl NodeError {
     }
 }
 
-/// Whether a proposal may be repeated when nobody knows what became of it.
+/// How often a proposal may be applied, which decides whether it is repeated when nobody knows what became of
+/// it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Retry {
+pub enum Delivery {
     /// The proposal may be applied more than once, which costs something but harms nothing.
-    Always,
+    AtLeastOnce,
     /// The proposal must not be applied twice.
-    Never,
+    AtMostOnce,
 }
 
 /// Why a command must not be appended to the log.
@@ -144,7 +145,7 @@ pub enum Rejected {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProposeError {
     /// No leader or no quorum answered in time. The proposal is not applied, unless it was made with
-    /// [`Retry::Always`].
+    /// [`Delivery::AtLeastOnce`].
     #[error("the cluster did not answer in time: {0}")]
     Unavailable(String),
     /// The proposal may or may not be applied, now or later.

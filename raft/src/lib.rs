@@ -60,11 +60,11 @@ mod two_phase_commit;
 mod types;
 mod upkeep;
 
-pub use error::{NodeError, ProposeError, Rejected, Remedy, Retry, StopReason};
-pub use message::MemberError;
-pub use node::{Ground, Handle, MemberStatus, Node, PROPOSAL_BYTES_MAX, Role, Status};
+pub use error::{Delivery, NodeError, ProposeError, Rejected, Remedy, StopReason};
+pub use message::MembershipError;
+pub use node::{Environment, Handle, MemberStatus, Node, PROPOSAL_BYTES_MAX, Role, Status};
 pub use options::{Clock, Options, Tuning};
 pub use peers::PeerClock;
-pub use runtime::{Pending, give_way};
+pub use runtime::{Pending, lower_priority};
 pub use state_machine::{FrozenState, Newer, Release, RestoreError, StateMachine};
-pub use transport::{Door, Wire, WireError};
+pub use transport::{FrameHandler, Transport, TransportError};

@@ -14,7 +14,7 @@ pub(crate) use bootstrap::{AskerKnown, Handshake, HandshakeReply, Prepare, Prepa
 pub(crate) use frame::{Answer, Frame, Request, Response};
 pub(crate) use header::{Destination, Header, Incarnation, Origin};
 pub(crate) use membership::Change;
-pub use membership::MemberError;
+pub use membership::MembershipError;
 pub(crate) use proposal::{ForwardError, RefusedCommand};
 pub(crate) use refusal::{KNOWN_OTHERWISE, Refusal};
 

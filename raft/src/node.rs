@@ -27,10 +27,10 @@ use crate::options::{Clock, Options};
 use crate::peers::Heard;
 use crate::raft_storage::{DurableSnapshot, LogStore, StateMachineAdapter};
 use crate::rpc_handler::RpcHandler;
-use crate::runtime::{Pending, give_way, in_process};
+use crate::runtime::{Pending, in_process, lower_priority};
 use crate::state_machine::StateMachine;
 use crate::stop::{StopHandle, StopOnPanic};
-use crate::transport::{TcpWire, Wire};
+use crate::transport::{TcpTransport, Transport};
 use crate::types::{Raft, RaftLogId};
 use crate::upkeep;
 
@@ -41,13 +41,13 @@ const START_TIMEOUT: Duration = Duration::from_secs(30);
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The environment of a node. [`Node::open`] gives it this machine's disk and network.
-pub struct Ground {
+pub struct Environment {
     /// The data directory of the node.
     pub dir: DataDir,
     /// The log in that directory.
     pub engine: Arc<dyn LogEngine>,
     /// The way to the peers, and from them to this node.
-    pub wire: Arc<dyn Wire>,
+    pub transport: Arc<dyn Transport>,
 }
 
 /// A running member of the cluster.
@@ -55,7 +55,7 @@ pub struct Node {
     core: Arc<Core>,
     membership: Arc<Membership>,
     tasks: JoinSet<()>,
-    transport: Arc<dyn Wire>,
+    transport: Arc<dyn Transport>,
     // Holds the directory's lock until every task that writes to the directory has ended.
     _dir: DataDir,
 }
@@ -74,22 +74,22 @@ impl Node {
     ) -> Result<Self, NodeError> {
         let dir = DataDir::open_for(&options.data, options.fresh_store, options.node_id)?;
         let engine = Arc::new(open_engine(&dir)?);
-        let transport = TcpWire::bind(options.listen, options.secret.as_deref()).await?;
-        let ground = Ground { dir, engine, wire: Arc::new(transport) };
-        Self::open_on(ground, options, state, clock).await
+        let transport = TcpTransport::bind(options.listen, options.secret.as_deref()).await?;
+        let environment = Environment { dir, engine, transport: Arc::new(transport) };
+        Self::open_in(environment, options, state, clock).await
     }
 
     /// Opens a node in another environment, with its own log engine and transport; see [`Node::open`].
     ///
     /// # Errors
     /// When the data is damaged or belongs to another node, or the peers refuse this node.
-    pub async fn open_on(
-        ground: Ground,
+    pub async fn open_in(
+        environment: Environment,
         options: Options,
         state: Arc<dyn StateMachine>,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, NodeError> {
-        let Ground { dir, engine, wire: transport } = ground;
+        let Environment { dir, engine, transport } = environment;
         let snapshots = Arc::new(Snapshots::open(&dir)?);
         let durable = DurableSnapshot::default();
         let log = LogStore::start(engine, durable.reader()).map_err(NodeError::raft)?;
@@ -245,7 +245,7 @@ impl Node {
 /// a killed process does not delay the other nodes of its machine.
 fn open_engine(dir: &DataDir) -> Result<SledEngine, StorageError> {
     let open = || {
-        give_way();
+        lower_priority();
         SledEngine::open(dir)
     };
     match std::thread::scope(|scope| scope.spawn(open).join()) {

@@ -33,7 +33,7 @@ pub struct Tuning {
     pub election_max: Duration,
     /// Duration of one incarnation of the store. Peers tell a running node from an image of it that is older
     /// than this.
-    pub start_max: Duration,
+    pub incarnation_max: Duration,
     /// Log entries after which a snapshot is taken.
     pub snapshot_entries: u64,
     /// Log entries that are kept behind a snapshot, for followers that are a little late.
@@ -51,7 +51,7 @@ impl Default for Tuning {
             lease: Duration::from_millis(150),
             election_min: Duration::from_millis(350),
             election_max: Duration::from_millis(500),
-            start_max: Duration::from_secs(60),
+            incarnation_max: Duration::from_secs(60),
             snapshot_entries: 20_000,
             keep_entries: 1_000,
         }

@@ -9,6 +9,6 @@ pub use openraft_runtime::Pending;
 pub(crate) use openraft_runtime::{
     Runtime, blocking, in_process, random_below, random_u128, to_completion,
 };
-pub use priority::give_way;
+pub use priority::lower_priority;
 #[cfg(feature = "simulation")]
 pub use process::Process;

@@ -16,14 +16,14 @@ pub fn grants_vote(answer: &[u8]) -> bool {
 
 /// Whether an answer acknowledges a chunk of a snapshot.
 #[must_use]
-pub fn answers_snapshot(answer: &[u8]) -> bool {
+pub fn acknowledges_snapshot(answer: &[u8]) -> bool {
     let answer = codec::decode::<Answer>(answer).map(|(_, answer)| answer.result);
     matches!(answer, Ok(Ok(Response::Snapshot(_))))
 }
 
 /// Whether a frame asks a founder to prepare its store for a cluster.
 #[must_use]
-pub fn offers_a_bond(frame: &[u8]) -> bool {
+pub fn asks_to_prepare(frame: &[u8]) -> bool {
     let frame = codec::decode::<Frame>(frame).map(|(_, frame)| frame.request);
     matches!(frame, Ok(Request::Prepare(_)))
 }
@@ -31,6 +31,6 @@ pub fn offers_a_bond(frame: &[u8]) -> bool {
 /// The data directory of the coordinator for whose cluster a store is prepared, by the store's record under
 /// [`MetaKey::Bond`](mintleaf_storage::MetaKey::Bond).
 #[must_use]
-pub fn bound_to(record: &[u8]) -> Option<u128> {
+pub fn prepared_by(record: &[u8]) -> Option<u128> {
     disk_format::decode_prepared(record).ok().flatten().map(|prepared| prepared.store)
 }

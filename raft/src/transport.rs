@@ -14,5 +14,5 @@ mod tcp;
 mod tests;
 
 pub(crate) use interface::PROTOCOL;
-pub use interface::{Door, Wire, WireError};
-pub(crate) use tcp::TcpWire;
+pub use interface::{FrameHandler, Transport, TransportError};
+pub(crate) use tcp::TcpTransport;

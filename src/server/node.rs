@@ -122,7 +122,7 @@ impl RunningNode {
         let runtime = Builder::new_multi_thread()
             .worker_threads(RAFT_THREADS)
             .thread_name("mintleaf-raft")
-            .on_thread_start(mintleaf_raft::give_way)
+            .on_thread_start(mintleaf_raft::lower_priority)
             .enable_all()
             .build()?;
         let _within = runtime.enter();

@@ -1,6 +1,6 @@
 //! Why a request was not fulfilled, in words that belong to no protocol.
 
-use mintleaf_raft::{MemberError, ProposeError, Rejected};
+use mintleaf_raft::{MembershipError, ProposeError, Rejected};
 use thiserror::Error as ThisError;
 
 use crate::state::{Response, first_version_of};
@@ -132,15 +132,15 @@ impl From<ProposeError> for Error {
     }
 }
 
-impl From<MemberError> for Error {
-    fn from(error: MemberError) -> Self {
+impl From<MembershipError> for Error {
+    fn from(error: MembershipError) -> Self {
         match error {
-            MemberError::Conflict(detail) => Self::Conflict { detail },
-            MemberError::WrongCluster(detail) => Self::WrongCluster { detail },
-            MemberError::Busy => Self::Conflict { detail: error.to_string() },
-            MemberError::Unknown(_) => Self::NotFound { detail: error.to_string() },
-            MemberError::Level(detail) => Self::Level { detail },
-            MemberError::Unavailable(detail) | MemberError::NoLeader(detail) => {
+            MembershipError::Conflict(detail) => Self::Conflict { detail },
+            MembershipError::WrongCluster(detail) => Self::WrongCluster { detail },
+            MembershipError::Busy => Self::Conflict { detail: error.to_string() },
+            MembershipError::Unknown(_) => Self::NotFound { detail: error.to_string() },
+            MembershipError::Level(detail) => Self::Level { detail },
+            MembershipError::Unavailable(detail) | MembershipError::NoLeader(detail) => {
                 Self::Unavailable { detail }
             }
         }

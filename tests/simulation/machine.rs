@@ -11,8 +11,8 @@ use mintleaf::replica::Replica;
 use mintleaf::server::{AssembledNode, Assembly};
 use mintleaf::service::Services;
 use mintleaf::snowflake::SnowflakeSettings;
-use mintleaf_raft::simulation::{Process, bound_to};
-use mintleaf_raft::{Ground, Node, NodeError, Options, Tuning};
+use mintleaf_raft::simulation::{Process, prepared_by};
+use mintleaf_raft::{Environment, Node, NodeError, Options, Tuning};
 use mintleaf_storage::{DataDir, MetaKey};
 use parking_lot::Mutex;
 use tokio::sync::{oneshot, watch};
@@ -146,7 +146,7 @@ impl Machine {
     /// cluster.
     pub(crate) fn bound_to(&self) -> Option<u128> {
         let record = self.disk.named(MetaKey::Bond).filter(|_| !self.disk.has_taken_part());
-        record.as_deref().and_then(bound_to)
+        record.as_deref().and_then(prepared_by)
     }
 
     /// The process that serves clients here, if one does.
@@ -215,8 +215,8 @@ impl Machine {
         let opened = process.spawn(async move {
             let dir = open_dir(&options).await?;
             *store.lock() = Some(dir.store_id());
-            let ground = Ground { dir, engine, wire: Arc::new(wire) };
-            assemble(&site, boot, clock, ground, options).await
+            let environment = Environment { dir, engine, transport: Arc::new(wire) };
+            assemble(&site, boot, clock, environment, options).await
         });
         let mut assembled = match opened.await {
             Ok(Ok(assembled)) => assembled,
@@ -257,7 +257,7 @@ impl Machine {
             join: join.map(address),
             secret: None,
             tuning: Tuning {
-                start_max: Duration::from_secs(2),
+                incarnation_max: Duration::from_secs(2),
                 snapshot_entries: 100,
                 keep_entries: 20,
                 ..Tuning::default()
@@ -411,7 +411,7 @@ async fn assemble(
     site: &Site,
     boot: Boot,
     clock: Arc<MachineClock>,
-    ground: Ground,
+    environment: Environment,
     options: Options,
 ) -> Result<AssembledNode, NodeError> {
     let assembly = Assembly {
@@ -422,7 +422,7 @@ async fn assemble(
     };
     let oracle = Arc::clone(&site.oracle);
     let opened = mintleaf::server::assemble(assembly, |state, clock| {
-        Node::open_on(ground, options, Arc::new(Witness::new(state, oracle)), clock)
+        Node::open_in(environment, options, Arc::new(Witness::new(state, oracle)), clock)
     });
     opened.await
 }

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use mintleaf_raft::simulation::{Process, answers_snapshot, grants_vote, offers_a_bond};
-use mintleaf_raft::{Door, Pending, Wire, WireError};
+use mintleaf_raft::simulation::{Process, acknowledges_snapshot, asks_to_prepare, grants_vote};
+use mintleaf_raft::{FrameHandler, Pending, Transport, TransportError};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tokio::time::sleep;
@@ -39,7 +39,7 @@ pub(crate) struct Weather {
 #[derive(Clone)]
 struct Host {
     process: Arc<Process>,
-    door: Arc<dyn Door>,
+    door: Arc<dyn FrameHandler>,
 }
 
 /// The network.
@@ -186,20 +186,20 @@ impl NetWire {
         }
     }
 
-    async fn carry(&self, to: u64, frame: Vec<u8>) -> Result<Bytes, WireError> {
+    async fn carry(&self, to: u64, frame: Vec<u8>) -> Result<Bytes, TransportError> {
         let (net, me) = (&self.net, self.host);
         self.live().await;
         let to = net.resolve(to);
-        let is_offer = net.forming_trap.lock().is_some() && offers_a_bond(&frame);
+        let is_offer = net.forming_trap.lock().is_some() && asks_to_prepare(&frame);
         net.travel("request", me, to, &frame).await;
         let frame = net.weathered(frame);
         self.live().await;
-        let refused = || WireError::Unreachable("connection refused".to_owned());
+        let refused = || TransportError::Unreachable("connection refused".to_owned());
         let host = net.host(to).ok_or_else(refused)?;
         if net.random.chance(net.weather.lock().doubled) {
             self.deliver_again(host.clone(), frame.clone());
         }
-        let task = host.process.spawn(async move { host.door.answer(&frame).await });
+        let task = host.process.spawn(async move { host.door.handle(&frame).await });
         // A server drops what it does for a caller who hangs up, if it notices in time.
         let guard = net.random.chance(50).then(|| AbortOnDrop(task.abort_handle()));
         let answered = task.await;
@@ -207,7 +207,7 @@ impl NetWire {
         match answered {
             Ok(Ok(answer)) => {
                 let muted = net.weather.lock().mute_snapshots == Some(to);
-                if muted && answers_snapshot(&answer) {
+                if muted && acknowledges_snapshot(&answer) {
                     pending::<()>().await;
                 }
                 net.look_for_offers(me, to, is_offer);
@@ -216,8 +216,8 @@ impl NetWire {
                 net.look_for_votes(to, me, &answer);
                 Ok(Bytes::from(net.weathered(answer)))
             }
-            Ok(Err(why)) => Err(WireError::Refused(why)),
-            Err(_) => Err(WireError::Lost("connection reset".to_owned())),
+            Ok(Err(why)) => Err(TransportError::Refused(why)),
+            Err(_) => Err(TransportError::Lost("connection reset".to_owned())),
         }
     }
 
@@ -227,7 +227,7 @@ impl NetWire {
         process.spawn(async move {
             sleep(later).await;
             // Nobody waits for the second answer.
-            drop(host.door.answer(&frame).await);
+            drop(host.door.handle(&frame).await);
         });
     }
 }
@@ -244,19 +244,19 @@ fn node_at(address: &str) -> Option<u64> {
     address.strip_prefix("node-")?.strip_suffix(":1")?.parse().ok()
 }
 
-impl Wire for NetWire {
-    fn exchange<'a>(
+impl Transport for NetWire {
+    fn call<'a>(
         &'a self,
         address: &'a str,
         frame: Vec<u8>,
-    ) -> Pending<'a, Result<Bytes, WireError>> {
+    ) -> Pending<'a, Result<Bytes, TransportError>> {
         Box::pin(async move {
-            let unknown = || WireError::Unreachable(format!("no such address: {address}"));
+            let unknown = || TransportError::Unreachable(format!("no such address: {address}"));
             self.carry(node_at(address).ok_or_else(unknown)?, frame).await
         })
     }
 
-    fn gone<'a>(&'a self, address: &'a str) -> Pending<'a, ()> {
+    fn wait_refused<'a>(&'a self, address: &'a str) -> Pending<'a, ()> {
         Box::pin(async move {
             let Some(id) = node_at(address) else { return pending().await };
             loop {
@@ -272,7 +272,7 @@ impl Wire for NetWire {
         })
     }
 
-    fn serve(self: Arc<Self>, door: Arc<dyn Door>) -> Pending<'static, ()> {
+    fn serve(self: Arc<Self>, door: Arc<dyn FrameHandler>) -> Pending<'static, ()> {
         Box::pin(async move {
             if self.alive.load(Ordering::Relaxed) {
                 let host = Host { process: Arc::clone(&self.process), door };

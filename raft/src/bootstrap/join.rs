@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::handshake;
 use crate::core::Core;
 use crate::error::{NodeError, StopReason};
-use crate::message::{Change, MemberError, Purpose, Request, Response};
+use crate::message::{Change, MembershipError, Purpose, Request, Response};
 use crate::types::Member;
 
 /// Pause between two rounds of asking.
@@ -53,11 +53,11 @@ async fn ask_to_join(core: &Core, seed: &str) -> Result<(), String> {
     let stop = core.identity.stop_handle();
     match answer {
         Ok(Response::Changed(Ok(()))) => Ok(()),
-        Ok(Response::Changed(Err(error @ MemberError::Conflict(_)))) => {
+        Ok(Response::Changed(Err(error @ MembershipError::Conflict(_)))) => {
             stop.stop(StopReason::operator(format!("cannot join: {error}")));
             Err(error.to_string())
         }
-        Ok(Response::Changed(Err(MemberError::Level(why)))) => {
+        Ok(Response::Changed(Err(MembershipError::Level(why)))) => {
             stop.stop_as_outdated(&format!("cannot join: {why}"));
             Err(why)
         }

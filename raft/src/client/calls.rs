@@ -11,7 +11,7 @@ use crate::message::{
     Answer, Destination, Frame, Handshake, Header, Incarnation, Origin, Refusal, Request, Response,
 };
 use crate::peers::Heard;
-use crate::transport::{PROTOCOL, Wire, WireError};
+use crate::transport::{PROTOCOL, Transport, TransportError};
 use crate::types::Member;
 
 /// Why a call brought no answer.
@@ -36,7 +36,7 @@ pub(crate) enum CallError {
 pub(crate) struct Client {
     identity: Arc<NodeIdentity>,
     heard: Arc<Heard>,
-    transport: Arc<dyn Wire>,
+    transport: Arc<dyn Transport>,
     /// The founders' addresses as the operator gave them.
     listed: BTreeMap<u64, String>,
 }
@@ -45,7 +45,7 @@ impl Client {
     pub(crate) fn new(
         identity: Arc<NodeIdentity>,
         heard: Arc<Heard>,
-        transport: Arc<dyn Wire>,
+        transport: Arc<dyn Transport>,
         listed: BTreeMap<u64, String>,
     ) -> Self {
         Self { identity, heard, transport, listed }
@@ -188,14 +188,14 @@ impl Client {
     }
 
     async fn carry(&self, address: &str, frame: &Frame) -> Result<Answer, CallError> {
-        let answer = self.transport.exchange(address, codec::encode(PROTOCOL, frame)).await;
+        let answer = self.transport.call(address, codec::encode(PROTOCOL, frame)).await;
         let address = address.to_owned();
         let body = answer.map_err(|error| match error {
-            WireError::Unreachable(reason) => {
+            TransportError::Unreachable(reason) => {
                 CallError::Unreachable { address: address.clone(), reason }
             }
-            WireError::Lost(reason) => CallError::Lost { address: address.clone(), reason },
-            WireError::Refused(why) => {
+            TransportError::Lost(reason) => CallError::Lost { address: address.clone(), reason },
+            TransportError::Refused(why) => {
                 CallError::Refused { address: address.clone(), refusal: Refusal::Failed(why) }
             }
         })?;

@@ -21,7 +21,7 @@ use crate::raft_storage::suite::everything_covered;
 use crate::runtime::Pending;
 use crate::stop::StopHandle;
 use crate::tests::{ELECTION_MAX, StoppedClock};
-use crate::transport::{Door, PROTOCOL, Wire, WireError};
+use crate::transport::{FrameHandler, PROTOCOL, Transport, TransportError};
 use crate::types::{Member, RaftLogId, RaftMembership};
 
 const CLUSTER: u128 = 77;
@@ -38,13 +38,13 @@ const FATAL: [Refusal; 4] = [
 #[derive(Default)]
 struct OneAnswer(Mutex<Vec<u8>>);
 
-impl Wire for OneAnswer {
-    fn exchange<'a>(&'a self, _: &'a str, _: Vec<u8>) -> Pending<'a, Result<Bytes, WireError>> {
+impl Transport for OneAnswer {
+    fn call<'a>(&'a self, _: &'a str, _: Vec<u8>) -> Pending<'a, Result<Bytes, TransportError>> {
         let answer = Bytes::from(self.0.lock().clone());
         Box::pin(std::future::ready(Ok(answer)))
     }
 
-    fn serve(self: Arc<Self>, _: Arc<dyn Door>) -> Pending<'static, ()> {
+    fn serve(self: Arc<Self>, _: Arc<dyn FrameHandler>) -> Pending<'static, ()> {
         Box::pin(std::future::pending())
     }
 
@@ -58,7 +58,7 @@ struct Node {
     client: Client,
     identity: Arc<NodeIdentity>,
     heard: Arc<Heard>,
-    wire: Arc<OneAnswer>,
+    transport: Arc<OneAnswer>,
     _temp: TempDir,
 }
 
@@ -76,12 +76,12 @@ async fn node() -> Node {
     let membership_config = Arc::new(RaftMembership::new(Some(log_id), membership));
     let metrics = RaftMetrics { membership_config, ..RaftMetrics::new_initial(1) };
     identity.watch(watch::Sender::new(metrics).subscribe());
-    let (identity, wire) = (Arc::new(identity), Arc::new(OneAnswer::default()));
+    let (identity, transport) = (Arc::new(identity), Arc::new(OneAnswer::default()));
     let heard = Heard::new(Arc::clone(&identity), Arc::new(StoppedClock), ELECTION_MAX);
     let heard = Arc::new(heard);
-    let transport = Arc::clone(&wire) as _;
-    let client = Client::new(Arc::clone(&identity), Arc::clone(&heard), transport, BTreeMap::new());
-    Node { client, identity, heard, wire, _temp: temp }
+    let carrier = Arc::clone(&transport) as _;
+    let client = Client::new(Arc::clone(&identity), Arc::clone(&heard), carrier, BTreeMap::new());
+    Node { client, identity, heard, transport, _temp: temp }
 }
 
 impl Node {
@@ -89,7 +89,7 @@ impl Node {
         let incarnation = Incarnation { number: 1, nonce: 5 };
         let from = Origin { node_id, store, incarnation, members_index: Some(9) };
         let answer = Answer { from, clock_ms: 1_700_000_009_000, result };
-        *self.wire.0.lock() = codec::encode(PROTOCOL, &answer);
+        *self.transport.0.lock() = codec::encode(PROTOCOL, &answer);
     }
 
     /// Sends node 2 a request, as a member of this cluster.

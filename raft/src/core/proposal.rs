@@ -9,7 +9,7 @@ use std::ops::Deref;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::error::{ProposeError, Retry};
+use crate::error::{Delivery, ProposeError};
 use crate::message::RefusedCommand;
 use crate::state_machine::StateMachine;
 use crate::types::bounds::bytes_of;
@@ -17,7 +17,7 @@ use crate::types::bounds::bytes_of;
 /// Commands of one caller, kept together and in order.
 pub(crate) struct Proposal {
     pub(crate) commands: CheckedCommands,
-    pub(crate) retry: Retry,
+    pub(crate) delivery: Delivery,
     pub(crate) deadline: Instant,
     /// Another node sent the proposal here, and decides itself where to try next.
     pub(crate) forwarded: bool,

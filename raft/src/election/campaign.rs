@@ -23,7 +23,7 @@ use super::votes::{may_campaign, would_elect_another};
 use crate::core::Core;
 use crate::message::{Request, Response};
 use crate::runtime::{in_process, random_below};
-use crate::transport::Wire;
+use crate::transport::Transport;
 use crate::types::{Member, RaftMembership};
 
 /// A leader that listens again within this long was restarted, and leads on.
@@ -43,7 +43,7 @@ const PAUSE_MAX: Duration = Duration::from_millis(160);
 type Metrics = watch::Receiver<RaftServerMetrics<u64, Member>>;
 
 /// Campaigns whenever the leader is silent or its process is gone, for as long as the node runs.
-pub(crate) async fn run(core: Arc<Core>, transport: Arc<dyn Wire>) {
+pub(crate) async fn run(core: Arc<Core>, transport: Arc<dyn Transport>) {
     let mut metrics = core.raft.server_metrics();
     let mut failures = 0;
     loop {
@@ -105,15 +105,15 @@ async fn until_silent(core: &Core, leader: Option<u64>) {
 
 /// Resolves when the leader's process is gone and it is this node's turn; never if there is no leader to
 /// follow.
-async fn until_gone(core: &Core, transport: &dyn Wire, leader: Option<u64>) {
+async fn until_gone(core: &Core, transport: &dyn Transport, leader: Option<u64>) {
     let Some((leader, turn)) = leader.and_then(|leader| follow(core, leader)) else {
         return std::future::pending().await;
     };
     loop {
-        transport.gone(&leader.raft).await;
+        transport.wait_refused(&leader.raft).await;
         let heard = core.heard.contact().silent_since().unwrap_or_else(Instant::now);
         sleep_until(heard + core.options.tuning.lease + MARGIN + turn * TURN).await;
-        if timeout(LOOK_AGAIN_TIMEOUT, transport.gone(&leader.raft)).await.is_ok() {
+        if timeout(LOOK_AGAIN_TIMEOUT, transport.wait_refused(&leader.raft)).await.is_ok() {
             return;
         }
     }

@@ -12,7 +12,7 @@ use super::{level, transfer};
 use crate::bootstrap::handshake;
 use crate::client::CallError;
 use crate::core::Core;
-use crate::message::{Change, MemberError, Purpose, Refusal, Request};
+use crate::message::{Change, MembershipError, Purpose, Refusal, Request};
 use crate::types::Member;
 
 /// A learner may take this long to catch up before it is left a learner for now.
@@ -48,7 +48,7 @@ async fn settle_members(core: &Core) -> Outcome {
         Some(())
     };
     let settled = timeout(CALL_TIMEOUT, settled).await;
-    let no_quorum = || MemberError::NoLeader("no quorum confirms the membership".to_owned());
+    let no_quorum = || MembershipError::NoLeader("no quorum confirms the membership".to_owned());
     settled.ok().flatten().ok_or_else(no_quorum)
 }
 
@@ -72,7 +72,7 @@ async fn add(
                 "node {id} is a member already, with another data directory: check --node-id and \
                  --data; if that directory is lost, remove the node first"
             );
-            return Err(MemberError::Conflict(why));
+            return Err(MembershipError::Conflict(why));
         }
         Some(present) if present == member => {}
         _ => {
@@ -96,10 +96,10 @@ async fn ask_newcomer(
     id: u64,
     raft: String,
     http: String,
-) -> Result<Member, MemberError> {
+) -> Result<Member, MembershipError> {
     let foreign = || {
         let why = format!("the node at {raft} belongs to another cluster; check the address");
-        MemberError::WrongCluster(why)
+        MembershipError::WrongCluster(why)
     };
     let asked = match handshake::send(core, &raft, Purpose::Join).await {
         Err(CallError::Refused { refusal: Refusal::WrongCluster { .. }, .. }) => {
@@ -141,11 +141,11 @@ async fn demote(core: &Core, id: u64) -> Outcome {
     }
     let Some(successor) = successor(core, &voters, id) else {
         let why = "the last voter cannot become a learner".to_owned();
-        return Err(MemberError::Conflict(why));
+        return Err(MembershipError::Conflict(why));
     };
     if id == core.identity.node_id() {
         transfer::transfer(core, successor).await?;
-        return Err(MemberError::NoLeader(format!("node {successor} leads now; ask it")));
+        return Err(MembershipError::NoLeader(format!("node {successor} leads now; ask it")));
     }
     let demotion = ChangeMembers::RemoveVoters(BTreeSet::from([id]));
     change_membership(core, demotion, FormerVoters::Stay).await?;
@@ -169,7 +169,7 @@ async fn promote(core: &Core, id: u64) -> Outcome {
     if uniform && members.voter_ids().any(|voter| voter == id) {
         return Ok(());
     }
-    let member = core.member(id).ok_or(MemberError::Unknown(id))?;
+    let member = core.member(id).ok_or(MembershipError::Unknown(id))?;
     // Its last known progress and sign of life say nothing if it is down by now, and once it has a vote the
     // cluster needs it. So it is pinged.
     let caught_up = async {
@@ -188,14 +188,14 @@ async fn promote(core: &Core, id: u64) -> Outcome {
 
 /// Removes a node, voter or learner.
 async fn remove(core: &Core, id: u64, store: u128) -> Outcome {
-    let member = core.member(id).ok_or(MemberError::Unknown(id))?;
+    let member = core.member(id).ok_or(MembershipError::Unknown(id))?;
     if store != member.store {
         let why = format!("node {id} has joined again since, with another data directory");
-        return Err(MemberError::Conflict(why));
+        return Err(MembershipError::Conflict(why));
     }
     let voters: BTreeSet<u64> = core.identity.members().voter_ids().collect();
     if voters == BTreeSet::from([id]) {
-        return Err(MemberError::Conflict("the last voter cannot be removed".to_owned()));
+        return Err(MembershipError::Conflict("the last voter cannot be removed".to_owned()));
     }
     let ids = BTreeSet::from([id]);
     if voters.contains(&id) {
@@ -221,8 +221,8 @@ async fn tell_removed(core: &Core, id: u64, member: &Member) {
 }
 
 /// The one answer about an address at which there is no node that can be added.
-fn nobody_to_add(id: u64, raft: &str) -> MemberError {
-    MemberError::Conflict(format!(
+fn nobody_to_add(id: u64, raft: &str) -> MembershipError {
+    MembershipError::Conflict(format!(
         "there is no new node {id} at {raft}: check both, that it was started with --join, and that it has \
          the cluster's secret"
     ))

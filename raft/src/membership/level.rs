@@ -13,7 +13,7 @@ use std::time::Duration;
 use openraft::error::RaftError;
 
 use crate::core::Core;
-use crate::message::{MemberError, Request, Response};
+use crate::message::{MembershipError, Request, Response};
 use crate::state_machine::Release;
 use crate::types::{Batch, Member};
 
@@ -37,7 +37,7 @@ pub(crate) async fn ask_release(core: &Core, id: u64, member: &Member) -> Result
 
 /// Raises the level to the highest that every member supports. Its caller keeps changes of the membership
 /// apart, so that the members that are asked are the ones that will apply the entry.
-pub(super) async fn raise(core: &Core) -> Result<(), MemberError> {
+pub(super) async fn raise(core: &Core) -> Result<(), MembershipError> {
     let asked_as = core.raft.metrics().borrow().vote;
     let mut releases = BTreeMap::from([(core.identity.node_id(), core.state.supports())]);
     let mut silent = Vec::new();
@@ -48,23 +48,23 @@ pub(super) async fn raise(core: &Core) -> Result<(), MemberError> {
         }
     }
     if !silent.is_empty() {
-        return Err(MemberError::Level(silent.join("; ")));
+        return Err(MembershipError::Level(silent.join("; ")));
     }
     let has = core.state.needs().level;
-    match highest_common(has, &releases).map_err(MemberError::Level)? {
+    match highest_common(has, &releases).map_err(MembershipError::Level)? {
         // Another leader may have added a member that was not asked.
         to if to > has && core.raft.metrics().borrow().vote != asked_as => {
-            Err(MemberError::NoLeader(format!("leadership was lost while raising to {to}")))
+            Err(MembershipError::NoLeader(format!("leadership was lost while raising to {to}")))
         }
         to if to > has => append_raise(core, to).await,
         _ => Ok(()),
     }
 }
 
-async fn append_raise(core: &Core, to: u32) -> Result<(), MemberError> {
+async fn append_raise(core: &Core, to: u32) -> Result<(), MembershipError> {
     let commands = vec![core.state.raising(to)];
     let entry = Batch { now_ms: core.heard.median_ms(), commands };
-    let unavailable = |error: &dyn fmt::Display| MemberError::Unavailable(error.to_string());
+    let unavailable = |error: &dyn fmt::Display| MembershipError::Unavailable(error.to_string());
     let written = tokio::select! {
         written = core.raft.client_write(entry) => written,
         () = core.until_deposed() => {
@@ -82,12 +82,16 @@ async fn append_raise(core: &Core, to: u32) -> Result<(), MemberError> {
 }
 
 /// Refuses a node that could not apply the log.
-pub(super) fn check_supports(core: &Core, id: u64, release: &Release) -> Result<(), MemberError> {
+pub(super) fn check_supports(
+    core: &Core,
+    id: u64,
+    release: &Release,
+) -> Result<(), MembershipError> {
     let needs = core.state.needs();
     if release.level >= needs.level {
         return Ok(());
     }
-    Err(MemberError::Level(format!(
+    Err(MembershipError::Level(format!(
         "node {id} runs version {}, which supports level {}, and the cluster has level {}: start \
          version {} or later there",
         shortened(release.version.clone()),

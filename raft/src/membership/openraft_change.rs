@@ -10,10 +10,10 @@ use tokio::time::timeout;
 
 use super::progress::{CALL_TIMEOUT, no_leader, unavailable};
 use crate::core::Core;
-use crate::message::MemberError;
+use crate::message::MembershipError;
 use crate::types::Member;
 
-pub(super) type Outcome = Result<(), MemberError>;
+pub(super) type Outcome = Result<(), MembershipError>;
 
 /// What becomes of voters that a change leaves without a vote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,7 +55,7 @@ pub(super) async fn change_membership(
         changed = &mut change => changed,
         () = core.until_deposed() => {
             let lost = "leadership was lost meanwhile; look again later";
-            let late = |_| MemberError::NoLeader(lost.to_owned());
+            let late = |_| MembershipError::NoLeader(lost.to_owned());
             timeout(CALL_TIMEOUT, change).await.map_err(late)?
         }
     };
@@ -69,12 +69,14 @@ pub(super) async fn change_membership(
     }
 }
 
-fn refused(error: &ChangeMembershipError<u64>) -> MemberError {
+fn refused(error: &ChangeMembershipError<u64>) -> MembershipError {
     match error {
-        ChangeMembershipError::InProgress(_) => MemberError::Busy,
-        ChangeMembershipError::LearnerNotFound(missing) => MemberError::Unknown(missing.node_id),
+        ChangeMembershipError::InProgress(_) => MembershipError::Busy,
+        ChangeMembershipError::LearnerNotFound(missing) => {
+            MembershipError::Unknown(missing.node_id)
+        }
         ChangeMembershipError::EmptyMembership(_) => {
-            MemberError::Conflict("the last voter cannot be removed".to_owned())
+            MembershipError::Conflict("the last voter cannot be removed".to_owned())
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::core::Core;
-use crate::message::MemberError;
+use crate::message::MembershipError;
 
 /// A new member counts as caught up if its log is at most this many entries behind.
 pub(super) const LAG_ENTRIES_MAX: u64 = 100;
@@ -28,10 +28,10 @@ pub(super) async fn wait_until_caught_up(core: &Core, id: u64, lag_max: u64) {
     }
 }
 
-pub(super) fn no_leader() -> MemberError {
-    MemberError::NoLeader("no leader is known at the moment".to_owned())
+pub(super) fn no_leader() -> MembershipError {
+    MembershipError::NoLeader("no leader is known at the moment".to_owned())
 }
 
-pub(super) fn unavailable(why: impl ToString) -> MemberError {
-    MemberError::Unavailable(why.to_string())
+pub(super) fn unavailable(why: impl ToString) -> MembershipError {
+    MembershipError::Unavailable(why.to_string())
 }

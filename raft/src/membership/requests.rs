@@ -10,7 +10,7 @@ use super::openraft_change::Outcome;
 use super::progress::{CALL_TIMEOUT, no_leader, unavailable};
 use super::{change, openraft_change};
 use crate::core::Core;
-use crate::message::{Change, MemberError, Request, Response};
+use crate::message::{Change, MembershipError, Request, Response};
 use crate::types::Member;
 
 /// A caller waits this long for a change; the change itself goes on.
@@ -48,10 +48,10 @@ impl Membership {
                 }
             };
             match (outcome, &change) {
-                (Err(MemberError::NoLeader(_)), _) => may_have_happened = true,
+                (Err(MembershipError::NoLeader(_)), _) => may_have_happened = true,
                 // An earlier attempt, which its caller has lost sight of, is still under way.
-                (Err(MemberError::Busy), _) if may_have_happened => {}
-                (Err(MemberError::Unknown(_)), Change::Remove { .. }) if may_have_happened => {
+                (Err(MembershipError::Busy), _) if may_have_happened => {}
+                (Err(MembershipError::Unknown(_)), Change::Remove { .. }) if may_have_happened => {
                     return Ok(());
                 }
                 (outcome, _) => return outcome,
@@ -75,7 +75,7 @@ impl Membership {
         match core.client.call(leader, &member, Request::Change(change), within).await {
             Ok(Response::Changed(outcome)) => outcome,
             Ok(_) => Err(unavailable("the leader answered something else than was asked")),
-            Err(error) => Err(MemberError::NoLeader(format!("the leader was lost: {error}"))),
+            Err(error) => Err(MembershipError::NoLeader(format!("the leader was lost: {error}"))),
         }
     }
 
@@ -87,7 +87,7 @@ impl Membership {
         }
         let turn = timeout(TURN_TIMEOUT, Arc::clone(&self.changing).lock_owned());
         let Ok(one_at_a_time) = turn.await else {
-            return Err(MemberError::Busy);
+            return Err(MembershipError::Busy);
         };
         let core = Arc::clone(&self.core);
         let carried_out = self.runtime.spawn(async move {

@@ -9,7 +9,7 @@ use super::progress::{
     CALL_TIMEOUT, LAG_ENTRIES_MAX, no_leader, unavailable, wait_until_caught_up,
 };
 use crate::core::Core;
-use crate::message::{MemberError, Request};
+use crate::message::{MembershipError, Request};
 use crate::types::Member;
 
 /// A transfer may hold up proposals for this long. A failed transfer has most often deposed the old leader,
@@ -21,12 +21,12 @@ const TRANSFER_MAX: Duration = Duration::from_secs(1);
 /// takes. With more nodes they wait also until the leases of the other followers have run out.
 pub(super) async fn transfer(core: &Core, id: u64) -> Outcome {
     if !core.identity.members().voter_ids().any(|voter| voter == id) {
-        return Err(MemberError::Unknown(id));
+        return Err(MembershipError::Unknown(id));
     }
     if id == core.identity.node_id() {
         return Ok(());
     }
-    let member = core.member(id).ok_or(MemberError::Unknown(id))?;
+    let member = core.member(id).ok_or(MembershipError::Unknown(id))?;
     // This precedes the stop of appends: a target that is down would stop all writes for nothing.
     let late = |_| unavailable(format!("node {id} does not follow closely enough"));
     let close = wait_until_caught_up(core, id, LAG_ENTRIES_MAX);

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::append;
 use super::bootstrap::{Handshake, HandshakeReply, Prepare};
 use super::header::{Header, Incarnation, Origin};
-use super::membership::{Change, MemberError};
+use super::membership::{Change, MembershipError};
 use super::proposal::ForwardError;
 use super::refusal::Refusal;
 use crate::state_machine::Release;
@@ -101,7 +101,7 @@ pub(crate) enum Response {
     /// `None` if the node does not lead, or has no quorum behind it.
     ReadIndex(Option<u64>),
     Handshake(HandshakeReply),
-    Changed(Result<(), MemberError>),
+    Changed(Result<(), MembershipError>),
     Done,
     Supports(Release),
 }

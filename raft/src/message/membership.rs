@@ -41,7 +41,7 @@ impl Change {
 
 /// Why a change of the membership did not happen.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
-pub enum MemberError {
+pub enum MembershipError {
     /// The change contradicts the present membership.
     #[error("{0}")]
     Conflict(String),
@@ -67,7 +67,7 @@ pub enum MemberError {
     Busy,
 }
 
-impl MemberError {
+impl MembershipError {
     /// Whether the same request may succeed later.
     #[must_use]
     pub fn is_retryable(&self) -> bool {

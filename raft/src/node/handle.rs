@@ -7,9 +7,9 @@ use tokio::time::{Instant, timeout_at};
 
 use super::status::Status;
 use crate::core::Core;
-use crate::error::{ProposeError, Retry};
+use crate::error::{Delivery, ProposeError};
 use crate::membership::Membership;
-use crate::message::{Change, ForwardError, MemberError};
+use crate::message::{Change, ForwardError, MembershipError};
 use crate::peers::PeerClock;
 use crate::types::bounds::COMMANDS_MAX;
 
@@ -40,14 +40,14 @@ impl Handle {
     pub async fn propose(
         &self,
         commands: Vec<Vec<u8>>,
-        retry: Retry,
+        delivery: Delivery,
         deadline: Instant,
     ) -> Result<Vec<Vec<u8>>, ProposeError> {
         let (count, bytes) = (commands.len(), commands.iter().map(Vec::len).sum::<usize>());
         let fits = count <= COMMANDS_MAX && bytes <= PROPOSAL_BYTES_MAX;
         assert!(fits, "a proposal of {count} commands and {bytes} bytes is too large");
         let commands = self.core.check_commands(commands, deadline).await.map_err(not_checked)?;
-        self.core.propose(commands, retry, deadline, false).await
+        self.core.propose(commands, delivery, deadline, false).await
     }
 
     /// Waits until this node has applied everything that was committed when the call began. A read of the
@@ -79,14 +79,14 @@ impl Handle {
     /// in time. If `http` is empty, the node itself is asked for it.
     ///
     /// # Errors
-    /// See [`MemberError`].
+    /// See [`MembershipError`].
     pub async fn add_member(
         &self,
         id: u64,
         raft: String,
         http: String,
         voter: bool,
-    ) -> Result<(), MemberError> {
+    ) -> Result<(), MembershipError> {
         self.membership
             .change(
                 Change::Add { id, raft, http, voter, store: None, release: None },
@@ -99,16 +99,16 @@ impl Handle {
     /// 10 s.
     ///
     /// # Errors
-    /// See [`MemberError`].
-    pub async fn remove_member(&self, id: u64) -> Result<(), MemberError> {
+    /// See [`MembershipError`].
+    pub async fn remove_member(&self, id: u64) -> Result<(), MembershipError> {
         let deadline = change_deadline();
         let known = match self.core.member(id) {
             Some(known) => known,
             // The node may have joined a moment ago.
             None => {
                 let barrier = self.read_barrier(deadline).await;
-                barrier.map_err(|error| MemberError::Unavailable(error.to_string()))?;
-                self.core.member(id).ok_or(MemberError::Unknown(id))?
+                barrier.map_err(|error| MembershipError::Unavailable(error.to_string()))?;
+                self.core.member(id).ok_or(MembershipError::Unknown(id))?
             }
         };
         self.membership.change(Change::Remove { id, store: known.store }, deadline).await
@@ -118,8 +118,8 @@ impl Handle {
     /// one election timeout.
     ///
     /// # Errors
-    /// See [`MemberError`].
-    pub async fn transfer_leader(&self, id: u64) -> Result<(), MemberError> {
+    /// See [`MembershipError`].
+    pub async fn transfer_leader(&self, id: u64) -> Result<(), MembershipError> {
         self.membership.change(Change::Transfer { id }, change_deadline()).await
     }
 
@@ -127,8 +127,8 @@ impl Handle {
     /// leader asks all of them; it does nothing if they support no higher level than the cluster has.
     ///
     /// # Errors
-    /// [`MemberError::Level`] names the members that could not be asked or are too old; see [`MemberError`].
-    pub async fn raise_level(&self) -> Result<(), MemberError> {
+    /// [`MembershipError::Level`] names the members that could not be asked or are too old; see [`MembershipError`].
+    pub async fn raise_level(&self) -> Result<(), MembershipError> {
         self.membership.change(Change::RaiseLevel, change_deadline()).await
     }
 

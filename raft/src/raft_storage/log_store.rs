@@ -65,7 +65,7 @@ impl LogStore {
             return Ok(Self { engine, snapshot, jobs });
         }
         let sync = move || {
-            runtime::give_way();
+            runtime::lower_priority();
             syncer.run();
         };
         thread::Builder::new().name("mintleaf-sync".to_owned()).spawn(sync)?;

@@ -17,12 +17,12 @@ use super::leader_checks::{
 use crate::bootstrap::{self, handshake, rejoin};
 use crate::core::Core;
 use crate::election;
-use crate::error::{ProposeError, Retry};
+use crate::error::{Delivery, ProposeError};
 use crate::identity::{RequestKind, check_member, names};
 use crate::membership::Membership;
 use crate::message::{Answer, Change, ForwardError, Frame, Header, Refusal, Request, Response};
 use crate::runtime::Pending;
-use crate::transport::{Door, PROTOCOL};
+use crate::transport::{FrameHandler, PROTOCOL};
 use crate::types::{RaftEntry, RaftLogId, RaftVote, Types};
 
 /// Longest wait that a peer may ask for.
@@ -36,15 +36,15 @@ pub(crate) struct RpcHandler {
     known_committed: Mutex<KnownCommitted>,
 }
 
-impl Door for RpcHandler {
-    fn answer<'a>(&'a self, frame: &'a [u8]) -> Pending<'a, Result<Vec<u8>, String>> {
+impl FrameHandler for RpcHandler {
+    fn handle<'a>(&'a self, frame: &'a [u8]) -> Pending<'a, Result<Vec<u8>, String>> {
         Box::pin(async move {
             let (_, Frame { header, request }) =
                 codec::decode(frame).map_err(|error| format!("not a frame: {error}"))?;
             if header.is_none() && !matches!(request, Request::Handshake(_)) {
                 return Err("the frame has no header".to_owned());
             }
-            let result = self.handle(header, request).await;
+            let result = self.respond(header, request).await;
             let (from, clock_ms) = (self.core.identity.origin(), self.core.heard.own_ms());
             Ok(codec::encode(PROTOCOL, &Answer { from, clock_ms, result }))
         })
@@ -57,7 +57,7 @@ impl RpcHandler {
     }
 
     /// Judges and answers one request.
-    async fn handle(&self, header: Option<Header>, request: Request) -> Result<Response, Refusal> {
+    async fn respond(&self, header: Option<Header>, request: Request) -> Result<Response, Refusal> {
         let core = &*self.core;
         if let Some(header) = &header {
             self.admit(header, &request).await?;
@@ -227,7 +227,7 @@ impl RpcHandler {
         }
         let deadline = Instant::now() + Duration::from_millis(within_ms).min(WITHIN_MAX);
         let commands = self.core.check_commands(commands, deadline).await?;
-        let proposed = self.core.propose(commands, Retry::Never, deadline, true).await;
+        let proposed = self.core.propose(commands, Delivery::AtMostOnce, deadline, true).await;
         proposed.map_err(|error| match error {
             ProposeError::Unavailable(_) | ProposeError::Rejected(_) => ForwardError::NotAppended,
             ProposeError::Unknown(_) => ForwardError::Unknown,

@@ -14,7 +14,7 @@ const NICENESS: i32 = 5;
 
 /// Lowers the priority of the calling thread, and of the threads that it starts from now on, below that
 /// of the threads that serve clients. Threads that run a node call it; calling it again changes nothing.
-pub fn give_way() {
+pub fn lower_priority() {
     // Other systems than Linux know a priority of whole processes only.
     if !cfg!(target_os = "linux") {
         return;

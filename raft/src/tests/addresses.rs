@@ -11,28 +11,28 @@ use tokio::time::timeout;
 use super::support::{SOON, add, eventually, open, open_with, options, released, three_peers};
 use crate::node::Node;
 use crate::runtime::Pending;
-use crate::transport::{Door, TcpWire, Wire, WireError};
+use crate::transport::{FrameHandler, TcpTransport, Transport, TransportError};
 
 /// A transport that lets no frame out while it is cut.
-struct CutWire {
-    tcp: Arc<TcpWire>,
+struct CutTransport {
+    tcp: Arc<TcpTransport>,
     cut: Arc<AtomicBool>,
 }
 
-impl Wire for CutWire {
-    fn exchange<'a>(
+impl Transport for CutTransport {
+    fn call<'a>(
         &'a self,
         address: &'a str,
         frame: Vec<u8>,
-    ) -> Pending<'a, Result<bytes::Bytes, WireError>> {
+    ) -> Pending<'a, Result<bytes::Bytes, TransportError>> {
         if self.cut.load(Ordering::SeqCst) {
-            return Box::pin(std::future::ready(Err(WireError::Unreachable("cut".into()))));
+            return Box::pin(std::future::ready(Err(TransportError::Unreachable("cut".into()))));
         }
-        self.tcp.exchange(address, frame)
+        self.tcp.call(address, frame)
     }
 
-    fn serve(self: Arc<Self>, door: Arc<dyn Door>) -> Pending<'static, ()> {
-        Arc::clone(&self.tcp).serve(door)
+    fn serve(self: Arc<Self>, handler: Arc<dyn FrameHandler>) -> Pending<'static, ()> {
+        Arc::clone(&self.tcp).serve(handler)
     }
 
     fn listens_on(&self) -> Option<SocketAddr> {
@@ -60,13 +60,13 @@ async fn a_removed_learner_that_comes_back_elsewhere_is_not_taken_in_again() {
     // The node reaches nobody at first, so nobody tells it that it was removed.
     let mut moved = options(3, &data(3), &peers);
     moved.listen = Some("127.0.0.1:0".parse().unwrap());
-    let tcp = TcpWire::bind(moved.listen, moved.secret.as_deref()).await.unwrap();
+    let tcp = TcpTransport::bind(moved.listen, moved.secret.as_deref()).await.unwrap();
     moved.advertise_raft = tcp.listens_on().map(|address| address.to_string());
     let cut = Arc::new(AtomicBool::new(true));
-    let wire = Arc::new(CutWire { tcp: Arc::new(tcp), cut: Arc::clone(&cut) });
+    let transport = Arc::new(CutTransport { tcp: Arc::new(tcp), cut: Arc::clone(&cut) });
     let dir = released(&data(3)).await;
     let engine = Arc::new(SledEngine::open(&dir).unwrap());
-    let (three, _) = open_with(dir, engine, wire, moved).await;
+    let (three, _) = open_with(dir, engine, transport, moved).await;
     cut.store(false, Ordering::SeqCst);
     let why = timeout(SOON, three.stopped()).await.expect("it stops").to_string();
     assert!(why.contains("removed from the cluster"), "{why}");

@@ -11,8 +11,8 @@ use tempfile::TempDir;
 use tokio::time::{Instant, timeout};
 
 use super::support::{SOON, StoppedClock, eventually, options, three_peers};
-use crate::error::{NodeError, ProposeError, Rejected, Remedy, Retry, StopReason};
-use crate::message::MemberError;
+use crate::error::{Delivery, NodeError, ProposeError, Rejected, Remedy, StopReason};
+use crate::message::MembershipError;
 use crate::node::Node;
 use crate::options::Options;
 use crate::state_machine::{FrozenState, Newer, Release, RestoreError, StateMachine};
@@ -126,11 +126,11 @@ async fn open_as(options: Options, level: u32) -> Result<Node, NodeError> {
 async fn say(node: &Node, command: &str) -> Result<(), ProposeError> {
     let commands = vec![command.as_bytes().to_vec()];
     let deadline = Instant::now() + SOON;
-    node.handle().propose(commands, Retry::Never, deadline).await.map(|_| ())
+    node.handle().propose(commands, Delivery::AtMostOnce, deadline).await.map(|_| ())
 }
 
 /// Raises the level, and asks again after an error that is retryable.
-async fn raise(node: &Node) -> Result<(), MemberError> {
+async fn raise(node: &Node) -> Result<(), MembershipError> {
     loop {
         match node.handle().raise_level().await {
             Err(error) if error.is_retryable() => {
@@ -161,12 +161,12 @@ async fn the_level_rises_once_every_member_supports_the_next() {
         let level = Rejected::Level { needs: 2, has: 1 };
         assert_eq!(refused, Err(ProposeError::Rejected(level)));
     }
-    let Err(MemberError::Level(why)) = raise(&nodes[0]).await else { panic!("it was raised") };
+    let Err(MembershipError::Level(why)) = raise(&nodes[0]).await else { panic!("it was raised") };
     assert_eq!(why, "node 2 runs version 0.1.0, which supports level 1");
 
     let [one, two, three] = nodes;
     two.shutdown().await;
-    let Err(MemberError::Level(why)) = raise(&three).await else { panic!("it was raised") };
+    let Err(MembershipError::Level(why)) = raise(&three).await else { panic!("it was raised") };
     assert!(why.starts_with("node 2 cannot be asked: "), "{why}");
     let two = site.open(2, 2).await;
     say(&two, "old").await.unwrap();
@@ -240,7 +240,7 @@ async fn a_node_that_does_not_support_the_level_cannot_join() {
         open_as(Options { join: Some("127.0.0.1:1".to_owned()), ..joining.clone() }, 1).await;
     let four = four.unwrap();
     let asked = one.handle().add_member(4, listen.to_string(), String::new(), false).await;
-    let Err(MemberError::Level(why)) = asked else { panic!("it was let in: {asked:?}") };
+    let Err(MembershipError::Level(why)) = asked else { panic!("it was let in: {asked:?}") };
     assert!(why.contains("start version 0.2.0 or later"), "{why}");
     four.shutdown().await;
 

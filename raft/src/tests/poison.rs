@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout};
 use super::support::{SOON, StoppedClock, Sum, add, eventually, open, options, three_peers};
 use crate::client::CallError;
 use crate::core::Core;
-use crate::error::{ProposeError, Rejected, Retry};
+use crate::error::{Delivery, ProposeError, Rejected};
 use crate::message::{ForwardError, Request, Response};
 use crate::node::Node;
 
@@ -78,7 +78,7 @@ async fn a_caller_learns_at_once_that_its_bytes_are_no_command() {
     for node in [&nodes[leader], &nodes[follower]] {
         let commands = vec![b"1".to_vec(), b"one".to_vec()];
         let deadline = Instant::now() + SOON;
-        let proposed = node.handle().propose(commands, Retry::Always, deadline).await;
+        let proposed = node.handle().propose(commands, Delivery::AtLeastOnce, deadline).await;
         let is_unfit = matches!(proposed, Err(ProposeError::Rejected(Rejected::Unfit(_))));
         assert!(is_unfit, "{proposed:?}");
     }
@@ -91,7 +91,7 @@ async fn a_caller_learns_at_once_that_its_bytes_are_no_command() {
 async fn propose(core: &Core, command: &str) -> Result<Vec<Vec<u8>>, ProposeError> {
     let deadline = Instant::now() + SOON;
     let commands = core.check_commands(vec![command.as_bytes().to_vec()], deadline).await.unwrap();
-    core.propose(commands, Retry::Never, deadline, false).await
+    core.propose(commands, Delivery::AtMostOnce, deadline, false).await
 }
 
 #[tokio::test(flavor = "multi_thread")]

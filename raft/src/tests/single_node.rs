@@ -14,11 +14,11 @@ use tokio::time::{Instant, timeout};
 use super::support::{
     SOON, StoppedClock, Sum, add, alone, eventually, open, open_with, options, released,
 };
-use crate::error::{NodeError, ProposeError, Remedy, Retry};
+use crate::error::{Delivery, NodeError, ProposeError, Remedy};
 use crate::node::Node;
 use crate::options::Options;
 use crate::raft_storage::disk_format;
-use crate::transport::TcpWire;
+use crate::transport::TcpTransport;
 use crate::types::RaftVote;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -75,7 +75,7 @@ async fn a_panic_while_applying_stops_the_node() {
     assert_eq!(add(&node, 1).await, Ok(1));
     let handle = node.handle();
     let deadline = Instant::now() + Duration::from_secs(2);
-    let proposed = handle.propose(vec![b"panic".to_vec()], Retry::Never, deadline).await;
+    let proposed = handle.propose(vec![b"panic".to_vec()], Delivery::AtMostOnce, deadline).await;
     assert!(proposed.is_err());
     timeout(SOON, node.stopped()).await.expect("the node stops");
 }
@@ -136,12 +136,12 @@ async fn a_failed_sync_stops_the_node_and_acknowledges_nothing() {
     let fails = Arc::new(AtomicBool::new(false));
     let sled = SledEngine::open(&dir).unwrap();
     let engine = Arc::new(FailingEngine { sled, fails: Arc::clone(&fails) });
-    let wire = Arc::new(TcpWire::bind(None, None).await.unwrap());
-    let (node, sum) = open_with(dir, engine, wire, options).await;
+    let transport = Arc::new(TcpTransport::bind(None, None).await.unwrap());
+    let (node, sum) = open_with(dir, engine, transport, options).await;
     assert_eq!(add(&node, 1).await, Ok(1));
     fails.store(true, Ordering::SeqCst);
     let deadline = Instant::now() + Duration::from_secs(2);
-    let proposed = node.handle().propose(vec![b"1".to_vec()], Retry::Never, deadline).await;
+    let proposed = node.handle().propose(vec![b"1".to_vec()], Delivery::AtMostOnce, deadline).await;
     assert!(matches!(proposed, Err(ProposeError::Unknown(_))), "{proposed:?}");
     let why = timeout(SOON, node.stopped()).await.expect("the node stops");
     assert!(why.to_string().contains("the disk is gone"), "{why}");

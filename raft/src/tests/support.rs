@@ -12,11 +12,11 @@ use mintleaf_storage::{DataDir, LogEngine};
 use parking_lot::Mutex;
 use tokio::time::{Instant, timeout};
 
-use crate::error::{NodeError, ProposeError, Rejected, Retry};
-use crate::node::{Ground, Node};
+use crate::error::{Delivery, NodeError, ProposeError, Rejected};
+use crate::node::{Environment, Node};
 use crate::options::{Clock, Options, Tuning};
 use crate::state_machine::{FrozenState, Newer, Release, RestoreError, StateMachine};
-use crate::transport::Wire;
+use crate::transport::Transport;
 
 pub(super) const SOON: Duration = Duration::from_secs(20);
 
@@ -147,12 +147,12 @@ pub(super) async fn open(options: Options) -> (Node, Arc<Sum>) {
 pub(super) async fn open_with(
     dir: DataDir,
     engine: Arc<dyn LogEngine>,
-    wire: Arc<dyn Wire>,
+    transport: Arc<dyn Transport>,
     options: Options,
 ) -> (Node, Arc<Sum>) {
     let sum = Arc::new(Sum::default());
-    let ground = Ground { dir, engine, wire };
-    let opened = Node::open_on(ground, options, Arc::clone(&sum) as _, Arc::new(StoppedClock));
+    let environment = Environment { dir, engine, transport };
+    let opened = Node::open_in(environment, options, Arc::clone(&sum) as _, Arc::new(StoppedClock));
     (opened.await.unwrap(), sum)
 }
 
@@ -160,7 +160,7 @@ pub(super) async fn open_with(
 pub(super) async fn add(node: &Node, number: u64) -> Result<u64, ProposeError> {
     let commands = vec![number.to_string().into_bytes()];
     let deadline = Instant::now() + SOON;
-    let replies = node.handle().propose(commands, Retry::Never, deadline).await?;
+    let replies = node.handle().propose(commands, Delivery::AtMostOnce, deadline).await?;
     Ok(std::str::from_utf8(&replies[0]).unwrap().parse().unwrap())
 }
 

@@ -4,7 +4,7 @@ use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::channel::Channel;
-use super::interface::{Door, FRAME_BYTES_MAX};
+use super::interface::{FRAME_BYTES_MAX, FrameHandler};
 use super::server::{answer_frames, is_admitted};
 use crate::runtime::Pending;
 
@@ -16,20 +16,20 @@ pub async fn conversation<S>(stream: S, secret: &[u8]) -> Vec<Vec<u8>>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let door = Record::default();
+    let handler = Record::default();
     let mut channel = Channel::new(stream);
     if is_admitted(&mut channel, secret).await.unwrap_or(false) {
         // The other end decides how the conversation ends.
-        let _ = answer_frames(channel, &door).await;
+        let _ = answer_frames(channel, &handler).await;
     }
-    door.0.into_inner()
+    handler.0.into_inner()
 }
 
 #[derive(Default)]
 struct Record(Mutex<Vec<Vec<u8>>>);
 
-impl Door for Record {
-    fn answer<'a>(&'a self, frame: &'a [u8]) -> Pending<'a, Result<Vec<u8>, String>> {
+impl FrameHandler for Record {
+    fn handle<'a>(&'a self, frame: &'a [u8]) -> Pending<'a, Result<Vec<u8>, String>> {
         self.0.lock().push(frame.to_vec());
         Box::pin(std::future::ready(Ok(Vec::new())))
     }

@@ -14,41 +14,41 @@ pub(crate) const PROTOCOL: u8 = 2;
 pub(crate) const FRAME_BYTES_MAX: usize = 2 << 20;
 
 /// Carries frames, which it does not read, by TCP or by a simulated network.
-pub trait Wire: Send + Sync + 'static {
+pub trait Transport: Send + Sync + 'static {
     /// Carries a frame to the process that listens at an address, and its answer back. The future may
     /// never resolve; the caller sets the deadline.
-    fn exchange<'a>(
+    fn call<'a>(
         &'a self,
         address: &'a str,
         frame: Vec<u8>,
-    ) -> Pending<'a, Result<Bytes, WireError>>;
+    ) -> Pending<'a, Result<Bytes, TransportError>>;
 
     /// Resolves when certainly no process listens at an address any more. A transport that cannot know
     /// this never resolves.
-    fn gone<'a>(&'a self, address: &'a str) -> Pending<'a, ()> {
+    fn wait_refused<'a>(&'a self, address: &'a str) -> Pending<'a, ()> {
         let _ = address;
         Box::pin(std::future::pending())
     }
 
-    /// Passes frames for this node to `door` for as long as the future is polled. Called once.
-    fn serve(self: Arc<Self>, door: Arc<dyn Door>) -> Pending<'static, ()>;
+    /// Passes frames for this node to `handler` for as long as the future is polled. Called once.
+    fn serve(self: Arc<Self>, handler: Arc<dyn FrameHandler>) -> Pending<'static, ()>;
 
     /// The address at which this node's listener is bound, if it has one.
     fn listens_on(&self) -> Option<SocketAddr>;
 }
 
 /// Handles the frames that arrive at a node.
-pub trait Door: Send + Sync + 'static {
+pub trait FrameHandler: Send + Sync + 'static {
     /// Answers one frame.
     ///
     /// # Errors
     /// When the bytes are not a frame; the text says why.
-    fn answer<'a>(&'a self, frame: &'a [u8]) -> Pending<'a, Result<Vec<u8>, String>>;
+    fn handle<'a>(&'a self, frame: &'a [u8]) -> Pending<'a, Result<Vec<u8>, String>>;
 }
 
 /// Why a frame brought no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum WireError {
+pub enum TransportError {
     /// The frame was not sent, or not sent whole: nothing happened at the other end.
     Unreachable(String),
     /// The frame was sent, but no answer came: it may have had its effect.

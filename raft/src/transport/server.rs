@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::channel::{Channel, Greeting};
-use super::interface::{Door, PROTOCOL};
+use super::interface::{FrameHandler, PROTOCOL};
 
 /// Connections at a time that have not greeted yet. Connections that send nothing therefore cannot shut
 /// nodes out for longer than [`GREETING_TIMEOUT`].
@@ -49,7 +49,7 @@ impl Listener {
     }
 
     /// Serves until the task is aborted, which also ends its connections.
-    pub(super) async fn serve(self, door: Arc<dyn Door>, secret: Arc<[u8]>) {
+    pub(super) async fn serve(self, handler: Arc<dyn FrameHandler>, secret: Arc<[u8]>) {
         let strangers = Arc::new(Semaphore::new(STRANGERS_MAX));
         let known = Arc::new(Semaphore::new(CONNECTIONS_MAX));
         let mut connections = JoinSet::new();
@@ -58,11 +58,12 @@ impl Listener {
             let Ok(stranger) = Arc::clone(&strangers).acquire_owned().await else { return };
             match self.0.accept().await {
                 Ok((stream, _)) => {
-                    let (door, secret) = (Arc::clone(&door), Arc::clone(&secret));
+                    let (handler, secret) = (Arc::clone(&handler), Arc::clone(&secret));
                     let known = Arc::clone(&known);
                     connections.spawn(async move {
                         let permits = (stranger, &*known);
-                        if let Err(error) = serve_connection(stream, permits, &*door, &secret).await
+                        if let Err(error) =
+                            serve_connection(stream, permits, &*handler, &secret).await
                         {
                             tracing::debug!(%error, "connection from a peer ended");
                         }
@@ -80,7 +81,7 @@ impl Listener {
 async fn serve_connection(
     stream: TcpStream,
     (stranger, known): (OwnedSemaphorePermit, &Semaphore),
-    door: &dyn Door,
+    handler: &dyn FrameHandler,
     secret: &[u8],
 ) -> io::Result<()> {
     // Without TCP_NODELAY, Nagle's algorithm delays every second small answer.
@@ -93,7 +94,7 @@ async fn serve_connection(
         return refuse(&mut channel, "too many connections").await;
     };
     drop(stranger);
-    answer_frames(channel, door).await
+    answer_frames(channel, handler).await
 }
 
 /// Reads and judges the greeting, and tells a refused peer the reason.
@@ -116,13 +117,13 @@ pub(super) async fn is_admitted<S: AsyncRead + AsyncWrite + Unpin>(
 /// Answers frame after frame until the other end hangs up.
 pub(super) async fn answer_frames<S: AsyncRead + AsyncWrite + Unpin>(
     mut channel: Channel<S>,
-    door: &dyn Door,
+    handler: &dyn FrameHandler,
 ) -> io::Result<()> {
     loop {
         let frame = within(IDLE_TIMEOUT, channel.receive_frame()).await?;
         let answer = tokio::select! {
             biased;
-            answer = door.answer(&frame) => answer,
+            answer = handler.handle(&frame) => answer,
             // The caller has hung up, so nobody waits for the answer.
             () = channel.interrupted() => return Ok(()),
         };

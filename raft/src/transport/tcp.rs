@@ -14,7 +14,7 @@ use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::channel::{Channel, greeting};
-use super::interface::{Door, FRAME_BYTES_MAX, Wire, WireError};
+use super::interface::{FRAME_BYTES_MAX, FrameHandler, Transport, TransportError};
 use super::server::Listener;
 use crate::error::NodeError;
 use crate::runtime::Pending;
@@ -29,7 +29,7 @@ const KEPT_MAX: usize = 16;
 const RECONNECT_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Connects to the peers' listeners and, unless this node is a cluster of one, has a listener itself.
-pub(crate) struct TcpWire {
+pub(crate) struct TcpTransport {
     secret: Vec<u8>,
     listens_on: Option<SocketAddr>,
     /// The listener, until it is served.
@@ -47,7 +47,7 @@ struct Kept {
     since: Instant,
 }
 
-impl TcpWire {
+impl TcpTransport {
     /// Binds the listener. Members prove the secret to each other; it may be empty.
     ///
     /// # Errors
@@ -72,21 +72,25 @@ impl TcpWire {
         })
     }
 
-    async fn call(&self, address: &str, frame: &[u8]) -> Result<Bytes, WireError> {
+    async fn carry(&self, address: &str, frame: &[u8]) -> Result<Bytes, TransportError> {
         if frame.len() > FRAME_BYTES_MAX {
-            return Err(WireError::Unreachable(format!("{} bytes are no frame", frame.len())));
+            return Err(TransportError::Unreachable(format!("{} bytes are no frame", frame.len())));
         }
         let mut channel = self.send(address, frame).await?;
         let answer = channel.receive_answer().await;
-        let answer = answer.map_err(|error| WireError::Lost(error.to_string()))?;
+        let answer = answer.map_err(|error| TransportError::Lost(error.to_string()))?;
         // The other end hangs up after a refusal.
-        let answer = answer.map_err(WireError::Refused)?;
+        let answer = answer.map_err(TransportError::Refused)?;
         self.keep(address, channel);
         Ok(answer)
     }
 
     /// Sends a frame on a connection that was kept, or else on a new one.
-    async fn send(&self, address: &str, frame: &[u8]) -> Result<Channel<TcpStream>, WireError> {
+    async fn send(
+        &self,
+        address: &str,
+        frame: &[u8],
+    ) -> Result<Channel<TcpStream>, TransportError> {
         while let Some(mut channel) = self.kept(address) {
             // The peer may have restarted since. A frame that was not sent whole had no effect.
             if channel.send_frame(&[], frame).await.is_ok() {
@@ -99,7 +103,7 @@ impl TcpWire {
             channel.send_frame(&greeting(&self.secret), frame).await?;
             Ok(channel)
         };
-        opened.await.map_err(|error: io::Error| WireError::Unreachable(error.to_string()))
+        opened.await.map_err(|error: io::Error| TransportError::Unreachable(error.to_string()))
     }
 
     fn kept(&self, address: &str) -> Option<Channel<TcpStream>> {
@@ -163,24 +167,24 @@ async fn lookup(address: &str) -> io::Result<Vec<SocketAddr>> {
     Ok(found.map_err(|_| too_long())??.collect())
 }
 
-impl Wire for TcpWire {
-    fn exchange<'a>(
+impl Transport for TcpTransport {
+    fn call<'a>(
         &'a self,
         address: &'a str,
         frame: Vec<u8>,
-    ) -> Pending<'a, Result<Bytes, WireError>> {
-        Box::pin(async move { self.call(address, &frame).await })
+    ) -> Pending<'a, Result<Bytes, TransportError>> {
+        Box::pin(async move { self.carry(address, &frame).await })
     }
 
-    fn gone<'a>(&'a self, address: &'a str) -> Pending<'a, ()> {
+    fn wait_refused<'a>(&'a self, address: &'a str) -> Pending<'a, ()> {
         Box::pin(until_refused(address, greeting(&self.secret)))
     }
 
-    fn serve(self: Arc<Self>, door: Arc<dyn Door>) -> Pending<'static, ()> {
+    fn serve(self: Arc<Self>, handler: Arc<dyn FrameHandler>) -> Pending<'static, ()> {
         let listener = self.listener.lock().take();
         Box::pin(async move {
             if let Some(listener) = listener {
-                listener.serve(door, self.secret.as_slice().into()).await;
+                listener.serve(handler, self.secret.as_slice().into()).await;
             }
         })
     }

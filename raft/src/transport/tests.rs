@@ -11,7 +11,7 @@ use tokio::time::timeout;
 
 use super::channel::greeting;
 use super::interface::FRAME_BYTES_MAX;
-use super::{Door, TcpWire, Wire, WireError};
+use super::{FrameHandler, TcpTransport, Transport, TransportError};
 use crate::runtime::Pending;
 
 const SECRET: &[u8] = b"sixteen bytes and more";
@@ -25,8 +25,8 @@ struct Mirror {
     given_up: Notify,
 }
 
-impl Door for Mirror {
-    fn answer<'a>(&'a self, frame: &'a [u8]) -> Pending<'a, Result<Vec<u8>, String>> {
+impl FrameHandler for Mirror {
+    fn handle<'a>(&'a self, frame: &'a [u8]) -> Pending<'a, Result<Vec<u8>, String>> {
         self.frames.fetch_add(1, Ordering::Relaxed);
         Box::pin(async move {
             match frame {
@@ -62,7 +62,8 @@ impl Peer {
     }
 
     async fn start_at(address: &str) -> Self {
-        let transport = TcpWire::bind(Some(address.parse().unwrap()), Some(SECRET)).await.unwrap();
+        let transport =
+            TcpTransport::bind(Some(address.parse().unwrap()), Some(SECRET)).await.unwrap();
         let address = transport.listens_on().unwrap().to_string();
         let mirror = Arc::new(Mirror::default());
         let handler = Arc::clone(&mirror);
@@ -81,12 +82,12 @@ impl Peer {
     }
 }
 
-async fn client(secret: Option<&[u8]>) -> TcpWire {
-    TcpWire::bind(None, secret).await.unwrap()
+async fn client(secret: Option<&[u8]>) -> TcpTransport {
+    TcpTransport::bind(None, secret).await.unwrap()
 }
 
-async fn ask(transport: &TcpWire, peer: &Peer, frame: &[u8]) -> Result<Bytes, WireError> {
-    timeout(WITHIN, transport.exchange(&peer.address, frame.to_vec())).await.unwrap()
+async fn ask(transport: &TcpTransport, peer: &Peer, frame: &[u8]) -> Result<Bytes, TransportError> {
+    timeout(WITHIN, transport.call(&peer.address, frame.to_vec())).await.unwrap()
 }
 
 #[tokio::test]
@@ -104,7 +105,7 @@ async fn answers_come_back_on_one_connection_after_the_other() {
 async fn a_refused_frame_is_told_why_and_the_next_one_gets_through() {
     let (peer, transport) = (Peer::start().await, client(Some(SECRET)).await);
     let refused = ask(&transport, &peer, b"").await;
-    assert_eq!(refused, Err(WireError::Refused("nothing was asked".to_owned())));
+    assert_eq!(refused, Err(TransportError::Refused("nothing was asked".to_owned())));
     assert_eq!(ask(&transport, &peer, b"abc").await.unwrap(), "cba");
 }
 
@@ -114,7 +115,7 @@ async fn another_secret_and_another_protocol_are_refused_before_a_frame_is_read(
     for secret in [None, Some(&b"another one, as long."[..])] {
         let refused = ask(&client(secret).await, &peer, b"abc").await.unwrap_err();
         assert!(
-            matches!(&refused, WireError::Refused(why) if why.contains("--cluster-secret-file")),
+            matches!(&refused, TransportError::Refused(why) if why.contains("--cluster-secret-file")),
             "{refused:?}"
         );
     }
@@ -141,7 +142,7 @@ async fn a_length_out_of_bounds_ends_the_connection_at_once() {
     assert_eq!(peer.hear_after(&said).await, b"");
     let transport = client(Some(SECRET)).await;
     let unsent = ask(&transport, &peer, &vec![1; FRAME_BYTES_MAX + 1]).await.unwrap_err();
-    assert!(matches!(unsent, WireError::Unreachable(_)), "{unsent:?}");
+    assert!(matches!(unsent, TransportError::Unreachable(_)), "{unsent:?}");
     assert_eq!(ask(&transport, &peer, b"abc").await.unwrap(), "cba");
 }
 
@@ -165,7 +166,7 @@ async fn a_peer_that_came_back_is_reached_though_its_old_connections_were_kept()
     ask(&transport, &peer, b"abc").await.unwrap();
     peer.serving.shutdown().await;
     let refused = ask(&transport, &peer, b"abc").await;
-    assert!(matches!(refused, Err(WireError::Unreachable(_))), "{refused:?}");
+    assert!(matches!(refused, Err(TransportError::Unreachable(_))), "{refused:?}");
     let peer = Peer::start_at(&peer.address).await;
     assert_eq!(ask(&transport, &peer, b"abc").await.unwrap(), "cba");
 }
@@ -192,6 +193,6 @@ async fn a_process_that_speaks_another_protocol_is_not_waited_for() {
         stream.write_all(b"HTTP/1.1 400 Bad Request\r\n").await.unwrap();
         stream
     };
-    let (lost, _stream) = tokio::join!(transport.exchange(&address, b"abc".to_vec()), answered);
-    assert!(matches!(&lost, Err(WireError::Lost(why)) if why.contains("no node")), "{lost:?}");
+    let (lost, _stream) = tokio::join!(transport.call(&address, b"abc".to_vec()), answered);
+    assert!(matches!(&lost, Err(TransportError::Lost(why)) if why.contains("no node")), "{lost:?}");
 }

@@ -19,7 +19,7 @@ const NOTICE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Begins a new incarnation of this store every so often, and shows it to the other members.
 pub(crate) async fn renew_incarnation(core: Arc<Core>) {
     loop {
-        tokio::time::sleep(core.options.tuning.start_max).await;
+        tokio::time::sleep(core.options.tuning.incarnation_max).await;
         let others = core.others();
         if others.is_empty() {
             continue;

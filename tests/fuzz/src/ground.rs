@@ -11,7 +11,8 @@ use mintleaf::service::{Services, TagSpec};
 use mintleaf::snowflake::{Format, Layout, SnowflakeSettings};
 use mintleaf_raft::simulation::Process;
 use mintleaf_raft::{
-    Door, Ground, Node, NodeError, Options, Pending, StateMachine, Tuning, Wire, WireError,
+    Environment, FrameHandler, Node, NodeError, Options, Pending, StateMachine, Transport,
+    TransportError, Tuning,
 };
 use mintleaf_storage::DataDir;
 use parking_lot::Mutex;
@@ -74,11 +75,11 @@ impl Site {
     ///
     /// # Panics
     /// When it does not open.
-    pub fn open(&self, alone: bool, state: Arc<dyn StateMachine>) -> (Node, Arc<dyn Door>) {
+    pub fn open(&self, alone: bool, state: Arc<dyn StateMachine>) -> (Node, Arc<dyn FrameHandler>) {
         let founders: &[u64] = if alone { &[NODE_ID] } else { &[NODE_ID, 2, 3] };
-        let (wire, options) = (Arc::new(NoWire::default()), self.options(founders));
-        let (ends, clock) = (Arc::clone(&wire), Arc::clone(&self.clock));
-        let node = self.run(60, open(options, wire, state, clock));
+        let (transport, options) = (Arc::new(NoTransport::default()), self.options(founders));
+        let (ends, clock) = (Arc::clone(&transport), Arc::clone(&self.clock));
+        let node = self.run(60, open(options, transport, state, clock));
         // Taken out, lest the two hold each other up.
         let door = ends.door.lock().take().expect("a node opens its door");
         (node.expect("the node opens"), door)
@@ -103,13 +104,13 @@ impl Site {
 
 async fn open(
     options: Options,
-    wire: Arc<NoWire>,
+    transport: Arc<NoTransport>,
     state: Arc<dyn StateMachine>,
     clock: Arc<dyn mintleaf_raft::Clock>,
 ) -> Result<Node, NodeError> {
     let dir = DataDir::open_for(&options.data, options.fresh_store, options.node_id)?;
-    let ground = Ground { dir, engine: Arc::new(MemoryLog::default()), wire };
-    let node = Node::open_on(ground, options, state, clock).await?;
+    let environment = Environment { dir, engine: Arc::new(MemoryLog::default()), transport };
+    let node = Node::open_in(environment, options, state, clock).await?;
     sleep(Duration::from_millis(1)).await;
     Ok(node)
 }
@@ -127,7 +128,7 @@ impl Service {
     /// # Panics
     /// When it does not serve.
     pub fn start(site: &Site) -> Self {
-        let (wire, options) = (Arc::new(NoWire::default()), site.options(&[NODE_ID]));
+        let (transport, options) = (Arc::new(NoTransport::default()), site.options(&[NODE_ID]));
         let assembly = Assembly {
             clock: Arc::clone(&site.clock) as _,
             snowflake: snowflakes(),
@@ -135,7 +136,7 @@ impl Service {
             auto_create_tags: false,
         };
         let node = site.run(60, async move {
-            let opened = assemble(assembly, |state, clock| open(options, wire, state, clock));
+            let opened = assemble(assembly, |state, clock| open(options, transport, state, clock));
             let node = opened.await.expect("the node opens");
             let Services { ids, tags, .. } = &node.services;
             let tag = mintleaf::tag::BizTag::parse("orders").expect("it is a name");
@@ -162,20 +163,20 @@ fn snowflakes() -> SnowflakeSettings {
 
 /// Reaches nobody.
 #[derive(Default)]
-struct NoWire {
-    door: Mutex<Option<Arc<dyn Door>>>,
+struct NoTransport {
+    door: Mutex<Option<Arc<dyn FrameHandler>>>,
 }
 
-impl Wire for NoWire {
-    fn exchange<'a>(
+impl Transport for NoTransport {
+    fn call<'a>(
         &'a self,
         _: &'a str,
         _: Vec<u8>,
-    ) -> Pending<'a, Result<bytes::Bytes, WireError>> {
-        Box::pin(async { Err(WireError::Unreachable("there is no network".to_owned())) })
+    ) -> Pending<'a, Result<bytes::Bytes, TransportError>> {
+        Box::pin(async { Err(TransportError::Unreachable("there is no network".to_owned())) })
     }
 
-    fn serve(self: Arc<Self>, door: Arc<dyn Door>) -> Pending<'static, ()> {
+    fn serve(self: Arc<Self>, door: Arc<dyn FrameHandler>) -> Pending<'static, ()> {
         *self.door.lock() = Some(door);
         Box::pin(std::future::pending())
     }

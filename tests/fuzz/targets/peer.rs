@@ -65,7 +65,7 @@ fuzz_target!(|bytes: &[u8]| {
     }
     site.run(SECONDS_MAX, async move {
         for frame in frames {
-            let _ = door.answer(&frame).await;
+            let _ = door.handle(&frame).await;
         }
         sleep(Duration::from_secs(1)).await;
         node.shutdown().await;
