@@ -10,7 +10,9 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::channel::greeting;
-use super::*;
+use super::interface::FRAME_BYTES_MAX;
+use super::{Door, TcpWire, Wire, WireError};
+use crate::runtime::Pending;
 
 const SECRET: &[u8] = b"sixteen bytes and more";
 const WITHIN: Duration = Duration::from_secs(5);
