@@ -17,7 +17,7 @@ pub enum StorageError {
     /// Stored bytes are missing or altered. A node that went on could forget what it acknowledged.
     #[error(
         "{what}; stop using this data directory: remove the node from the cluster, then wipe it and \
-         join the node again as a learner; see README 'A damaged node'"
+         join the node again as a learner; see 'A damaged node' in docs/operating.md"
     )]
     Damaged {
         /// Which bytes, and how they differ from what was acknowledged.

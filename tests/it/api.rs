@@ -7,13 +7,13 @@ mod tags;
 
 use serde_json::json;
 
-use crate::harness::{Answer, Api, Cluster, Dev, encoded, eventually, secs};
+use crate::harness::{Answer, Api, Cluster, encoded, eventually, mintleaf, secs};
 
 const LAST_ID: u64 = i64::MAX as u64;
 
 /// A cluster of one that creates no tags by itself.
 fn strict() -> Cluster {
-    Cluster::start(1)
+    mintleaf().cluster(1)
 }
 
 fn create(api: Api, tag: &str, step: u32) -> Answer {

@@ -4,15 +4,15 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Api, Cluster, Dev, Finished, Port, Process, eventually, mintleaf, secs};
+use crate::harness::{Api, Dev, Finished, Port, Process, eventually, mintleaf, secs};
 
 fn run(args: &[&str]) -> Finished {
-    Finished::of(mintleaf().args(args))
+    Finished::of(mintleaf().command().args(args))
 }
 
 /// Runs a client command against a node.
 fn ask(dev: &Dev, args: &[&str]) -> Finished {
-    Finished::of(mintleaf().args(args).args(["--url", &dev.url()]))
+    Finished::of(mintleaf().command().args(args).args(["--url", &dev.url()]))
 }
 
 #[track_caller]
@@ -36,7 +36,7 @@ fn assert_fails(finished: &Finished, code: i32, says: &str) {
 
 #[test]
 fn tags_are_created_shown_changed_listed_and_deleted() {
-    let dev = Dev::start();
+    let dev = mintleaf().dev();
     let created = ask(&dev, &["tag", "create", "orders", "--step", "20", "--start", "1001"]);
     let table = printed(&created);
     assert!(table.starts_with("TAG"), "{table}");
@@ -62,7 +62,7 @@ fn tags_are_created_shown_changed_listed_and_deleted() {
 
 #[test]
 fn ids_are_printed_one_a_line_or_as_json() {
-    let dev = Dev::start();
+    let dev = mintleaf().dev();
     assert_eq!(printed(&ask(&dev, &["next", "orders"])), "1\n");
     assert_eq!(printed(&ask(&dev, &["next", "orders", "-n", "3"])), "2\n3\n4\n");
     let answer = json_of(&ask(&dev, &["next", "a/b", "-n", "2", "--json"]));
@@ -75,7 +75,7 @@ fn ids_are_printed_one_a_line_or_as_json() {
 
 #[test]
 fn a_refusal_exits_1_and_bad_usage_2() {
-    let dev = Dev::start();
+    let dev = mintleaf().dev();
     assert_fails(&ask(&dev, &["tag", "get", "nobody"]), 1, "hint: mintleaf tag create");
     assert_eq!(ask(&dev, &["tag", "create", "orders"]).code, Some(0));
     assert_fails(&ask(&dev, &["tag", "create", "orders"]), 1, "exists already");
@@ -104,12 +104,13 @@ fn a_refusal_exits_1_and_bad_usage_2() {
 
 #[test]
 fn the_next_url_is_asked_when_one_does_not_answer() {
-    let dev = Dev::start();
+    let dev = mintleaf().dev();
     let nobody = Port::claim();
     let dead = format!("http://{}", nobody.addr());
     let answer = run(&["next", "orders", "--url", &dead, "--url", &dev.url()]);
     assert_eq!(printed(&answer), "1\n");
     let by_env = mintleaf()
+        .command()
         .args(["tag", "create", "t", "--json"])
         .env("MINTLEAF_URL", format!("{dead},{}", dev.url()))
         .output();
@@ -119,7 +120,7 @@ fn the_next_url_is_asked_when_one_does_not_answer() {
 
 #[test]
 fn cluster_status_shows_members_and_transfer_moves_the_leader() {
-    let mut cluster = Cluster::start(3);
+    let mut cluster = mintleaf().cluster(3);
     let leader = cluster.leader();
     let other = cluster.others(leader)[0];
     let url = format!("http://{}", cluster.api(other).0);
@@ -180,7 +181,8 @@ fn a_setting_that_cannot_be_used_exits_2_and_is_named() {
             "--cluster-secret-file",
         ),
     ] {
-        let refused = Finished::of(mintleaf().arg("serve").args(args).current_dir(dir.path()));
+        let refused =
+            Finished::of(mintleaf().command().arg("serve").args(args).current_dir(dir.path()));
         assert_eq!(refused.code, Some(2), "{args:?}: {refused:?}");
         assert!(refused.stderr.contains(named), "{args:?}: {refused:?}");
     }
@@ -202,7 +204,7 @@ fn settings_come_from_flag_over_environment_over_file() {
     for (flag, env, expected) in
         [(false, false, &by_file), (false, true, &by_env), (true, true, &by_flag)]
     {
-        let mut command = mintleaf();
+        let mut command = mintleaf().command();
         command.arg("serve").env("MINTLEAF_CONFIG", &file);
         if env {
             command.env("MINTLEAF_HTTP", by_env.addr().to_string());
@@ -210,7 +212,7 @@ fn settings_come_from_flag_over_environment_over_file() {
         if flag {
             command.args(["--http", &by_flag.addr().to_string()]);
         }
-        let mut node = Process::start("node 7", &mut command, &dir.path().join("log"));
+        let mut node = Process::start("node 7", &mut command, &dir.path().join("log")).unwrap();
         let api = Api(expected.addr());
         let cluster = eventually("the node", secs(5), || api.try_get("/v1/cluster").ok());
         assert_eq!(cluster.ok()["node_id"], 7);
@@ -221,8 +223,8 @@ fn settings_come_from_flag_over_environment_over_file() {
 
 #[test]
 fn a_data_directory_in_use_is_refused() {
-    let dev = Dev::start();
-    let mut second = mintleaf();
+    let dev = mintleaf().dev();
+    let mut second = mintleaf().command();
     second.args(["dev", "--http", "127.0.0.1:0", "--data"]).arg(dev.dir().join("data"));
     let refused = Finished::of(&mut second);
     assert_eq!(refused.code, Some(1), "{refused:?}");
@@ -236,7 +238,7 @@ fn a_directory_of_somebody_else_is_refused_and_left_alone() {
     let node = dir.path().join("node-1");
     fs::create_dir(&node).unwrap();
     fs::write(node.join("thesis.tex"), "years of work").unwrap();
-    let mut command = mintleaf();
+    let mut command = mintleaf().command();
     command.args(["dev", "--http", "127.0.0.1:0", "--data"]).arg(dir.path());
     let refused = Finished::of(&mut command);
     assert_eq!(refused.code, Some(3), "{refused:?}");
@@ -247,10 +249,10 @@ fn a_directory_of_somebody_else_is_refused_and_left_alone() {
 
 #[test]
 fn an_address_in_use_is_named() {
-    let dev = Dev::start();
+    let dev = mintleaf().dev();
     let dir = tempfile::tempdir().unwrap();
     let taken = dev.api().0.to_string();
-    let mut command = mintleaf();
+    let mut command = mintleaf().command();
     command.args(["dev", "--http", &taken, "--data"]).arg(dir.path());
     let refused = Finished::of(&mut command);
     assert_eq!(refused.code, Some(1), "{refused:?}");

@@ -20,7 +20,7 @@ fn first_id(api: Api, tag: &str) -> u64 {
 #[test]
 fn first_id_comes_at_once_after_start_kill_and_restart() {
     let mut began = Instant::now();
-    let mut dev = Dev::just_started(1);
+    let mut dev = Dev::just_started(&mintleaf(), 1);
     let mut last = 0;
     for _ in 0..3 {
         let id = first_id(dev.api(), "orders");
@@ -36,7 +36,7 @@ fn first_id_comes_at_once_after_start_kill_and_restart() {
 
 #[test]
 fn kills_under_load_repeat_no_id_and_lose_no_tag() {
-    let mut dev = Dev::start();
+    let mut dev = mintleaf().dev();
     let tags: Vec<String> = (0..6).map(|n| format!("tag-{n}")).collect();
     let node = [(1, dev.api().0)];
     let load = Load::start(&node, &tags, 4);
@@ -59,7 +59,7 @@ fn kills_under_load_repeat_no_id_and_lose_no_tag() {
 
 #[test]
 fn three_nodes_in_one_process_are_one_cluster_and_survive_a_kill() {
-    let mut dev = Dev::with_nodes(3);
+    let mut dev = mintleaf().dev_with_nodes(3);
     let nodes: Vec<_> = (1..=3).map(|id| (id as u64, dev.node(id).0)).collect();
     let cluster = dev.node(2).get("/v1/cluster").ok();
     assert_eq!(cluster["nodes"].as_array().unwrap().len(), 3, "{cluster}");
@@ -72,10 +72,10 @@ fn three_nodes_in_one_process_are_one_cluster_and_survive_a_kill() {
 
 #[test]
 fn another_number_of_nodes_on_the_same_data_is_refused() {
-    let mut dev = Dev::start();
+    let mut dev = mintleaf().dev();
     dev.process().kill();
     let data = dev.dir().join("data");
-    let mut command = mintleaf();
+    let mut command = mintleaf().command();
     command.args(["dev", "--http", "127.0.0.1:0", "--nodes", "3", "--data"]).arg(&data);
     let refused = Finished::of(&mut command);
     assert_eq!(refused.code, Some(2), "{refused:?}");
@@ -84,7 +84,7 @@ fn another_number_of_nodes_on_the_same_data_is_refused() {
 
 #[test]
 fn greeting_names_addresses_data_and_a_line_to_try() {
-    let mut dev = Dev::start();
+    let mut dev = mintleaf().dev();
     let url = dev.url();
     let greeting = eventually("the greeting", secs(5), || {
         let log = dev.process().log();
@@ -98,7 +98,7 @@ fn greeting_names_addresses_data_and_a_line_to_try() {
 #[test]
 fn signals_end_it_cleanly_under_load() {
     for signal in ["TERM", "INT"] {
-        let mut dev = Dev::start();
+        let mut dev = mintleaf().dev();
         let load = Load::start(&[(1, dev.api().0)], &["orders".to_owned()], 4);
         load.await_more(50);
         dev.process().signal(signal);

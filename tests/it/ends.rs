@@ -5,11 +5,11 @@ use std::process::Command;
 
 use serde_json::json;
 
-use crate::harness::{Api, Cluster, Dev, Finished, Port, Process, eventually, mintleaf, secs};
+use crate::harness::{Api, Cluster, Finished, Port, Process, eventually, mintleaf, secs};
 
 /// `mintleaf serve` as node `id` on the data of node `owner`, which must not run.
 fn serve_as(cluster: &Cluster, id: u64, owner: u64) -> Command {
-    let mut command = mintleaf();
+    let mut command = mintleaf().command();
     command.args(["serve", "--node-id", &id.to_string(), "--http", "127.0.0.1:0"]);
     command.args(["--raft", &cluster.raft(owner).to_string(), "--data"]).arg(cluster.data(owner));
     command
@@ -17,7 +17,7 @@ fn serve_as(cluster: &Cluster, id: u64, owner: u64) -> Command {
 
 #[test]
 fn another_nodes_directory_is_refused_with_its_owners_name_and_left_as_it_is() {
-    let mut cluster = Cluster::start(3);
+    let mut cluster = mintleaf().cluster(3);
     cluster.api(1).post("/v1/tags", &json!({ "tag": "orders" })).ok();
     let leader = cluster.leader();
     let owner = cluster.others(leader)[0];
@@ -37,7 +37,7 @@ fn another_nodes_directory_is_refused_with_its_owners_name_and_left_as_it_is() {
 
 #[test]
 fn a_damaged_directory_needs_an_operator() {
-    let mut cluster = Cluster::start(1);
+    let mut cluster = mintleaf().cluster(1);
     cluster.kill(1);
     let path = cluster.data(1).join("identity");
     let mut identity = fs::read(&path).unwrap();
@@ -52,7 +52,7 @@ fn a_damaged_directory_needs_an_operator() {
 #[test]
 fn a_new_directory_that_is_told_no_cluster_is_bad_usage() {
     let dir = tempfile::tempdir().unwrap();
-    let mut command = mintleaf();
+    let mut command = mintleaf().command();
     command.args(["serve", "--node-id", "1", "--http", "127.0.0.1:0", "--raft", "127.0.0.1:0"]);
     let refused = Finished::of(command.arg("--data").arg(dir.path().join("data")));
     assert_eq!(refused.code, Some(2), "{refused:?}");
@@ -64,11 +64,11 @@ fn no_address_of_every_interface_is_told_to_anybody() {
     let dir = tempfile::tempdir().unwrap();
     let [http, raft] = [(); 2].map(|()| Port::claim());
     let everywhere = format!("0.0.0.0:{}", http.addr().port());
-    let mut command = mintleaf();
+    let mut command = mintleaf().command();
     command.args(["serve", "--node-id", "1", "--http", &everywhere]);
     command.args(["--raft", &format!("0.0.0.0:{}", raft.addr().port())]);
     command.args(["--peers", &format!("1={}", raft.addr()), "--data"]).arg(dir.path().join("data"));
-    let _node = Process::start("the node", &mut command, &dir.path().join("log"));
+    let _node = Process::start("the node", &mut command, &dir.path().join("log")).unwrap();
     let api = Api(http.addr());
     let shown = eventually("the cluster to form", secs(10), || {
         let shown = api.try_get("/v1/cluster").ok()?.json();
@@ -85,7 +85,7 @@ fn no_address_of_every_interface_is_told_to_anybody() {
 
 #[test]
 fn dev_does_not_start_a_removed_node_again_and_goes_on_with_the_others() {
-    let mut dev = Dev::with_nodes(3);
+    let mut dev = mintleaf().dev_with_nodes(3);
     assert_eq!(dev.node(1).delete("/v1/cluster/nodes/3").status, 204);
     let log = eventually("the third node to be given up", secs(10), || {
         let log = dev.process().log();
@@ -101,7 +101,7 @@ fn dev_does_not_start_a_removed_node_again_and_goes_on_with_the_others() {
 
 #[test]
 fn dev_on_a_damaged_directory_needs_an_operator() {
-    let mut dev = Dev::start();
+    let mut dev = mintleaf().dev();
     dev.process().kill();
     fs::write(dev.dir().join("data/node-1/identity"), "half").unwrap();
     dev.kill_and_start();

@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
-use crate::harness::{Api, Cluster, Load, TagWriter, eventually, from_env, known_leader, ms, secs};
+use crate::harness::{
+    Api, Cluster, Load, TagWriter, eventually, from_env, known_leader, mintleaf, ms, secs,
+};
 
 /// How soon after the death of the leader another node can grab. A dead leader is replaced after
 /// 1.2 to 1.6 s as a rule; a split vote costs another round.
@@ -47,7 +49,7 @@ fn digits(text: &str) -> u64 {
 #[test]
 fn cluster_forms_in_any_start_order() {
     for order in [[3, 1, 2], [2, 3, 1]] {
-        let mut cluster = Cluster::prepare(3, &[]);
+        let mut cluster = mintleaf().prepare(3, &[]);
         cluster.start_node(order[0]);
         eventually("the first node to answer", secs(5), || {
             let answer = cluster.api(order[0]).try_get("/readyz").ok()?;
@@ -66,7 +68,7 @@ fn cluster_forms_in_any_start_order() {
 
 #[test]
 fn leader_death_is_not_noticed_by_clients_of_the_others() {
-    let mut cluster = Cluster::start(3);
+    let mut cluster = mintleaf().cluster(3);
     let leader = cluster.leader();
     let tags = tags(20);
     for tag in &tags {
@@ -110,7 +112,7 @@ fn assert_all_there(cluster: &Cluster, written: &[String]) {
 
 #[test]
 fn follower_death_fails_no_request_of_the_others() {
-    let mut cluster = Cluster::start(3);
+    let mut cluster = mintleaf().cluster(3);
     let leader = cluster.leader();
     let follower = cluster.others(leader)[0];
     let tags = tags(20);
@@ -130,7 +132,7 @@ fn follower_death_fails_no_request_of_the_others() {
 
 #[test]
 fn leader_that_was_paused_repeats_no_id() {
-    let mut cluster = Cluster::start(3);
+    let mut cluster = mintleaf().cluster(3);
     let tags = tags(20);
     tags.iter().for_each(|tag| create(cluster.api(3), tag, 50));
     let load = load_until_all_is_held(&cluster, &tags);
@@ -157,7 +159,7 @@ fn leader_that_was_paused_repeats_no_id() {
 
 #[test]
 fn node_that_was_away_for_longer_than_the_log_reaches_comes_back_by_a_snapshot() {
-    let mut cluster = Cluster::prepare(3, &["--snapshot-entries", "100"]);
+    let mut cluster = mintleaf().prepare(3, &["--snapshot-entries", "100"]);
     cluster.start_all();
     cluster.await_ready();
     let leader = cluster.leader();
@@ -191,7 +193,7 @@ fn snapshots(cluster: &Cluster, id: u64) -> usize {
 
 #[test]
 fn death_of_all_loses_no_tag_and_repeats_no_id() {
-    let mut cluster = Cluster::start(3);
+    let mut cluster = mintleaf().cluster(3);
     let tags = tags(20);
     tags.iter().for_each(|tag| create(cluster.api(1), tag, 50));
     let load = Load::start(&cluster.targets(), &tags, 2);
@@ -211,7 +213,7 @@ fn death_of_all_loses_no_tag_and_repeats_no_id() {
 #[test]
 fn without_a_quorum_a_node_gives_what_it_holds_then_says_no_and_returns_by_itself() {
     // A node that still holds time for snowflake ids would be ready for that long.
-    let mut cluster = Cluster::prepare(3, &["--snowflake-window", "1s"]);
+    let mut cluster = mintleaf().prepare(3, &["--snowflake-window", "1s"]);
     cluster.start_all();
     let node = cluster.leader();
     let api = cluster.api(node);

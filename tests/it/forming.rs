@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::harness::{Api, Port, Process, eventually, mintleaf, ms, secs};
+use crate::harness::{Api, History, Outcome, Port, Process, eventually, mintleaf, ms, secs};
 
 /// Longer than a coordinator waits for founders before it gives its id up.
 const CUT: Duration = secs(8);
@@ -163,7 +163,7 @@ impl Founders {
 
     fn start(&mut self, name: &str) {
         let founder = self.all.get_mut(name).unwrap();
-        let mut command = mintleaf();
+        let mut command = mintleaf().command();
         command.args(["serve", "--node-id", &founder.node_id.to_string()]);
         command.args(["--http", &founder.http.addr().to_string()]);
         command.args(["--raft", &founder.raft.addr().to_string()]);
@@ -172,7 +172,7 @@ impl Founders {
             command.args(["--advertise-raft", &founder.raft.addr().to_string()]);
         }
         let log = self.dir.path().join(format!("{name}.log"));
-        founder.process = Some(Process::start(name, &mut command, &log));
+        founder.process = Some(Process::start(name, &mut command, &log).unwrap());
     }
 
     fn start_all(&mut self) {
@@ -221,18 +221,20 @@ impl Founders {
         })
     }
 
-    /// Ids from everybody who is ready, each of which must be new.
-    fn take_ids(&self, given: &mut BTreeSet<u64>) {
-        for name in self.ready() {
+    /// Ids from everybody who is ready. To the judge each of them is a node, also two that were started as one.
+    fn take_ids(&self, given: &mut History) {
+        for (node, name) in
+            (1..).zip(self.all.keys()).filter(|(_, name)| self.ready().contains(*name))
+        {
+            let began = Instant::now();
             let Ok(answer) = self.api(name).try_get("/v1/segment/orders?count=10") else {
                 continue;
             };
             match answer.status {
                 404 => drop(self.api(name).post("/v1/tags", &json!({ "tag": "orders" }))),
                 200 => {
-                    for id in answer.ids() {
-                        assert!(given.insert(id), "{name} gave {id}, which was given before");
-                    }
+                    let ids = Outcome::Ids(answer.intervals().unwrap());
+                    given.note(node, Some(0), began, ids);
                 }
                 _ => {}
             }
@@ -254,12 +256,12 @@ impl Drop for Founders {
 fn two_nodes_that_were_started_as_one_never_both_form_a_cluster() {
     let mut founders = Founders::prepare(&["1", "1-again", "2", "3"], Rule::Split);
     founders.start_all();
-    let (mut given, began) = (BTreeSet::new(), Instant::now());
+    let (mut given, began) = (History::default(), Instant::now());
     while began.elapsed() < CUT {
         founders.take_ids(&mut given);
         thread::sleep(ms(50));
     }
-    assert!(given.is_empty(), "ids were given by a cluster of two founders of three");
+    assert_eq!(given.ids(), 0, "ids were given by a cluster of two founders of three");
 
     founders.heal();
     let ready = founders.await_ready(3);
@@ -269,7 +271,8 @@ fn two_nodes_that_were_started_as_one_never_both_form_a_cluster() {
         founders.take_ids(&mut given);
         thread::sleep(ms(50));
     }
-    assert!(given.len() > 100, "{given:?}");
+    assert!(given.ids() > 100, "{given:?}");
+    given.check();
     assert_eq!(founders.ready(), ready);
 }
 
@@ -316,11 +319,12 @@ fn founders_whose_coordinator_is_lost_for_good_say_what_may_be_deleted() {
     founders.lose("2");
     founders.start("2");
     founders.await_ready(3);
-    let mut given = BTreeSet::new();
+    let mut given = History::default();
     eventually("ids", secs(10), || {
         founders.take_ids(&mut given);
-        (given.len() > 20).then_some(())
+        (given.ids() > 20).then_some(())
     });
+    given.check();
 }
 
 #[test]

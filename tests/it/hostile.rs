@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use crate::harness::{Api, Dev, eventually, secs};
+use crate::harness::{Api, eventually, mintleaf, secs};
 
 /// A node waits 5 s for a body and up to 15 s for a head; the rest is for a busy machine.
 const GIVEN_UP_WITHIN: Duration = secs(20);
@@ -35,7 +35,7 @@ fn exchange(api: Api, request: &[u8]) -> String {
 
 #[test]
 fn what_is_not_http_is_refused_and_closed() {
-    let dev = Dev::start();
+    let dev = mintleaf().dev();
     for bytes in [
         &b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 this is TLS\r\n\r\n"[..],
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
@@ -54,7 +54,7 @@ fn what_is_not_http_is_refused_and_closed() {
 
 #[test]
 fn a_head_that_is_too_long_is_431() {
-    let dev = Dev::start();
+    let dev = mintleaf().dev();
     let long = "x".repeat(20_000);
     let one = format!("GET /livez HTTP/1.1\r\nhost: a\r\nx: {long}\r\n\r\n");
     let lines: String = (0..100).map(|n| format!("x{n}: 1\r\n")).collect();
@@ -69,7 +69,7 @@ fn a_head_that_is_too_long_is_431() {
 
 #[test]
 fn a_client_that_stalls_in_the_head_is_cut_off_and_one_that_rests_is_not() {
-    let dev = Dev::start();
+    let dev = mintleaf().dev();
     let mut resting = connect(dev.api());
     take_id(&mut resting);
     let mut drip = connect(dev.api());
@@ -104,7 +104,7 @@ fn is_silence(error: &io::Error) -> bool {
 
 #[test]
 fn a_body_that_stalls_is_408() {
-    let dev = Dev::start();
+    let dev = mintleaf().dev();
     let mut stream = connect(dev.api());
     let head = "POST /v1/tags HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\n";
     stream.write_all(format!("{head}content-length: 20\r\n\r\n{{\"tag\"").as_bytes()).unwrap();
@@ -115,7 +115,7 @@ fn a_body_that_stalls_is_408() {
 
 #[test]
 fn a_body_that_is_too_long_is_413_however_it_is_framed() {
-    let dev = Dev::start();
+    let dev = mintleaf().dev();
     let head = "POST /v1/tags HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\n";
     let announced = format!("{head}content-length: 99999999999\r\n\r\n");
     let answer = exchange(dev.api(), announced.as_bytes());
@@ -133,7 +133,7 @@ fn a_body_that_is_too_long_is_413_however_it_is_framed() {
 
 #[test]
 fn pipelined_requests_are_answered_in_order() {
-    let dev = Dev::start();
+    let dev = mintleaf().dev();
     // The first one of a new tag waits for a grab while those behind it need not.
     let paths = ["/livez", "/api/segment/get/a", "/v1/segment/b?count=2", "/nothing", "/livez"];
     let mut requests = String::new();
@@ -159,7 +159,7 @@ fn pipelined_requests_are_answered_in_order() {
 
 #[test]
 fn a_client_that_leaves_in_the_middle_harms_nobody() {
-    let dev = Dev::start();
+    let dev = mintleaf().dev();
     for _ in 0..50 {
         let mut stream = connect(dev.api());
         stream

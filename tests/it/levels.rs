@@ -58,7 +58,7 @@ fn roll(cluster: &mut Cluster, id: u64, build: Option<&PathBuf>) {
 
 /// `mintleaf cluster level`, asked of a node.
 fn level(cluster: &Cluster, id: u64, what: &[&str]) -> Finished {
-    let mut command = mintleaf();
+    let mut command = mintleaf().command();
     command.args(["cluster", "level"]).args(what);
     command.args(["--json", "--url", &format!("http://{}", cluster.api(id).0)]);
     Finished::of(&mut command)
@@ -104,7 +104,7 @@ fn assert_outdated((code, log): (Option<i32>, String)) {
 #[test]
 fn two_releases_are_one_cluster_and_roll_both_ways_until_the_level_is_raised() {
     let Some(newer) = newer() else { return };
-    let mut cluster = Cluster::prepare(3, &[]);
+    let mut cluster = mintleaf().prepare(3, &[]);
     cluster.use_build(3, Some(&newer));
     cluster.start_all();
     cluster.api(1).post("/v1/tags", &json!({ "tag": "orders", "step": 50 })).ok();

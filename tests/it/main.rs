@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! harness   processes, clusters, a client, load, and the judge of what the load was given
-//! api, hostile, readme     one node, as clients see it
+//! api, hostile             one node, as clients see it
+//! docs                     every command, name and link of the documents
 //! resp      the same with the Redis protocol, and Redis' own clients
 //! cli                      the client commands and what start-up refuses
 //! forming                  founders that exist twice, are cut off, killed, and lost
@@ -22,6 +23,7 @@
 mod api;
 mod cli;
 mod dev;
+mod docs;
 mod ends;
 mod faults;
 mod forming;
@@ -31,7 +33,6 @@ mod levels;
 mod membership;
 mod mixups;
 mod poison;
-mod readme;
 mod resp;
 mod scale;
 mod snowflake;

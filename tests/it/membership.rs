@@ -55,7 +55,7 @@ fn code(answer: &Answer) -> (u16, String) {
 
 #[test]
 fn node_joins_as_learner_is_promoted_and_removed_under_load() {
-    let mut cluster = Cluster::start(3);
+    let mut cluster = mintleaf().cluster(3);
     cluster.api(1).post("/v1/tags", &json!({ "tag": "orders", "step": 50 })).ok();
     cluster.start_joiner(4, 2, &[]);
     await_role(cluster.api(1), 4, Some("learner"));
@@ -90,7 +90,7 @@ fn node_joins_as_learner_is_promoted_and_removed_under_load() {
 
 #[test]
 fn removed_leader_stops_and_another_takes_over() {
-    let mut cluster = Cluster::start(3);
+    let mut cluster = mintleaf().cluster(3);
     let leader = cluster.leader();
     let other = cluster.others(leader)[0];
     assert_eq!(remove(&cluster, other, leader).status, 204);
@@ -106,7 +106,7 @@ fn removed_leader_stops_and_another_takes_over() {
 
 #[test]
 fn wiped_node_is_refused_and_comes_back_by_remove_and_join() {
-    let mut cluster = Cluster::start(3);
+    let mut cluster = mintleaf().cluster(3);
     cluster.api(1).post("/v1/tags", &json!({ "tag": "orders", "step": 50 })).ok();
     let leader = cluster.leader();
     let wiped = cluster.others(leader)[0];
@@ -138,7 +138,7 @@ fn wiped_node_is_refused_and_comes_back_by_remove_and_join() {
 /// Kills a node, keeps a copy of its data, lets it run on `starts` more times, and starts it from
 /// the copy, under the same leader or another.
 fn restore_after(starts: u64, another_leader: bool) -> (Option<i32>, String) {
-    let mut cluster = Cluster::start(3);
+    let mut cluster = mintleaf().cluster(3);
     let leader = cluster.leader();
     let [node, third] = cluster.others(leader)[..] else { panic!("three nodes run") };
     let create = |api: Api, tag: &str| drop(api.post("/v1/tags", &json!({ "tag": tag })).ok());
@@ -189,7 +189,7 @@ fn node_restored_from_an_older_copy_is_refused() {
 
 #[test]
 fn node_that_comes_back_at_another_address_is_found_there() {
-    let mut cluster = Cluster::start(3);
+    let mut cluster = mintleaf().cluster(3);
     let leader = cluster.leader();
     let [moved, third] = cluster.others(leader)[..] else { panic!("three nodes run") };
     cluster.kill(moved);
@@ -210,7 +210,7 @@ fn node_that_comes_back_at_another_address_is_found_there() {
 
 #[test]
 fn leadership_is_handed_over_on_request() {
-    let mut cluster = Cluster::start(3);
+    let mut cluster = mintleaf().cluster(3);
     cluster.api(1).post("/v1/tags", &json!({ "tag": "orders", "step": 50 })).ok();
     let load = Load::start(&cluster.targets(), &["orders".to_owned()], 2);
     let old = cluster.leader();
@@ -233,7 +233,7 @@ fn leadership_is_handed_over_on_request() {
 
 #[test]
 fn a_voter_becomes_a_learner_on_request_and_a_voter_again() {
-    let mut cluster = Cluster::start(3);
+    let mut cluster = mintleaf().cluster(3);
     cluster.api(1).post("/v1/tags", &json!({ "tag": "orders", "step": 50 })).ok();
     let leader = cluster.leader();
     let [node, third] = cluster.others(leader)[..] else { panic!("three nodes run") };
@@ -258,7 +258,7 @@ fn a_voter_becomes_a_learner_on_request_and_a_voter_again() {
     let raft = cluster.raft(leader).to_string();
     let promoted = |learner: &[&str]| {
         let args = ["cluster", "add", &leader.to_string(), "--raft", &raft, "--url", &url];
-        Finished::of(mintleaf().args(args).args(learner))
+        Finished::of(mintleaf().command().args(args).args(learner))
     };
     assert_eq!(promoted(&["--learner"]).code, Some(0), "it is a learner already, and down");
     assert_eq!(promoted(&[]).code, Some(1), "it cannot catch up while it is down");
@@ -270,7 +270,7 @@ fn a_voter_becomes_a_learner_on_request_and_a_voter_again() {
 
 #[test]
 fn the_last_voter_stays_one() {
-    let cluster = Cluster::start(1);
+    let cluster = mintleaf().cluster(1);
     let body = json!({ "id": 1, "raft": cluster.raft(1).to_string(), "voter": false });
     let refused = cluster.api(1).post("/v1/cluster/nodes", &body);
     assert_eq!(code(&refused), (409, "conflict".to_owned()));
@@ -280,7 +280,7 @@ fn the_last_voter_stays_one() {
 
 #[test]
 fn changes_of_the_membership_wait_out_an_election() {
-    let mut cluster = Cluster::start(3);
+    let mut cluster = mintleaf().cluster(3);
     cluster.start_joiner(4, 1, &[]);
     await_role(cluster.api(1), 4, Some("learner"));
     add(&cluster, 1, 4, true);
@@ -315,7 +315,7 @@ fn changes_of_the_membership_wait_out_an_election() {
 
 #[test]
 fn impossible_changes_are_refused_with_the_reason() {
-    let cluster = Cluster::start(1);
+    let cluster = mintleaf().cluster(1);
     let api = cluster.api(1);
     let nodes = "/v1/cluster/nodes";
     assert_eq!(code(&remove(&cluster, 1, 7)), (404, "not_found".to_owned()));
@@ -345,7 +345,7 @@ fn impossible_changes_are_refused_with_the_reason() {
 
 #[test]
 fn one_change_is_made_at_a_time() {
-    let mut cluster = Cluster::start(3);
+    let mut cluster = mintleaf().cluster(3);
     let leader = cluster.leader();
     let api = cluster.api(leader);
     // Takes connections and never says a word: adding it lasts as long as a node waits for that.
@@ -379,7 +379,7 @@ fn a_node_without_the_cluster_secret_never_joins_and_is_told_the_flag() {
         path.to_str().unwrap().to_owned()
     };
     let (right, wrong) = (file("right", SECRET), file("wrong", "something-else-entirely"));
-    let mut cluster = Cluster::prepare(1, &["--cluster-secret-file", &right]);
+    let mut cluster = mintleaf().prepare(1, &["--cluster-secret-file", &right]);
     cluster.start_all();
     for (id, flags) in [(2, &["--cluster-secret-file", wrong.as_str()][..]), (3, &[])] {
         cluster.start_joiner(id, 1, flags);

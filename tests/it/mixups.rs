@@ -20,11 +20,12 @@ impl Foreigner {
     /// Founds it as node `id` at this internal address.
     fn start(cluster: &Cluster, id: u64, raft: SocketAddr) -> Self {
         let (http, dir) = (Port::claim(), cluster.dir().join(format!("foreign-{id}")));
-        let mut command = mintleaf();
+        let mut command = mintleaf().command();
         command.args(["serve", "--node-id", &id.to_string(), "--auto-create-tags"]);
         command.args(["--http", &http.addr().to_string(), "--raft", &raft.to_string()]);
         command.args(["--peers", &format!("{id}={raft}"), "--data"]).arg(&dir);
-        let process = Process::start("the foreign node", &mut command, &dir.with_extension("log"));
+        let process =
+            Process::start("the foreign node", &mut command, &dir.with_extension("log")).unwrap();
         let foreigner = Self { http, process };
         eventually("the foreign node to be ready", secs(10), || {
             (foreigner.api().try_get("/readyz").ok()?.status == 200).then_some(())
@@ -71,7 +72,7 @@ fn assert_no_word_of_wiping(cluster: &mut Cluster, ids: &[u64]) {
 
 #[test]
 fn adding_a_node_of_another_cluster_is_refused_and_ends_nobody() {
-    let mut cluster = Cluster::start(3);
+    let mut cluster = mintleaf().cluster(3);
     let leader = cluster.leader();
     let before = members(cluster.api(leader));
     // One under a new id, one under the leader's own.
@@ -97,7 +98,7 @@ fn adding_a_node_of_another_cluster_is_refused_and_ends_nobody() {
 
 #[test]
 fn whatever_else_listens_at_an_address_is_refused_with_one_text() {
-    let mut cluster = Cluster::start(3);
+    let mut cluster = mintleaf().cluster(3);
     let before = members(cluster.api(1));
     let leader = cluster.leader();
     let mute = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -109,12 +110,12 @@ fn whatever_else_listens_at_an_address_is_refused_with_one_text() {
     let founder = Port::claim();
     let mut waiting = {
         let (id, absent) = ("9", Port::claim());
-        let mut command = mintleaf();
+        let mut command = mintleaf().command();
         let raft = founder.addr().to_string();
         command.args(["serve", "--node-id", id, "--http", "127.0.0.1:0", "--raft", &raft]);
         command.args(["--peers", &format!("9={raft},8={}", absent.addr()), "--data"]);
         command.arg(cluster.dir().join("founder"));
-        Process::start("a founder", &mut command, &cluster.dir().join("founder.log"))
+        Process::start("a founder", &mut command, &cluster.dir().join("founder.log")).unwrap()
     };
     eventually("the founder to be up", secs(10), || waiting.log().contains("is up").then_some(()));
     let mut texts = Vec::new();
@@ -141,7 +142,7 @@ fn whatever_else_listens_at_an_address_is_refused_with_one_text() {
 
 #[test]
 fn a_foreign_node_at_a_members_address_is_no_member_and_disturbs_nobody() {
-    let mut cluster = Cluster::start(3);
+    let mut cluster = mintleaf().cluster(3);
     cluster.api(1).post("/v1/tags", &json!({ "tag": "orders" })).ok();
     let leader = cluster.leader();
     let [gone, stays] = cluster.others(leader)[..] else { panic!("three nodes run") };
@@ -161,7 +162,7 @@ fn a_foreign_node_at_a_members_address_is_no_member_and_disturbs_nobody() {
 
 #[test]
 fn a_node_that_comes_back_among_strangers_waits_for_its_own() {
-    let mut cluster = Cluster::start(3);
+    let mut cluster = mintleaf().cluster(3);
     cluster.api(1).post("/v1/tags", &json!({ "tag": "orders" })).ok();
     for id in [1, 2, 3] {
         cluster.kill(id);
@@ -184,14 +185,14 @@ fn a_node_that_comes_back_among_strangers_waits_for_its_own() {
 
 #[test]
 fn a_newcomer_under_a_members_id_ends_alone_and_is_not_told_to_wipe() {
-    let mut cluster = Cluster::start(3);
+    let mut cluster = mintleaf().cluster(3);
     let before = members(cluster.api(1));
-    let mut command = mintleaf();
+    let mut command = mintleaf().command();
     command.args(["serve", "--node-id", "2", "--http", "127.0.0.1:0", "--raft", "127.0.0.1:0"]);
     command.args(["--join", &cluster.raft(1).to_string(), "--data"]);
     command.arg(cluster.dir().join("newcomer"));
     let log = cluster.dir().join("newcomer.log");
-    let mut newcomer = Process::start("the newcomer", &mut command, &log);
+    let mut newcomer = Process::start("the newcomer", &mut command, &log).unwrap();
     assert_eq!(newcomer.exit_code(secs(10)), Some(3), "{}", newcomer.log());
     let said = newcomer.log();
     assert!(said.contains("check --node-id and --data") && !said.contains("wipe"), "{said}");
@@ -201,7 +202,7 @@ fn a_newcomer_under_a_members_id_ends_alone_and_is_not_told_to_wipe() {
 
 #[test]
 fn two_members_whose_directories_were_swapped_are_told_the_owners_names() {
-    let mut cluster = Cluster::start(3);
+    let mut cluster = mintleaf().cluster(3);
     let [one, other] = [2, 3];
     cluster.kill(one);
     cluster.kill(other);
@@ -235,7 +236,7 @@ fn reachable(api: Api, id: u64) -> Option<bool> {
 
 #[test]
 fn every_node_knows_within_two_seconds_who_can_be_reached() {
-    let mut cluster = Cluster::start(3);
+    let mut cluster = mintleaf().cluster(3);
     let leader = cluster.leader();
     let await_shown = |cluster: &Cluster, by: &[u64], id: u64, expected: bool| {
         let by = by.to_vec();

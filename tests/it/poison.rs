@@ -7,7 +7,7 @@ use mintleaf_storage::codec;
 use serde::Serialize;
 use serde_json::json;
 
-use crate::harness::{Cluster, secs};
+use crate::harness::{mintleaf, secs};
 
 const PROTOCOL: u8 = 2;
 /// Places of requests and of purposes in their enums.
@@ -97,7 +97,7 @@ fn holds(answer: &[u8], text: &str) -> bool {
 
 #[test]
 fn what_nobody_can_apply_is_refused_to_a_member_and_ends_no_node() {
-    let mut cluster = Cluster::start(3);
+    let mut cluster = mintleaf().cluster(3);
     cluster.api(1).post("/v1/tags", &json!({ "tag": "orders" })).ok();
     let leader = cluster.leader();
     let (from, to) = (cluster.raft(cluster.others(leader)[0]), cluster.raft(leader));

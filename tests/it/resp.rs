@@ -3,14 +3,16 @@
 mod clients;
 mod hostile;
 
-use std::collections::HashSet;
 use std::thread;
+use std::time::Instant;
 
-use crate::harness::{Cluster, Dev, Load, Port, RedisClient, Value, command, eventually, secs};
+use crate::harness::{
+    History, Load, Outcome, Port, RedisClient, Value, command, eventually, mintleaf, secs,
+};
 
 #[test]
 fn ids_come_one_by_one_in_pieces_and_in_lists() {
-    let dev = Dev::start();
+    let dev = mintleaf().dev();
     let mut client = RedisClient::connect(dev.resp(1));
     assert_eq!(client.ask("GET orders"), Value::Null);
     assert_eq!(client.ask("EXISTS orders"), Value::Integer(0));
@@ -32,7 +34,7 @@ fn ids_come_one_by_one_in_pieces_and_in_lists() {
 
 #[test]
 fn snowflakes_are_text_and_rise() {
-    let dev = Dev::start();
+    let dev = mintleaf().dev();
     let mut client = RedisClient::connect(dev.resp(1));
     let Value::Bulk(first) = client.ask("SNOWFLAKE") else { panic!("text") };
     let list = client.ask("SNOWFLAKE COUNT 5000").ids();
@@ -42,7 +44,7 @@ fn snowflakes_are_text_and_rise() {
 
 #[test]
 fn what_clients_say_at_connect_is_understood() {
-    let dev = Dev::start();
+    let dev = mintleaf().dev();
     let mut client = RedisClient::connect(dev.resp(1));
     let ok = Value::Simple("OK".to_owned());
     assert_eq!(client.ask("PING"), Value::Simple("PONG".to_owned()));
@@ -83,7 +85,7 @@ fn what_clients_say_at_connect_is_understood() {
 
 #[test]
 fn what_cannot_be_done_is_said_and_the_connection_goes_on() {
-    let dev = Dev::start();
+    let dev = mintleaf().dev();
     let mut client = RedisClient::connect(dev.resp(1));
     for (words, expected) in [
         ("FOO a b", "ERR unknown command 'FOO', with args beginning with: 'a' 'b' "),
@@ -123,7 +125,7 @@ fn what_cannot_be_done_is_said_and_the_connection_goes_on() {
 fn tags_that_are_unknown_or_used_up_are_told_apart() {
     let port = Port::claim();
     let address = port.addr().to_string();
-    let mut cluster = Cluster::prepare(1, &["--resp", &address]);
+    let mut cluster = mintleaf().prepare(1, &["--resp", &address]);
     cluster.start_all();
     let body = serde_json::json!({ "tag": "last", "step": 5, "start": "9223372036854775806" });
     assert_eq!(cluster.api(1).post("/v1/tags", &body).status, 201);
@@ -142,7 +144,7 @@ fn tags_that_are_unknown_or_used_up_are_told_apart() {
 
 #[test]
 fn pipelined_answers_come_in_order_though_some_wait_for_grabs() {
-    let dev = Dev::start();
+    let dev = mintleaf().dev();
     let mut client = RedisClient::connect(dev.resp(1));
     let mut bytes = Vec::new();
     for round in 0..50 {
@@ -159,46 +161,49 @@ fn pipelined_answers_come_in_order_though_some_wait_for_grabs() {
     }
 }
 
-/// All ids that a client is given in `rounds`, each one or a piece or a list.
-fn take(client: &mut RedisClient, rounds: u64) -> Vec<u64> {
-    let mut ids = Vec::new();
+/// What a client of a node is given in `rounds`, each one id or a piece or a list.
+fn take(node: u64, client: &mut RedisClient, rounds: u64) -> History {
+    let mut history = History::default();
     for round in 0..rounds {
-        match round % 7 {
+        let began = Instant::now();
+        let ids = match round % 7 {
             3 => {
                 let count = 1 + round * 37 % 3_000;
                 let last = client.ask(&format!("INCRBY orders {count}")).integer();
-                ids.extend(last + 1 - count..=last);
+                vec![(last + 1 - count, last + 1)]
             }
-            5 => ids.extend(client.ask("MINT orders COUNT 40").ids()),
-            _ => ids.push(client.ask("INCR orders").integer()),
-        }
+            5 => {
+                let listed = client.ask("MINT orders COUNT 40").ids();
+                listed.into_iter().map(|id| (id, id + 1)).collect()
+            }
+            _ => {
+                let id = client.ask("INCR orders").integer();
+                vec![(id, id + 1)]
+            }
+        };
+        history.note(node, Some(0), began, Outcome::Ids(ids));
     }
-    ids
+    history
 }
 
 #[test]
 fn no_id_is_given_twice_over_both_protocols_and_three_nodes() {
-    let dev = Dev::with_nodes(3);
+    let dev = mintleaf().dev_with_nodes(3);
     let nodes: Vec<_> = (1..=3).map(|id| (id as u64, dev.node(id).0)).collect();
     let load = Load::start(&nodes, &["orders".to_owned()], 2);
-    let addresses = [1, 1, 2, 3].map(|id| dev.resp(id));
-    let takers = addresses
-        .map(|address| thread::spawn(move || take(&mut RedisClient::connect(address), 300)));
-    let lines = takers.map(|taker| taker.join().unwrap());
-    let history = load.stop();
+    let takers = [1, 1, 2, 3].map(|id| {
+        let address = dev.resp(id);
+        thread::spawn(move || take(id as u64, &mut RedisClient::connect(address), 300))
+    });
+    let over_redis = takers.map(|taker| taker.join().unwrap());
+    let mut history = load.stop();
+    over_redis.into_iter().for_each(|taken| history.0.extend(taken.0));
     history.check();
-    let mut all = HashSet::new();
-    for line in &lines {
-        assert!(line.is_sorted_by(|a, b| a < b), "one client's ids rise");
-        line.iter().for_each(|id| assert!(all.insert(*id), "id {id} was given twice"));
-    }
-    let over_http = history.granted().flat_map(|(_, ranges)| ranges.iter().cloned().flatten());
-    over_http.for_each(|id| assert!(all.insert(id), "id {id} was given twice"));
 }
 
 #[test]
 fn a_stop_answers_what_was_read_and_closes() {
-    let mut dev = Dev::start();
+    let mut dev = mintleaf().dev();
     let mut resting = RedisClient::connect(dev.resp(1));
     assert_eq!(resting.ask("INCR orders"), Value::Integer(1));
     let mut busy = RedisClient::connect(dev.resp(1));
@@ -213,7 +218,7 @@ fn a_stop_answers_what_was_read_and_closes() {
 
 #[test]
 fn a_connection_counts_while_it_is_open() {
-    let dev = Dev::start();
+    let dev = mintleaf().dev();
     let open = |count: usize| {
         let line = format!("mintleaf_resp_connections {count}\n");
         eventually("the gauge", secs(5), || {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::harness::{Api, Dev, Load, from_env, ms};
+use crate::harness::{Api, Dev, Load, from_env, mintleaf, ms};
 
 /// Connections that create tags at the same time.
 const WRITERS: u64 = 8;
@@ -51,7 +51,7 @@ fn assert_snapshot_taken(dev: &Dev) {
 #[test]
 fn many_tags_are_created_at_once_and_survive_a_kill_and_do_not_delay_ids() {
     let tags = from_env("MINTLEAF_TAGS", 4_000);
-    let mut dev = Dev::start();
+    let mut dev = mintleaf().dev();
     let api = dev.api();
     let load = Load::start(&[(1, api.0)], &["orders".to_owned()], 2);
     let began = Instant::now();

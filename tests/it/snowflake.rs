@@ -1,25 +1,23 @@
 //! Snowflake ids of whole clusters: unique, rising, and inside a window of the node that gave them,
 //! whatever happens to processes and to clocks.
 
-mod judge;
 mod jumps;
 mod leases;
 mod restarts;
 mod rotation;
+mod windows;
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::harness::{Api, Cluster, eventually, from_env, secs};
-use judge::Windows;
+use crate::harness::{Api, Cluster, LAYOUT, eventually, from_env, secs};
+use windows::Windows;
 
-/// The origin of the default format's times.
-const EPOCH_MS: u64 = 1_288_834_974_657;
 const HOUR_MS: i64 = 3_600_000;
 const TEN_YEARS_MS: i64 = 10 * 365 * 24 * HOUR_MS;
 
 /// The time that an id of the default layout shows, in Unix milliseconds.
 fn shown_ms(id: u64) -> u64 {
-    (id >> 22) + EPOCH_MS
+    (id >> 22) + LAYOUT.epoch_ms
 }
 
 /// The worker id in an id of the default layout.

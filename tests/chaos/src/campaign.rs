@@ -8,11 +8,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mintleaf_check::{Input, Invariant, Report};
+use mintleaf_harness::Recorder;
 use parking_lot::Mutex;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{Instant, sleep};
 
-use crate::clocks;
 use crate::cluster::Cluster;
 use crate::disks::Disks;
 use crate::links::{Links, NodeId};
@@ -24,7 +24,6 @@ use crate::options::Options;
 use crate::preflight::Machine;
 use crate::proxy::Proxies;
 use crate::random::Random;
-use crate::recorder::Recorder;
 use crate::schedule::{Round, Schedule};
 use crate::session::Sessions;
 use crate::summary::Summary;
@@ -238,7 +237,7 @@ impl<'a> Campaign<'a> {
                 self.summary.broken.push(why);
             }
         }
-        clocks::sweep();
+        mintleaf_harness::sweep();
     }
 
     async fn judge(mut self) -> Result<bool, String> {

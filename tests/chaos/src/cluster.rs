@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use crate::client::{Client, Reply};
+use crate::client::Client;
 use crate::links::{Links, NodeId};
 use crate::node::{Launch, Node, Surroundings};
 use crate::session::{Form, Session, Sessions};
@@ -77,7 +77,7 @@ impl Cluster {
         let mut latest = None;
         for id in self.nodes.ids() {
             let Some(answer) = self.client.get(id, "/v1/cluster").await else { continue };
-            let view = answer.json();
+            let view = answer.try_json().unwrap_or_default();
             let claim = view["leader_id"].as_u64().map(|leader| (view["term"].as_u64(), leader));
             latest = latest.max(claim);
         }
@@ -136,10 +136,10 @@ impl Cluster {
         let life = self.nodes.get(id).life();
         let ready = self.client.ask(id, Method::GET, "/readyz", None, within).await;
         match ready {
-            Reply::Answer(answer) => {
+            Ok(answer) => {
                 format!("{life:?}, {} {}", answer.status, String::from_utf8_lossy(&answer.body))
             }
-            silent => format!("{life:?}, {silent:?}"),
+            Err(error) => format!("{life:?}, {error}"),
         }
     }
 
@@ -189,9 +189,9 @@ impl Cluster {
             for through in self.others(id) {
                 let method = method.clone();
                 match self.client.ask(through, method, path, body, CHANGE_WITHIN).await {
-                    Reply::Answer(answer) if answer.status < 300 => return Ok(()),
+                    Ok(answer) if answer.status < 300 => return Ok(()),
                     // An earlier attempt whose answer was lost.
-                    Reply::Answer(answer) if method_is_done(body, answer.status) => return Ok(()),
+                    Ok(answer) if method_is_done(body, answer.status) => return Ok(()),
                     reply => told = format!("{reply:?}"),
                 }
             }

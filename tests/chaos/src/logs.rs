@@ -4,10 +4,10 @@
 use std::fmt;
 
 use mintleaf_check::history::{Grant, Record, Release, Window};
+use mintleaf_harness::Recorder;
 use serde_json::Value;
 
 use crate::links::NodeId;
-use crate::recorder::Recorder;
 
 /// Under this target nodes log what they are granted; see the README.
 pub(crate) const GRANTS_TARGET: &str = "mintleaf::grants";

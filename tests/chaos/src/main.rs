@@ -5,7 +5,6 @@
 mod caller;
 mod campaign;
 mod client;
-mod clocks;
 mod cluster;
 mod disks;
 mod faults;
@@ -19,7 +18,6 @@ mod options;
 mod preflight;
 mod proxy;
 mod random;
-mod recorder;
 mod schedule;
 mod session;
 mod summary;

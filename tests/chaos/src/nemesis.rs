@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use hyper::Method;
 use mintleaf_faultfs::{Cut, Failure, Operation};
+use mintleaf_harness::Clocks;
 use serde_json::json;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use crate::clocks::Clocks;
 use crate::cluster::Cluster;
 use crate::disks::Disks;
 use crate::faults::{Fault, Routes, Victim};

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
+use mintleaf_harness::{Binary, Clocks, Recorder, Serve, signal};
 use parking_lot::Mutex;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
@@ -16,10 +17,8 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
-use crate::clocks::Clocks;
 use crate::links::{Links, NodeId};
 use crate::logs::{LastWords, Reader};
-use crate::recorder::Recorder;
 
 /// Between the end of a process and its next start.
 const RESTART_PAUSE: Duration = Duration::from_millis(300);
@@ -161,12 +160,11 @@ impl Node {
     }
 
     /// Sends the signal of this name, if there is a process: `KILL`, `TERM`, `STOP`, `CONT`.
-    pub(crate) async fn signal(&self, signal: &str) {
+    pub(crate) async fn signal(&self, name: &str) {
         let Some(pid) = self.life().pid else { return };
-        let mut kill = Command::new("kill");
-        kill.args(["-s", signal, &pid.to_string()]).stderr(Stdio::null());
+        let mut kill = Command::from(signal(pid, name));
         // It may have ended by itself just now.
-        let _ = kill.status().await;
+        let _ = kill.stderr(Stdio::null()).status().await;
     }
 
     /// Ends the process without warning; whether another follows is for [`Node::want`] to say.
@@ -245,30 +243,18 @@ impl Shared {
         let mut words = vec!["env".to_owned(), "--ignore-signal=XFSZ".to_owned()];
         words.extend(self.around.links.enter(self.id));
         words.extend(launch.limit);
-        let mut command = Command::new(&words[0]);
-        command.args(&words[1..]).arg(&launch.binary).arg("serve");
-        for (flag, value) in [
-            ("--node-id", self.id.to_string()),
-            ("--http", addresses.http.to_string()),
-            ("--raft", addresses.raft.to_string()),
-            ("--advertise-raft", addresses.advertised.to_string()),
-            ("--log-format", "json".to_owned()),
-        ] {
-            command.args([flag, &value]);
-        }
-        command.arg("--data").arg(&launch.data).args(&launch.flags);
-        for (name, _) in std::env::vars_os() {
-            if name.to_string_lossy().starts_with("MINTLEAF_") {
-                command.env_remove(name);
-            }
-        }
+        let (http, raft) = (addresses.http, addresses.raft);
+        let serve = Serve { id: self.id, http, raft, data: &launch.data };
+        let mut command = Command::from(Binary::at(&launch.binary).under(words).serve(&serve));
+        command.args(["--advertise-raft", &addresses.advertised.to_string()]);
+        command.args(["--log-format", "json"]).args(&launch.flags);
         // Not as a flag: an older binary, which does not know it, starts nonetheless.
         command.env("MINTLEAF_SNAPSHOT_ENTRIES", launch.snapshot_entries.to_string());
         if let Some(clocks) = &self.around.clocks {
             command.envs(clocks.environment(self.id));
         }
         command.env("RUST_LOG", RUST_LOG).env_remove("RUST_BACKTRACE").kill_on_drop(true);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        command.stdout(Stdio::null()).stderr(Stdio::piped());
         command
     }
 

@@ -8,8 +8,8 @@ use std::process::Command;
 
 use mintleaf_faultfs::links::{self, Link, Network};
 use mintleaf_faultfs::{Device, Disk, Mounted, Strictness};
+use mintleaf_harness::Clocks;
 
-use crate::clocks::Clocks;
 use crate::faults::{KINDS, Kind, Need};
 use crate::options::Options;
 

@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use hyper::Method;
 use mintleaf_check::history::{Admin, Call, Flakes, Ids, Interval, Outcome, Record, Row};
+use mintleaf_harness::{Answer, NoAnswer, Recorder};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use crate::client::{Answer, Client, Reply};
+use crate::client::Client;
 use crate::cluster::Nodes;
 use crate::links::NodeId;
 use crate::logs::boot;
 use crate::node::Incidents;
-use crate::recorder::Recorder;
 
 /// Longer than a node may take over ids: 2 s, then it says no.
 const IDS_WITHIN: Duration = Duration::from_secs(4);
@@ -192,7 +192,7 @@ impl Session {
     fn seen(&self, asked: Asked, status: u16) -> (Call<'static>, Option<Row<'static>>) {
         let Asked { mut call, answer } = asked;
         let Some(answer) = answer.filter(|_| call.out == Outcome::Ok) else { return (call, None) };
-        let seen = row(&answer.json()).filter(|_| answer.status == status);
+        let seen = row(&answer.try_json().unwrap_or_default()).filter(|_| answer.status == status);
         if seen.is_none() {
             self.outcry(format!("a request about a tag was answered with {answer:?}"));
             call.out = Outcome::Info;
@@ -217,19 +217,21 @@ impl Session {
         let mut call =
             Call { p: self.p, node, boot, inv, ret: Some(ret), out: Outcome::Info, code: None };
         let answer = match reply {
-            Reply::Answer(answer) => answer,
-            Reply::Unreached => {
+            Ok(answer) => answer,
+            Err(NoAnswer::Unreached(_)) => {
                 call.out = Outcome::Fail;
                 return Asked { call, answer: None };
             }
-            Reply::Lost => {
+            Err(NoAnswer::Lost(_)) => {
                 call.ret = None;
                 return Asked { call, answer: None };
             }
         };
         call.out = outcome(answer.status);
         if call.out != Outcome::Ok {
-            call.code = answer.json()["code"].as_str().map(|code| code.to_owned().into());
+            call.code = answer.try_json().unwrap_or_default()["code"]
+                .as_str()
+                .map(|code| code.to_owned().into());
         }
         Asked { call, answer: Some(answer) }
     }
@@ -249,31 +251,19 @@ fn outcome(status: u16) -> Outcome {
     }
 }
 
+/// What was handed out, if the answer has the shape that was asked for.
 fn intervals(answer: &Answer, form: Form) -> Option<Vec<Interval>> {
-    let number = |value: &Value| value.as_str()?.parse::<u64>().ok();
-    if form == Form::Leaf {
-        let id: u64 = std::str::from_utf8(&answer.body).ok()?.parse().ok()?;
-        return Some(vec![(id, id + 1)]);
-    }
-    let body = answer.json();
-    if let Form::Ranges(_) = form {
-        let range = |range: &Value| Some((number(&range["start"])?, number(&range["end"])?));
-        return body["ranges"].as_array()?.iter().map(range).collect();
-    }
-    let ids: Option<Vec<u64>> = body["ids"].as_array()?.iter().map(number).collect();
-    Some(joined(&ids?))
-}
-
-/// Ids that follow one another become one interval.
-fn joined(ids: &[u64]) -> Vec<Interval> {
-    let mut intervals: Vec<Interval> = Vec::new();
-    for &id in ids {
-        match intervals.last_mut() {
-            Some((_, end)) if *end == id => *end += 1,
-            _ => intervals.push((id, id + 1)),
-        }
-    }
-    intervals
+    let shape = match answer.try_json()? {
+        Value::Number(_) => "a number",
+        body if body["ranges"].is_array() => "ranges",
+        _ => "ids",
+    };
+    let expected = match form {
+        Form::Leaf => "a number",
+        Form::Ids(_) => "ids",
+        Form::Ranges(_) => "ranges",
+    };
+    answer.intervals().filter(|_| shape == expected)
 }
 
 fn row(tag: &Value) -> Option<Row<'static>> {
@@ -289,18 +279,21 @@ mod tests {
     use super::*;
 
     fn answer(body: &'static str) -> Answer {
-        Answer { status: 200, body: body.into() }
+        Answer { status: 200, headers: Default::default(), body: body.into() }
     }
 
     #[test]
-    fn every_form_of_ids_is_read() {
-        assert_eq!(intervals(&answer("17"), Form::Leaf), Some(vec![(17, 18)]));
-        let ids = answer(r#"{"tag":"a","ids":["4","5","9"]}"#);
-        assert_eq!(intervals(&ids, Form::Ids(3)), Some(vec![(4, 6), (9, 10)]));
-        let ranges = answer(r#"{"ranges":[{"start":"4","end":"8"}]}"#);
-        assert_eq!(intervals(&ranges, Form::Ranges(4)), Some(vec![(4, 8)]));
-        for form in [Form::Leaf, Form::Ids(1), Form::Ranges(1)] {
-            assert_eq!(intervals(&answer("<html>"), form), None);
+    fn an_answer_of_another_shape_than_was_asked_for_has_no_ids() {
+        let shapes = [
+            ("17", Form::Leaf),
+            (r#"{"tag":"a","ids":["4"]}"#, Form::Ids(1)),
+            (r#"{"ranges":[{"start":"4","end":"8"}]}"#, Form::Ranges(4)),
+            ("<html>", Form::Leaf),
+        ];
+        for (place, (body, _)) in shapes.iter().enumerate() {
+            for (other, &(_, form)) in shapes[..3].iter().enumerate() {
+                assert_eq!(intervals(&answer(body), form).is_some(), place == other, "{body}");
+            }
         }
     }
 

@@ -13,6 +13,8 @@ pub mod generate;
 pub mod history;
 mod input;
 mod marks;
+mod names;
+mod parse;
 mod register;
 mod report;
 mod search;

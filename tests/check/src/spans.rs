@@ -3,7 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use crate::evidence::{Evidence, IssuerId, Issuers, Line, Span, TagLine};
+use crate::evidence::{Evidence, Line, Span, TagLine};
+use crate::names::{IssuerId, Issuers};
 use crate::report::{Findings, Invariant};
 
 /// I1, I2 and I5 of all tags, I1 and I5 of snowflake ids.

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::evidence::{Evidence, IssuerId, Issuers, Line, Span, WindowChange, WindowEvent};
+use crate::evidence::{Evidence, Line, Span, WindowChange, WindowEvent};
 use crate::history::Layout;
+use crate::names::{IssuerId, Issuers};
 use crate::report::{Findings, Invariant};
 
 /// Milliseconds of one worker id, held by one process.

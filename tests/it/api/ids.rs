@@ -14,7 +14,7 @@ fn ranges(answer: &Answer) -> Vec<(u64, u64)> {
 
 #[test]
 fn ids_come_as_strings_as_ranges_and_as_text() {
-    let dev = Dev::start();
+    let dev = mintleaf().dev();
     let one = dev.api().get("/v1/segment/orders");
     assert_eq!(one.text(), r#"{"tag":"orders","ids":["1"]}"#);
     assert_eq!(one.header("content-type"), "application/json");
@@ -36,7 +36,7 @@ fn ids_come_as_strings_as_ranges_and_as_text() {
 
 #[test]
 fn counts_are_exact_at_their_bounds() {
-    let dev = Dev::start();
+    let dev = mintleaf().dev();
     let ids = dev.api().get("/v1/segment/orders?count=10000").ids();
     assert_eq!(ids.len(), 10_000);
     assert!(ids.is_sorted_by(|a, b| a < b));
@@ -63,7 +63,7 @@ fn counts_are_exact_at_their_bounds() {
 
 #[test]
 fn misspelt_and_repeated_parameters_are_refused_by_name() {
-    let dev = Dev::start();
+    let dev = mintleaf().dev();
     for (query, named) in [
         ("cuont=5", "cuont"),
         ("count=5&count=5", "count"),
@@ -82,14 +82,14 @@ fn unknown_tag_is_not_found_unless_tags_are_created_on_first_use() {
     let strict = strict();
     let refused = strict.api(1).get("/v1/segment/nobody");
     assert_eq!(refusal(&refused, 404, "/v1/segment/nobody").0, "unknown_tag");
-    let dev = Dev::start();
+    let dev = mintleaf().dev();
     assert_eq!(dev.api().get("/v1/segment/nobody").ids(), [1]);
     assert_eq!(dev.api().get("/v1/tags/nobody").ok()["step"], 1_000);
 }
 
 #[test]
 fn any_utf8_key_of_up_to_128_characters_works() {
-    let dev = Dev::start();
+    let dev = mintleaf().dev();
     let longest = "订".repeat(128);
     for tag in ["a.b-c_d~e", "with space", "a/b", "50%", "订单", "plus+sign", "?#&=", &longest] {
         let path = encoded(tag);
@@ -107,7 +107,7 @@ fn any_utf8_key_of_up_to_128_characters_works() {
 
 #[test]
 fn malformed_and_overlong_keys_are_refused() {
-    let dev = Dev::start();
+    let dev = mintleaf().dev();
     let too_long = encoded(&"订".repeat(129));
     for key in ["%zz", "50%", "%", "%ff", "%C3%28", "a%00b", "a%0Ab", "%7F", &too_long] {
         let path = format!("/v1/segment/{key}");
@@ -142,7 +142,7 @@ fn the_last_ids_are_handed_out_and_then_the_tag_is_exhausted() {
 
 #[test]
 fn head_is_answered_without_a_body() {
-    let dev = Dev::start();
+    let dev = mintleaf().dev();
     for path in ["/v1/segment/orders", "/api/segment/get/orders", "/v1/tags", "/livez", "/metrics"]
     {
         let answer = dev.api().send(&Method::HEAD, path, &[], "");

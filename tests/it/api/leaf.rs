@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn success_is_the_bare_number() {
-    let dev = Dev::start();
+    let dev = mintleaf().dev();
     for expected in ["1", "2"] {
         let answer = dev.api().get("/api/segment/get/orders");
         assert_eq!((answer.status, answer.text()), (200, expected));
@@ -41,7 +41,7 @@ fn unknown_and_malformed_keys_are_leafs_minus_two() {
 
 #[test]
 fn a_node_without_a_cluster_is_leafs_minus_one() {
-    let mut cluster = Cluster::prepare(3, &[]);
+    let mut cluster = mintleaf().prepare(3, &[]);
     cluster.start_node(1);
     let api = cluster.api(1);
     eventually("the node to answer", secs(5), || api.try_get("/livez").ok());

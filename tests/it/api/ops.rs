@@ -10,7 +10,7 @@ use crate::harness::TagWriter;
 
 #[test]
 fn a_node_says_that_it_lives_and_is_ready() {
-    let dev = Dev::start();
+    let dev = mintleaf().dev();
     assert_eq!(dev.api().get("/livez").status, 200);
     let ready = dev.api().get("/readyz");
     assert_eq!(ready.ok(), json!({ "ready": true, "reasons": [] }));
@@ -19,7 +19,7 @@ fn a_node_says_that_it_lives_and_is_ready() {
 
 #[test]
 fn metrics_count_ids_grabs_and_refusals() {
-    let dev = Dev::start();
+    let dev = mintleaf().dev();
     assert_eq!(dev.api().get("/v1/segment/orders?count=7").ids().len(), 7);
     dev.api().get("/v1/segment/orders?count=0").problem();
     let page = dev.api().get("/metrics");
@@ -36,7 +36,7 @@ fn metrics_count_ids_grabs_and_refusals() {
 
 #[test]
 fn openapi_describes_the_interface() {
-    let dev = Dev::start();
+    let dev = mintleaf().dev();
     let document = dev.api().get("/openapi.json");
     assert_eq!(document.header("content-type"), "application/json");
     let document = document.ok();
@@ -48,7 +48,7 @@ fn openapi_describes_the_interface() {
 
 #[test]
 fn every_node_shows_the_cluster_alike() {
-    let mut cluster = Cluster::start(3);
+    let mut cluster = mintleaf().cluster(3);
     let leader = cluster.leader();
     let mut names = Vec::new();
     for id in cluster.ids() {
@@ -69,7 +69,7 @@ fn every_node_shows_the_cluster_alike() {
 
 #[test]
 fn a_wrong_method_is_told_which_are_right() {
-    let dev = Dev::start();
+    let dev = mintleaf().dev();
     for (method, path, allowed) in [
         (Method::POST, "/v1/segment/orders", "GET,HEAD"),
         (Method::POST, "/api/segment/get/orders", "GET,HEAD"),
@@ -92,7 +92,7 @@ fn a_wrong_method_is_told_which_are_right() {
 
 #[test]
 fn nothing_is_found_at_other_paths() {
-    let dev = Dev::start();
+    let dev = mintleaf().dev();
     for path in ["/nothing", "/v1", "/v2/tags", "/api/segment/get/", "/v1/tags/a/b"] {
         assert_eq!(refusal(&dev.api().get(path), 404, path).0, "not_found");
     }
@@ -100,7 +100,7 @@ fn nothing_is_found_at_other_paths() {
 
 #[test]
 fn the_first_page_leads_to_the_others() {
-    let dev = Dev::start();
+    let dev = mintleaf().dev();
     let page = dev.api().get("/");
     assert_eq!(page.header("content-type"), "text/html;charset=UTF-8");
     let links = page.text().split("href=\"").skip(1);
@@ -112,7 +112,7 @@ fn the_first_page_leads_to_the_others() {
 #[test]
 fn a_node_that_is_always_asked_how_it_is_goes_on() {
     const QUESTIONS: usize = 1_500;
-    let dev = Dev::start();
+    let dev = mintleaf().dev();
     // Every tag is an entry in the log, and every entry changes what there is to tell.
     let writer = TagWriter::start(&[(1, dev.api().0)], Duration::ZERO);
     thread::scope(|scope| {

@@ -41,7 +41,7 @@ fn a_tag_that_exists_is_a_conflict() {
 
 #[test]
 fn bodies_are_read_strictly_and_bounds_are_named() {
-    let dev = Dev::start();
+    let dev = mintleaf().dev();
     let long = "x".repeat(257);
     let name = "x".repeat(129);
     let big = u64::MAX;
@@ -75,7 +75,7 @@ fn bodies_are_read_strictly_and_bounds_are_named() {
 
 #[test]
 fn only_json_objects_within_64_kib_are_taken() {
-    let dev = Dev::start();
+    let dev = mintleaf().dev();
     let post = |headers: &[(&str, &str)], body: &str| {
         dev.api().send(&Method::POST, "/v1/tags", headers, body)
     };
@@ -167,7 +167,7 @@ fn step_takes_effect_with_the_next_grab() {
 
 #[test]
 fn deleted_tag_stops_on_every_node_within_a_second_and_goes_on_above() {
-    let mut cluster = Cluster::start(3);
+    let mut cluster = mintleaf().cluster(3);
     let leader = cluster.leader();
     create(cluster.api(1), "orders", 1000).ok();
     let mut highest = 0;
@@ -200,7 +200,7 @@ fn deleted_tag_stops_on_every_node_within_a_second_and_goes_on_above() {
 
 #[test]
 fn a_tag_created_on_one_node_is_there_at_once_on_the_others() {
-    let cluster = Cluster::start(3);
+    let cluster = mintleaf().cluster(3);
     for n in 0..5 {
         let (writer, tag) = (n % 3 + 1, format!("tag-{n}"));
         assert_eq!(create(cluster.api(writer), &tag, 10).status, 201);

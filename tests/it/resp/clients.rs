@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::harness::{Dev, Finished};
+use crate::harness::{Finished, mintleaf};
 
 /// `program`, unless it cannot be started here.
 fn found(program: &str, args: &[&str]) -> Option<Command> {
@@ -16,7 +16,7 @@ fn found(program: &str, args: &[&str]) -> Option<Command> {
 #[test]
 fn redis_cli_takes_ids() {
     let Some(_) = found("redis-cli", &["--version"]) else { return };
-    let dev = Dev::start();
+    let dev = mintleaf().dev();
     let port = dev.resp(1).port().to_string();
     for (args, expected) in [
         (&["INCR", "orders"][..], "1\n"),
@@ -36,7 +36,7 @@ fn redis_cli_takes_ids() {
 #[test]
 fn redis_benchmark_runs() {
     let Some(mut benchmark) = found("redis-benchmark", &["--version"]) else { return };
-    let dev = Dev::start();
+    let dev = mintleaf().dev();
     let port = dev.resp(1).port().to_string();
     benchmark.args(["-p", &port, "-n", "20000", "-c", "20", "-P", "16", "--csv", "-r", "50"]);
     let run = Finished::of(benchmark.args(["INCR", "key:__rand_int__"]));
@@ -88,7 +88,7 @@ fn redis_py_takes_ids() {
     let Some(mut python) = pythons.into_iter().find_map(|python| found(python, &importing)) else {
         return;
     };
-    let dev = Dev::start();
+    let dev = mintleaf().dev();
     let run = Finished::of(python.args(["-c", REDIS_PY, &dev.resp(1).port().to_string()]));
     assert_eq!(run.code, Some(0), "{run:?}");
     println!("{}", run.stdout);

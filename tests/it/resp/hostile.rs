@@ -3,7 +3,7 @@
 use std::io::{ErrorKind, Read, Write};
 use std::time::{Duration, Instant};
 
-use crate::harness::{Dev, RedisClient, Value, command, eventually, secs};
+use crate::harness::{Dev, RedisClient, Value, command, eventually, mintleaf, secs};
 
 /// Everything until the node closes.
 fn read_all(client: &RedisClient) -> Vec<u8> {
@@ -23,7 +23,7 @@ fn works(dev: &Dev) {
 
 #[test]
 fn what_is_no_command_is_named_and_ends_the_connection() {
-    let dev = Dev::start();
+    let dev = mintleaf().dev();
     let long = [&b"x".repeat(70_000)[..], b"\r\n"].concat();
     let two_parts =
         [&b"*3\r\n$3\r\nGET\r\n$60000\r\n"[..], &b"x".repeat(60_000), b"\r\n$60000\r\n"];
@@ -53,7 +53,7 @@ fn what_is_no_command_is_named_and_ends_the_connection() {
 
 #[test]
 fn a_browser_gets_nowhere() {
-    let dev = Dev::start();
+    let dev = mintleaf().dev();
     let mut client = RedisClient::connect(dev.resp(1));
     client.send(b"POST / HTTP/1.1\r\nHost: a\r\n\r\nINCR orders\r\n");
     assert_eq!(read_all(&client), b"");
@@ -63,7 +63,7 @@ fn a_browser_gets_nowhere() {
 /// Deterministic junk: the seed tells which.
 #[test]
 fn junk_harms_nobody() {
-    let dev = Dev::start();
+    let dev = mintleaf().dev();
     for seed in 0..40_u64 {
         let mut word = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
         let junk: Vec<u8> = std::iter::repeat_with(|| {
@@ -84,7 +84,7 @@ fn junk_harms_nobody() {
 
 #[test]
 fn commands_may_come_byte_by_byte() {
-    let dev = Dev::start();
+    let dev = mintleaf().dev();
     let mut client = RedisClient::connect(dev.resp(1));
     client.stream().set_nodelay(true).unwrap();
     for round in 1..=3 {
@@ -99,7 +99,7 @@ fn commands_may_come_byte_by_byte() {
 #[test]
 fn a_client_that_sends_much_and_reads_late_gets_every_answer() {
     const COMMANDS: usize = 10_000;
-    let dev = Dev::start();
+    let dev = mintleaf().dev();
     let mut client = RedisClient::connect(dev.resp(1));
     let mut stream = client.stream().try_clone().unwrap();
     // Six megabytes of answers behind those to `INCR`: more than the sockets hold.
@@ -122,7 +122,7 @@ fn a_client_that_sends_much_and_reads_late_gets_every_answer() {
 
 #[test]
 fn who_stalls_is_cut_off_and_who_rests_is_not() {
-    let dev = Dev::start();
+    let dev = mintleaf().dev();
     let mut resting = RedisClient::connect(dev.resp(1));
     assert_eq!(resting.ask("INCR orders"), Value::Integer(1));
     let unused = RedisClient::connect(dev.resp(1));

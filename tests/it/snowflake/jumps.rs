@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::judge::Figures;
+use super::windows::Figures;
 use super::{HOUR_MS, Random, TEN_YEARS_MS, Windows, await_id, bounce, off_by_ms};
-use crate::harness::{Cluster, Load, WallClocks, from_env, ms, secs};
+use crate::harness::{Cluster, Load, WallClocks, from_env, mintleaf, ms, secs};
 
 const JUMPS_MS: [i64; 6] = [-1, -10, -3_000, -HOUR_MS, HOUR_MS, TEN_YEARS_MS];
 const STROBE_MS: i64 = 250;
@@ -26,7 +26,7 @@ struct Trial {
 impl Trial {
     /// `None` where clocks cannot be moved.
     fn start(name: &str, window: &str) -> Option<Self> {
-        let mut cluster = Cluster::prepare(3, &["--snowflake-window", window]);
+        let mut cluster = mintleaf().prepare(3, &["--snowflake-window", window]);
         let clocks = WallClocks::of(&mut cluster, name)?;
         cluster.start_all();
         let load = Load::of_snowflakes(&cluster.targets(), 2);

@@ -1,19 +1,16 @@
 //! What the log gives: windows that end without a quorum, worker ids that are few or pinned, and
 //! one format for all.
 
-use std::ops::Range;
 use std::time::Instant;
-
-use serde_json::Value;
 
 use super::{
     Windows, alarm, await_id, await_ready, await_unready, id_of, shown_ms, true_ms, worker_of,
 };
-use crate::harness::{Api, Cluster, History, Load, Op, Outcome, eventually, secs};
+use crate::harness::{Api, History, Load, Outcome, eventually, mintleaf, secs};
 
 #[test]
 fn without_a_quorum_ids_go_on_until_the_window_ends() {
-    let mut cluster = Cluster::prepare(3, &["--snowflake-window", "4s"]);
+    let mut cluster = mintleaf().prepare(3, &["--snowflake-window", "4s"]);
     cluster.start_all();
     let node = cluster.leader();
     let api = cluster.api(node);
@@ -42,7 +39,7 @@ fn without_a_quorum_ids_go_on_until_the_window_ends() {
 
 #[test]
 fn a_node_of_another_format_refuses_to_start() {
-    let mut cluster = Cluster::start(3);
+    let mut cluster = mintleaf().cluster(3);
     let changed = [("EPOCH_MS", "1500000000000"), ("LAYOUT", "41+6+6")];
     for (node, (name, value)) in [1, 2].into_iter().zip(changed) {
         cluster.kill(node);
@@ -63,7 +60,7 @@ fn a_node_of_another_format_refuses_to_start() {
 
 #[test]
 fn pinned_worker_ids_are_used_and_still_fenced() {
-    let mut cluster = Cluster::prepare(3, &["--snowflake-window", "2s"]);
+    let mut cluster = mintleaf().prepare(3, &["--snowflake-window", "2s"]);
     for id in cluster.ids() {
         cluster.set_env(id, "MINTLEAF_SNOWFLAKE_WORKER_ID", &format!("{}", 100 + id));
     }
@@ -98,7 +95,7 @@ fn pinned_worker_ids_are_used_and_still_fenced() {
 #[test]
 fn a_pool_in_use_is_a_clear_refusal_and_passes_once_a_window_ends() {
     let flags = ["--snowflake-window", "2s", "--snowflake-layout", "41+1+12"];
-    let mut cluster = Cluster::prepare(3, &flags);
+    let mut cluster = mintleaf().prepare(3, &flags);
     (1..=3).for_each(|id| cluster.start_node(id));
     cluster.leader();
     let load = Load::of_snowflakes(&cluster.targets(), 1);
@@ -125,35 +122,28 @@ fn a_pool_in_use_is_a_clear_refusal_and_passes_once_a_window_ends() {
 
 #[test]
 fn a_node_in_demand_takes_more_worker_ids_and_repeats_no_id() {
-    let mut cluster = Cluster::prepare(1, &[]);
+    let mut cluster = mintleaf().prepare(1, &[]);
     cluster.start_all();
     let api = cluster.api(1);
     let mut history = History::default();
     eventually("more than one worker id", secs(20), || {
-        history.0.push(take_many(api));
+        take_many(api, &mut history);
         (api.get("/v1/workers").ok()["workers"].as_array()?.len() > 2).then_some(())
     });
     // Those that came last are of use, too.
-    (0..20).for_each(|_| history.0.push(take_many(api)));
+    (0..20).for_each(|_| take_many(api, &mut history));
     let mut windows = Windows::default();
     windows.note(&cluster);
     println!("figures {}", windows.judge(history));
 }
 
-/// What 245 ms of a worker id hold.
-fn take_many(api: Api) -> Op {
+/// Asks for what 245 ms of a worker id hold.
+fn take_many(api: Api, history: &mut History) {
     let began = Instant::now();
     let answer = api.get("/v1/snowflake?count=1000000&format=ranges");
     let outcome = match answer.status {
-        200 => {
-            Outcome::Ids(answer.json()["ranges"].as_array().unwrap().iter().map(range).collect())
-        }
+        200 => Outcome::Ids(answer.intervals().unwrap()),
         status => Outcome::Refused(status),
     };
-    Op { tag: 0, node: 1, began, ended: Instant::now(), outcome }
-}
-
-fn range(range: &Value) -> Range<u64> {
-    let number = |name: &str| range[name].as_str().unwrap().parse::<u64>().unwrap();
-    number("start")..number("end")
+    history.note(1, None, began, outcome);
 }

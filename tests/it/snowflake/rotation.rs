@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 use super::{
     HOUR_MS, TEN_YEARS_MS, Windows, alarm, await_id, await_ready, await_unready, id_of, off_by_ms,
 };
-use crate::harness::{Api, Cluster, Load, WallClocks, eventually, ms, secs};
+use crate::harness::{Api, Cluster, Load, WallClocks, eventually, mintleaf, ms, secs};
 
 /// How far ids of a node with a right clock may be off: two clocks are read, and a request is made.
 const OFF_MS_MAX: u64 = 1_000;
 
 #[test]
 fn steps_of_five_milliseconds_cost_no_request() {
-    let mut cluster = Cluster::prepare(3, &[]);
+    let mut cluster = mintleaf().prepare(3, &[]);
     let Some(clocks) = WallClocks::of(&mut cluster, "steps_of_five_milliseconds") else { return };
     cluster.start_all();
     let all = cluster.ids();
@@ -35,7 +35,7 @@ fn steps_of_five_milliseconds_cost_no_request() {
 
 #[test]
 fn a_node_an_hour_off_is_out_of_rotation_until_its_clock_is_right() {
-    let mut cluster = Cluster::prepare(3, &["--snowflake-window", "3s"]);
+    let mut cluster = mintleaf().prepare(3, &["--snowflake-window", "3s"]);
     let Some(clocks) = WallClocks::of(&mut cluster, "a_node_an_hour_off") else { return };
     cluster.start_all();
     let leader = cluster.leader();
@@ -82,7 +82,7 @@ fn await_refusals(api: Api) {
 
 #[test]
 fn a_node_that_starts_an_hour_off_serves_once_its_clock_is_right() {
-    let mut cluster = Cluster::prepare(3, &[]);
+    let mut cluster = mintleaf().prepare(3, &[]);
     let Some(clocks) = WallClocks::of(&mut cluster, "a_node_that_starts") else { return };
     clocks.shift(3, -HOUR_MS);
     (1..=3).for_each(|id| cluster.start_node(id));
@@ -100,7 +100,7 @@ fn a_node_that_starts_an_hour_off_serves_once_its_clock_is_right() {
 
 #[test]
 fn a_leader_years_ahead_leaves_the_times_of_others_right() {
-    let mut cluster = Cluster::prepare(3, &["--snowflake-window", "2s"]);
+    let mut cluster = mintleaf().prepare(3, &["--snowflake-window", "2s"]);
     let Some(clocks) = WallClocks::of(&mut cluster, "a_leader_years_ahead") else { return };
     cluster.start_all();
     let leader = cluster.leader();
@@ -123,7 +123,7 @@ fn a_leader_years_ahead_leaves_the_times_of_others_right() {
 
 #[test]
 fn clocks_that_are_all_wrong_at_the_start_do_no_harm_once_they_are_right() {
-    let mut cluster = Cluster::prepare(3, &[]);
+    let mut cluster = mintleaf().prepare(3, &[]);
     let Some(clocks) = WallClocks::of(&mut cluster, "clocks_that_are_all_wrong") else { return };
     cluster.ids().into_iter().for_each(|id| clocks.shift(id, HOUR_MS));
     cluster.start_all();
@@ -138,7 +138,7 @@ fn clocks_that_are_all_wrong_at_the_start_do_no_harm_once_they_are_right() {
 /// then; another process has.
 #[test]
 fn nodes_that_gave_ids_from_the_future_say_so_and_start_anew_with_right_times() {
-    let mut cluster = Cluster::prepare(3, &[]);
+    let mut cluster = mintleaf().prepare(3, &[]);
     let Some(clocks) = WallClocks::of(&mut cluster, "nodes_that_gave_ids") else { return };
     cluster.ids().into_iter().for_each(|id| clocks.shift(id, HOUR_MS));
     cluster.start_all();

@@ -2,16 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use serde_json::json;
+use mintleaf_harness::{Api, NoAnswer, await_some};
+use serde_json::{Value, json};
 
-use super::judge::Ledger;
-use super::load::{self, Load};
+use super::SERVES_WITHIN;
+use super::ledger::{Ledger, Listed};
+use super::load::{Client, Load};
 use super::node::Node;
-use super::{SERVES_WITHIN, eventually, http};
 
 /// A new cluster on a busy machine forms within this.
 const FORMS_WITHIN: Duration = Duration::from_secs(30);
@@ -28,20 +29,21 @@ pub(super) struct Cluster {
 }
 
 impl Cluster {
-    /// Starts founders, and waits until all serve.
-    pub(super) fn form(mut nodes: Vec<Node>) -> io::Result<Self> {
+    /// Starts founders, and waits until all serve. The history goes to this directory.
+    pub(super) fn form(mut nodes: Vec<Node>, directory: &Path) -> io::Result<Self> {
         let peers: Vec<_> =
             nodes.iter().map(|node| format!("{}={}", node.id, node.raft())).collect();
         for node in &mut nodes {
-            node.enter_by("--peers", peers.join(","));
+            node.enter_by("--peers", &peers.join(","));
             node.start()?;
         }
-        let ledger = Arc::new(Ledger::default());
+        let ledger = Arc::new(Ledger::create(directory)?);
         let mut cluster = Self { nodes, ledger, probes: 0, joins_repeated: 0 };
         if cluster.all_serve(FORMS_WITHIN).is_none() {
             return Err(io::Error::other("the cluster did not form"));
         }
-        load::create_shared(cluster.nodes[0].http(), &cluster.ledger);
+        let first = &cluster.nodes[0];
+        Client::probe(first.id, first.api(), &cluster.ledger).create_shared();
         Ok(cluster)
     }
 
@@ -50,7 +52,7 @@ impl Cluster {
     }
 
     pub(super) fn load(&self) -> Load {
-        let targets: Vec<_> = self.nodes.iter().map(|node| (node.id, node.http())).collect();
+        let targets: Vec<_> = self.nodes.iter().map(|node| (node.id, node.api())).collect();
         Load::start(&targets, &self.ledger)
     }
 
@@ -59,25 +61,33 @@ impl Cluster {
         let began = Instant::now();
         for node in &mut self.nodes {
             let left = within.checked_sub(began.elapsed())?;
-            let (id, at) = (node.id, node.http());
-            eventually(left, || {
+            let client = Client::probe(node.id, node.api(), &self.ledger);
+            await_some(left, || {
                 self.joins_repeated += u64::from(node.start_if_busy().ok()?);
                 self.probes += 1;
-                load::serves(id, at, self.probes, &self.ledger).then_some(())
+                client.is_served(self.probes).then_some(())
             })?;
         }
         Some(began.elapsed())
     }
 
-    /// Holds what every given node lists against what was promised.
-    pub(super) fn judge(&self, ids: &[u64]) {
+    /// Has the history judged, together with what every given node lists.
+    ///
+    /// # Errors
+    /// When the history is not whole.
+    pub(super) fn judge(&self, ids: &[u64]) -> io::Result<()> {
         for node in self.nodes.iter().filter(|node| ids.contains(&node.id)) {
-            let expected = self.ledger.expected();
-            match eventually(SERVES_WITHIN, || list(node.http()).ok()) {
-                Some(listed) => self.ledger.judge(node.id, &expected, &listed),
-                None => self.ledger.violation(format!("node {} does not list its tags", node.id)),
+            let (id, api) = (node.id, node.api());
+            let listed = await_some(SERVES_WITHIN, || {
+                let (asked, expected) = (self.ledger.ask(0, id), self.ledger.acknowledged());
+                list(api).ok().map(|listed| (asked, expected, listed))
+            });
+            match listed {
+                Some((asked, expected, listed)) => self.ledger.judge(&asked, &expected, &listed)?,
+                None => self.ledger.violation(format!("node {id} does not list its tags")),
             }
         }
+        Ok(())
     }
 
     /// Brings a node that refused to start back as its message says: removed, wiped, joined,
@@ -88,16 +98,16 @@ impl Cluster {
     pub(super) fn rejoin(&mut self, id: u64) -> Result<(), String> {
         let other = self.nodes.iter().find(|node| node.id != id && node.runs());
         let (through, seed) = match other {
-            Some(node) => (node.http(), node.raft()),
+            Some(node) => (node.api(), node.raft()),
             None => return Err("no other node runs".to_owned()),
         };
         let path = format!("/v1/cluster/nodes/{id}");
-        let removed = || http::delete(through, &path).ok().filter(|a| a.status == 204).map(drop);
-        eventually(REJOINS_WITHIN, removed).ok_or("it cannot be removed")?;
+        let removed = || through.try_delete(&path).ok().filter(|a| a.status == 204).map(drop);
+        await_some(REJOINS_WITHIN, removed).ok_or("it cannot be removed")?;
         let node = self.node(id);
         node.device().heal();
         node.wipe().map_err(|error| format!("it cannot be wiped: {error}"))?;
-        node.enter_by("--join", seed.to_string());
+        node.enter_by("--join", &seed.to_string());
         node.start().map_err(|error| format!("it cannot be started: {error}"))?;
         let mut repeated = 0;
         let promoted = promote(node, through, &mut repeated);
@@ -107,42 +117,44 @@ impl Cluster {
 }
 
 /// Makes a voter of a node that joins.
-fn promote(node: &mut Node, through: SocketAddr, joins_repeated: &mut u64) -> Result<(), String> {
+fn promote(node: &mut Node, through: Api, joins_repeated: &mut u64) -> Result<(), String> {
     let body = json!({
-        "id": node.id, "raft": node.raft().to_string(), "http": node.http().to_string(),
+        "id": node.id, "raft": node.raft().to_string(), "http": node.api().0.to_string(),
         "voter": true,
     });
     let mut said = String::new();
-    let promoted = eventually(REJOINS_WITHIN, || {
+    let promoted = await_some(REJOINS_WITHIN, || {
         *joins_repeated += u64::from(node.start_if_busy().ok()?);
-        let answer = http::post(through, "/v1/cluster/nodes", &body).ok()?;
+        let answer = through.try_post("/v1/cluster/nodes", &body).ok()?;
         (answer.status == 200).then_some(()).or_else(|| {
-            said = answer.body;
+            said = String::from_utf8_lossy(&answer.body).into_owned();
             None
         })
     });
     promoted.ok_or_else(|| format!("it is not promoted: {said}"))
 }
 
-/// Every tag and its mark, by a linearizable listing.
-fn list(at: SocketAddr) -> io::Result<BTreeMap<String, u64>> {
-    let mut listed = BTreeMap::new();
+/// Every tag, by a linearizable listing.
+fn list(api: Api) -> Result<BTreeMap<String, Listed>, NoAnswer> {
+    let mut all = BTreeMap::new();
     let mut after = String::new();
     loop {
-        let answer = http::get(at, &format!("/v1/tags?limit=1000{after}"))?;
-        if answer.status != 200 {
-            return Err(io::Error::other(answer.body));
-        }
-        let page = answer.json();
-        for tag in page["tags"].as_array().into_iter().flatten() {
-            let mark = tag["max_id"].as_str().and_then(|mark| mark.parse().ok());
-            if let (Some(name), Some(mark)) = (tag["tag"].as_str(), mark) {
-                listed.insert(name.to_owned(), mark);
-            }
+        let answer = api.try_get(&format!("/v1/tags?limit=1000{after}"))?;
+        let no_page = || NoAnswer::Lost(format!("no page: {answer:?}"));
+        let page = answer.try_json().filter(|_| answer.is_ok()).ok_or_else(no_page)?;
+        for tag in page["tags"].as_array().ok_or_else(no_page)? {
+            let (name, tag) = listed(tag).ok_or_else(no_page)?;
+            all.insert(name, tag);
         }
         match page["next"].as_str() {
             Some(next) => after = format!("&after={next}"),
-            None => return Ok(listed),
+            None => return Ok(all),
         }
     }
+}
+
+fn listed(tag: &Value) -> Option<(String, Listed)> {
+    let step = u32::try_from(tag["step"].as_u64()?).ok()?;
+    let text = |field: &str| tag[field].as_str().map(str::to_owned);
+    Some((text("tag")?, (step, text("description")?, text("max_id")?.parse().ok()?)))
 }

@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 use std::io;
 use std::time::Duration;
 
+use mintleaf_harness::pause;
 use rand::Rng;
 use rand::seq::SliceRandom;
 
+use super::NODES;
 use super::rounds::Campaign;
-use super::{NODES, pause};
 use crate::cut::Cut;
 
 impl Campaign<'_> {

@@ -6,10 +6,10 @@
 
 mod cluster;
 mod cuts;
-mod http;
-mod judge;
+mod ledger;
 mod load;
 mod node;
+mod report;
 mod rounds;
 
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use crate::disk::Strictness;
 
-pub use judge::Report;
+pub use report::Report;
 
 /// Nodes of the cluster.
 const NODES: u64 = 3;
@@ -50,26 +50,4 @@ pub struct Options {
 /// The machine is in the way: processes, ports or mounts that cannot be had.
 pub fn run(options: &Options) -> std::io::Result<Report> {
     rounds::Campaign::start(options)?.run()
-}
-
-/// Asks again and again, until there is an answer or the time is up.
-fn eventually<T>(within: Duration, mut ask: impl FnMut() -> Option<T>) -> Option<T> {
-    let until = std::time::Instant::now() + within;
-    loop {
-        if let Some(answer) = ask() {
-            return Some(answer);
-        }
-        if std::time::Instant::now() >= until {
-            return None;
-        }
-        pause(Duration::from_millis(20));
-    }
-}
-
-/// Lets time pass.
-fn pause(time: Duration) {
-    let until = std::time::Instant::now() + time;
-    while let Some(left) = until.checked_duration_since(std::time::Instant::now()) {
-        std::thread::park_timeout(left);
-    }
 }

@@ -1,13 +1,15 @@
 //! One node: its process, and the disk it runs on.
 
-use std::fs::{self, File};
-use std::io::{self, Read, Seek, SeekFrom};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::fs;
+use std::io;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::ExitStatus;
 use std::time::Duration;
 
-use super::{Options, eventually, http};
+use mintleaf_harness::{Api, Binary, await_some};
+
+use super::Options;
 use crate::device::Device;
 use crate::disk::{Disk, Strictness};
 use crate::mount::Mounted;
@@ -17,18 +19,9 @@ const DISK_BYTES_MAX: u64 = 1 << 30;
 /// A node. Dropping it kills the process and unmounts the disk.
 pub(super) struct Node {
     pub(super) id: u64,
-    http: Port,
-    raft: Port,
-    binary: PathBuf,
-    snapshot_entries: u64,
-    process: Option<Child>,
+    node: mintleaf_harness::Node,
     /// Its last end, if it ended by itself and nobody asked yet.
     end: Option<Ended>,
-    log: PathBuf,
-    /// Length of the log when the process was started.
-    log_start: u64,
-    /// How it enters a cluster.
-    entry: [String; 2],
     disk: Mounted,
 }
 
@@ -55,29 +48,21 @@ impl Node {
         let directory = &options.directory;
         let disk = Device::new(Disk::new(strictness, DISK_BYTES_MAX));
         let disk = Mounted::new(disk, &directory.join(format!("disk-{id}")))?;
-        Ok(Self {
-            id,
-            http: Port::claim()?,
-            raft: Port::claim()?,
-            binary: options.binary.clone(),
-            snapshot_entries: options.snapshot_entries,
-            process: None,
-            end: None,
-            log: directory.join(format!("node-{id}.log")),
-            log_start: 0,
-            entry: Default::default(),
-            disk,
-        })
+        let mut node = mintleaf_harness::Node::new(&Binary::at(&options.binary), id, directory);
+        node.set_data(disk.path().join("data"));
+        // Not as a flag: an older binary, which does not know it, starts nonetheless.
+        node.set_env("MINTLEAF_SNAPSHOT_ENTRIES", options.snapshot_entries.to_string());
+        Ok(Self { id, node, end: None, disk })
     }
 
-    /// Where clients ask.
-    pub(super) fn http(&self) -> SocketAddr {
-        self.http.address
+    /// What clients ask.
+    pub(super) fn api(&self) -> Api {
+        self.node.api()
     }
 
     /// Where other nodes ask.
     pub(super) fn raft(&self) -> SocketAddr {
-        self.raft.address
+        self.node.raft()
     }
 
     pub(super) fn device(&self) -> &Device {
@@ -85,40 +70,22 @@ impl Node {
     }
 
     /// Makes it a founder with these peers, or lets it join through one.
-    pub(super) fn enter_by(&mut self, flag: &str, value: String) {
-        self.entry = [flag.to_owned(), value];
+    pub(super) fn enter_by(&mut self, flag: &str, value: &str) {
+        self.node.set_flags([flag, value]);
     }
 
     pub(super) fn start(&mut self) -> io::Result<()> {
-        let log = File::options().create(true).append(true).open(&self.log)?;
-        self.log_start = log.metadata()?.len();
-        let mut command = Command::new(&self.binary);
-        command.args(["serve", "--node-id", &self.id.to_string()]);
-        command.args(["--http", &self.http().to_string(), "--raft", &self.raft().to_string()]);
-        command.arg("--data").arg(self.data()).args(&self.entry);
-        // Not as a flag: an older binary, which does not know it, starts nonetheless.
-        command.env("MINTLEAF_SNAPSHOT_ENTRIES", self.snapshot_entries.to_string());
-        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
-        self.process = Some(command.spawn()?);
         self.end = None;
-        Ok(())
-    }
-
-    fn data(&self) -> PathBuf {
-        self.disk.path().join("data")
+        self.node.start()
     }
 
     pub(super) fn runs(&self) -> bool {
-        self.process.is_some()
+        self.node.process().is_some()
     }
 
     /// SIGKILL.
     pub(super) fn kill(&mut self) {
-        if let Some(mut process) = self.process.take() {
-            // It may have ended by itself.
-            let _ = process.kill();
-            let _ = process.wait();
-        }
+        self.node.kill();
     }
 
     /// What became of a process that should run, if it ended; it does not run any more then.
@@ -128,10 +95,10 @@ impl Node {
     }
 
     fn notice_end(&mut self) {
-        let status = self.process.as_mut().and_then(|process| process.try_wait().ok().flatten());
-        if let Some(status) = status {
-            self.process = None;
-            self.end = Some(Ended { status, said: self.said() });
+        let Some(process) = self.node.process_mut() else { return };
+        if let Some(status) = process.ended() {
+            self.end = Some(Ended { status, said: process.said() });
+            self.node.take_process();
         }
     }
 
@@ -149,63 +116,25 @@ impl Node {
 
     /// Waits for its end.
     pub(super) fn await_end(&mut self, within: Duration) -> Option<Ended> {
-        eventually(within, || self.ended())
+        await_some(within, || self.ended())
     }
 
     /// Waits until it is ready, which is `None`, or has ended.
     pub(super) fn await_ready_or_end(&mut self, within: Duration) -> Option<Ended> {
-        let outcome = eventually(within, || {
+        let outcome = await_some(within, || {
             let ended = self.ended();
-            let ready = || http::get(self.http(), "/readyz").is_ok_and(|a| a.status == 200);
-            (ended.is_some() || ready()).then_some(ended)
+            (ended.is_some() || self.node.is_ready()).then_some(ended)
         });
         outcome.flatten()
     }
 
-    fn said(&self) -> String {
-        let read = || -> io::Result<String> {
-            let mut log = File::open(&self.log)?;
-            log.seek(SeekFrom::Start(self.log_start))?;
-            let mut said = Vec::new();
-            log.read_to_end(&mut said)?;
-            Ok(String::from_utf8_lossy(&said).into_owned())
-        };
-        read().unwrap_or_else(|error| format!("its log cannot be read: {error}"))
-    }
-
     /// Deletes its data.
     pub(super) fn wipe(&self) -> io::Result<()> {
-        fs::remove_dir_all(self.data())
+        fs::remove_dir_all(self.node.data())
     }
 
     /// Copies its disk to a plain directory, for whoever wants to know.
     pub(super) fn keep_disk(&self, directory: &Path) -> io::Result<()> {
         self.device().save(&directory.join(format!("kept-disk-{}", self.id)))
-    }
-}
-
-impl Drop for Node {
-    fn drop(&mut self) {
-        self.kill();
-    }
-}
-
-/// A TCP port of this machine that stays ours while the node is down: the claim is the UDP port of
-/// the same number. It lies below those that the kernel gives to clients.
-#[derive(Debug)]
-struct Port {
-    address: SocketAddr,
-    _claim: UdpSocket,
-}
-
-impl Port {
-    fn claim() -> io::Result<Self> {
-        let first = 14_000 + (std::process::id() % 97) as u16 * 100;
-        let free = (first..first + 2_000).find_map(|number| {
-            let address = SocketAddr::from((Ipv4Addr::LOCALHOST, number));
-            let claim = UdpSocket::bind(address).ok()?;
-            TcpListener::bind(address).ok().map(|_| Port { address, _claim: claim })
-        });
-        free.ok_or_else(|| io::Error::other(format!("no free port from {first} on")))
     }
 }

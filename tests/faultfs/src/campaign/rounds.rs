@@ -20,14 +20,15 @@ use std::fs;
 use std::io;
 use std::time::{Duration, Instant};
 
+use mintleaf_harness::pause;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 
 use super::cluster::Cluster;
-use super::judge::Report;
 use super::node::{Ended, Node};
-use super::{NODES, Options, SERVES_WITHIN, pause};
+use super::report::Report;
+use super::{NODES, Options, SERVES_WITHIN};
 use crate::cut::Cut;
 use crate::disk::Strictness;
 use crate::faults::{Failure, Operation, Rule};
@@ -85,7 +86,7 @@ impl<'a> Campaign<'a> {
             let strictness = options.strictness.unwrap_or(chosen);
             nodes.push(Node::new(id, strictness, options)?);
         }
-        let cluster = Cluster::form(nodes)?;
+        let cluster = Cluster::form(nodes, &options.directory)?;
         let report = Report { seed: options.seed, ..Report::default() };
         Ok(Self { options, cluster, random, report, doubtful: None })
     }
@@ -106,7 +107,7 @@ impl<'a> Campaign<'a> {
     fn finish(mut self) -> io::Result<Report> {
         let all: Vec<u64> = (1..=NODES).collect();
         if self.cluster.ledger.violations().is_empty() {
-            self.cluster.judge(&all);
+            self.cluster.judge(&all)?;
         }
         self.report.violations = self.cluster.ledger.violations();
         (self.report.ids, self.report.tags) = self.cluster.ledger.counts();
@@ -154,7 +155,7 @@ impl<'a> Campaign<'a> {
         self.heal()?;
         drop(load);
         let asked = self.random.gen_range(1..=NODES);
-        self.cluster.judge(&[asked]);
+        self.cluster.judge(&[asked])?;
         Ok(hit)
     }
 

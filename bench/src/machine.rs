@@ -1,0 +1,97 @@
+//! Which core is whose, and how a process gets one.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use mintleaf_harness::clean;
+
+use crate::Result;
+
+/// Where the weight of the own session is set. A session is a scheduling group, and as root it can get
+/// eighty times the weight of any other, so that a busy neighbour costs little. (A real-time class
+/// would be throttled, in holes of 50 ms.)
+const WEIGHT: &str = "/proc/self/autogroup";
+const WEIGHT_MAX: &str = "-20";
+/// The same for a session that begins with what follows.
+const SEAT: &str = r#"{ echo -20 >/proc/self/autogroup; } 2>/dev/null; exec "$@""#;
+
+/// The machine, as far as it matters for measuring.
+#[derive(Clone, Debug)]
+pub(crate) struct Machine {
+    /// What is measured runs here, all of it.
+    pub(crate) server_core: usize,
+    /// What loads it runs here.
+    pub(crate) generator_core: usize,
+    /// Whether these differ.
+    pub(crate) two_cores: bool,
+    /// Whether what runs here can have priority over everything else.
+    pub(crate) priority: bool,
+}
+
+impl Machine {
+    /// # Errors
+    /// When `/proc` does not tell.
+    pub(crate) fn look() -> Result<Self> {
+        let status = fs::read_to_string("/proc/self/status")?;
+        let field = |name| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+        let cores = cores(field("Cpus_allowed_list:").ok_or("which cores are allowed?")?);
+        let server_core = *cores.first().ok_or("no core is allowed")?;
+        let generator_core = *cores.get(1).unwrap_or(&server_core);
+        // Only a session of its own: a user's shell is not to keep the weight afterwards.
+        let leads = field("NSsid:") == field("NSpid:");
+        let priority = leads && fs::write(WEIGHT, WEIGHT_MAX).is_ok();
+        let two_cores = server_core != generator_core;
+        Ok(Self { server_core, generator_core, two_cores, priority })
+    }
+
+    /// A command that runs on the core of what is measured, and ends with this process, however that
+    /// ends. All of these are in one session: in sessions of their own, a thread that gives way to
+    /// others would do so within its own process only.
+    pub(crate) fn server(&self, program: &Path) -> Command {
+        self.seated("setpriv", &[], self.server_core, program)
+    }
+
+    /// The same on the generator's core, in a session of its own.
+    pub(crate) fn generator(&self, program: &Path) -> Command {
+        let own = ["sh", "-c", SEAT, "seat", "setpriv"];
+        self.seated("setsid", &own, self.generator_core, program)
+    }
+
+    fn seated(&self, first: &str, words: &[&str], core: usize, program: &Path) -> Command {
+        let mut command = Command::new(first);
+        command.args(words).args(["--pdeathsig", "KILL", "taskset", "-c"]);
+        command.arg(core.to_string()).arg(program);
+        // A node is to be as it is shipped.
+        clean(&mut command);
+        command
+    }
+}
+
+/// Cores of a list such as `0-2,5`.
+fn cores(list: &str) -> Vec<usize> {
+    let range = |range: &str| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        Some(first.parse().ok()?..=last.parse().ok()?)
+    };
+    list.split(',').filter_map(range).flatten().collect()
+}
+
+/// Where a program is, if it is anywhere; some peers are where only root looks.
+pub(crate) fn find(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let places = std::env::split_paths(&path).chain(["/usr/sbin".into()]);
+    places.map(|place| place.join(program)).find(|program| program.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_cores_are_read() {
+        assert_eq!(cores("0-2,5"), [0, 1, 2, 5]);
+        assert_eq!(cores("3"), [3]);
+        assert_eq!(cores("x"), [0; 0]);
+    }
+}

@@ -1,0 +1,144 @@
+//! Nodes of Mintleaf: one alone, or three.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use mintleaf_harness::{Api, Port, Serve, pause};
+use serde_json::json;
+
+use crate::Result;
+use crate::bench::Bench;
+use crate::process::Process;
+
+/// A node that runs, as `mintleaf serve` with default settings.
+pub(crate) struct Node {
+    pub(crate) process: Process,
+    pub(crate) http: SocketAddr,
+    pub(crate) resp: SocketAddr,
+    id: u64,
+    ports: [Port; 3],
+    dir: PathBuf,
+    peers: String,
+}
+
+impl Node {
+    /// A cluster of one.
+    pub(crate) fn alone(bench: &Bench) -> Result<Self> {
+        let raft = Port::claim();
+        let peers = format!("1={}", raft.addr());
+        let mut node = Self::start(bench, 1, raft, peers)?;
+        node.await_ready()?;
+        Ok(node)
+    }
+
+    fn start(bench: &Bench, id: u64, raft: Port, peers: String) -> Result<Self> {
+        let dir = bench.fresh_dir(&format!("mintleaf-{id}"))?;
+        let ports = [Port::claim(), Port::claim(), raft];
+        let (http, resp) = (ports[0].addr(), ports[1].addr());
+        let process = launch(bench, id, &ports, &dir, &peers)?;
+        Ok(Self { process, http, resp, id, ports, dir, peers })
+    }
+
+    /// What clients ask.
+    pub(crate) fn api(&self) -> Api {
+        Api(self.http)
+    }
+
+    /// Starts it again on its data, after it has ended.
+    pub(crate) fn restart(&mut self, bench: &Bench) -> Result<()> {
+        self.process = launch(bench, self.id, &self.ports, &self.dir, &self.peers)?;
+        Ok(())
+    }
+
+    /// Waits until it says that it can hand out ids.
+    pub(crate) fn await_ready(&mut self) -> Result<()> {
+        let api = self.api();
+        self.process.await_until(|| api.try_get("/readyz").is_ok_and(|answer| answer.is_ok()))
+    }
+
+    /// Creates a tag.
+    pub(crate) fn create_tag(&self, tag: &str, step: u32) -> Result<()> {
+        let answer = self.api().try_post("/v1/tags", &json!({ "tag": tag, "step": step }))?;
+        if answer.is_ok() {
+            Ok(())
+        } else {
+            Err(format!("{tag} is not created: {answer:?}").into())
+        }
+    }
+
+    /// Takes an id of a tag, so that a segment of it is at hand.
+    pub(crate) fn warm_up(&self, tag: &str) -> Result<()> {
+        let answer = self.api().try_get(&format!("/v1/segment/{tag}"))?;
+        if answer.is_ok() { Ok(()) } else { Err(format!("{tag} has no ids: {answer:?}").into()) }
+    }
+}
+
+fn launch(
+    bench: &Bench,
+    id: u64,
+    ports: &[Port; 3],
+    dir: &std::path::Path,
+    peers: &str,
+) -> Result<Process> {
+    let mut command = bench.server_at(&bench.options.binary);
+    let [http, resp, raft] = ports.each_ref().map(Port::addr);
+    Serve { id, http, raft, data: &dir.join("data") }.add_to(&mut command);
+    command.args(["--peers", peers, "--resp", &resp.to_string()]);
+    Process::start(&format!("mintleaf-{id}"), command, dir)
+}
+
+/// Three nodes.
+pub(crate) struct Cluster {
+    pub(crate) nodes: Vec<Node>,
+}
+
+impl Cluster {
+    /// Starts them, and waits until all are ready.
+    pub(crate) fn start(bench: &Bench) -> Result<Self> {
+        let rafts: Vec<_> = (1..=3).map(|id| (id, Port::claim())).collect();
+        let peers = rafts.iter().map(|(id, raft)| format!("{id}={}", raft.addr()));
+        let peers = peers.collect::<Vec<_>>().join(",");
+        let mut nodes = Vec::new();
+        for (id, raft) in rafts {
+            nodes.push(Node::start(bench, id, raft, peers.clone())?);
+        }
+        let mut cluster = Self { nodes };
+        cluster.await_ready()?;
+        Ok(cluster)
+    }
+
+    pub(crate) fn await_ready(&mut self) -> Result<()> {
+        self.nodes.iter_mut().try_for_each(Node::await_ready)
+    }
+
+    pub(crate) fn processes(&self) -> Vec<&Process> {
+        self.nodes.iter().map(|node| &node.process).collect()
+    }
+
+    /// Which node leads, once all agree; and in which term.
+    ///
+    /// # Errors
+    /// When they do not agree in time.
+    pub(crate) fn leader(&self) -> Result<(usize, u64)> {
+        const AGREED_WITHIN: Duration = Duration::from_secs(20);
+        let deadline = Instant::now() + AGREED_WITHIN;
+        loop {
+            let views = self.nodes.iter().map(|node| {
+                let view = node.api().try_get("/v1/cluster").ok()?.try_json()?;
+                Some((view["leader_id"].as_u64()?, view["term"].as_u64()?))
+            });
+            let views: Option<Vec<_>> = views.collect();
+            if let Some([first, rest @ ..]) = views.as_deref()
+                && rest.iter().all(|view| view == first)
+                && let Some(at) = self.nodes.iter().position(|node| node.id == first.0)
+            {
+                return Ok((at, first.1));
+            }
+            if Instant::now() > deadline {
+                return Err(format!("the nodes agree on no leader: {views:?}").into());
+            }
+            pause(Duration::from_millis(10));
+        }
+    }
+}

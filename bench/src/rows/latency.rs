@@ -1,0 +1,99 @@
+//! Latency under a steady load, below what the server can do.
+
+use std::time::Duration;
+
+use mintleaf_harness::pause;
+
+use super::{LEAF, gets};
+use crate::Result;
+use crate::bench::{Bench, outcome};
+use crate::catalog::Finding;
+use crate::load::Load;
+use crate::node::{Cluster, Node};
+use crate::peers::{Peer, hyper};
+use crate::slices::{Measure, Slice, alternate, slice};
+use crate::stats::Spread;
+
+/// Every slice has a tag of its own, with this step: its segments begin short, and are refilled
+/// every few milliseconds at first.
+const STEP: u32 = 1_000;
+/// Slices from which the rate is taken.
+const RATE_SLICES: u32 = 3;
+
+pub(crate) fn hyper_itself(bench: &Bench) -> Result<Finding> {
+    let (one, other) = (hyper(bench)?, hyper(bench)?);
+    let rate = half_rate(bench, &one)?;
+    let [one, other] = [&one, &other]
+        .map(|peer| move || slice(bench, &[&peer.process], &steady(&plain(bench, peer), rate)));
+    let (mut one, mut other) = (one, other);
+    Ok(Measure::P99.finding(&alternate(bench, [&mut one, &mut other])?))
+}
+
+pub(crate) fn refilling(bench: &Bench) -> Result<Finding> {
+    let (node, hyper) = (Node::alone(bench)?, hyper(bench)?);
+    let rate = half_rate(bench, &hyper)?;
+    let mut fresh = Fresh::default();
+    let mut ours = || {
+        let load = steady(&fresh.tag(bench, &node, &node)?, rate);
+        slice(bench, &[&node.process], &load)
+    };
+    let mut theirs = || slice(bench, &[&hyper.process], &steady(&plain(bench, &hyper), rate));
+    Ok(Measure::P99.finding(&alternate(bench, [&mut ours, &mut theirs])?))
+}
+
+/// The node that is measured is never the one that is killed. All three share its core, so an
+/// election's work delays it more than it would on machines of their own.
+pub(crate) fn leader_killed(bench: &Bench) -> Result<Finding> {
+    let (mut cluster, hyper) = (Cluster::start(bench)?, hyper(bench)?);
+    let rate = half_rate(bench, &hyper)?;
+    let mut fresh = Fresh::default();
+    let mut ours = || {
+        let (leader, _) = cluster.leader()?;
+        let follower = (leader + 1) % cluster.nodes.len();
+        let node = &cluster.nodes[follower];
+        let load = steady(&fresh.tag(bench, &cluster.nodes[leader], node)?, rate);
+        let loading = bench.generator(&load)?.spawn()?;
+        pause(load.time / 2);
+        cluster.nodes[leader].process.kill();
+        let outcome = outcome(&loading.wait_with_output()?)?;
+        cluster.nodes[leader].restart(bench)?;
+        cluster.await_ready()?;
+        Ok(Slice { outcome, cpu_us: 0.0 })
+    };
+    let mut theirs = || slice(bench, &[&hyper.process], &steady(&plain(bench, &hyper), rate));
+    Ok(Measure::P99.finding(&alternate(bench, [&mut ours, &mut theirs])?))
+}
+
+/// Half of what hyper can do in a closed loop.
+fn half_rate(bench: &Bench, hyper: &Peer) -> Result<f64> {
+    let mut rates = Vec::new();
+    for _ in 0..RATE_SLICES {
+        rates.push(bench.load(&plain(bench, hyper))?.per_second);
+    }
+    Ok(Spread::of(rates).median / 2.0)
+}
+
+fn plain(bench: &Bench, hyper: &Peer) -> Load {
+    gets(bench, hyper.address, &format!("{LEAF}/any"))
+}
+
+/// At a rate, and long enough for something to happen meanwhile.
+fn steady(load: &Load, rate: f64) -> Load {
+    let time = load.time.max(Duration::from_millis(100)) * 2;
+    Load { rate: Some(rate), time, ..load.clone() }
+}
+
+/// Tags that nobody used before.
+#[derive(Default)]
+struct Fresh(u32);
+
+impl Fresh {
+    /// A load on a new tag, created through one node, of which another has a segment at hand.
+    fn tag(&mut self, bench: &Bench, through: &Node, node: &Node) -> Result<Load> {
+        self.0 += 1;
+        let tag = format!("fresh-{}", self.0);
+        through.create_tag(&tag, STEP)?;
+        node.warm_up(&tag)?;
+        Ok(gets(bench, node.http, &format!("{LEAF}/{tag}")))
+    }
+}

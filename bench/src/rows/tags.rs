@@ -1,0 +1,112 @@
+//! A node that has very many tags, none of them in use.
+
+use std::cell::RefCell;
+use std::time::{Duration, Instant};
+
+use mintleaf_harness::pause;
+
+use crate::Result;
+use crate::bench::Bench;
+use crate::catalog::Finding;
+use crate::load::{Load, Protocol};
+use crate::node::Node;
+use crate::peers::{Peer, redis};
+use crate::process::Process;
+use crate::slices::thousands;
+use crate::stats::Spread;
+
+/// Making them all may take so long.
+const MAKING_MAX: Duration = Duration::from_secs(1_800);
+/// A start is short, and is measured more than once.
+const STARTS: u32 = 3;
+/// Until memory and processor are looked at: what the making left to do is done by then.
+const SETTLE: Duration = Duration::from_secs(2);
+
+/// The node.
+pub(crate) struct ManyTags(RefCell<Node>);
+
+impl ManyTags {
+    /// Creates all tags through the API, each by a request of its own.
+    pub(crate) fn make(bench: &Bench) -> Result<Self> {
+        let node = Node::alone(bench)?;
+        let began = Instant::now();
+        let create = r#"POST /v1/tags {"tag":"tag-{key}"}"#;
+        bench.load(&every_tag(bench, Protocol::Http, node.http, create))?;
+        let rate = bench.options.tags() as f64 / began.elapsed().as_secs_f64();
+        eprintln!("{} tags, {} created a second", bench.options.tags(), thousands(rate));
+        pause(SETTLE);
+        Ok(Self(RefCell::new(node)))
+    }
+}
+
+/// A load that has each key once.
+fn every_tag(
+    bench: &Bench,
+    protocol: Protocol,
+    target: std::net::SocketAddr,
+    request: &str,
+) -> Load {
+    Load {
+        target,
+        protocol,
+        request: request.to_owned(),
+        headers: String::new(),
+        keys: bench.options.tags(),
+        connections: 256,
+        depth: 4,
+        time: MAKING_MAX,
+        requests: Some(bench.options.tags()),
+        rate: None,
+    }
+}
+
+/// Of the node that created them all, logs and caches of it included.
+pub(crate) fn memory(bench: &Bench) -> Result<Finding> {
+    let redis: Peer = redis(bench)?;
+    bench.load(&every_tag(bench, Protocol::Resp, redis.address, "INCR tag-{key}"))?;
+    let many_tags = bench.many_tags()?;
+    let mut node = many_tags.0.borrow_mut();
+    let [ours, theirs] = [&node.process, &redis.process].map(Process::resident);
+    let (ours, theirs) = (ours? as f64, theirs? as f64);
+    restart(bench, &mut node)?;
+    let restarted = node.process.resident()? as f64;
+    let mb = |bytes: f64| format!("{:.0} MB", bytes / 1e6);
+    Ok(Finding {
+        ours: format!("{}; {} after a restart", mb(ours), mb(restarted)),
+        reference: mb(theirs),
+        figure: Spread::once(ours / theirs),
+    })
+}
+
+pub(crate) fn idle(bench: &Bench) -> Result<Finding> {
+    let many_tags = bench.many_tags()?;
+    let node = many_tags.0.borrow();
+    pause(SETTLE);
+    let (began, before) = (Instant::now(), node.process.cpu_ns()?);
+    pause(bench.options.idle());
+    let used = node.process.cpu_ns()? - before;
+    let percent = used as f64 / began.elapsed().as_nanos() as f64 * 100.0;
+    let ours = format!("over {} s", bench.options.idle().as_secs());
+    Ok(Finding { ours, reference: "–".to_owned(), figure: Spread::once(percent) })
+}
+
+pub(crate) fn start(bench: &Bench) -> Result<Finding> {
+    let many_tags = bench.many_tags()?;
+    let mut node = many_tags.0.borrow_mut();
+    let mut seconds = Vec::new();
+    for _ in 0..STARTS {
+        seconds.push(restart(bench, &mut node)?.as_secs_f64());
+    }
+    let longest = seconds.iter().copied().fold(0.0, f64::max);
+    let ours = format!("{STARTS} starts, {longest:.2} s at most");
+    Ok(Finding { ours, reference: "–".to_owned(), figure: Spread::of(seconds) })
+}
+
+/// Stops a node, and answers how long its next start took.
+fn restart(bench: &Bench, node: &mut Node) -> Result<Duration> {
+    node.process.stop()?;
+    let began = Instant::now();
+    node.restart(bench)?;
+    node.await_ready()?;
+    Ok(began.elapsed())
+}

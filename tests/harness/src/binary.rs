@@ -1,0 +1,75 @@
+//! The `mintleaf` binary, and the commands that run it.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::{Cluster, Dev, Serve};
+
+/// A `mintleaf` binary, perhaps under another program that sets its surroundings.
+#[derive(Clone, Debug)]
+pub struct Binary {
+    /// The words of a command line; the binary's path is the last.
+    words: Vec<OsString>,
+}
+
+impl Binary {
+    /// The binary at this path.
+    pub fn at(path: impl AsRef<Path>) -> Self {
+        Self { words: vec![path.as_ref().into()] }
+    }
+
+    /// The same, started by these words: `taskset -c 1`, `ip netns exec left`.
+    #[must_use]
+    pub fn under(&self, words: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
+        let words = words.into_iter().map(Into::into);
+        Self { words: words.chain(self.words.iter().cloned()).collect() }
+    }
+
+    /// A command line without arguments yet, and with nothing in its environment that would configure it.
+    pub fn command(&self) -> Command {
+        let mut command = Command::new(&self.words[0]);
+        command.args(&self.words[1..]);
+        clean(&mut command);
+        command
+    }
+
+    /// `mintleaf serve`.
+    pub fn serve(&self, node: &Serve<'_>) -> Command {
+        let mut command = self.command();
+        node.add_to(&mut command);
+        command
+    }
+
+    /// `mintleaf dev` with one node, ready.
+    pub fn dev(&self) -> Dev {
+        Dev::start(self, 1)
+    }
+
+    /// `mintleaf dev` with so many nodes, all ready.
+    pub fn dev_with_nodes(&self, nodes: u16) -> Dev {
+        Dev::start(self, nodes)
+    }
+
+    /// So many founders, each a process, all ready under one leader.
+    pub fn cluster(&self, nodes: u64) -> Cluster {
+        let mut cluster = self.prepare(nodes, &[]);
+        cluster.start_all();
+        cluster
+    }
+
+    /// So many founders that all get `flags`; none runs yet.
+    pub fn prepare(&self, nodes: u64, flags: &[&str]) -> Cluster {
+        Cluster::prepare(self, nodes, flags)
+    }
+}
+
+/// Takes everything from a command's environment that would configure a node, and its standard input.
+pub fn clean(command: &mut Command) {
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("MINTLEAF_") {
+            command.env_remove(name);
+        }
+    }
+    command.env_remove("RUST_LOG").stdin(Stdio::null());
+}

@@ -1,0 +1,225 @@
+//! `mintleaf serve`, several times.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use crate::{Api, Binary, Node, Process, eventually, peers, secs};
+
+/// Time for an election and what hangs on it, on a machine that is busy with other tests.
+const SETTLED_WITHIN: Duration = secs(15);
+
+/// Nodes that are one cluster or shall become one. Dropping it ends them.
+///
+/// Two clusters run at a time in one process, because they are heavy and their timers are real: whoever makes
+/// a third waits.
+#[derive(Debug)]
+pub struct Cluster {
+    binary: Binary,
+    nodes: BTreeMap<u64, Node>,
+    // Goes after the nodes, which write to it and show its logs when a test fails.
+    dir: TempDir,
+    _turn: Turn,
+}
+
+impl Cluster {
+    pub(crate) fn prepare(binary: &Binary, count: u64, flags: &[&str]) -> Self {
+        let turn = Turn::wait();
+        let dir = tempfile::tempdir().unwrap();
+        let mut nodes: BTreeMap<u64, Node> =
+            (1..=count).map(|id| (id, Node::new(binary, id, dir.path()))).collect();
+        let peers = peers(nodes.values());
+        for node in nodes.values_mut() {
+            node.set_flags(flags);
+            node.add_flag("--peers", &peers);
+        }
+        Self { binary: binary.clone(), nodes, dir, _turn: turn }
+    }
+
+    /// Starts every node that does not run; returns once all are ready under one leader.
+    pub fn start_all(&mut self) {
+        for id in self.ids() {
+            if self.nodes[&id].process().is_none() {
+                self.start_node(id);
+            }
+        }
+        self.await_ready();
+    }
+
+    /// Waits until all running nodes know one leader and are ready.
+    pub fn await_ready(&mut self) {
+        self.leader();
+        for id in self.running() {
+            eventually("every node to be ready", SETTLED_WITHIN, || {
+                self.assert_running();
+                self.nodes[&id].is_ready().then_some(())
+            });
+        }
+    }
+
+    /// Adds a node that is to join through node `seed`, and starts it.
+    pub fn start_joiner(&mut self, id: u64, seed: u64, flags: &[&str]) {
+        let seed = self.raft(seed).to_string();
+        let dir = self.dir.path();
+        let new = || Node::new(&self.binary, id, dir);
+        let node = self.nodes.entry(id).or_insert_with(new);
+        node.set_binary(&self.binary);
+        node.set_flags(flags);
+        node.add_flag("--join", seed);
+        self.start_node(id);
+    }
+
+    /// Starts a node as it was started before, and does not wait for it.
+    pub fn start_node(&mut self, id: u64) {
+        self.node(id).start().unwrap();
+    }
+
+    /// Adds a variable to the environment of a node's next starts.
+    pub fn set_env(&mut self, id: u64, name: &str, value: &str) {
+        self.node(id).set_env(name, value);
+    }
+
+    /// Has the next starts of a node run another binary; `None` is the one under test.
+    pub fn use_build(&mut self, id: u64, build: Option<&Path>) {
+        let binary = build.map_or_else(|| self.binary.clone(), Binary::at);
+        self.node(id).set_binary(&binary);
+    }
+
+    /// Stops a node as a supervisor does.
+    #[track_caller]
+    pub fn stop(&mut self, id: u64) {
+        self.process(id).signal("TERM");
+        let (code, log) = self.ended(id, SETTLED_WITHIN);
+        assert_eq!(code, Some(0), "{log}");
+    }
+
+    /// Gives a node that does not run other addresses for its next start.
+    pub fn move_node(&mut self, id: u64) {
+        self.node(id).move_to_other_ports();
+    }
+
+    /// Every node that there is, running or not.
+    pub fn ids(&self) -> Vec<u64> {
+        self.nodes.keys().copied().collect()
+    }
+
+    /// What clients of a node ask.
+    pub fn api(&self, id: u64) -> Api {
+        self.nodes[&id].api()
+    }
+
+    /// Ids and client addresses of all nodes.
+    pub fn targets(&self) -> Vec<(u64, SocketAddr)> {
+        self.nodes.iter().map(|(&id, node)| (id, node.http())).collect()
+    }
+
+    /// Where other nodes ask this one.
+    pub fn raft(&self, id: u64) -> SocketAddr {
+        self.nodes[&id].raft()
+    }
+
+    /// A node's data directory.
+    pub fn data(&self, id: u64) -> PathBuf {
+        self.nodes[&id].data().to_owned()
+    }
+
+    /// A directory that is there as long as the cluster.
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// The process of a node that was started and whose end nobody took.
+    #[track_caller]
+    pub fn process(&mut self, id: u64) -> &mut Process {
+        self.node(id).process_mut().unwrap_or_else(|| panic!("node {id} does not run"))
+    }
+
+    /// SIGKILL.
+    #[track_caller]
+    pub fn kill(&mut self, id: u64) {
+        self.process(id).kill();
+        self.node(id).take_process();
+    }
+
+    /// Deletes a node's data; it must not run.
+    pub fn wipe(&mut self, id: u64) {
+        assert!(self.nodes[&id].process().is_none(), "node {id} runs");
+        fs::remove_dir_all(self.data(id)).unwrap();
+    }
+
+    /// Waits until a node has ended by itself, and returns its exit code and all it ever said.
+    #[track_caller]
+    pub fn ended(&mut self, id: u64, within: Duration) -> (Option<i32>, String) {
+        let code = self.process(id).exit_code(within);
+        let log = self.process(id).log();
+        self.node(id).take_process();
+        (code, log)
+    }
+
+    /// Waits until all running nodes name the same leader, and returns it.
+    pub fn leader(&mut self) -> u64 {
+        let apis: Vec<Api> = self.running().into_iter().map(|id| self.api(id)).collect();
+        eventually("one leader", SETTLED_WITHIN, || {
+            self.assert_running();
+            let leaders: Option<Vec<u64>> = apis.iter().map(|&api| known_leader(api)).collect();
+            let leaders = leaders?;
+            let first = *leaders.first()?;
+            leaders.iter().all(|&leader| leader == first).then_some(first)
+        })
+    }
+
+    /// The nodes that run, without `id`.
+    pub fn others(&self, id: u64) -> Vec<u64> {
+        self.running().into_iter().filter(|&other| other != id).collect()
+    }
+
+    fn node(&mut self, id: u64) -> &mut Node {
+        self.nodes.get_mut(&id).unwrap_or_else(|| panic!("there is no node {id}"))
+    }
+
+    fn running(&self) -> Vec<u64> {
+        let running = self.nodes.iter().filter(|(_, node)| node.process().is_some());
+        running.map(|(&id, _)| id).collect()
+    }
+
+    fn assert_running(&mut self) {
+        for (id, node) in &mut self.nodes {
+            if let Some(process) = node.process_mut() {
+                assert!(process.is_running(), "node {id} has ended");
+            }
+        }
+    }
+}
+
+/// Whom a node takes for the leader.
+pub fn known_leader(api: Api) -> Option<u64> {
+    api.try_get("/v1/cluster").ok()?.try_json()?["leader_id"].as_u64()
+}
+
+/// The right to run a cluster.
+#[derive(Debug)]
+struct Turn;
+
+static RUNNING: Mutex<u8> = Mutex::new(0);
+static ENDED: Condvar = Condvar::new();
+
+impl Turn {
+    fn wait() -> Self {
+        let running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
+        let free = ENDED.wait_while(running, |running| *running >= 2);
+        *free.unwrap_or_else(PoisonError::into_inner) += 1;
+        Self
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        *RUNNING.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        ENDED.notify_one();
+    }
+}

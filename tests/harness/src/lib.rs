@@ -1,0 +1,64 @@
+//! What black-box tests of Mintleaf stand on: the shipped binary as processes, asked over real sockets.
+//!
+//! A test names the binary once and asks it for whatever it needs:
+//!
+//! ```no_run
+//! use mintleaf_harness::Binary;
+//!
+//! let mintleaf = Binary::at("target/debug/mintleaf"); // a test of the package: env!("CARGO_BIN_EXE_mintleaf")
+//! let mut cluster = mintleaf.cluster(3); // three processes, ready under one leader
+//! let leader = cluster.leader();
+//! let follower = cluster.others(leader)[0];
+//! cluster.kill(leader); // SIGKILL
+//! let answer = cluster.api(follower).get("/v1/snowflake");
+//! assert_eq!(answer.ids().len(), 1);
+//! cluster.start_node(leader);
+//! cluster.await_ready();
+//! ```
+//!
+//! | module | what it is |
+//! | --- | --- |
+//! | `wait` | looking at another process until there is something to see |
+//! | `port` | ports that stay a test's own while its processes come and go |
+//! | `process` | a process: its log, signals, exit code |
+//! | `binary` | the `mintleaf` binary, and the commands that run it |
+//! | `http` | the HTTP client: [`Client`] for async code, [`Api`] for everybody else |
+//! | `resp` | a client of the Redis protocol |
+//! | `node` | one `mintleaf serve`: its ports, data directory, flags and process |
+//! | `cluster`, `dev` | several nodes; `mintleaf dev` |
+//! | `clocks` | wall clocks of nodes, set while they run |
+//! | `recorder`, `history`, `load` | operations, recorded for `mintleaf-check`; clients that record them |
+//!
+//! What a test cannot go on without fails it at once: most functions panic with what they waited for, and a
+//! failing test shows the last lines of each of its processes. [`Process`], [`Node`] and [`Client`] answer
+//! with errors instead, for programs that report a failure and go on.
+
+#![allow(clippy::unwrap_used, reason = "what a test cannot go on without fails it")]
+
+mod binary;
+mod clocks;
+mod cluster;
+mod dev;
+mod history;
+mod http;
+mod load;
+mod node;
+mod port;
+mod process;
+mod recorder;
+mod resp;
+mod wait;
+
+pub use binary::{Binary, clean};
+pub use clocks::{Clocks, WallClocks, sweep};
+pub use cluster::{Cluster, known_leader};
+pub use dev::Dev;
+pub use history::{History, Op, Outcome, judge};
+pub use http::{Answer, Api, Client, NoAnswer, encoded};
+pub use load::{Load, TagWriter};
+pub use node::{Node, Serve, peers};
+pub use port::Port;
+pub use process::{Finished, Process, signal};
+pub use recorder::{LAYOUT, Recorder};
+pub use resp::{RedisClient, Value, command};
+pub use wait::{await_some, eventually, from_env, ms, pause, secs};

@@ -1,0 +1,57 @@
+//! Waiting for what happens in another process, which can wake nobody here.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Pause between two looks at another process.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
+
+/// Looks again and again until there is something to see; `None` after `within`.
+pub fn await_some<T>(within: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {
+    let began = Instant::now();
+    loop {
+        if let Some(seen) = look() {
+            return Some(seen);
+        }
+        if began.elapsed() >= within {
+            return None;
+        }
+        pause(POLL_INTERVAL);
+    }
+}
+
+/// Looks again and again until there is something to see.
+///
+/// # Panics
+/// After `within`, naming `what` was waited for.
+#[track_caller]
+pub fn eventually<T>(what: &str, within: Duration, look: impl FnMut() -> Option<T>) -> T {
+    await_some(within, look).unwrap_or_else(|| panic!("waited {within:?} in vain for {what}"))
+}
+
+/// Lets time pass.
+pub fn pause(time: Duration) {
+    let until = Instant::now() + time;
+    while let Some(left) = until.checked_duration_since(Instant::now()) {
+        thread::park_timeout(left);
+    }
+}
+
+/// So many seconds.
+pub const fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+/// So many milliseconds.
+pub const fn ms(milliseconds: u64) -> Duration {
+    Duration::from_millis(milliseconds)
+}
+
+/// A number from the environment, for those who want more rounds than the default.
+///
+/// # Panics
+/// When the variable is set to something else.
+pub fn from_env(name: &str, default: u64) -> u64 {
+    let Some(text) = std::env::var_os(name) else { return default };
+    text.to_str().and_then(|text| text.parse().ok()).unwrap_or_else(|| panic!("{name}={text:?}"))
+}
