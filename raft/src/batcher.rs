@@ -181,7 +181,7 @@ fn settle_refused(batch: Vec<Proposal>, refused: &[RefusedCommand]) -> Vec<Propo
         let is_own = |at: u32| usize::try_from(at).is_ok_and(|at| own.contains(&at));
         match refused.iter().find(|refused| is_own(refused.at)) {
             Some(RefusedCommand { why, .. }) => {
-                proposal.settle(Err(ProposeError::Rejected(why.clone())))
+                proposal.settle(Err(ProposeError::Rejected(why.clone())));
             }
             None => rest.push(proposal),
         }

@@ -11,17 +11,22 @@
 //! | `types` | openraft's type parameters, and the bounds of what travels and is stored | `runtime` |
 //! | `transport` | The trait by which frames travel between nodes, and TCP | `error`, `runtime` |
 //! | `message` | Everything that travels between nodes | `error`, `state_machine`, `types` |
-//! | `two_phase_commit`, `leadership_transfer` | Rules of bootstrap, without I/O; the state of a leadership transfer | `message`, `types` |
+//! | `two_phase_commit` | Rules of bootstrap, without I/O | `message` |
+//! | `leadership_transfer` | The state of a leadership transfer, at either end | `types` |
 //! | `raft_storage` | openraft's storage: log, snapshots, state machine; the formats on disk | `message`, `runtime`, `state_machine`, `stop`, `types` |
 //! | `identity` | Who this node is, what its store has promised, whose messages it accepts | `error`, `message`, `raft_storage`, `stop`, `two_phase_commit`, `types` |
 //! | `peers` | What messages told of the peers: clocks, contact, reachability | `identity`, `options`, `types` |
 //! | `client` | Calls to peers, by this node's tasks and by openraft | `identity`, `leadership_transfer`, `message`, `peers`, `transport`, `types` |
 //! | `core` | The parts that all tasks share, and the few operations that several need | `client`, `error`, `identity`, `leadership_transfer`, `message`, `options`, `peers`, `raft_storage`, `state_machine`, `types` |
-//! | `batcher`, `election`, `bootstrap` | Many proposals, one log entry; campaigns, votes and heartbeats; how a node becomes a member and comes back | all above |
+//! | `batcher` | Many proposals, one log entry; forwarding to the leader | `client`, `core`, `error`, `message`, `types` |
+//! | `election` | Campaigns, votes and heartbeats | `core`, `identity`, `leadership_transfer`, `message`, `peers`, `runtime`, `transport`, `types` |
+//! | `bootstrap` | How a new node founds or joins a cluster, and how a member comes back | `client`, `core`, `error`, `identity`, `message`, `runtime`, `two_phase_commit`, `types` |
 //! | `membership` | Changes of the membership, the leader and the level | `bootstrap`, `client`, `core`, `message`, `state_machine`, `types` |
-//! | `upkeep`, `rpc_handler` | Periodic tasks of every member; what a node does with its peers' requests | all above |
+//! | `upkeep` | Periodic tasks of every member: probes, releases, incarnations, the membership | `core`, `membership`, `message` |
+//! | `rpc_handler` | What a node does with its peers' requests | `bootstrap`, `core`, `election`, `error`, `identity`, `membership`, `message`, `runtime`, `transport`, `types` |
 //! | `node` | [`Node`], which assembles the others, and its [`Handle`] | all above |
-//! | `simulation`, `fuzzing` | What tests need to know of processes, frames and records; only with the feature of that name | `message`, `raft_storage`, `runtime`, `transport` |
+//! | `simulation` | What a simulated network needs to know of nodes; only with the feature of that name | `message`, `raft_storage`, `runtime` |
+//! | `fuzzing` | Entry points to the decoders; only with the feature of that name | `message`, `raft_storage`, `transport` |
 //!
 //! **Architecture invariant:** this crate is the only user of openraft and knows nothing of ids,
 //! tags or HTTP clients; commands and replies are bytes. `DESIGN.md` has the reasons.

@@ -41,6 +41,19 @@ pub(crate) fn refilling(bench: &Bench) -> Result<Finding> {
     Ok(Measure::P99.finding(&alternate(bench, [&mut ours, &mut theirs])?))
 }
 
+/// Two nodes at the same rate, each with fresh tags.
+pub(super) fn of_nodes(bench: &Bench, nodes: &[Node; 2]) -> Result<Finding> {
+    let rate = half_rate(bench, &hyper(bench)?)?;
+    let [mut one, mut other] = nodes.each_ref().map(|node| {
+        let mut fresh = Fresh::default();
+        move || {
+            let load = steady(&fresh.tag(bench, node, node)?, rate);
+            slice(bench, &[&node.process], &load)
+        }
+    });
+    Ok(Measure::P99.finding(&alternate(bench, [&mut one, &mut other])?))
+}
+
 /// The node that is measured is never the one that is killed. All three share its core, so an
 /// election's work delays it more than it would on machines of their own.
 pub(crate) fn leader_killed(bench: &Bench) -> Result<Finding> {
@@ -88,7 +101,7 @@ fn steady(load: &Load, rate: f64) -> Load {
 struct Fresh(u32);
 
 impl Fresh {
-    /// A load on a new tag, created through one node, of which another has a segment at hand.
+    /// A load on a new tag, created through one node, of which another holds a segment.
     fn tag(&mut self, bench: &Bench, through: &Node, node: &Node) -> Result<Load> {
         self.0 += 1;
         let tag = format!("fresh-{}", self.0);

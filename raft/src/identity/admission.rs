@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_joiner_that_a_lagging_peer_does_not_know_yet_is_not_told_it_was_removed() {
+    fn a_lagging_peer_does_not_tell_a_joiner_that_it_was_removed() {
         let joiner = Origin { members_index: None, ..node(4, 40, 0) };
         assert_eq!(check_member(&members(8, &[(1, 10), (2, 20)]), &joiner), Ok(()));
     }
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_without_a_cluster_enters_only_the_one_that_it_is_bound_or_led_to() {
+    fn a_node_without_a_cluster_enters_only_the_one_that_it_is_prepared_for_or_pointed_to() {
         let (members, incarnations) = (RaftMembership::default(), BTreeMap::new());
         let unknown = new(node(1, 10, 8), &members, &incarnations);
         let prepared =
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn an_older_start_of_a_store_is_refused() {
+    fn an_older_incarnation_of_a_store_is_refused() {
         let members = members(8, &[(1, 10), (2, 20)]);
         for stale in [Incarnation { number: 4, nonce: 44 }, Incarnation { number: 5, nonce: 56 }] {
             let restored = Origin { incarnation: stale, ..node(2, 20, 8) };

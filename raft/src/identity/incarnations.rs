@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn a_start_that_was_never_made_shows_an_older_copy() {
+    fn an_incarnation_that_never_was_shows_an_older_copy() {
         let incarnations = made([1, 2, 5]);
         assert!(incarnations.is_contradicted_by(incarnation(6)), "later than all");
         assert!(
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_seen_before_the_oldest_start_kept_is_not_judged() {
+    fn incarnations_before_the_oldest_one_kept_are_not_judged() {
         let incarnations = made(1..=2_000);
         assert_eq!(incarnations.0.len(), OwnIncarnations::KEPT_MAX);
         assert!(!incarnations.is_contradicted_by(Incarnation { nonce: 1, ..incarnation(1_400) }));

@@ -20,7 +20,7 @@ fn log() -> (TempDir, LogStore) {
     (temp, LogStore::start(engine, everything_covered()).unwrap())
 }
 
-/// Node 2, as a start numbered `nonce` finds it.
+/// Node 2, as its process with this nonce loads it.
 fn node_two(log: &LogStore, nonce: u128) -> NodeIdentity {
     NodeIdentity::load(2, 7, nonce, log.clone(), StopHandle::new()).unwrap()
 }
@@ -29,29 +29,29 @@ fn prepared(cluster: u128, store: u128) -> Prepared {
     Prepared { cluster, coordinator: 1, store, founders: LIST.to_owned() }
 }
 
-/// What a coordinator asks that has just heard how the node stands.
-async fn bind(identity: &NodeIdentity, prepared: Prepared) -> Result<(), Refusal> {
+/// Asks a node to prepare, as a coordinator does right after a handshake.
+async fn ask_to_prepare(identity: &NodeIdentity, prepared: Prepared) -> Result<(), Refusal> {
     let ticket = identity.promises().participant().ticket;
     identity.promises().prepare(LIST, Prepare { prepared, ticket }).await
 }
 
 #[tokio::test]
-async fn a_bond_outlasts_its_process_and_ends_only_when_its_coordinator_says_so() {
+async fn a_store_stays_prepared_over_a_restart_until_its_coordinator_aborts() {
     let (_temp, log) = log();
-    bind(&node_two(&log, 1), prepared(5, 10)).await.unwrap();
+    ask_to_prepare(&node_two(&log, 1), prepared(5, 10)).await.unwrap();
     let restarted = node_two(&log, 2);
     assert_eq!(restarted.promises().prepared(), Some(prepared(5, 10)));
-    assert_eq!(bind(&restarted, prepared(6, 11)).await, Err(prepared(5, 10).refusal()));
-    assert_eq!(bind(&restarted, prepared(5, 10)).await, Ok(()), "asked again");
+    assert_eq!(ask_to_prepare(&restarted, prepared(6, 11)).await, Err(prepared(5, 10).refusal()));
+    assert_eq!(ask_to_prepare(&restarted, prepared(5, 10)).await, Ok(()), "asked again");
     restarted.promises().abort(5, 11).await.unwrap();
-    assert_eq!(restarted.promises().prepared(), Some(prepared(5, 10)), "released by somebody else");
+    assert_eq!(restarted.promises().prepared(), Some(prepared(5, 10)), "another store aborted");
     restarted.promises().abort(5, 10).await.unwrap();
     assert_eq!(node_two(&log, 3).promises().prepared(), None);
-    bind(&restarted, prepared(6, 11)).await.unwrap();
+    ask_to_prepare(&restarted, prepared(6, 11)).await.unwrap();
 }
 
 #[tokio::test]
-async fn an_id_that_was_given_up_stays_given_up() {
+async fn an_aborted_id_stays_aborted() {
     let (_temp, log) = log();
     let coordinator = node_two(&log, 1);
     assert!(coordinator.promises().prepare_itself(prepared(5, 7)).await.unwrap());
@@ -64,7 +64,7 @@ async fn an_id_that_was_given_up_stays_given_up() {
 }
 
 #[tokio::test]
-async fn an_offer_that_comes_behind_its_release_or_a_restart_binds_nobody() {
+async fn a_request_that_arrives_after_its_abort_or_a_restart_prepares_nobody() {
     let (_temp, log) = log();
     let (first, second) = (node_two(&log, 100), node_two(&log, 200));
     let late = Prepare { prepared: prepared(5, 10), ticket: first.promises().participant().ticket };
@@ -76,17 +76,20 @@ async fn an_offer_that_comes_behind_its_release_or_a_restart_binds_nobody() {
 }
 
 #[tokio::test]
-async fn a_bound_store_enters_no_other_cluster_and_one_that_entered_is_not_bound() {
+async fn a_prepared_store_enters_no_other_cluster_and_a_member_does_not_prepare() {
     let (_temp, log) = log();
     let identity = node_two(&log, 1);
-    bind(&identity, prepared(5, 10)).await.unwrap();
+    ask_to_prepare(&identity, prepared(5, 10)).await.unwrap();
     assert!(!identity.promises().enter(6).await.unwrap());
     assert!(identity.promises().enter(5).await.unwrap());
-    assert_eq!(bind(&identity, prepared(6, 11)).await, Err(Refusal::WrongCluster { ours: 5 }));
+    assert_eq!(
+        ask_to_prepare(&identity, prepared(6, 11)).await,
+        Err(Refusal::WrongCluster { ours: 5 })
+    );
 }
 
 #[tokio::test]
-async fn a_cluster_in_which_it_took_no_part_is_forgotten_with_a_restart() {
+async fn a_restart_forgets_a_cluster_in_which_the_store_took_no_part() {
     let (_temp, mut log) = log();
     let identity = node_two(&log, 1);
     assert!(identity.promises().enter(5).await.unwrap());

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn only_who_was_elected_leads() {
+    fn only_an_elected_sender_leads() {
         let (elected, last) = (RaftVote::new_committed(3, 1), Some(entry(3, 7).log_id));
         assert_eq!(check_leads(Some(1), &elected, last), Ok(()));
         assert_eq!(check_leads(Some(1), &elected, None), Ok(()));

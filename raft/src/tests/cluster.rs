@@ -10,7 +10,7 @@ use super::support::{SOON, add, alone, eventually, open, options, three_peers};
 use crate::message::Change;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn founders_are_bound_to_the_cluster_that_they_formed_and_to_its_founder() {
+async fn founders_are_prepared_for_the_cluster_that_their_coordinator_committed() {
     let temp = TempDir::new().unwrap();
     let peers = three_peers();
     let mut nodes = Vec::new();

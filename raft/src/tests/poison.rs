@@ -43,7 +43,7 @@ fn refused_places(answer: &Result<Response, CallError>) -> Option<Vec<u32>> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_member_proposes_and_nobody_can_apply_is_refused_and_ends_nobody() {
+async fn a_proposal_that_nobody_can_apply_is_refused_and_stops_no_node() {
     let temp = TempDir::new().unwrap();
     let (nodes, leader, follower) = three(&temp).await;
     let (leader, follower) = (&nodes[leader], &nodes[follower]);
@@ -72,7 +72,7 @@ async fn what_a_member_proposes_and_nobody_can_apply_is_refused_and_ends_nobody(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_caller_is_told_at_once_that_its_command_is_none() {
+async fn a_caller_learns_at_once_that_its_bytes_are_no_command() {
     let temp = TempDir::new().unwrap();
     let (nodes, leader, follower) = three(&temp).await;
     for node in [&nodes[leader], &nodes[follower]] {

@@ -9,7 +9,7 @@
 
 use std::collections::BTreeSet;
 
-use stateright::{Checker, HasDiscoveries, Model, Property};
+use stateright::{Model, Property};
 
 use super::{Accepted, Decision, FounderAnswer, Participant, decide};
 use crate::message::{Prepare, Prepared};
@@ -21,13 +21,13 @@ const FOUNDERS: usize = 2;
 const TICKETS_MAX: u128 = 4;
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Design {
+pub(super) enum Design {
     PreparedBeforeMembership,
     /// The first membership follows the handshakes.
     OneStep,
     /// The coordinator commits with a majority of founders.
     MajorityIsEnough,
-    /// A founder that is bound is bound anew by whoever asks.
+    /// A prepared founder prepares anew for every coordinator that asks.
     PreparedAgain,
     /// A founder accepts before its record is on its disk.
     PreparedInMemory,
@@ -38,7 +38,7 @@ enum Design {
 }
 
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
-struct World {
+pub(super) struct World {
     coordinators: [Coordinator; COORDINATORS],
     founders: [Founder; FOUNDERS],
     sent: BTreeSet<Sent>,
@@ -48,69 +48,70 @@ struct World {
 }
 
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
-struct Coordinator {
+pub(super) struct Coordinator {
     drawn: u128,
     on_disk: Option<Prepared>,
     prepared: Option<Prepared>,
     answers: [Option<Participant>; FOUNDERS],
-    /// Who accepted the present prepared, as far as this process knows.
+    /// The founders that accepted the present id, as far as this process knows.
     accepted: BTreeSet<usize>,
 }
 
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
-struct Founder {
+pub(super) struct Founder {
     on_disk: Option<Prepared>,
     prepared: Option<Prepared>,
     ticket: u128,
-    /// What it was bound to when it asked a coordinator, and what that answered.
+    /// What the founder was prepared for when it asked a coordinator, and the coordinator's answer.
     heard: Option<(Option<Prepared>, usize, Participant)>,
 }
 
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-struct Sent {
+pub(super) struct Sent {
     to: usize,
     what: What,
 }
 
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-enum What {
-    Bind { prepared: Prepared, ticket: u128 },
-    Release { cluster: u128, by: u128 },
+pub(super) enum What {
+    Prepare { prepared: Prepared, ticket: u128 },
+    Abort { cluster: u128, by: u128 },
 }
 
 #[derive(Clone, Debug, Eq, PartialEq)]
-enum Step {
-    /// A coordinator hears how a founder stands.
+pub(super) enum Step {
+    /// A coordinator learns the state of a founder.
     Ask(usize, usize),
     /// A coordinator acts on all answers.
     Act(usize),
-    /// A coordinator has waited long enough.
+    /// A coordinator has waited long enough, and aborts.
     Abort(usize),
-    Form(usize),
-    /// A message arrives, and the answer to it, unless that is lost; it may come once more.
+    /// A coordinator commits.
+    Commit(usize),
+    /// A message arrives, and so does its answer unless that is lost. The message may arrive once more.
     Deliver {
         sent: Sent,
         answered: bool,
         again: bool,
     },
-    /// A founder hears how a coordinator stands.
+    /// A founder learns the state of a coordinator.
     Hear(usize, usize),
-    /// A founder acts on that.
+    /// A founder acts on the state that it learned.
     Settle(usize),
     CrashCoordinator(usize),
     CrashFounder(usize),
 }
 
-/// What is searched.
+/// The model: a design, and the bounds of the search.
 #[derive(Clone, Debug)]
-struct Bootstrap {
-    design: Design,
+pub(super) struct Bootstrap {
+    pub(super) design: Design,
     /// Ids that each coordinator may draw.
-    draws_max: u128,
+    pub(super) draws_max: u128,
     /// How often any process crashes.
-    crashes_max: u8,
+    pub(super) crashes_max: u8,
     /// Whether messages come twice.
-    doubled: bool,
+    pub(super) doubled: bool,
 }
 
 fn store(coordinator: usize) -> u128 {
@@ -128,7 +129,7 @@ impl Founder {
         Participant { cluster: None, prepared: self.prepared.clone(), ticket: self.ticket }
     }
 
-    fn keep(&mut self, prepared: Option<Prepared>, on_disk: bool) {
+    fn write(&mut self, prepared: Option<Prepared>, on_disk: bool) {
         self.ticket += 1;
         if on_disk {
             self.on_disk.clone_from(&prepared);
@@ -136,9 +137,9 @@ impl Founder {
         self.prepared = prepared;
     }
 
-    fn release(&mut self, cluster: u128, by: u128) {
+    fn abort(&mut self, cluster: u128, by: u128) {
         if self.prepared.as_ref().is_some_and(|prepared| prepared.may_be_aborted(cluster, by)) {
-            self.keep(None, true);
+            self.write(None, true);
         } else {
             self.ticket += 1;
         }
@@ -156,7 +157,7 @@ impl Bootstrap {
             if let Some(theirs) =
                 theirs.filter(|prepared| prepared.is_aborted(me, &coordinator.participant()))
             {
-                let what = What::Release { cluster: theirs.cluster, by: me };
+                let what = What::Abort { cluster: theirs.cluster, by: me };
                 world.sent.insert(Sent { to, what });
             }
         }
@@ -190,7 +191,7 @@ impl Bootstrap {
             return;
         }
         for (to, participant) in participants.iter().enumerate() {
-            let what = What::Bind { prepared: prepared.clone(), ticket: participant.ticket };
+            let what = What::Prepare { prepared: prepared.clone(), ticket: participant.ticket };
             world.sent.insert(Sent { to, what });
         }
     }
@@ -202,11 +203,11 @@ impl Bootstrap {
         if self.design != Design::AbortedInMemory {
             coordinator.on_disk = None;
         }
-        let what = What::Release { cluster: prepared.cluster, by: prepared.store };
+        let what = What::Abort { cluster: prepared.cluster, by: prepared.store };
         world.sent.extend((0..FOUNDERS).map(|to| Sent { to, what: what.clone() }));
     }
 
-    fn has_formed(world: &World, at: usize) -> bool {
+    fn has_committed(world: &World, at: usize) -> bool {
         let prepared = world.coordinators[at].prepared.as_ref();
         prepared.is_some_and(|prepared| world.written.contains(&prepared.cluster))
     }
@@ -214,8 +215,8 @@ impl Bootstrap {
     fn deliver(&self, world: &mut World, sent: &Sent, answered: bool) {
         let founder = &mut world.founders[sent.to];
         match &sent.what {
-            What::Release { cluster, by } => founder.release(*cluster, *by),
-            What::Bind { prepared, ticket } => {
+            What::Abort { cluster, by } => founder.abort(*cluster, *by),
+            What::Prepare { prepared, ticket } => {
                 let mut participant = founder.participant();
                 if self.design == Design::PreparedAgain {
                     (participant.prepared, participant.ticket) = (None, *ticket);
@@ -224,7 +225,7 @@ impl Bootstrap {
                 let judged = participant.judge(2 + sent.to as u64, "", &request);
                 if judged == Ok(Accepted::Now) {
                     let on_disk = self.design != Design::PreparedInMemory;
-                    founder.keep(Some(prepared.clone()), on_disk);
+                    founder.write(Some(prepared.clone()), on_disk);
                 }
                 let at = (prepared.store - store(0)) as usize;
                 if !answered || world.coordinators[at].prepared.as_ref() != Some(prepared) {
@@ -232,7 +233,7 @@ impl Bootstrap {
                 }
                 match judged {
                     Ok(_) => drop(world.coordinators[at].accepted.insert(sent.to)),
-                    Err(_) if Self::has_formed(world, at) => {}
+                    Err(_) if Self::has_committed(world, at) => {}
                     Err(_) => self.give_up(world, at),
                 }
             }
@@ -244,7 +245,7 @@ impl Bootstrap {
         let old = self.design == Design::FreedByAnOldAnswer;
         let prepared = if old { founder.prepared.clone() } else { before }?;
         if prepared.is_aborted(store(at), &participant) {
-            founder.release(prepared.cluster, store(at));
+            founder.abort(prepared.cluster, store(at));
         }
         Some(())
     }
@@ -266,17 +267,17 @@ impl Model for Bootstrap {
 
     fn actions(&self, world: &World, steps: &mut Vec<Step>) {
         for at in 0..COORDINATORS {
-            if Self::has_formed(world, at) {
+            if Self::has_committed(world, at) {
                 continue;
             }
-            // One after the other, as the code asks.
+            // The coordinator asks one founder after the other, as the code does.
             let next = world.coordinators[at].answers.iter().position(Option::is_none);
             steps.push(next.map_or(Step::Act(at), |of| Step::Ask(at, of)));
-            steps.extend([Step::Form(at), Step::Abort(at), Step::CrashCoordinator(at)]);
+            steps.extend([Step::Commit(at), Step::Abort(at), Step::CrashCoordinator(at)]);
         }
         for at in 0..FOUNDERS {
             let founder = &world.founders[at];
-            // What it hears while it is not bound is of no use to it, where the design is right.
+            // An answer that a founder gets while it is not prepared changes nothing in the right design.
             if founder.prepared.is_some() || self.design == Design::FreedByAnOldAnswer {
                 steps.extend((0..COORDINATORS).map(|of| Step::Hear(at, of)));
             }
@@ -299,7 +300,7 @@ impl Model for Bootstrap {
             }
             Step::Act(at) => self.act(&mut world, at)?,
             Step::Abort(at) => self.give_up(&mut world, at),
-            Step::Form(at) => {
+            Step::Commit(at) => {
                 let coordinator = &world.coordinators[at];
                 let prepared = coordinator.prepared.as_ref()?;
                 let enough = if self.design == Design::MajorityIsEnough { 1 } else { FOUNDERS };
@@ -340,16 +341,18 @@ impl Model for Bootstrap {
     fn properties(&self) -> Vec<Property<Self>> {
         vec![
             Property::<Self>::always("one cluster", |_, world| world.written.len() <= 1),
-            Property::<Self>::always("who is named is bound", |_, world| {
+            Property::<Self>::always("every named founder is prepared", |_, world| {
                 let prepared_for = |cluster: &u128| {
                     let founders = world.founders.iter().map(|founder| &founder.on_disk);
                     let mut prepared_for =
                         founders.map(|prepared| prepared.as_ref().map(|prepared| prepared.cluster));
-                    prepared_for.all(|bound| bound == Some(*cluster))
+                    prepared_for.all(|id| id == Some(*cluster))
                 };
                 world.written.iter().all(prepared_for)
             }),
-            Property::<Self>::sometimes("a cluster forms", |_, world| !world.written.is_empty()),
+            Property::<Self>::sometimes("a cluster is committed", |_, world| {
+                !world.written.is_empty()
+            }),
         ]
     }
 
@@ -357,82 +360,4 @@ impl Model for Bootstrap {
         world.crashes <= self.crashes_max
             && world.founders.iter().all(|founder| founder.ticket <= TICKETS_MAX)
     }
-}
-
-const SAFE: [&str; 2] = ["one cluster", "who is named is bound"];
-
-/// Searches all behaviours of up to `steps` steps, shortest first; answers the length of one that
-/// breaks something, and how many states were seen.
-fn search(bootstrap: Bootstrap, steps: usize) -> (Option<usize>, usize) {
-    let checker = bootstrap
-        .clone()
-        .checker()
-        // The state before the first step is one deep, and those of the depth named are not seen.
-        .target_max_depth(steps + 2)
-        .finish_when(HasDiscoveries::AnyFailures)
-        .spawn_bfs()
-        .join();
-    let formed = checker.discovery("a cluster forms").is_some();
-    let broken = SAFE.into_iter().filter_map(|name| Some((name, checker.discovery(name)?)));
-    let broken = broken.map(|(name, path)| (name, path.into_actions()));
-    let broken = broken.min_by_key(|(_, steps)| steps.len());
-    println!("{bootstrap:?}, {} states: {broken:?}", checker.unique_state_count());
-    assert!(formed || broken.is_some(), "nothing was ever formed");
-    (broken.map(|(_, steps)| steps.len()), checker.unique_state_count())
-}
-
-/// The length of the way that is found to what a wrong design breaks.
-fn found(design: Design, draws_max: u128, crashes_max: u8) -> Option<usize> {
-    search(Bootstrap { design, draws_max, crashes_max, doubled: false }, 10).0
-}
-
-/// As deep as the longest way to two clusters that is known of the wrong designs, where the code is
-/// optimised; with all that may happen to a process and to a message.
-#[test]
-fn two_nodes_that_were_started_as_one_never_form_two_clusters() {
-    let design = Design::PreparedBeforeMembership;
-    let (steps, states_min) = if cfg!(debug_assertions) { (8, 20_000) } else { (12, 1_000_000) };
-    let bootstrap = Bootstrap { design, draws_max: 2, crashes_max: 1, doubled: true };
-    let (broken, states) = search(bootstrap, steps);
-    assert_eq!(broken, None);
-    assert!(states > states_min, "only {states} states were seen");
-}
-
-/// The same without crashes and with one id for each, which reaches further in the same time.
-#[test]
-fn two_coordinators_in_each_others_way_never_form_two_clusters() {
-    let design = Design::PreparedBeforeMembership;
-    let steps = if cfg!(debug_assertions) { 10 } else { 16 };
-    let bootstrap = Bootstrap { design, draws_max: 1, crashes_max: 0, doubled: true };
-    assert_eq!(search(bootstrap, steps).0, None);
-}
-
-#[test]
-fn founding_after_the_hellos_is_found_to_form_two_clusters() {
-    assert!(found(Design::OneStep, 1, 0).is_some());
-}
-
-#[test]
-fn founding_with_a_majority_is_found_to_name_who_is_not_bound() {
-    assert!(found(Design::MajorityIsEnough, 1, 0).is_some());
-}
-
-#[test]
-fn binding_a_bound_founder_anew_is_found_to_break_its_first_prepared() {
-    assert!(found(Design::PreparedAgain, 1, 0).is_some());
-}
-
-#[test]
-fn answering_before_the_prepared_is_on_disk_is_found_to_break_it() {
-    assert!(found(Design::PreparedInMemory, 1, 1).is_some());
-}
-
-#[test]
-fn giving_an_id_up_in_memory_only_is_found_to_free_who_is_bound_again() {
-    assert!(found(Design::AbortedInMemory, 1, 1).is_some());
-}
-
-#[test]
-fn being_freed_by_an_answer_of_before_the_prepared_is_found_to_break_it() {
-    assert!(found(Design::FreedByAnOldAnswer, 1, 0).is_some());
 }

@@ -20,7 +20,7 @@ fn judge(participant: &Participant, request: &Prepare) -> Result<Accepted, Refus
 }
 
 #[test]
-fn a_new_founder_is_bound_and_says_so_again_when_it_is_asked_again() {
+fn a_new_founder_accepts_and_accepts_again_when_it_is_asked_again() {
     let offered = prepare(prepared(7, 10));
     assert_eq!(judge(&participant(None), &offered), Ok(Accepted::Now));
     let bound = Participant { ticket: 6, ..participant(Some(prepared(7, 10))) };
@@ -28,7 +28,7 @@ fn a_new_founder_is_bound_and_says_so_again_when_it_is_asked_again() {
 }
 
 #[test]
-fn a_bound_founder_refuses_every_other_offer_and_names_whom_it_waits_for() {
+fn a_prepared_founder_refuses_every_other_request_and_names_its_coordinator() {
     let bound = participant(Some(prepared(7, 10)));
     for other in [prepared(8, 10), prepared(8, 11), prepared(7, 11)] {
         let refused = judge(&bound, &prepare(other)).unwrap_err();
@@ -47,7 +47,7 @@ fn a_founder_of_another_list_is_refused_and_told_both() {
 }
 
 #[test]
-fn an_offer_that_comes_late_or_from_a_namesake_or_to_a_member_is_refused() {
+fn a_late_request_and_one_from_a_namesake_or_to_a_member_are_refused() {
     let late = Prepare { ticket: 4, ..prepare(prepared(7, 10)) };
     assert!(judge(&participant(None), &late).is_err());
     assert!(participant(None).judge(1, LIST, &prepare(prepared(7, 10))).is_err(), "two nodes 1");
@@ -56,7 +56,7 @@ fn an_offer_that_comes_late_or_from_a_namesake_or_to_a_member_is_refused() {
 }
 
 #[test]
-fn only_the_store_that_drew_an_id_gives_it_up() {
+fn only_the_store_that_drew_an_id_aborts_it() {
     let bound = prepared(7, 10);
     assert!(bound.may_be_aborted(7, 10));
     assert!(!bound.may_be_aborted(8, 10) && !bound.may_be_aborted(7, 11));
@@ -91,7 +91,7 @@ fn an_id_is_drawn_only_when_all_others_are_new_and_free() {
 }
 
 #[test]
-fn an_id_is_aborted_when_somebody_will_not_be_bound_to_it() {
+fn an_id_is_aborted_when_a_founder_will_not_prepare() {
     let own = prepared(7, 10);
     let (free, ours) = (
         FounderAnswer::Participant(participant(None)),
