@@ -1,11 +1,14 @@
 //! What a simulated network and a simulated machine need to know of a node: its process, and what its
 //! frames and records say.
 
+mod words;
+
 use mintleaf_storage::codec;
 
 use crate::message::{Answer, Frame, Request, Response};
 use crate::raft_storage::disk_format;
 pub use crate::runtime::Process;
+pub use words::{Words, answer_in_words, request_in_words};
 
 /// Whether an answer grants a vote.
 #[must_use]

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use mintleaf::service::{Error, NewMember};
 use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::disk::DiskFault;
 use crate::machine::{Machine, Site};
-use crate::net::{Granted, Weather, address};
+use crate::net::{Granted, Weather};
 use crate::random::Random;
+use crate::replacement::{put_down, replace};
 
 /// After healing, a leader with a quorum is there within this long: nodes that are down are started half
 /// a second later, count an election timeout of at most half a second, and write to disks that take up to
@@ -22,9 +22,6 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 const STOP_MAX: Duration = Duration::from_secs(5);
 /// Without faults, a node is replaced within this long.
 const REPLACEMENT_MAX: Duration = Duration::from_secs(30);
-/// Between two attempts at a change of the membership, and how long each may take.
-const ASKING_INTERVAL: Duration = Duration::from_millis(200);
-const ASKING_MAX: Duration = Duration::from_secs(10);
 /// An image of a running node is at least this old when it is put back: its peers have seen a later
 /// start of the store by then.
 const IMAGE_AGE_MIN: Duration = Duration::from_secs(6);
@@ -365,54 +362,5 @@ impl Faults {
         sleep(Duration::from_millis(self.random.within(500..4_000))).await;
         put_down(machine).await;
         self.calm();
-    }
-}
-
-/// Crashes a machine, for certain: a start that was on its way may bring it up meanwhile.
-pub(crate) async fn put_down(machine: &Arc<Machine>) {
-    machine.crash();
-    sleep(Duration::from_millis(100)).await;
-    machine.crash();
-}
-
-/// Removes a node, wipes it and takes it in again as a voter: asks one node after the other, for as
-/// long as it takes.
-async fn replace(target: Arc<Machine>, machines: Vec<Arc<Machine>>) {
-    let id = target.node_id;
-    let mut others = machines.iter().filter(|machine| machine.node_id != id).cycle();
-    let mut ask = || {
-        let mut turn = others.by_ref().take(machines.len());
-        turn.find_map(|machine| Some((machine.node_id, machine.serving()?)))
-    };
-    loop {
-        sleep(ASKING_INTERVAL).await;
-        let Some((seed, serving)) = ask() else { continue };
-        let removed = timeout(ASKING_MAX, serving.services.cluster.remove_node(id)).await;
-        if matches!(removed, Ok(Ok(()) | Err(Error::NotFound { .. }))) {
-            target.wipe(seed);
-            break;
-        }
-    }
-    let mut stops = target.stops().len();
-    loop {
-        sleep(ASKING_INTERVAL).await;
-        let Some((seed, serving)) = ask() else { continue };
-        if target.stops().iter().skip(stops).any(|why| why.contains("removed from the cluster")) {
-            // An earlier removal whose answer was lost came late, and met the new node.
-            target.wipe(seed);
-            stops = target.stops().len();
-        }
-        target.start();
-        let add = serving.services.cluster.add_node(NewMember {
-            id,
-            raft: address(id),
-            http: None,
-            voter: true,
-        });
-        let added = timeout(ASKING_MAX, add).await;
-        target.site.trace.note(format_args!("node {seed} takes node {id} in: {added:?}"));
-        if matches!(added, Ok(Ok(_))) {
-            return;
-        }
     }
 }

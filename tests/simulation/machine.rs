@@ -1,8 +1,10 @@
 //! One machine of the cluster: its disk and its clock, which last, and the processes that run on
 //! it, which do not. A process is a whole node below HTTP, put together as the server does it.
 
+mod backup;
+
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -20,7 +22,7 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use crate::clock::MachineClock;
-use crate::disk::{Disk, Image};
+use crate::disk::Disk;
 use crate::net::{Net, NetWire, address, double_of};
 use crate::oracle::{Boot, Oracle, Witness};
 use crate::random::Random;
@@ -38,6 +40,8 @@ pub(crate) struct Site {
     pub(crate) peers: BTreeMap<u64, String>,
     /// Of the seed; names stores and processes.
     pub(crate) random: Random,
+    /// How long each access to a disk takes, where that is not left to the seed.
+    pub(crate) disk_latency: Option<Duration>,
 }
 
 /// A process that serves clients.
@@ -130,6 +134,11 @@ impl Machine {
         std::mem::replace(&mut *self.peers.lock(), peers).is_some()
     }
 
+    /// Lets the next process ask a member for admission; a founder asks nobody.
+    pub(crate) fn join(&self, seed: u64) {
+        *self.join.lock() = Some(seed);
+    }
+
     /// Ends it for good. It must be down.
     pub(crate) fn retire(&self) {
         self.retired.store(true, Ordering::Relaxed);
@@ -175,7 +184,11 @@ impl Machine {
         self.site.trace.note(format_args!("node {} starts, boot {number}", self.node_id));
         let disk_random = Random::new(self.site.random.next(), "disk latency");
         let slow_percent = disk_random.pick(&[1, 5, 30]);
+        let steady = self.site.disk_latency;
         let latency = move || {
+            if let Some(latency) = steady {
+                return latency;
+            }
             let slow = disk_random.chance(slow_percent);
             let us = disk_random.within(if slow { 5_000..200_000 } else { 200..4_000 });
             Duration::from_micros(us)
@@ -331,69 +344,11 @@ impl Machine {
         }
     }
 
-    /// Changes one bit of the current snapshot, if there is one. The machine must be down.
-    pub(crate) fn damage_snapshot(&self, random: u64) -> bool {
-        let path = self.dir.join("snapshot").join("current");
-        let Ok(mut bytes) = std::fs::read(&path) else { return false };
-        let bit = (random % (8 * bytes.len() as u64)) as usize;
-        bytes[bit / 8] ^= 1 << (bit % 8);
-        std::fs::write(&path, bytes).is_ok()
-    }
-
     /// Crashes the machine. It stays down until it is started.
     pub(crate) fn crash(&self) -> usize {
         self.end();
         self.disk.crash()
     }
-
-    /// Crashes it and takes its data away; the next process asks `seed` for admission.
-    pub(crate) fn wipe(&self, seed: u64) {
-        self.lose_everything();
-        *self.join.lock() = Some(seed);
-    }
-
-    /// Crashes it and takes its data away.
-    pub(crate) fn lose_everything(&self) {
-        self.end();
-        self.disk.restore(None);
-        drop(std::fs::remove_dir_all(&self.dir));
-        *self.store.lock() = None;
-    }
-
-    /// A copy of all that is on its disk.
-    pub(crate) fn backup(&self) -> Backup {
-        let copy = self.dir.with_extension("backup");
-        drop(std::fs::remove_dir_all(&copy));
-        copy_dir(&self.dir, &copy).expect("the data directory can be copied");
-        Backup { dir: copy, log: self.disk.image() }
-    }
-
-    /// Puts a copy back. The machine must be down.
-    pub(crate) fn restore(&self, backup: Backup) {
-        drop(std::fs::remove_dir_all(&self.dir));
-        copy_dir(&backup.dir, &self.dir).expect("the data directory can be restored");
-        self.disk.restore(Some(backup.log));
-    }
-}
-
-/// A copy of a machine's disk.
-pub(crate) struct Backup {
-    dir: PathBuf,
-    log: Image,
-}
-
-fn copy_dir(from: &Path, to: &Path) -> std::io::Result<()> {
-    std::fs::create_dir_all(to)?;
-    for entry in std::fs::read_dir(from)? {
-        let entry = entry?;
-        let target = to.join(entry.file_name());
-        if entry.file_type()?.is_dir() {
-            copy_dir(&entry.path(), &target)?;
-        } else {
-            std::fs::copy(entry.path(), target)?;
-        }
-    }
-    Ok(())
 }
 
 /// The tasks of the process before let go of the directory a little later.

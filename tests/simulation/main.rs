@@ -7,25 +7,30 @@ compile_error!(
      run scripts/simulate"
 );
 
+mod bootstrap;
 mod campaign;
 mod clients;
 mod clock;
 mod disk;
 mod faults;
-mod forming;
+mod golden;
 mod machine;
 mod net;
 mod oracle;
+mod order;
 mod random;
+mod replacement;
 mod scenario;
+mod simulated;
 mod story;
+mod tally;
 mod trace;
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    match campaign::Order::parse(&arguments) {
+    match order::Order::parse(&arguments) {
         Ok(order) => order.carry_out(),
         Err(usage) => {
             eprintln!("{usage}");

@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tokio::time::sleep;
 
+use crate::golden::{Fate, Narrator};
 use crate::random::{Random, fnv};
 use crate::trace::Trace;
 
@@ -35,6 +36,31 @@ pub(crate) struct Weather {
     pub(crate) delay_us_max: u64,
 }
 
+/// How long each message takes where nothing is left to chance.
+const STEADY_DELAY: Duration = Duration::from_millis(1);
+
+/// One of the two ways of a call.
+#[derive(Clone, Copy)]
+enum Message {
+    Request,
+    /// An answer, to this request.
+    Answer {
+        told: Told,
+    },
+}
+
+/// The kind of a request that a narrator told.
+type Told = Option<&'static str>;
+
+impl Message {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Request => "request",
+            Self::Answer { .. } => "answer",
+        }
+    }
+}
+
 /// A process that can be reached.
 #[derive(Clone)]
 struct Host {
@@ -46,6 +72,8 @@ struct Host {
 pub(crate) struct Net {
     trace: Arc<Trace>,
     random: Random,
+    /// Writes down what is said, where a trace for people is written. Delays are all the same then.
+    narrator: Option<Arc<Narrator>>,
     pub(crate) weather: Mutex<Weather>,
     hosts: Mutex<BTreeMap<u64, Host>>,
     /// Told of the next vote that is granted.
@@ -81,8 +109,13 @@ pub(crate) fn address(node_id: u64) -> String {
 
 impl Net {
     pub(crate) fn new(trace: Arc<Trace>, random: Random) -> Self {
-        let (weather, hosts, trap, forming_trap) = Default::default();
-        Self { trace, random, weather, hosts, trap, forming_trap }
+        let (narrator, weather, hosts, trap, forming_trap) = Default::default();
+        Self { trace, random, narrator, weather, hosts, trap, forming_trap }
+    }
+
+    /// The same network with a narrator and without chance: each message takes [`STEADY_DELAY`].
+    pub(crate) fn narrated_by(self, narrator: Arc<Narrator>) -> Self {
+        Self { narrator: Some(narrator), ..self }
     }
 
     /// Resolves when the next offer to bind a store has been answered.
@@ -143,6 +176,9 @@ impl Net {
     /// What one message meets: its delay, unless it is lost.
     fn passage(&self, from: u64, to: u64) -> Option<Duration> {
         let weather = self.weather.lock();
+        if self.narrator.is_some() {
+            return (!weather.cut.contains(&(from, to))).then_some(STEADY_DELAY);
+        }
         let lost = weather.cut.contains(&(from, to)) || self.random.chance(weather.loss);
         // Most are quick, and some are held up as long as can be.
         let held_up_us = self.random.within(0..weather.delay_us_max + 1);
@@ -151,14 +187,34 @@ impl Net {
         (!lost).then_some(delay)
     }
 
-    async fn travel(&self, what: &str, from: u64, to: u64, bytes: &[u8]) {
+    /// Carries a message from one host to another. Returns the kind of a request that a narrator told.
+    async fn travel(&self, what: Message, from: u64, to: u64, bytes: &[u8]) -> Told {
         let passage = self.passage(from, to);
         let (len, hash) = (bytes.len(), fnv(0, bytes));
         let us = passage.map_or(-1, |delay| i128::try_from(delay.as_micros()).unwrap_or(-1));
-        self.trace.note(format_args!("net {what} {from}>{to} {len} {hash:016x} {us}"));
+        let name = what.name();
+        self.trace.note(format_args!("net {name} {from}>{to} {len} {hash:016x} {us}"));
+        let told = self.narrate(what, from, to, bytes, passage.is_some());
         match passage {
             Some(delay) => sleep(delay).await,
             None => pending().await,
+        }
+        told
+    }
+
+    fn narrate(&self, what: Message, from: u64, to: u64, bytes: &[u8], arrives: bool) -> Told {
+        let narrator = self.narrator.as_ref()?;
+        let fate = match (arrives, what) {
+            (false, _) => Fate::Lost,
+            (true, Message::Request) if self.host(to).is_none() => Fate::Refused,
+            (true, _) => Fate::Arrives,
+        };
+        match what {
+            Message::Request => narrator.request(from, to, bytes, fate),
+            Message::Answer { told } => {
+                narrator.answer(from, to, told?, bytes, fate);
+                told
+            }
         }
     }
 
@@ -191,7 +247,7 @@ impl NetWire {
         self.live().await;
         let to = net.resolve(to);
         let is_offer = net.forming_trap.lock().is_some() && asks_to_prepare(&frame);
-        net.travel("request", me, to, &frame).await;
+        let told = net.travel(Message::Request, me, to, &frame).await;
         let frame = net.weathered(frame);
         self.live().await;
         let refused = || TransportError::Unreachable("connection refused".to_owned());
@@ -211,7 +267,7 @@ impl NetWire {
                     pending::<()>().await;
                 }
                 net.look_for_offers(me, to, is_offer);
-                net.travel("answer", to, me, &answer).await;
+                net.travel(Message::Answer { told }, to, me, &answer).await;
                 self.live().await;
                 net.look_for_votes(to, me, &answer);
                 Ok(Bytes::from(net.weathered(answer)))

@@ -7,10 +7,11 @@ use std::time::Duration;
 use mintleaf::snowflake::{Format, Layout, SnowflakeSettings};
 use tokio::time::{Instant, sleep, timeout};
 
+use crate::bootstrap::Bootstrap;
 use crate::clients::Clients;
 use crate::disk::Disk;
 use crate::faults::Faults;
-use crate::forming::Forming;
+
 use crate::machine::{Machine, Site};
 use crate::net::{Net, address};
 use crate::oracle::Oracle;
@@ -70,6 +71,7 @@ pub(crate) async fn run(plan: Plan, dir: &Path) -> Verdict {
         snowflake,
         peers: (1..=nodes).map(|id| (id, address(id))).collect(),
         random: Random::new(plan.seed, "site"),
+        disk_latency: None,
     });
     let machine = |id: u64| {
         let drift = random.within(0..201) as i64 - 100;
@@ -78,8 +80,8 @@ pub(crate) async fn run(plan: Plan, dir: &Path) -> Verdict {
         Arc::new(Machine::new(id, Arc::clone(&site), dir, drift, disk))
     };
     let machines: Vec<_> = (1..=nodes).map(machine).collect();
-    let forming = Forming::new(Arc::clone(&site), machines, plan.seed);
-    let machines = forming.carry_out().await;
+    let bootstrap = Bootstrap::new(Arc::clone(&site), machines, plan.seed);
+    let machines = bootstrap.carry_out().await;
     let random = Random::new(plan.seed, "run");
     let run = Run { site, machines, random, plan, snowflakes_expected: !few };
     run.carry_out().await;

@@ -13,10 +13,10 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::clients::Clients;
 use crate::disk::Disk;
-use crate::faults::put_down;
 use crate::machine::{Machine, Site};
 use crate::net::{Offered, Weather};
 use crate::random::Random;
+use crate::replacement::put_down;
 
 /// Between two looks at who has formed what.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
@@ -30,14 +30,14 @@ const OPERATOR_MAX: Duration = Duration::from_secs(5);
 const FAULT_MS_MAX: u64 = 3_000;
 
 /// Forms the cluster of a run.
-pub(crate) struct Forming {
+pub(crate) struct Bootstrap {
     site: Arc<Site>,
     machines: Vec<Arc<Machine>>,
     random: Random,
     seed: u64,
 }
 
-impl Forming {
+impl Bootstrap {
     pub(crate) fn new(site: Arc<Site>, machines: Vec<Arc<Machine>>, seed: u64) -> Self {
         Self { site, machines, random: Random::new(seed, "forming"), seed }
     }

@@ -1,0 +1,127 @@
+//! The command line of the simulation.
+
+use std::ops::RangeInclusive;
+use std::process::ExitCode;
+use std::thread;
+
+use crate::campaign::Campaign;
+use crate::golden::{self, Scene};
+use crate::scenario::{self, Plan};
+use crate::simulated;
+use crate::story::Story;
+use crate::tally::Tally;
+
+const USAGE: &str = "\
+usage: simulate [--seeds A..B] [--minutes N | --hours N] [--seconds S] [--nodes 3|5] [--jobs J]
+                [--story NAME] [--until-broken]
+       simulate --seed N [--seconds S] [--nodes 3|5] [--story NAME] [--quiet]   one run, with its trace
+       simulate --traces [--rewrite]    plays every scene and compares its trace with tests/simulation/traces
+       simulate --trace NAME            one scene, with its trace";
+
+/// What runs when nothing else is asked for.
+const SEEDS: RangeInclusive<u64> = 1..=20;
+/// Simulated seconds of faults of a run.
+pub(crate) const SECONDS: u64 = 30;
+
+/// What is to be done with the golden traces.
+#[derive(Clone, Copy)]
+enum Golden {
+    Compare,
+    Rewrite,
+    /// Plays one scene here, and prints what belongs into its file.
+    Play(&'static Scene),
+}
+
+/// What is asked for on the command line.
+pub(crate) struct Order {
+    pub(crate) seeds: RangeInclusive<u64>,
+    pub(crate) minutes: Option<u64>,
+    one: Option<u64>,
+    pub(crate) story: Option<Story>,
+    pub(crate) seconds: u64,
+    pub(crate) nodes: u64,
+    pub(crate) jobs: usize,
+    traced: bool,
+    /// Whether the first broken promise ends a campaign.
+    pub(crate) until_broken: bool,
+    golden: Option<Golden>,
+}
+
+impl Order {
+    /// Reads the command line.
+    ///
+    /// # Errors
+    /// The usage.
+    pub(crate) fn parse(arguments: &[String]) -> Result<Self, String> {
+        let jobs = thread::available_parallelism().map_or(1, usize::from);
+        let mut order = Self {
+            seeds: SEEDS,
+            minutes: None,
+            one: None,
+            story: None,
+            seconds: SECONDS,
+            nodes: 0,
+            jobs,
+            traced: true,
+            until_broken: false,
+            golden: None,
+        };
+        let usage = || USAGE.to_owned();
+        let mut arguments = arguments.iter();
+        while let Some(argument) = arguments.next() {
+            match argument.as_str() {
+                "--quiet" => order.traced = false,
+                "--until-broken" => order.until_broken = true,
+                "--traces" => order.golden = Some(Golden::Compare),
+                "--rewrite" if order.golden.is_some() => order.golden = Some(Golden::Rewrite),
+                _ => order.parse_option(argument, arguments.next().ok_or_else(usage)?)?,
+            }
+        }
+        Ok(order)
+    }
+
+    fn parse_option(&mut self, name: &str, value: &str) -> Result<(), String> {
+        let usage = || USAGE.to_owned();
+        let number = || value.parse::<u64>().map_err(|_| usage());
+        match name {
+            "--seeds" => {
+                let (first, last) = value.split_once("..").ok_or_else(usage)?;
+                let bound = |bound: &str| bound.parse::<u64>().map_err(|_| usage());
+                self.seeds = bound(first)?..=bound(last)?;
+            }
+            "--story" => self.story = Some(Story::named(value).ok_or_else(usage)?),
+            "--trace" => self.golden = Some(Golden::Play(Scene::named(value).ok_or_else(usage)?)),
+            "--seed" => self.one = Some(number()?),
+            "--minutes" => self.minutes = Some(number()?),
+            "--hours" => self.minutes = Some(60 * number()?),
+            "--seconds" => self.seconds = number()?,
+            "--nodes" => self.nodes = number()?,
+            "--jobs" => self.jobs = usize::try_from(number()?.max(1)).unwrap_or(1),
+            _ => return Err(usage()),
+        }
+        Ok(())
+    }
+
+    /// Does it; fails when a promise was broken or a run came out differently.
+    pub(crate) fn carry_out(self) -> ExitCode {
+        match (self.golden, self.one) {
+            (Some(Golden::Play(scene)), _) => golden::play_here(scene),
+            (Some(golden), _) => golden::check_all(matches!(golden, Golden::Rewrite)),
+            (None, Some(seed)) => self.run_here(seed),
+            (None, None) => Campaign::new(self).carry_out(),
+        }
+    }
+
+    fn run_here(&self, seed: u64) -> ExitCode {
+        let Self { seconds, nodes, traced, story, .. } = *self;
+        let plan = Plan { seed, seconds, nodes, traced, story };
+        let (verdict, panics) = simulated::run(seed, async |dir| scenario::run(plan, dir).await);
+        panics.iter().for_each(|panic| verdict.trace.violation(panic));
+        print!("{}", Tally::of(&verdict).to_text());
+        let violations = verdict.trace.violations();
+        for what in &violations {
+            println!("violation\t{what}");
+        }
+        if violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    }
+}

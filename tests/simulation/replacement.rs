@@ -1,0 +1,63 @@
+//! A node is replaced: removed from its cluster, wiped, and taken in again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use mintleaf::service::{Error, NewMember};
+use tokio::time::{sleep, timeout};
+
+use crate::machine::Machine;
+use crate::net::address;
+
+/// Pause between two attempts at a change of the membership, and how long each attempt may take.
+const ASKING_INTERVAL: Duration = Duration::from_millis(200);
+const ASKING_MAX: Duration = Duration::from_secs(10);
+
+/// Crashes a machine, for certain: a start that was on its way may bring it up meanwhile.
+pub(crate) async fn put_down(machine: &Arc<Machine>) {
+    machine.crash();
+    sleep(Duration::from_millis(100)).await;
+    machine.crash();
+}
+
+/// Removes a node, wipes it and takes it in again as a voter: asks one node after the other, for as
+/// long as it takes.
+pub(crate) async fn replace(target: Arc<Machine>, machines: Vec<Arc<Machine>>) {
+    let id = target.node_id;
+    let mut others = machines.iter().filter(|machine| machine.node_id != id).cycle();
+    let mut ask = || {
+        let mut turn = others.by_ref().take(machines.len());
+        turn.find_map(|machine| Some((machine.node_id, machine.serving()?)))
+    };
+    loop {
+        sleep(ASKING_INTERVAL).await;
+        let Some((seed, serving)) = ask() else { continue };
+        let removed = timeout(ASKING_MAX, serving.services.cluster.remove_node(id)).await;
+        if matches!(removed, Ok(Ok(()) | Err(Error::NotFound { .. }))) {
+            target.wipe(seed);
+            break;
+        }
+    }
+    let mut stops = target.stops().len();
+    loop {
+        sleep(ASKING_INTERVAL).await;
+        let Some((seed, serving)) = ask() else { continue };
+        if target.stops().iter().skip(stops).any(|why| why.contains("removed from the cluster")) {
+            // An earlier removal whose answer was lost came late, and met the new node.
+            target.wipe(seed);
+            stops = target.stops().len();
+        }
+        target.start();
+        let add = serving.services.cluster.add_node(NewMember {
+            id,
+            raft: address(id),
+            http: None,
+            voter: true,
+        });
+        let added = timeout(ASKING_MAX, add).await;
+        target.site.trace.note(format_args!("node {seed} takes node {id} in: {added:?}"));
+        if matches!(added, Ok(Ok(_))) {
+            return;
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! Simulated time: one thread, a paused clock, and random choices of tokio that come from the seed.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::runtime::{Builder, RngSeed};
+
+/// Real time after which simulated time that stands still has failed.
+const SPIN_MAX: Duration = Duration::from_secs(20);
+
+/// Carries `work` out in simulated time, with a scratch directory that is removed afterwards. Returns its
+/// outcome, and the panics meanwhile: nothing in a node may panic, whatever happens.
+pub(crate) fn run<T>(seed: u64, work: impl AsyncFnOnce(&Path) -> T) -> (T, Vec<String>) {
+    let dir = tempfile::Builder::new().prefix("mintleaf-simulation-").tempdir_in(scratch());
+    let dir = dir.expect("a scratch directory can be made");
+    let runtime = Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .rng_seed(RngSeed::from_bytes(&seed.to_be_bytes()))
+        .build();
+    let pulse = Arc::new(AtomicU64::new(0));
+    watch_for_spins(seed, Arc::clone(&pulse));
+    let panics = count_panics();
+    let outcome = runtime.expect("a runtime").block_on(async {
+        tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                pulse.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        work(dir.path()).await
+    });
+    let panics = std::mem::take(&mut *panics.lock());
+    (outcome, panics)
+}
+
+/// A place where nothing has to reach a real disk, if there is one.
+fn scratch() -> PathBuf {
+    let memory = Path::new("/dev/shm");
+    if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() }
+}
+
+/// Keeps every panic from now on.
+fn count_panics() -> Arc<Mutex<Vec<String>>> {
+    let panics = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&panics);
+    std::panic::set_hook(Box::new(move |panic| {
+        eprintln!("{panic}");
+        noted.lock().push(panic.to_string());
+    }));
+    panics
+}
+
+/// Ends the process when simulated time stands still.
+fn watch_for_spins(seed: u64, pulse: Arc<AtomicU64>) {
+    thread::spawn(move || {
+        let (_never, timer) = mpsc::channel::<()>();
+        let mut seen = 0;
+        loop {
+            let _ = timer.recv_timeout(SPIN_MAX);
+            let now = pulse.load(Ordering::Relaxed);
+            if now == seen {
+                println!("violation\tsimulated time stands still in seed {seed}");
+                std::process::exit(3);
+            }
+            seen = now;
+        }
+    });
+}
