@@ -25,7 +25,7 @@
 //! | `upkeep` | Periodic tasks of every member: probes, releases, incarnations, the membership | `core`, `membership`, `message` |
 //! | `rpc_handler` | What a node does with its peers' requests | `bootstrap`, `core`, `election`, `error`, `identity`, `membership`, `message`, `runtime`, `transport`, `types` |
 //! | `node` | [`Node`], which assembles the others, and its [`Handle`] | all above |
-//! | `simulation` | What a simulated network needs to know of nodes; only with the feature of that name | `message`, `raft_storage`, `runtime` |
+//! | `simulation` | What a simulated network needs to know of nodes; only with the feature of that name | `message`, `raft_storage`, `runtime`, `types` |
 //! | `fuzzing` | Entry points to the decoders; only with the feature of that name | `message`, `raft_storage`, `transport` |
 //!
 //! **Architecture invariant:** this crate is the only user of openraft and knows nothing of ids,
