@@ -5,7 +5,7 @@
 //! api, hostile, readme    one node as HTTP clients see it
 //! resp                    one node as clients of the Redis protocol see it, Redis' own among them
 //! cli                     the client commands, and what start-up refuses
-//! forming                 bootstrap, with founders that exist twice, are cut off, killed, and lost
+//! bootstrap               founders that exist twice, are cut off, killed, and lost
 //! levels                  two releases in one cluster
 //! dev, ends, faults, membership, mixups, poison, scale
 //!                         nodes that are killed, paused, refused, removed, taken for each other, lied to, and filled
@@ -21,11 +21,11 @@
 #![allow(clippy::disallowed_methods, reason = "tests poll other processes, which wake nobody here")]
 
 mod api;
+mod bootstrap;
 mod cli;
 mod dev;
 mod ends;
 mod faults;
-mod forming;
 mod harness;
 mod hostile;
 mod levels;

@@ -209,7 +209,7 @@ fn node_that_comes_back_at_another_address_is_found_there() {
 }
 
 #[test]
-fn leadership_is_handed_over_on_request() {
+fn leadership_is_transferred_on_request() {
     let mut cluster = mintleaf().cluster(3);
     cluster.api(1).post("/v1/tags", &json!({ "tag": "orders", "step": 50 })).ok();
     let load = Load::start(&cluster.targets(), &["orders".to_owned()], 2);

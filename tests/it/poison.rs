@@ -12,13 +12,13 @@ use crate::harness::{mintleaf, secs};
 const PROTOCOL: u8 = 2;
 /// Numbers of requests and purposes on the wire.
 const PROPOSE: u32 = 4;
-const HELLO: u32 = 6;
+const HANDSHAKE: u32 = 6;
 const JOIN: u32 = 1;
 
 /// One end of a connection to a node's internal listener.
-struct Wire(TcpStream);
+struct Peer(TcpStream);
 
-impl Wire {
+impl Peer {
     fn connect(to: SocketAddr) -> Self {
         let mut stream = TcpStream::connect(to).unwrap();
         stream.set_read_timeout(Some(secs(10))).unwrap();
@@ -68,8 +68,8 @@ type Identity = (u128, u128, (u128, u128), Option<u128>);
 /// Asks an address for the identity of its node.
 fn identity(at: SocketAddr) -> Identity {
     let nobody: Identity = (77, 77, (1, 1), None);
-    let hello = (None::<()>, (HELLO, (nobody, None::<u128>, JOIN)));
-    let answer = Wire::connect(at).ask(&hello);
+    let handshake = (None::<()>, (HANDSHAKE, (nobody, None::<u128>, JOIN)));
+    let answer = Peer::connect(at).ask(&handshake);
     // The fields follow the format and the checksum.
     let mut numbers = Numbers(&answer[5..]);
     let mut next = || numbers.next();
@@ -112,17 +112,17 @@ fn what_nobody_can_apply_is_refused_to_a_member_and_ends_no_node() {
     };
     let before = log();
 
-    let mut wire = Wire::connect(to);
-    let answer = wire.ask(&proposal(name, from, at_leader, vec![b"garbage!".to_vec()]));
+    let mut peer = Peer::connect(to);
+    let answer = peer.ask(&proposal(name, from, at_leader, vec![b"garbage!".to_vec()]));
     assert!(holds(&answer, "record of unknown format"), "{}", String::from_utf8_lossy(&answer));
     for much in [vec![vec![7_u8; 200_000]], vec![Vec::new(); 1_500_000]] {
-        let answer = Wire::connect(to).ask(&proposal(name, from, at_leader, much));
+        let answer = Peer::connect(to).ask(&proposal(name, from, at_leader, much));
         let told = String::from_utf8_lossy(&answer);
         assert!(told.contains("more commands than an entry holds"), "{told}");
     }
     let stranger = (77, 77, (1, 1), None);
     let answer =
-        Wire::connect(to).ask(&proposal(name, stranger, at_leader, vec![b"garbage!".to_vec()]));
+        Peer::connect(to).ask(&proposal(name, stranger, at_leader, vec![b"garbage!".to_vec()]));
     assert!(holds(&answer, "only a member"), "{}", String::from_utf8_lossy(&answer));
 
     // Only clock reports are written to the log now, and they are rare.

@@ -23,7 +23,7 @@ const CUT: Duration = secs(8);
 enum Rule {
     Everything,
     /// Only handshakes reach this node.
-    HellosTo(u64),
+    HandshakesTo(u64),
     /// Of two processes that were started as node 1, node 2 hears one and node 3 the other.
     Split,
 }
@@ -41,7 +41,7 @@ impl Links {
         let Some((node_id, store)) = sender(frame) else { return true };
         match *self.rule.lock() {
             Rule::Everything => true,
-            Rule::HellosTo(closed) => to != closed,
+            Rule::HandshakesTo(closed) => to != closed,
             Rule::Split if node_id != 1 => true,
             Rule::Split => {
                 let mut heard = self.heard.lock();
@@ -279,7 +279,7 @@ fn two_nodes_that_were_started_as_one_never_both_form_a_cluster() {
 
 #[test]
 fn coordinator_that_is_killed_between_the_steps_goes_on_where_it_was() {
-    let mut founders = Founders::prepare(&["1", "2", "3"], Rule::HellosTo(3));
+    let mut founders = Founders::prepare(&["1", "2", "3"], Rule::HandshakesTo(3));
     founders.start_all();
     founders.await_log("2", "is bound to a cluster");
     founders.kill("1");
@@ -293,7 +293,7 @@ fn coordinator_that_is_killed_between_the_steps_goes_on_where_it_was() {
 
 #[test]
 fn founders_are_free_again_when_somebody_is_missing_for_long() {
-    let mut founders = Founders::prepare(&["1", "2", "3"], Rule::HellosTo(3));
+    let mut founders = Founders::prepare(&["1", "2", "3"], Rule::HandshakesTo(3));
     founders.start_all();
     founders.await_log("2", "is bound to a cluster");
     founders.await_log("2", "is not bound any more");
@@ -303,7 +303,7 @@ fn founders_are_free_again_when_somebody_is_missing_for_long() {
 
 #[test]
 fn founders_whose_coordinator_is_lost_for_good_say_what_may_be_deleted() {
-    let mut founders = Founders::prepare(&["1", "2", "3"], Rule::HellosTo(3));
+    let mut founders = Founders::prepare(&["1", "2", "3"], Rule::HandshakesTo(3));
     founders.start_all();
     founders.await_log("2", "is bound to a cluster");
     founders.kill("1");
