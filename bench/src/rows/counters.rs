@@ -26,7 +26,7 @@ pub(crate) fn incr(bench: &Bench, keys: u64, depth: u64) -> Result<Finding> {
         requests: None,
         rate: None,
     });
-    // Both have every key at hand before the first round.
+    // Both servers know every key before the first round.
     for load in [&ours, &theirs] {
         bench.load(&Load { requests: Some(4 * keys), depth: 1, ..load.clone() })?;
     }
