@@ -1,11 +1,14 @@
 //! Time, as a trait. The only reader of the machine's clocks.
 //!
-//! Clocks decide when to ask for more and what time an id shows; no id's uniqueness hangs on them.
+//! Clocks decide when to ask for more and what time an id shows; no id's uniqueness depends on them.
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// What the service reads: the wall clock, and one that does not step back.
-pub trait Clock: mintleaf_raft::Clock {
+/// The two clocks of a node: the wall clock, and one that does not step back.
+pub trait Clock: Send + Sync + 'static {
+    /// Unix time in milliseconds; may go back.
+    fn now_ms(&self) -> u64;
+
     /// Milliseconds since some fixed moment; never falls.
     fn monotonic_ms(&self) -> u64;
 }
@@ -22,18 +25,16 @@ impl Default for SystemClock {
     }
 }
 
-impl mintleaf_raft::Clock for SystemClock {
+impl Clock for SystemClock {
     fn now_ms(&self) -> u64 {
-        // The room that the ban on wall clocks leaves open.
+        // The one place that the ban on wall clocks leaves open.
         #[expect(clippy::disallowed_methods)]
         let now = SystemTime::now();
         // A clock before 1970 is as wrong as one at 1970.
         let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
         u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
     }
-}
 
-impl Clock for SystemClock {
     fn monotonic_ms(&self) -> u64 {
         u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
     }

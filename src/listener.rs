@@ -1,10 +1,10 @@
 //! Sockets and threads of the client side: an acceptor for each address, one worker per core.
 //!
 //! Each worker runs a single-threaded runtime of its own, so a request never moves between
-//! threads, and the Raft runtime never competes with id traffic for a queue. Acceptors deal their
-//! connections out in turn; HTTP and the Redis protocol share the workers, not the limits. (Several
-//! sockets on one port would spare the acceptor, but would also let a second process share the port
-//! in silence.)
+//! threads, and the Raft runtime never competes with id traffic for a queue. Each acceptor deals its
+//! connections out in turn. HTTP and the Redis protocol share the workers, but each has its own limit of
+//! connections. (Several sockets on one port would spare the acceptor, but would also let a second
+//! process share the port in silence.)
 
 use std::convert::Infallible;
 use std::io::{self, Read, Write};
@@ -19,42 +19,37 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tracing::warn;
 
-use crate::http::{self, FrontDoor};
+use crate::http::{self, Dispatch};
+use crate::limits::{CONNECTIONS_MAX, DRAIN_MAX};
 use crate::metrics::Protocol;
 use crate::resp;
-use crate::service::IdService;
-
-/// Longest time from a request to its answer. A guard against waits that nobody bounded: those for
-/// a segment or a quorum end sooner, with a better reason.
-pub(crate) const REQUEST_MS_MAX: u64 = 10_000;
-/// Time that a stop leaves to requests in flight, and a closing connection to its last answers.
-pub(crate) const DRAIN_MS_MAX: u64 = 5_000;
+use crate::service::Services;
 
 /// Connections that may wait to be accepted.
 const BACKLOG: u32 = 1024;
-/// Connections that may wait for one worker to take them over.
+/// Connections that may wait for one worker.
 const HANDOVER_MAX: usize = 256;
-/// Pause after the kernel could not give a connection, most likely for want of descriptors.
-const ACCEPT_PAUSE_MS: u64 = 50;
+/// Pause after the kernel could not give a connection, most likely because descriptors ran out.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// How much the client side takes on.
+/// How many clients a node serves, and on how many threads.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct ClientCapacity {
     /// Threads that answer requests.
     pub workers: NonZeroUsize,
     /// Open connections of each protocol; one more is told so and closed.
     pub connections_max: usize,
 }
 
-impl Default for Limits {
+impl Default for ClientCapacity {
     /// A worker for each core, and 10,000 connections of each protocol.
     fn default() -> Self {
         let workers = thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
-        Self { workers, connections_max: 10_000 }
+        Self { workers, connections_max: CONNECTIONS_MAX }
     }
 }
 
-/// A bound address that answers nobody yet.
+/// A bound address on which no connection is accepted yet.
 #[derive(Debug)]
 pub struct ClientPort {
     listener: TcpListener,
@@ -68,7 +63,7 @@ impl ClientPort {
     /// Those of binding: the port is taken, the address is not this machine's, or the like.
     pub fn bind(addr: SocketAddr) -> io::Result<Self> {
         let socket = if addr.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-        // Only spares a restart the wait for old connections; it does not share a live port.
+        // The option only spares a restart the wait for old connections; it does not share a live port.
         socket.set_reuseaddr(true)?;
         socket.bind(addr)?;
         let listener = socket.listen(BACKLOG)?.into_std()?;
@@ -89,18 +84,19 @@ impl ClientPort {
 pub fn start(
     http: ClientPort,
     resp: Option<ClientPort>,
-    limits: Limits,
-    service: &Arc<IdService>,
+    capacity: ClientCapacity,
+    services: &Services,
 ) -> io::Result<RunningServer> {
     let (stop, stopping) = watch::channel(());
     let (running, stopped) = mpsc::channel(1);
-    let front = FrontDoor::new(Arc::clone(service));
-    let mut workers = Vec::with_capacity(limits.workers.get());
-    for number in 0..limits.workers.get() {
+    let dispatch = Dispatch::new(services.clone());
+    let mut workers = Vec::with_capacity(capacity.workers.get());
+    for number in 0..capacity.workers.get() {
         let (handover, accepted) = mpsc::channel(HANDOVER_MAX);
-        let (front, stopping, running) = (front.clone(), stopping.clone(), running.clone());
+        let (services, dispatch) = (services.clone(), dispatch.clone());
+        let (stopping, running) = (stopping.clone(), running.clone());
         on_thread(&format!("{CLIENT_THREADS}{number}"), async move {
-            work(accepted, front, stopping).await;
+            work(accepted, services, dispatch, stopping).await;
             drop(running);
         })?;
         workers.push(handover);
@@ -113,8 +109,8 @@ pub fn start(
             protocol,
             workers: workers.clone(),
             next: 0,
-            permits: Arc::new(Semaphore::new(limits.connections_max)),
-            service: Arc::clone(service),
+            permits: Arc::new(Semaphore::new(capacity.connections_max)),
+            services: services.clone(),
         };
         let (stopping, running) = (stopping.clone(), running.clone());
         on_thread(&format!("accept-{}", protocol.name()), async move {
@@ -125,7 +121,8 @@ pub fn start(
     Ok(RunningServer { stop, stopped })
 }
 
-/// A server that answers. Dropping it stops it as [`RunningServer::shutdown`] does, unwatched.
+/// A server that answers. Dropping it stops it as [`RunningServer::shutdown`] does, without waiting for
+/// the end.
 #[derive(Debug)]
 pub struct RunningServer {
     stop: watch::Sender<()>,
@@ -133,16 +130,16 @@ pub struct RunningServer {
 }
 
 impl RunningServer {
-    /// Accepts no more, lets requests in flight finish for up to five seconds, and returns when
-    /// the last thread has left off.
+    /// Accepts no more connections, lets requests in flight finish for up to five seconds, and returns
+    /// when the last thread has ended.
     pub async fn shutdown(mut self) {
         drop(self.stop);
-        // Nothing is ever sent: it ends when every thread has let go of its end.
+        // Nothing is ever sent: the channel closes when every thread has dropped its sender.
         let _ = self.stopped.recv().await;
     }
 }
 
-/// What the names of the threads that serve clients begin with.
+/// The prefix of the names of threads that serve clients.
 pub(crate) const CLIENT_THREADS: &str = "clients-";
 
 /// Runs `task` on a new thread with a runtime of its own.
@@ -155,7 +152,7 @@ where
     Ok(())
 }
 
-/// A connection, and its share of the limit until it closes.
+/// A connection, and the permit that counts it against the limit until it closes.
 struct Accepted {
     protocol: Protocol,
     stream: std::net::TcpStream,
@@ -167,7 +164,7 @@ struct Acceptor {
     workers: Vec<mpsc::Sender<Accepted>>,
     next: usize,
     permits: Arc<Semaphore>,
-    service: Arc<IdService>,
+    services: Services,
 }
 
 impl Acceptor {
@@ -176,7 +173,7 @@ impl Acceptor {
             Ok(listener) => listener,
             Err(error) => return warn!(%error, "cannot listen for clients"),
         };
-        // One line for a streak of failures, however long it lasts.
+        // A streak of failures is logged once, however long it lasts.
         let mut failing = false;
         loop {
             let accepted = tokio::select! {
@@ -188,13 +185,13 @@ impl Acceptor {
                     failing = false;
                     self.deal(stream).await;
                 }
-                Err(error) if is_of_the_peer(&error) => {}
+                Err(error) if is_of_one_connection(&error) => {}
                 Err(error) => {
                     if !failing {
                         warn!(%error, "cannot accept client connections for now");
                     }
                     failing = true;
-                    tokio::time::sleep(Duration::from_millis(ACCEPT_PAUSE_MS)).await;
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
                 }
             }
         }
@@ -204,32 +201,32 @@ impl Acceptor {
     async fn deal(&mut self, stream: TcpStream) {
         let Ok(stream) = stream.into_std() else { return };
         let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else {
-            self.service.metrics().connection_refused(self.protocol);
+            self.services.ids.metrics().connection_refused(self.protocol);
             return turn_away(self.protocol, &stream);
         };
         self.next = (self.next + 1) % self.workers.len();
-        // A worker that is gone is one that stops, as this thread is about to.
+        // A worker is gone only when the node stops, and then this thread is about to stop too.
         let _ = self.workers[self.next]
             .send(Accepted { protocol: self.protocol, stream, permit })
             .await;
     }
 }
 
-/// Says why and closes, without waiting: the socket does not block, its send buffer is empty, and
-/// a client that is gone already need not be told.
+/// Tells the client why and closes the connection, without waiting: the socket does not block, its send
+/// buffer is empty, and a client that is gone already need not be told.
 fn turn_away(protocol: Protocol, mut stream: &std::net::TcpStream) {
-    let told = match protocol {
+    let reason = match protocol {
         Protocol::Http => http::TURNED_AWAY,
         Protocol::Resp => resp::TURNED_AWAY,
     };
-    let _ = stream.write(told);
+    let _ = stream.write(reason);
     let _ = stream.shutdown(Shutdown::Write);
     // Closing on unread input would reset the connection, answer and all.
     let _ = stream.read(&mut [0; 4096]);
 }
 
 /// Whether the error belongs to one connection, which its peer gave up before it was accepted.
-fn is_of_the_peer(error: &io::Error) -> bool {
+fn is_of_one_connection(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         io::ErrorKind::ConnectionAborted
@@ -239,36 +236,42 @@ fn is_of_the_peer(error: &io::Error) -> bool {
     )
 }
 
-/// Serves what it is dealt until the acceptors stop, then lets connections finish.
+/// Serves the connections that the acceptors deal out until they stop, then lets connections finish.
 async fn work(
     mut accepted: mpsc::Receiver<Accepted>,
-    front: FrontDoor,
+    services: Services,
+    dispatch: Dispatch,
     stopping: watch::Receiver<()>,
 ) {
     let (open, mut drained) = mpsc::channel::<Infallible>(1);
     while let Some(connection) = accepted.recv().await {
-        let (front, stopping, open) = (front.clone(), stopping.clone(), open.clone());
+        let (services, dispatch) = (services.clone(), dispatch.clone());
+        let (stopping, open) = (stopping.clone(), open.clone());
         tokio::spawn(async move {
-            serve(connection, front, stopping).await;
+            serve(connection, services, dispatch, stopping).await;
             drop(open);
         });
     }
     drop(open);
-    // What is still open after that is cut off with the runtime.
-    let _ = tokio::time::timeout(Duration::from_millis(DRAIN_MS_MAX), drained.recv()).await;
+    // Connections that are still open after that are cut off with the runtime.
+    let _ = tokio::time::timeout(DRAIN_MAX, drained.recv()).await;
 }
 
-async fn serve(connection: Accepted, front: FrontDoor, stopping: watch::Receiver<()>) {
+async fn serve(
+    connection: Accepted,
+    services: Services,
+    dispatch: Dispatch,
+    stopping: watch::Receiver<()>,
+) {
     let Accepted { protocol, stream, permit } = connection;
     let Ok(stream) = TcpStream::from_std(stream) else { return };
     // Small answers must not wait for an acknowledgement of the one before.
     let _ = stream.set_nodelay(true);
-    let service = Arc::clone(front.service());
-    service.metrics().connection_opened(protocol);
+    services.ids.metrics().connection_opened(protocol);
     match protocol {
-        Protocol::Http => http::serve(stream, front, stopping).await,
-        Protocol::Resp => resp::serve(stream, &service, stopping).await,
+        Protocol::Http => http::serve(stream, dispatch, stopping).await,
+        Protocol::Resp => resp::serve(stream, &services, stopping).await,
     }
-    service.metrics().connection_closed(protocol);
+    services.ids.metrics().connection_closed(protocol);
     drop(permit);
 }

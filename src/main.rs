@@ -4,36 +4,36 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::Parser;
-use mintleaf::cli::{self, Cli, Command};
+use mintleaf::cli::{self, Cli, CliCommand};
 use mintleaf::config::{ConfigError, DevConfig, LogFormat, ServeConfig};
 use mintleaf::server;
 use tracing_subscriber::EnvFilter;
 
-/// What is logged without `RUST_LOG`. openraft's own steps are for its developers; what an operator
-/// needs to know of them, this project says itself.
+/// The log filter without `RUST_LOG`. openraft's own lines are for its developers; the lines that an
+/// operator needs are written by this project.
 const LOG_DEFAULT: &str = "info,openraft=off";
 
 fn main() -> ExitCode {
     match Cli::parse().command {
-        Command::Dev(args) => match DevConfig::resolve(args) {
+        CliCommand::Dev(args) => match DevConfig::resolve(args) {
             Ok(config) => {
                 init_log(config.log_format);
                 server::dev(config)
             }
             Err(error) => bad_usage(&error),
         },
-        Command::Serve(args) => match ServeConfig::resolve(*args) {
+        CliCommand::Serve(args) => match ServeConfig::resolve(*args) {
             Ok(config) => {
                 init_log(config.log_format);
                 server::serve(config)
             }
             Err(error) => bad_usage(&error),
         },
-        Command::Client(command) => cli::run(command),
+        CliCommand::Client(command) => cli::run(command),
     }
 }
 
-/// Logs go to stderr; stdout belongs to what a command answers.
+/// Sends logs to stderr; stdout belongs to the answers of commands.
 fn init_log(format: LogFormat) {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(LOG_DEFAULT));
     let log = tracing_subscriber::fmt()
@@ -46,6 +46,7 @@ fn init_log(format: LogFormat) {
     }
 }
 
+/// Says which setting is wrong; exit code 2.
 fn bad_usage(error: &ConfigError) -> ExitCode {
     eprintln!("error: {error}\nhint: mintleaf help serve lists every setting");
     ExitCode::from(2)

@@ -1,4 +1,4 @@
-//! The typed face of the replicated log: commands in, responses out, and the state they made.
+//! The replicated log with types: commands in, responses out, and the state that the commands made.
 
 use std::fmt;
 use std::io::{self, BufReader, BufWriter, Read, Write};
@@ -8,22 +8,25 @@ use mintleaf_raft::{
     FrozenState, Handle, Newer, PROPOSAL_BYTES_MAX, ProposeError, Rejected, Release, RestoreError,
     Retry, StateMachine,
 };
-use mintleaf_storage::planted;
 use parking_lot::RwLock;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout_at};
 
-use crate::VERSION;
-use crate::state::{Command, LEVEL_MAX, Response, SnapshotError, State, first_version_of};
-use crate::tag::TAG_CHARS_MAX;
+use crate::encoding::{
+    SnapshotError, decode_command, decode_response, encode_command, encode_response,
+    read_snapshot_up_to, write_snapshot,
+};
+use crate::limits::TAG_CHARS_MAX;
+use crate::state::{Command, LEVEL_MAX, Response, State, first_version_of};
+use crate::version::VERSION;
 
-/// Commands of one [`Replica::propose_all`]: that many of the longest grabs fit a proposal.
+/// Most commands of one [`Replica::propose_all`]: so many of the longest grabs fit a proposal.
 pub const COMMANDS_MAX: usize = PROPOSAL_BYTES_MAX / GRAB_BYTES_MAX;
 
-/// A grab: format, checksum, variant, size, and a tag of the longest characters.
+/// Bytes of the longest grab: format, checksum, variant, size, and a tag of the longest characters.
 const GRAB_BYTES_MAX: usize = 16 + 4 * TAG_CHARS_MAX;
 
-/// Told on every node when a tag is deleted, whoever asked for it.
+/// Hears on every node of the deletion of a tag, whichever node it was asked of.
 pub trait DeletionListener: Send + Sync + 'static {
     /// A tag was deleted.
     fn tag_deleted(&self, tag: &str);
@@ -32,7 +35,7 @@ pub trait DeletionListener: Send + Sync + 'static {
     fn state_replaced(&self, state: &State);
 }
 
-/// This node's copy of the [`State`], driven by the log.
+/// This node's copy of the [`State`], which the log drives.
 pub struct StateReplica {
     state: RwLock<State>,
     listener: Arc<dyn DeletionListener>,
@@ -45,7 +48,7 @@ impl StateReplica {
         Self::supporting(LEVEL_MAX, listener)
     }
 
-    /// As [`StateReplica::new`], in a build that goes no further than `level_max`.
+    /// As [`StateReplica::new`], in a build that supports levels up to `level_max`.
     pub fn supporting(level_max: u32, listener: Arc<dyn DeletionListener>) -> Self {
         let supports = Release { level: level_max, version: VERSION.to_owned() };
         Self { state: RwLock::default(), listener, supports }
@@ -60,7 +63,7 @@ impl StateReplica {
 impl StateMachine for StateReplica {
     fn check(&self, command: &[u8]) -> Result<(), Rejected> {
         let unfit = |why: &dyn fmt::Display| Rejected::Unfit(why.to_string());
-        let command = Command::decode(command).map_err(|error| unfit(&error))?;
+        let command = decode_command(command).map_err(|error| unfit(&error))?;
         if matches!(command, Command::RaiseLevel { .. }) {
             return Err(unfit(&"only a leader that has asked every member raises the level"));
         }
@@ -79,18 +82,17 @@ impl StateMachine for StateReplica {
     }
 
     fn raising(&self, to: u32) -> Vec<u8> {
-        Command::RaiseLevel { to, version: first_version_of(to).to_owned() }.encode()
+        encode_command(&Command::RaiseLevel { to, version: first_version_of(to).to_owned() })
     }
 
     fn apply(&self, now_ms: u64, command: &[u8]) -> Result<Vec<u8>, Newer> {
-        // What is in the log was checked before, and what this build does not know comes behind the
-        // level that it does not support. So this is a broken invariant; skipping it would let this
-        // replica differ from the others.
-        let command = Command::decode(command)
+        // A command in the log was checked before it was appended, and one that this build does not
+        // know stands behind a level that it does not support. So a command that cannot be read is a
+        // broken invariant; skipping it would let this replica differ from the others.
+        let command = decode_command(command)
             .unwrap_or_else(|error| panic!("committed command cannot be applied: {error}"));
         if let Command::RaiseLevel { to, version } = &command
             && *to > self.supports.level
-            && !planted("level-above-its-own-applied")
         {
             return Err(self.newer(*to, version));
         }
@@ -101,25 +103,25 @@ impl StateMachine for StateReplica {
         if let (Command::DeleteTag { tag }, Response::Deleted) = (&command, &response) {
             self.listener.tag_deleted(tag.as_str());
         }
-        Ok(response.encode(level))
+        Ok(encode_response(&response, level))
     }
 
     fn freeze(&self) -> FrozenState {
         let frozen = self.state.read().freeze();
         Box::new(move |out| {
             let mut out = BufWriter::new(out);
-            frozen.write_to(&mut out)?;
+            write_snapshot(&frozen, &mut out)?;
             out.flush()
         })
     }
 
     fn restore(&self, from: &mut dyn Read) -> Result<(), RestoreError> {
-        let restored = State::restore_up_to(self.supports.level, BufReader::new(from));
+        let restored = read_snapshot_up_to(self.supports.level, BufReader::new(from));
         let restored = restored.map_err(|error| match error {
             SnapshotError::Newer { level, version } => self.newer(level, &version).into(),
             error => RestoreError::Io(io::Error::other(error)),
         })?;
-        // The old one may take a while to free; nobody shall wait for that.
+        // Freeing the old state may take a while; it happens after the lock is released.
         let old = std::mem::replace(&mut *self.state.write(), restored);
         drop(old);
         self.listener.state_replaced(&self.state.read());
@@ -141,69 +143,55 @@ impl Replica {
         Self { node, state, last_barrier: Mutex::new(None) }
     }
 
-    /// The consensus node behind it: status and membership.
+    /// The consensus node behind this replica: status and membership.
     pub fn node(&self) -> &Handle {
         &self.node
     }
 
-    /// Looks at the local state, which may lag behind the leader's.
+    /// Reads the local state, which may lag behind the leader's.
     pub fn read<T>(&self, look: impl FnOnce(&State) -> T) -> T {
         look(&self.state.state.read())
     }
 
-    /// Has one command applied, at most once.
+    /// Proposes one command, which is applied at most once.
     ///
     /// # Errors
-    /// See [`ProposeError`]; always by the deadline.
+    /// [`ProposeError`], by the deadline at the latest.
     pub async fn propose(
         &self,
         command: &Command,
         deadline: Instant,
     ) -> Result<Response, ProposeError> {
-        let proposed = self.node.propose(vec![command.encode()], Retry::Never, deadline).await;
-        if proposed.is_err() && planted("tag-acknowledged-unknown") {
-            return Ok(self.guess(std::slice::from_ref(command)).remove(0));
-        }
-        Ok(decode(&proposed?).remove(0))
+        let encoded = vec![encode_command(command)];
+        let replies = self.node.propose(encoded, Retry::Never, deadline).await?;
+        Ok(decode(&replies).remove(0))
     }
 
-    /// Has commands applied together that may be applied twice: at most [`COMMANDS_MAX`].
+    /// Proposes commands together, [`COMMANDS_MAX`] at most, each of which may be applied twice.
     ///
     /// # Errors
-    /// See [`ProposeError`]; always by the deadline.
+    /// [`ProposeError`], by the deadline at the latest.
     pub async fn propose_all(
         &self,
         commands: &[Command],
         deadline: Instant,
     ) -> Result<Vec<Response>, ProposeError> {
-        let encoded = commands.iter().map(Command::encode).collect();
-        let proposed = self.node.propose(encoded, Retry::Always, deadline).await;
-        if proposed.is_err() && planted("grab-answered-unknown") {
-            return Ok(self.guess(commands));
-        }
-        Ok(decode(&proposed?))
-    }
-
-    /// What commands would come to, were the local state the cluster's: only planted bugs ask.
-    fn guess(&self, commands: &[Command]) -> Vec<Response> {
-        let mut state = self.read(State::clone);
-        commands.iter().map(|command| state.apply(0, command)).collect()
+        let encoded = commands.iter().map(encode_command).collect();
+        let replies = self.node.propose(encoded, Retry::Always, deadline).await?;
+        Ok(decode(&replies))
     }
 
     /// Waits until the local state holds everything committed before the call. Callers that wait
     /// at the same time share one round to the quorum.
     ///
     /// # Errors
-    /// See [`ProposeError`]; always by the deadline.
+    /// [`ProposeError`], by the deadline at the latest.
     pub async fn read_barrier(&self, deadline: Instant) -> Result<(), ProposeError> {
-        if planted("stale-read-called-linearizable") {
-            return Ok(());
-        }
         let asked = Instant::now();
         let late = |_| ProposeError::Unavailable("no quorum confirmed a leader".to_owned());
         let mut last_barrier =
             timeout_at(deadline, self.last_barrier.lock()).await.map_err(late)?;
-        if last_barrier.is_some_and(|began| began >= asked || planted("barrier-of-before-shared")) {
+        if last_barrier.is_some_and(|began| began >= asked) {
             return Ok(());
         }
         let began = Instant::now();
@@ -213,11 +201,11 @@ impl Replica {
     }
 }
 
-// The log answers what `StateReplica` encoded, in this very process or in another of this release
-// or a neighbouring one; anything else is a broken invariant.
+/// Reads the log's replies, which a [`StateReplica`] encoded: in this process, or in another one of
+/// this release or a neighbouring one. A reply that cannot be read is a broken invariant.
 fn decode(replies: &[Vec<u8>]) -> Vec<Response> {
     let decode = |reply: &Vec<u8>| {
-        Response::decode(reply).unwrap_or_else(|error| panic!("reply cannot be read: {error}"))
+        decode_response(reply).unwrap_or_else(|error| panic!("reply cannot be read: {error}"))
     };
     replies.iter().map(decode).collect()
 }
@@ -241,11 +229,11 @@ mod tests {
     }
 
     fn raise(to: u32) -> Vec<u8> {
-        Command::RaiseLevel { to, version: "0.2.0".to_owned() }.encode()
+        encode_command(&Command::RaiseLevel { to, version: "0.2.0".to_owned() })
     }
 
     fn grab(size: u32) -> Vec<u8> {
-        Command::Grab { tag: BizTag::parse("a").unwrap(), size }.encode()
+        encode_command(&Command::Grab { tag: BizTag::parse("a").unwrap(), size })
     }
 
     #[test]
@@ -288,7 +276,7 @@ mod tests {
     #[test]
     fn nothing_above_the_level_of_the_cluster_is_let_in() {
         let replica = replica(2);
-        let note = Command::Note { text: "a".to_owned() }.encode();
+        let note = encode_command(&Command::Note { text: "a".to_owned() });
         assert_eq!(replica.check(&note), Err(Rejected::Level { needs: 2, has: 1 }));
         replica.apply(0, &raise(2)).unwrap();
         assert_eq!(replica.check(&note), Ok(()));

@@ -1,21 +1,20 @@
 //! The ids that one node holds of one tag, and how many to reserve next.
 //!
-//! Pure: the caller locks, waits, grabs and reads the clock. Time comes in as milliseconds of any
-//! clock that does not step back.
+//! Pure: the caller locks, waits, grabs and reads the clock. Time comes in as milliseconds of a clock
+//! that does not step back.
 //!
 //! **Inside a process, one cursor walks an interval, upward only.** [`SegmentBuffer`] has one
 //! cursor, every id it gives is above the one before, and [`SegmentBuffer::install`] refuses a
 //! segment that does not lie above all that was ever held.
 //!
-//! **Nothing is carried over a restart.** None of these types can be stored: what a process holds
-//! when it ends, at most the current segment, the next one and the grab in flight, is wasted.
+//! **Nothing is carried over a restart.** None of these types can be stored. A process that ends
+//! wastes what it holds: the current segment, the next one and the grab in flight, at most.
 
 mod sizing;
 
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use mintleaf_storage::planted;
 use sizing::Sizing;
 
 /// The ids of one committed grab: `start` to `end`, without `end`. Not empty.
@@ -46,15 +45,15 @@ pub struct SegmentBuffer {
     current: Segment,
     /// Where the cursor stands when a tenth of `current` is used.
     low_water: u64,
-    /// Segments above `current`, ascending: one, as a rule; more only after a demand that was
-    /// larger than both.
+    /// Segments above `current`, ascending: as a rule one; more only after a demand that was larger
+    /// than both.
     upcoming: VecDeque<Segment>,
     /// When the cursor entered `current`.
     switched_ms: u64,
-    /// How often it entered a segment.
+    /// How often the cursor entered a segment.
     switches: u64,
     sizing: Sizing,
-    /// The size of the grab in flight, if there is one, before any demand.
+    /// The size of the grab in flight, if there is one, before the callers' demand is added.
     in_flight: Option<u32>,
 }
 
@@ -73,7 +72,7 @@ impl SegmentBuffer {
         }
     }
 
-    /// The next id, or nothing when none is held. The clock is read only on entering a segment.
+    /// The next id, or `None` when none is held. The clock is read only on entering a segment.
     #[inline]
     pub fn take_one(&mut self, now_ms: impl FnOnce() -> u64) -> Option<u64> {
         if self.cursor == self.current.end {
@@ -85,7 +84,7 @@ impl SegmentBuffer {
         Some(id)
     }
 
-    /// The next ids, `count_max` (1 or more) at most and in one piece; nothing when none is held.
+    /// The next ids without a gap, up to `count_max`, which is 1 or more; `None` when none is held.
     /// The clock is read only on entering a segment.
     #[inline]
     pub fn take_some(
@@ -98,8 +97,8 @@ impl SegmentBuffer {
         Some(first..self.cursor)
     }
 
-    /// The next `count` ids as ascending ranges; nothing is taken when fewer are held. The clock is
-    /// read at most once, on entering a segment.
+    /// The next `count` ids as ascending ranges; `None`, and nothing is taken, when fewer are held. The
+    /// clock is read at most once, on entering a segment.
     pub fn take(&mut self, count: u64, now_ms: impl FnOnce() -> u64) -> Option<Vec<Range<u64>>> {
         if count > self.remaining() {
             return None;
@@ -114,7 +113,7 @@ impl SegmentBuffer {
             let end = self.current.end.min(self.cursor + missing);
             missing -= end - self.cursor;
             ranges.push(self.cursor..end);
-            self.cursor = end - u64::from(planted("takers-share-an-id"));
+            self.cursor = end;
         }
         if self.switches != switches {
             self.switched_ms = now_ms();
@@ -122,30 +121,34 @@ impl SegmentBuffer {
         Some(ranges)
     }
 
-    /// The next `count` ids, 1 or more, in one piece. What is held below such a piece is skipped,
-    /// and so wasted; nothing is taken or skipped when there is none. The clock is read at most
-    /// once, on entering a segment.
-    pub fn take_piece(&mut self, count: u64, now_ms: impl FnOnce() -> u64) -> Option<Range<u64>> {
-        let piece = self.first_piece(count)?;
+    /// The next `count` ids, 1 or more, without a gap. Ids held below such a run are skipped, and so
+    /// wasted; `None`, and nothing is taken or skipped, when there is no such run. The clock is read
+    /// at most once, on entering a segment.
+    pub fn take_contiguous(
+        &mut self,
+        count: u64,
+        now_ms: impl FnOnce() -> u64,
+    ) -> Option<Range<u64>> {
+        let run = self.first_contiguous(count)?;
         let switches = self.switches;
-        while self.cursor < piece.start {
+        while self.cursor < run.start {
             self.cursor = self.current.end;
             self.enter_next()?;
         }
-        while self.cursor < piece.end {
+        while self.cursor < run.end {
             if self.cursor == self.current.end {
                 self.enter_next()?;
             }
-            self.cursor = self.current.end.min(piece.end);
+            self.cursor = self.current.end.min(run.end);
         }
         if self.switches != switches {
             self.switched_ms = now_ms();
         }
-        Some(piece)
+        Some(run)
     }
 
     /// The lowest `count` ids held that follow each other without a gap; segments may touch.
-    fn first_piece(&self, count: u64) -> Option<Range<u64>> {
+    fn first_contiguous(&self, count: u64) -> Option<Range<u64>> {
         let mut run = self.cursor..self.current.end;
         for segment in &self.upcoming {
             if run.end - run.start >= count {
@@ -157,9 +160,9 @@ impl SegmentBuffer {
         (run.end - run.start >= count).then(|| run.start..run.start + count)
     }
 
-    /// Whether it is time to fetch the next segment: a tenth of the current one is used, or there
-    /// is none; no next one is there; and no grab is in flight. Costs little enough to ask after
-    /// every take.
+    /// Whether it is time to fetch the next segment: a tenth of the current one is used, or there is
+    /// no current one; no next one is held; and no grab is in flight. Asking after every take costs
+    /// little.
     #[inline]
     pub fn wants_grab(&self) -> bool {
         self.cursor >= self.low_water && self.in_flight.is_none() && self.upcoming.is_empty()
@@ -167,8 +170,8 @@ impl SegmentBuffer {
 
     /// Begins a grab and answers how many ids to ask for, at least `step`, the tag's own step now.
     ///
-    /// `demand` is how many ids callers wait for; the size covers it whatever is held, even
-    /// above the sizing's own cap, up to [`STEP_MAX`](crate::tag::STEP_MAX).
+    /// `demand` is how many ids callers wait for. The size covers it, whatever is held and even above
+    /// the sizing's own cap, up to [`STEP_MAX`](crate::limits::STEP_MAX).
     ///
     /// # Panics
     /// If a grab is in flight.
@@ -181,8 +184,8 @@ impl SegmentBuffer {
         size.max(sizing::capped(demand))
     }
 
-    /// Ends the grab in flight with what it reserved. `step` is the tag's own step as the grab
-    /// found it.
+    /// Ends the grab in flight with the segment that it reserved. `step` is the tag's own step as the
+    /// grab found it.
     ///
     /// # Panics
     /// If no grab is in flight, or the segment is empty or not wholly above everything ever held.
@@ -245,12 +248,12 @@ impl SegmentBuffer {
     }
 }
 
-/// What one node holds of one tag.
+/// The ids that one node holds of one tag, for people.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct BufferView {
     /// Whether a segment was ever held.
     pub initialized: bool,
-    /// Whether the next segment is there.
+    /// Whether the next segment is held.
     pub next_ready: bool,
     /// Which slot is the current one, 0 or 1.
     pub position: usize,

@@ -3,10 +3,10 @@
 //! Pure: the caller locks, leases and reads the clock; time and randomness come in as arguments.
 //!
 //! - [`Format`] says which bits of an id are what: a [`Layout`] and the origin of its times.
-//! - [`Generator`] makes the ids of one process inside the [`Window`]s that it was given.
+//! - [`Generator`] makes the ids of one process inside the [`Window`]s that it holds.
 //!
-//! A window is permanent ownership of a worker id for some milliseconds, not a timeout: nobody else
-//! is ever given any part of it. So uniqueness needs no clock. Clocks say only which of its
+//! A window is permanent ownership of a worker id for some milliseconds, not a timeout: no other
+//! process is ever given any part of it. So uniqueness needs no clock. A clock says only which of its
 //! milliseconds a process stamps, and a process stamps each id above the one before.
 //!
 //! **Nothing is carried over a restart.** None of the generator's types can be stored: a process
@@ -16,14 +16,14 @@ mod generator;
 mod layout;
 
 pub use generator::{Generator, Refusal, Window};
-pub use layout::{EPOCH_MS_MAX, Format, InvalidFormat, Layout, Parts};
+pub use layout::{EPOCH_MS_MAX, Format, IdParts, InvalidFormat, Layout};
 
 use std::time::Duration;
 
 /// How a node makes snowflake ids.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct SnowflakeSettings {
-    /// Must be the cluster's; the first node's becomes it.
+    /// The cluster's format; the first node's becomes the cluster's.
     pub format: Format,
     /// How far a window reaches, which is how long ids go on without the quorum: 1 s to 1 h.
     pub window: Duration,

@@ -1,28 +1,16 @@
-//! What a tag may be called, and the bounds of everything said about one.
+//! The names of tags, and the error of a value that breaks its bound.
 //!
-//! A value is checked once where it enters and again when its command is applied: replicas may
-//! then trust their state, whoever wrote the log.
+//! Pure. A value is checked once where it enters and again when its command is applied: replicas may
+//! then trust their state, whoever wrote the log. The bounds themselves stand in
+//! [`limits`](crate::limits).
 
 use std::borrow::Borrow;
+use std::error::Error;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use thiserror::Error;
 
-/// Most characters (Unicode scalar values, not bytes) in a [`BizTag`].
-pub const TAG_CHARS_MAX: usize = 128;
-/// Most characters in a tag's description.
-pub const DESCRIPTION_CHARS_MAX: usize = 256;
-/// Largest step, and most ids in one grab.
-pub const STEP_MAX: u32 = (1 << 31) - 1;
-/// A tag's step when none is given.
-pub const STEP_DEFAULT: u32 = 1_000;
-/// A tag's first id when none is given.
-pub const START_DEFAULT: u64 = 1;
-/// Largest id, and largest `start` of a tag: ids fit a signed 64-bit column.
-pub const ID_MAX: u64 = ID_END - 1;
-/// First number past every id: where a tag's `max_id` stands once all are reserved.
-pub const ID_END: u64 = 1 << 63;
+use crate::limits::{AHEAD_MS_MAX, DESCRIPTION_CHARS_MAX, ID_END, ID_MAX, STEP_MAX, TAG_CHARS_MAX};
 
 /// The name of one line of ids: 1 to [`TAG_CHARS_MAX`] characters, none of them a control
 /// character.
@@ -83,41 +71,61 @@ impl fmt::Display for BizTag {
 }
 
 /// Why a name cannot be a tag.
-#[derive(Clone, Copy, Debug, Eq, Error, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum InvalidTag {
     /// The name has no characters.
-    #[error("tag must not be empty")]
     Empty,
     /// The name has more than [`TAG_CHARS_MAX`] characters.
-    #[error("tag must have at most {TAG_CHARS_MAX} characters")]
     TooLong,
     /// The name holds a control character, such as a line break or NUL.
-    #[error("tag must not contain control characters")]
     ControlCharacter,
 }
 
+impl fmt::Display for InvalidTag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => f.write_str("tag must not be empty"),
+            Self::TooLong => write!(f, "tag must have at most {TAG_CHARS_MAX} characters"),
+            Self::ControlCharacter => f.write_str("tag must not contain control characters"),
+        }
+    }
+}
+
+impl Error for InvalidTag {}
+
 /// Which bound a command breaks. The message names the field and the bound.
-#[derive(Clone, Copy, Debug, Eq, Error, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
 pub enum OutOfBounds {
     /// A step is 1 to [`STEP_MAX`].
-    #[error("step must be 1 to {STEP_MAX}")]
     Step,
     /// A start is 1 to [`ID_MAX`].
-    #[error("start must be 1 to {ID_MAX}")]
     Start,
     /// A watermark is 1 to [`ID_END`]; at [`ID_END`] the tag is exhausted.
-    #[error("max_id must be 1 to {ID_END}")]
     MaxId,
     /// A grab asks for at most [`STEP_MAX`] ids.
-    #[error("size must be at most {STEP_MAX}")]
     Size,
     /// A description has at most [`DESCRIPTION_CHARS_MAX`] characters.
-    #[error("description must have at most {DESCRIPTION_CHARS_MAX} characters")]
     Description,
-    /// A window has 1 to [`AHEAD_MS_MAX`](crate::state::AHEAD_MS_MAX) milliseconds.
-    #[error("window_ms must be 1 to {}", crate::state::AHEAD_MS_MAX)]
+    /// A window has 1 to [`AHEAD_MS_MAX`] milliseconds.
     Window,
 }
+
+impl fmt::Display for OutOfBounds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Step => write!(f, "step must be 1 to {STEP_MAX}"),
+            Self::Start => write!(f, "start must be 1 to {ID_MAX}"),
+            Self::MaxId => write!(f, "max_id must be 1 to {ID_END}"),
+            Self::Size => write!(f, "size must be at most {STEP_MAX}"),
+            Self::Description => {
+                write!(f, "description must have at most {DESCRIPTION_CHARS_MAX} characters")
+            }
+            Self::Window => write!(f, "window_ms must be 1 to {AHEAD_MS_MAX}"),
+        }
+    }
+}
+
+impl Error for OutOfBounds {}
 
 /// Whether `text` has more than `chars_max` characters, found without reading much further.
 pub(crate) fn exceeds(text: &str, chars_max: usize) -> bool {

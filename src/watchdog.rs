@@ -1,24 +1,24 @@
-//! Ends connections that get nowhere.
+//! Ends connections that make no progress.
 //!
-//! A head that trickles in, a client that does not read its answers and a connection that nobody
-//! uses any more each hold a place that others need. Every few seconds the watchdog looks whether
-//! a connection has come on; requests themselves pay for a few counters, no clock. (Hyper's header
-//! timeout counts idle time as well, so that one bound would have to serve for both.)
+//! A head that trickles in, a client that does not read its answers and a connection that is no longer
+//! used each hold a place that other clients need. Every few seconds the watchdog looks whether a
+//! connection has made progress; a request costs a few counters and no clock. (Hyper's header timeout
+//! counts idle time as well, so that one bound would have to serve for both.)
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Between two looks.
+/// Time between two looks.
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
-/// Looks without progress until a half-sent request or an unread answer ends its connection.
+/// How many looks without progress end a connection with a half-sent request or an unread answer.
 const STALLED_LOOKS_MAX: u64 = 2;
 
 /// How long a connection between two requests is kept.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
-    /// To the next look, that is, in steps of five seconds.
+    /// How long an idle connection is kept, in seconds, rounded up to the next look.
     pub(crate) idle_seconds_max: u64,
-    /// Whether that goes for one that never brought a request, too.
+    /// Whether a connection that never brought a request counts as idle.
     pub(crate) unused_is_idle: bool,
 }
 
@@ -51,14 +51,13 @@ impl Progress {
         self.sent.fetch_add(bytes as u64, Relaxed);
     }
 
-    /// Notes that all that came in belongs to requests that were begun.
+    /// Notes that all input so far belongs to requests that were begun.
     #[inline]
     pub(crate) fn request_begun(&self) {
         self.requests_begun_but(0);
     }
 
-    /// Notes that all that came in, but for the last `unread` bytes, belongs to requests that were
-    /// begun.
+    /// Notes that all input so far, but for the last `unread` bytes, belongs to requests that were begun.
     #[inline]
     pub(crate) fn requests_begun_but(&self, unread: usize) {
         self.requests.fetch_add(1, Relaxed);
@@ -81,15 +80,15 @@ impl Progress {
         }
     }
 
-    /// Whether the connection is between two requests, with nothing of the next one here.
+    /// Whether the connection is between two requests, and no byte of the next one has come in.
     fn is_idle(&self, look: Look, patience: Patience, unsent: bool) -> bool {
         let used = look.requests > 0 || patience.unused_is_idle;
         let nothing_begun = self.received.load(Relaxed) == look.received_at_request;
         used && nothing_begun && !unsent
     }
 
-    /// Resolves when the connection has got nowhere for too long. `unsent` tells whether answers
-    /// wait for the client to read.
+    /// Resolves when the connection has made no progress for too long. `unsent` says whether answers wait
+    /// for the client to read them.
     pub(crate) async fn stalled(&self, patience: Patience, unsent: impl Fn() -> bool) {
         let mut last = self.look();
         let mut looks = 0;

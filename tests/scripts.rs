@@ -26,6 +26,7 @@ use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use mintleaf::encoding::{read_snapshot, write_snapshot};
 use mintleaf::snowflake::Format;
 use mintleaf::state::{Command, Response, State, TagRow};
 use mintleaf::tag::BizTag;
@@ -179,7 +180,7 @@ impl Stage {
     }
 
     fn restore(&mut self) -> String {
-        self.state = State::restore(self.snapshot.as_slice()).unwrap();
+        self.state = read_snapshot(self.snapshot.as_slice()).unwrap();
         assert_eq!(written(&self.state), self.snapshot, "a restored state has another snapshot");
         format!("{} tags\n", self.state.len())
     }
@@ -187,7 +188,7 @@ impl Stage {
 
 fn written(state: &State) -> Vec<u8> {
     let mut bytes = Vec::new();
-    state.freeze().write_to(&mut bytes).unwrap();
+    write_snapshot(&state.freeze(), &mut bytes).unwrap();
     bytes
 }
 

@@ -13,6 +13,7 @@ use crate::load::{Load, Outcome};
 use crate::machine::{self, Machine};
 use crate::options::Options;
 use crate::report::{Line, Report};
+use crate::rows::builds;
 use crate::rows::tags::ManyTags;
 
 /// Everything that the measuring of a row needs.
@@ -30,9 +31,10 @@ pub(crate) struct Bench {
 /// # Errors
 /// When nothing can be measured at all.
 pub(crate) fn run(options: &Options) -> Result<bool> {
-    let rows = catalog::selected(&options.only)?;
+    let catalog = if options.against.is_some() { builds::ROWS } else { catalog::ROWS };
+    let rows = catalog::selected(catalog, &options.only)?;
     if options.list {
-        rows.iter().for_each(|row| println!("{:<10} {}", row.id, row.work));
+        rows.iter().for_each(|row| println!("{:<12} {}", row.id, row.work));
         return Ok(true);
     }
     let machine = Machine::look()?;

@@ -82,12 +82,12 @@ impl Goal {
 const NGINX: &[Need] = &[Need::TwoCores, Need::Program("nginx")];
 const REDIS: &[Need] = &[Need::TwoCores, Need::Program("redis-server")];
 const ETCD: &[Need] = &[Need::TwoCores, Need::Program("etcd")];
-const ALONE: &[Need] = &[Need::TwoCores];
+pub(crate) const ALONE: &[Need] = &[Need::TwoCores];
 const TAGS: &[Need] = &[Need::ManyTags];
 const TAGS_REDIS: &[Need] = &[Need::ManyTags, Need::Program("redis-server")];
 
 /// Every row, in the order of the table.
-const ROWS: &[Row] = &[
+pub(crate) const ROWS: &[Row] = &[
     Row {
         id: "aa",
         work: "nginx against itself: what the method cannot tell apart",
@@ -248,12 +248,12 @@ const ROWS: &[Row] = &[
 ///
 /// # Errors
 /// When there is no row of a name.
-pub(crate) fn selected(only: &[String]) -> Result<Vec<&'static Row>> {
-    if let Some(name) = only.iter().find(|name| !ROWS.iter().any(|row| row.id == **name)) {
+pub(crate) fn selected(rows: &'static [Row], only: &[String]) -> Result<Vec<&'static Row>> {
+    if let Some(name) = only.iter().find(|name| !rows.iter().any(|row| row.id == **name)) {
         return Err(format!("there is no row {name}; --list shows those there are").into());
     }
     let wanted = |row: &&Row| only.is_empty() || only.iter().any(|name| name == row.id);
-    Ok(ROWS.iter().filter(wanted).collect())
+    Ok(rows.iter().filter(wanted).collect())
 }
 
 #[cfg(test)]
@@ -262,10 +262,10 @@ mod tests {
 
     #[test]
     fn rows_are_found_by_their_names() {
-        assert_eq!(selected(&[]).unwrap().len(), ROWS.len());
-        let two = selected(&["p99".to_owned(), "aa".to_owned()]).unwrap();
+        assert_eq!(selected(ROWS, &[]).unwrap().len(), ROWS.len());
+        let two = selected(ROWS, &["p99".to_owned(), "aa".to_owned()]).unwrap();
         assert_eq!(two.iter().map(|row| row.id).collect::<Vec<_>>(), ["aa", "p99"]);
-        assert!(selected(&["none".to_owned()]).is_err());
+        assert!(selected(ROWS, &["none".to_owned()]).is_err());
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Nodes of Mintleaf: one alone, or three.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use mintleaf_harness::{Api, Port, Serve, pause};
@@ -11,11 +12,27 @@ use crate::Result;
 use crate::bench::Bench;
 use crate::process::Process;
 
+/// A build of Mintleaf.
+#[derive(Clone, Copy)]
+pub(crate) struct Build<'a> {
+    pub(crate) binary: &'a Path,
+    /// What the directories of its nodes begin with.
+    pub(crate) name: &'a str,
+}
+
+impl<'a> Build<'a> {
+    /// The build that a run measures.
+    pub(crate) fn measured(bench: &'a Bench) -> Self {
+        Self { binary: &bench.options.binary, name: "mintleaf" }
+    }
+}
+
 /// A node that runs, as `mintleaf serve` with default settings.
 pub(crate) struct Node {
     pub(crate) process: Process,
     pub(crate) http: SocketAddr,
     pub(crate) resp: SocketAddr,
+    binary: PathBuf,
     id: u64,
     ports: [Port; 3],
     dir: PathBuf,
@@ -25,19 +42,27 @@ pub(crate) struct Node {
 impl Node {
     /// A cluster of one.
     pub(crate) fn alone(bench: &Bench) -> Result<Self> {
+        Self::alone_of(bench, Build::measured(bench))
+    }
+
+    /// A cluster of one node of a build.
+    pub(crate) fn alone_of(bench: &Bench, build: Build<'_>) -> Result<Self> {
         let raft = Port::claim();
         let peers = format!("1={}", raft.addr());
-        let mut node = Self::start(bench, 1, raft, peers)?;
+        let mut node = Self::start(bench, build, 1, raft, peers)?;
         node.await_ready()?;
         Ok(node)
     }
 
-    fn start(bench: &Bench, id: u64, raft: Port, peers: String) -> Result<Self> {
-        let dir = bench.fresh_dir(&format!("mintleaf-{id}"))?;
+    fn start(bench: &Bench, build: Build<'_>, id: u64, raft: Port, peers: String) -> Result<Self> {
+        let name = format!("{}-{id}", build.name);
+        let dir = bench.fresh_dir(&name)?;
         let ports = [Port::claim(), Port::claim(), raft];
         let (http, resp) = (ports[0].addr(), ports[1].addr());
-        let process = launch(bench, id, &ports, &dir, &peers)?;
-        Ok(Self { process, http, resp, id, ports, dir, peers })
+        let binary = build.binary.to_owned();
+        let command = command(bench, &binary, id, &ports, &dir, &peers);
+        let process = Process::start(&name, command, &dir)?;
+        Ok(Self { process, http, resp, binary, id, ports, dir, peers })
     }
 
     /// What clients ask.
@@ -47,7 +72,8 @@ impl Node {
 
     /// Starts it again on its data, after it has ended.
     pub(crate) fn restart(&mut self, bench: &Bench) -> Result<()> {
-        self.process = launch(bench, self.id, &self.ports, &self.dir, &self.peers)?;
+        let command = command(bench, &self.binary, self.id, &self.ports, &self.dir, &self.peers);
+        self.process = Process::start(self.process.name(), command, &self.dir)?;
         Ok(())
     }
 
@@ -74,18 +100,19 @@ impl Node {
     }
 }
 
-fn launch(
+fn command(
     bench: &Bench,
+    binary: &Path,
     id: u64,
     ports: &[Port; 3],
-    dir: &std::path::Path,
+    dir: &Path,
     peers: &str,
-) -> Result<Process> {
-    let mut command = bench.server_at(&bench.options.binary);
+) -> Command {
+    let mut command = bench.server_at(binary);
     let [http, resp, raft] = ports.each_ref().map(Port::addr);
     Serve { id, http, raft, data: &dir.join("data") }.add_to(&mut command);
     command.args(["--peers", peers, "--resp", &resp.to_string()]);
-    Process::start(&format!("mintleaf-{id}"), command, dir)
+    command
 }
 
 /// Three nodes.
@@ -96,12 +123,17 @@ pub(crate) struct Cluster {
 impl Cluster {
     /// Starts them, and waits until all are ready.
     pub(crate) fn start(bench: &Bench) -> Result<Self> {
+        Self::start_of(bench, Build::measured(bench))
+    }
+
+    /// Starts three nodes of a build, and waits until all are ready.
+    pub(crate) fn start_of(bench: &Bench, build: Build<'_>) -> Result<Self> {
         let rafts: Vec<_> = (1..=3).map(|id| (id, Port::claim())).collect();
         let peers = rafts.iter().map(|(id, raft)| format!("{id}={}", raft.addr()));
         let peers = peers.collect::<Vec<_>>().join(",");
         let mut nodes = Vec::new();
         for (id, raft) in rafts {
-            nodes.push(Node::start(bench, id, raft, peers.clone())?);
+            nodes.push(Node::start(bench, build, id, raft, peers.clone())?);
         }
         let mut cluster = Self { nodes };
         cluster.await_ready()?;

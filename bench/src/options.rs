@@ -15,6 +15,9 @@ pub(crate) struct Options {
     /// The mintleaf binary to measure
     #[arg(long, value_name = "PATH", default_value = "mintleaf")]
     pub(crate) binary: PathBuf,
+    /// Measure against this other build of mintleaf instead of against other servers
+    #[arg(long, value_name = "PATH")]
+    pub(crate) against: Option<PathBuf>,
     /// Rounds of each row; in a round every server has one slice [default: 12]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     rounds: Option<u32>,

@@ -1,5 +1,6 @@
 //! How each row is measured.
 
+pub(crate) mod builds;
 pub(crate) mod commits;
 pub(crate) mod counters;
 pub(crate) mod elections;

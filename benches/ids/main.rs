@@ -1,20 +1,22 @@
-//! What single functions take, on one thread and without a network: for comparing one commit with
-//! another. `scripts/bench` says what a user gets.
+//! The time that single functions take, on one thread and without a network: for comparing one commit
+//! with another. `scripts/bench` measures the whole service as its users meet it.
 
 mod node;
 
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput};
+use mintleaf::encoding::{decode_command, encode_command};
 use mintleaf::http::fuzzing::Connections;
+use mintleaf::limits::STEP_MAX;
 use mintleaf::segment::{Segment, SegmentBuffer};
 use mintleaf::snowflake::{Format, Generator, Layout, Window};
 use mintleaf::state::{Command, State};
-use mintleaf::tag::{BizTag, STEP_MAX};
+use mintleaf::tag::BizTag;
 
 use node::{Client, Node, TAG};
 
-/// In Unix milliseconds; any moment will do.
+/// A moment in Unix milliseconds; any other would do.
 const NOW_MS: u64 = 1_800_000_000_000;
 /// Requests that a client sends at once.
 const DEPTH: u64 = 64;
@@ -38,7 +40,7 @@ fn rules(criterion: &mut Criterion) {
         bench.iter(|| black_box(buffer.take_one(|| NOW_MS)));
     });
 
-    // A clock that stands still: ids run ahead of it, a millisecond for every 4,096.
+    // The clock stands still: ids run ahead of it, a millisecond for every 4,096.
     let format = Format::new(Layout::LEAF, 1_288_834_974_657).expect("it is Leaf's");
     let mut generator = Generator::new(format, u64::MAX, 1);
     let fence_ms = format.times_ms().end;
@@ -61,21 +63,21 @@ fn commands(criterion: &mut Criterion) {
     criterion.bench_function("state: apply a grab, 1,000 tags", |bench| {
         bench.iter(|| turn.next().map(|grab| black_box(state.apply(NOW_MS, grab))));
     });
-    let bytes = grabs[0].encode();
+    let bytes = encode_command(&grabs[0]);
     criterion.bench_function("state: decode a grab", |bench| {
-        bench.iter(|| black_box(Command::decode(black_box(&bytes)).is_ok()));
+        bench.iter(|| black_box(decode_command(black_box(&bytes)).is_ok()));
     });
 }
 
 fn service(criterion: &mut Criterion, node: &Node) {
     criterion.bench_function("service: one id of a tag", |bench| {
-        bench.iter(|| black_box(node.service.next_now(black_box(TAG))));
+        bench.iter(|| black_box(node.services.ids.next_now(black_box(TAG))));
     });
-    assert!(node.service.next_now(TAG).is_some(), "the ids went out");
+    assert!(node.services.ids.next_now(TAG).is_some(), "the ids went out");
 }
 
 fn http(criterion: &mut Criterion, node: &Node) {
-    let connections = Connections::new(node.service.clone());
+    let connections = Connections::new(node.services.clone());
     let mut client = Client::new(async move |far| connections.serve(far).await);
     let one = format!("GET /api/segment/get/{TAG} HTTP/1.1\r\nhost: a\r\n\r\n");
     let mut group = criterion.benchmark_group("http");
@@ -98,9 +100,9 @@ fn resp(criterion: &mut Criterion, node: &Node) {
     criterion.bench_function("resp: parse INCR, arguments copied", |bench| {
         bench.iter(|| black_box(mintleaf::resp::fuzzing::command(black_box(bytes)).is_ok()));
     });
-    let service = node.service.clone();
+    let services = node.services.clone();
     let mut client =
-        Client::new(async move |far| mintleaf::resp::fuzzing::serve(far, &service).await);
+        Client::new(async move |far| mintleaf::resp::fuzzing::serve(far, &services).await);
     let pipelined = client.request(incr.repeat(DEPTH as usize));
     let mut group = criterion.benchmark_group("resp");
     group.throughput(Throughput::Elements(DEPTH));

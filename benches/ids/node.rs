@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use mintleaf::clock::{Clock, SystemClock};
-use mintleaf::metrics::Metrics;
-use mintleaf::replica::{DeletionListener, Replica, StateReplica};
-use mintleaf::service::{IdService, Lease, ServiceTask, TagTable};
+use mintleaf::clock::SystemClock;
+use mintleaf::limits::STEP_MAX;
+use mintleaf::server::{AssembledNode, Assembly, assemble};
+use mintleaf::service::{Services, TagSpec};
 use mintleaf::snowflake::{Format, Layout, SnowflakeSettings};
-use mintleaf::tag::{BizTag, STEP_MAX};
+use mintleaf::tag::BizTag;
 use mintleaf_raft::{Options, Tuning};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
@@ -17,19 +17,19 @@ use tokio::time::{sleep, timeout};
 
 /// The tag that the node has ids of.
 pub(crate) const TAG: &str = "orders";
-/// The first of them: all that follow have as many digits, and answers the same length.
+/// The first id: all that follow have as many digits, so that answers have the same length.
 const START: u64 = 1_000_000_000_000;
-/// It has no sockets.
+/// The address of a node without sockets.
 const NOWHERE: &str = "127.0.0.1:1";
-/// What fits on the way in each direction.
+/// Bytes that fit on the way in each direction.
 const WINDOW: usize = 1 << 20;
-/// An answer is over when nothing comes for so long.
+/// An answer has ended when nothing comes for so long.
 const QUIET: Duration = Duration::from_millis(200);
 
-/// A cluster of one, which has two thousand million ids at hand.
+/// A cluster of one, which has two thousand million ids buffered.
 pub(crate) struct Node {
-    pub(crate) service: Arc<IdService>,
-    _parts: (mintleaf_raft::Node, Lease, ServiceTask, Runtime, TempDir),
+    pub(crate) services: Services,
+    _parts: (AssembledNode, Runtime, TempDir),
 }
 
 impl Node {
@@ -37,33 +37,29 @@ impl Node {
         let dir = TempDir::new().expect("there is room");
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.expect("a runtime can be built");
-        let (service, node, lease, task) = runtime.block_on(open(&dir));
-        Self { service, _parts: (node, lease, task, runtime, dir) }
+        let node = runtime.block_on(open(&dir));
+        Self { services: node.services.clone(), _parts: (node, runtime, dir) }
     }
 }
 
-async fn open(dir: &TempDir) -> (Arc<IdService>, mintleaf_raft::Node, Lease, ServiceTask) {
-    let clock = Arc::new(SystemClock::default());
-    let metrics = Arc::new(Metrics::new());
-    let table = Arc::new(TagTable::new(Arc::clone(&metrics)));
-    let listener: Arc<dyn DeletionListener> = Arc::clone(&table) as _;
-    let state = Arc::new(StateReplica::new(listener));
+async fn open(dir: &TempDir) -> AssembledNode {
+    let assembly = Assembly {
+        clock: Arc::new(SystemClock::default()),
+        snowflake: snowflakes(),
+        nonce: 1,
+        auto_create_tags: false,
+    };
     let opened =
-        mintleaf_raft::Node::open(options(dir), Arc::clone(&state) as _, Arc::clone(&clock) as _);
+        assemble(assembly, |state, clock| mintleaf_raft::Node::open(options(dir), state, clock));
     let node = opened.await.expect("the node opens");
-    let replica = Arc::new(Replica::new(node.handle(), state));
-    let clock: Arc<dyn Clock> = clock;
-    let lease = Lease::start(Arc::clone(&replica), Arc::clone(&clock), snowflakes(), 1);
-    let (service, task) =
-        IdService::start(replica, table, clock, metrics, lease.snowflakes(), false);
+    let Services { ids, tags, .. } = &node.services;
     let tag = BizTag::parse(TAG).expect("it is a name");
-    while service.create_tag(tag.clone(), STEP_MAX, START, String::new()).await.is_err()
-        && service.next(TAG).await.is_err()
-    {
+    let spec = TagSpec { step: STEP_MAX, start: START, ..TagSpec::default() };
+    while tags.create(tag.clone(), spec.clone()).await.is_err() && ids.next(TAG).await.is_err() {
         sleep(Duration::from_millis(10)).await;
     }
-    service.next(TAG).await.expect("there are ids");
-    (Arc::new(service), node, lease, task)
+    ids.next(TAG).await.expect("there are ids");
+    node
 }
 
 fn options(dir: &TempDir) -> Options {
@@ -91,13 +87,13 @@ fn snowflakes() -> SnowflakeSettings {
     }
 }
 
-/// A connection, and who serves it, on one thread.
+/// A connection and the task that serves it, on one thread.
 pub(crate) struct Client {
     stream: DuplexStream,
     runtime: Runtime,
 }
 
-/// A request, and room for its answer.
+/// A request, and how long its answer is.
 pub(crate) struct Request {
     bytes: Vec<u8>,
     answer_length: usize,
@@ -134,7 +130,7 @@ impl Client {
         Request { bytes: bytes.into_bytes(), answer_length }
     }
 
-    /// Sends it again, and takes in the answer.
+    /// Sends the request again, and reads the answer.
     pub(crate) fn ask(&mut self, request: &Request) -> Vec<u8> {
         let Self { stream, runtime } = self;
         runtime.block_on(async {

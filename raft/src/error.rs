@@ -1,4 +1,4 @@
-//! What can go wrong with a node and with what is asked of it.
+//! The errors of a node, and of what callers ask of it.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -6,19 +6,19 @@ use std::net::SocketAddr;
 use mintleaf_storage::StorageError;
 use serde::{Deserialize, Serialize};
 
-/// What lets a node that has ended go on.
+/// The remedy that lets a node go on after it has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Remedy {
-    /// Another start: what failed may work again.
+    /// Start the node again: what failed may work the next time.
     Restart,
-    /// Other settings.
+    /// Start the node with other settings.
     Settings,
-    /// An operator, who changes the data directory, the membership or the release: every later start
-    /// would meet the same.
+    /// Call an operator, who changes the data directory, the membership or the release: every later start
+    /// would end for the same reason.
     Operator,
 }
 
-/// Why a node is at its end though nobody asked it to stop, and what helps.
+/// Why a node ends that nobody asked to stop, and the remedy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StopReason {
     text: String,
@@ -26,22 +26,22 @@ pub struct StopReason {
 }
 
 impl StopReason {
-    /// An end after which another start may go on.
+    /// A reason after which another start may go on.
     pub fn restart(text: impl Into<String>) -> Self {
         Self { text: text.into(), remedy: Remedy::Restart }
     }
 
-    /// An end because the settings do not fit.
+    /// A reason that lies in the settings.
     pub fn settings(text: impl Into<String>) -> Self {
         Self { text: text.into(), remedy: Remedy::Settings }
     }
 
-    /// An end that only an operator can undo.
+    /// A reason that only an operator can remove.
     pub fn operator(text: impl Into<String>) -> Self {
         Self { text: text.into(), remedy: Remedy::Operator }
     }
 
-    /// What helps.
+    /// The remedy.
     #[must_use]
     pub fn remedy(&self) -> Remedy {
         self.remedy
@@ -60,14 +60,14 @@ impl From<NodeError> for StopReason {
     }
 }
 
-/// What nobody has classed is worth another start.
+/// An error without a known remedy is worth another start.
 impl From<String> for StopReason {
     fn from(text: String) -> Self {
         Self::restart(text)
     }
 }
 
-/// Why a node could not be opened or went on no longer.
+/// Why a node could not be opened, or ended.
 #[derive(Debug, thiserror::Error)]
 pub enum NodeError {
     /// The data directory cannot be used.
@@ -76,20 +76,26 @@ pub enum NodeError {
     /// The internal listener cannot be bound.
     #[error("cannot listen on {address}: {source}")]
     Listen {
-        /// The address asked for.
+        /// The address in the options.
         address: SocketAddr,
-        /// The operating system's answer.
+        /// The operating system's error.
         source: std::io::Error,
     },
     /// The options contradict each other or the data directory.
     #[error("{0}")]
     Options(String),
-    /// Raft refused or ended.
+    /// openraft refused to start, or ended.
     #[error("raft: {0}")]
     Raft(String),
-    /// This node must not go on; says why and what to do.
+    /// The node must not go on; the reason says what to do.
     #[error("{0}")]
     Stopped(StopReason),
+}
+
+impl From<StorageError> for NodeError {
+    fn from(error: StorageError) -> Self {
+        Self::Storage(error)
+    }
 }
 
 impl NodeError {
@@ -97,7 +103,7 @@ impl NodeError {
         Self::Raft(error.to_string())
     }
 
-    /// What helps.
+    /// The remedy.
     #[must_use]
     pub fn remedy(&self) -> Remedy {
         match self {
@@ -109,50 +115,52 @@ impl NodeError {
     }
 }
 
-/// Whether a proposal may be made again when nobody knows what became of it.
+/// Whether a proposal may be repeated when nobody knows what became of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Retry {
-    /// It may be applied twice, and only costs something.
+    /// The proposal may be applied more than once, which costs something but harms nothing.
     Always,
-    /// It must not be applied twice.
+    /// The proposal must not be applied twice.
     Never,
 }
 
-/// Why a command is not let into the log.
+/// Why a command must not be appended to the log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum Rejected {
-    /// It is no command, or breaks a bound.
+    /// The bytes are no command, or break a bound.
     #[error("it cannot be applied: {0}")]
     Unfit(String),
-    /// It needs a higher level of the cluster.
+    /// The command needs a higher level of the cluster.
     #[error("it needs level {needs} of the cluster, which has level {has}")]
     Level {
-        /// The lowest level that has it.
+        /// The lowest level with the command.
         needs: u32,
-        /// The cluster's.
+        /// The cluster's level.
         has: u32,
     },
 }
 
-/// Why a proposal or a read was not carried through.
+/// Why a proposal or a read was not carried out.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProposeError {
-    /// No leader or no quorum in time. Not applied, unless [`Retry::Always`] was given.
+    /// No leader or no quorum answered in time. The proposal is not applied, unless it was made with
+    /// [`Retry::Always`].
     #[error("the cluster did not answer in time: {0}")]
     Unavailable(String),
-    /// It may or may not be applied, now or later.
+    /// The proposal may or may not be applied, now or later.
     #[error("it may have happened or may yet, so look before you repeat it: {0}")]
     Unknown(String),
-    /// Too many proposals wait already. Not applied.
+    /// Too many proposals wait already. The proposal is not applied.
     #[error("too many proposals are waiting")]
     Overloaded,
-    /// It must not be appended, now or later. Not applied.
+    /// The proposal must not be appended, now or later, and is not applied.
     #[error("refused: {0}")]
     Rejected(Rejected),
 }
 
 impl ProposeError {
-    /// Whether the same request may succeed later. After [`ProposeError::Unknown`], look first.
+    /// Whether the same request may succeed later. After [`ProposeError::Unknown`], look first whether it
+    /// did.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         !matches!(self, Self::Unknown(_) | Self::Rejected(_))

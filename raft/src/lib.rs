@@ -1,131 +1,70 @@
 //! How commands agree: a replicated log of opaque commands, behind [`Node`].
 //!
-//! The rooms, from the inside out:
+//! The modules, from the bottom (knows least) to the top:
 //!
-//! | module | what it knows |
-//! | --- | --- |
-//! | `types`, `runtime`, `priority` | openraft's type parameters; what its tasks run on, and who goes first |
-//! | `records` | what lies on disk, as structs of our own |
-//! | `store` | openraft's log storage over `mintleaf_storage::LogEngine`; the sync thread |
-//! | `machine`, `coverage` | openraft's state machine over [`StateMachine`]; snapshots, and the log they replace |
-//! | `guard`, `local` | who may speak with whom: cluster, store and start counter of every message |
-//! | `transport` | frames, the client to peers, and the wire between: a trait, and TCP |
-//! | `clocks` | the voters' clocks and their median |
-//! | `reach` | who can be reached |
-//! | `contact`, `election`, `heartbeat` | who was heard when; who stands for election; a leader's signs of life |
-//! | `form`, `bond`, `found`, `members` | how nodes introduce themselves, and how a cluster forms, joins, changes |
-//! | `proposal`, `coalesce` | what is let into the log; many proposals, one log entry; forwarding to the leader |
-//! | `level` | what its log may hold, while members of two releases apply it |
-//! | `inbox` | what a node does with its peers' requests |
-//! | `simulation` | processes that tests simulate; only with the feature of that name |
-//! | `node` | [`Node`], which owns all of it; `options`, `error`, `handle`, `status` around it |
+//! | module | what it is | imports |
+//! | --- | --- | --- |
+//! | `error`, `runtime` | The errors of a node; what its tasks run on, and their priority | nothing |
+//! | `state_machine` | [`StateMachine`], the trait that the user of this crate implements | `error` |
+//! | `options` | [`Options`], [`Tuning`] and the clock | `error` |
+//! | `stop` | The handle by which any part of a node stops it | `error` |
+//! | `types` | openraft's type parameters, and the bounds of what travels and is stored | `runtime` |
+//! | `transport` | The trait by which frames travel between nodes, and TCP | `error`, `runtime` |
+//! | `message` | Everything that travels between nodes | `error`, `state_machine`, `types` |
+//! | `two_phase_commit` | Rules of bootstrap, without I/O | `message` |
+//! | `leadership_transfer` | The state of a leadership transfer, at either end | `types` |
+//! | `raft_storage` | openraft's storage: log, snapshots, state machine; the formats on disk | `message`, `runtime`, `state_machine`, `stop`, `types` |
+//! | `identity` | Who this node is, what its store has promised, whose messages it accepts | `error`, `message`, `raft_storage`, `stop`, `two_phase_commit`, `types` |
+//! | `peers` | What messages told of the peers: clocks, contact, reachability | `identity`, `options`, `types` |
+//! | `client` | Calls to peers, by this node's tasks and by openraft | `identity`, `leadership_transfer`, `message`, `peers`, `transport`, `types` |
+//! | `core` | The parts that all tasks share, and the few operations that several need | `client`, `error`, `identity`, `leadership_transfer`, `message`, `options`, `peers`, `raft_storage`, `state_machine`, `types` |
+//! | `batcher` | Many proposals, one log entry; forwarding to the leader | `client`, `core`, `error`, `message`, `types` |
+//! | `election` | Campaigns, votes and heartbeats | `core`, `identity`, `leadership_transfer`, `message`, `peers`, `runtime`, `transport`, `types` |
+//! | `bootstrap` | How a new node founds or joins a cluster, and how a member comes back | `client`, `core`, `error`, `identity`, `message`, `runtime`, `two_phase_commit`, `types` |
+//! | `membership` | Changes of the membership, the leader and the level | `bootstrap`, `client`, `core`, `message`, `state_machine`, `types` |
+//! | `upkeep` | Periodic tasks of every member: probes, releases, incarnations, the membership | `core`, `membership`, `message` |
+//! | `rpc_handler` | What a node does with its peers' requests | `bootstrap`, `core`, `election`, `error`, `identity`, `membership`, `message`, `runtime`, `transport`, `types` |
+//! | `node` | [`Node`], which assembles the others, and its [`Handle`] | all above |
+//! | `simulation` | What a simulated network needs to know of nodes; only with the feature of that name | `message`, `raft_storage`, `runtime` |
+//! | `fuzzing` | Entry points to the decoders; only with the feature of that name | `message`, `raft_storage`, `transport` |
 //!
 //! **Architecture invariant:** this crate is the only user of openraft and knows nothing of ids,
-//! tags or HTTP clients; commands and replies are bytes. See `DESIGN.md` for the reasons.
+//! tags or HTTP clients; commands and replies are bytes. `DESIGN.md` has the reasons.
 
-use std::io::{self, Read, Write};
-
-mod bond;
-mod clocks;
-mod coalesce;
-mod contact;
-mod coverage;
+mod batcher;
+mod bootstrap;
+mod client;
+mod core;
 mod election;
 mod error;
-mod form;
-mod found;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
-mod guard;
-mod handle;
-mod heartbeat;
-mod inbox;
-mod level;
-mod local;
-mod machine;
-mod members;
+mod identity;
+mod leadership_transfer;
+mod membership;
+mod message;
 mod node;
 mod options;
-mod priority;
-mod proposal;
-mod reach;
-mod records;
+mod peers;
+mod raft_storage;
+mod rpc_handler;
 mod runtime;
 #[cfg(feature = "simulation")]
 pub mod simulation;
-mod starts;
-mod status;
-mod store;
-#[cfg(test)]
-mod suite;
+mod state_machine;
+mod stop;
 #[cfg(test)]
 mod tests;
 mod transport;
+mod two_phase_commit;
 mod types;
-mod vouch;
+mod upkeep;
 
-pub use clocks::PeerClock;
 pub use error::{NodeError, ProposeError, Rejected, Remedy, Retry, StopReason};
-pub use handle::{Handle, PROPOSAL_BYTES_MAX};
-pub use level::{Newer, Release};
-pub use members::MemberError;
-pub use node::{Ground, Node};
+pub use message::MemberError;
+pub use node::{Ground, Handle, MemberStatus, Node, PROPOSAL_BYTES_MAX, Role, Status};
 pub use options::{Clock, Options, Tuning};
-pub use priority::give_way;
-pub use status::{MemberStatus, Role, Status};
-pub use transport::{Door, Pending, Wire, WireError};
-
-/// A state taken out of a [`StateMachine`], to be written while the machine goes on applying.
-pub type FrozenState = Box<dyn FnOnce(&mut dyn Write) -> io::Result<()> + Send>;
-
-/// Why a snapshot was not taken in.
-#[derive(Debug, thiserror::Error)]
-pub enum RestoreError {
-    /// It is of a higher level than this build supports.
-    #[error(transparent)]
-    Newer(#[from] Newer),
-    /// It is damaged, or cannot be read.
-    #[error(transparent)]
-    Io(#[from] io::Error),
-}
-
-/// What the log drives. Every replica applies the same commands in the same order, so `apply`
-/// must be deterministic: no clock, no randomness, no I/O. It fails where the log goes on above what this
-/// build supports, and nowhere else. A command it cannot make sense of must panic, which stops the node,
-/// rather than let replicas differ.
-pub trait StateMachine: Send + Sync + 'static {
-    /// Whether a command may be appended: it decodes, keeps its bounds, and everybody who will apply it
-    /// can. Asked of everything that is proposed, before it is appended; what once passed passes later.
-    ///
-    /// # Errors
-    /// Why not; whoever proposed it is told.
-    fn check(&self, command: &[u8]) -> Result<(), Rejected>;
-
-    /// What this build supports.
-    fn supports(&self) -> Release;
-
-    /// What the log needs, as of what was applied: the cluster's level, which never falls, and the first
-    /// version that supports it.
-    fn needs(&self) -> Release;
-
-    /// The command that raises the cluster's level, to one that this build supports. It is appended
-    /// without a check; [`StateMachine::check`] refuses it, for nobody else may propose it.
-    fn raising(&self, to: u32) -> Vec<u8>;
-
-    /// Applies one committed command, stamped by the leader with `now_ms` (Unix milliseconds; may
-    /// go back), and returns the reply for whoever proposed it.
-    ///
-    /// # Errors
-    /// When the command raises the level above what this build supports; the node then stops.
-    fn apply(&self, now_ms: u64, command: &[u8]) -> Result<Vec<u8>, Newer>;
-
-    /// Takes out the current state. Must be quick: applying waits for it.
-    fn freeze(&self) -> FrozenState;
-
-    /// Replaces the state by one that [`FrozenState`] wrote.
-    ///
-    /// # Errors
-    /// When the bytes are not such a state, cannot be read, or are of a higher level than this build
-    /// supports; the node then stops.
-    fn restore(&self, from: &mut dyn Read) -> Result<(), RestoreError>;
-}
+pub use peers::PeerClock;
+pub use runtime::{Pending, give_way};
+pub use state_machine::{FrozenState, Newer, Release, RestoreError, StateMachine};
+pub use transport::{Door, Wire, WireError};

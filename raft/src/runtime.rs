@@ -1,133 +1,14 @@
-//! What the tasks of a node run on: tokio. With the feature `simulation`, tasks, randomness and
-//! blocking work belong to the simulated process that they are started in.
+//! What the tasks of a node run on, and the priority of their threads.
 
-use std::future::Future;
-use std::time::Duration;
-
-use openraft::{AsyncRuntime, OptionalSend, TokioRuntime};
-use rand::RngCore;
-use tokio::task::{JoinError, JoinHandle};
-use tokio::time::{Sleep, Timeout};
-
-use crate::transport::Pending;
-
+mod openraft_runtime;
+mod priority;
 #[cfg(feature = "simulation")]
-use crate::simulation::{Random, spawn};
+mod process;
 
-/// openraft's runtime.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Runtime;
-
-#[cfg(not(feature = "simulation"))]
-type Random = <TokioRuntime as AsyncRuntime>::ThreadLocalRng;
-
-/// Spawns a task that ends with its process.
-#[cfg(not(feature = "simulation"))]
-fn spawn<T>(future: T) -> JoinHandle<T::Output>
-where
-    T: Future + Send + 'static,
-    T::Output: Send + 'static,
-{
-    tokio::spawn(future)
-}
-
-/// A task as a part of the process that it is made in: a simulated process can be paused and killed
-/// with all of its tasks.
-pub(crate) fn in_process<T: Send + 'static>(
-    task: impl Future<Output = T> + Send + 'static,
-) -> Pending<'static, T> {
-    #[cfg(feature = "simulation")]
-    if let Some(process) = crate::simulation::Process::current() {
-        return Box::pin(process.own(task));
-    }
-    Box::pin(task)
-}
-
-/// Random numbers; in a simulation, the process's own.
-#[cfg(not(feature = "simulation"))]
-pub(crate) fn random() -> Random {
-    TokioRuntime::thread_rng()
-}
-
-/// Random numbers of the current process.
+pub use openraft_runtime::Pending;
+pub(crate) use openraft_runtime::{
+    Runtime, blocking, in_process, random_below, random_u128, to_completion,
+};
+pub use priority::give_way;
 #[cfg(feature = "simulation")]
-pub(crate) fn random() -> Random {
-    Random
-}
-
-/// A random number of 128 bits.
-pub(crate) fn random_u128() -> u128 {
-    let mut random = random();
-    u128::from(random.next_u64()) << 64 | u128::from(random.next_u64())
-}
-
-/// A random time below `max`.
-pub(crate) fn random_below(max: Duration) -> Duration {
-    max.mul_f64(random_u128() as f64 / u128::MAX as f64)
-}
-
-/// Does something that takes its time, beside the tasks.
-pub(crate) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, JoinError> {
-    #[cfg(feature = "simulation")]
-    if crate::simulation::work_is_simulated().await {
-        return Ok(work());
-    }
-    tokio::task::spawn_blocking(work).await
-}
-
-impl AsyncRuntime for Runtime {
-    type JoinError = JoinError;
-    type JoinHandle<T: OptionalSend + 'static> = JoinHandle<T>;
-    type Sleep = Sleep;
-    type Instant = <TokioRuntime as AsyncRuntime>::Instant;
-    type TimeoutError = <TokioRuntime as AsyncRuntime>::TimeoutError;
-    type Timeout<R, T: Future<Output = R> + OptionalSend> = Timeout<T>;
-    type ThreadLocalRng = Random;
-    type OneshotSender<T: OptionalSend> = <TokioRuntime as AsyncRuntime>::OneshotSender<T>;
-    type OneshotReceiver<T: OptionalSend> = <TokioRuntime as AsyncRuntime>::OneshotReceiver<T>;
-    type OneshotReceiverError = <TokioRuntime as AsyncRuntime>::OneshotReceiverError;
-
-    fn spawn<T>(future: T) -> Self::JoinHandle<T::Output>
-    where
-        T: Future + OptionalSend + 'static,
-        T::Output: OptionalSend + 'static,
-    {
-        spawn(future)
-    }
-
-    fn sleep(duration: Duration) -> Self::Sleep {
-        TokioRuntime::sleep(duration)
-    }
-
-    fn sleep_until(deadline: Self::Instant) -> Self::Sleep {
-        TokioRuntime::sleep_until(deadline)
-    }
-
-    fn timeout<R, F: Future<Output = R> + OptionalSend>(
-        duration: Duration,
-        future: F,
-    ) -> Self::Timeout<R, F> {
-        TokioRuntime::timeout(duration, future)
-    }
-
-    fn timeout_at<R, F: Future<Output = R> + OptionalSend>(
-        deadline: Self::Instant,
-        future: F,
-    ) -> Self::Timeout<R, F> {
-        TokioRuntime::timeout_at(deadline, future)
-    }
-
-    fn is_panic(error: &Self::JoinError) -> bool {
-        error.is_panic()
-    }
-
-    fn thread_rng() -> Random {
-        random()
-    }
-
-    fn oneshot<T: OptionalSend>() -> (Self::OneshotSender<T>, Self::OneshotReceiver<T>) {
-        TokioRuntime::oneshot()
-    }
-}
+pub use process::Process;

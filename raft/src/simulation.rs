@@ -1,167 +1,36 @@
-//! Processes that are simulated: many nodes in one thread, each of which can be killed.
-//!
-//! Only for tests that drive whole nodes through simulated time. A [`Process`] owns the tasks that
-//! were started in it, whatever they start in turn included; its random numbers come from a seed,
-//! and its disk takes as long as it is told to.
+//! What a simulated network and a simulated machine need to know of a node: its process, and what its
+//! frames and records say.
 
-use std::future::{Future, poll_fn};
-use std::pin::pin;
-use std::sync::Arc;
-use std::task::{Poll, Waker};
-use std::time::Duration;
+use mintleaf_storage::codec;
 
-use parking_lot::Mutex;
-use tokio::task::{AbortHandle, JoinHandle};
+use crate::message::{Answer, Frame, Request, Response};
+use crate::raft_storage::disk_format;
+pub use crate::runtime::Process;
 
-pub use crate::transport::glance::{answers_snapshot, grants_vote, offers_a_bond};
-
-tokio::task_local! {
-    static PROCESS: Arc<Process>;
+/// Whether an answer grants a vote.
+#[must_use]
+pub fn grants_vote(answer: &[u8]) -> bool {
+    let answer = codec::decode::<Answer>(answer).map(|(_, answer)| answer.result);
+    matches!(answer, Ok(Ok(Response::Vote(vote))) if vote.vote_granted)
 }
 
-/// How often the disk is waited for in writing or reading a snapshot: it is many times as long as
-/// what is synced at once, and much may happen meanwhile.
-const SNAPSHOT_ACCESSES: usize = 16;
-
-/// One start of a node's process.
-pub struct Process {
-    random: Mutex<u64>,
-    tasks: Mutex<Vec<AbortHandle>>,
-    disk_latency: Box<dyn Fn() -> Duration + Send + Sync>,
-    /// While it is paused: who is to be woken when it goes on.
-    paused: Mutex<Option<Vec<Waker>>>,
+/// Whether an answer acknowledges a chunk of a snapshot.
+#[must_use]
+pub fn answers_snapshot(answer: &[u8]) -> bool {
+    let answer = codec::decode::<Answer>(answer).map(|(_, answer)| answer.result);
+    matches!(answer, Ok(Ok(Response::Snapshot(_))))
 }
 
-impl Process {
-    /// A process that draws its random numbers from `seed`, and waits for `disk_latency` before
-    /// each sync, and several times for each snapshot.
-    #[must_use]
-    pub fn new(seed: u64, disk_latency: impl Fn() -> Duration + Send + Sync + 'static) -> Self {
-        let disk_latency = Box::new(disk_latency);
-        let (tasks, paused) = Default::default();
-        Self { random: Mutex::new(seed), tasks, disk_latency, paused }
-    }
-
-    /// Starts a task of this process.
-    pub fn spawn<F>(self: &Arc<Self>, future: F) -> JoinHandle<F::Output>
-    where
-        F: Future + Send + 'static,
-        F::Output: Send + 'static,
-    {
-        let task = tokio::spawn(Arc::clone(self).own(future));
-        let mut tasks = self.tasks.lock();
-        if tasks.len() == tasks.capacity() {
-            tasks.retain(|task| !task.is_finished());
-        }
-        tasks.push(task.abort_handle());
-        task
-    }
-
-    /// A future as a part of this process: it stands still while the process is paused.
-    pub(crate) fn own<F: Future>(self: Arc<Self>, future: F) -> impl Future<Output = F::Output> {
-        let process = Arc::clone(&self);
-        PROCESS.scope(self, async move { process.run(future).await })
-    }
-
-    /// Carries a future through, but for the time that the process is paused.
-    pub async fn run<F: Future>(&self, future: F) -> F::Output {
-        let mut future = pin!(future);
-        poll_fn(|cx| {
-            if let Some(waiting) = &mut *self.paused.lock() {
-                waiting.push(cx.waker().clone());
-                return Poll::Pending;
-            }
-            future.as_mut().poll(cx)
-        })
-        .await
-    }
-
-    /// Stops every task where it stands, until [`resume`](Self::resume). Time goes on.
-    pub fn pause(&self) {
-        self.paused.lock().get_or_insert_default();
-    }
-
-    /// Lets every task go on.
-    pub fn resume(&self) {
-        let waiting = self.paused.lock().take();
-        waiting.into_iter().flatten().for_each(Waker::wake);
-    }
-
-    /// Ends every task of this process where it stands.
-    pub fn kill(&self) {
-        for task in self.tasks.lock().drain(..) {
-            task.abort();
-        }
-    }
-
-    pub(crate) fn current() -> Option<Arc<Self>> {
-        PROCESS.try_with(Arc::clone).ok()
-    }
-
-    pub(crate) async fn wait_for_disk(&self) {
-        tokio::time::sleep((self.disk_latency)()).await;
-    }
-
-    async fn wait_for_snapshot(&self) {
-        for _ in 0..SNAPSHOT_ACCESSES {
-            self.wait_for_disk().await;
-        }
-    }
+/// Whether a frame asks a founder to prepare its store for a cluster.
+#[must_use]
+pub fn offers_a_bond(frame: &[u8]) -> bool {
+    let frame = codec::decode::<Frame>(frame).map(|(_, frame)| frame.request);
+    matches!(frame, Ok(Request::Prepare(_)))
 }
 
-/// The data directory of the coordinator that a store is bound to, by what the store has on disk under
+/// The data directory of the coordinator for whose cluster a store is prepared, by the store's record under
 /// [`MetaKey::Bond`](mintleaf_storage::MetaKey::Bond).
 #[must_use]
 pub fn bound_to(record: &[u8]) -> Option<u128> {
-    crate::bond::Bond::decode(record).ok().flatten().map(|bond| bond.store)
-}
-
-/// Starts a task of the current process, if there is one.
-pub(crate) fn spawn<F>(future: F) -> JoinHandle<F::Output>
-where
-    F: Future + Send + 'static,
-    F::Output: Send + 'static,
-{
-    match Process::current() {
-        Some(process) => process.spawn(future),
-        None => tokio::spawn(future),
-    }
-}
-
-/// Whether work that takes its time is done on the spot; waits for as long as it takes then.
-pub(crate) async fn work_is_simulated() -> bool {
-    let Some(process) = Process::current() else { return false };
-    process.wait_for_snapshot().await;
-    true
-}
-
-/// Random numbers of the current process.
-pub(crate) struct Random;
-
-impl rand::RngCore for Random {
-    fn next_u32(&mut self) -> u32 {
-        (self.next_u64() >> 32) as u32
-    }
-
-    // SplitMix64.
-    fn next_u64(&mut self) -> u64 {
-        let Some(process) = Process::current() else { return rand::thread_rng().next_u64() };
-        let mut state = process.random.lock();
-        *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn fill_bytes(&mut self, bytes: &mut [u8]) {
-        for chunk in bytes.chunks_mut(8) {
-            let random = self.next_u64().to_le_bytes();
-            chunk.copy_from_slice(&random[..chunk.len()]);
-        }
-    }
-
-    fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), rand::Error> {
-        self.fill_bytes(bytes);
-        Ok(())
-    }
+    disk_format::decode_prepared(record).ok().flatten().map(|prepared| prepared.store)
 }

@@ -1,59 +1,10 @@
-//! The types openraft is instantiated with.
+//! The types with which openraft is instantiated, and the bounds of what travels and is stored.
 
-use std::fmt;
+pub(crate) mod bounds;
+mod raft_types;
+mod snapshot_file;
 
-use openraft::{Entry, LogId, StoredMembership, Vote};
-use serde::{Deserialize, Serialize};
-
-use crate::machine::SnapshotFile;
-use crate::proposal;
-use crate::runtime::Runtime;
-
-openraft::declare_raft_types!(
-    /// openraft, as this crate uses it.
-    pub(crate) Types:
-        D = Batch,
-        R = Replies,
-        NodeId = u64,
-        Node = Member,
-        SnapshotData = SnapshotFile,
-        AsyncRuntime = Runtime,
-);
-
-pub(crate) type Raft = openraft::Raft<Types>;
-pub(crate) type RaftEntry = Entry<Types>;
-pub(crate) type RaftLogId = LogId<u64>;
-pub(crate) type RaftMembership = StoredMembership<u64, Member>;
-pub(crate) type RaftVote = Vote<u64>;
-
-/// The body of one log entry: what the coalescer gathered.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Batch {
-    /// The leader's clock when it proposed the entry, in Unix milliseconds.
-    pub(crate) now_ms: u64,
-    /// Opaque commands, applied in order.
-    #[serde(deserialize_with = "proposal::commands")]
-    pub(crate) commands: Vec<Vec<u8>>,
-}
-
-/// What applying a [`Batch`] answered, one reply per command; empty for Raft's own entries.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Replies(pub(crate) Vec<Vec<u8>>);
-
-/// A member as the replicated membership knows it.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Member {
-    /// Where other members reach its internal listener, `host:port`.
-    pub(crate) raft: String,
-    /// Where clients reach it, `host:port`.
-    pub(crate) http: String,
-    /// Identity of the data directory that was admitted under this node id. Votes and
-    /// acknowledgements of any other directory do not count.
-    pub(crate) store: u128,
-}
-
-impl fmt::Display for Member {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} store {:032x}", self.raft, self.store)
-    }
-}
+pub(crate) use raft_types::{
+    Batch, Member, Raft, RaftEntry, RaftLogId, RaftMembership, RaftVote, Replies, Types,
+};
+pub(crate) use snapshot_file::SnapshotFile;

@@ -14,9 +14,10 @@ use hyper_util::rt::TokioExecutor;
 use serde_json::Value;
 
 const CONNECT_MS_MAX: u64 = 3_000;
-/// A little longer than a node works on any request, so that its own answer comes first.
+/// Longest wait for an answer: a little longer than a node works on any request, so that the node's own
+/// answer comes first.
 const REQUEST_MS_MAX: u64 = 15_000;
-/// Longer than the longest answer to anything asked here: a page of 1,000 tags.
+/// Longest answer: above the longest to any request made here, which is a page of 1,000 tags.
 const ANSWER_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 /// Where a node is: `http://HOST[:PORT]`, with an optional path before the interface's own.
@@ -63,7 +64,7 @@ impl Failure {
         Self { detail: detail.into(), hint: Some(hint) }
     }
 
-    /// What a node said when it refused.
+    /// The failure of a request that a node refused.
     fn refused(status: StatusCode, body: &[u8]) -> Self {
         let problem = serde_json::from_slice::<Value>(body).unwrap_or_default();
         let detail = match problem["detail"].as_str() {
@@ -80,15 +81,15 @@ impl Failure {
     }
 }
 
-/// How one attempt ended when it did not end well.
+/// The failure of one attempt.
 enum Attempt {
     /// The request was never sent.
     Unconnected(Failure),
-    /// It may have been carried out: the connection broke, or time ran out.
+    /// The request may have been carried out: the connection broke, or time ran out.
     Lost(Failure),
     /// The node cannot serve at the moment.
     Unavailable(Failure),
-    /// The node said no.
+    /// The node refused.
     Refused(Failure),
 }
 
@@ -107,10 +108,10 @@ impl Client {
         Self { urls, http: legacy::Client::builder(TokioExecutor::new()).build(connector) }
     }
 
-    /// Reads `path`; any node that cannot answer is passed over for the next.
+    /// Reads `path` from the first node that can answer.
     ///
     /// # Errors
-    /// What the last node said.
+    /// The failure at the last node.
     pub(super) async fn get(&self, path: &str) -> Result<Value, Failure> {
         self.call(&Method::GET, path, None).await
     }
@@ -119,7 +120,7 @@ impl Client {
     /// since a change that was made must not be reported as a conflict with itself.
     ///
     /// # Errors
-    /// What the last node said.
+    /// The failure at the last node.
     pub(super) async fn change(
         &self,
         method: Method,
@@ -218,7 +219,7 @@ fn lost(url: &BaseUrl, error: &dyn std::error::Error) -> Attempt {
     Attempt::Lost(Failure::new(format!("lost {url}: {}", root_cause(error))))
 }
 
-/// The layers above it only repeat that something failed.
+/// The innermost cause; the layers above it only repeat that something failed.
 fn root_cause(error: &dyn std::error::Error) -> String {
     let mut cause = error;
     while let Some(source) = cause.source() {

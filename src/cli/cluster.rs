@@ -5,7 +5,7 @@ use hyper::Method;
 use serde_json::{Value, json};
 
 use super::client::{Client, Failure};
-use super::output::{Table, cell, print, print_json};
+use super::output::{TextTable, cell, print, print_json};
 
 /// What can be done with a cluster.
 #[derive(Debug, Subcommand)]
@@ -108,7 +108,7 @@ fn show_level(cluster: &Value, json: bool) -> Result<(), Failure> {
         let nodes: Vec<_> = cluster["nodes"].as_array().into_iter().flatten().map(node).collect();
         return print_json(&json!({ "level": cluster["level"], "nodes": nodes }));
     }
-    let mut table = Table::new(["NODE", "VERSION", "SUPPORTS"]);
+    let mut table = TextTable::new(["NODE", "VERSION", "SUPPORTS"]);
     for node in cluster["nodes"].as_array().into_iter().flatten() {
         table.row(["id", "version", "level_max"].map(|field| cell(node, field)));
     }
@@ -118,7 +118,7 @@ fn show_level(cluster: &Value, json: bool) -> Result<(), Failure> {
 fn table(cluster: &Value) -> String {
     let [id, leader, term] = ["cluster_id", "leader_id", "term"].map(|f| cell(cluster, f));
     let mut table =
-        Table::new(["NODE", "ROLE", "VERSION", "RAFT", "HTTP", "LOG", "APPLIED", "REACHABLE"]);
+        TextTable::new(["NODE", "ROLE", "VERSION", "RAFT", "HTTP", "LOG", "APPLIED", "REACHABLE"]);
     for node in cluster["nodes"].as_array().into_iter().flatten() {
         let fields = [
             "id",

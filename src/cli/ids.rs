@@ -6,8 +6,8 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::client::{Client, Failure};
-use super::output::{Table, cell, print, print_json};
-use crate::http::path_segment;
+use super::output::{TextTable, cell, print, print_json};
+use crate::path_segment;
 
 /// Which ids to take.
 #[derive(Args, Debug)]
@@ -30,7 +30,7 @@ pub struct SnowflakeArgs {
 }
 
 pub(super) async fn next(args: &NextArgs, client: &Client, json: bool) -> Result<(), Failure> {
-    let path = format!("/v1/segment/{}", path_segment(&args.tag));
+    let path = format!("/v1/segment/{}", path_segment::escape(&args.tag));
     let ids = take(&path, args.count, client).await?;
     if json { print_json(&json!({ "tag": args.tag, "ids": texts(&ids) })) } else { list(&ids) }
 }
@@ -49,7 +49,7 @@ pub(super) async fn decode(id: u64, client: &Client, json: bool) -> Result<(), F
     if json {
         return print_json(&answer);
     }
-    let mut table = Table::new(["ID", "TIME", "TIMESTAMP_MS", "WORKER_ID", "SEQUENCE"]);
+    let mut table = TextTable::new(["ID", "TIME", "TIMESTAMP_MS", "WORKER_ID", "SEQUENCE"]);
     table.row(["id", "time", "timestamp_ms", "worker_id", "sequence"].map(|f| cell(&answer, f)));
     print(&table.to_string())
 }

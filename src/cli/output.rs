@@ -10,7 +10,7 @@ use super::client::Failure;
 /// Prints text as it is.
 ///
 /// # Errors
-/// When stdout fails; that its reader left is not a failure.
+/// When stdout fails; a reader that left is not a failure.
 pub(super) fn print(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     ignoring_closed_pipe(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
@@ -44,11 +44,11 @@ pub(super) fn complain(failure: &Failure) {
 }
 
 /// Rows under a head, in columns as wide as their widest cell.
-pub(super) struct Table<const N: usize> {
+pub(super) struct TextTable<const N: usize> {
     rows: Vec<[String; N]>,
 }
 
-impl<const N: usize> Table<N> {
+impl<const N: usize> TextTable<N> {
     pub(super) fn new(head: [&str; N]) -> Self {
         Self { rows: vec![head.map(str::to_owned)] }
     }
@@ -58,7 +58,7 @@ impl<const N: usize> Table<N> {
     }
 }
 
-impl<const N: usize> fmt::Display for Table<N> {
+impl<const N: usize> fmt::Display for TextTable<N> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let width = |column: usize| {
             self.rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0)
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn columns_line_up_under_their_head() {
-        let mut table = Table::new(["TAG", "STEP"]);
+        let mut table = TextTable::new(["TAG", "STEP"]);
         table.row(["orders".to_owned(), "5".to_owned()]);
         table.row(["订单".to_owned(), "1000".to_owned()]);
         assert_eq!(table.to_string(), "TAG     STEP\norders  5\n订单      1000\n");

@@ -5,8 +5,8 @@ use hyper::Method;
 use serde_json::{Map, Value, json};
 
 use super::client::{Client, Failure};
-use super::output::{Table, cell, print, print_json};
-use crate::http::path_segment;
+use super::output::{TextTable, cell, print, print_json};
+use crate::path_segment;
 
 /// Tags fetched with one request.
 const PAGE: u64 = 1_000;
@@ -100,7 +100,7 @@ pub(super) async fn run(command: TagCommand, client: &Client, json: bool) -> Res
 }
 
 fn path(name: &str) -> String {
-    format!("/v1/tags/{}", path_segment(name))
+    format!("/v1/tags/{}", path_segment::escape(name))
 }
 
 /// The fields that were given.
@@ -119,7 +119,7 @@ async fn list(client: &Client, limit: Option<u64>, json: bool) -> Result<(), Fai
         left -= left.min(found.len() as u64);
         tags.extend(found);
         match page["next"].as_str() {
-            Some(next) => after = format!("&after={}", path_segment(next)),
+            Some(next) => after = format!("&after={}", path_segment::escape(next)),
             None => break,
         }
     }
@@ -131,7 +131,7 @@ fn show(tag: &Value, json: bool) -> Result<(), Failure> {
 }
 
 fn table(tags: &[Value]) -> String {
-    let mut table = Table::new(["TAG", "MAX_ID", "STEP", "UPDATED", "DESCRIPTION"]);
+    let mut table = TextTable::new(["TAG", "MAX_ID", "STEP", "UPDATED", "DESCRIPTION"]);
     for tag in tags {
         table.row(["tag", "max_id", "step", "updated_at", "description"].map(|f| cell(tag, f)));
     }

@@ -3,16 +3,16 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use super::{
-    ConfigError, DATA_DEFAULT, HTTP_DEFAULT, LogFormat, ServeArgs, fault, listen_address,
-    resp_address, snowflake,
-};
+use super::args::{LogFormat, ServeArgs};
+use super::checks::{listen_address, resp_address, snowflake};
+use super::defaults::{DATA_DEFAULT, HTTP_DEFAULT};
+use super::error::{ConfigError, fault};
 use crate::snowflake::SnowflakeSettings;
 
-/// More nodes in one process than any trial needs.
+/// Most nodes in one process: more than any trial needs.
 const DEV_NODES_MAX: u8 = 9;
 
-/// What `mintleaf dev` can be told.
+/// The flags of `mintleaf dev`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct DevArgs {
     /// Real Raft nodes to run in this process, on consecutive ports

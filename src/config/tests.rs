@@ -1,14 +1,19 @@
-use super::*;
+use std::path::PathBuf;
+use std::time::Duration;
+
 use clap::Parser;
 
+use super::checks::duration;
+use super::*;
+
 #[derive(Parser)]
-struct Line {
+struct CommandLine {
     #[command(flatten)]
     args: ServeArgs,
 }
 
 fn args(line: &[&str]) -> ServeArgs {
-    Line::parse_from(std::iter::once("serve").chain(line.iter().copied())).args
+    CommandLine::parse_from(std::iter::once("serve").chain(line.iter().copied())).args
 }
 
 fn checked(line: &[&str]) -> Result<ServeConfig, String> {
@@ -57,7 +62,7 @@ fn flags_win_over_the_file() {
 #[test]
 fn every_flag_is_an_environment_variable_and_a_file_key_in_both_cases() {
     use clap::CommandFactory;
-    let command = Line::command();
+    let command = CommandLine::command();
     for flag in command.get_arguments().filter(|flag| flag.get_id() != "config") {
         let name = flag.get_long().unwrap_or_default();
         let snake = name.replace('-', "_");
@@ -143,19 +148,6 @@ fn snowflake_settings_come_from_all_three_sources() {
     assert_eq!(snowflake.worker_ids, [4, 9]);
     let line = ["--config", config, "--snowflake-worker-id", "1", "--snowflake-worker-id", "2"];
     assert_eq!(resolved(&line).worker_ids, [1, 2]);
-}
-
-#[test]
-fn addresses_are_host_and_port() {
-    for sound in ["a:1", "a-b.c_d:65535", "127.0.0.1:80", "[::1]:80"] {
-        assert_eq!(check_host_port(sound, Port::Real), Ok(()), "{sound}");
-    }
-    for wrong in ["", "a", "a:", ":1", "a:+1", "a:65536", "::1:80", "http://a:1", "a b:1", "[x]:1"]
-    {
-        assert!(check_host_port(wrong, Port::Real).is_err(), "{wrong}");
-    }
-    assert!(check_host_port("a:0", Port::Real).is_err());
-    assert!(check_host_port("a:0", Port::OrFree).is_ok());
 }
 
 #[test]

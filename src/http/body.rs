@@ -5,7 +5,6 @@
 
 use std::fmt;
 use std::ops::RangeInclusive;
-use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{FromRequest, Request};
@@ -17,16 +16,12 @@ use serde::Deserialize;
 use serde::de::{self, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 
+use super::decimal;
 use super::problem::Problem;
-use super::query::{digits, out_of_bounds};
+use super::query::out_of_bounds;
+use crate::limits::{BODY_BYTES_MAX, BODY_MAX, FIELDS_MAX};
 
-/// Longest body: the largest sensible one is a tag with its description, far below this.
-pub(super) const BODY_BYTES_MAX: usize = 64 * 1024;
-
-/// Longest time from the head of a request to the end of its body.
-const BODY_MS_MAX: u64 = 5_000;
-
-/// The fields of one JSON object that nobody has asked for yet.
+/// The fields of one JSON object that are not read yet.
 #[derive(Debug)]
 pub(super) struct Fields(Vec<(String, Value)>);
 
@@ -41,7 +36,7 @@ impl<S: Sync> FromRequest<S> for Fields {
         if declared_length(&head.headers).is_some_and(|length| length > BODY_BYTES_MAX as u64) {
             return Err(Problem::too_large(BODY_BYTES_MAX));
         }
-        let read = tokio::time::timeout(Duration::from_millis(BODY_MS_MAX), collect(body));
+        let read = tokio::time::timeout(BODY_MAX, collect(body));
         let bytes = read.await.map_err(|_| Problem::stalled_body())??;
         Self::parse(&bytes)
     }
@@ -95,7 +90,7 @@ impl Fields {
         within(name, value.as_u64(), &bounds).map(Some)
     }
 
-    /// Like [`Fields::integer`], but a string of decimal digits will do as well.
+    /// The integer `name`, if it was given: as for [`Fields::integer`], or a string of decimal digits.
     ///
     /// # Errors
     /// `invalid_argument` when it is anything else or outside `bounds`.
@@ -106,7 +101,7 @@ impl Fields {
     ) -> Result<Option<u64>, Problem> {
         let number = match self.take(name) {
             None => return Ok(None),
-            Some(Value::String(text)) => digits(&text),
+            Some(Value::String(text)) => decimal::parse(&text),
             Some(value) => value.as_u64(),
         };
         within(name, number, &bounds).map(Some)
@@ -115,7 +110,7 @@ impl Fields {
     /// Ends the reading.
     ///
     /// # Errors
-    /// `invalid_argument` naming a field that nobody asked for.
+    /// `invalid_argument` naming a field that was not read.
     pub(super) fn finish(self) -> Result<(), Problem> {
         match self.0.first() {
             Some((name, _)) => Err(Problem::invalid(name, "is not a field of this request")),
@@ -175,8 +170,7 @@ impl<'de> Visitor<'de> for FieldsVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields, A::Error> {
-        /// More fields than any request knows; keeps the search for repeats short.
-        const FIELDS_MAX: usize = 16;
+        // The bound on fields keeps the search for repeats short.
         let mut fields = Vec::<(String, Value)>::new();
         while let Some((name, value)) = map.next_entry::<String, Value>()? {
             if fields.iter().any(|(earlier, _)| *earlier == name) {

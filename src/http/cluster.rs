@@ -1,4 +1,4 @@
-//! `/v1/cluster`: who is a member, and changing that.
+//! `/v1/cluster`: the members, the leader and the level, and changing them.
 
 use std::sync::Arc;
 
@@ -9,20 +9,20 @@ use axum::http::{StatusCode, Uri};
 use super::body::{Fields, required};
 use super::key;
 use super::problem::Problem;
-use crate::config::{Port, check_host_port, is_everywhere};
-use crate::service::{ClusterView, IdService};
+use crate::address::{PortRule, check_host_port, is_everywhere};
+use crate::service::{ClusterService, ClusterView, NewMember};
 
-type Service = State<Arc<IdService>>;
+type Cluster = State<Arc<ClusterService>>;
 
-/// What this node knows of the cluster, quorum or not.
-pub(super) async fn show(State(service): Service) -> Json<ClusterView> {
-    Json(service.cluster())
+/// Shows the cluster as this node knows it, quorum or not.
+pub(super) async fn show(State(service): Cluster) -> Json<ClusterView> {
+    Json(service.view())
 }
 
-/// Adds a node: as a voter unless `"voter": false`. On a learner it is the promotion, and with
-/// `"voter": false` on a voter what takes its vote.
+/// Adds a node: as a voter unless `"voter": false`. For a learner this is the promotion; for a voter,
+/// `"voter": false` takes its vote.
 pub(super) async fn add(
-    State(service): Service,
+    State(service): Cluster,
     mut fields: Fields,
 ) -> Result<Json<ClusterView>, Problem> {
     let id = required("id", fields.integer("id", 1..=u64::MAX)?)?;
@@ -30,17 +30,18 @@ pub(super) async fn add(
     let http = address(&mut fields, "http")?;
     let voter = fields.flag("voter")?.unwrap_or(true);
     fields.finish()?;
-    Ok(Json(service.add_node(id, raft, http, voter).await?))
+    Ok(Json(service.add_node(NewMember { id, raft, http, voter }).await?))
 }
 
-pub(super) async fn remove(State(service): Service, uri: Uri) -> Result<StatusCode, Problem> {
+/// Removes a node.
+pub(super) async fn remove(State(service): Cluster, uri: Uri) -> Result<StatusCode, Problem> {
     service.remove_node(key::node_id(uri.path())?).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 /// Hands leadership to the voter `id`.
 pub(super) async fn transfer(
-    State(service): Service,
+    State(service): Cluster,
     mut fields: Fields,
 ) -> Result<StatusCode, Problem> {
     let id = required("id", fields.integer("id", 1..=u64::MAX)?)?;
@@ -49,15 +50,15 @@ pub(super) async fn transfer(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Raises the level to what all members support.
-pub(super) async fn raise_level(State(service): Service) -> Result<Json<ClusterView>, Problem> {
+/// Raises the level to the highest that all members support.
+pub(super) async fn raise_level(State(service): Cluster) -> Result<Json<ClusterView>, Problem> {
     Ok(Json(service.raise_level().await?))
 }
 
-/// Leaves a note: what levels are tested with.
+/// Leaves a note. Levels are tested with it.
 #[cfg(feature = "next-level")]
 pub(super) async fn leave_note(
-    State(service): Service,
+    State(service): Cluster,
     mut fields: Fields,
 ) -> Result<Json<ClusterView>, Problem> {
     let note = required("note", fields.text("note")?)?;
@@ -67,7 +68,7 @@ pub(super) async fn leave_note(
 
 fn address(fields: &mut Fields, name: &str) -> Result<Option<String>, Problem> {
     let Some(address) = fields.text(name)? else { return Ok(None) };
-    check_host_port(&address, Port::Real).map_err(|detail| Problem::invalid(name, detail))?;
+    check_host_port(&address, PortRule::Real).map_err(|detail| Problem::invalid(name, detail))?;
     if is_everywhere(&address) {
         return Err(Problem::invalid(name, "must be an address that others can reach"));
     }

@@ -1,9 +1,8 @@
-//! One HTTP connection: the lane on a socket, then hyper, its bounds, and its end.
+//! One HTTP connection: the fast path, then hyper; its bounds, and its end.
 
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::Duration;
 
 use hyper::server::conn::http1;
 use hyper::service::Service;
@@ -12,99 +11,100 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 
-use super::front::FrontDoor;
-use super::lane::{self, Lane, Rest};
-use super::outbox::Outbox;
-use crate::listener::DRAIN_MS_MAX;
+use super::dispatch::Dispatch;
+use super::fast_path::{FastPath, READ_BYTES_MAX};
+use super::write_buffer::WriteBuffer;
+use crate::connection_buffers::{ConnectionBuffers, ConnectionWatch, Leftover};
+use crate::limits::{DRAIN_MAX, HEAD_BYTES_MAX, HEADERS_MAX};
 use crate::watchdog::{Patience, Progress};
-use crate::wire::Wire;
 
-pub(super) const HEADERS_MAX: usize = 64;
-/// Longest head of a request; a longer one is answered 431.
-const HEAD_BYTES_MAX: usize = 16 * 1024;
-/// A kept-alive connection is kept for longer than load balancers keep theirs, so that they close
-/// first; one that never brought a request is not kept.
+/// An idle connection is kept for longer than load balancers keep theirs, so that they close first; a
+/// connection that never brought a request is not kept.
 const PATIENCE: Patience = Patience { idle_seconds_max: 75, unused_is_idle: false };
 
-/// What a connection above the limit is told.
+/// The answer to a connection above the limit.
 pub(crate) const TURNED_AWAY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\n\
     content-type: application/problem+json\r\ncache-control: no-store\r\nretry-after: 1\r\n\
     connection: close\r\ncontent-length: 131\r\n\r\n\
     {\"type\":\"about:blank\",\"title\":\"Service Unavailable\",\"status\":503,\
     \"code\":\"unavailable\",\"detail\":\"too many connections to this node\"}";
 
-/// Serves a connection until it ends, gets nowhere, or the node stops.
-pub(crate) async fn serve(mut stream: TcpStream, front: FrontDoor, stopping: watch::Receiver<()>) {
+/// Serves a connection until it ends, makes no progress for too long, or the node stops.
+pub(crate) async fn serve(
+    mut stream: TcpStream,
+    dispatch: Dispatch,
+    stopping: watch::Receiver<()>,
+) {
     let (read, write) = stream.split();
-    converse(read, write, front, stopping).await;
+    converse(read, write, dispatch, stopping).await;
 }
 
-/// The same on any transport.
+/// Serves a connection on any transport, as [`serve`] does.
 pub(super) async fn converse<R, W>(
     mut read: R,
     mut write: W,
-    front: FrontDoor,
+    dispatch: Dispatch,
     mut stopping: watch::Receiver<()>,
 ) where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
 {
-    let outbox = Outbox::default();
-    if let Some(rest) =
-        in_lane(&mut read, &mut write, &front, outbox.progress(), &mut stopping).await
+    let write_buffer = WriteBuffer::default();
+    if let Some(leftover) =
+        on_fast_path(&mut read, &mut write, &dispatch, write_buffer.progress(), &mut stopping).await
     {
-        with_hyper(rest, read, &mut write, front, &outbox, stopping).await;
+        with_hyper(leftover, read, &mut write, dispatch, &write_buffer, stopping).await;
     }
-    let farewell = async {
-        outbox.send(&mut write).await?;
+    let last_answers = async {
+        write_buffer.send(&mut write).await?;
         write.shutdown().await
     };
-    // A client that does not read its last answers, or is gone, does without them.
-    let _ = tokio::time::timeout(Duration::from_millis(DRAIN_MS_MAX), farewell).await;
+    // A client that does not read its last answers in time, or is gone, does without them.
+    let _ = tokio::time::timeout(DRAIN_MAX, last_answers).await;
 }
 
-/// Serves plain requests for ids, until something else comes.
-async fn in_lane<R, W>(
+/// Serves plain requests for ids, until another request comes; answers the leftover that hyper takes over then.
+async fn on_fast_path<R, W>(
     read: R,
     write: W,
-    front: &FrontDoor,
+    dispatch: &Dispatch,
     progress: &Progress,
     stopping: &mut watch::Receiver<()>,
-) -> Option<Rest>
+) -> Option<Leftover>
 where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
 {
     let unsent = AtomicBool::new(false);
-    let room_max = lane::ROOM_BYTES_MAX;
-    let wire = Wire::new(read, write, room_max, &unsent, progress, stopping.clone());
-    let mut running = pin!(Lane::new(wire, front).run());
+    let watch = ConnectionWatch { unsent: &unsent, progress, stopping: stopping.clone() };
+    let buffers = ConnectionBuffers::new(read, write, READ_BYTES_MAX, watch);
+    let mut running = pin!(FastPath::new(buffers, dispatch).run());
     let ended = tokio::select! {
         biased;
         ended = running.as_mut() => ended,
         () = progress.stalled(PATIENCE, || unsent.load(Relaxed)) => return None,
-        // The lane sees it too, and comes to an end.
+        // The fast path sees the stop too, and comes to an end.
         _ = stopping.changed() => running.await,
     };
-    // Of a connection that breaks there is nobody to tell.
+    // A connection that breaks leaves nobody to tell.
     ended.unwrap_or(None)
 }
 
-/// Serves anything.
+/// Serves every request.
 async fn with_hyper<R, W>(
-    rest: Rest,
+    leftover: Leftover,
     read: R,
     write: &mut W,
-    front: FrontDoor,
-    outbox: &Outbox,
+    dispatch: Dispatch,
+    write_buffer: &WriteBuffer,
     mut stopping: watch::Receiver<()>,
 ) where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
 {
-    let progress = outbox.progress();
-    let watched = Watched { inner: front, progress: Arc::clone(progress) };
-    let transport = outbox.attach(read, rest);
+    let progress = write_buffer.progress();
+    let watched = Watched { inner: dispatch, progress: Arc::clone(progress) };
+    let transport = write_buffer.attach(read, leftover);
     let mut connection = pin!(
         http1::Builder::new()
             // The watchdog bounds heads and idle time, each by its own measure.
@@ -115,11 +115,11 @@ async fn with_hyper<R, W>(
     );
     tokio::select! {
         biased;
-        () = outbox.drive(connection.as_mut(), write) => {}
-        () = progress.stalled(PATIENCE, || outbox.has_unsent()) => {}
+        () = write_buffer.drive(connection.as_mut(), write) => {}
+        () = progress.stalled(PATIENCE, || write_buffer.has_unsent()) => {}
         _ = stopping.changed() => {
             connection.as_mut().graceful_shutdown();
-            outbox.drive(connection.as_mut(), write).await;
+            write_buffer.drive(connection.as_mut(), write).await;
         }
     }
 }

@@ -1,44 +1,43 @@
-//! Doors to what clients send, for `tests/fuzz`.
-
-use std::sync::Arc;
+//! Entry points to the code that reads clients' bytes, for `tests/fuzz` and `benches`.
 
 use tokio::io::DuplexStream;
 use tokio::sync::watch;
 
 use super::body::Fields;
-use super::front::FrontDoor;
+use super::dispatch::Dispatch;
 use super::query::Query;
-use super::{connection, key, lane};
-use crate::service::IdService;
+use super::{connection, fast_path, key};
+use crate::path_segment;
+use crate::service::Services;
 
-/// A connection's loop without its socket.
+/// Serves connections that have no socket.
 pub struct Connections {
-    front: FrontDoor,
+    dispatch: Dispatch,
     stop: watch::Sender<()>,
 }
 
 impl Connections {
-    /// Connections to a service.
-    pub fn new(service: Arc<IdService>) -> Self {
-        Self { front: FrontDoor::new(service), stop: watch::Sender::new(()) }
+    /// Connections to a node's services.
+    pub fn new(services: Services) -> Self {
+        Self { dispatch: Dispatch::new(services), stop: watch::Sender::new(()) }
     }
 
     /// Serves one connection to its end.
     pub async fn serve(&self, stream: DuplexStream) {
         let (read, write) = tokio::io::split(stream);
-        connection::converse(read, write, self.front.clone(), self.stop.subscribe()).await;
+        connection::converse(read, write, self.dispatch.clone(), self.stop.subscribe()).await;
     }
 }
 
-/// Where the plain requests for ids end that `bytes` begin with: as the lane reads one after the other,
-/// and as hyper's parser reads each.
+/// Where the plain requests for ids end that `bytes` begin with: as the fast path reads one after the
+/// other, and as hyper's parser reads each.
 pub fn plain_requests(bytes: &[u8]) -> [Vec<usize>; 2] {
-    lane::ends(bytes)
+    fast_path::ends(bytes)
 }
 
 /// The last segment of a path, undone from its escapes; `None` when it is refused.
 pub fn key(raw: &str) -> Option<String> {
-    key::decode(raw).map(|key| key.into_owned())
+    path_segment::decode(raw).map(|key| key.into_owned())
 }
 
 /// Whether a path ends in a tag, and whether in a node id.

@@ -1,5 +1,5 @@
-//! `GET /v1/segment/{tag}`: ids as JSON strings, as ranges, or as text. Snowflake ids are asked for
-//! and answered in the same shapes.
+//! `GET /v1/segment/{tag}`: ids as JSON strings, as ranges, or as text. Snowflake ids are asked for and
+//! answered in the same styles.
 
 use std::ops::Range;
 use std::slice;
@@ -12,33 +12,30 @@ use axum::http::{HeaderMap, HeaderValue, Response, Uri};
 
 use super::problem::Problem;
 use super::query::Query;
-use super::{key, numerals};
+use super::{decimal, key};
+use crate::limits::{LISTED_IDS_MAX, RANGED_IDS_MAX};
 use crate::service::IdService;
 
-/// Most ids of one answer that lists them: 220 kB of JSON.
-const COUNT_MAX_IDS: u64 = 10_000;
-
-/// Most ids of one answer that gives ranges; its size hardly grows with the count.
-const COUNT_MAX_RANGES: u64 = 1_000_000;
-
-/// Room for the head of an answer.
+/// Bytes reserved for the head of an answer.
 const HEAD_BYTES: usize = 256;
 
-/// How an answer looks.
+/// The style of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Shape {
+struct AnswerStyle {
+    /// Ranges of ids rather than a list of them.
     ranges: bool,
+    /// Plain text rather than JSON.
     text: bool,
 }
 
-/// How many ids a request asks for, and how the answer shall look.
+/// How many ids a request asks for, and in which style.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Wanted {
+pub(super) struct IdQuery {
     pub(super) count: u64,
-    shape: Shape,
+    style: AnswerStyle,
 }
 
-impl Wanted {
+impl IdQuery {
     /// Reads the parameters `count` and `format`, and what the client accepts.
     ///
     /// # Errors
@@ -46,26 +43,26 @@ impl Wanted {
     pub(super) fn of(query: Option<&str>, headers: &HeaderMap) -> Result<Self, Problem> {
         let mut query = Query::parse(query)?;
         let ranges = query.choice("format", [("ids", false), ("ranges", true)])?.unwrap_or(false);
-        let count_max = if ranges { COUNT_MAX_RANGES } else { COUNT_MAX_IDS };
+        let count_max = if ranges { RANGED_IDS_MAX } else { LISTED_IDS_MAX };
         let count = query.integer("count", 1..=count_max)?.unwrap_or(1);
         query.finish()?;
-        Ok(Self { count, shape: Shape { ranges, text: wants_text(headers) } })
+        Ok(Self { count, style: AnswerStyle { ranges, text: wants_text(headers) } })
     }
 
-    /// The same of a request for many ids; `None` for any other. Whatever asks for one id in more words
-    /// than it takes is the router's.
+    /// Reads a request for many ids; `None` for any other. A request that asks for one id in more words
+    /// than it takes is left to the router.
     pub(super) fn many(query: &str, headers: &HeaderMap) -> Option<Self> {
         Self::of(Some(query), headers).ok().filter(|wanted| wanted.count != 1)
     }
 
-    /// What kind of answer it will be.
+    /// The content type of the answer.
     pub(super) fn content_type(&self) -> &'static str {
-        self.shape.content_type()
+        self.style.content_type()
     }
 
-    /// Writes the answer with these ids, of a tag or of none: what `head` writes when it is told the
-    /// length of the body, and the body. A list of ids as text, the longest there is for its
-    /// count, is written where it is to be.
+    /// Writes the answer with these ids, of a tag or of none: first the head, by `head`, which is given
+    /// the length of the body, then the body. A list of ids as text, the longest answer for its count, is
+    /// written straight into `out`.
     pub(super) fn write(
         &self,
         out: &mut Vec<u8>,
@@ -73,22 +70,22 @@ impl Wanted {
         taken: &[Range<u64>],
         head: impl FnOnce(&mut Vec<u8>, usize),
     ) {
-        if self.shape != (Shape { ranges: false, text: true }) {
-            let body = body(tag, taken, self.shape);
+        if self.style != (AnswerStyle { ranges: false, text: true }) {
+            let body = body(tag, taken, self.style);
             head(out, body.len());
             return out.extend_from_slice(&body);
         }
         let line_ends = taken.iter().map(|range| range.end - range.start).sum::<u64>();
-        let digits = taken.iter().cloned().map(numerals::digits).sum::<u64>();
+        let digits = taken.iter().cloned().map(decimal::digit_count).sum::<u64>();
         let length = (digits + line_ends) as usize;
         out.reserve(HEAD_BYTES + length);
         head(out, length);
-        taken.iter().for_each(|range| numerals::append(out, range.clone(), "", "\n"));
+        taken.iter().for_each(|range| decimal::append(out, range.clone(), "", "\n"));
     }
 
     /// The answer with these ids, of a tag or of none.
     pub(super) fn answer(&self, tag: Option<&str>, taken: &[Range<u64>]) -> Response<Bytes> {
-        encode(tag, taken, self.shape)
+        encode(tag, taken, self.style)
     }
 }
 
@@ -99,7 +96,7 @@ pub(super) async fn segment(
     headers: HeaderMap,
 ) -> Result<Response<axum::body::Body>, Problem> {
     let tag = key::tag(uri.path())?;
-    let wanted = Wanted::of(uri.query(), &headers)?;
+    let wanted = IdQuery::of(uri.query(), &headers)?;
     let taken = match wanted.count {
         1 => vec![only(service.next(tag.as_str()).await?)],
         count => service.take(tag.as_str(), count).await?,
@@ -110,11 +107,11 @@ pub(super) async fn segment(
 /// The answer with a single id that [`segment`] would give to a request without a query.
 #[inline]
 pub(super) fn single(tag: Option<&str>, id: u64, headers: &HeaderMap) -> Response<Bytes> {
-    let shape = Shape { ranges: false, text: wants_text(headers) };
-    encode(tag, slice::from_ref(&only(id)), shape)
+    let style = AnswerStyle { ranges: false, text: wants_text(headers) };
+    encode(tag, slice::from_ref(&only(id)), style)
 }
 
-/// An id is at most 2^63-1, so its end fits.
+/// The range of one id. An id is at most 2^63-1, so its end fits.
 fn only(id: u64) -> Range<u64> {
     id..id + 1
 }
@@ -133,40 +130,40 @@ pub(super) fn wants_text(headers: &HeaderMap) -> bool {
     text > 0.0 && text > quality("application/json").unwrap_or(0.0)
 }
 
-impl Shape {
+impl AnswerStyle {
     fn content_type(self) -> &'static str {
         if self.text { "text/plain;charset=UTF-8" } else { "application/json" }
     }
 }
 
-fn encode(tag: Option<&str>, taken: &[Range<u64>], shape: Shape) -> Response<Bytes> {
-    let mut response = Response::new(Bytes::from(body(tag, taken, shape)));
+fn encode(tag: Option<&str>, taken: &[Range<u64>], style: AnswerStyle) -> Response<Bytes> {
+    let mut response = Response::new(Bytes::from(body(tag, taken, style)));
     let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(shape.content_type()));
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(style.content_type()));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }
 
-fn body(tag: Option<&str>, taken: &[Range<u64>], shape: Shape) -> Vec<u8> {
-    let mut body = Writer::new(tag, taken, shape);
-    match shape {
-        Shape { text: true, ranges: true } => body.text_ranges(taken),
-        Shape { text: true, ranges: false } => body.text_ids(taken),
-        Shape { text: false, ranges: true } => body.json_ranges(tag, taken),
-        Shape { text: false, ranges: false } => body.json_ids(tag, taken),
+fn body(tag: Option<&str>, taken: &[Range<u64>], style: AnswerStyle) -> Vec<u8> {
+    let mut body = Writer::new(tag, taken, style);
+    match style {
+        AnswerStyle { text: true, ranges: true } => body.text_ranges(taken),
+        AnswerStyle { text: true, ranges: false } => body.text_ids(taken),
+        AnswerStyle { text: false, ranges: true } => body.json_ranges(tag, taken),
+        AnswerStyle { text: false, ranges: false } => body.json_ids(tag, taken),
     }
     body.out
 }
 
-/// Writes an answer into one buffer that is large enough from the start.
+/// Writes a body into one buffer that is large enough from the start.
 struct Writer {
     out: Vec<u8>,
     digits: itoa::Buffer,
 }
 
 impl Writer {
-    fn new(tag: Option<&str>, taken: &[Range<u64>], shape: Shape) -> Self {
-        let (items, item_bytes_max) = match shape.ranges {
+    fn new(tag: Option<&str>, taken: &[Range<u64>], style: AnswerStyle) -> Self {
+        let (items, item_bytes_max) = match style.ranges {
             true => (taken.len() as u64, r#"{"start":"","end":""},"#.len() + 2 * 19),
             false => (taken.iter().map(|range| range.end - range.start).sum(), 19 + 3),
         };
@@ -196,7 +193,7 @@ impl Writer {
         self.head(tag);
         self.raw(r#""ids":["#);
         for range in taken {
-            numerals::append(&mut self.out, range.clone(), "\"", "\",");
+            decimal::append(&mut self.out, range.clone(), "\"", "\",");
         }
         if self.out.last() == Some(&b',') {
             self.out.pop();
@@ -219,11 +216,11 @@ impl Writer {
 
     fn text_ids(&mut self, taken: &[Range<u64>]) {
         for range in taken {
-            numerals::append(&mut self.out, range.clone(), "", "\n");
+            decimal::append(&mut self.out, range.clone(), "", "\n");
         }
     }
 
-    /// One `start-end` a line, the end exclusive as in JSON.
+    /// Writes one `start-end` a line, the end exclusive as in JSON.
     fn text_ranges(&mut self, taken: &[Range<u64>]) {
         for range in taken {
             self.number(range.start);
@@ -239,19 +236,19 @@ mod tests {
     use super::*;
 
     fn body(taken: &[Range<u64>], ranges: bool, text: bool) -> String {
-        let response = encode(Some("a\"b"), taken, Shape { ranges, text });
+        let response = encode(Some("a\"b"), taken, AnswerStyle { ranges, text });
         String::from_utf8(response.into_body().to_vec()).unwrap()
     }
 
     #[test]
-    fn ids_are_written_in_every_shape() {
+    fn ids_are_written_in_every_style() {
         let taken = [1..3, 10..11];
         assert_eq!(body(&taken, false, false), r#"{"tag":"a\"b","ids":["1","2","10"]}"#);
         assert_eq!(
             body(&taken, true, false),
             r#"{"tag":"a\"b","ranges":[{"start":"1","end":"3"},{"start":"10","end":"11"}]}"#
         );
-        let tagless = encode(None, &taken, Shape { ranges: false, text: false });
+        let tagless = encode(None, &taken, AnswerStyle { ranges: false, text: false });
         assert_eq!(tagless.body(), r#"{"ids":["1","2","10"]}"#);
         assert_eq!(body(&taken, false, true), "1\n2\n10\n");
         assert_eq!(body(&taken, true, true), "1-3\n10-11\n");

@@ -13,48 +13,49 @@ use serde::Serialize;
 
 use super::key;
 use super::problem::{FailedWith, Problem};
-use crate::service::{Error, IdService};
+use crate::service::{ClusterService, Error, IdService};
 
-/// One id of a tag. A query is not looked at, as in Leaf.
+/// One id of a tag. A query is ignored, as in Leaf.
 pub(super) async fn segment(
-    State(service): State<Arc<IdService>>,
+    State(ids): State<Arc<IdService>>,
+    State(cluster): State<Arc<ClusterService>>,
     uri: Uri,
 ) -> Response<axum::body::Body> {
     let outcome = match key::tag(uri.path()) {
-        Ok(tag) => service.next(tag.as_str()).await,
-        // To Leaf a malformed key is one that it does not know.
+        Ok(tag) => ids.next(tag.as_str()).await,
+        // Leaf treats a malformed key as one that it does not know.
         Err(_) => Err(Error::UnknownTag),
     };
     let response = match outcome {
         Ok(id) => number(id),
         Err(error) => {
-            let formed = service.cluster().cluster_id.is_some();
-            failure(segment_code(&error, formed), error, uri.path(), service.now_ms())
+            let bootstrapped = cluster.view().cluster_id.is_some();
+            failure(segment_code(&error, bootstrapped), error, uri.path(), ids.now_ms())
         }
     };
     response.map(axum::body::Body::from)
 }
 
-/// One snowflake id. The key is not looked at, as in Leaf.
+/// One snowflake id. The key is ignored, as in Leaf.
 pub(super) async fn snowflake(
-    State(service): State<Arc<IdService>>,
+    State(ids): State<Arc<IdService>>,
     uri: Uri,
 ) -> Response<axum::body::Body> {
-    let response = match service.next_snowflake().await {
+    let response = match ids.next_snowflake().await {
         Ok(id) => number(id),
-        Err(error) => no_snowflake(error, uri.path(), service.now_ms()),
+        Err(error) => no_snowflake(error, uri.path(), ids.now_ms()),
     };
     response.map(axum::body::Body::from)
 }
 
-/// Leaf's -3 is a clock that went back too far. What Leaf has no word for, no worker id above all,
-/// is a 503 in the same shape.
+/// The answer without a snowflake id. Leaf's -3 is a clock that went back too far. A failure that Leaf
+/// has no code for, above all that no worker id is free, is a 503 with the same members.
 fn no_snowflake(error: Error, path: &str, now_ms: u64) -> Response<Bytes> {
     let outcome = match error {
         Error::ClockBehind { .. } => {
-            Outcome { status: StatusCode::INTERNAL_SERVER_ERROR, leaf_code: -3 }
+            LeafStatus { status: StatusCode::INTERNAL_SERVER_ERROR, leaf_code: -3 }
         }
-        _ => Outcome { status: StatusCode::SERVICE_UNAVAILABLE, leaf_code: -1 },
+        _ => LeafStatus { status: StatusCode::SERVICE_UNAVAILABLE, leaf_code: -1 },
     };
     failure(outcome, error, path, now_ms)
 }
@@ -74,9 +75,9 @@ fn answer(body: Bytes, content_type: &'static str) -> Response<Bytes> {
     response
 }
 
-/// The members and their order are Spring's.
+/// The body of a failure; its members and their order are Spring's.
 #[derive(Serialize)]
-struct Failure<'a> {
+struct SpringError<'a> {
     timestamp: u64,
     status: u16,
     error: &'static str,
@@ -84,24 +85,24 @@ struct Failure<'a> {
     path: &'a str,
 }
 
-/// How a failure is told.
-struct Outcome {
+/// The status of a failure, and Leaf's code for it.
+struct LeafStatus {
     status: StatusCode,
     leaf_code: i8,
 }
 
-fn segment_code(error: &Error, formed: bool) -> Outcome {
+fn segment_code(error: &Error, bootstrapped: bool) -> LeafStatus {
     let leaf_code = match error {
         Error::UnknownTag | Error::NotFound { .. } | Error::InvalidArgument { .. } => -2,
-        _ if !formed => -1,
+        _ if !bootstrapped => -1,
         _ => -3,
     };
-    Outcome { status: StatusCode::INTERNAL_SERVER_ERROR, leaf_code }
+    LeafStatus { status: StatusCode::INTERNAL_SERVER_ERROR, leaf_code }
 }
 
-fn failure(outcome: Outcome, error: Error, path: &str, now_ms: u64) -> Response<Bytes> {
-    let Outcome { status, leaf_code } = outcome;
-    let body = Failure {
+fn failure(outcome: LeafStatus, error: Error, path: &str, now_ms: u64) -> Response<Bytes> {
+    let LeafStatus { status, leaf_code } = outcome;
+    let body = SpringError {
         timestamp: now_ms,
         status: status.as_u16(),
         error: status.canonical_reason().unwrap_or_default(),
@@ -120,8 +121,8 @@ fn failure(outcome: Outcome, error: Error, path: &str, now_ms: u64) -> Response<
 mod tests {
     use super::*;
 
-    fn message(error: Error, formed: bool) -> String {
-        let outcome = segment_code(&error, formed);
+    fn message(error: Error, bootstrapped: bool) -> String {
+        let outcome = segment_code(&error, bootstrapped);
         let response = failure(outcome, error, "/api/segment/get/x", 5);
         assert_eq!(response.status(), 500);
         let body: serde_json::Value = serde_json::from_slice(response.body()).unwrap();

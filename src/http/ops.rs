@@ -9,29 +9,34 @@ use axum::http::{HeaderName, StatusCode};
 use serde_json::{Value, json};
 
 use crate::metrics;
-use crate::service::IdService;
+use crate::service::ClusterService;
 
 /// The interface, as OpenAPI 3.1.
 pub(super) const OPENAPI: &str = include_str!("openapi.json");
 
+/// A body with its content type.
 type Typed<T> = ([(HeaderName, &'static str); 1], T);
 
-/// The process answers; nothing more is claimed.
+/// Says that the process answers, and nothing more.
 pub(super) async fn livez() -> &'static str {
     "ok"
 }
 
-/// Whether this node can hand out ids, and if not, why.
-pub(super) async fn readyz(State(service): State<Arc<IdService>>) -> (StatusCode, Json<Value>) {
+/// Says whether this node can hand out ids, and why not.
+pub(super) async fn readyz(
+    State(service): State<Arc<ClusterService>>,
+) -> (StatusCode, Json<Value>) {
     let readiness = service.readiness();
     let status = if readiness.ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     (status, Json(json!({ "ready": readiness.ready, "reasons": readiness.reasons })))
 }
 
-pub(super) async fn metrics(State(service): State<Arc<IdService>>) -> Typed<String> {
+/// The counters, for Prometheus.
+pub(super) async fn metrics(State(service): State<Arc<ClusterService>>) -> Typed<String> {
     ([(CONTENT_TYPE, metrics::CONTENT_TYPE)], service.metrics_page())
 }
 
+/// The description of the interface.
 pub(super) async fn openapi() -> Typed<&'static str> {
     ([(CONTENT_TYPE, "application/json")], OPENAPI)
 }

@@ -1,7 +1,7 @@
-//! Pages for people: where things are, and Leaf's `/cache` and `/db`.
+//! Pages for people: links, and Leaf's `/cache` and `/db`.
 //!
-//! Self-contained HTML without scripts. Every value is escaped: a tag is whatever a client
-//! called it.
+//! The pages are self-contained HTML without scripts. Every value is escaped, because a tag may be any
+//! text.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -12,17 +12,18 @@ use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 
 use super::problem::Problem;
 use super::tags::rfc3339;
-use crate::service::{IdService, Read};
+use crate::service::{ClusterService, Consistency, TagService};
 
 /// Most rows of one page; `GET /v1/tags` lists them all.
 const ROWS_MAX: usize = 1_000;
 
-type Service = State<Arc<IdService>>;
+type Cluster = State<Arc<ClusterService>>;
+type Tags = State<Arc<TagService>>;
 type Html = ([(HeaderName, &'static str); 2], String);
 
-/// Where a person who opens the address in a browser can go from here.
-pub(super) async fn index(State(service): Service) -> Html {
-    let cluster = service.cluster();
+/// Links for a person who opens the address in a browser.
+pub(super) async fn index(State(service): Cluster) -> Html {
+    let cluster = service.view();
     let leader = cluster.leader_id.map_or("unknown".to_owned(), |id| format!("node {id}"));
     let links = [
         ("/cache", "double buffer of every tag on this node"),
@@ -47,7 +48,7 @@ pub(super) async fn index(State(service): Service) -> Html {
 }
 
 /// Leaf's `/cache`: what this node holds of each tag.
-pub(super) async fn cache(State(service): Service) -> Html {
+pub(super) async fn cache(State(service): Tags) -> Html {
     let mut buffers = service.buffers(ROWS_MAX + 1);
     let more = buffers.len() > ROWS_MAX;
     buffers.truncate(ROWS_MAX);
@@ -72,8 +73,8 @@ pub(super) async fn cache(State(service): Service) -> Html {
 }
 
 /// Leaf's `/db`: each tag's row, as far as this node has applied the log.
-pub(super) async fn db(State(service): Service) -> Result<Html, Problem> {
-    let mut tags = service.tags(None, ROWS_MAX + 1, Read::Stale).await?;
+pub(super) async fn db(State(service): Tags) -> Result<Html, Problem> {
+    let mut tags = service.list(None, ROWS_MAX + 1, Consistency::Stale).await?;
     let more = tags.len() > ROWS_MAX;
     tags.truncate(ROWS_MAX);
     let rows = tags.iter().map(|view| {
@@ -142,7 +143,7 @@ fn escape(text: &str) -> String {
     out
 }
 
-/// Writing to a `String` cannot fail.
+/// Appends text; writing to a `String` cannot fail.
 fn push(out: &mut String, text: std::fmt::Arguments<'_>) {
     let _ = out.write_fmt(text);
 }

@@ -1,7 +1,7 @@
 //! Errors as clients see them: RFC 9457 `application/problem+json` with a stable `code`.
 //!
-//! This is the one place that gives an error its status and code. Handlers answer with a
-//! [`Problem`]; the front door writes its body, because it knows the path and the mode.
+//! This is the one place that gives an error its status and code. Handlers answer with a [`Problem`];
+//! the dispatch writes its body, because it knows the path and the mode.
 
 use axum::http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderValue, StatusCode};
@@ -28,12 +28,12 @@ impl Problem {
         Self::invalid_argument(format!("{field} {fault}"))
     }
 
-    /// Like [`Problem::invalid`], with a sentence that names the argument itself.
+    /// An argument as for [`Problem::invalid`], with a sentence that names the argument itself.
     pub(super) fn invalid_argument(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "invalid_argument", detail)
     }
 
-    /// A path that leads nowhere.
+    /// A path that has no handler.
     pub(super) fn not_found() -> Self {
         Self::new(StatusCode::NOT_FOUND, "not_found", "there is nothing at this path")
     }
@@ -91,7 +91,7 @@ impl Problem {
         if matches!(self.status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS) {
             headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
         }
-        let body = Body {
+        let body = ProblemBody {
             kind: "about:blank",
             title: self.status.canonical_reason().unwrap_or_default(),
             status: self.status.as_u16(),
@@ -104,9 +104,9 @@ impl Problem {
     }
 }
 
-/// RFC 9457's members in the order that people read them, and `code`.
+/// The members of RFC 9457 in the order in which people read them, and `code`.
 #[derive(Serialize)]
-struct Body<'a> {
+struct ProblemBody<'a> {
     #[serde(rename = "type")]
     kind: &'static str,
     title: &'static str,

@@ -6,15 +6,14 @@
 use std::borrow::Cow;
 use std::ops::RangeInclusive;
 
-use super::key::unescape;
+use super::decimal;
 use super::problem::Problem;
+use crate::limits::PARAMETERS_MAX;
+use crate::path_segment::unescape;
 
-/// The parameters of one request that nobody has asked for yet.
+/// The parameters of one request that are not read yet.
 #[derive(Debug)]
 pub(super) struct Query<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
-
-/// More parameters than any path knows.
-const PARAMETERS_MAX: usize = 16;
 
 impl<'a> Query<'a> {
     /// Splits a raw query string.
@@ -56,7 +55,7 @@ impl<'a> Query<'a> {
         bounds: RangeInclusive<u64>,
     ) -> Result<Option<u64>, Problem> {
         let Some(text) = self.text(name) else { return Ok(None) };
-        match digits(&text).filter(|number| bounds.contains(number)) {
+        match decimal::parse(&text).filter(|number| bounds.contains(number)) {
             Some(number) => Ok(Some(number)),
             None => Err(Problem::invalid(name, out_of_bounds(&bounds))),
         }
@@ -84,7 +83,7 @@ impl<'a> Query<'a> {
     /// Ends the reading.
     ///
     /// # Errors
-    /// `invalid_argument` naming a parameter that nobody asked for.
+    /// `invalid_argument` naming a parameter that was not read.
     pub(super) fn finish(self) -> Result<(), Problem> {
         match self.0.first() {
             Some((name, _)) => Err(Problem::invalid(name, "is not a parameter of this path")),
@@ -93,18 +92,12 @@ impl<'a> Query<'a> {
     }
 }
 
-/// A plain decimal integer: at most as many digits as 2^64 - 1 has, and nothing else.
-pub(super) fn digits(text: &str) -> Option<u64> {
-    let plain = (1..=20).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
-    if plain { text.parse().ok() } else { None }
-}
-
-/// How a bound is worded, in queries and in bodies.
+/// The words for a number that is out of bounds, in queries and in bodies.
 pub(super) fn out_of_bounds(bounds: &RangeInclusive<u64>) -> String {
     format!("must be an integer from {} to {}", bounds.start(), bounds.end())
 }
 
-/// In a query, unlike in a path, a plus sign is a space.
+/// Undoes the escapes of a query, where a plus sign is a space, unlike in a path.
 fn form_unescape(raw: &str) -> Option<Cow<'_, str>> {
     if raw.contains('+') {
         let spaced = raw.replace('+', " ");

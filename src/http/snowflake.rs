@@ -1,4 +1,4 @@
-//! `/v1/snowflake`: ids made of time, worker id and sequence; and taking one apart.
+//! `/v1/snowflake`: ids made of time, worker id and sequence; and their fields.
 
 use std::sync::Arc;
 
@@ -10,25 +10,25 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::problem::Problem;
-use super::query::{Query, digits};
-use super::{ids, key, tags};
-use crate::service::{IdService, WorkersView};
-use crate::snowflake::Parts;
+use super::query::Query;
+use super::{decimal, ids, key, tags};
+use crate::service::{ClusterService, IdService, WorkersView};
+use crate::snowflake::IdParts;
 
-type Service = State<Arc<IdService>>;
+type Ids = State<Arc<IdService>>;
 
 /// Exactly `count` ids, or an error.
 pub(super) async fn take(
-    State(service): Service,
+    State(service): Ids,
     uri: Uri,
     headers: HeaderMap,
 ) -> Result<Response<Body>, Problem> {
-    let wanted = ids::Wanted::of(uri.query(), &headers)?;
+    let wanted = ids::IdQuery::of(uri.query(), &headers)?;
     let taken = service.take_snowflakes(wanted.count).await?;
     Ok(wanted.answer(None, &taken).map(Body::from))
 }
 
-/// What an id says.
+/// The fields of an id, for clients of version 1.
 #[derive(Serialize)]
 pub(super) struct Decoded {
     id: String,
@@ -48,12 +48,12 @@ struct SplitWorker {
 }
 
 /// Takes an id apart, by the layout and epoch of this cluster.
-pub(super) async fn decode(State(service): Service, uri: Uri) -> Result<Json<Decoded>, Problem> {
-    let text = uri.path().rsplit('/').next().and_then(key::decode);
+pub(super) async fn decode(State(service): Ids, uri: Uri) -> Result<Json<Decoded>, Problem> {
+    let text = key::last(uri.path());
     let format = service.snowflake_format();
     let layout = format.layout();
     let read = |id| Some((id, format.decode(id)?));
-    let Some((id, parts)) = text.and_then(|text| digits(&text)).and_then(read) else {
+    let Some((id, parts)) = text.and_then(|text| decimal::parse(&text)).and_then(read) else {
         return Err(Problem::invalid("id", format_args!("is not a number of layout {layout}")));
     };
     let split = layout.split_worker(parts.worker_id);
@@ -70,7 +70,7 @@ pub(super) async fn decode(State(service): Service, uri: Uri) -> Result<Json<Dec
     }))
 }
 
-/// Leaf's answer, with Leaf's names and order.
+/// The fields of an id with Leaf's names and in Leaf's order.
 #[derive(Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub(super) enum LeafDecoded {
@@ -80,19 +80,19 @@ pub(super) enum LeafDecoded {
     NotAnId { error_msg: &'static str },
 }
 
-/// Leaf's decoding: strings throughout, and 200 for what is not a number.
+/// Takes an id apart as Leaf does: strings throughout, and 200 for text that is no number.
 pub(super) async fn leaf_decode(
-    State(service): Service,
+    State(service): Ids,
     uri: Uri,
 ) -> Result<Json<LeafDecoded>, Problem> {
     let mut query = Query::parse(uri.query())?;
     let given = query.text("snowflakeId").ok_or(Problem::invalid("snowflakeId", "is missing"))?;
-    let parts = digits(&given).and_then(|id| service.snowflake_format().decode(id));
+    let parts = decimal::parse(&given).and_then(|id| service.snowflake_format().decode(id));
     let not_an_id = LeafDecoded::NotAnId { error_msg: "snowflake Id反解析发生异常!" };
     Ok(Json(parts.map_or(not_an_id, leaf_parts)))
 }
 
-fn leaf_parts(parts: Parts) -> LeafDecoded {
+fn leaf_parts(parts: IdParts) -> LeafDecoded {
     let time = Timestamp::from_millisecond(i64::try_from(parts.time_ms).unwrap_or(i64::MAX));
     let time = time.unwrap_or(Timestamp::MAX).strftime("%Y-%m-%d %H:%M:%S%.3f");
     LeafDecoded::Parts {
@@ -103,8 +103,8 @@ fn leaf_parts(parts: Parts) -> LeafDecoded {
 }
 
 /// Every worker id that was ever used, from local knowledge.
-pub(super) async fn workers(State(service): Service) -> Json<WorkersView> {
-    Json(service.workers())
+pub(super) async fn workers(State(cluster): State<Arc<ClusterService>>) -> Json<WorkersView> {
+    Json(cluster.workers())
 }
 
 #[cfg(test)]
@@ -113,13 +113,13 @@ mod tests {
 
     #[test]
     fn leaf_reads_times_in_utc_and_numbers_as_strings() {
-        let parts = Parts { time_ms: 1_567_733_700_834, worker_id: 39, sequence: 3448 };
+        let parts = IdParts { time_ms: 1_567_733_700_834, worker_id: 39, sequence: 3448 };
         let json = |parts| serde_json::to_string(&leaf_parts(parts)).unwrap();
         assert_eq!(
             json(parts),
             r#"{"timestamp":"1567733700834(2019-09-06 01:35:00.834)","workerId":"39","sequenceId":"3448"}"#
         );
-        let whole_second = json(Parts { time_ms: 0, ..parts });
+        let whole_second = json(IdParts { time_ms: 0, ..parts });
         assert!(whole_second.contains("0(1970-01-01 00:00:00.000)"), "{whole_second}");
         let not_an_id = serde_json::to_string(&LeafDecoded::NotAnId { error_msg: "x" }).unwrap();
         assert_eq!(not_an_id, r#"{"errorMsg":"x"}"#);

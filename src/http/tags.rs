@@ -11,63 +11,61 @@ use serde::Serialize;
 
 use super::body::{Fields, required};
 use super::key;
-use super::path_segment;
 use super::problem::Problem;
 use super::query::Query;
-use crate::service::{IdService, Read};
-use crate::state::TagRow;
-use crate::tag::{
-    BizTag, DESCRIPTION_CHARS_MAX, ID_END, ID_MAX, START_DEFAULT, STEP_DEFAULT, STEP_MAX,
+use crate::limits::{
+    DESCRIPTION_CHARS_MAX, ID_END, ID_MAX, START_DEFAULT, STEP_DEFAULT, STEP_MAX,
+    TAGS_PAGE_DEFAULT, TAGS_PAGE_MAX,
 };
+use crate::path_segment;
+use crate::service::{Consistency, TagChange, TagRow, TagService, TagSpec};
+use crate::tag::BizTag;
 
-const LIMIT_DEFAULT: usize = 100;
-const LIMIT_MAX: usize = 1_000;
-
-type Service = State<Arc<IdService>>;
+type Tags = State<Arc<TagService>>;
 
 pub(super) async fn create(
-    State(service): Service,
+    State(service): Tags,
     mut fields: Fields,
-) -> Result<(StatusCode, [(HeaderName, String); 1], Json<Shown>), Problem> {
+) -> Result<(StatusCode, [(HeaderName, String); 1], Json<TagBody>), Problem> {
     let tag = required("tag", fields.text("tag")?)?;
     let tag = BizTag::parse(&tag).map_err(|error| Problem::invalid_argument(error.to_string()))?;
     let step = step(&mut fields)?.unwrap_or(STEP_DEFAULT);
     let start = fields.big_integer("start", 1..=ID_MAX)?.unwrap_or(START_DEFAULT);
     let description = description(&mut fields)?.unwrap_or_default();
     fields.finish()?;
-    let location = format!("/v1/tags/{}", path_segment(tag.as_str()));
-    let view = service.create_tag(tag, step, start, description).await?;
-    Ok((StatusCode::CREATED, [(LOCATION, location)], Json(view.into())))
+    let location = format!("/v1/tags/{}", path_segment::escape(tag.as_str()));
+    let row = service.create(tag, TagSpec { step, start, description }).await?;
+    Ok((StatusCode::CREATED, [(LOCATION, location)], Json(row.into())))
 }
 
-pub(super) async fn get(State(service): Service, uri: Uri) -> Result<Json<Shown>, Problem> {
+pub(super) async fn get(State(service): Tags, uri: Uri) -> Result<Json<TagBody>, Problem> {
     let tag = key::tag(uri.path())?;
     let mut query = Query::parse(uri.query())?;
-    let read = consistency(&mut query)?;
+    let consistency = consistency(&mut query)?;
     query.finish()?;
-    Ok(Json(service.tag(tag.as_str(), read).await?.into()))
+    Ok(Json(service.get(tag.as_str(), consistency).await?.into()))
 }
 
-pub(super) async fn list(State(service): Service, uri: Uri) -> Result<Json<Page>, Problem> {
+pub(super) async fn list(State(service): Tags, uri: Uri) -> Result<Json<Page>, Problem> {
     let mut query = Query::parse(uri.query())?;
     let after = query.text("after");
-    let limit = query.integer("limit", 1..=LIMIT_MAX as u64)?;
-    let limit = limit.map_or(LIMIT_DEFAULT, |limit| limit as usize);
-    let read = consistency(&mut query)?;
+    let limit = query.integer("limit", 1..=TAGS_PAGE_MAX as u64)?;
+    let limit = limit.map_or(TAGS_PAGE_DEFAULT, |limit| limit as usize);
+    let consistency = consistency(&mut query)?;
     query.finish()?;
     // One more than asked for tells whether there is a next page.
-    let mut tags = service.tags(after.as_deref(), limit + 1, read).await?;
+    let mut tags = service.list(after.as_deref(), limit + 1, consistency).await?;
     let more = tags.len() > limit;
     tags.truncate(limit);
-    let next = tags.last().filter(|_| more).map(|view| view.tag.to_string());
-    Ok(Json(Page { tags: tags.into_iter().map(Shown::from).collect(), next }))
+    let next = tags.last().filter(|_| more).map(|row| row.tag.to_string());
+    Ok(Json(Page { tags: tags.into_iter().map(TagBody::from).collect(), next }))
 }
 
 pub(super) async fn update(
-    State(service): Service,
+    State(service): Tags,
     uri: Uri,
     mut fields: Fields,
-) -> Result<Json<Shown>, Problem> {
+) -> Result<Json<TagBody>, Problem> {
     let tag = key::tag(uri.path())?;
     let step = step(&mut fields)?;
     let max_id = fields.big_integer("max_id", 1..=ID_END)?;
@@ -76,11 +74,11 @@ pub(super) async fn update(
     if step.is_none() && max_id.is_none() && description.is_none() {
         return Err(Problem::invalid("body", "must change step, max_id or description"));
     }
-    Ok(Json(service.update_tag(tag, step, max_id, description).await?.into()))
+    Ok(Json(service.update(tag, TagChange { step, max_id, description }).await?.into()))
 }
 
-pub(super) async fn delete(State(service): Service, uri: Uri) -> Result<StatusCode, Problem> {
-    service.delete_tag(key::tag(uri.path())?).await?;
+pub(super) async fn delete(State(service): Tags, uri: Uri) -> Result<StatusCode, Problem> {
+    service.delete(key::tag(uri.path())?).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -98,14 +96,14 @@ fn description(fields: &mut Fields) -> Result<Option<String>, Problem> {
     Ok(text)
 }
 
-fn consistency(query: &mut Query<'_>) -> Result<Read, Problem> {
-    let choices = [("linearizable", Read::Linearizable), ("stale", Read::Stale)];
-    Ok(query.choice("consistency", choices)?.unwrap_or(Read::Linearizable))
+fn consistency(query: &mut Query<'_>) -> Result<Consistency, Problem> {
+    let choices = [("linearizable", Consistency::Linearizable), ("stale", Consistency::Stale)];
+    Ok(query.choice("consistency", choices)?.unwrap_or(Consistency::Linearizable))
 }
 
-/// A tag as clients see it.
+/// A tag in answers.
 #[derive(Serialize)]
-pub(super) struct Shown {
+pub(super) struct TagBody {
     tag: String,
     max_id: String,
     step: u32,
@@ -114,15 +112,15 @@ pub(super) struct Shown {
     updated_at: String,
 }
 
-impl From<TagRow> for Shown {
-    fn from(view: TagRow) -> Self {
+impl From<TagRow> for TagBody {
+    fn from(row: TagRow) -> Self {
         Self {
-            tag: view.tag.to_string(),
-            max_id: view.max_id.to_string(),
-            step: view.step,
-            description: view.description,
-            created_at: rfc3339(view.created_at_ms),
-            updated_at: rfc3339(view.updated_at_ms),
+            tag: row.tag.to_string(),
+            max_id: row.max_id.to_string(),
+            step: row.step,
+            description: row.description,
+            created_at: rfc3339(row.created_at_ms),
+            updated_at: rfc3339(row.updated_at_ms),
         }
     }
 }
@@ -130,12 +128,12 @@ impl From<TagRow> for Shown {
 /// A page of tags.
 #[derive(Serialize)]
 pub(super) struct Page {
-    tags: Vec<Shown>,
-    /// Where the next page begins after; `None` on the last.
+    tags: Vec<TagBody>,
+    /// The tag after which the next page begins; `None` on the last page.
     next: Option<String>,
 }
 
-/// A time in Unix milliseconds as people read it, in UTC. Past the calendar's end it is capped.
+/// A time in Unix milliseconds in RFC 3339, in UTC; the calendar's end for a time past it.
 pub(super) fn rfc3339(unix_ms: u64) -> String {
     let unix_ms = i64::try_from(unix_ms).unwrap_or(i64::MAX);
     Timestamp::from_millisecond(unix_ms).unwrap_or(Timestamp::MAX).to_string()

@@ -14,7 +14,8 @@ use hyper_util::rt::TokioExecutor;
 use serde_json::Value;
 use tokio::runtime::{Builder, Runtime};
 
-use super::{ops, routes};
+use super::ops;
+use super::router::routes;
 use crate::config::{SNAPSHOT_ENTRIES_DEFAULT, SNOWFLAKE_EPOCH_MS_DEFAULT};
 use crate::server::{NodeConfig, RunningNode};
 use crate::snowflake::{Format, Layout, SnowflakeSettings};
@@ -119,7 +120,7 @@ fn every_reference_in_the_description_leads_somewhere() {
     }
 }
 
-/// An empty query is enough to keep a request from being answered at the front door.
+/// An empty query is enough to send a request to the router.
 #[test]
 fn front_door_and_router_answer_alike() {
     let served = Served::start();
@@ -228,7 +229,7 @@ fn next_answer(stream: &mut BufReader<TcpStream>) -> String {
     answer + &String::from_utf8(body).unwrap()
 }
 
-/// Without ids, lengths and dates.
+/// An answer without its ids, lengths and dates.
 fn masked(answer: &str) -> String {
     let masked = answer.lines().map(|line| match line.split_once(": ") {
         Some(("date", date)) => {
@@ -240,9 +241,9 @@ fn masked(answer: &str) -> String {
     masked.collect()
 }
 
-/// Any other request before it takes a connection out of the lane.
+/// Each request is answered on the fast path, and again behind another request, which hyper answers.
 #[test]
-fn lane_and_hyper_answer_alike() {
+fn fast_path_and_hyper_answer_alike() {
     let served = Served::start();
     let long = format!("/v1/segment/{}", "x".repeat(129));
     for path in [
@@ -262,9 +263,10 @@ fn lane_and_hyper_answer_alike() {
         for headers in ["", "accept: text/plain\r\nConnection: keep-alive\r\n"] {
             let request = format!("GET {path} HTTP/1.1\r\nhost: a\r\n{headers}\r\n");
             let other = "GET /livez HTTP/1.1\r\nhost: a\r\n\r\n".to_owned();
-            let in_lane = served.exchange(&[request.clone(), request.clone(), request.clone()]);
+            let on_fast_path =
+                served.exchange(&[request.clone(), request.clone(), request.clone()]);
             let with_hyper = served.exchange(&[other, request.clone(), request]);
-            for answer in in_lane {
+            for answer in on_fast_path {
                 assert_eq!(masked(&answer), masked(&with_hyper[1]), "{path}");
             }
         }
@@ -286,7 +288,7 @@ fn a_client_that_has_sent_all_is_answered_all_and_a_piece_of_a_request_is_not() 
 }
 
 #[test]
-fn a_stop_ends_connections_that_rest_in_the_lane() {
+fn a_stop_ends_connections_that_rest_on_the_fast_path() {
     let mut served = Served::start();
     let request = "GET /v1/snowflake HTTP/1.1\r\nhost: a\r\n\r\n";
     let mut stream = TcpStream::connect(served.address).unwrap();
@@ -299,7 +301,7 @@ fn a_stop_ends_connections_that_rest_in_the_lane() {
     assert_eq!(stream.read(&mut [0; 1]).unwrap(), 0);
 }
 
-/// Without reading one may send what fits into the buffers on the way, and no more.
+/// A client that does not read may send as much as fits into the buffers on the way, and no more.
 #[test]
 fn a_client_that_reads_nothing_is_held_up_and_loses_nothing() {
     let served = Served::start();
@@ -319,7 +321,7 @@ fn a_client_that_reads_nothing_is_held_up_and_loses_nothing() {
 }
 
 #[test]
-fn what_the_lane_has_answered_comes_before_what_hyper_answers() {
+fn answers_of_the_fast_path_come_before_those_of_hyper() {
     let served = Served::start();
     let get = |path: &str| format!("GET {path} HTTP/1.1\r\nhost: a\r\n\r\n");
     let id = get("/api/segment/get/a");

@@ -1,8 +1,8 @@
-//! One connection: reads, carries out what is there, and answers with one write.
+//! One connection: it reads, carries out the commands that have come in, and answers with one write.
 //!
-//! What a client may make a node hold is bounded: a command, what was read beside it, and the
-//! answers that it has not taken yet. While it does not take them nothing is read or carried out,
-//! and the watchdog ends the connection when that goes on.
+//! The memory that a client can make a node hold is bounded: one command, the input that was read with
+//! it, and the answers that the client has not taken yet. While the client does not take them, nothing
+//! is read or carried out, and the watchdog ends the connection when that goes on.
 
 use std::io;
 use std::pin::pin;
@@ -14,41 +14,43 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::commands::{Call, Step};
-use super::parser::{COMMAND_BYTES_MAX, Parser};
+use super::call::{Call, CommandOutcome};
+use super::commands;
+use super::parser::Parser;
+use super::pending::{self, PendingIds};
 use super::reply::Reply;
 use super::session::Session;
-use super::wait::{self, Wait};
-use crate::listener::{DRAIN_MS_MAX, REQUEST_MS_MAX};
-use crate::service::{Error, IdService};
+use crate::connection_buffers::{ConnectionBuffers, ConnectionWatch, poll_once};
+use crate::limits::{COMMAND_BYTES_MAX, DRAIN_MAX, REQUEST_MAX, UNSENT_BYTES_MAX};
+use crate::service::{Error, Services};
 use crate::watchdog::{Patience, Progress};
-use crate::wire::{UNSENT_BYTES_MAX, Wire, once};
 
-/// What a connection above the limit is told, in Redis' words.
+/// The answer to a connection above the limit, in the words of Redis.
 pub(crate) const TURNED_AWAY: &[u8] = b"-ERR max number of clients reached\r\n";
 
-/// Clients keep pools of connections, some unused for long, and do not expect to be cut off.
+/// Idle connections are kept for long: clients keep pools of them, and do not expect to be cut off.
 const PATIENCE: Patience = Patience { idle_seconds_max: 600, unused_is_idle: true };
-/// How long a client that is hung up on may take to read why.
-const LINGER_MS_MAX: u64 = 500;
+/// How long a client may take to read its last answers, once the node has ended the connection.
+const LINGER_MAX: Duration = Duration::from_millis(500);
 
-/// Serves a connection until it ends, gets nowhere, or the node stops.
+/// Serves a connection until it ends, makes no progress for too long, or the node stops.
 pub(crate) async fn serve(
     mut stream: TcpStream,
-    service: &IdService,
+    services: &Services,
     stopping: watch::Receiver<()>,
 ) {
     let (read, write) = stream.split();
-    if converse(read, write, service, stopping).await {
+    if converse(read, write, services, stopping).await {
         farewell(&mut stream).await;
     }
 }
 
-/// The same on any transport, all but the farewell; says whether there shall be one.
+/// Serves a connection on any transport, as [`serve`] does but for the farewell; answers whether there
+/// shall be one.
 pub(super) async fn converse<R, W>(
     read: R,
     write: W,
-    service: &IdService,
+    services: &Services,
     mut stopping: watch::Receiver<()>,
 ) -> bool
 where
@@ -57,22 +59,25 @@ where
 {
     let progress = Progress::default();
     let unsent = AtomicBool::new(false);
-    let wire = Wire::new(read, write, COMMAND_BYTES_MAX, &unsent, &progress, stopping.clone());
-    let connection = Connection::new(wire, service);
+    let watch =
+        ConnectionWatch { unsent: &unsent, progress: &progress, stopping: stopping.clone() };
+    let buffers = ConnectionBuffers::new(read, write, COMMAND_BYTES_MAX, watch);
+    let connection = RespConnection::new(buffers, services);
     let mut running = pin!(connection.run());
     tokio::select! {
         biased;
-        // Of a connection that breaks there is nobody to tell.
+        // A connection that breaks leaves nobody to tell.
         _ = running.as_mut() => true,
         () = progress.stalled(PATIENCE, || unsent.load(Relaxed)) => false,
         _ = stopping.changed() => {
-            let _ = timeout(Duration::from_millis(DRAIN_MS_MAX), running).await;
+            let _ = timeout(DRAIN_MAX, running).await;
             true
         }
     }
 }
 
-/// Closing on unread input would reset the connection, last answers and all.
+/// Ends the connection and reads what still comes in: closing on unread input would reset the
+/// connection, last answers and all.
 async fn farewell(stream: &mut TcpStream) {
     let read_off = async {
         stream.shutdown().await?;
@@ -80,42 +85,42 @@ async fn farewell(stream: &mut TcpStream) {
         while stream.read(&mut unread).await? > 0 {}
         io::Result::Ok(())
     };
-    let _ = timeout(Duration::from_millis(LINGER_MS_MAX), read_off).await;
+    let _ = timeout(LINGER_MAX, read_off).await;
 }
 
-/// Why carrying out commands paused.
-enum Pause {
-    /// The next one is not all there.
-    Dry,
+/// Why a run of commands ended.
+enum CommandsEnd {
+    /// The next command has not come in whole.
+    NeedMoreInput,
     /// Enough answers wait to be sent.
-    Full,
-    /// Ids are to be waited for.
-    Wait(Wait),
+    OutputFull,
+    /// The ids of a command have to be waited for.
+    Wait(PendingIds),
     /// The connection shall end.
     Close,
 }
 
-struct Connection<'a, R, W> {
-    wire: Wire<'a, R, W>,
+struct RespConnection<'a, R, W> {
+    buffers: ConnectionBuffers<'a, R, W>,
     parser: Parser,
     session: Session,
-    service: &'a IdService,
+    services: &'a Services,
 }
 
-impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<'a, R, W> {
-    fn new(wire: Wire<'a, R, W>, service: &'a IdService) -> Self {
-        Self { wire, parser: Parser::default(), session: Session::new(), service }
+impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> RespConnection<'a, R, W> {
+    fn new(buffers: ConnectionBuffers<'a, R, W>, services: &'a Services) -> Self {
+        Self { buffers, parser: Parser::default(), session: Session::new(), services }
     }
 
     async fn run(mut self) -> io::Result<()> {
         loop {
             match self.answer() {
-                Pause::Wait(wait) => self.answer_later(wait).await?,
-                Pause::Full => self.wire.send().await?,
-                Pause::Close => return self.wire.send().await,
-                Pause::Dry => {
-                    self.wire.send().await?;
-                    if self.wire.fill().await? == 0 {
+                CommandsEnd::Wait(pending) => self.answer_later(&pending).await?,
+                CommandsEnd::OutputFull => self.buffers.send().await?,
+                CommandsEnd::Close => return self.buffers.send().await,
+                CommandsEnd::NeedMoreInput => {
+                    self.buffers.send().await?;
+                    if self.buffers.fill().await? == 0 {
                         return Ok(());
                     }
                 }
@@ -123,61 +128,61 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<'a, R, W> {
         }
     }
 
-    /// Carries out what is there, for as long as nothing has to be waited for.
-    fn answer(&mut self) -> Pause {
+    /// Carries out the commands that have come in, until one has to wait.
+    fn answer(&mut self) -> CommandsEnd {
         let (mut length_done, mut answered) = (0, [0; 3]);
-        let taker = self.service.taker();
-        let pause = loop {
-            let (input, out) = self.wire.parts();
+        let held = self.services.ids.held_ids();
+        let end = loop {
+            let (input, out) = self.buffers.parts();
             if out.len() >= UNSENT_BYTES_MAX {
-                break Pause::Full;
+                break CommandsEnd::OutputFull;
             }
             let (args, length) = match self.parser.parse(input) {
                 Ok(Some(command)) => command,
-                Ok(None) => break Pause::Dry,
+                Ok(None) => break CommandsEnd::NeedMoreInput,
                 Err(malformed) => {
                     let mut reply = Reply { out, resp3: false };
                     reply.error(&format!("ERR Protocol error: {malformed}"));
-                    break Pause::Close;
+                    break CommandsEnd::Close;
                 }
             };
-            let (bytes, behind) = input.split_at(length);
-            let mut call = Call::new(self.service, &taker, &mut self.session, out, bytes, behind);
-            let step = call.run(args);
+            let split = input.split_at(length);
+            let mut call = Call::new(self.services, &held, &mut self.session, out, split);
+            let outcome = commands::run(&mut call, args);
             answered[call.mode as usize] += 1 + call.copies as u64;
             let length = length * (1 + call.copies);
             length_done += length;
-            self.wire.consume(length);
-            match step {
-                Step::Answered => {}
-                Step::Wait(wait) => break Pause::Wait(wait),
-                Step::Close => break Pause::Close,
+            self.buffers.consume(length);
+            match outcome {
+                CommandOutcome::Answered => {}
+                CommandOutcome::Wait(pending) => break CommandsEnd::Wait(pending),
+                CommandOutcome::Close => break CommandsEnd::Close,
             }
         };
         if length_done > 0 {
-            self.wire.progress.requests_begun(length_done);
-            self.service.metrics().commands_answered(answered);
+            self.buffers.progress.requests_begun(length_done);
+            self.services.ids.metrics().commands_answered(answered);
         }
-        pause
+        end
     }
 
-    /// Waits for ids and tells them. What is answered already is not held back meanwhile.
-    async fn answer_later(&mut self, wait: Wait) -> io::Result<()> {
-        let mut ids = Box::pin(wait.ids(self.service));
-        let taken = match once(ids.as_mut()).await {
+    /// Waits for ids and answers with them. Answers that are there already are not held back meanwhile.
+    async fn answer_later(&mut self, pending: &PendingIds) -> io::Result<()> {
+        let mut ids = Box::pin(pending.take(&self.services.ids));
+        let taken = match poll_once(ids.as_mut()).await {
             Some(taken) => taken,
             None => {
-                self.wire.send().await?;
+                self.buffers.send().await?;
                 let late = |_| Err(Error::unavailable("no answer could be had in time"));
-                timeout(Duration::from_millis(REQUEST_MS_MAX), ids).await.unwrap_or_else(late)
+                timeout(REQUEST_MAX, ids).await.unwrap_or_else(late)
             }
         };
-        let mut reply = Reply { out: &mut self.wire.output, resp3: self.session.resp3 };
+        let mut reply = Reply { out: &mut self.buffers.output, resp3: self.session.resp3 };
         match taken {
-            Ok(ids) => wait.tell(&ids, &mut reply),
+            Ok(ids) => pending.write(&ids, &mut reply),
             Err(error) => {
-                let code = wait::refuse(&error, &mut reply);
-                self.service.metrics().request_failed(wait.mode(), code);
+                let code = pending::refuse(&error, &mut reply);
+                self.services.ids.metrics().request_failed(pending.mode(), code);
             }
         }
         Ok(())

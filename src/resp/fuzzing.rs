@@ -1,20 +1,19 @@
-//! Doors to what Redis clients send, for `tests/fuzz`.
+//! Entry points to the code that reads Redis clients' bytes, for `tests/fuzz` and `benches`.
 
 use tokio::io::DuplexStream;
 use tokio::sync::watch;
 
 use super::connection;
 use super::parser::Parser;
-use crate::service::IdService;
+use crate::service::Services;
 
 /// A command's arguments, and how many bytes it takes.
 pub type Parsed = (Vec<Vec<u8>>, usize);
 
-/// The command that `bytes` begin with; `None` when it is not all there, an error when it never
-/// will be.
+/// The command that `bytes` begin with; `None` when it has not come in whole.
 ///
 /// # Errors
-/// What the client is told.
+/// The error that the client is told, when the bytes cannot become a command.
 pub fn command(bytes: &[u8]) -> Result<Option<Parsed>, String> {
     let mut parser = Parser::default();
     let parsed = parser.parse(bytes).map_err(|malformed| malformed.to_string())?;
@@ -22,8 +21,8 @@ pub fn command(bytes: &[u8]) -> Result<Option<Parsed>, String> {
 }
 
 /// Serves one connection to its end.
-pub async fn serve(stream: DuplexStream, service: &IdService) {
+pub async fn serve(stream: DuplexStream, services: &Services) {
     let (read, write) = tokio::io::split(stream);
     let stop = watch::Sender::new(());
-    connection::converse(read, write, service, stop.subscribe()).await;
+    connection::converse(read, write, services, stop.subscribe()).await;
 }

@@ -1,24 +1,23 @@
 //! Bytes into commands: arrays of bulk strings, and lines as a person types them.
 //!
-//! The parser keeps nothing of a command that is not all there: what came of it is read again when
-//! more has come. What it answers borrows from the bytes, so that a command costs no allocation.
+//! The parser keeps nothing of a command that has not come in whole: it reads the bytes again when more
+//! have come. The arguments borrow from the bytes, so that a command costs no allocation.
 
 use std::ops::Range;
 
 use thiserror::Error;
 
-/// Longest command, with its framing.
-pub(super) const COMMAND_BYTES_MAX: usize = 64 * 1024;
-/// Most arguments of a command, its name among them.
-const ARGS_MAX: i64 = 1024;
-/// How the commands begin that are asked for most, and where their name is.
+use crate::limits::{ARGS_MAX, COMMAND_BYTES_MAX};
+
+/// The first bytes of the most frequent command.
 const INCR: &[u8] = b"*2\r\n$4\r\nINCR\r\n";
+/// Where in them its name stands.
 const INCR_NAME: Range<usize> = 8..12;
 /// Longest line that gives a length: a sign, 19 digits and the line break, with room to spare.
 const LENGTH_LINE_BYTES_MAX: usize = 32;
 
-/// Bytes that are no command. The connection ends with such: where the next command would begin
-/// cannot be told. The words are Redis'.
+/// Bytes that cannot become a command. They end the connection, because nobody can tell where the next
+/// command would begin. The words are those of Redis.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub(super) enum Malformed {
     #[error("invalid multibulk length")]
@@ -38,7 +37,7 @@ pub(super) enum Malformed {
     CommandLength,
 }
 
-/// The arguments of one command, its name first. None for an empty line or array.
+/// The arguments of one command, its name first; none for an empty line or array.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Args<'a> {
     bytes: &'a [u8],
@@ -58,23 +57,24 @@ impl<'a> Args<'a> {
         self.spans.iter().map(move |span| &self.bytes[span.clone()])
     }
 
-    /// Without the first `count`.
+    /// The arguments without the first `count`.
     pub(super) fn skip(self, count: usize) -> Self {
         Self { spans: self.spans.get(count..).unwrap_or_default(), ..self }
     }
 }
 
-/// Where arguments are noted while a command is read; kept from one command to the next.
+/// Reads commands; its buffers are kept from one command to the next.
 #[derive(Debug, Default)]
 pub(super) struct Parser {
+    /// Where the arguments stand.
     spans: Vec<Range<usize>>,
-    /// The arguments of a line, rid of their quotes.
+    /// The arguments of a line, without their quotes.
     unquoted: Vec<u8>,
 }
 
 impl Parser {
-    /// The command that `bytes` begin with and how many of them it takes; `None` when it is not
-    /// all there.
+    /// The command that `bytes` begin with and how many of them it takes; `None` when it has not come in
+    /// whole.
     ///
     /// # Errors
     /// When `bytes` cannot become a command, whatever follows.
@@ -102,7 +102,7 @@ impl Parser {
         if bytes.is_empty() {
             return Ok(None);
         }
-        // What nearly all are is known at a glance; its argument is read as any other.
+        // Nearly all commands begin like this; the argument is read as any other.
         let (count, mut at) = if bytes.starts_with(INCR) {
             self.spans.push(INCR_NAME);
             (1, INCR.len())
@@ -112,7 +112,7 @@ impl Parser {
                 None => return Ok(None),
             }
         };
-        if count > ARGS_MAX {
+        if count > ARGS_MAX as i64 {
             return Err(Malformed::ArrayLength);
         }
         for _ in 0..count {
@@ -152,7 +152,7 @@ impl Parser {
             if rest.is_empty() {
                 return Ok(Some(end + 1));
             }
-            if self.spans.len() as i64 == ARGS_MAX {
+            if self.spans.len() == ARGS_MAX {
                 return Err(Malformed::LineLength);
             }
             let start = self.unquoted.len();
@@ -161,7 +161,7 @@ impl Parser {
         }
     }
 
-    /// Takes one word off `rest`, which has one: bare, or quoted in either way of Redis.
+    /// Takes one word off `rest`, which is not empty: bare, or quoted in either way of Redis.
     fn word<'a>(&mut self, mut rest: &'a [u8]) -> Result<&'a [u8], Malformed> {
         while let Some((&byte, behind)) = rest.split_first() {
             match byte {
@@ -178,7 +178,7 @@ impl Parser {
         Ok(rest)
     }
 
-    /// Takes what stands up to the closing `quote`, and that.
+    /// Takes the text up to the closing `quote`, and the quote.
     fn quoted<'a>(&mut self, quote: u8, mut rest: &'a [u8]) -> Result<&'a [u8], Malformed> {
         loop {
             let (byte, length) = match *rest {
@@ -330,7 +330,7 @@ mod tests {
         assert_eq!(parse(&[b'x'; COMMAND_BYTES_MAX + 1]), Err(Malformed::LineLength));
         let line = [&[b'x'; COMMAND_BYTES_MAX][..], b"\n"].concat();
         assert_eq!(parse(&line), Err(Malformed::LineLength), "wherever it is split");
-        let many = [&b"x ".repeat(ARGS_MAX as usize + 1)[..], b"\n"].concat();
+        let many = [&b"x ".repeat(ARGS_MAX + 1)[..], b"\n"].concat();
         assert_eq!(parse(&many), Err(Malformed::LineLength));
     }
 

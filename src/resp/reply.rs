@@ -1,9 +1,9 @@
-//! Answers into bytes, as version 2 or 3 of the protocol wants them.
+//! Replies into bytes, in version 2 or 3 of the protocol.
 
-/// Writes answers behind each other.
+/// Writes replies behind each other.
 pub(super) struct Reply<'a> {
     pub(super) out: &'a mut Vec<u8>,
-    /// Version 3: maps and a null of their own.
+    /// Whether it is version 3, which has maps and a null of its own.
     pub(super) resp3: bool,
 }
 
@@ -38,7 +38,7 @@ impl Reply<'_> {
         self.out.extend_from_slice(b"\r\n");
     }
 
-    /// A number as text, for those who cannot hold 63 bits.
+    /// A number as text, for clients that cannot hold 63 bits.
     pub(super) fn digits(&mut self, number: u64) {
         self.bulk(itoa::Buffer::new().format(number).as_bytes());
     }

@@ -1,247 +1,36 @@
-//! What clients say at connect, and what the node says of itself: no id is given here.
+//! The memory of a connection between commands.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use super::commands::{Call, Step, shown, wrong_arguments};
-use super::parser::Args;
-use super::reply::Reply;
+use crate::limits::CLIENT_NAME_BYTES_MAX;
 
-/// The Redis release whose manners these are. Clients look at it to find out what they may use.
-const REDIS_VERSION: &str = "7.0.0";
-/// Longest name that a client may give itself.
-const NAME_BYTES_MAX: usize = 256;
-
-/// What a connection remembers.
+/// The memory of a connection: its id, its name, its version of the protocol.
 #[derive(Debug)]
 pub(super) struct Session {
-    id: u64,
-    name: Vec<u8>,
+    pub(super) id: u64,
+    pub(super) name: Vec<u8>,
+    /// Whether version 3 of the protocol was chosen.
     pub(super) resp3: bool,
 }
 
 impl Session {
-    /// Under an id that no connection of this process had.
+    /// A session under an id that no connection of this process had.
     pub(super) fn new() -> Self {
         static LAST: AtomicU64 = AtomicU64::new(0);
         Self { id: LAST.fetch_add(1, Relaxed) + 1, name: Vec::new(), resp3: false }
     }
 }
 
-pub(super) fn ping(call: &mut Call<'_>, args: Args<'_>) -> Step {
-    match args.get(1) {
-        Some(message) => call.reply().bulk(message),
-        None => call.reply().simple("PONG"),
-    }
-    Step::Answered
-}
-
-pub(super) fn echo(call: &mut Call<'_>, args: Args<'_>) -> Step {
-    call.reply().bulk(args.get(1).unwrap_or_default());
-    Step::Answered
-}
-
-pub(super) fn quit(call: &mut Call<'_>, _: Args<'_>) -> Step {
-    call.reply().ok();
-    Step::Close
-}
-
-pub(super) fn reset(call: &mut Call<'_>, _: Args<'_>) -> Step {
-    call.session.resp3 = false;
-    call.session.name.clear();
-    call.reply().simple("RESET");
-    Step::Answered
-}
-
-/// Every database holds the same tags: an id is given once, whichever asks for it.
-pub(super) fn select(call: &mut Call<'_>, args: Args<'_>) -> Step {
-    match args.get(1).and_then(number) {
-        Some(_) => call.reply().ok(),
-        None => return call.refuse("ERR invalid DB index"),
-    }
-    Step::Answered
-}
-
-/// As Redis without a password: its default user may log in with any.
-pub(super) fn auth(call: &mut Call<'_>, args: Args<'_>) -> Step {
-    match (args.get(1), args.get(2)) {
-        (Some(user), Some(_)) => match known_user(user) {
-            Ok(()) => call.reply().ok(),
-            Err(why) => return call.refuse(why),
-        },
-        _ => {
-            return call.refuse(
-                "ERR AUTH <password> called without any password configured for the default user. \
-                 Are you sure your configuration is correct?",
-            );
-        }
-    }
-    Step::Answered
-}
-
-fn known_user(user: &[u8]) -> Result<(), &'static str> {
-    match user {
-        b"default" => Ok(()),
-        _ => Err("WRONGPASS invalid username-password pair or user is disabled."),
-    }
-}
-
-/// `HELLO [2|3 [AUTH user password] [SETNAME name]]`; all of it, or nothing on an error.
-pub(super) fn hello(call: &mut Call<'_>, args: Args<'_>) -> Step {
-    let resp3 = match args.get(1).map(number) {
-        None => call.session.resp3,
-        Some(Some(2)) => false,
-        Some(Some(3)) => true,
-        Some(Some(_)) => return call.refuse("NOPROTO unsupported protocol version"),
-        Some(None) => {
-            return call.refuse("ERR Protocol version is not an integer or out of range");
-        }
-    };
-    let mut name = None;
-    let mut options = args.skip(2);
-    while let Some(option) = options.get(0) {
-        let taken = match (options.get(1), options.get(2)) {
-            (Some(user), Some(_)) if option.eq_ignore_ascii_case(b"AUTH") => {
-                known_user(user).map(|()| 3)
-            }
-            (Some(given), _) if option.eq_ignore_ascii_case(b"SETNAME") => {
-                name = Some(given);
-                checked_name(given).map(|()| 2)
-            }
-            _ => {
-                let option = shown(option);
-                return call.refuse(&format!("ERR Syntax error in HELLO option '{option}'"));
-            }
-        };
-        match taken {
-            Ok(taken) => options = options.skip(taken),
-            Err(why) => return call.refuse(why),
-        }
-    }
-    call.session.resp3 = resp3;
-    if let Some(name) = name {
-        call.session.name = name.to_vec();
-    }
-    let id = call.session.id;
-    greet(&mut call.reply(), id);
-    Step::Answered
-}
-
-fn greet(reply: &mut Reply<'_>, id: u64) {
-    reply.map(7);
-    for (key, value) in [("server", "mintleaf"), ("version", REDIS_VERSION)] {
-        reply.bulk(key.as_bytes());
-        reply.bulk(value.as_bytes());
-    }
-    let version = if reply.resp3 { 3 } else { 2 };
-    for (key, value) in [("proto", version), ("id", id)] {
-        reply.bulk(key.as_bytes());
-        reply.integer(value);
-    }
-    for (key, value) in [("mode", "standalone"), ("role", "master")] {
-        reply.bulk(key.as_bytes());
-        reply.bulk(value.as_bytes());
-    }
-    reply.bulk(b"modules");
-    reply.array(0);
-}
-
-fn checked_name(name: &[u8]) -> Result<(), &'static str> {
-    if name.len() > NAME_BYTES_MAX {
+/// Checks a name that a client gives itself.
+///
+/// # Errors
+/// The error to answer with.
+pub(super) fn checked_name(name: &[u8]) -> Result<(), &'static str> {
+    if name.len() > CLIENT_NAME_BYTES_MAX {
         return Err("ERR Client names must have at most 256 bytes.");
     }
     match name.iter().all(u8::is_ascii_graphic) {
         true => Ok(()),
         false => Err("ERR Client names cannot contain spaces, newlines or special characters."),
     }
-}
-
-pub(super) fn client(call: &mut Call<'_>, args: Args<'_>) -> Step {
-    let subcommand = args.get(1).unwrap_or_default().to_ascii_uppercase();
-    match (subcommand.as_slice(), args.skip(2).len()) {
-        (b"SETNAME", 1) => {
-            let name = args.get(2).unwrap_or_default();
-            if let Err(why) = checked_name(name) {
-                return call.refuse(why);
-            }
-            call.session.name = name.to_vec();
-            call.reply().ok();
-        }
-        (b"GETNAME", 0) if call.session.name.is_empty() => call.reply().null(),
-        (b"GETNAME", 0) => {
-            let name = call.session.name.clone();
-            call.reply().bulk(&name);
-        }
-        (b"ID", 0) => {
-            let id = call.session.id;
-            call.reply().integer(id);
-        }
-        (b"INFO", 0) => {
-            let Session { id, name, resp3 } = &*call.session;
-            let version = if *resp3 { 3 } else { 2 };
-            let name = String::from_utf8_lossy(name);
-            let line = format!("id={id} name={name} db=0 resp={version}\n");
-            call.reply().bulk(line.as_bytes());
-        }
-        // What the library calls itself is nothing to remember; nothing is ever evicted.
-        (b"SETINFO", 2) | (b"NO-EVICT" | b"NO-TOUCH", 1) => call.reply().ok(),
-        (b"SETNAME" | b"GETNAME" | b"ID" | b"INFO" | b"SETINFO" | b"NO-EVICT" | b"NO-TOUCH", _) => {
-            return wrong_arguments(call, "client");
-        }
-        _ => return unknown_subcommand(call, args),
-    }
-    Step::Answered
-}
-
-/// There are no settings that clients of this protocol could read.
-pub(super) fn config(call: &mut Call<'_>, args: Args<'_>) -> Step {
-    match args.get(1) {
-        Some(get) if get.eq_ignore_ascii_case(b"GET") => call.reply().map(0),
-        _ => return unknown_subcommand(call, args),
-    }
-    Step::Answered
-}
-
-fn unknown_subcommand(call: &mut Call<'_>, args: Args<'_>) -> Step {
-    let (name, subcommand) = (args.get(0), args.get(1));
-    let [name, subcommand] = [name, subcommand].map(|arg| shown(arg.unwrap_or_default()));
-    call.refuse(&format!("ERR unknown subcommand '{subcommand}' of '{name}'"))
-}
-
-/// `INFO [section …]`: what clients look for, and what a person wants to know.
-pub(super) fn info(call: &mut Call<'_>, args: Args<'_>) -> Step {
-    let wanted = |section: &str| {
-        let names = || args.iter().skip(1);
-        let named = |name: &[u8]| names().any(|given| given.eq_ignore_ascii_case(name));
-        let all = [&b"all"[..], b"everything", b"default"].into_iter().any(named);
-        args.len() == 1 || all || named(section.as_bytes())
-    };
-    let cluster = call.service.cluster();
-    let leader = cluster.leader_id.map_or("none".to_owned(), |id| id.to_string());
-    let ready = u8::from(call.service.readiness().ready);
-    let version = env!("CARGO_PKG_VERSION");
-    let sections = [
-        (
-            "Server",
-            format!(
-                "redis_version:{REDIS_VERSION}\r\nredis_mode:standalone\r\nmintleaf_version:{version}\r\n"
-            ),
-        ),
-        ("Persistence", "loading:0\r\n".to_owned()),
-        ("Replication", "role:master\r\nconnected_slaves:0\r\n".to_owned()),
-        ("Cluster", "cluster_enabled:0\r\n".to_owned()),
-        (
-            "Mintleaf",
-            format!("node_id:{}\r\nleader_id:{leader}\r\nready:{ready}\r\n", cluster.node_id),
-        ),
-    ];
-    let wanted = sections.iter().filter(|(section, _)| wanted(section));
-    let text: Vec<_> = wanted.map(|(section, lines)| format!("# {section}\r\n{lines}")).collect();
-    call.reply().bulk(text.join("\r\n").as_bytes());
-    Step::Answered
-}
-
-/// A non-negative integer, strictly.
-pub(super) fn number(text: &[u8]) -> Option<u64> {
-    let digits = text.iter().all(u8::is_ascii_digit);
-    std::str::from_utf8(text).ok().filter(|_| digits)?.parse().ok()
 }

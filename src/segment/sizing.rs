@@ -4,32 +4,32 @@
 //! quorum, short enough that a crash wastes little. Leaf finds the size by doubling and halving, as
 //! this does, beginning with two grabs of the tag's own step. Doubling alone answers a hundredfold
 //! surge with the seventh grab, so the rate measured in the current segment may raise the size at
-//! once. A grab that begins in a surge's first moments, when most of what it measures lies before,
-//! may miss it; the one after does not.
+//! once. A grab that begins in the first moments of a surge measures mostly the time before it and may
+//! miss the surge; the next grab does not.
 
-use crate::tag::STEP_MAX;
+use crate::limits::STEP_MAX;
 
-/// A segment that lasted less doubles the next one; what the measured rate has to cover.
+/// A segment that lasted less doubles the next one; a size covers the measured rate for so long.
 const LASTS_MS_MIN: u64 = 15 * 60 * 1000;
 /// A segment that lasted this long halves the next one.
 const LASTS_MS_MAX: u64 = 2 * LASTS_MS_MIN;
-/// Sizes stay up to this, or up to the tag's own step where that is larger.
+/// Largest size, unless the tag's own step is larger.
 const SIZE_MAX: u32 = 1_000_000;
-/// A rate is measured over no less, lest the first ids of a segment look like a flood.
+/// Shortest time over which a rate is measured, lest the first ids of a segment look like a flood.
 const RATE_MS_MIN: u64 = 1000;
-/// Grabs that reserve the tag's own step before sizes begin to move.
+/// How many grabs reserve the tag's own step before sizes begin to move.
 const UNSIZED_GRABS: u32 = 2;
 
-/// What sizes the grabs of one tag on one node.
+/// Chooses the sizes of the grabs of one tag on one node.
 #[derive(Debug)]
 pub(super) struct Sizing {
-    /// The tag's own step as last heard of: the floor of every size.
+    /// The tag's own step as this node last heard of it: the floor of every size.
     step: u32,
-    /// The size of the latest grab installed, before any demand.
+    /// The size of the latest grab installed, before the callers' demand was added.
     size: u32,
     /// Grabs installed since `step` became the tag's own, up to [`UNSIZED_GRABS`].
     grabs: u32,
-    /// When the latest grab was installed, if any was.
+    /// When the latest grab was installed; `None` before the first.
     installed_ms: Option<u64>,
 }
 
@@ -58,7 +58,7 @@ impl Sizing {
         by_lifetime.max(capped(by_rate)).clamp(step, step.max(SIZE_MAX))
     }
 
-    /// Notes that a grab of `size` was installed which found `step` to be the tag's own.
+    /// Notes that a grab of `size` was installed, and that `step` is the tag's own step.
     pub(super) fn installed(&mut self, now_ms: u64, step: u32, size: u32) {
         self.heed(step);
         self.size = size.max(step);
@@ -82,7 +82,7 @@ impl Sizing {
     }
 }
 
-/// As many ids as one grab may ask for.
+/// `ids`, or as many as one grab may ask for.
 pub(super) fn capped(ids: u64) -> u32 {
     ids.min(u64::from(STEP_MAX)) as u32
 }

@@ -4,7 +4,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::tag::STEP_MAX;
+use crate::limits::STEP_MAX;
 
 const MINUTE_MS: u64 = 60 * 1000;
 
@@ -246,7 +246,7 @@ fn a_hundredfold_surge_is_covered_by_the_next_grab() {
     assert!(at_once >= 18, "only {at_once} of 20 surges were covered by the very next grab");
 }
 
-/// What may happen to a buffer.
+/// An event of a buffer.
 #[derive(Clone, Debug)]
 enum Event {
     TakeOne,
@@ -306,11 +306,11 @@ proptest! {
                 },
                 Event::TakePiece(count) => match first_run(held.make_contiguous(), count) {
                     Some(at) => {
-                        let piece = buffer.take_piece(count, || now_ms).unwrap();
+                        let piece = buffer.take_contiguous(count, || now_ms).unwrap();
                         held.drain(..at);
                         prop_assert!(piece.eq(held.drain(..count as usize)));
                     }
-                    None => prop_assert_eq!(buffer.take_piece(count, unread), None),
+                    None => prop_assert_eq!(buffer.take_contiguous(count, unread), None),
                 },
                 Event::Begin { step, demand } if in_flight.is_none() => {
                     let size = buffer.begin_grab(now_ms, step, demand);

@@ -14,7 +14,8 @@ use std::time::Duration;
 use mintleaf_raft::Remedy;
 use tokio::sync::watch;
 
-use super::{NodeConfig, NodeFailure, RunningNode, absolute, failed, stop_on_signal};
+use super::exit::{failed, stop_on_signal};
+use super::node::{NodeConfig, NodeFailure, RunningNode, absolute};
 use crate::config::{DevConfig, SNAPSHOT_ENTRIES_DEFAULT};
 
 /// From a node's client port to its internal one: 8080 goes with 9080.
@@ -22,10 +23,12 @@ const RAFT_PORT_OFFSET: u16 = 1_000;
 /// Pause before a node that had to stop is started again.
 const RESTART_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A thread that watches a node; it ends with the process, or with why its node may not start again.
+/// A thread that watches a node; it ends with the process, or with the reason why its node may not
+/// start again.
 type Watcher = JoinHandle<Option<NodeFailure>>;
 
-/// What a watching thread reports once: the node's client addresses, or why it cannot start.
+/// The one report of a watching thread: the node's client addresses, or the reason why the node cannot
+/// start.
 type FirstStart = Result<Addresses, NodeFailure>;
 
 /// Where one node serves clients.
@@ -35,8 +38,8 @@ struct Addresses {
     resp: Option<SocketAddr>,
 }
 
-/// Runs a cluster in this process until a signal, or until none of its nodes may be started again. Exit
-/// code 0 after a signal, otherwise that of [`NodeFailure::exit_code`].
+/// Runs a cluster in this process until a signal, or until none of its nodes may be started again. The
+/// exit code is 0 after a signal, otherwise that of [`NodeFailure::exit_code`].
 pub fn dev(config: DevConfig) -> ExitCode {
     match run(&config) {
         Ok(()) => ExitCode::SUCCESS,
@@ -68,7 +71,8 @@ fn run(config: &DevConfig) -> Result<(), NodeFailure> {
     }
 }
 
-/// A data directory of one node cannot become one of three: its cluster was founded with one.
+/// Refuses the data of a cluster of another size: one that was bootstrapped with one node cannot become
+/// one of three.
 fn refuse_other_size(config: &DevConfig) -> Result<(), NodeFailure> {
     let exists = |number: u8| config.data.join(format!("node-{number}")).exists();
     let present = (1..=u8::MAX).take_while(|&number| exists(number)).count();
@@ -111,8 +115,9 @@ fn node_configs(config: &DevConfig) -> Result<Vec<NodeConfig>, NodeFailure> {
     Ok(nodes)
 }
 
-/// The client and the internal address of the node at this place, counted from 0. Where clients may come
-/// from anywhere, nodes of one process still need only each other.
+/// The client and the internal address of the node at this place, counted from 0. The internal one is a
+/// loopback address even where clients may come from anywhere: nodes of one process need only each
+/// other.
 fn addresses(first: SocketAddr, place: u8) -> Result<(SocketAddr, SocketAddr), NodeFailure> {
     let mut raft = first;
     match first.ip() {
@@ -129,7 +134,7 @@ fn addresses(first: SocketAddr, place: u8) -> Result<(SocketAddr, SocketAddr), N
     Ok((http, raft))
 }
 
-/// Nodes have consecutive ports; zero stays zero, any free one.
+/// The address of the node at this place: ports are consecutive, and port 0 stays 0, any free one.
 fn at_place(first: SocketAddr, place: u8) -> SocketAddr {
     let mut address = first;
     if first.port() != 0 {
@@ -138,7 +143,7 @@ fn at_place(first: SocketAddr, place: u8) -> SocketAddr {
     address
 }
 
-/// Starts a node on a thread of its own, and again whenever it had to stop and that may help.
+/// Starts a node on a thread of its own, and again whenever it had to stop and another start may help.
 fn watch_node(
     mut config: NodeConfig,
     mut stopping: watch::Receiver<bool>,
@@ -150,7 +155,7 @@ fn watch_node(
         while !*stopping.borrow() {
             match RunningNode::start(&config) {
                 Ok(mut node) => {
-                    // Whatever port was free the first time is this node's from now on.
+                    // The port that was free at the first start is this node's from now on.
                     let (http, resp) = (node.http_addr(), node.resp_addr());
                     (config.http, config.resp) = (http, resp);
                     if let Some(report) = first_start.take() {
@@ -186,7 +191,7 @@ fn watch_node(
     })
 }
 
-/// The other nodes go on.
+/// Logs that a node is not started again; the other nodes go on.
 fn gave_up(config: &NodeConfig, why: NodeFailure) -> NodeFailure {
     tracing::error!(node_id = config.node_id, %why, "node stopped, and is not started again");
     why

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,19 +12,17 @@ use thiserror::Error;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 
-use crate::clock::{Clock, SystemClock};
+use super::assemble::{AssembledNode, Assembly, assemble};
+use crate::clock::SystemClock;
 use crate::entropy;
-use crate::listener::{self, ClientPort, Limits, RunningServer};
-use crate::metrics::Metrics;
-use crate::replica::{DeletionListener, Replica, StateReplica};
-use crate::service::{IdService, Lease, ServiceTask, TagTable};
+use crate::listener::{self, ClientCapacity, ClientPort, RunningServer};
 use crate::snowflake::SnowflakeSettings;
 
 /// Threads of the runtime that carries Raft and the grabs. A commit is a chain of short steps, and a
-/// second thread would be woken for most of them and find nothing to do. What takes its time (syncs,
-/// snapshots) has threads of its own.
+/// second thread would be woken for most of them and find nothing to do. Long work (syncs, snapshots)
+/// has threads of its own.
 const RAFT_THREADS: usize = 1;
-/// What a stop leaves to work that does not end by itself.
+/// Time that a stop leaves to work that does not end by itself.
 const TEARDOWN_MAX: Duration = Duration::from_secs(5);
 
 /// How to run one node.
@@ -40,15 +38,16 @@ pub struct NodeConfig {
     pub raft: Option<SocketAddr>,
     /// Data directory.
     pub data: PathBuf,
-    /// The founders; only looked at while the data directory is new.
+    /// The first voters; only looked at while the data directory is new.
     pub peers: BTreeMap<u64, String>,
     /// A member to ask for admission; only looked at while the data directory is new.
     pub join: Option<String>,
-    /// What to tell others instead of the bound client address; port 0 stands for the bound one's.
+    /// The client address that other nodes are told instead of the bound one; port 0 stands for the bound
+    /// port.
     pub advertise_http: Option<String>,
-    /// What to tell others instead of the bound internal address.
+    /// The internal address that other nodes are told instead of the bound one.
     pub advertise_raft: Option<String>,
-    /// What members prove to each other.
+    /// The secret that members prove to each other that they know.
     pub secret: Option<Vec<u8>>,
     /// Whether an unknown tag is created on first use.
     pub auto_create_tags: bool,
@@ -78,14 +77,14 @@ pub enum NodeFailure {
     /// The node ran, and had to stop.
     #[error("{0}")]
     Stopped(StopReason),
-    /// What it was told does not fit what it found.
+    /// The settings do not fit the data.
     #[error("{0}")]
     Usage(String),
 }
 
 impl NodeFailure {
-    /// The process's exit code: 1 where starting it again may help, 2 where it was told what cannot be,
-    /// 3 where an operator is needed, so that a supervisor should not try again.
+    /// The process's exit code: 1 where another start may help, 2 where a setting is wrong, 3 where an
+    /// operator is needed, so that a supervisor should not try again.
     pub fn exit_code(&self) -> u8 {
         match self.remedy() {
             Remedy::Restart => 1,
@@ -94,7 +93,7 @@ impl NodeFailure {
         }
     }
 
-    /// What helps.
+    /// The remedy for the failure.
     pub fn remedy(&self) -> Remedy {
         match self {
             Self::Usage(_) => Remedy::Settings,
@@ -108,12 +107,10 @@ impl NodeFailure {
 /// A node that answers clients.
 pub struct RunningNode {
     runtime: Runtime,
-    node: Node,
+    assembled: AssembledNode,
     clients: RunningServer,
     http_addr: SocketAddr,
     resp_addr: Option<SocketAddr>,
-    task: ServiceTask,
-    lease: Lease,
 }
 
 impl RunningNode {
@@ -133,32 +130,19 @@ impl RunningNode {
         let resp = config.resp.map(bind).transpose()?;
         let http_addr = http.local_addr();
         let resp_addr = resp.as_ref().map(ClientPort::local_addr);
-        let clock = Arc::new(SystemClock::default());
-        let metrics = Arc::new(Metrics::new());
-        let table = Arc::new(TagTable::new(Arc::clone(&metrics)));
-        let state = {
-            let listener: Arc<dyn DeletionListener> = Arc::clone(&table) as _;
-            Arc::new(StateReplica::new(listener))
-        };
         let options = options(config, http_addr)?;
-        let opened = Node::open(options, Arc::clone(&state) as _, Arc::clone(&clock) as _);
-        let node = runtime.block_on(opened)?;
-        let replica = Arc::new(Replica::new(node.handle(), state));
-        let clock: Arc<dyn Clock> = clock;
-        let settings = config.snowflake.clone();
-        let nonce = entropy::random_u128()?;
-        let lease = Lease::start(Arc::clone(&replica), Arc::clone(&clock), settings, nonce);
-        let (service, task) = IdService::start(
-            replica,
-            table,
-            clock,
-            metrics,
-            lease.snowflakes(),
-            config.auto_create_tags,
-        );
-        let clients = listener::start(http, resp, Limits::default(), &Arc::new(service))?;
+        let assembly = Assembly {
+            clock: Arc::new(SystemClock::default()),
+            snowflake: config.snowflake.clone(),
+            nonce: entropy::random_u128()?,
+            auto_create_tags: config.auto_create_tags,
+        };
+        let opened = assemble(assembly, |state, clock| Node::open(options, state, clock));
+        let assembled = runtime.block_on(opened)?;
+        let capacity = ClientCapacity::default();
+        let clients = listener::start(http, resp, capacity, &assembled.services)?;
         drop(_within);
-        Ok(Self { runtime, node, clients, http_addr, resp_addr, task, lease })
+        Ok(Self { runtime, assembled, clients, http_addr, resp_addr })
     }
 
     /// Where clients are served.
@@ -173,19 +157,15 @@ impl RunningNode {
 
     /// Where other nodes are served; `None` in a cluster of one.
     pub fn raft_addr(&self) -> Option<SocketAddr> {
-        self.node.listens_on()
+        self.assembled.node.listens_on()
     }
 
-    /// Waits until the node must stop, and says why; `None` when it was asked to.
+    /// Waits until the node must stop, and says why; `None` when a stop was asked for.
     pub fn run(&mut self, stopping: &mut watch::Receiver<bool>) -> Option<StopReason> {
         self.runtime.block_on(async {
             tokio::select! {
-                why = self.node.stopped() => Some(why),
-                why = self.lease.ended() => Some(why),
-                ended = &mut self.task => {
-                    Some(StopReason::restart(format!("the id service has ended: {ended:?}")))
-                }
-                // A sender that is gone asks for the same.
+                why = self.assembled.ended() => Some(why),
+                // A sender that is gone asks for a stop as well.
                 _ = stopping.wait_for(|stop| *stop) => None,
             }
         })
@@ -196,9 +176,7 @@ impl RunningNode {
     pub fn stop(self) {
         self.runtime.block_on(async {
             self.clients.shutdown().await;
-            self.task.abort();
-            self.lease.release().await;
-            self.node.shutdown().await;
+            self.assembled.stop().await;
         });
         self.runtime.shutdown_timeout(TEARDOWN_MAX);
     }
@@ -208,7 +186,7 @@ fn bind(address: SocketAddr) -> Result<ClientPort, NodeFailure> {
     ClientPort::bind(address).map_err(|source| NodeFailure::Clients { address, source })
 }
 
-/// The client address that others are told.
+/// The client address that other nodes are told.
 fn advertised(config: &NodeConfig, http_addr: SocketAddr) -> String {
     match &config.advertise_http {
         Some(address) => match address.strip_suffix(":0") {
@@ -233,4 +211,9 @@ fn options(config: &NodeConfig, http_addr: SocketAddr) -> Result<Options, io::Er
         secret: config.secret.clone(),
         tuning: Tuning::default().with_snapshots_every(config.snapshot_entries),
     })
+}
+
+/// A path from the root, for people; as it is when it leads nowhere.
+pub(super) fn absolute(path: &Path) -> String {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned()).display().to_string()
 }

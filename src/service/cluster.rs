@@ -1,136 +1,147 @@
-//! The cluster as one node sees it, in the shape that clients read.
+//! The cluster as its operators see it: members, levels, clocks, readiness, metrics.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use mintleaf_raft::{MemberStatus, Role, Status};
-use serde::Serialize;
+use tokio::time::Instant;
 
-use super::workers::ClockView;
+use super::cluster_view::{ClusterView, Readiness};
+use super::error::Error;
+#[cfg(feature = "next-level")]
+use super::log_access::change;
+use super::log_access::{Consistency, refresh};
+use super::slot_table::SlotTable;
+use super::snowflakes::Snowflakes;
+use super::worker_view::{ClockView, WorkersView};
+use crate::clock::Clock;
+use crate::metrics::{ClusterReadings, Metrics};
+use crate::replica::Replica;
+#[cfg(feature = "next-level")]
+use crate::state::Command;
+use crate::state::State;
 
-/// How long a change of a tag may take: long enough to outlast an election.
-pub(super) const CHANGE_MAX: Duration = Duration::from_secs(5);
+/// A reading of another node's clock is not shown when it is older.
+const CLOCK_AGE_MS_MAX: u64 = 5_000;
+/// How long the answer to a change of the membership waits until this node shows the change.
+const SHOWN_MAX: Duration = Duration::from_millis(300);
 
-/// The cluster, from local knowledge only.
-#[derive(Clone, Debug, Serialize)]
-pub struct ClusterView {
-    /// The cluster's name, 32 hexadecimal digits; absent before it has formed.
-    pub cluster_id: Option<String>,
-    /// The node that answers.
-    pub node_id: u64,
-    /// The leader, while one is known.
-    pub leader_id: Option<u64>,
-    /// Raft's current term.
-    pub term: u64,
-    /// What the cluster's log may hold.
-    pub level: u32,
-    /// The note that was left last.
-    #[cfg(feature = "next-level")]
-    pub note: String,
-    /// Every member, by id.
-    pub nodes: Vec<NodeView>,
+/// Membership, levels and clocks of the cluster, and the health of this node.
+pub struct ClusterService {
+    pub(super) replica: Arc<Replica>,
+    pub(super) table: Arc<SlotTable>,
+    pub(super) snowflakes: Arc<Snowflakes>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) metrics: Arc<Metrics>,
 }
 
-/// One member.
-#[derive(Clone, Debug, Serialize)]
-pub struct NodeView {
-    /// Raft id.
+/// A node that shall be a member.
+#[derive(Clone, Debug)]
+pub struct NewMember {
+    /// Its Raft id.
     pub id: u64,
-    /// Internal address.
+    /// Its internal address.
     pub raft: String,
-    /// Client address.
-    pub http: String,
-    /// `leader`, `voter` or `learner`.
-    pub role: &'static str,
-    /// The version it runs, as it last said; unknown when it was not heard.
-    pub version: Option<String>,
-    /// The highest level of a cluster that it supports, likewise.
-    pub level_max: Option<u32>,
-    /// Last index in its log; each node knows its own.
-    pub last_log_index: Option<u64>,
-    /// Last index it applied; each node knows its own.
-    pub last_applied_index: Option<u64>,
-    /// Last index known to be on its disk; the leader knows everybody's.
-    pub matched_index: Option<u64>,
-    /// Whether it showed a sign of life within the last 2 s.
-    pub reachable: bool,
-    /// How far its clock is ahead of this node's, in milliseconds, when it said so lately.
-    pub clock_offset_ms: Option<i64>,
-    /// What its clock showed when it last told the cluster, in Unix milliseconds.
-    pub last_reported_ms: Option<u64>,
+    /// Its client address; `None` when the node itself tells it.
+    pub http: Option<String>,
+    /// Whether it shall vote, once it has caught up; otherwise it is a learner, even if it voted before.
+    pub voter: bool,
 }
 
-impl From<Status> for ClusterView {
-    fn from(status: Status) -> Self {
-        let nodes = status.members.iter().map(|member| NodeView::new(member, &status)).collect();
-        Self {
-            cluster_id: status.cluster_id.map(|id| format!("{id:032x}")),
-            node_id: status.node_id,
-            leader_id: status.leader_id,
-            term: status.term,
-            level: 1,
-            #[cfg(feature = "next-level")]
-            note: String::new(),
-            nodes,
-        }
+impl ClusterService {
+    /// The cluster as this node knows it, without asking any other node.
+    pub fn view(&self) -> ClusterView {
+        let mut view = ClusterView::from(self.replica.node().status());
+        view.level = self.replica.read(State::level);
+        #[cfg(feature = "next-level")]
+        self.replica.read(|state| state.note().clone_into(&mut view.note));
+        view.add_clocks(&self.clocks());
+        view
     }
-}
 
-impl ClusterView {
-    /// Adds what is known of the members' clocks.
-    pub(super) fn add_clocks(&mut self, clocks: &[ClockView]) {
-        for node in &mut self.nodes {
-            if let Some(clock) = clocks.iter().find(|clock| clock.node_id == node.id) {
-                node.clock_offset_ms = clock.offset_ms;
-                node.last_reported_ms = clock.last_reported_ms;
-            }
-        }
+    /// Raises the level of the cluster to the highest that all its members support.
+    ///
+    /// # Errors
+    /// [`Error::Level`] names who is too old or could not be asked; [`Error::Unavailable`].
+    pub async fn raise_level(&self) -> Result<ClusterView, Error> {
+        self.replica.node().raise_level().await?;
+        refresh(&self.replica, Consistency::Linearizable).await?;
+        Ok(self.view())
     }
-}
 
-impl NodeView {
-    fn new(member: &MemberStatus, status: &Status) -> Self {
-        let is_self = member.id == status.node_id;
-        Self {
-            id: member.id,
-            raft: member.raft.clone(),
-            http: member.http.clone(),
-            role: match member.role {
-                Role::Leader => "leader",
-                Role::Voter => "voter",
-                Role::Learner => "learner",
-            },
-            version: member.release.as_ref().map(|release| release.version.clone()),
-            level_max: member.release.as_ref().map(|release| release.level),
-            last_log_index: status.last_log_index.filter(|_| is_self),
-            last_applied_index: status.last_applied_index.filter(|_| is_self),
-            matched_index: member.matched_index,
-            reachable: member.reachable,
-            clock_offset_ms: None,
-            last_reported_ms: None,
-        }
+    /// Leaves a note, for tests of levels.
+    ///
+    /// # Errors
+    /// [`Error::Level`] below level 2.
+    #[cfg(feature = "next-level")]
+    pub async fn leave_note(&self, text: String) -> Result<ClusterView, Error> {
+        change(&self.replica, Command::Note { text }).await?;
+        refresh(&self.replica, Consistency::Linearizable).await?;
+        Ok(self.view())
     }
-}
 
-/// Whether a node can hand out ids.
-#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
-pub struct Readiness {
-    /// True when it can, if only what it holds.
-    pub ready: bool,
-    /// What keeps it from it, or will once what it holds is spent.
-    pub reasons: Vec<String>,
-}
+    /// Every worker id that was ever used, and every node's clock, as this node knows them.
+    pub fn workers(&self) -> WorkersView {
+        let rows = self.replica.read(|state| state.workers());
+        WorkersView::new(self.snowflakes.format(), rows, self.clocks(), self.clock.now_ms())
+    }
 
-impl Readiness {
-    pub(super) fn of(status: &Status, holds_ids: bool) -> Self {
-        let mut reasons = Vec::new();
-        if status.cluster_id.is_none() {
-            reasons.push("the cluster has not formed yet".to_owned());
-        } else if status.leader_id.is_none() {
-            reasons.push("no leader with a quorum is known".to_owned());
-        }
-        if !reasons.is_empty() && holds_ids {
-            reasons.push("handing out what is held until it is spent".to_owned());
-        }
-        Self { ready: status.leader_id.is_some() || holds_ids, reasons }
+    fn clocks(&self) -> Vec<ClockView> {
+        let node = self.replica.node();
+        let status = node.status();
+        let mut clocks = node.clocks();
+        clocks.retain(|clock| clock.age_ms <= CLOCK_AGE_MS_MAX);
+        let members = status.members.iter().map(|member| member.id);
+        self.replica.read(|state| {
+            let clock = |id| ClockView::new(id, status.node_id, &clocks, state.reports().get(&id));
+            members.map(clock).collect()
+        })
+    }
+
+    /// Adds a node, or changes whether a member votes.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] with the present membership, or when no new node is at the address;
+    /// [`Error::WrongCluster`]; [`Error::Unavailable`], also while the node has not caught up: ask
+    /// again.
+    pub async fn add_node(&self, member: NewMember) -> Result<ClusterView, Error> {
+        let NewMember { id, raft, http, voter } = member;
+        let http = http.unwrap_or_default();
+        let node = self.replica.node();
+        node.add_member(id, raft, http, voter).await?;
+        // The answer shows the change; where that would take long, it shows what this node knows.
+        let _ = node.read_barrier(Instant::now() + SHOWN_MAX).await;
+        Ok(self.view())
+    }
+
+    /// Removes a node, which then stops by itself.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::Conflict`], [`Error::Unavailable`].
+    pub async fn remove_node(&self, id: u64) -> Result<(), Error> {
+        Ok(self.replica.node().remove_member(id).await?)
+    }
+
+    /// Makes a voter the leader.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::Conflict`], [`Error::Unavailable`].
+    pub async fn transfer_leader(&self, id: u64) -> Result<(), Error> {
+        Ok(self.replica.node().transfer_leader(id).await?)
+    }
+
+    /// Whether this node can hand out ids, and what keeps it from doing so or soon may.
+    pub fn readiness(&self) -> Readiness {
+        let holds_ids = self.table.holds_ids() || self.snowflakes.remaining_ms() > 0;
+        let mut readiness = Readiness::of(&self.replica.node().status(), holds_ids);
+        self.snowflakes.add_readiness(&mut readiness);
+        readiness
+    }
+
+    /// The counters as a page for Prometheus.
+    pub fn metrics_page(&self) -> String {
+        let node = self.replica.node();
+        let snowflake = self.snowflakes.readings(node.median_now_ms());
+        let cluster = ClusterReadings::from(&self.view());
+        self.metrics.render(&cluster, self.readiness().ready, &snowflake)
     }
 }

@@ -1,6 +1,6 @@
-//! Why a request was not fulfilled, in the service's own words.
+//! Why a request was not fulfilled, in words that belong to no protocol.
 
-use mintleaf_raft::{ProposeError, Rejected};
+use mintleaf_raft::{MemberError, ProposeError, Rejected};
 use thiserror::Error as ThisError;
 
 use crate::state::{Response, first_version_of};
@@ -12,18 +12,18 @@ pub enum Error {
     /// A value is impossible.
     #[error("{detail}")]
     InvalidArgument {
-        /// Which field.
+        /// The name of the field.
         field: &'static str,
-        /// What its bounds are.
+        /// The bounds of the field.
         detail: String,
     },
     /// There is no such tag.
     #[error("there is no such tag")]
     UnknownTag,
-    /// There is no such thing.
+    /// There is no such node.
     #[error("{detail}")]
     NotFound {
-        /// What was looked for.
+        /// The node that the request named.
         detail: String,
     },
     /// A tag of this name exists.
@@ -32,43 +32,43 @@ pub enum Error {
     /// The request contradicts the present state.
     #[error("{detail}")]
     Conflict {
-        /// How.
+        /// The contradiction.
         detail: String,
     },
     /// A node of another cluster was named.
     #[error("{detail}")]
     WrongCluster {
-        /// Which.
+        /// The cluster.
         detail: String,
     },
-    /// It needs another level of the cluster, or other versions of its nodes.
+    /// The request needs another level of the cluster, or other versions of its nodes.
     #[error("{detail}")]
     Level {
-        /// Which, and what to do.
+        /// The level that is needed, and what to do.
         detail: String,
     },
     /// The tag has no ids left.
     #[error("the tag has no ids left below 2^63")]
     Exhausted,
-    /// Too much waits already.
+    /// Too many requests wait already.
     #[error("too many requests are waiting")]
     Overloaded,
-    /// The clock went back further than the time window in hand could ride out.
+    /// The clock went back further than the held time window can ride out.
     #[error("the clock went back by {by_ms} ms, and every id up to where it was is given")]
     ClockBehind {
         /// How far, in milliseconds.
         by_ms: u64,
     },
-    /// No quorum, or no segment in time.
+    /// There was no quorum, or no segment in time.
     #[error("{detail}")]
     Unavailable {
-        /// What was missing.
+        /// The part that was missing.
         detail: String,
     },
 }
 
 impl Error {
-    /// Whether the same request may succeed later, without anybody's doing.
+    /// Whether the same request may succeed later, without any change by an operator.
     pub fn is_retryable(&self) -> bool {
         matches!(self, Self::Overloaded | Self::ClockBehind { .. } | Self::Unavailable { .. })
     }
@@ -116,7 +116,8 @@ impl From<ProposeError> for Error {
     fn from(error: ProposeError) -> Self {
         match error {
             ProposeError::Overloaded => Self::Overloaded,
-            // The node's own requests are checked before: only a bound that an older leader has is left.
+            // A node checks its own requests before it proposes them, so only a bound of an older leader
+            // is left to refuse one.
             ProposeError::Rejected(Rejected::Unfit(detail)) => {
                 Self::InvalidArgument { field: "request", detail }
             }
@@ -127,6 +128,21 @@ impl From<ProposeError> for Error {
                 ),
             },
             error => Self::unavailable(error.to_string()),
+        }
+    }
+}
+
+impl From<MemberError> for Error {
+    fn from(error: MemberError) -> Self {
+        match error {
+            MemberError::Conflict(detail) => Self::Conflict { detail },
+            MemberError::WrongCluster(detail) => Self::WrongCluster { detail },
+            MemberError::Busy => Self::Conflict { detail: error.to_string() },
+            MemberError::Unknown(_) => Self::NotFound { detail: error.to_string() },
+            MemberError::Level(detail) => Self::Level { detail },
+            MemberError::Unavailable(detail) | MemberError::NoLeader(detail) => {
+                Self::Unavailable { detail }
+            }
         }
     }
 }

@@ -1,45 +1,84 @@
-//! The one task that grabs: many tags' grabs of this node travel together.
+//! The one task that grabs: the grabs of many tags travel together.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use mintleaf_raft::ProposeError;
+use mintleaf_raft::{ProposeError, StopReason};
 use tokio::sync::mpsc;
-use tokio::task::{JoinError, JoinSet};
+use tokio::task::{JoinError, JoinHandle, JoinSet};
 use tokio::time::{Instant, sleep};
 
 use super::slot::Slot;
-use super::table::TagTable;
+use super::slot_table::SlotTable;
+use crate::limits::GRAB_MAX;
 use crate::metrics::{GrabOutcome, Metrics};
 use crate::replica::{COMMANDS_MAX, Replica};
 use crate::segment::Segment;
 use crate::state::{Command, Response};
 
-/// Batches of grabs on their way at a time. The log takes one entry at a time; a second batch
-/// gathers meanwhile, a third waits.
+/// Most batches of grabs in flight. The log takes one entry at a time; a second batch gathers
+/// meanwhile, a third waits.
 const BATCHES_MAX: usize = 3;
-/// How long a grab may take before callers are told.
-pub(super) const GRAB_MAX: Duration = Duration::from_secs(2);
-/// Pause before a failed grab that somebody waits for is made again.
+/// Pause before a failed grab that a caller waits for is made again.
 const RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Asks for a grab; each slot asks at most once until its grab has begun, which bounds the queue.
-pub(super) type GrabQueue = mpsc::UnboundedSender<Arc<Slot>>;
+/// The slots that ask for a grab. Each slot asks at most once until its grab has begun, which bounds
+/// the queue.
+#[derive(Clone)]
+pub(super) struct GrabQueue(mpsc::UnboundedSender<Arc<Slot>>);
+
+impl GrabQueue {
+    /// Asks for a grab. The queue closes only when the node stops; then a caller that waits for ids is
+    /// answered at its deadline.
+    #[inline]
+    pub(super) fn ask(&self, slot: &Arc<Slot>) {
+        let _ = self.0.send(Arc::clone(slot));
+    }
+}
+
+/// The task that grabs; it is aborted when this is dropped.
+pub struct ServiceTask(JoinHandle<Result<(), JoinError>>);
+
+impl ServiceTask {
+    /// Resolves, with the reason, when a grab has met a broken invariant: the node must not go on.
+    pub async fn ended(&mut self) -> StopReason {
+        let ended = (&mut self.0).await;
+        StopReason::restart(format!("the id service has ended: {ended:?}"))
+    }
+}
+
+impl Drop for ServiceTask {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
 
 /// Carries out the grabs that slots ask for.
 pub(super) struct Grabber {
-    pub(super) replica: Arc<Replica>,
-    pub(super) table: Arc<TagTable>,
-    pub(super) metrics: Arc<Metrics>,
-    pub(super) again: GrabQueue,
+    replica: Arc<Replica>,
+    table: Arc<SlotTable>,
+    metrics: Arc<Metrics>,
+    again: GrabQueue,
 }
 
 impl Grabber {
+    /// Starts the task on the current runtime.
+    pub(super) fn start(
+        replica: Arc<Replica>,
+        table: Arc<SlotTable>,
+        metrics: Arc<Metrics>,
+    ) -> (GrabQueue, ServiceTask) {
+        let (grabs, asked) = mpsc::unbounded_channel();
+        let grabs = GrabQueue(grabs);
+        let grabber = Self { replica, table, metrics, again: grabs.clone() };
+        (grabs, ServiceTask(tokio::spawn(Arc::new(grabber).run(asked))))
+    }
+
     /// Runs until the task is aborted.
     ///
     /// # Errors
     /// When a grab met a broken invariant; the node must stop then.
-    pub(super) async fn run(
+    async fn run(
         self: Arc<Self>,
         mut asked: mpsc::UnboundedReceiver<Arc<Slot>>,
     ) -> Result<(), JoinError> {
@@ -79,8 +118,8 @@ impl Grabber {
         }
     }
 
-    /// Sizes every grab by its tag's own step as this node knows it. A tag that this node has not
-    /// heard of yet is grabbed by its step, wherever that is known.
+    /// Sizes every grab by its tag's own step in this node's copy. A tag that the copy does not show
+    /// yet is grabbed with size 1, which the log raises to the tag's step.
     fn begin(&self, slots: Vec<Arc<Slot>>) -> (Vec<Arc<Slot>>, Vec<Command>) {
         let mut begun = Vec::with_capacity(slots.len());
         let mut commands = Vec::with_capacity(slots.len());
@@ -98,11 +137,12 @@ impl Grabber {
     fn settle(&self, slot: &Arc<Slot>, response: &Response, seconds: f64) {
         let outcome = match response {
             &Response::Segment { start, end, step } => {
-                // Before any id of it is handed out: a recorder can hold ids against what it read.
+                // This line is written before any id of the segment is handed out, so that a recorder
+                // can check ids against the segments it has read.
                 let tag = slot.tag().as_str();
                 tracing::debug!(target: "mintleaf::grants", tag, start, end, "segment granted");
                 if slot.install(Segment { start, end }, step) {
-                    self.ask_again(slot);
+                    self.again.ask(slot);
                 }
                 GrabOutcome::Granted
             }
@@ -125,13 +165,8 @@ impl Grabber {
         slots.iter().for_each(|_| self.metrics.grab_finished(GrabOutcome::Failed, seconds));
         if !waited_for.is_empty() {
             sleep(RETRY_INTERVAL).await;
-            waited_for.into_iter().for_each(|slot| self.ask_again(slot));
+            waited_for.into_iter().for_each(|slot| self.again.ask(slot));
         }
-    }
-
-    // The queue closes only when the node stops; then there is nothing to grab for.
-    fn ask_again(&self, slot: &Arc<Slot>) {
-        let _ = self.again.send(Arc::clone(slot));
     }
 }
 

@@ -1,94 +1,41 @@
-//! The snowflake ids of one node: the windows it holds, and how it fares.
+//! The snowflake ids of one node: the windows that it holds, and the status of its lease.
 
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
-use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, timeout_at};
 
-use super::Error;
-use super::cluster::Readiness;
+use super::cluster_view::Readiness;
+use super::error::Error;
+use super::lease_status::LeaseStatus;
 use crate::clock::Clock;
-use crate::metrics::SnowflakeLevels;
+use crate::limits::WINDOW_WAIT_MAX;
+use crate::metrics::SnowflakeReadings;
 use crate::snowflake::{Format, Generator, Refusal, Window};
 
-/// How long a caller waits for a window that is on its way.
-const WINDOW_WAIT_MAX: Duration = Duration::from_secs(2);
-/// A clock that is this far behind has stepped back; less is the jitter of reading two clocks.
+/// A wall clock that falls behind the monotonic one by more has stepped back; less is the jitter of
+/// reading two clocks.
 const STEP_MS_MIN: u64 = 5;
-/// The alarm that the time bits end begins this long before.
+/// How long before the end of the time bits the alarm about it begins.
 const LIFETIME_ALARM_MS: u64 = 365 * 24 * 60 * 60 * 1000;
 
-/// What keeps a node from having windows, or will.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) enum Trouble {
-    /// Nothing does.
-    None,
-    /// It has only just begun.
-    Starting,
-    /// No leader with a quorum answers.
-    NoQuorum,
-    /// Its clock is further from the cluster's time than it may be.
-    Skewed {
-        /// What its clock shows, Unix milliseconds.
-        own_ms: u64,
-        /// The median of the voters' clocks at that moment.
-        cluster_ms: u64,
-    },
-    /// Every worker id, or the one that is configured, is somebody's until then.
-    NoWorkerFree {
-        /// The one that is configured.
-        pinned: Option<u16>,
-        /// Unix milliseconds.
-        until_ms: u64,
-    },
-    /// The format cannot show the cluster's time.
-    OutOfTime,
-}
-
-impl Trouble {
-    pub(super) fn told(&self) -> String {
-        match self {
-            Self::None => "another is on its way".to_owned(),
-            Self::Starting => "no worker id is held yet".to_owned(),
-            Self::NoQuorum => "no leader with a quorum gives this node more time".to_owned(),
-            Self::Skewed { own_ms, cluster_ms } => format!(
-                "this node's clock shows {own_ms} and the median of the cluster's {cluster_ms}: \
-                 it is given no worker id until its clock is right"
-            ),
-            Self::NoWorkerFree { pinned: None, until_ms } => {
-                format!("every worker id is in use; the first is free at {until_ms}")
-            }
-            Self::NoWorkerFree { pinned: Some(worker_id), until_ms } => {
-                format!("worker id {worker_id}, as configured, is in use until {until_ms}")
-            }
-            Self::OutOfTime => "the layout cannot show the cluster's time".to_owned(),
-        }
-    }
-
-    /// Whether it passes by itself, soon, as a rule.
-    fn is_brief(&self) -> bool {
-        matches!(self, Self::None | Self::Starting | Self::NoQuorum)
-    }
-}
-
-/// Hands out the snowflake ids of one process start.
+/// Hands out the snowflake ids of one incarnation.
 ///
 /// Ids are taken under one lock, so they rise from caller to caller, whatever any clock does.
 pub struct Snowflakes {
     format: Format,
     clock: Arc<dyn Clock>,
     generator: Mutex<Generator>,
-    trouble: Mutex<Trouble>,
+    status: Mutex<LeaseStatus>,
     /// How far the wall clock was ahead of the monotonic one when a window was last given.
     wall_lead_ms: AtomicI64,
-    /// Callers wait for a window.
+    /// Wakes the lease task when callers wait for a window.
     pub(super) wanted: Notify,
-    /// Windows came, or how things are has changed.
-    news: watch::Sender<()>,
+    /// Wakes waiting callers when a window has come or the status has changed.
+    changes: watch::Sender<()>,
 }
 
 impl Snowflakes {
@@ -96,10 +43,10 @@ impl Snowflakes {
         Self {
             format,
             generator: Mutex::new(Generator::new(format, window_ms, seed)),
-            trouble: Mutex::new(Trouble::Starting),
+            status: Mutex::new(LeaseStatus::Starting),
             wall_lead_ms: AtomicI64::new(i64::MIN),
             wanted: Notify::new(),
-            news: watch::Sender::new(()),
+            changes: watch::Sender::new(()),
             clock,
         }
     }
@@ -108,7 +55,7 @@ impl Snowflakes {
         self.format
     }
 
-    /// The next ids, up to `count_max` and in one piece, if they can be had at once.
+    /// The next ids without a gap, up to `count_max`, if they can be had at once.
     #[inline]
     pub(super) fn take_now(&self, count_max: u64) -> Option<Range<u64>> {
         let clock_ms = self.clock.now_ms();
@@ -118,19 +65,19 @@ impl Snowflakes {
     /// The next `count` ids. Waits a little for a window that is on its way.
     pub(super) async fn take(&self, count: u64) -> Result<Vec<Range<u64>>, Error> {
         let deadline = Instant::now() + WINDOW_WAIT_MAX;
-        let mut news = self.news.subscribe();
+        let mut changes = self.changes.subscribe();
         loop {
             let clock_ms = self.clock.now_ms();
             let refused = match self.generator.lock().take(count, clock_ms) {
                 Ok(ranges) => return Ok(ranges),
                 Err(refusal) => refusal,
             };
-            let may_pass = refused != Refusal::Spent && self.trouble.lock().is_brief();
+            let may_pass = refused != Refusal::Spent && self.status.lock().is_brief();
             if !may_pass {
                 return Err(self.error(refused));
             }
             self.wanted.notify_one();
-            if !matches!(timeout_at(deadline, news.changed()).await, Ok(Ok(()))) {
+            if !matches!(timeout_at(deadline, changes.changed()).await, Ok(Ok(()))) {
                 return Err(self.error(refused));
             }
         }
@@ -140,16 +87,16 @@ impl Snowflakes {
         match (refusal, self.behind_ms()) {
             (Refusal::Spent, Some(by_ms)) => Error::ClockBehind { by_ms },
             (Refusal::Spent, None) => Error::Overloaded,
-            (Refusal::NoWindow, _) => Error::unavailable(self.trouble.lock().told()),
+            (Refusal::NoWindow, _) => Error::unavailable(self.status.lock().message()),
             (Refusal::Ended, _) => {
-                let told = self.trouble.lock().told();
-                Error::unavailable(format!("the time window has ended; {told}"))
+                let message = self.status.lock().message();
+                Error::unavailable(format!("the time window has ended; {message}"))
             }
         }
     }
 
-    /// How far the clock is behind: behind the ids that were given when it showed more, or behind
-    /// where it was when a window was last given.
+    /// How far the clock is behind: behind the ids that were given while it showed more, or behind its
+    /// own reading when a window was last given.
     fn behind_ms(&self) -> Option<u64> {
         let clock_ms = self.clock.now_ms();
         let behind_ids_ms = self.generator.lock().too_far_ahead_ms(clock_ms);
@@ -166,16 +113,16 @@ impl Snowflakes {
         wall_ms.saturating_sub_unsigned(self.clock.monotonic_ms())
     }
 
-    /// Takes in a window that was given to this process start.
+    /// Adds a window that the log gave to this incarnation.
     pub(super) fn install(&self, window: Window) {
         let Window { worker_id, floor_ms, fence_ms } = window;
         tracing::debug!(target: "mintleaf::grants", worker_id, floor_ms, fence_ms, "window granted");
         self.generator.lock().install(window);
         self.wall_lead_ms.store(self.lead_now_ms(), Relaxed);
-        self.news.send_replace(());
+        self.changes.send_replace(());
     }
 
-    /// Stops using a worker id; answers what of it was not used, to be given back.
+    /// Stops using a worker id; answers its first unused millisecond, from which on it is given back.
     pub(super) fn give_up(&self, worker_id: u16) -> Option<u64> {
         let unused_from_ms = self.generator.lock().give_up(worker_id)?;
         tracing::debug!(target: "mintleaf::grants", worker_id, unused_from_ms, "window given up");
@@ -192,28 +139,28 @@ impl Snowflakes {
         self.generator.lock().out_of_reach(clock_ms)
     }
 
-    /// How many ids were handed out since the start.
+    /// How many ids this incarnation has handed out.
     pub(super) fn given(&self) -> u64 {
         self.generator.lock().given()
     }
 
-    /// How long ids go on without another window.
+    /// How long ids go on without another window, in milliseconds.
     pub(super) fn remaining_ms(&self) -> u64 {
         let clock_ms = self.clock.now_ms();
         self.generator.lock().remaining_ms(clock_ms)
     }
 
-    /// Notes what there is to tell; answers what there was.
-    pub(super) fn tell(&self, trouble: Trouble) -> Trouble {
-        let before = std::mem::replace(&mut *self.trouble.lock(), trouble);
-        self.news.send_replace(());
+    /// Notes the status of the lease; answers the one before.
+    pub(super) fn report(&self, status: LeaseStatus) -> LeaseStatus {
+        let before = std::mem::replace(&mut *self.status.lock(), status);
+        self.changes.send_replace(());
         before
     }
 
-    /// Adds to a node's readiness how its snowflakes fare. A wrong clock takes the node out of
-    /// rotation; that worker ids or the quorum are short does not while it has other ids to give.
-    pub(super) fn judge(&self, readiness: &mut Readiness) {
-        let trouble = self.trouble.lock().clone();
+    /// Adds the state of the snowflake ids to a node's readiness. A wrong clock takes the node out of
+    /// rotation; a lack of worker ids or of the quorum does not, while it has other ids to give.
+    pub(super) fn add_readiness(&self, readiness: &mut Readiness) {
+        let status = self.status.lock().clone();
         let remaining_ms = self.remaining_ms();
         if let Some(by_ms) = self.behind_ms().filter(|_| remaining_ms == 0) {
             readiness.ready = false;
@@ -222,11 +169,11 @@ impl Snowflakes {
                  they go on when it returns, or at once after a restart of this node"
             ));
         }
-        if trouble == Trouble::None {
+        if status == LeaseStatus::InOrder {
             return;
         }
-        readiness.ready &= !matches!(trouble, Trouble::Starting | Trouble::Skewed { .. });
-        let mut reason = format!("snowflake: {}", trouble.told());
+        readiness.ready &= !matches!(status, LeaseStatus::Starting | LeaseStatus::Skewed { .. });
+        let mut reason = format!("snowflake: {}", status.message());
         if remaining_ms > 0 {
             let seconds = remaining_ms / 1000;
             reason.push_str(&format!("; ids go on for {seconds} s with what is held"));
@@ -234,18 +181,18 @@ impl Snowflakes {
         readiness.reasons.push(reason);
     }
 
-    pub(super) fn levels(&self, cluster_ms: Option<u64>) -> SnowflakeLevels {
-        let trouble = self.trouble.lock().clone();
+    pub(super) fn readings(&self, cluster_ms: Option<u64>) -> SnowflakeReadings {
+        let status = self.status.lock().clone();
         let (now_ms, remaining_ms) = (self.clock.now_ms(), self.remaining_ms());
         let offset = cluster_ms.map(|cluster_ms| i128::from(now_ms) - i128::from(cluster_ms));
         let end_ms = self.format.times_ms().end;
         let worker_ids = self.windows().len() as u64;
-        SnowflakeLevels {
+        SnowflakeReadings {
             worker_ids,
             remaining_seconds: remaining_ms as f64 / 1000.0,
             clock_offset_ms: offset.and_then(|ms| i64::try_from(ms).ok()).unwrap_or(0),
-            pool_exhausted: matches!(trouble, Trouble::NoWorkerFree { .. }),
-            clock_skewed: matches!(trouble, Trouble::Skewed { .. }),
+            pool_exhausted: matches!(status, LeaseStatus::NoWorkerFree { .. }),
+            clock_skewed: matches!(status, LeaseStatus::Skewed { .. }),
             clock_behind: remaining_ms == 0 && self.behind_ms().is_some(),
             lifetime_ends: end_ms < cluster_ms.unwrap_or(now_ms).saturating_add(LIFETIME_ALARM_MS),
         }
@@ -277,13 +224,11 @@ mod tests {
         }
     }
 
-    impl mintleaf_raft::Clock for SetClock {
+    impl Clock for SetClock {
         fn now_ms(&self) -> u64 {
             *self.wall_ms.lock()
         }
-    }
 
-    impl Clock for SetClock {
         fn monotonic_ms(&self) -> u64 {
             *self.monotonic_ms.lock()
         }
@@ -307,15 +252,15 @@ mod tests {
         snowflakes.install(Window { worker_id: 4, ..window(START_MS) });
         assert_eq!(snowflakes.take_now(1), None);
         assert_eq!(snowflakes.error(Refusal::Spent), Error::ClockBehind { by_ms: 3_600_000 });
-        snowflakes.tell(Trouble::None);
+        snowflakes.report(LeaseStatus::InOrder);
         let mut readiness = Readiness { ready: true, reasons: Vec::new() };
-        snowflakes.judge(&mut readiness);
+        snowflakes.add_readiness(&mut readiness);
         assert!(!readiness.ready, "{readiness:?}");
         clock.set(START_MS + 3_600_000);
         assert!(snowflakes.take_now(1).is_some());
     }
 
-    /// A process that holds worker id 3 for so long.
+    /// A process that holds worker id 3 for `window_ms`.
     fn holding(window_ms: u64) -> Fixture {
         let clock = Arc::new(SetClock::default());
         clock.set(START_MS);
@@ -330,12 +275,12 @@ mod tests {
         fn grant(&self, window_ms: u64) {
             let (floor_ms, fence_ms) = (START_MS, START_MS + window_ms);
             self.snowflakes.install(Window { worker_id: 3, floor_ms, fence_ms });
-            self.snowflakes.tell(Trouble::None);
+            self.snowflakes.report(LeaseStatus::InOrder);
         }
 
         fn readiness(&self) -> Readiness {
             let mut readiness = Readiness { ready: true, reasons: Vec::new() };
-            self.snowflakes.judge(&mut readiness);
+            self.snowflakes.add_readiness(&mut readiness);
             readiness
         }
     }
@@ -352,7 +297,7 @@ mod tests {
         assert_eq!(refused, Error::ClockBehind { by_ms: 3_600_090 });
         node.snowflakes.take(4096).await.unwrap();
         assert!(!node.readiness().ready, "{:?}", node.readiness());
-        assert!(node.snowflakes.levels(None).clock_behind);
+        assert!(node.snowflakes.readings(None).clock_behind);
         node.clock.set(START_MS + 100);
         node.grant(200);
         assert!(node.snowflakes.take_now(1).is_some());
@@ -371,7 +316,7 @@ mod tests {
     async fn a_wrong_clock_takes_the_node_out_of_rotation_and_is_named() {
         let node = holding(100);
         node.clock.pass(40);
-        node.snowflakes.tell(Trouble::Skewed { own_ms: 7, cluster_ms: 9 });
+        node.snowflakes.report(LeaseStatus::Skewed { own_ms: 7, cluster_ms: 9 });
         let Readiness { ready, reasons } = node.readiness();
         assert!(!ready && reasons[0].contains("shows 7 and the median of the cluster's 9"));
         assert!(node.snowflakes.take_now(1).is_some(), "what is held is still good");
@@ -384,10 +329,10 @@ mod tests {
     async fn a_quorum_that_is_lost_leaves_the_node_ready_and_says_for_how_long() {
         let node = holding(60_000);
         node.clock.pass(20_000);
-        node.snowflakes.tell(Trouble::NoQuorum);
+        node.snowflakes.report(LeaseStatus::NoQuorum);
         let Readiness { ready, reasons } = node.readiness();
         assert!(ready && reasons[0].contains("40 s with what is held"), "{reasons:?}");
-        assert_eq!(node.snowflakes.levels(None).worker_ids, 1);
+        assert_eq!(node.snowflakes.readings(None).worker_ids, 1);
     }
 
     #[tokio::test(start_paused = true)]
@@ -410,9 +355,9 @@ mod tests {
     async fn nobody_waits_for_a_pool_that_is_used_up() {
         let node = holding(100);
         node.clock.pass(150);
-        node.snowflakes.tell(Trouble::NoWorkerFree { pinned: None, until_ms: 5 });
+        node.snowflakes.report(LeaseStatus::NoWorkerFree { pinned: None, until_ms: 5 });
         let refused = node.snowflakes.take(1).await.unwrap_err().to_string();
         assert!(refused.contains("every worker id is in use"), "{refused}");
-        assert!(node.snowflakes.levels(None).pool_exhausted && node.readiness().ready);
+        assert!(node.snowflakes.readings(None).pool_exhausted && node.readiness().ready);
     }
 }

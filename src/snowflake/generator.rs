@@ -1,28 +1,25 @@
-//! The ids of one process, in the windows that it holds.
+//! Makes the ids of one process, in the windows that it holds.
 
 use std::ops::Range;
 
-use mintleaf_storage::planted;
+use super::layout::{Format, IdParts};
 
-use super::layout::{Format, Parts};
-
-/// The milliseconds `[floor_ms, fence_ms)` of one worker id, owned for good by whoever was given
-/// them. Unix milliseconds.
+/// The Unix milliseconds `[floor_ms, fence_ms)` of one worker id, owned for good by the process that
+/// they were given to.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[cfg_attr(test, derive(Hash))]
 pub struct Window {
-    /// Whose milliseconds they are.
+    /// The worker id.
     pub worker_id: u16,
-    /// The first.
+    /// The first millisecond of the window.
     pub floor_ms: u64,
-    /// The first past them.
+    /// The first millisecond past the window.
     pub fence_ms: u64,
 }
 
 impl Window {
     fn covers(&self, time_ms: u64) -> bool {
-        let fence_ms = self.fence_ms + u64::from(planted("emit-at-the-fence"));
-        (self.floor_ms..fence_ms).contains(&time_ms) || planted("clock-trusted-for-a-window")
+        (self.floor_ms..self.fence_ms).contains(&time_ms)
     }
 }
 
@@ -33,8 +30,8 @@ pub enum Refusal {
     NoWindow,
     /// The clock has passed the end of every window.
     Ended,
-    /// Every id up to the end of the windows is given, or up to as far ahead of the clock as ids may
-    /// go: it went back, or more was asked for than the worker ids can make.
+    /// Every id is given, up to the end of the windows or as far ahead of the clock as ids may go: the
+    /// clock went back, or callers took more than the worker ids can make.
     Spent,
 }
 
@@ -48,18 +45,18 @@ pub enum Refusal {
 ///
 /// A millisecond that the clock brings begins at a random sequence number. At low traffic most
 /// milliseconds give one id, and numbers that began at 0 would all fall on the first shards. The
-/// ids that are skipped are not missed: what a millisecond lacks is given from the next one,
-/// without waiting, and a generator that runs ahead of its clock skips nothing.
+/// skipped ids are not missed: a caller gets ids of the next millisecond instead, without waiting,
+/// and a generator that runs ahead of its clock skips nothing.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone, Eq, Hash, PartialEq))]
 pub struct Generator {
     format: Format,
-    /// A clock that went back is ridden out this far: beyond it ids would show times that nobody
-    /// wants to see.
+    /// How far ids may run ahead of the clock, and so how far a clock that went back is ridden out:
+    /// beyond it ids would show times that nobody wants to see.
     ahead_ms_max: u64,
     /// The last id given, the only cursor there is; 0 before the first.
     last: u64,
-    /// By worker id, each at most once.
+    /// The windows held, ascending by worker id, one for each at most.
     windows: Vec<Window>,
     /// State of the generator of random sequence numbers.
     random: u64,
@@ -73,12 +70,12 @@ impl Generator {
         Self { format, ahead_ms_max, last: 0, windows: Vec::new(), random: seed, given: 0 }
     }
 
-    /// Takes a window in. A window that was held of the same worker id is extended, or else gives
-    /// way to the new one above it.
+    /// Adds a window to those that are held. It extends the held window of the same worker id, or
+    /// replaces it and lies above it.
     ///
     /// # Panics
-    /// If the window is empty or shows times that no id can, or overlaps the one that was held
-    /// without extending it: it was not given to this process.
+    /// If the window is empty, or has times that no id can show, or overlaps the held one without
+    /// extending it: then it was not given to this process.
     pub fn install(&mut self, window: Window) {
         let Window { worker_id, floor_ms, fence_ms } = window;
         let times = self.format.times_ms();
@@ -104,7 +101,7 @@ impl Generator {
         self.take_some(1, clock_ms).map(|run| run.start)
     }
 
-    /// The next ids of one worker id and millisecond, up to `count_max`, 1 or more.
+    /// The next ids of one worker id and millisecond: up to `count_max`, which is 1 or more.
     ///
     /// # Errors
     /// [`Refusal`]; nothing is given then.
@@ -145,41 +142,39 @@ impl Generator {
         }
         let start = self.format.encode(first);
         let end = start + count.min(ids_per_ms - first.sequence);
-        let rises = start > self.last || planted("sequence-reset-before-the-check");
-        assert!(rises, "snowflake ids would fall from {} to {start}", self.last);
+        assert!(start > self.last, "snowflake ids would fall from {} to {start}", self.last);
         self.last = end - 1;
         Some(start..end)
     }
 
     /// Where the smallest id above the last is, at `clock_ms` or later.
     #[inline]
-    fn above_last(&mut self, clock_ms: u64) -> Option<Parts> {
+    fn above_last(&mut self, clock_ms: u64) -> Option<IdParts> {
         let last = self.last_parts();
         let ids_per_ms = self.format.layout().ids_per_ms();
-        let back = clock_ms < last.time_ms && planted("sequence-reset-before-the-check");
-        if clock_ms > last.time_ms || back {
+        if clock_ms > last.time_ms {
             if let Some(worker_id) = self.worker_at(clock_ms, 0) {
                 let sequence = self.next_random() & (ids_per_ms - 1);
-                return Some(Parts { time_ms: clock_ms, worker_id, sequence });
+                return Some(IdParts { time_ms: clock_ms, worker_id, sequence });
             }
             return self.first_after(clock_ms);
         }
         if last.sequence + 1 < ids_per_ms && self.holds(last.worker_id, last.time_ms) {
-            return Some(Parts { sequence: last.sequence + 1, ..last });
+            return Some(IdParts { sequence: last.sequence + 1, ..last });
         }
         match self.worker_at(last.time_ms, last.worker_id + 1) {
-            Some(worker_id) => Some(Parts { time_ms: last.time_ms, worker_id, sequence: 0 }),
+            Some(worker_id) => Some(IdParts { time_ms: last.time_ms, worker_id, sequence: 0 }),
             None => self.first_after(last.time_ms),
         }
     }
 
     /// The first id in the first millisecond after `time_ms` that is held of any worker id.
-    fn first_after(&self, time_ms: u64) -> Option<Parts> {
+    fn first_after(&self, time_ms: u64) -> Option<IdParts> {
         let next_ms = time_ms.saturating_add(1);
         let later = self.windows.iter().filter(|window| window.fence_ms > next_ms);
         let time_ms = later.map(|window| window.floor_ms.max(next_ms)).min()?;
         let worker_id = self.worker_at(time_ms, 0)?;
-        Some(Parts { time_ms, worker_id, sequence: 0 })
+        Some(IdParts { time_ms, worker_id, sequence: 0 })
     }
 
     /// The lowest worker id from `lowest` up whose window covers `time_ms`.
@@ -194,7 +189,7 @@ impl Generator {
         self.worker_at(time_ms, worker_id) == Some(worker_id)
     }
 
-    fn last_parts(&self) -> Parts {
+    fn last_parts(&self) -> IdParts {
         self.format.decode(self.last).expect("ids are made in the format that they are read in")
     }
 
@@ -206,7 +201,7 @@ impl Generator {
         }
     }
 
-    /// SplitMix64: a few operations, and every bit is good.
+    /// The next number of SplitMix64, which takes a few operations and whose every bit is good.
     fn next_random(&mut self) -> u64 {
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.random ^ (self.random >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -214,14 +209,12 @@ impl Generator {
         mixed ^ (mixed >> 31)
     }
 
-    /// Gives a window up: nothing more comes from it. Answers the first of its milliseconds that
-    /// shows in no id, its fence when there is none; `None` when it is not held.
+    /// Gives up the window of a worker id: no more ids come from it. Answers the first of its
+    /// milliseconds that no id shows, or its fence when there is none; `None` when no window of the
+    /// worker id is held.
     pub fn give_up(&mut self, worker_id: u16) -> Option<u64> {
         let at = self.windows.binary_search_by_key(&worker_id, |held| held.worker_id).ok()?;
-        let window = self.windows[at];
-        if !planted("emit-after-the-release") {
-            self.windows.remove(at);
-        }
+        let window = self.windows.remove(at);
         let unused_from_ms = match self.last {
             0 => window.floor_ms,
             _ => self.last_parts().time_ms + 1,
@@ -229,7 +222,7 @@ impl Generator {
         Some(unused_from_ms.clamp(window.floor_ms, window.fence_ms))
     }
 
-    /// What is held, by worker id.
+    /// The windows held, ascending by worker id.
     pub fn windows(&self) -> &[Window] {
         &self.windows
     }
@@ -239,7 +232,7 @@ impl Generator {
         self.given
     }
 
-    /// How far the next id's time is ahead of the clock, when that is further than ids may go.
+    /// How far the next id's time is ahead of the clock, when that is further than ids may run.
     pub fn too_far_ahead_ms(&self, clock_ms: u64) -> Option<u64> {
         let last_ms = if self.last == 0 { 0 } else { self.last_parts().time_ms };
         let floors = self.windows.iter().map(|window| window.floor_ms);
@@ -248,15 +241,15 @@ impl Generator {
         (ahead_ms > self.ahead_ms_max).then_some(ahead_ms)
     }
 
-    /// The worker ids whose windows begin further ahead of the clock than ids may go.
+    /// The worker ids whose windows begin further ahead of the clock than ids may run.
     pub fn out_of_reach(&self, clock_ms: u64) -> Vec<u16> {
         let reach_ms = clock_ms.saturating_add(self.ahead_ms_max);
         let beyond = self.windows.iter().filter(|window| window.floor_ms > reach_ms);
         beyond.map(|window| window.worker_id).collect()
     }
 
-    /// How many whole milliseconds are left until the last window ends: from the clock, or from the
-    /// last id where that is ahead of it. None are while that is too far ahead.
+    /// How many whole milliseconds are left until the last window ends, counted from the clock or from
+    /// the last id, whichever is ahead; 0 while ids would run too far ahead of the clock.
     pub fn remaining_ms(&self, clock_ms: u64) -> u64 {
         if self.too_far_ahead_ms(clock_ms).is_some() {
             return 0;

@@ -1,19 +1,20 @@
 //! Which bits of a snowflake id are what.
 
+use std::error::Error;
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
-use thiserror::Error;
 
 /// Bits of an id at most: ids are positive in a signed 64-bit column.
 const BITS_MAX: u8 = 63;
 /// 2^39 ms are 17 years; a format that ends sooner is a mistake. 2^43 ms are 278.
-const TIME_BITS: std::ops::RangeInclusive<u8> = 39..=43;
-/// From one worker id, which has no successor to recycle it, to 4,096, which a table holds easily.
+const TIME_BITS: RangeInclusive<u8> = 39..=43;
+/// A worker id of 12 bits has 4,096 values, which a table holds easily.
 const WORKER_BITS_MAX: u8 = 12;
 /// One id a millisecond is too few to be of use; 65,536 is more than a core makes.
-const SEQUENCE_BITS: std::ops::RangeInclusive<u8> = 1..=16;
+const SEQUENCE_BITS: RangeInclusive<u8> = 1..=16;
 /// The latest origin of times, in Unix milliseconds: 41 bits' worth after 1970, in 2039.
 pub const EPOCH_MS_MAX: u64 = (1 << 41) - 1;
 
@@ -45,7 +46,7 @@ pub struct Layout {
 type Widths = (u8, u8, u8, u8);
 
 impl Layout {
-    /// Twitter's and Leaf's.
+    /// The layout of Leaf and Twitter.
     pub const LEAF: Self =
         Self { time_bits: 41, data_center_bits: 0, worker_bits: 10, sequence_bits: 12 };
 
@@ -124,27 +125,42 @@ impl fmt::Display for Layout {
 }
 
 /// Why a layout or an epoch cannot be used.
-#[derive(Clone, Copy, Debug, Eq, Error, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum InvalidFormat {
-    /// It is not written as widths.
-    #[error("must be widths of time, worker id and sequence, such as 41+10+12 or 41+5+5+12")]
+    /// The text is not written as widths.
     NotWidths,
     /// The time would end too soon, or leave too little.
-    #[error("must give the time 39 to 43 bits")]
     TimeBits,
     /// There would be too many worker ids.
-    #[error("must give the worker id at most {WORKER_BITS_MAX} bits")]
     WorkerBits,
     /// There would be too few or too many ids a millisecond.
-    #[error("must give the sequence 1 to 16 bits")]
     SequenceBits,
-    /// An id would not be positive in 64 bits.
-    #[error("must have at most {BITS_MAX} bits in all, and has {0}")]
+    /// An id of this many bits would not be positive in 64 bits.
     TooManyBits(u8),
     /// The epoch lies too far ahead.
-    #[error("must be Unix milliseconds of at most {EPOCH_MS_MAX}")]
     Epoch,
 }
+
+impl fmt::Display for InvalidFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotWidths => f.write_str(
+                "must be widths of time, worker id and sequence, such as 41+10+12 or 41+5+5+12",
+            ),
+            Self::TimeBits => f.write_str("must give the time 39 to 43 bits"),
+            Self::WorkerBits => {
+                write!(f, "must give the worker id at most {WORKER_BITS_MAX} bits")
+            }
+            Self::SequenceBits => f.write_str("must give the sequence 1 to 16 bits"),
+            Self::TooManyBits(bits) => {
+                write!(f, "must have at most {BITS_MAX} bits in all, and has {bits}")
+            }
+            Self::Epoch => write!(f, "must be Unix milliseconds of at most {EPOCH_MS_MAX}"),
+        }
+    }
+}
+
+impl Error for InvalidFormat {}
 
 /// How a cluster's snowflake ids are made: a [`Layout`], and the moment that its times count from.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
@@ -155,14 +171,14 @@ pub struct Format {
     epoch_ms: u64,
 }
 
-/// What an id says.
+/// The fields of an id.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Parts {
+pub struct IdParts {
     /// Unix milliseconds.
     pub time_ms: u64,
-    /// Whose id it is.
+    /// The worker id that made it.
     pub worker_id: u16,
-    /// Which one of its millisecond.
+    /// Its number within the millisecond.
     pub sequence: u64,
 }
 
@@ -197,21 +213,21 @@ impl Format {
     /// Puts an id together. The parts must be within the format: a time within
     /// [`times_ms`](Self::times_ms), worker id and sequence within their bits.
     #[inline]
-    pub fn encode(self, parts: Parts) -> u64 {
+    pub fn encode(self, parts: IdParts) -> u64 {
         let Layout { worker_bits, sequence_bits, .. } = self.layout;
-        let Parts { time_ms, worker_id, sequence } = parts;
+        let IdParts { time_ms, worker_id, sequence } = parts;
         debug_assert!(self.times_ms().contains(&time_ms) && worker_id < self.layout.worker_ids());
         debug_assert!(sequence < self.layout.ids_per_ms());
-        let lines = ((time_ms - self.epoch_ms) << worker_bits) | u64::from(worker_id);
-        (lines << sequence_bits) | sequence
+        let time_and_worker = ((time_ms - self.epoch_ms) << worker_bits) | u64::from(worker_id);
+        (time_and_worker << sequence_bits) | sequence
     }
 
     /// Takes an id apart; `None` when it has more bits than the layout.
     #[inline]
-    pub fn decode(self, id: u64) -> Option<Parts> {
+    pub fn decode(self, id: u64) -> Option<IdParts> {
         let Layout { time_bits, worker_bits, sequence_bits, .. } = self.layout;
         let since_epoch_ms = id >> (worker_bits + sequence_bits);
-        (since_epoch_ms < 1 << time_bits).then(|| Parts {
+        (since_epoch_ms < 1 << time_bits).then(|| IdParts {
             time_ms: self.epoch_ms + since_epoch_ms,
             worker_id: (id >> sequence_bits) as u16 & (self.layout.worker_ids() - 1),
             sequence: id & (self.layout.ids_per_ms() - 1),
@@ -251,7 +267,7 @@ mod tests {
 
     #[test]
     fn an_id_that_leaf_gave_reads_as_leaf_reads_it() {
-        let parts = Parts { time_ms: 1_567_733_700_834, worker_id: 39, sequence: 3448 };
+        let parts = IdParts { time_ms: 1_567_733_700_834, worker_id: 39, sequence: 3448 };
         let id = 1_169_786_042_799_259_000;
         assert_eq!(format("41+10+12").encode(parts), id);
         assert_eq!(format("41+10+12").decode(id), Some(parts));
@@ -261,7 +277,7 @@ mod tests {
     fn the_largest_parts_make_the_largest_id() {
         for (layout, bits) in [("41+10+12", 63), ("41+5+5+12", 63), ("41+6+6", 53)] {
             let format = format(layout);
-            let parts = Parts {
+            let parts = IdParts {
                 time_ms: format.times_ms().end - 1,
                 worker_id: format.layout().worker_ids() - 1,
                 sequence: format.layout().ids_per_ms() - 1,
@@ -269,14 +285,14 @@ mod tests {
             assert_eq!(format.encode(parts), (1 << bits) - 1, "{layout}");
             assert_eq!(format.decode((1 << bits) - 1), Some(parts));
             assert_eq!(format.decode(1 << bits), None);
-            assert!(format.encode(Parts { time_ms: format.times_ms().start, ..parts }) > 0);
+            assert!(format.encode(IdParts { time_ms: format.times_ms().start, ..parts }) > 0);
         }
     }
 
     #[test]
     fn a_split_worker_id_is_the_same_id_shown_in_two_parts() {
         let (whole, split) = (format("41+10+12"), format("41+5+5+12"));
-        let parts = Parts { time_ms: LEAF_EPOCH_MS + 5, worker_id: 0b10110_00111, sequence: 9 };
+        let parts = IdParts { time_ms: LEAF_EPOCH_MS + 5, worker_id: 0b10110_00111, sequence: 9 };
         assert_eq!(whole.encode(parts), split.encode(parts));
         assert_eq!(split.layout().split_worker(parts.worker_id), Some((0b10110, 0b00111)));
         assert_eq!(whole.layout().split_worker(parts.worker_id), None);

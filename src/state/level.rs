@@ -1,19 +1,19 @@
 //! How far the cluster has come: which commands, responses and kinds of snapshot sections it may use.
 //!
-//! A log is read by builds of two releases while nodes are upgraded one by one, and by the older one
-//! again should they be rolled back. So what a build brings that an older one cannot read has a *level*,
-//! and is used only once the cluster has it. The level stands in the state and rises by a command, which
-//! names the release that is needed from there on; every build reads that command and the section of a
-//! snapshot that says the same, whatever else it does not know.
+//! Builds of two releases read one log while nodes are upgraded one by one, and the older build reads
+//! it again should they be rolled back. So everything that an older build cannot read has a *level*,
+//! and is used only once the cluster has that level. The level stands in the state and rises by a
+//! command, which names the release that is needed from there on; every build reads that command and
+//! the section of a snapshot that says the same, whatever else it does not know.
 
 use serde::{Deserialize, Serialize};
 
-use crate::VERSION;
+use crate::version::VERSION;
 
 /// The first version that supports each level, from level 1 on.
 const FIRST_VERSIONS: &[&str] = &[
     "0.1.0",
-    // A level for tests of levels; see the feature.
+    // A level for tests of levels; see the feature `next-level`.
     #[cfg(feature = "next-level")]
     VERSION,
 ];
@@ -21,7 +21,7 @@ const FIRST_VERSIONS: &[&str] = &[
 /// The highest level that this build supports.
 pub const LEVEL_MAX: u32 = FIRST_VERSIONS.len() as u32;
 
-/// The first version that supports a level; this one, if it does not know it.
+/// The first version that supports a level; this build's own for a level that it does not know.
 pub fn first_version_of(level: u32) -> &'static str {
     let at = usize::try_from(level).unwrap_or(usize::MAX).checked_sub(1);
     at.and_then(|at| FIRST_VERSIONS.get(at)).copied().unwrap_or(VERSION)
@@ -29,9 +29,9 @@ pub fn first_version_of(level: u32) -> &'static str {
 
 /// A cluster's level. It only rises.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub(super) struct Level {
+pub(crate) struct Level {
     number: u32,
-    /// The first version that supports it.
+    /// The first version that supports this level.
     version: Box<str>,
 }
 
@@ -48,7 +48,8 @@ impl Level {
         &self.version
     }
 
-    /// Whether there is anything to write down: a state of level 1 has the bytes that it always had.
+    /// Whether it is level 1, of which a snapshot says nothing: such a state has the bytes that it
+    /// always had.
     pub(super) fn is_first(&self) -> bool {
         self.number <= 1
     }
@@ -61,7 +62,7 @@ impl Level {
 }
 
 impl Default for Level {
-    /// That of every cluster at its beginning, and of those from before there were levels.
+    /// The level of every cluster at its beginning, and of a cluster from before there were levels.
     fn default() -> Self {
         Self::new(1, FIRST_VERSIONS[0])
     }

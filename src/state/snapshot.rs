@@ -1,47 +1,37 @@
-//! A frozen state as a stream of bytes, and back.
+//! A frozen state as a run of sections, and back.
 //!
-//! The stream is a run of sections, each `[length u32 LE][record]`: a header, the lines in
-//! ascending order in chunks, the worker ids if there are any, the end mark. What each section is stands in
-//! its record, so a later release can append kinds, each from a level of the cluster on. A level above the
-//! first has a section right behind the header: a build that does not support it reads no further, and can
-//! say which version does. Neither side holds more than one section beside the state itself.
-//! Equal states have equal streams, however they came about, so that replicas can be compared by
-//! [`digest`].
+//! The run is a header, the level if it is above the first, the entries of tags in ascending order in
+//! chunks, the worker ids if there are any, and the end. A later release can append kinds of sections,
+//! each from a level of the cluster on. The level stands right behind the header: a build that does
+//! not support it reads no further, and can say which version does. Neither the writer nor the reader
+//! holds more than one section beside the state itself.
 //!
-//! Reading trusts nothing: a section out of place, an odd count, a name out of order or bytes past
-//! the end refuse the whole stream.
-//!
-//! [`digest`]: FrozenState::digest
+//! Equal states have equal sections, however they came about, so that replicas can be compared.
+//! Reading trusts nothing: a section out of place, an odd count or a name out of order refuse the
+//! whole run.
 
-use std::io::{self, Read, Write};
+use std::iter;
 
-use mintleaf_storage::{codec, planted};
 use serde::{Deserialize, Serialize};
-use thiserror::Error;
 
-use super::State;
-use super::command::{self, DecodeError};
-use super::level::{LEVEL_MAX, Level};
-use super::line::Line;
-use super::workers::Workers;
+use super::apply::State;
+use super::level::Level;
+use super::tag_entry::TagEntry;
+use super::worker_entries::WorkerEntries;
 
-/// The one format of sections so far.
-const FORMAT: u8 = 1;
-/// Lines in one section at most.
-const SECTION_LINES_MAX: usize = 256;
-/// Bytes in one section at most; a section of the longest lines takes less than half of it, and so
-/// do 4,096 worker ids.
-const SECTION_BYTES_MAX: u32 = 1 << 20;
+/// Entries in one section at most.
+pub(super) const SECTION_ENTRIES_MAX: usize = 256;
 
-/// One section; `L` is a line and `W` the worker ids, owned or borrowed. Kinds are only ever
-/// appended.
+/// One section; `L` is the entry of a tag and `W` the worker ids, owned or borrowed. Kinds are only
+/// ever appended.
 #[derive(Serialize, Deserialize)]
-enum Section<L, W> {
+pub(crate) enum Section<L, W> {
     Header {
         clock_ms: u64,
-        lines: u64,
+        /// How many entries of tags there are, tombstones included.
+        entries: u64,
     },
-    Lines(Vec<L>),
+    Entries(Vec<L>),
     End,
     Workers(W),
     Level(Level),
@@ -49,198 +39,153 @@ enum Section<L, W> {
     Note(String),
 }
 
-type Written<'a> = Section<&'a Line, &'a Workers>;
-type ReadBack = Section<Line, Workers>;
+/// A section of a state that is written.
+pub(crate) type SectionWritten<'a> = Section<&'a TagEntry, &'a WorkerEntries>;
+/// A section that was read.
+pub(crate) type SectionRead = Section<TagEntry, WorkerEntries>;
 
 /// The state at one moment, shared with the state it was taken from. Cheap to take and to keep; may
 /// be written on any thread.
 #[derive(Clone, Debug)]
 pub struct FrozenState(State);
 
-impl FrozenState {
-    pub(super) fn new(state: State) -> Self {
-        Self(state)
-    }
-
-    /// Writes the whole stream, in many small writes: give it a buffered writer.
-    ///
-    /// # Errors
-    /// Those of `out`.
-    pub fn write_to(&self, mut out: impl Write) -> io::Result<()> {
-        let State { clock_ms, lines, workers, level, .. } = &self.0;
-        let missed = usize::from(planted("snapshot-misses-a-tag")).min(lines.len());
-        let header = Section::Header { clock_ms: *clock_ms, lines: (lines.len() - missed) as u64 };
-        write_section(&mut out, &header)?;
-        if !level.is_first() {
-            write_section(&mut out, &Section::Level(level.clone()))?;
-        }
-        let mut rest = lines.after(None).skip(missed).peekable();
-        while rest.peek().is_some() {
-            let chunk = rest.by_ref().take(SECTION_LINES_MAX).collect();
-            write_section(&mut out, &Section::Lines(chunk))?;
-        }
-        if !workers.is_empty() && !planted("snapshot-misses-the-workers") {
-            write_section(&mut out, &Section::Workers(workers))?;
-        }
-        #[cfg(feature = "next-level")]
-        if !self.0.note.is_empty() {
-            write_section(&mut out, &Section::Note(self.0.note.clone()))?;
-        }
-        write_section(&mut out, &Section::End)
-    }
-
-    /// A checksum of the stream that stays the same across builds and releases of one format. Two
-    /// replicas at the same log index must agree on it.
-    pub fn digest(&self) -> u64 {
-        let mut digest = Fnv1a::default();
-        self.write_to(&mut digest).expect("a digest takes every byte");
-        digest.0
-    }
-}
-
 impl State {
-    /// Reads back what [`FrozenState::write_to`] wrote, up to the end of `input`. Small reads: give
-    /// it a buffered reader.
+    /// The state as it is now, for writing out while this one goes on.
     ///
-    /// # Errors
-    /// [`SnapshotError`] if `input` fails or is anything but one whole stream, of a level that this
-    /// build supports.
-    pub fn restore(input: impl Read) -> Result<Self, SnapshotError> {
-        Self::restore_up_to(LEVEL_MAX, input)
-    }
-
-    /// As [`State::restore`], in a build that supports levels up to `level_max`.
-    ///
-    /// # Errors
-    /// As [`State::restore`].
-    pub fn restore_up_to(level_max: u32, mut input: impl Read) -> Result<Self, SnapshotError> {
-        let Section::Header { clock_ms, lines } = read_section(&mut input)? else {
-            return Err(SnapshotError::Malformed("it does not begin with a header"));
-        };
-        let mut state = Self { clock_ms, ..Self::default() };
-        loop {
-            match read_section(&mut input)? {
-                Section::Lines(chunk) => chunk.into_iter().try_for_each(|line| state.push(line))?,
-                Section::Workers(workers) => state.take_in(workers)?,
-                Section::Level(level) => state.begin_at(level, level_max)?,
-                #[cfg(feature = "next-level")]
-                Section::Note(note) => state.note = note,
-                Section::End => break,
-                Section::Header { .. } => {
-                    return Err(SnapshotError::Malformed("it has two headers"));
-                }
-            }
-        }
-        if state.lines.len() as u64 != lines {
-            return Err(SnapshotError::Malformed("it has another number of lines than it says"));
-        }
-        match input.read(&mut [0])? {
-            0 => Ok(state),
-            _ => Err(SnapshotError::Malformed("it goes on past its end")),
-        }
-    }
-
-    /// Takes in the level, which stands before everything that may depend on it.
-    fn begin_at(&mut self, level: Level, level_max: u32) -> Result<(), SnapshotError> {
-        if level.number() > level_max {
-            let (level, version) = (level.number(), level.version().to_owned());
-            return Err(SnapshotError::Newer { level, version });
-        }
-        let is_at_its_place =
-            self.level.is_first() && self.lines.len() == 0 && self.workers.is_empty();
-        if level.is_first() || !is_at_its_place {
-            return Err(SnapshotError::Malformed("its level stands in the wrong place"));
-        }
-        self.level = level;
-        Ok(())
-    }
-
-    /// Takes in the worker ids, of which there is one section at most.
-    fn take_in(&mut self, workers: Workers) -> Result<(), SnapshotError> {
-        if !self.workers.is_empty() || workers.is_empty() {
-            return Err(SnapshotError::Malformed("its worker ids come twice or not at all"));
-        }
-        if !workers.is_sound() {
-            return Err(SnapshotError::Malformed("a worker id is out of bounds"));
-        }
-        self.workers = workers;
-        Ok(())
-    }
-
-    /// Adds a line above all others.
-    fn push(&mut self, line: Line) -> Result<(), SnapshotError> {
-        if !line.is_sound() {
-            return Err(SnapshotError::Malformed("a step is out of bounds"));
-        }
-        if self.lines.last().is_some_and(|last| last.name() >= line.name()) {
-            return Err(SnapshotError::Malformed("its names do not ascend"));
-        }
-        self.tags += usize::from(line.is_live());
-        self.lines.insert(line);
-        Ok(())
+    /// Costs one reference per 128 to 256 tags. Afterwards the first change among each such group
+    /// of tags copies that group, once.
+    pub fn freeze(&self) -> FrozenState {
+        FrozenState(self.clone())
     }
 }
 
-/// Why a stream is not a state.
-#[derive(Debug, Error)]
-pub enum SnapshotError {
-    /// Reading failed, or the stream ends too early.
-    #[error("cannot read the snapshot: {0}")]
-    Io(#[from] io::Error),
-    /// A section is damaged or of an unknown format.
-    #[error("a section of the snapshot is no use: {0}")]
-    Section(#[from] DecodeError),
-    /// It is of a level that this build does not support.
-    #[error("it is of level {level}; version {version} supports that")]
+impl FrozenState {
+    /// Every section in its order.
+    pub(crate) fn sections(&self) -> impl Iterator<Item = SectionWritten<'_>> {
+        let State { clock_ms, entries, workers, level, .. } = &self.0;
+        let header = Section::Header { clock_ms: *clock_ms, entries: entries.len() as u64 };
+        let level = (!level.is_first()).then(|| Section::Level(level.clone()));
+        let mut rest = entries.after(None).peekable();
+        let chunks = iter::from_fn(move || {
+            rest.peek()?;
+            Some(Section::Entries(rest.by_ref().take(SECTION_ENTRIES_MAX).collect()))
+        });
+        let workers = (!workers.is_empty()).then_some(Section::Workers(workers));
+        let sections = iter::once(header).chain(level).chain(chunks).chain(workers);
+        #[cfg(feature = "next-level")]
+        let sections = {
+            let note = (!self.0.note.is_empty()).then(|| Section::Note(self.0.note.clone()));
+            sections.chain(note)
+        };
+        sections.chain(iter::once(Section::End))
+    }
+}
+
+/// Why sections do not make a state.
+#[derive(Debug, PartialEq)]
+pub(crate) enum UnfitSnapshot {
+    /// The state is of a level that this build does not support.
     Newer {
-        /// The cluster's level when it was written.
+        /// The cluster's level when the state was frozen.
         level: u32,
         /// The first version that supports it.
         version: String,
     },
-    /// The sections do not make a state.
-    #[error("the snapshot is malformed: {0}")]
+    /// No state has these sections.
     Malformed(&'static str),
 }
 
-fn write_section(out: &mut impl Write, section: &Written<'_>) -> io::Result<()> {
-    let record = codec::encode(FORMAT, section);
-    let length = u32::try_from(record.len()).map_err(io::Error::other)?;
-    assert!(length <= SECTION_BYTES_MAX, "section of {length} bytes");
-    out.write_all(&length.to_le_bytes())?;
-    out.write_all(&record)
+/// A state that is put together from its sections.
+pub(crate) struct Restorer {
+    state: State,
+    /// How many entries the header promises.
+    entries: u64,
+    level_max: u32,
 }
 
-fn read_section(input: &mut impl Read) -> Result<ReadBack, SnapshotError> {
-    let mut length = [0; 4];
-    input.read_exact(&mut length)?;
-    let length = u32::from_le_bytes(length);
-    if length > SECTION_BYTES_MAX {
-        return Err(SnapshotError::Malformed("a section is too long"));
+impl Restorer {
+    /// Begins with the first section, in a build that supports levels up to `level_max`.
+    ///
+    /// # Errors
+    /// When the section is no header.
+    pub(crate) fn begin(level_max: u32, first: SectionRead) -> Result<Self, UnfitSnapshot> {
+        let Section::Header { clock_ms, entries } = first else {
+            return Err(UnfitSnapshot::Malformed("it does not begin with a header"));
+        };
+        let state = State { clock_ms, ..State::default() };
+        Ok(Self { state, entries, level_max })
     }
-    let mut record = vec![0; length as usize];
-    input.read_exact(&mut record)?;
-    Ok(command::decode(FORMAT, &record)?)
-}
 
-/// FNV-1a, 64 bits.
-struct Fnv1a(u64);
-
-impl Default for Fnv1a {
-    fn default() -> Self {
-        Self(0xcbf2_9ce4_8422_2325)
-    }
-}
-
-impl Write for Fnv1a {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        for byte in bytes {
-            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+    /// Takes in the next section; false when that is the end.
+    ///
+    /// # Errors
+    /// When the section does not fit those before it.
+    pub(crate) fn take(&mut self, section: SectionRead) -> Result<bool, UnfitSnapshot> {
+        match section {
+            Section::Entries(chunk) => {
+                chunk.into_iter().try_for_each(|entry| self.push(entry))?;
+            }
+            Section::Workers(workers) => self.take_workers(workers)?,
+            Section::Level(level) => self.take_level(level)?,
+            #[cfg(feature = "next-level")]
+            Section::Note(note) => self.state.note = note,
+            Section::End => return Ok(false),
+            Section::Header { .. } => {
+                return Err(UnfitSnapshot::Malformed("it has two headers"));
+            }
         }
-        Ok(bytes.len())
+        Ok(true)
     }
 
-    fn flush(&mut self) -> io::Result<()> {
+    /// The state, after its last section.
+    ///
+    /// # Errors
+    /// When entries are missing, or there are too many.
+    pub(crate) fn finish(self) -> Result<State, UnfitSnapshot> {
+        if self.state.entries.len() as u64 != self.entries {
+            return Err(UnfitSnapshot::Malformed("it has another number of lines than it says"));
+        }
+        Ok(self.state)
+    }
+
+    /// Takes in the level, which stands before everything that may depend on it.
+    fn take_level(&mut self, level: Level) -> Result<(), UnfitSnapshot> {
+        if level.number() > self.level_max {
+            let (level, version) = (level.number(), level.version().to_owned());
+            return Err(UnfitSnapshot::Newer { level, version });
+        }
+        let State { entries, workers, level: before, .. } = &self.state;
+        let is_at_its_place = before.is_first() && entries.len() == 0 && workers.is_empty();
+        if level.is_first() || !is_at_its_place {
+            return Err(UnfitSnapshot::Malformed("its level stands in the wrong place"));
+        }
+        self.state.level = level;
+        Ok(())
+    }
+
+    /// Takes in the worker ids, of which there is one section at most.
+    fn take_workers(&mut self, workers: WorkerEntries) -> Result<(), UnfitSnapshot> {
+        if !self.state.workers.is_empty() || workers.is_empty() {
+            return Err(UnfitSnapshot::Malformed("its worker ids come twice or not at all"));
+        }
+        if !workers.is_sound() {
+            return Err(UnfitSnapshot::Malformed("a worker id is out of bounds"));
+        }
+        self.state.workers = workers;
+        Ok(())
+    }
+
+    /// Adds an entry above all others.
+    fn push(&mut self, entry: TagEntry) -> Result<(), UnfitSnapshot> {
+        if !entry.is_sound() {
+            return Err(UnfitSnapshot::Malformed("a step is out of bounds"));
+        }
+        let last = self.state.entries.last();
+        if last.is_some_and(|last| last.name() >= entry.name()) {
+            return Err(UnfitSnapshot::Malformed("its names do not ascend"));
+        }
+        self.state.tags += usize::from(entry.is_live());
+        self.state.entries.insert(entry);
         Ok(())
     }
 }
@@ -248,187 +193,63 @@ impl Write for Fnv1a {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::snowflake::{Format, Layout};
-    use crate::state::Command;
-    use crate::state::tests::{create, hex, tag, written};
+    use crate::state::tests::{tag, with_worker_ids};
 
-    fn two_tags_and_a_tombstone() -> State {
-        let mut state = State::default();
-        for (now_ms, name) in [(1000, "a"), (2000, "b"), (3000, "c")] {
-            state.apply(now_ms, &create(name, 10, 1));
-            state.apply(now_ms, &Command::Grab { tag: tag(name), size: 0 });
-        }
-        state.apply(4000, &Command::DeleteTag { tag: tag("b") });
-        state
-    }
-
-    /// One worker id held, one released, and a report.
-    fn with_worker_ids() -> State {
-        let mut state = two_tags_and_a_tombstone();
-        let format = Format::new(Layout::LEAF, 0).unwrap();
-        let acquire = |nonce| Command::AcquireWorker {
-            node_id: 1,
-            nonce,
-            worker_id: None,
-            window_ms: 60_000,
+    /// The error of a run of these sections.
+    fn refusal(sections: Vec<SectionRead>) -> UnfitSnapshot {
+        let restored = || {
+            let mut sections = sections.into_iter();
+            let mut restorer = Restorer::begin(9, sections.next().unwrap())?;
+            while restorer.take(sections.next().unwrap())? {}
+            restorer.finish()
         };
-        let release = Command::ReleaseWorker { worker_id: 1, nonce: 8, unused_from_ms: 5_000 };
-        let report = Command::ReportClock { node_id: 1, clock_ms: 4_001 };
-        for command in [Command::FixFormat { format }, acquire(7), acquire(8), release, report] {
-            state.apply(4_000, &command);
-        }
-        state
-    }
-
-    /// A stream of these sections.
-    fn stream(sections: &[Written<'_>]) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        for section in sections {
-            write_section(&mut bytes, section).unwrap();
-        }
-        bytes
-    }
-
-    fn refusal(bytes: &[u8]) -> String {
-        State::restore_up_to(9, bytes).unwrap_err().to_string()
-    }
-
-    #[test]
-    fn a_snapshot_keeps_its_bytes() {
-        let state = two_tags_and_a_tombstone();
-        let sections = [
-            "0a00000001b5f310ec00fba00f03",
-            "2b000000012c555eea0103",
-            "01610b0a01fbe803fbe80300",
-            "01620b0a00fbd007fba00f00",
-            "01630b0a01fbb80bfbb80b00",
-            "06000000019242ccb602",
-        ];
-        assert_eq!(hex(&written(&state)), sections.concat());
-        assert_eq!(state.freeze().digest(), 0x1b4e_3d2f_c88e_1777);
-    }
-
-    #[test]
-    fn worker_ids_keep_their_bytes() {
-        let sections = [
-            "0a00000001b5f310ec00fba00f03",
-            "2b000000012c555eea0103",
-            "01610b0a01fbe803fbe80300",
-            "01620b0a00fbd007fba00f00",
-            "01630b0a01fbb80bfbb80b00",
-            "280000000183352081030129000a0c000200",
-            "010107fba00ffb00fa010100fba00ffb8813",
-            "0101fba10ffba00f",
-            "06000000019242ccb602",
-        ];
-        assert_eq!(hex(&written(&with_worker_ids())), sections.concat());
-    }
-
-    fn at_level(number: u32) -> State {
-        State { level: Level::new(number, "0.2.0"), ..two_tags_and_a_tombstone() }
-    }
-
-    #[test]
-    fn a_level_above_the_first_keeps_its_bytes() {
-        let sections = [
-            "0a00000001b5f310ec00fba00f03",
-            "0d0000000178e69759040205302e322e30",
-            "2b000000012c555eea0103",
-            "01610b0a01fbe803fbe80300",
-            "01620b0a00fbd007fba00f00",
-            "01630b0a01fbb80bfbb80b00",
-            "06000000019242ccb602",
-        ];
-        assert_eq!(hex(&written(&at_level(2))), sections.concat());
-    }
-
-    #[test]
-    fn a_snapshot_above_what_a_build_supports_names_the_version_that_it_needs() {
-        let snapshot = written(&at_level(3));
-        assert_eq!(State::restore_up_to(3, &snapshot[..]).unwrap().level(), 3);
-        // Whatever comes behind, of which this build may know nothing.
-        let cut = &snapshot[..40];
-        for stream in [&snapshot, cut] {
-            let refused = State::restore_up_to(2, stream).unwrap_err();
-            assert!(
-                matches!(&refused, SnapshotError::Newer { level: 3, version } if version == "0.2.0"),
-                "{refused}"
-            );
-        }
-    }
-
-    #[cfg(feature = "next-level")]
-    #[test]
-    fn what_level_two_brings_is_written_and_read_back() {
-        let state = State { note: "é".to_owned(), ..at_level(2) };
-        let snapshot = written(&state);
-        assert!(hex(&snapshot).contains("0502c3a9"), "{}", hex(&snapshot));
-        assert_eq!(State::restore(&snapshot[..]).unwrap().note(), "é");
-    }
-
-    #[test]
-    fn any_changed_bit_and_any_cut_is_noticed() {
-        let whole = written(&State { level: Level::new(2, "0.2.0"), ..with_worker_ids() });
-        for length in 0..whole.len() {
-            assert!(State::restore_up_to(2, &whole[..length]).is_err(), "cut to {length} bytes");
-        }
-        for bit in 0..whole.len() * 8 {
-            let mut damaged = whole.clone();
-            damaged[bit / 8] ^= 1 << (bit % 8);
-            assert!(State::restore_up_to(2, &damaged[..]).is_err(), "bit {bit} changed");
-        }
+        restored().unwrap_err()
     }
 
     #[test]
     fn sections_that_make_no_state_are_refused() {
-        let [a, b] = ["a", "b"].map(|name| Line::unborn(tag(name)));
-        let mut stepless = a.clone();
+        let entry = |name: &str| TagEntry::unborn(tag(name));
+        let mut stepless = entry("a");
         stepless.create(0, 1, "", 0);
-        let header = |lines| Section::Header { clock_ms: 0, lines };
-        let (none, held) = (Workers::default(), with_worker_ids().workers);
-        let workers = || Section::Workers(&held);
+        let header = |entries| Section::Header { clock_ms: 0, entries };
+        let chunk =
+            |names: &[&str]| Section::Entries(names.iter().map(|name| entry(name)).collect());
+        let none = Section::Workers(WorkerEntries::default());
+        let workers = || Section::Workers(with_worker_ids().workers);
         let level = |number| Section::Level(Level::new(number, "0.1.0"));
         let cases = [
-            (vec![Section::End], "does not begin with a header"),
-            (vec![header(0), header(0), Section::End], "two headers"),
-            (vec![header(2), Section::Lines(vec![&a]), Section::End], "another number of lines"),
-            (vec![header(2), Section::Lines(vec![&b, &a]), Section::End], "do not ascend"),
+            (vec![Section::End], "it does not begin with a header"),
+            (vec![header(0), header(0), Section::End], "it has two headers"),
             (
-                vec![header(2), Section::Lines(vec![&a]), Section::Lines(vec![&a]), Section::End],
-                "do not ascend",
+                vec![header(2), chunk(&["a"]), Section::End],
+                "it has another number of lines than it says",
+            ),
+            (vec![header(2), chunk(&["b", "a"]), Section::End], "its names do not ascend"),
+            (
+                vec![header(2), chunk(&["a"]), chunk(&["a"]), Section::End],
+                "its names do not ascend",
             ),
             (
-                vec![header(1), Section::Lines(vec![&stepless]), Section::End],
-                "step is out of bounds",
+                vec![header(1), Section::Entries(vec![stepless]), Section::End],
+                "a step is out of bounds",
             ),
-            (vec![header(0), Section::End, Section::End], "goes on past its end"),
-            (vec![header(0), Section::Workers(&none), Section::End], "twice or not at all"),
-            (vec![header(0), workers(), workers(), Section::End], "twice or not at all"),
-            (vec![header(0), level(1), Section::End], "level stands in the wrong place"),
-            (vec![header(0), level(2), level(3), Section::End], "level stands in the wrong place"),
-            (vec![header(0), workers(), level(2), Section::End], "level stands in the wrong place"),
+            (vec![header(0), none, Section::End], "its worker ids come twice or not at all"),
+            (
+                vec![header(0), workers(), workers(), Section::End],
+                "its worker ids come twice or not at all",
+            ),
+            (vec![header(0), level(1), Section::End], "its level stands in the wrong place"),
+            (
+                vec![header(0), level(2), level(3), Section::End],
+                "its level stands in the wrong place",
+            ),
+            (
+                vec![header(0), workers(), level(2), Section::End],
+                "its level stands in the wrong place",
+            ),
         ];
         for (sections, reason) in cases {
-            let refusal = refusal(&stream(&sections));
-            assert!(refusal.contains(reason), "{refusal:?} does not say {reason:?}");
+            assert_eq!(refusal(sections), UnfitSnapshot::Malformed(reason));
         }
-    }
-
-    #[test]
-    fn a_section_of_absurd_length_is_refused_before_it_is_read() {
-        assert!(refusal(&u32::MAX.to_le_bytes()).contains("a section is too long"));
-    }
-
-    #[test]
-    fn a_section_of_the_longest_lines_fits() {
-        let mut state = State::default();
-        for number in 0..2 * SECTION_LINES_MAX {
-            let name = format!("{number:08}{}", "🙂".repeat(120));
-            let description = "🙂".repeat(256);
-            let (tag, step, start) = (tag(&name), 1 << 30, 1 << 62);
-            state.apply(u64::MAX, &Command::CreateTag { tag, step, start, description });
-        }
-        let restored = State::restore(written(&state).as_slice()).unwrap();
-        assert_eq!(restored.len(), 2 * SECTION_LINES_MAX);
     }
 }

@@ -1,8 +1,8 @@
-//! What holds of every run of commands, whatever they are. What single commands do is told in the
-//! golden scripts.
+//! Properties of every run of commands, whatever they are. The golden scripts tell what single commands
+//! do.
 
 mod model;
-pub(super) mod workers;
+pub(crate) mod workers;
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -12,27 +12,57 @@ use proptest::option;
 use proptest::prelude::*;
 
 use super::{Command, Response, State};
-use crate::tag::{BizTag, ID_END, STEP_MAX};
+use crate::encoding::{
+    decode_command, decode_response, digest, encode_command, encode_response, read_snapshot,
+    write_snapshot,
+};
+use crate::limits::{ID_END, STEP_MAX};
+use crate::snowflake::{Format, Layout};
+use crate::tag::BizTag;
 
-pub(super) fn tag(name: &str) -> BizTag {
+pub(crate) fn tag(name: &str) -> BizTag {
     BizTag::parse(name).unwrap()
 }
 
-pub(super) fn create(name: &str, step: u32, start: u64) -> Command {
+pub(crate) fn create(name: &str, step: u32, start: u64) -> Command {
     Command::CreateTag { tag: tag(name), step, start, description: String::new() }
 }
 
-pub(super) fn written(state: &State) -> Vec<u8> {
+pub(crate) fn written(state: &State) -> Vec<u8> {
     let mut bytes = Vec::new();
-    state.freeze().write_to(&mut bytes).unwrap();
+    write_snapshot(&state.freeze(), &mut bytes).unwrap();
     bytes
 }
 
-pub(super) fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut hex, byte| {
         write!(hex, "{byte:02x}").unwrap();
         hex
     })
+}
+
+pub(crate) fn two_tags_and_a_tombstone() -> State {
+    let mut state = State::default();
+    for (now_ms, name) in [(1000, "a"), (2000, "b"), (3000, "c")] {
+        state.apply(now_ms, &create(name, 10, 1));
+        state.apply(now_ms, &Command::Grab { tag: tag(name), size: 0 });
+    }
+    state.apply(4000, &Command::DeleteTag { tag: tag("b") });
+    state
+}
+
+/// One worker id held, one released, and a report.
+pub(crate) fn with_worker_ids() -> State {
+    let mut state = two_tags_and_a_tombstone();
+    let format = Format::new(Layout::LEAF, 0).unwrap();
+    let acquire =
+        |nonce| Command::AcquireWorker { node_id: 1, nonce, worker_id: None, window_ms: 60_000 };
+    let release = Command::ReleaseWorker { worker_id: 1, nonce: 8, unused_from_ms: 5_000 };
+    let report = Command::ReportClock { node_id: 1, clock_ms: 4_001 };
+    for command in [Command::FixFormat { format }, acquire(7), acquire(8), release, report] {
+        state.apply(4_000, &command);
+    }
+    state
 }
 
 /// Few names, so that commands meet; values in bounds and out of them, near both ends of the line.
@@ -107,7 +137,7 @@ proptest! {
         let mut resumed = State::default();
         for (at, (now_ms, command)) in commands.iter().enumerate() {
             if at == cut {
-                resumed = State::restore(written(&resumed).as_slice()).unwrap();
+                resumed = read_snapshot(written(&resumed).as_slice()).unwrap();
             }
             prop_assert_eq!(whole.apply(*now_ms, command), resumed.apply(*now_ms, command));
         }
@@ -121,8 +151,8 @@ proptest! {
         let mut state = State::default();
         for (now_ms, command) in &commands {
             let response = state.apply(*now_ms, command);
-            prop_assert_eq!(&Command::decode(&command.encode()).unwrap(), command);
-            prop_assert_eq!(Response::decode(&response.encode(1)).unwrap(), response);
+            prop_assert_eq!(&decode_command(&encode_command(command)).unwrap(), command);
+            prop_assert_eq!(decode_response(&encode_response(&response, 1)).unwrap(), response);
         }
     }
 }
@@ -151,10 +181,10 @@ fn a_frozen_state_stands_still_while_the_state_goes_on() {
         state.apply(1, &create(&format!("tag-{number:04}-more"), 10, 1));
     }
     let mut after = Vec::new();
-    frozen.write_to(&mut after).unwrap();
+    write_snapshot(&frozen, &mut after).unwrap();
     assert!(before == after, "the frozen state changed");
-    assert_ne!(frozen.digest(), state.freeze().digest());
-    assert_eq!(State::restore(after.as_slice()).unwrap().len(), 3000);
+    assert_ne!(digest(&frozen), digest(&state.freeze()));
+    assert_eq!(read_snapshot(after.as_slice()).unwrap().len(), 3000);
 }
 
 #[test]

@@ -1,9 +1,8 @@
 //! The one number that must never fall, and the only code that can write it.
 
-use mintleaf_storage::planted;
 use serde::{Deserialize, Serialize};
 
-use crate::tag::ID_END;
+use crate::limits::ID_END;
 
 /// The first id of a tag that is not yet reserved: 1 to [`ID_END`], where every id is reserved.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -11,7 +10,7 @@ use crate::tag::ID_END;
 pub(super) struct Watermark(u64);
 
 impl Watermark {
-    /// Where every line begins: no id is reserved.
+    /// The mark of a tag of which no id is reserved.
     pub(super) const LOWEST: Self = Self(1);
 
     pub(super) fn get(self) -> u64 {
@@ -23,8 +22,7 @@ impl Watermark {
     /// # Panics
     /// If the mark would fall or pass [`ID_END`]: ids would repeat, so the replica stops instead.
     pub(super) fn raise(&mut self, to: u64) {
-        let may_fall = planted("max-id-lowered") || planted("overflow-wraps");
-        assert!(may_fall || to >= self.0, "watermark would fall from {} to {to}", self.0);
+        assert!(to >= self.0, "watermark would fall from {} to {to}", self.0);
         assert!(to <= ID_END, "watermark would pass the last id: {to}");
         self.0 = to;
     }

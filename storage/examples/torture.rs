@@ -1,13 +1,13 @@
-//! Writes to a store as fast as it can and says what was acknowledged; then verifies, after the
-//! process was killed or the power was cut, that all of it is there.
+//! Writes to a store as fast as it can and prints what was acknowledged; verifies, after the process
+//! was killed or the power was cut, that all of it is there.
 //!
-//! `torture write DIR` prints `ack ROUND` after each round of operations, and goes on where the
-//! store is when it is started again. `torture verify DIR ROUND` exits with 1 when the store is
-//! not exactly what some round from ROUND on left behind. A number more says how many records a purge
-//! leaves, 300 by default: the fewer, the more often there is one.
+//! `torture write DIR` prints `ack ROUND` after each round of operations. When it is started again,
+//! it goes on after the last round in the store. `torture verify DIR ROUND` exits with 1 unless the
+//! store has exactly the content after some round, ROUND or later. A last argument says how many
+//! records a purge leaves, 300 by default: the fewer it leaves, the more often there is a purge.
 //!
-//! What a round does depends on its number and the one of records that purges leave alone, so the content after any round is known without
-//! a record of the run. The store keeps the number of its last round as its vote.
+//! The operations of a round depend on nothing but its number and that last argument, so the content
+//! after each round can be computed. The store keeps the number of its last round as its vote.
 
 use mintleaf_storage::{DataDir, LogEngine, MetaKey, SledEngine, StorageError};
 use std::collections::VecDeque;
@@ -21,16 +21,16 @@ const USAGE: &str = "usage: torture write DIR [KEEP] | torture verify DIR ROUND 
 /// Records that a purge leaves, unless told otherwise.
 const KEEP: &str = "300";
 
-/// One sync's worth of operations.
+/// The operations of one batch.
 enum Round {
     Append(u64),
-    /// How many of the last records go.
+    /// How many of the last records are removed.
     Truncate(u64),
-    /// How many of the first records go.
+    /// How many of the first records are removed.
     Purge(u64),
 }
 
-/// What a round does. Appends outweigh removals, and purges bound the log.
+/// The operations of a round. Appends outweigh truncations, and purges bound the log.
 fn round(number: u64, records: u64, keep: u64) -> Round {
     let chance = mix(number);
     match chance % 16 {
@@ -40,7 +40,7 @@ fn round(number: u64, records: u64, keep: u64) -> Round {
     }
 }
 
-/// Splitmix: a number that looks random and depends on its argument only.
+/// Splitmix64: a number that looks random and depends on its argument only.
 fn mix(number: u64) -> u64 {
     let mut z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -48,7 +48,7 @@ fn mix(number: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// The record that a round puts at an index.
+/// The record that a round writes at an index.
 fn record(index: u64, round: u64) -> Vec<u8> {
     let size = mix(index ^ round << 32) % 1000;
     let mut bytes = [index.to_le_bytes(), round.to_le_bytes()].concat();
@@ -96,7 +96,7 @@ impl Expected {
         round
     }
 
-    /// Does the next round on the engine; all of it is acknowledged on return.
+    /// Runs the next round on the engine. All of it is acknowledged on return.
     fn advance_with(&mut self, engine: &SledEngine) -> Result<(), StorageError> {
         let first = self.next_index();
         let round = self.advance();
@@ -112,7 +112,7 @@ impl Expected {
         engine.sync()
     }
 
-    /// Says how the engine differs, if it does.
+    /// Compares the content of the engine with the expected one.
     fn check(&self, engine: &SledEngine) -> Result<(), Box<dyn Error>> {
         let purged = engine.purge_mark().map_or(0, |(index, _)| index);
         if purged != self.purged {
@@ -133,7 +133,7 @@ impl Expected {
     }
 }
 
-/// Opens the store and verifies that it is what its last round left behind.
+/// Opens the store and verifies that it has the content after its last round.
 fn open(dir: &Path, keep: u64) -> Result<(SledEngine, Expected), Box<dyn Error>> {
     let engine = SledEngine::open(&DataDir::open(dir, 1)?)?;
     let round = match engine.get_meta(MetaKey::Vote)? {

@@ -1,40 +1,43 @@
-//! A checkpoint: the log as it was after some group, in a sled database with a directory of its own.
+//! A checkpoint: the log as it was after some batch, in a sled database with a directory of its own.
 //!
-//! sled is not trusted. A checkpoint counts by what is found in it, and one that cannot be used is
-//! made anew from the other; the order in which that is safe is in `DESIGN.md`.
+//! sled is not trusted. A checkpoint is judged by what is found in it, and an unusable one is remade
+//! from the other. `DESIGN.md` has the order in which that is safe.
 
+use crate::batches::Batches;
 use crate::error::{Context, StorageError};
 use crate::files;
-use crate::groups::Groups;
-use crate::recover::{Trees, missing};
-use crate::state::State;
+use crate::manifest::Manifest;
+use crate::replay;
+use crate::trees::{Trees, missing};
 use sled::{Db, IVec};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Memory for the page cache of each, in bytes. The log in use is smaller.
+/// Memory for the page cache of each checkpoint, in bytes. The log in use is smaller.
 const CACHE_BYTES: u64 = 32 << 20;
 
-/// How long an engine of this process that was just dropped may take to let go of its files.
+/// How often and how long an opening waits for an engine of this process that was just dropped to
+/// release its files.
 const UNLOCK_TRIES_MAX: u32 = 500;
 const UNLOCK_INTERVAL: Duration = Duration::from_millis(10);
 
-/// The thread that opens sled, for those who read of its panic.
+/// Name of the thread that opens sled. It appears in the message of a panic.
 const THREAD: &str = "checkpoint-open";
 
-/// sled, and the file it keeps its data in.
+/// An open sled database.
 pub(crate) struct Checkpoint {
     db: Db,
+    /// The file that sled keeps its data in.
     file: File,
     pub(crate) trees: Trees,
 }
 
 impl Checkpoint {
-    /// Makes the checkpoint of a state, from nothing; what the directory held before is gone.
+    /// Makes the checkpoint of a manifest anew. Whatever the directory held before is removed.
     pub(crate) fn make(
         dir: &Path,
-        state: &State,
+        manifest: &Manifest,
         records: impl Iterator<Item = Result<(u64, IVec), StorageError>>,
     ) -> Result<Self, StorageError> {
         files::remove_dir(dir)?;
@@ -44,22 +47,22 @@ impl Checkpoint {
             let (index, stored) = record?;
             made.trees.put_record(index, &stored)?;
         }
-        made.trees.put_state(state)?;
+        made.trees.put_manifest(manifest)?;
         made.sync_all(dir)?;
         Ok(made)
     }
 
-    /// Opens one and brings it to the newest group; it is on disk when this returns. Everything that sled
-    /// makes of damaged files is an error, a panic too.
-    pub(crate) fn open(dir: &Path, groups: &Groups) -> Result<(Self, State), StorageError> {
-        // sled takes what it cannot read for the end of its log, and writes over it.
+    /// Opens a checkpoint and replays the batches that it lacks; the result is on disk when this
+    /// returns. Whatever sled does with damaged files becomes an error, even a panic.
+    pub(crate) fn open(dir: &Path, batches: &Batches) -> Result<(Self, Manifest), StorageError> {
+        // sled takes a failed read for the end of its log and overwrites what follows.
         files::read_through(dir)?;
         let open = || {
             let opened = Self::open_sled(dir)?;
-            let state = opened.trees.recover(groups)?;
-            // What was read may so far be in the kernel's memory only.
+            let manifest = replay::recover(&opened.trees, batches)?;
+            // The bytes that were read may so far be in the kernel's memory only.
             opened.sync_all(dir)?;
-            Ok((opened, state))
+            Ok((opened, manifest))
         };
         let opened = std::thread::scope(|scope| {
             let thread = std::thread::Builder::new().name(THREAD.to_owned());
@@ -77,7 +80,8 @@ impl Checkpoint {
             if !is_locked(&opened) {
                 break;
             }
-            // Nothing tells when sled has let go, and nobody opens a log where a wait would hurt.
+            // sled gives no sign when it has released its files, and a log is opened where a wait does
+            // no harm.
             #[expect(clippy::disallowed_methods)]
             std::thread::sleep(UNLOCK_INTERVAL);
             opened = config.open();
@@ -93,12 +97,12 @@ impl Checkpoint {
         Ok(Self { db, file, trees })
     }
 
-    /// Goes on to a later state. `records` are those of its log that were put since, from index
-    /// `since` on; what lies there now is replaced, and what lies outside the log goes. Until this
-    /// returns, what is on disk is of no use.
-    pub(crate) fn catch_up(
+    /// Advances to a later manifest. `records` are the records of its log that were put since, from
+    /// index `since` on; they replace whatever the checkpoint has there, and records outside the log
+    /// are removed. Until this returns, the checkpoint is unusable on disk.
+    pub(crate) fn advance(
         &self,
-        state: &State,
+        manifest: &Manifest,
         since: u64,
         records: &[(u64, IVec)],
     ) -> Result<(), StorageError> {
@@ -106,20 +110,21 @@ impl Checkpoint {
         for (index, stored) in records {
             self.trees.put_record(*index, stored)?;
         }
-        self.trees.remove_below(state.extent.map_or(u64::MAX, |extent| extent.first))?;
-        self.trees.put_state(state)?;
+        self.trees.remove_below(manifest.extent.map_or(u64::MAX, |extent| extent.first))?;
+        self.trees.put_manifest(manifest)?;
         self.sync()
     }
 
-    /// sled's `flush` hands its buffers to the kernel and goes no further; the sync is ours.
+    /// Makes the records durable. sled's `flush` only hands its buffers to the kernel, so a sync of
+    /// its file follows.
     fn sync(&self) -> Result<(), StorageError> {
         self.db.flush().map(|_| ()).context(|| "flush the log".into())?;
         self.file.sync_data().context(|| "sync the log".into())
     }
 
-    /// Makes all of it durable, as after sled was opened: it never syncs its settings, which it
-    /// writes when it makes a database, nor the name of the snapshot of its page table, which it
-    /// replaces when it opens one and cannot do without.
+    /// Makes everything durable that opening sled changed. sled writes its settings when it makes a
+    /// database, and replaces the snapshot of its page table when it opens one; it never syncs the
+    /// settings or the name of that snapshot, and cannot do without either.
     fn sync_all(&self, dir: &Path) -> Result<(), StorageError> {
         self.sync()?;
         let conf = dir.join("conf");
@@ -128,12 +133,12 @@ impl Checkpoint {
         files::sync_dir(dir)
     }
 
-    /// The records of a log, in order.
+    /// The stored records of a manifest's log, in order.
     pub(crate) fn records(
         &self,
-        state: &State,
+        manifest: &Manifest,
     ) -> impl Iterator<Item = Result<(u64, IVec), StorageError>> {
-        let extent = state.extent.map(|extent| extent.first..=extent.last);
+        let extent = manifest.extent.map(|extent| extent.first..=extent.last);
         extent.into_iter().flatten().map(|index| {
             let stored = self.trees.record(index)?;
             Ok((index, stored.ok_or_else(|| missing(index))?))
@@ -141,7 +146,8 @@ impl Checkpoint {
     }
 }
 
-/// Puts a durable copy of the files of one checkpoint, which nobody has open, in the place of another.
+/// Replaces the checkpoint `to` by a durable copy of the files of the checkpoint `from`. Neither is
+/// open.
 pub(crate) fn copy(from: &Path, to: &Path) -> Result<(), StorageError> {
     let temp = unfinished(to);
     files::copy_dir(from, &temp)?;
@@ -151,13 +157,14 @@ pub(crate) fn copy(from: &Path, to: &Path) -> Result<(), StorageError> {
     files::sync_dir(to.parent().unwrap_or(Path::new("")))
 }
 
-/// Where a copy is that was not finished.
+/// The directory of a copy that is not finished yet.
 pub(crate) fn unfinished(dir: &Path) -> PathBuf {
     dir.with_extension("tmp")
 }
 
-/// Whether sled found its file locked. The data directory's own lock is ours already, so that is an
-/// engine of this very process on its way out: sled's threads let go a little after they were told.
+/// Whether sled found its file locked. This process already holds the lock of the data directory, so
+/// the holder is an engine of this process that was just dropped: sled's threads release the file a
+/// little later.
 fn is_locked(opened: &sled::Result<Db>) -> bool {
     matches!(opened, Err(sled::Error::Io(error)) if error.to_string().contains("acquire lock"))
 }

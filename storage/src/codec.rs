@@ -2,23 +2,23 @@
 //!
 //! A *frame* is `[format u8][crc32 u32 LE][body]`: `body` is bincode's standard configuration
 //! (variable-length little-endian integers) and the checksum covers the format byte and the body.
-//! The format byte dates the type of the body: a reader looks at it with [`format_of`] and decodes
-//! the type of that format, so that files and messages of the previous release stay readable.
+//! The format byte says which version of a type the body is: a reader looks at it with
+//! [`format_of`] and decodes the type of that format, so that files and messages of the previous
+//! release stay readable.
 //!
-//! Rules that keep old bytes readable: enum variants and struct fields are only ever appended
-//! under a new format, never reordered; no `flatten`, `untagged` or `skip_serializing_if`.
+//! Three rules keep old bytes readable. Enum variants and struct fields are appended under a new
+//! format. They are never reordered. `flatten`, `untagged` and `skip_serializing_if` are not used.
 
-use crate::planted;
 use bincode::config::{Configuration, Limit, LittleEndian, Varint, standard};
 use serde::de::{DeserializeOwned, Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 
-/// Largest body that is encoded or decoded, in bytes. Bounds what a hostile or damaged length
+/// Largest body that is encoded or decoded, in bytes. It bounds what a hostile or damaged length
 /// field can make a reader allocate.
 pub const BODY_BYTES_MAX: usize = 64 << 20;
 
-/// Bytes in front of the body: format and checksum.
+/// Bytes before the body: format and checksum.
 const HEADER_BYTES: usize = 5;
 
 const CONFIG: Configuration<LittleEndian, Varint, Limit<BODY_BYTES_MAX>> =
@@ -27,22 +27,22 @@ const CONFIG: Configuration<LittleEndian, Varint, Limit<BODY_BYTES_MAX>> =
 /// Why bytes are not a frame of the expected type.
 #[derive(Debug, thiserror::Error)]
 pub enum CodecError {
-    /// Shorter than the smallest frame.
+    /// The bytes are fewer than the smallest frame has.
     #[error("frame of {0} bytes is too short")]
     Short(usize),
-    /// Longer than [`BODY_BYTES_MAX`] allows.
+    /// The body is larger than [`BODY_BYTES_MAX`].
     #[error("frame of {0} bytes is too long")]
     Long(usize),
-    /// Of a format that this release does not know.
+    /// The format is unknown to this release.
     #[error("frame of unknown format {0}")]
     Format(u8),
-    /// The checksum does not match: the bytes were altered or cut.
+    /// The checksum does not match: the bytes were altered or cut short.
     #[error("frame checksum does not match")]
     Checksum,
-    /// The checksum holds, but the body is not the expected type: the wrong format was decoded.
+    /// The checksum matches, but the body is not of the expected type.
     #[error("frame body is malformed: {0}")]
     Body(#[from] bincode::error::DecodeError),
-    /// The body goes on after the value ended.
+    /// Bytes follow the value.
     #[error("frame has {0} bytes after its value")]
     Trailing(usize),
 }
@@ -50,7 +50,7 @@ pub enum CodecError {
 /// Encodes `value` as a frame of the given format.
 ///
 /// # Panics
-/// When the body would be larger than [`BODY_BYTES_MAX`] (no reader would take it), or when the
+/// When the body would be larger than [`BODY_BYTES_MAX`], which no reader accepts, or when the
 /// value's `Serialize` fails, which derived ones do not. Callers bound their values first.
 pub fn encode<T: Serialize + ?Sized>(format: u8, value: &T) -> Vec<u8> {
     let mut frame = vec![format, 0, 0, 0, 0];
@@ -62,8 +62,8 @@ pub fn encode<T: Serialize + ?Sized>(format: u8, value: &T) -> Vec<u8> {
     frame
 }
 
-/// Decodes a whole frame and returns its format with the value. The checksum is verified before
-/// anything else is looked at, and nothing may follow the value.
+/// Decodes a whole frame and returns its format and the value. The checksum is verified before
+/// anything else is looked at, and no byte may follow the value.
 pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<(u8, T), CodecError> {
     let Some((header, body)) = bytes.split_first_chunk::<HEADER_BYTES>() else {
         return Err(CodecError::Short(bytes.len()));
@@ -72,7 +72,7 @@ pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<(u8, T), CodecError> 
         return Err(CodecError::Long(bytes.len()));
     }
     let [format, crc @ ..] = *header;
-    if checksum(format, body) != u32::from_le_bytes(crc) && !planted("frame-checksum-not-checked") {
+    if checksum(format, body) != u32::from_le_bytes(crc) {
         return Err(CodecError::Checksum);
     }
     let (value, used) = bincode::serde::decode_from_slice(body, CONFIG)?;
@@ -82,7 +82,7 @@ pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<(u8, T), CodecError> 
     Ok((format, value))
 }
 
-/// Decodes a whole frame of the one format that the caller knows.
+/// Decodes a whole frame of the given format.
 pub fn decode_as<T: DeserializeOwned>(format: u8, bytes: &[u8]) -> Result<T, CodecError> {
     match format_of(bytes) {
         Some(other) if other != format => Err(CodecError::Format(other)),
@@ -90,7 +90,7 @@ pub fn decode_as<T: DeserializeOwned>(format: u8, bytes: &[u8]) -> Result<T, Cod
     }
 }
 
-/// The format byte of a frame, not yet verified: [`decode`] does that. `None` when empty.
+/// The format byte of a frame, which only [`decode`] verifies. `None` when there are no bytes.
 pub fn format_of(bytes: &[u8]) -> Option<u8> {
     bytes.first().copied()
 }
@@ -102,8 +102,8 @@ fn checksum(format: u8, body: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-/// Bytes inside an encoded value, copied as one run: a plain `Vec<u8>` field has the same bytes
-/// on disk, but serde walks it byte by byte.
+/// Bytes inside an encoded value, copied as one run. A plain `Vec<u8>` field has the same encoding,
+/// but serde walks it byte by byte.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Blob(pub Vec<u8>);
 

@@ -1,15 +1,18 @@
-//! The log engine on sled. Why each step is where it is: `DESIGN.md`.
+//! The log engine: the write-ahead log, the two checkpoints and the recent records together.
+//! `DESIGN.md` says why each step is where it is.
 
+use crate::batch::Batch;
 use crate::checkpoint::Checkpoint;
 use crate::codec::Blob;
 use crate::data_dir::DataDir;
 use crate::error::{Context, StorageError};
+use crate::limits::{BATCH_BYTES_MAX, META_BYTES_MAX, RECORD_BYTES_MAX};
+use crate::log_engine::{LogEngine, MetaKey};
+use crate::manifest::{Extent, Manifest};
 use crate::open::{self, Opened};
-use crate::planted;
-use crate::recover::{Trees, missing};
-use crate::state::{Extent, Group, State};
-use crate::tail::{Tail, group_bytes, twice};
-use crate::{GROUP_BYTES_MAX, LogEngine, META_BYTES_MAX, MetaKey, RECORD_BYTES_MAX};
+use crate::recent::Recent;
+use crate::trees::{Trees, missing};
+use crate::wal::{Wal, encode_batch, twice};
 use crate::{files, record};
 use parking_lot::{Mutex, RwLock};
 use sled::IVec;
@@ -19,104 +22,58 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-/// The log engine: a write-ahead log that alone makes a [`LogEngine::sync`] durable, and two checkpoints
-/// in sled that are brought up to it by turns.
+/// The log engine: a write-ahead log, which alone makes a [`LogEngine::sync`] durable, and two
+/// checkpoints in sled, which are advanced to its newest batch in turn.
 pub struct SledEngine {
-    /// Taken first, `live` second, `recent` last, where several are needed. Held for a whole sync:
-    /// groups reach the disk one after the other.
+    /// Where several locks are needed, `durable` is taken first, `live` second and `recent` last.
+    /// `durable` is held for a whole sync, so batches reach the disk one after the other.
     durable: Mutex<Durable>,
     live: RwLock<Live>,
     recent: RwLock<Recent>,
-    /// Of both checkpoints: where to read what is not recent.
+    /// The trees of both checkpoints, from which records are read that are not recent.
     trees: [Trees; 2],
-    /// The first failure of a write or sync. Set once; every later call answers with it.
+    /// The first failure of a write or sync. It is set once; every later call returns it.
     failure: OnceLock<String>,
     _lock: Arc<File>,
 }
 
-/// What the log holds now, synced or not.
+/// The content of the log, synced or not.
 struct Live {
-    state: State,
+    manifest: Manifest,
     /// The named values put since the last sync.
     changed: BTreeMap<u8, Blob>,
-    /// Stored records appended since the last sync, and the index of the first of them.
+    /// The stored records appended since the last sync.
     pending: Vec<Blob>,
+    /// Index of the first of them.
     pending_first: u64,
+    /// Their size in bytes.
     pending_bytes: usize,
-    /// Whether anything changed since the last sync.
+    /// Whether anything has changed since the last sync.
     dirty: bool,
 }
 
-/// The records that one of the checkpoints lacks, or has otherwise.
-struct Recent {
-    records: BTreeMap<u64, IVec>,
-    /// For each checkpoint the index from which on that may be so.
-    since: [u64; 2],
-}
-
-type Lacks = (u64, Vec<(u64, IVec)>);
-
-/// What is on disk.
+/// The content of the disk.
 struct Durable {
     dir: PathBuf,
-    tail: Tail,
-    /// The state after the last group in the tail.
-    state: State,
+    wal: Wal,
+    /// The manifest after the newest batch in the write-ahead log.
+    manifest: Manifest,
     checkpoints: [Checkpoint; 2],
 }
 
-impl Recent {
-    /// Both checkpoints hold this log.
-    fn after(state: &State) -> Self {
-        Self { records: BTreeMap::new(), since: [after(state); 2] }
-    }
-
-    fn put(&mut self, index: u64, stored: IVec) {
-        self.since = self.since.map(|since| since.min(index));
-        self.records.insert(index, stored);
-    }
-
-    /// The log ends before `index` now.
-    fn truncate(&mut self, index: u64) {
-        self.since = self.since.map(|since| since.min(index));
-        self.records.split_off(&index);
-    }
-
-    /// What a checkpoint lacks of the log of a state, and the index from which on.
-    fn lacks(&self, checkpoint: usize, state: &State) -> Result<Lacks, StorageError> {
-        let since = self.since[checkpoint];
-        let mut records = Vec::new();
-        for index in state.extent.map_or(0..0, |extent| extent.first.max(since)..after(state)) {
-            let stored = self.records.get(&index).ok_or_else(|| missing(index))?;
-            records.push((index, stored.clone()));
-        }
-        Ok((since, records))
-    }
-
-    /// Forgets what lies below `index`.
-    fn forget_below(&mut self, index: u64) {
-        self.records = self.records.split_off(&index);
-    }
-}
-
-/// The index from which on a checkpoint of this state has nothing.
-fn after(state: &State) -> u64 {
-    state.extent.map_or(0, |extent| extent.last + 1)
-}
-
 impl SledEngine {
-    /// Opens the log in `dir`, or makes it in a new directory, and brings it to exactly the state
-    /// that was synced last (or one group of operations further, when a crash hit the sync that
-    /// would have acknowledged them). Appends and values that were never synced are gone.
+    /// Opens the log in `dir`, or makes it in a new directory. The log has exactly the content that
+    /// was synced last, or that of one batch later when a crash interrupted the sync of that batch.
+    /// Appends and values that were never synced are gone.
     ///
     /// # Errors
     /// [`StorageError::Damaged`] when anything that was acknowledged is missing or altered.
     pub fn open(dir: &DataDir) -> Result<Self, StorageError> {
-        let Opened { tail, state, checkpoints } = open::open(dir)?;
-        let (group, extent) = (state.group, state.extent);
+        let Opened { wal, manifest, checkpoints } = open::open(dir)?;
+        let (group, extent) = (manifest.batch, manifest.extent);
         tracing::info!(group, ?extent, dir = %dir.path().display(), "log opened");
         let live = Live {
-            state: state.clone(),
+            manifest: manifest.clone(),
             changed: BTreeMap::new(),
             pending: Vec::new(),
             pending_first: 0,
@@ -125,24 +82,24 @@ impl SledEngine {
         };
         Ok(SledEngine {
             trees: [checkpoints[0].trees.clone(), checkpoints[1].trees.clone()],
-            recent: RwLock::new(Recent::after(&state)),
-            durable: Mutex::new(Durable { dir: dir.path().to_owned(), tail, state, checkpoints }),
+            recent: RwLock::new(Recent::after(&manifest)),
+            durable: Mutex::new(Durable { dir: dir.path().to_owned(), wal, manifest, checkpoints }),
             live: RwLock::new(live),
             failure: OnceLock::new(),
             _lock: dir.share_lock(),
         })
     }
 
-    /// Fails when any write or sync has failed before.
+    /// Fails when a write or sync has failed before.
     fn check(&self) -> Result<(), StorageError> {
         match self.failure.get() {
-            Some(_) if planted("failed-sync-forgotten") => Ok(()),
             Some(cause) => Err(StorageError::Stopped { cause: cause.clone() }),
             None => Ok(()),
         }
     }
 
-    /// Stops the engine for good when a write or sync fails: what is on disk is unknown then.
+    /// Stops the engine for good when `result` is a failed write or sync, because what is on disk is
+    /// unknown then.
     fn fatal<T>(&self, result: Result<T, StorageError>) -> Result<T, StorageError> {
         result.map_err(|error| {
             let cause = self.failure.get_or_init(|| error.to_string());
@@ -150,57 +107,54 @@ impl SledEngine {
         })
     }
 
-    /// Closes the group of operations since the last one.
-    fn close_group(live: &mut Live) -> Group {
-        live.state.group += 1;
+    /// Closes the batch: takes the operations since the last one.
+    fn close_batch(live: &mut Live) -> Batch {
+        live.manifest.batch += 1;
         live.dirty = false;
         live.pending_bytes = 0;
         let records = std::mem::take(&mut live.pending);
         let meta = std::mem::take(&mut live.changed);
-        let state = State { meta, ..live.state.without_values() };
-        Group { state, first: live.pending_first, records }
+        let manifest = Manifest { meta, ..live.manifest.without_values() };
+        Batch { manifest, first: live.pending_first, records }
     }
 
-    /// Makes a group durable: in the tail, once there is room for it.
-    fn commit(&self, durable: &mut Durable, group: Group) -> Result<(), StorageError> {
-        let bytes = twice(&group_bytes(&group));
-        if !durable.tail.has_room(bytes.len()) {
-            if !planted("tail-overwritten-too-soon") {
-                self.fatal(self.catch_up(durable))?;
-            }
-            durable.tail.turn();
+    /// Makes a batch durable in the write-ahead log. When the current file is full, this advances a
+    /// checkpoint first, which frees the other file.
+    fn commit(&self, durable: &mut Durable, batch: Batch) -> Result<(), StorageError> {
+        let bytes = twice(&encode_batch(&batch));
+        if !durable.wal.has_room(bytes.len()) {
+            self.fatal(self.checkpoint(durable))?;
+            durable.wal.switch();
         }
-        let written = durable.tail.write(group.state.group, &bytes);
+        let written = durable.wal.write(batch.manifest.batch, &bytes);
         self.fatal(written.context(|| "write the tail".into()))?;
-        durable.state.follow(group.state);
+        durable.manifest.advance(batch.manifest);
         Ok(())
     }
 
-    /// Brings the checkpoint of the segment that is next to where the tail ends. The other one, of the
-    /// segment that is full, is not touched meanwhile.
-    fn catch_up(&self, durable: &Durable) -> Result<(), StorageError> {
-        let next = if planted("same-checkpoint-always") { 0 } else { 1 - durable.tail.current() };
-        let state = &durable.state;
-        let (since, records) = self.recent.read().lacks(next, state)?;
-        let caught_up = durable.checkpoints[next].catch_up(state, since, &records);
-        if caught_up.as_ref().is_err_and(StorageError::is_damage) {
-            // The next start copies the other one. What cannot be removed it finds out by itself.
+    /// Advances the checkpoint of the file that is filled next to the newest batch. The checkpoint of
+    /// the full file is not touched meanwhile.
+    fn checkpoint(&self, durable: &Durable) -> Result<(), StorageError> {
+        let next = 1 - durable.wal.current();
+        let manifest = &durable.manifest;
+        let (since, records) = self.recent.read().lacking(next, manifest)?;
+        let advanced = durable.checkpoints[next].advance(manifest, since, &records);
+        if advanced.as_ref().is_err_and(StorageError::is_damage) {
+            // The next opening copies the other checkpoint in its place. When the removal fails, the
+            // next opening finds the damage itself.
             let _ = files::remove_dir(&open::path(&durable.dir, next));
         }
-        caught_up?;
-        let mut recent = self.recent.write();
-        recent.since[next] = after(state);
-        let both_have = recent.since[0].min(recent.since[1]);
-        recent.forget_below(both_have);
+        advanced?;
+        self.recent.write().note_checkpoint(next, manifest);
         Ok(())
     }
 
     fn append_one(&self, live: &mut Live, index: u64, payload: &[u8]) -> Result<(), StorageError> {
-        live.state.check_append(index)?;
-        let link = live.state.extent.map_or(record::NO_LINK, |extent| extent.last_crc);
+        live.manifest.check_append(index)?;
+        let link = live.manifest.extent.map_or(record::NO_LINK, |extent| extent.last_crc);
         let (stored, crc) = record::seal(index, link, payload);
         self.recent.write().put(index, IVec::from(stored.as_slice()));
-        live.state.push(index, crc);
+        live.manifest.push(index, crc);
         if live.pending.is_empty() {
             live.pending_first = index;
         }
@@ -210,9 +164,10 @@ impl SledEngine {
         Ok(())
     }
 
-    /// A record inside the log, as it is stored. Either checkpoint will do.
+    /// A record inside the log, as it is stored: from the recent records, or else from whichever
+    /// checkpoint has it unaltered.
     fn stored(&self, recent: &Recent, index: u64) -> Result<IVec, StorageError> {
-        if let Some(stored) = recent.records.get(&index) {
+        if let Some(stored) = recent.get(index) {
             return Ok(stored.clone());
         }
         let mut failure = None;
@@ -226,7 +181,7 @@ impl SledEngine {
         Err(failure.unwrap_or_else(|| missing(index)))
     }
 
-    /// The log as it is when it ends before `index`, which lies inside it.
+    /// The extent that remains when the log is cut before `index`, which lies inside it.
     fn extent_before(&self, extent: Extent, index: u64) -> Result<Option<Extent>, StorageError> {
         if index <= extent.first {
             return Ok(None);
@@ -246,7 +201,7 @@ impl LogEngine for SledEngine {
         }
         let mut live = self.live.write();
         for (index, payload) in (first..=u64::MAX).zip(&records) {
-            if live.pending_bytes >= GROUP_BYTES_MAX {
+            if live.pending_bytes >= BATCH_BYTES_MAX {
                 drop(live);
                 self.sync()?;
                 live = self.live.write();
@@ -259,7 +214,7 @@ impl LogEngine for SledEngine {
     fn read(&self, range: Range<u64>, bytes_max: usize) -> Result<Vec<Vec<u8>>, StorageError> {
         self.check()?;
         let live = self.live.read();
-        let held = live.state.extent.filter(|extent| extent.contains(range.start));
+        let held = live.manifest.extent.filter(|extent| extent.contains(range.start));
         let Some(extent) = held else {
             return Ok(Vec::new());
         };
@@ -280,29 +235,29 @@ impl LogEngine for SledEngine {
     }
 
     fn bounds(&self) -> Option<(u64, u64)> {
-        self.live.read().state.extent.map(|extent| (extent.first, extent.last))
+        self.live.read().manifest.extent.map(|extent| (extent.first, extent.last))
     }
 
     fn purge_mark(&self) -> Option<(u64, Vec<u8>)> {
         let live = self.live.read();
-        live.state.purged.as_ref().map(|purged| (purged.index, purged.mark.0.clone()))
+        live.manifest.purged.as_ref().map(|purged| (purged.index, purged.mark.0.clone()))
     }
 
     fn truncate_from(&self, index: u64) -> Result<(), StorageError> {
         self.check()?;
         let mut durable = self.durable.lock();
         let mut live = self.live.write();
-        if let Some(purged) = live.state.purged.as_ref().filter(|purged| index <= purged.index) {
+        if let Some(purged) = live.manifest.purged.as_ref().filter(|purged| index <= purged.index) {
             let expected = format!("the log was purged up to {}", purged.index);
             return Err(StorageError::OutOfOrder { index, expected });
         }
-        let Some(extent) = live.state.extent.filter(|extent| index <= extent.last) else {
+        let Some(extent) = live.manifest.extent.filter(|extent| index <= extent.last) else {
             return Ok(());
         };
-        live.state.extent = self.extent_before(extent, index)?;
-        let group = Self::close_group(&mut live);
-        self.commit(&mut durable, group)?;
-        // Still under the lock: nothing is appended where records are being removed.
+        live.manifest.extent = self.extent_before(extent, index)?;
+        let batch = Self::close_batch(&mut live);
+        self.commit(&mut durable, batch)?;
+        // The lock on `live` is still held, so nothing is appended where records are being removed.
         self.recent.write().truncate(index);
         Ok(())
     }
@@ -316,14 +271,14 @@ impl LogEngine for SledEngine {
         }
         let mut durable = self.durable.lock();
         let mut live = self.live.write();
-        if live.state.purged.as_ref().is_some_and(|purged| index <= purged.index) {
+        if live.manifest.purged.as_ref().is_some_and(|purged| index <= purged.index) {
             return Ok(());
         }
-        live.state.purge(index, mark);
-        let group = Self::close_group(&mut live);
+        live.manifest.purge(index, mark);
+        let batch = Self::close_batch(&mut live);
         drop(live);
-        self.commit(&mut durable, group)?;
-        // Nothing reads or writes below the mark any more.
+        self.commit(&mut durable, batch)?;
+        // The extent now begins above the mark, so nothing reads or writes these records any more.
         self.recent.write().forget_below(index + 1);
         Ok(())
     }
@@ -332,7 +287,7 @@ impl LogEngine for SledEngine {
         self.check()?;
         check_size("named value", value, META_BYTES_MAX)?;
         let mut live = self.live.write();
-        live.state.meta.insert(key as u8, Blob(value.to_vec()));
+        live.manifest.meta.insert(key as u8, Blob(value.to_vec()));
         live.changed.insert(key as u8, Blob(value.to_vec()));
         live.dirty = true;
         Ok(())
@@ -340,20 +295,20 @@ impl LogEngine for SledEngine {
 
     fn get_meta(&self, key: MetaKey) -> Result<Option<Vec<u8>>, StorageError> {
         self.check()?;
-        Ok(self.live.read().state.meta.get(&(key as u8)).map(|value| value.0.clone()))
+        Ok(self.live.read().manifest.meta.get(&(key as u8)).map(|value| value.0.clone()))
     }
 
     fn sync(&self) -> Result<(), StorageError> {
         let mut durable = self.durable.lock();
-        // After the lock: whoever held it may have failed with our operations.
+        // The check follows the lock: the call that held it may have failed with operations of this one.
         self.check()?;
         let mut live = self.live.write();
         if !live.dirty {
             return Ok(());
         }
-        let group = Self::close_group(&mut live);
+        let batch = Self::close_batch(&mut live);
         drop(live);
-        self.commit(&mut durable, group)
+        self.commit(&mut durable, batch)
     }
 }
 
@@ -375,14 +330,14 @@ mod tests {
         let engine = SledEngine::open(&DataDir::open(dir.path(), 1).unwrap()).unwrap();
         engine.append(1, vec![b"r".to_vec()]).unwrap();
         engine.sync().unwrap();
-        engine.durable.lock().tail = Tail::read_only(dir.path()).unwrap();
+        engine.durable.lock().wal = Wal::read_only(dir.path()).unwrap();
         engine.sync().unwrap();
         engine.put_meta(MetaKey::Vote, b"v").unwrap();
         let failed = engine.sync().unwrap_err();
         assert!(matches!(failed, StorageError::Stopped { .. }), "{failed}");
         assert!(!failed.is_retryable());
-        // A later sync must not succeed, even if the device has recovered.
-        engine.durable.lock().tail = Tail::open(dir.path()).unwrap().0;
+        // A later sync must not succeed, even when the device has recovered.
+        engine.durable.lock().wal = Wal::open(dir.path()).unwrap().0;
         let later = [
             engine.sync(),
             engine.put_meta(MetaKey::Vote, b"w"),

@@ -1,9 +1,9 @@
-//! What can go wrong with stored bytes.
+//! The errors of this crate.
 
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 
-/// Why the storage refused or failed.
+/// Why a call was refused or failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StorageError {
     /// A file operation failed.
@@ -14,10 +14,10 @@ pub enum StorageError {
         /// The operating system's answer.
         source: io::Error,
     },
-    /// Stored bytes are missing or altered. Going on could forget what was acknowledged.
+    /// Stored bytes are missing or altered. A node that went on could forget what it acknowledged.
     #[error(
         "{what}; stop using this data directory: remove the node from the cluster, then wipe it and \
-         join the node again as a learner; see README 'A damaged node'"
+         join the node again as a learner; see 'A damaged node' in docs/operating.md"
     )]
     Damaged {
         /// Which bytes, and how they differ from what was acknowledged.
@@ -35,7 +35,7 @@ pub enum StorageError {
         /// The data directory.
         dir: PathBuf,
     },
-    /// The directory holds files that are not ours.
+    /// The directory holds files that this crate did not write.
     #[error(
         "{} is not empty and not a mintleaf data directory ({} is in it); choose another directory",
         .dir.display(), .found
@@ -46,7 +46,7 @@ pub enum StorageError {
         /// One of the files in it.
         found: String,
     },
-    /// The directory is another node's. Nothing in it was changed.
+    /// The directory belongs to another node. Nothing in it was changed.
     #[error(
         "data directory {} belongs to node {}, not to node {}: check --node-id and --data",
         .dir.display(), .owner, .node
@@ -82,7 +82,7 @@ pub enum StorageError {
     OutOfOrder {
         /// The index that was named.
         index: u64,
-        /// What would have fitted.
+        /// Which index would have fitted.
         expected: String,
     },
     /// An earlier write or sync failed. What is on disk is unknown from then on, so every later
@@ -95,17 +95,17 @@ pub enum StorageError {
 }
 
 impl StorageError {
-    /// Whether the same call may succeed later in the same process without anybody's help.
-    /// Never true for a failed write or sync: after one, what is on disk is unknown.
+    /// Whether the same call may succeed later in the same process without an operator. This is
+    /// never true for a failed write or sync, because what is on disk is unknown after one.
     pub fn is_retryable(&self) -> bool {
         matches!(self, StorageError::Locked { .. })
     }
 
-    /// Whether it says that stored bytes are of no use, rather than that they could not be had.
+    /// Whether the stored bytes are unusable, rather than unreadable for the moment.
     pub(crate) fn is_damage(&self) -> bool {
         match self {
             StorageError::Damaged { .. } => true,
-            // What damaged files make sled ask the file system for.
+            // Damaged files make sled ask the file system for what does not exist.
             StorageError::Io { source, .. } => matches!(
                 source.kind(),
                 ErrorKind::NotFound
@@ -117,7 +117,8 @@ impl StorageError {
         }
     }
 
-    /// Whether every later open meets the same until somebody changes the directory or the release.
+    /// Whether every later open fails alike until an operator changes the directory, the flags or
+    /// the release.
     pub fn needs_operator(&self) -> bool {
         matches!(
             self,
@@ -133,7 +134,7 @@ impl StorageError {
     }
 }
 
-/// Names the action that failed, for an I/O result.
+/// Adds to a failed result which action failed.
 pub(crate) trait Context<T> {
     fn context(self, action: impl FnOnce() -> String) -> Result<T, StorageError>;
 }

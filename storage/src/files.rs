@@ -1,4 +1,5 @@
-//! Durable steps on files and directories: each is on disk when it returns.
+//! Steps on files and directories. Each change is on disk when its function returns, unless the
+//! function says otherwise.
 
 use crate::error::{Context, StorageError};
 use std::fs::{self, File};
@@ -13,7 +14,7 @@ pub(crate) fn sync_dir(dir: &Path) -> Result<(), StorageError> {
         .context(|| format!("sync directory {}", dir.display()))
 }
 
-/// Creates a directory and what is missing above it; nothing happens when it exists.
+/// Creates a directory and its missing parents; nothing happens when it exists.
 pub(crate) fn create_dir(dir: &Path) -> Result<(), StorageError> {
     if dir.as_os_str().is_empty() || dir.is_dir() {
         return Ok(());
@@ -36,14 +37,14 @@ pub(crate) fn replace(dir: &Path, name: &str, content: &[u8]) -> Result<(), Stor
     rename(&temp, dir, name)
 }
 
-/// Renames a file that is already on disk to `dir/name`.
+/// Renames a file, whose content is already on disk, to `dir/name`.
 pub(crate) fn rename(from: &Path, dir: &Path, name: &str) -> Result<(), StorageError> {
     let to = dir.join(name);
     fs::rename(from, &to).context(|| format!("rename {} to {}", from.display(), to.display()))?;
     sync_dir(dir)
 }
 
-/// Reads all files in a directory to their ends and forgets them, for the errors that it may bring.
+/// Reads all files in a directory to their ends, to find out whether they can be read.
 pub(crate) fn read_through(dir: &Path) -> Result<(), StorageError> {
     each_in(dir, |path, is_dir| {
         if is_dir {
@@ -54,8 +55,8 @@ pub(crate) fn read_through(dir: &Path) -> Result<(), StorageError> {
     })
 }
 
-/// Copies a directory with all that is in it; the copy is on disk when this returns, but for its own
-/// name.
+/// Copies a directory with everything in it. On return the copy is on disk, except for its own name
+/// in the directory above.
 pub(crate) fn copy_dir(from: &Path, to: &Path) -> Result<(), StorageError> {
     fs::create_dir(to).context(|| format!("create directory {}", to.display()))?;
     each_in(from, |path, is_dir| {
@@ -69,7 +70,8 @@ pub(crate) fn copy_dir(from: &Path, to: &Path) -> Result<(), StorageError> {
     sync_dir(to)
 }
 
-/// Removes a directory with all that is in it; nothing happens when there is none.
+/// Removes a directory with everything in it; nothing happens when there is none. The removal is not
+/// synced.
 pub(crate) fn remove_dir(dir: &Path) -> Result<(), StorageError> {
     match fs::remove_dir_all(dir) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
@@ -77,7 +79,7 @@ pub(crate) fn remove_dir(dir: &Path) -> Result<(), StorageError> {
     }
 }
 
-/// Visits what is in a directory, with whether it is a directory itself.
+/// Visits each entry of a directory, and says whether it is a directory itself.
 fn each_in(
     dir: &Path,
     mut visit: impl FnMut(&Path, bool) -> Result<(), StorageError>,

@@ -1,55 +1,57 @@
-//! Doors to what this crate reads from disk, for `tests/fuzz`.
+//! Entry points to the code that reads from disk, for `tests/fuzz`.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::batch::Batch;
+use crate::batches::Batches;
 use crate::codec::Blob;
-use crate::groups::Groups;
+use crate::manifest::{Extent, Manifest};
 use crate::record::{self, NO_LINK};
-use crate::recover::Trees;
-use crate::state::{Extent, Group, State};
-use crate::tail::{self, Found};
+use crate::replay;
+use crate::trees::Trees;
+use crate::wal::{self, Found};
 
-/// A stored record, read and stored again; `None` when it is refused.
+/// Verifies a stored record and stores it again; `None` when it is refused.
 pub fn record(index: u64, bytes: &[u8]) -> Option<Vec<u8>> {
     let record = record::open(index, bytes).ok()?;
     Some(record::seal(index, record.link, record.payload).0)
 }
 
-/// A group of the tail, read and written again; `None` when it is torn.
-pub fn group(bytes: &[u8]) -> Option<Vec<u8>> {
-    tail::read_group(bytes).map(|(_, group, _)| tail::group_bytes(&group))
+/// Decodes a batch of the write-ahead log and encodes it again; `None` when it is torn.
+pub fn batch(bytes: &[u8]) -> Option<Vec<u8>> {
+    wal::decode_batch(bytes).map(|(_, batch, _)| wal::encode_batch(&batch))
 }
 
-/// What a store may consist of after a crash, an accident or an attack. Its records are payloads:
-/// each is stored with the checksum that it should have.
+/// The parts of a log after a crash, an accident or an attack. Its records are payloads; each is
+/// stored with the checksum that it should have.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Store {
-    /// The states name the checksums that their last records have.
+    /// Whether each manifest gets the right checksum of its last record.
     fits: bool,
-    state: State,
+    manifest: Manifest,
     records: Vec<(u64, Blob)>,
-    groups: [Option<Group>; 2],
+    batches: [Option<Batch>; 2],
 }
 
-/// A store that was recovered.
+/// A log that was recovered.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Recovered {
-    /// Number of the last group of operations.
-    pub group: u64,
+    /// Number of the newest batch.
+    pub batch: u64,
     /// Indices of the first and the last record, if there is any.
     pub bounds: Option<(u64, u64)>,
-    /// The records found within the log, by index.
+    /// The indices of the records that were found.
     pub indices: Vec<u64>,
 }
 
-/// sled, on files that go away, for one store after another.
+/// A temporary sled database, in which one log after another is recovered.
 pub struct Recovery(Trees);
 
 impl Default for Recovery {
     /// # Panics
-    /// When sled does not open.
+    /// When sled cannot be opened.
     fn default() -> Self {
         let db = sled::Config::new().temporary(true).flush_every_ms(None).open();
         let db = db.expect("a temporary log can be made");
@@ -59,28 +61,28 @@ impl Default for Recovery {
 }
 
 impl Recovery {
-    /// Lays a store out and opens it twice, as after a crash of the first opening; `None` when it
-    /// is refused.
+    /// Writes a log and recovers it twice, as after a crash of the first opening; `None` when it is
+    /// refused.
     ///
     /// # Panics
-    /// When what was recovered is refused, or recovered otherwise, the second time.
+    /// When the second recovery refuses the log, or its result differs from the first.
     pub fn run(&self, mut store: Store) -> Option<Recovered> {
         self.lay_out(&mut store);
-        let read = |group: Group| {
-            let (format, group, _) = tail::read_group(&tail::group_bytes(&group))?;
-            Some(Found { group, format, segment: 0, is_head: false })
+        let read = |batch: Batch| {
+            let (format, batch, _) = wal::decode_batch(&wal::encode_batch(&batch))?;
+            Some(Found { batch, format, file: 0, is_head: false })
         };
-        let found = store.groups.into_iter().flatten().filter_map(read).collect();
-        let groups = Groups::new(found).ok()?;
-        let recovered = self.0.recover(&groups).ok()?;
-        let again = self.0.recover(&groups).expect("what was recovered is a store");
+        let found = store.batches.into_iter().flatten().filter_map(read).collect();
+        let batches = Batches::new(found).ok()?;
+        let recovered = replay::recover(&self.0, &batches).ok()?;
+        let again = replay::recover(&self.0, &batches).expect("what was recovered is a store");
         assert_eq!(again, recovered);
         let indices = self.0.log.iter().keys().map(|key| {
             let key = key.expect("sled reads its own files");
             u64::from_be_bytes(key.as_ref().try_into().expect("keys are indices"))
         });
         Some(Recovered {
-            group: recovered.group,
+            batch: recovered.batch,
             bounds: recovered.extent.map(|extent| (extent.first, extent.last)),
             indices: indices.collect(),
         })
@@ -92,21 +94,21 @@ impl Recovery {
         for (index, payload) in &store.records {
             self.0.put_record(*index, &chain.seal(*index, payload).0).expect("sled takes a record");
         }
-        chain.fit(store.fits, &mut store.state);
-        self.0.put_state(&store.state).expect("sled takes a state");
-        let mut groups: Vec<&mut Group> = store.groups.iter_mut().flatten().collect();
-        groups.sort_by_key(|group| group.state.group);
-        for group in groups {
-            let indices = (0..).map(|at| group.first.wrapping_add(at));
-            for (index, record) in indices.zip(&mut group.records) {
+        chain.fit(store.fits, &mut store.manifest);
+        self.0.put_manifest(&store.manifest).expect("sled takes a manifest");
+        let mut batches: Vec<&mut Batch> = store.batches.iter_mut().flatten().collect();
+        batches.sort_by_key(|batch| batch.manifest.batch);
+        for batch in batches {
+            let indices = (0..).map(|at| batch.first.wrapping_add(at));
+            for (index, record) in indices.zip(&mut batch.records) {
                 *record = chain.seal(index, record);
             }
-            chain.fit(store.fits, &mut group.state);
+            chain.fit(store.fits, &mut batch.manifest);
         }
     }
 }
 
-/// The checksums of the records stored so far.
+/// The checksums of the records stored so far, by index.
 #[derive(Default)]
 struct Chain(BTreeMap<u64, u32>);
 
@@ -118,8 +120,8 @@ impl Chain {
         Blob(stored)
     }
 
-    fn fit(&self, fits: bool, state: &mut State) {
-        if let Some(Extent { last, last_crc, .. }) = state.extent.as_mut().filter(|_| fits) {
+    fn fit(&self, fits: bool, manifest: &mut Manifest) {
+        if let Some(Extent { last, last_crc, .. }) = manifest.extent.as_mut().filter(|_| fits) {
             *last_crc = self.0.get(last).copied().unwrap_or_default();
         }
     }

@@ -1,33 +1,35 @@
-//! Opening a data directory: the tail, and both checkpoints brought to where it ends.
+//! Opening the log of a data directory: the write-ahead log, and both checkpoints with the batches
+//! replayed that they lack.
 //!
-//! At any moment one checkpoint is whole and touched by nobody: that of the segment which holds the
-//! newest group. The other may be scrap, so it comes first; why in this order: `DESIGN.md`, "Opening".
+//! At any moment one checkpoint is intact and nothing writes to it: the one of the file that holds
+//! the newest batch. The other may be unusable, so it is opened first. `DESIGN.md`, "Opening", has
+//! the reason for this order.
 
+use crate::batch::Batch;
+use crate::batches::Batches;
 use crate::checkpoint::{self, Checkpoint};
 use crate::data_dir::DataDir;
 use crate::error::{Context, StorageError};
 use crate::files;
-use crate::groups::Groups;
-use crate::planted;
-use crate::state::{Group, State};
-use crate::tail::Tail;
+use crate::manifest::Manifest;
+use crate::wal::Wal;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Directories of the checkpoints, by the segment that each belongs to.
+/// Directories of the checkpoints, by the file of the write-ahead log that each belongs to.
 const NAMES: [&str; 2] = ["log-a", "log-b"];
 /// The only sled database of release 0.1.
 const LEGACY: &str = "log";
 
-/// A store that was opened.
+/// An opened log.
 pub(crate) struct Opened {
-    pub(crate) tail: Tail,
-    pub(crate) state: State,
-    /// By segment.
+    pub(crate) wal: Wal,
+    pub(crate) manifest: Manifest,
+    /// By the file of the write-ahead log that each belongs to.
     pub(crate) checkpoints: [Checkpoint; 2],
 }
 
-/// Opens the store, or makes it in a new directory.
+/// Opens the log, or makes it in a new directory.
 pub(crate) fn open(data: &DataDir) -> Result<Opened, StorageError> {
     let dir = data.path();
     let is_new = !data.log_made();
@@ -36,48 +38,45 @@ pub(crate) fn open(data: &DataDir) -> Result<Opened, StorageError> {
     }
     if is_new {
         clear(dir)?;
-        Tail::create(dir)?;
+        Wal::create(dir)?;
     }
-    let (mut tail, found) = Tail::open(dir)?;
-    let groups = Groups::new(found)?;
-    let whole = tail.current() ^ usize::from(planted("whole-checkpoint-opened-first"));
-    let other = 1 - whole;
-    let (first, mut state) = if is_new {
-        let empty = State::default();
+    let (mut wal, found) = Wal::open(dir)?;
+    let batches = Batches::new(found)?;
+    let intact = wal.current();
+    let other = 1 - intact;
+    let (first, mut manifest) = if is_new {
+        let empty = Manifest::default();
         (Checkpoint::make(&path(dir, other), &empty, std::iter::empty())?, empty)
     } else {
-        adopt(dir, whole)?;
-        open_other(dir, whole, &groups)?
+        adopt(dir, intact)?;
+        open_other(dir, intact, &batches)?
     };
-    // The other is whole now as well. With this group it becomes the one that nobody touches.
-    let mut begun = Group { state: state.clone(), ..Group::default() };
-    if planted("newest-group-again-without-values") {
-        begun.state.meta.clear();
-    } else {
-        state.group += 1;
-        begun.state.group = state.group;
-    }
-    tail.begin(&begun).context(|| "write the tail".into())?;
-    let second = open_whole(&path(dir, whole), &groups, &first, &state)?;
+    // Both checkpoints are intact now. After this batch, the one that was opened first is the one
+    // that nothing writes to.
+    manifest.batch += 1;
+    let begun = Batch { manifest: manifest.clone(), ..Batch::default() };
+    wal.begin(&begun).context(|| "write the tail".into())?;
+    let second = open_intact(&path(dir, intact), &batches, &first, &manifest)?;
     if is_new {
         data.note_log_made()?;
     }
     let checkpoints = if other == 0 { [first, second] } else { [second, first] };
-    Ok(Opened { tail, state, checkpoints })
+    Ok(Opened { wal, manifest, checkpoints })
 }
 
+/// The directory of a checkpoint.
 pub(crate) fn path(dir: &Path, checkpoint: usize) -> PathBuf {
     dir.join(NAMES[checkpoint])
 }
 
-/// Removes what an earlier try to make a store left behind.
+/// Removes what an earlier, unfinished making of the log left behind.
 fn clear(dir: &Path) -> Result<(), StorageError> {
     [LEGACY, NAMES[0], NAMES[1]].iter().try_for_each(|name| files::remove_dir(&dir.join(name)))
 }
 
-/// Gives the database of release 0.1 the place of the checkpoint that is to be whole.
-fn adopt(dir: &Path, whole: usize) -> Result<(), StorageError> {
-    let (legacy, path) = (dir.join(LEGACY), path(dir, whole));
+/// Renames the database of release 0.1, if there is one, to the checkpoint that is taken for intact.
+fn adopt(dir: &Path, intact: usize) -> Result<(), StorageError> {
+    let (legacy, path) = (dir.join(LEGACY), path(dir, intact));
     if !legacy.exists() || NAMES.iter().any(|name| dir.join(name).exists()) {
         return Ok(());
     }
@@ -86,44 +85,44 @@ fn adopt(dir: &Path, whole: usize) -> Result<(), StorageError> {
     files::sync_dir(dir)
 }
 
-/// Opens the checkpoint that may be scrap, and brings it to the newest group. Where it is of no use, a
-/// copy of the whole one takes its place, which is made without opening that.
+/// Opens the checkpoint that may be unusable, and advances it to the newest batch. When it is
+/// unusable, it is replaced by a copy of the intact one, which is copied without being opened.
 fn open_other(
     dir: &Path,
-    whole: usize,
-    groups: &Groups,
-) -> Result<(Checkpoint, State), StorageError> {
-    let (other, whole) = (path(dir, 1 - whole), path(dir, whole));
-    let has_whole = whole.exists();
+    intact: usize,
+    batches: &Batches,
+) -> Result<(Checkpoint, Manifest), StorageError> {
+    let (other, intact) = (path(dir, 1 - intact), path(dir, intact));
+    let has_intact = intact.exists();
     if other.exists() {
-        match Checkpoint::open(&other, groups) {
-            Err(error) if error.is_damage() && has_whole => warn(&other, &error),
+        match Checkpoint::open(&other, batches) {
+            Err(error) if error.is_damage() && has_intact => warn(&other, &error),
             opened => return opened,
         }
     }
-    if !has_whole {
+    if !has_intact {
         return Err(StorageError::damaged("the log is missing"));
     }
-    checkpoint::copy(&whole, &other)?;
-    Checkpoint::open(&other, groups)
+    checkpoint::copy(&intact, &other)?;
+    Checkpoint::open(&other, batches)
 }
 
-/// Opens the checkpoint that was whole when the other was not known to be. Where it turns out to be of
-/// no use, it is made anew from the other, which has state `state`.
-fn open_whole(
+/// Opens the checkpoint that was taken for intact, and advances it to the newest batch. When it
+/// turns out to be unusable, it is remade from the other, which has manifest `manifest`.
+fn open_intact(
     dir: &Path,
-    groups: &Groups,
+    batches: &Batches,
     other: &Checkpoint,
-    state: &State,
+    manifest: &Manifest,
 ) -> Result<Checkpoint, StorageError> {
     if dir.exists() {
-        match Checkpoint::open(dir, groups) {
+        match Checkpoint::open(dir, batches) {
             Ok((opened, _)) => return Ok(opened),
             Err(error) if error.is_damage() => warn(dir, &error),
             Err(error) => return Err(error),
         }
     }
-    Checkpoint::make(dir, state, other.records(state))
+    Checkpoint::make(dir, manifest, other.records(manifest))
 }
 
 fn warn(dir: &Path, error: &StorageError) {

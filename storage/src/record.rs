@@ -1,25 +1,25 @@
 //! One record of the log as it is stored: `[crc32 u32 LE][crc32 of the record before][payload]`.
 //!
-//! The checksum covers the index, the link and the payload. The link chains each record to the
-//! one before it, so the checksum of the last record vouches for every record up to it.
+//! The checksum covers the index, the link and the payload. The link, which is the checksum of the
+//! record before, chains the records together, so the checksum of the last record vouches for all
+//! of them.
 
 use crate::error::StorageError;
-use crate::planted;
 
 const HEADER_BYTES: usize = 8;
 
-/// Link of a record that starts a log.
+/// Link of a record that has none before it.
 pub(crate) const NO_LINK: u32 = 0;
 
-/// A stored record, verified.
+/// A verified record.
 pub(crate) struct Record<'a> {
     pub(crate) crc: u32,
     pub(crate) link: u32,
     pub(crate) payload: &'a [u8],
 }
 
-/// The stored form of `payload` at `index`, after a record with the checksum `link`; and its
-/// own checksum.
+/// The stored form of `payload` at `index`, after a record with the checksum `link`, and the
+/// checksum of the new record.
 pub(crate) fn seal(index: u64, link: u32, payload: &[u8]) -> (Vec<u8>, u32) {
     let crc = checksum(index, link, payload);
     let mut bytes = Vec::with_capacity(HEADER_BYTES + payload.len());
@@ -29,13 +29,13 @@ pub(crate) fn seal(index: u64, link: u32, payload: &[u8]) -> (Vec<u8>, u32) {
     (bytes, crc)
 }
 
-/// Verifies what was found stored under `index`.
+/// Verifies the bytes that are stored under `index`.
 pub(crate) fn open(index: u64, bytes: &[u8]) -> Result<Record<'_>, StorageError> {
     let damaged = || StorageError::damaged(format!("log record {index} is damaged"));
     let (crc, rest) = bytes.split_first_chunk::<4>().ok_or_else(damaged)?;
     let (link, payload) = rest.split_first_chunk::<4>().ok_or_else(damaged)?;
     let (crc, link) = (u32::from_le_bytes(*crc), u32::from_le_bytes(*link));
-    if checksum(index, link, payload) != crc && !planted("record-checksum-not-checked") {
+    if checksum(index, link, payload) != crc {
         return Err(damaged());
     }
     Ok(Record { crc, link, payload })

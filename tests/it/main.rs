@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! harness                 the binary under test, for `mintleaf-harness`: processes, clusters, clients, load
-//! api, hostile, readme    one node as HTTP clients see it
+//! api, hostile            one node as HTTP clients see it
+//! docs                    every command, name and link of the documents
 //! resp                    one node as clients of the Redis protocol see it, Redis' own among them
 //! cli                     the client commands, and what start-up refuses
 //! bootstrap               founders that exist twice, are cut off, killed, and lost
@@ -24,6 +25,7 @@ mod api;
 mod bootstrap;
 mod cli;
 mod dev;
+mod docs;
 mod ends;
 mod faults;
 mod harness;
@@ -32,7 +34,6 @@ mod levels;
 mod membership;
 mod mixups;
 mod poison;
-mod readme;
 mod resp;
 mod scale;
 mod snowflake;

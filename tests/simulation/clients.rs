@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use mintleaf::service::{Error, Read};
+use mintleaf::service::{Consistency, Error, TagChange, TagSpec};
 use mintleaf::tag::BizTag;
 use parking_lot::Mutex;
 use tokio::task::JoinSet;
@@ -108,7 +108,7 @@ impl Clients {
 
     fn next(&self, serving: &Serving, tag: &str) -> Outcome {
         let floor = self.oracle.highest(serving.boot, Some(tag));
-        if let Some(id) = serving.service.next_now(tag) {
+        if let Some(id) = serving.services.ids.next_now(tag) {
             let range = id..id + 1;
             self.oracle.given(serving.boot, tag, std::slice::from_ref(&range), floor);
         }
@@ -118,7 +118,7 @@ impl Clients {
     /// Takes ids of a tag, and has them judged.
     pub(crate) async fn take(&self, serving: &Serving, tag: &str, count: u64) -> Outcome {
         let floor = self.oracle.highest(serving.boot, Some(tag));
-        let ranges = serving.service.take(tag, count).await?;
+        let ranges = serving.services.ids.take(tag, count).await?;
         self.check_count(&ranges, count);
         self.oracle.given(serving.boot, tag, &ranges, floor);
         Ok(())
@@ -126,7 +126,7 @@ impl Clients {
 
     fn next_snowflake(&self, serving: &Serving) -> Outcome {
         let floor = self.oracle.highest(serving.boot, None);
-        if let Some(id) = serving.service.next_snowflake_now() {
+        if let Some(id) = serving.services.ids.next_snowflake_now() {
             let range = id..id + 1;
             self.oracle.given_snowflakes(serving.boot, std::slice::from_ref(&range), floor);
         }
@@ -136,7 +136,7 @@ impl Clients {
     /// Takes snowflake ids, and has them judged.
     pub(crate) async fn take_snowflakes(&self, serving: &Serving, count: u64) -> Outcome {
         let floor = self.oracle.highest(serving.boot, None);
-        let ranges = serving.service.take_snowflakes(count).await?;
+        let ranges = serving.services.ids.take_snowflakes(count).await?;
         self.check_count(&ranges, count);
         self.oracle.given_snowflakes(serving.boot, &ranges, floor);
         Ok(())
@@ -154,7 +154,7 @@ impl Clients {
         let tag = BizTag::parse(&name).expect("a possible name");
         let step = self.random.within(1..100) as u32;
         self.promises.lock().insert(name.clone(), Promise::Unknown);
-        serving.service.create_tag(tag, step, 1, String::new()).await?;
+        serving.services.tags.create(tag, TagSpec { step, ..TagSpec::default() }).await?;
         self.promises.lock().insert(name, Promise::There);
         Ok(())
     }
@@ -174,7 +174,7 @@ impl Clients {
             promises.insert(name.clone(), Promise::Unknown);
             name
         };
-        let deleted = serving.service.delete_tag(BizTag::parse(&name).expect("a name")).await;
+        let deleted = serving.services.tags.delete(BizTag::parse(&name).expect("a name")).await;
         // A request that the network brought twice may find its own work done.
         if deleted == Err(Error::UnknownTag) && !self.oracle.was_deleted(&name) {
             self.trace.violation(&format!("the acknowledged tag {name} is not known"));
@@ -184,7 +184,7 @@ impl Clients {
 
     /// Deletes a tag that others take ids of; it comes back with the next take.
     async fn delete_shared(&self, serving: &Serving, tag: &str) -> Outcome {
-        serving.service.delete_tag(BizTag::parse(tag).expect("a name")).await
+        serving.services.tags.delete(BizTag::parse(tag).expect("a name")).await
     }
 
     async fn update(&self, serving: &Serving, tag: &str) -> Outcome {
@@ -193,13 +193,18 @@ impl Clients {
         let max_id = self.oracle.max_ids().get(tag).map(|max_id| max_id + 1_000);
         let max_id = max_id.filter(|_| forward);
         let tag = BizTag::parse(tag).expect("a name");
-        serving.service.update_tag(tag, step, max_id, None).await.map(drop)
+        serving
+            .services
+            .tags
+            .update(tag, TagChange { step, max_id, description: None })
+            .await
+            .map(drop)
     }
 
     /// Reads every tag, and looks for what was acknowledged before.
     async fn read(&self, serving: &Serving) -> Outcome {
         let before = self.promises.lock().clone();
-        let rows = serving.service.tags(None, usize::MAX, Read::Linearizable).await?;
+        let rows = serving.services.tags.list(None, usize::MAX, Consistency::Linearizable).await?;
         // A tag whose deletion was asked for meanwhile is no promise any more.
         let after = self.promises.lock().clone();
         for (name, promise) in &before {

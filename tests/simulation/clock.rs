@@ -34,15 +34,13 @@ impl MachineClock {
     }
 }
 
-impl mintleaf_raft::Clock for MachineClock {
+impl mintleaf::clock::Clock for MachineClock {
     fn now_ms(&self) -> u64 {
         let elapsed_ms = self.elapsed_ms();
         let drifted_ms = elapsed_ms + elapsed_ms * self.drift / 1_000_000;
         u64::try_from(BEGIN_MS + drifted_ms + self.offset()).unwrap_or(0)
     }
-}
 
-impl mintleaf::clock::Clock for MachineClock {
     fn monotonic_ms(&self) -> u64 {
         u64::try_from(self.elapsed_ms()).unwrap_or(0)
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use mintleaf::service::Error;
+use mintleaf::service::{Error, NewMember};
 use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
@@ -144,7 +144,7 @@ impl Faults {
     /// of before come back at that very moment: a vote that is forgotten is used a second time.
     fn trap_a_vote(&self) {
         let serving = self.machines.iter().find_map(|machine| machine.serving());
-        let leader_id = serving.and_then(|serving| serving.service.cluster().leader_id);
+        let leader_id = serving.and_then(|serving| serving.services.cluster.view().leader_id);
         let leader = self.machines.iter().find(|machine| Some(machine.node_id) == leader_id);
         let Some(leader) = leader.cloned() else { return };
         self.site.trace.fault("vote trap", format_args!("leader {}", leader.node_id));
@@ -247,7 +247,10 @@ impl Faults {
         self.site.trace.fault("handover", format_args!("to {target}"));
         tokio::spawn(async move {
             // It may well fail, with all that is going on.
-            drop(timeout(Duration::from_secs(5), serving.service.transfer_leader(target)).await);
+            drop(
+                timeout(Duration::from_secs(5), serving.services.cluster.transfer_leader(target))
+                    .await,
+            );
         });
     }
 
@@ -384,7 +387,7 @@ async fn replace(target: Arc<Machine>, machines: Vec<Arc<Machine>>) {
     loop {
         sleep(ASKING_INTERVAL).await;
         let Some((seed, serving)) = ask() else { continue };
-        let removed = timeout(ASKING_MAX, serving.service.remove_node(id)).await;
+        let removed = timeout(ASKING_MAX, serving.services.cluster.remove_node(id)).await;
         if matches!(removed, Ok(Ok(()) | Err(Error::NotFound { .. }))) {
             target.wipe(seed);
             break;
@@ -400,7 +403,12 @@ async fn replace(target: Arc<Machine>, machines: Vec<Arc<Machine>>) {
             stops = target.stops().len();
         }
         target.start();
-        let add = serving.service.add_node(id, address(id), None, true);
+        let add = serving.services.cluster.add_node(NewMember {
+            id,
+            raft: address(id),
+            http: None,
+            voter: true,
+        });
         let added = timeout(ASKING_MAX, add).await;
         target.site.trace.note(format_args!("node {seed} takes node {id} in: {added:?}"));
         if matches!(added, Ok(Ok(_))) {

@@ -7,10 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use mintleaf::clock::Clock;
-use mintleaf::metrics::Metrics;
-use mintleaf::replica::{DeletionListener, Replica, StateReplica};
-use mintleaf::service::{IdService, Lease, ServiceTask, TagTable};
+use mintleaf::replica::Replica;
+use mintleaf::server::{AssembledNode, Assembly};
+use mintleaf::service::Services;
 use mintleaf::snowflake::SnowflakeSettings;
 use mintleaf_raft::simulation::{Process, bound_to};
 use mintleaf_raft::{Ground, Node, NodeError, Options, Tuning};
@@ -45,7 +44,7 @@ pub(crate) struct Site {
 #[derive(Clone)]
 pub(crate) struct Serving {
     pub(crate) boot: Boot,
-    pub(crate) service: Arc<IdService>,
+    pub(crate) services: Services,
     pub(crate) replica: Arc<Replica>,
     pub(crate) process: Arc<Process>,
     /// Turns true when the process has ended.
@@ -62,23 +61,6 @@ struct Running {
     stop: Option<oneshot::Sender<()>>,
     /// Opens the node, then waits for its end.
     supervisor: JoinHandle<()>,
-}
-
-/// What is put together for a process.
-struct Parts {
-    node: Node,
-    lease: Lease,
-    task: AbortOnDrop,
-    service: Arc<IdService>,
-    replica: Arc<Replica>,
-}
-
-struct AbortOnDrop(ServiceTask);
-
-impl Drop for AbortOnDrop {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
 }
 
 /// One machine.
@@ -236,8 +218,8 @@ impl Machine {
             let ground = Ground { dir, engine, wire: Arc::new(wire) };
             assemble(&site, boot, clock, ground, options).await
         });
-        let mut parts = match opened.await {
-            Ok(Ok(parts)) => parts,
+        let mut assembled = match opened.await {
+            Ok(Ok(assembled)) => assembled,
             Ok(Err(error)) => return Some(error.to_string()),
             Err(error) => return Some(error.to_string()),
         };
@@ -245,22 +227,18 @@ impl Machine {
         if let Some(running) = self.running.lock().as_mut() {
             running.serving = Some(Serving {
                 boot,
-                service: Arc::clone(&parts.service),
-                replica: Arc::clone(&parts.replica),
+                services: assembled.services.clone(),
+                replica: Arc::clone(&assembled.replica),
                 process: Arc::clone(&running.process),
                 ended: running.ended.subscribe(),
             });
         }
         tokio::select! {
             biased;
-            why = parts.node.stopped() => return Some(why.to_string()),
-            why = parts.lease.ended() => return Some(why.to_string()),
-            ended = &mut parts.task.0 => return Some(format!("the id service has ended: {ended:?}")),
+            why = assembled.ended() => return Some(why.to_string()),
             _ = stopping => {}
         }
-        parts.task.0.abort();
-        parts.lease.release().await;
-        parts.node.shutdown().await;
+        assembled.stop().await;
         None
     }
 
@@ -435,19 +413,16 @@ async fn assemble(
     clock: Arc<MachineClock>,
     ground: Ground,
     options: Options,
-) -> Result<Parts, NodeError> {
-    let metrics = Arc::new(Metrics::new());
-    let table = Arc::new(TagTable::new(Arc::clone(&metrics)));
-    let listener: Arc<dyn DeletionListener> = Arc::clone(&table) as _;
-    let state = Arc::new(StateReplica::new(listener));
-    let witness = Arc::new(Witness::new(Arc::clone(&state), Arc::clone(&site.oracle)));
-    let node = Node::open_on(ground, options, witness, Arc::clone(&clock) as _).await?;
-    let replica = Arc::new(Replica::new(node.handle(), state));
-    let clock: Arc<dyn Clock> = clock;
-    let settings = site.snowflake.clone();
-    let lease = Lease::start(Arc::clone(&replica), Arc::clone(&clock), settings, boot.nonce());
-    let snowflakes = lease.snowflakes();
-    let (service, task) =
-        IdService::start(Arc::clone(&replica), table, clock, metrics, snowflakes, true);
-    Ok(Parts { node, lease, task: AbortOnDrop(task), service: Arc::new(service), replica })
+) -> Result<AssembledNode, NodeError> {
+    let assembly = Assembly {
+        clock,
+        snowflake: site.snowflake.clone(),
+        nonce: boot.nonce(),
+        auto_create_tags: true,
+    };
+    let oracle = Arc::clone(&site.oracle);
+    let opened = mintleaf::server::assemble(assembly, |state, clock| {
+        Node::open_on(ground, options, Arc::new(Witness::new(state, oracle)), clock)
+    });
+    opened.await
 }

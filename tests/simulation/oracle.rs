@@ -6,6 +6,7 @@ use std::io::{Read, Write};
 use std::ops::Range;
 use std::sync::Arc;
 
+use mintleaf::encoding::{decode_command, decode_response};
 use mintleaf::replica::StateReplica;
 use mintleaf::snowflake::Format;
 use mintleaf::state::{Command, Response};
@@ -132,8 +133,8 @@ impl Oracle {
     }
 
     fn committed(&self, known: &mut Known, command: &[u8], reply: &[u8]) {
-        let command = Command::decode(command).expect("a command");
-        let reply = Response::decode(reply).expect("a response");
+        let command = decode_command(command).expect("a command");
+        let reply = decode_response(reply).expect("a response");
         self.trace.note(format_args!("commit {} {command:?} {reply:?}", known.history.len()));
         match (command, reply) {
             (Command::DeleteTag { tag }, Response::Deleted) => {

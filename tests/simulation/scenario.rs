@@ -165,7 +165,7 @@ impl Run {
 
     async fn serves(&self, machine: &Arc<Machine>, clients: &Clients) -> bool {
         let Some(serving) = machine.serving() else { return false };
-        let reasons = serving.service.readiness().reasons;
+        let reasons = serving.services.cluster.readiness().reasons;
         if reasons.iter().any(|reason| reason.contains("after a restart of this node")) {
             // It has given ids of a future that its clock has come back from, and says what helps.
             self.site.trace.note(format_args!("node {} asks for a restart", machine.node_id));
@@ -202,7 +202,7 @@ fn describe(machine: &Machine) -> String {
     let known = machine.serving().map(|serving| {
         let status = serving.replica.node().status();
         let logs = (status.last_log_index, status.last_applied_index, status.purged_index);
-        (serving.service.readiness(), status.leader_id, status.term, logs)
+        (serving.services.cluster.readiness(), status.leader_id, status.term, logs)
     });
     format!("node {} up {} {known:?}", machine.node_id, machine.is_up())
 }

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use mintleaf::service::Error;
+use mintleaf::service::{Error, NewMember};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::clients::Clients;
@@ -85,7 +85,7 @@ impl Stage<'_> {
         .await?;
         let id = target.node_id;
         self.until("the removal", async || {
-            let removed = self.other_than(id)?.service.remove_node(id).await;
+            let removed = self.other_than(id)?.services.cluster.remove_node(id).await;
             matches!(removed, Ok(()) | Err(Error::NotFound { .. })).then_some(())
         })
         .await?;
@@ -111,7 +111,13 @@ impl Stage<'_> {
         }
         self.until("the return", async || {
             let others = self.other_than(id)?;
-            others.service.add_node(id, address(id), None, true).await.ok().map(drop)
+            others
+                .services
+                .cluster
+                .add_node(NewMember { id, raft: address(id), http: None, voter: true })
+                .await
+                .ok()
+                .map(drop)
         })
         .await
     }
@@ -175,7 +181,7 @@ impl Stage<'_> {
 
     async fn leader(&self) -> Option<u64> {
         self.until("a leader", async || {
-            self.machines.iter().find_map(|one| one.serving()?.service.cluster().leader_id)
+            self.machines.iter().find_map(|one| one.serving()?.services.cluster.view().leader_id)
         })
         .await
     }

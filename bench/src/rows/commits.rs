@@ -12,7 +12,7 @@ use crate::catalog::Finding;
 use crate::load::{Load, Protocol};
 use crate::node::Cluster;
 use crate::peers::Etcd;
-use crate::slices::{Measure, alternate, slice};
+use crate::slices::{Measure, Slice, alternate, slice};
 
 pub(crate) fn one_caller(bench: &Bench) -> Result<Finding> {
     changes(bench, Measure::P50, 1)
@@ -26,25 +26,48 @@ pub(crate) fn many_callers(bench: &Bench) -> Result<Finding> {
 
 fn changes(bench: &Bench, by: Measure, callers: u64) -> Result<Finding> {
     let (cluster, etcd) = (Cluster::start(bench)?, Etcd::start(bench)?);
-    for key in 0..callers {
-        cluster.nodes[0].create_tag(&format!("tag-{key:07}"), 1_000)?;
-    }
-    let load = |target: SocketAddr| Load {
-        keys: callers,
-        connections: callers as usize,
-        time: bench.options.slice() * 2,
-        ..gets(bench, target, "")
-    };
-    let mut ours = || {
-        let (leader, _) = cluster.leader()?;
-        let request = r#"PATCH /v1/tags/tag-{key} {"step":2000}"#.to_owned();
-        let load = Load { request, ..load(cluster.nodes[leader].http) };
-        slice(bench, &cluster.processes(), &load)
-    };
+    create_tags(&cluster, callers)?;
+    let load = |target| by_callers(bench, target, callers);
+    let mut ours = || change_steps(bench, &cluster, load);
     let mut theirs = || {
         let request = "tag-{key}".to_owned();
         let load = Load { request, protocol: Protocol::Etcd, ..load(etcd.leader()?) };
         slice(bench, &etcd.processes(), &load)
     };
     Ok(by.finding(&alternate(bench, [&mut ours, &mut theirs])?))
+}
+
+/// Two clusters on the same disk and core, with so many callers of each in its slices.
+pub(super) fn of_clusters(
+    bench: &Bench,
+    clusters: &[Cluster; 2],
+    by: Measure,
+    callers: u64,
+) -> Result<Finding> {
+    clusters.iter().try_for_each(|cluster| create_tags(cluster, callers))?;
+    let [mut one, mut other] = clusters.each_ref().map(|cluster| {
+        move || change_steps(bench, cluster, |target| by_callers(bench, target, callers))
+    });
+    Ok(by.finding(&alternate(bench, [&mut one, &mut other])?))
+}
+
+fn create_tags(cluster: &Cluster, callers: u64) -> Result<()> {
+    (0..callers).try_for_each(|key| cluster.nodes[0].create_tag(&format!("tag-{key:07}"), 1_000))
+}
+
+fn by_callers(bench: &Bench, target: SocketAddr, callers: u64) -> Load {
+    let time = bench.options.slice() * 2;
+    Load { keys: callers, connections: callers as usize, time, ..gets(bench, target, "") }
+}
+
+/// A slice of changes, asked for at the leader.
+fn change_steps(
+    bench: &Bench,
+    cluster: &Cluster,
+    load: impl Fn(SocketAddr) -> Load,
+) -> Result<Slice> {
+    let (leader, _) = cluster.leader()?;
+    let request = r#"PATCH /v1/tags/tag-{key} {"step":2000}"#.to_owned();
+    let load = Load { request, ..load(cluster.nodes[leader].http) };
+    slice(bench, &cluster.processes(), &load)
 }

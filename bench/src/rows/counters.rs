@@ -1,5 +1,8 @@
 //! Ids over the Redis protocol.
 
+use std::net::SocketAddr;
+
+use super::gets;
 use crate::Result;
 use crate::bench::Bench;
 use crate::catalog::Finding;
@@ -11,24 +14,23 @@ use crate::slices::{Measure, compare};
 /// INCR of so many keys in turn, pipelined by `depth`.
 pub(crate) fn incr(bench: &Bench, keys: u64, depth: u64) -> Result<Finding> {
     let (node, redis) = (Node::alone(bench)?, redis(bench)?);
-    for key in 0..keys {
-        node.create_tag(&format!("key-{key:07}"), 1_000)?;
-    }
-    let [ours, theirs] = [node.resp, redis.address].map(|target| Load {
-        target,
-        protocol: Protocol::Resp,
-        request: "INCR key-{key}".to_owned(),
-        headers: String::new(),
-        keys,
-        connections: 64,
-        depth,
-        time: bench.options.slice(),
-        requests: None,
-        rate: None,
-    });
+    create_keys(&node, keys)?;
+    let [ours, theirs] =
+        [node.resp, redis.address].map(|target| increments(bench, target, keys, depth));
     // Both servers know every key before the first round.
     for load in [&ours, &theirs] {
         bench.load(&Load { requests: Some(4 * keys), depth: 1, ..load.clone() })?;
     }
     compare(bench, Measure::Rate, (&[&node.process], &ours), (&[&redis.process], &theirs))
+}
+
+/// Creates the tags that [`increments`] asks for.
+pub(super) fn create_keys(node: &Node, keys: u64) -> Result<()> {
+    (0..keys).try_for_each(|key| node.create_tag(&format!("key-{key:07}"), 1_000))
+}
+
+/// INCR of so many keys in turn, on 64 connections, for a slice.
+pub(super) fn increments(bench: &Bench, target: SocketAddr, keys: u64, depth: u64) -> Load {
+    let request = "INCR key-{key}".to_owned();
+    Load { protocol: Protocol::Resp, request, keys, depth, ..gets(bench, target, "") }
 }

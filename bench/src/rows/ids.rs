@@ -9,10 +9,14 @@ use crate::node::Node;
 use crate::peers::nginx;
 use crate::slices::{Measure, compare};
 
-const TAG: &str = "orders";
+pub(super) const TAG: &str = "orders";
 
 fn node(bench: &Bench) -> Result<Node> {
-    let node = Node::alone(bench)?;
+    with_tag(Node::alone(bench)?)
+}
+
+/// The node, with a tag of which it holds a segment.
+pub(super) fn with_tag(node: Node) -> Result<Node> {
     node.create_tag(TAG, 1_000)?;
     node.warm_up(TAG)?;
     Ok(node)

@@ -41,6 +41,19 @@ pub(crate) fn refilling(bench: &Bench) -> Result<Finding> {
     Ok(Measure::P99.finding(&alternate(bench, [&mut ours, &mut theirs])?))
 }
 
+/// Two nodes at the same rate, each with fresh tags.
+pub(super) fn of_nodes(bench: &Bench, nodes: &[Node; 2]) -> Result<Finding> {
+    let rate = half_rate(bench, &hyper(bench)?)?;
+    let [mut one, mut other] = nodes.each_ref().map(|node| {
+        let mut fresh = Fresh::default();
+        move || {
+            let load = steady(&fresh.tag(bench, node, node)?, rate);
+            slice(bench, &[&node.process], &load)
+        }
+    });
+    Ok(Measure::P99.finding(&alternate(bench, [&mut one, &mut other])?))
+}
+
 /// The node that is measured is never the one that is killed. All three share its core, so an
 /// election's work delays it more than it would on machines of their own.
 pub(crate) fn leader_killed(bench: &Bench) -> Result<Finding> {

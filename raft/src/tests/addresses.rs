@@ -1,11 +1,21 @@
 //! Nodes that come back at other addresses.
 
-use super::*;
-use crate::{Door, Pending, Wire, WireError};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The wire of a node that nothing leaves while it is cut.
+use mintleaf_storage::SledEngine;
+use tempfile::TempDir;
+use tokio::time::timeout;
+
+use super::support::{SOON, add, eventually, open, open_with, options, released, three_peers};
+use crate::node::Node;
+use crate::runtime::Pending;
+use crate::transport::{Door, TcpWire, Wire, WireError};
+
+/// A transport that lets no frame out while it is cut.
 struct CutWire {
-    inner: Arc<TcpWire>,
+    tcp: Arc<TcpWire>,
     cut: Arc<AtomicBool>,
 }
 
@@ -18,15 +28,15 @@ impl Wire for CutWire {
         if self.cut.load(Ordering::SeqCst) {
             return Box::pin(std::future::ready(Err(WireError::Unreachable("cut".into()))));
         }
-        self.inner.exchange(address, frame)
+        self.tcp.exchange(address, frame)
     }
 
     fn serve(self: Arc<Self>, door: Arc<dyn Door>) -> Pending<'static, ()> {
-        Arc::clone(&self.inner).serve(door)
+        Arc::clone(&self.tcp).serve(door)
     }
 
     fn listens_on(&self) -> Option<SocketAddr> {
-        self.inner.listens_on()
+        self.tcp.listens_on()
     }
 }
 
@@ -39,26 +49,24 @@ async fn a_removed_learner_that_comes_back_elsewhere_is_not_taken_in_again() {
     let (two, _) = open(options(2, &data(2), &peers)).await;
     let (three, _) = open(options(3, &data(3), &peers)).await;
     assert_eq!(add(&one, 1).await, Ok(1));
-    let member = |id: u64| one.handle().inner.member(id);
+    let member = |id: u64| one.handle().core.member(id);
     one.handle().add_member(3, peers[&3].clone(), String::new(), false).await.unwrap();
     let applied = |node: &Node| node.handle().status().last_applied_index;
-    let is_learner = || !three.handle().inner.local.members().voter_ids().any(|id| id == 3);
+    let is_learner = || !three.handle().core.identity.members().voter_ids().any(|id| id == 3);
     eventually("3 is a learner", || is_learner() && applied(&three) == applied(&one)).await;
     three.shutdown().await;
     one.handle().remove_member(3).await.unwrap();
 
-    // It reaches nobody at first, so nobody tells it that it was removed.
+    // The node reaches nobody at first, so nobody tells it that it was removed.
     let mut moved = options(3, &data(3), &peers);
     moved.listen = Some("127.0.0.1:0".parse().unwrap());
     let tcp = TcpWire::bind(moved.listen, moved.secret.as_deref()).await.unwrap();
     moved.advertise_raft = tcp.listens_on().map(|address| address.to_string());
     let cut = Arc::new(AtomicBool::new(true));
-    let wire = Arc::new(CutWire { inner: Arc::new(tcp), cut: Arc::clone(&cut) });
-    let dir = let_go(&data(3)).await;
+    let wire = Arc::new(CutWire { tcp: Arc::new(tcp), cut: Arc::clone(&cut) });
+    let dir = released(&data(3)).await;
     let engine = Arc::new(SledEngine::open(&dir).unwrap());
-    let ground = Ground { dir, engine, wire };
-    let sum = Arc::new(Sum::default());
-    let three = Node::open_on(ground, moved, sum as _, Arc::new(StoppedClock)).await.unwrap();
+    let (three, _) = open_with(dir, engine, wire, moved).await;
     cut.store(false, Ordering::SeqCst);
     let why = timeout(SOON, three.stopped()).await.expect("it stops").to_string();
     assert!(why.contains("removed from the cluster"), "{why}");
@@ -85,9 +93,9 @@ async fn members_that_exchanged_their_addresses_find_each_other_by_the_new_list(
             node.shutdown().await;
         }
         for id in 1..=3 {
-            drop(let_go(&data(id)).await);
+            drop(released(&data(id)).await);
         }
-        // Round and round: every address belongs to another member.
+        // The addresses rotate: every address belongs to another member.
         let addresses: Vec<String> = peers.values().cloned().collect();
         peers = (1..=3).zip(addresses.into_iter().cycle().skip(1)).collect();
     }

@@ -1,10 +1,24 @@
 //! Members of two releases, and the level of what they share.
 
-use super::*;
-use crate::MemberError;
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::time::Duration;
 
-/// Keeps the last command, whatever it is, and a level. `level N` raises it; what begins with `new` needs
-/// level 2.
+use parking_lot::Mutex;
+use tempfile::TempDir;
+use tokio::time::{Instant, timeout};
+
+use super::support::{SOON, StoppedClock, eventually, options, three_peers};
+use crate::error::{NodeError, ProposeError, Rejected, Remedy, Retry, StopReason};
+use crate::message::MemberError;
+use crate::node::Node;
+use crate::options::Options;
+use crate::state_machine::{FrozenState, Newer, Release, RestoreError, StateMachine};
+
+/// A state machine that keeps the last command and a level. The command `level N` raises the level, and a
+/// command that begins with `new` needs level 2.
 struct Leveled {
     supports: u32,
     kept: Mutex<(u32, String)>,
@@ -86,7 +100,7 @@ impl Site {
         options(id, &self.temp.path().join(id.to_string()), &self.peers)
     }
 
-    /// A node of a build that supports this level, as soon as the one before has let go of its data.
+    /// Opens a node of a build that supports this level, once the node before has released its directory.
     async fn try_open(&self, id: u64, level: u32) -> Result<Node, NodeError> {
         open_as(self.options(id), level).await
     }
@@ -115,7 +129,7 @@ async fn say(node: &Node, command: &str) -> Result<(), ProposeError> {
     node.handle().propose(commands, Retry::Never, deadline).await.map(|_| ())
 }
 
-/// Raises the level; asks again where that may help.
+/// Raises the level, and asks again after an error that is retryable.
 async fn raise(node: &Node) -> Result<(), MemberError> {
     loop {
         match node.handle().raise_level().await {
@@ -128,11 +142,11 @@ async fn raise(node: &Node) -> Result<(), MemberError> {
 }
 
 fn level_of(node: &Node) -> u32 {
-    node.handle().inner.state.needs().level
+    node.handle().core.state.needs().level
 }
 
-/// The end of a node that another start cannot help.
-fn assert_outdated(why: &crate::StopReason) {
+/// Asserts that a node ended because its build is too old, which another start cannot mend.
+fn assert_outdated(why: &StopReason) {
     assert_eq!(why.remedy(), Remedy::Operator, "{why}");
     assert!(why.to_string().contains("0.2.0"), "{why} does not name the version that is needed");
 }
@@ -158,7 +172,7 @@ async fn the_level_rises_once_every_member_supports_the_next() {
     say(&two, "old").await.unwrap();
     raise(&two).await.unwrap();
     for node in [&one, &two, &three] {
-        // Wherever it is proposed, and however far behind that node is.
+        // The command succeeds at every node, however far behind that node is.
         say(node, "new").await.unwrap();
         eventually("the level has risen", || level_of(node) == 2).await;
     }
@@ -175,14 +189,14 @@ async fn a_build_that_does_not_support_the_level_ends_and_names_the_one_that_doe
     raise(&one).await.unwrap();
     eventually("it is there", || level_of(&three) == 2).await;
     three.shutdown().await;
-    // Known to its own log, as committed or not, or told by the others.
+    // It learns of the level from its own log, where the entry may be committed or not, or from the others.
     let why = match site.try_open(3, 1).await {
         Ok(three) => timeout(SOON, three.stopped()).await.expect("it ends"),
-        Err(error) => crate::StopReason::from(error),
+        Err(error) => StopReason::from(error),
     };
     assert_outdated(&why);
 
-    // And so it ends at a snapshot that holds nothing else of the level.
+    // It ends as well at a snapshot whose only part of the higher level is the level itself.
     for round in 0..120 {
         say(&two, &format!("new {round}")).await.unwrap();
     }
@@ -193,7 +207,7 @@ async fn a_build_that_does_not_support_the_level_ends_and_names_the_one_that_doe
     for _ in 0..2 {
         let why = match site.try_open(3, 1).await {
             Ok(three) => timeout(SOON, three.stopped()).await.expect("it ends"),
-            Err(error) => crate::StopReason::from(error),
+            Err(error) => StopReason::from(error),
         };
         assert_outdated(&why);
     }
@@ -221,7 +235,7 @@ async fn a_node_that_does_not_support_the_level_cannot_join() {
     assert_outdated(&timeout(SOON, four.stopped()).await.expect("it ends"));
     assert!(one.handle().status().members.iter().all(|member| member.id != 4));
     four.shutdown().await;
-    // Asked for by an operator it is refused alike.
+    // The node is refused as well if an operator asks to add it.
     let four =
         open_as(Options { join: Some("127.0.0.1:1".to_owned()), ..joining.clone() }, 1).await;
     let four = four.unwrap();

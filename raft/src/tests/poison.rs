@@ -1,10 +1,19 @@
 //! Members that propose what no replica can apply.
 
-use super::*;
-use crate::node::Inner;
-use crate::transport::{CallError, Request, Response, Unproposed};
+use std::sync::Arc;
+use std::time::Duration;
 
-/// Three nodes, and which of them leads, as their indices.
+use tempfile::TempDir;
+use tokio::time::{Instant, timeout};
+
+use super::support::{SOON, StoppedClock, Sum, add, eventually, open, options, three_peers};
+use crate::client::CallError;
+use crate::core::Core;
+use crate::error::{ProposeError, Rejected, Retry};
+use crate::message::{ForwardError, Request, Response};
+use crate::node::Node;
+
+/// Three nodes, and the indices of the leader and of a follower.
 async fn three(temp: &TempDir) -> (Vec<Node>, usize, usize) {
     let peers = three_peers();
     let mut nodes = Vec::new();
@@ -21,20 +30,20 @@ async fn three(temp: &TempDir) -> (Vec<Node>, usize, usize) {
     (nodes, leader, (leader + 1) % 3)
 }
 
-/// Has one member propose this to another, as it is.
+/// Has one member send commands to another, without a check of its own.
 async fn send(from: &Node, to: &Node, commands: Vec<Vec<u8>>) -> Result<Response, CallError> {
-    let (from, to) = (from.handle().inner, to.handle().inner);
+    let (from, to) = (from.handle().core, to.handle().core);
     let request = Request::Propose { commands, within_ms: 2000 };
-    from.client.call(to.local.node_id(), &to.myself(), request, SOON).await
+    from.client.call(to.identity.node_id(), &to.myself(), request, SOON).await
 }
 
 fn refused_places(answer: &Result<Response, CallError>) -> Option<Vec<u32>> {
-    let Ok(Response::Proposed(Err(Unproposed::Refused(refused)))) = answer else { return None };
+    let Ok(Response::Proposed(Err(ForwardError::Refused(refused)))) = answer else { return None };
     Some(refused.iter().map(|refused| refused.at).collect())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_member_proposes_and_nobody_can_apply_is_refused_and_ends_nobody() {
+async fn a_proposal_that_nobody_can_apply_is_refused_and_stops_no_node() {
     let temp = TempDir::new().unwrap();
     let (nodes, leader, follower) = three(&temp).await;
     let (leader, follower) = (&nodes[leader], &nodes[follower]);
@@ -45,9 +54,9 @@ async fn what_a_member_proposes_and_nobody_can_apply_is_refused_and_ends_nobody(
     assert_eq!(refused_places(&garbage), Some(vec![1, 2]), "{garbage:?}");
     for much in [vec![vec![b'1'; 200_000]], vec![vec![]; 1_000_000]] {
         let sent = send(follower, leader, much).await;
-        let at_the_door =
+        let at_the_decoder =
             |error: &CallError| error.to_string().contains("more commands than an entry holds");
-        assert!(sent.as_ref().is_err_and(at_the_door), "{sent:?}");
+        assert!(sent.as_ref().is_err_and(at_the_decoder), "{sent:?}");
     }
     let after = leader.handle().status().last_log_index;
     assert_eq!(after, before, "something was appended");
@@ -63,7 +72,7 @@ async fn what_a_member_proposes_and_nobody_can_apply_is_refused_and_ends_nobody(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_caller_is_told_at_once_that_its_command_is_none() {
+async fn a_caller_learns_at_once_that_its_bytes_are_no_command() {
     let temp = TempDir::new().unwrap();
     let (nodes, leader, follower) = three(&temp).await;
     for node in [&nodes[leader], &nodes[follower]] {
@@ -79,43 +88,10 @@ async fn a_caller_is_told_at_once_that_its_command_is_none() {
     }
 }
 
-/// Lets in what it should not: a follower that knows a command which its leader does not.
-struct NewerSum(Sum);
-
-impl StateMachine for NewerSum {
-    fn check(&self, command: &[u8]) -> Result<(), Rejected> {
-        if command == b"new" { Ok(()) } else { self.0.check(command) }
-    }
-
-    fn supports(&self) -> Release {
-        first_release()
-    }
-
-    fn needs(&self) -> Release {
-        first_release()
-    }
-
-    fn raising(&self, to: u32) -> Vec<u8> {
-        unreachable!("nobody supports level {to}")
-    }
-
-    fn apply(&self, now_ms: u64, command: &[u8]) -> Result<Vec<u8>, Newer> {
-        self.0.apply(now_ms, command)
-    }
-
-    fn freeze(&self) -> FrozenState {
-        self.0.freeze()
-    }
-
-    fn restore(&self, from: &mut dyn Read) -> Result<(), RestoreError> {
-        self.0.restore(from)
-    }
-}
-
-async fn propose(inner: &Inner, command: &str) -> Result<Vec<Vec<u8>>, ProposeError> {
+async fn propose(core: &Core, command: &str) -> Result<Vec<Vec<u8>>, ProposeError> {
     let deadline = Instant::now() + SOON;
-    let commands = inner.let_in(vec![command.as_bytes().to_vec()], deadline).await.unwrap();
-    inner.propose(commands, Retry::Never, deadline, false).await
+    let commands = core.check_commands(vec![command.as_bytes().to_vec()], deadline).await.unwrap();
+    core.propose(commands, Retry::Never, deadline, false).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -125,20 +101,20 @@ async fn a_command_that_the_leader_does_not_know_fails_alone_among_its_neighbour
     let data = |id: u64| temp.path().join(id.to_string());
     let (one, sum) = open(options(1, &data(1), &peers)).await;
     let (two, _) = open(options(2, &data(2), &peers)).await;
-    let newer = Arc::new(NewerSum(Sum::default()));
+    let newer = Arc::new(Sum::accepting_new());
     let three = Node::open(options(3, &data(3), &peers), newer, Arc::new(StoppedClock));
     let three = three.await.unwrap();
     assert_eq!(add(&three, 1).await, Ok(1));
     if one.handle().status().leader_id == Some(3) {
         one.handle().transfer_leader(1).await.unwrap();
     }
-    // More at a time than one batch carries: they are gathered, and sent on together.
-    let inner = three.handle().inner;
+    // These are more proposals at a time than one batch holds, so they are gathered and forwarded together.
+    let core = three.handle().core;
     let mut proposals = tokio::task::JoinSet::new();
     for number in 0..200 {
-        let inner = Arc::clone(&inner);
+        let core = Arc::clone(&core);
         let command = if number % 10 == 0 { "new" } else { "1" };
-        proposals.spawn(async move { (command, propose(&inner, command).await) });
+        proposals.spawn(async move { (command, propose(&core, command).await) });
     }
     let mut applied = 0;
     while let Some(proposed) = proposals.join_next().await {
@@ -149,8 +125,8 @@ async fn a_command_that_the_leader_does_not_know_fails_alone_among_its_neighbour
         }
     }
     assert_eq!(applied, 180);
-    eventually("everybody's sum", || *sum.0.lock() == 181).await;
-    drop(inner);
+    eventually("everybody's sum", || sum.total() == 181).await;
+    drop(core);
     for node in [one, two, three] {
         node.shutdown().await;
     }

@@ -1,9 +1,9 @@
-//! What two nodes say to each other on one connection.
+//! The bytes on one connection between two nodes.
 //!
-//! Who connects begins with a greeting, `["MLRP"][protocol u8][secret length u16 LE][secret]`, and
-//! sends frames behind it, `[length u32 LE][frame]`. Each is answered before the next is sent, with
-//! `[verdict u8][length u32 LE][bytes]`: an answer, or a text that says why there is none. The greeting
-//! itself is answered only when it is refused, so it costs no round trip.
+//! The connecting end begins with a greeting, `["MLRP"][protocol u8][secret length u16 LE][secret]`, and
+//! sends frames behind it, `[length u32 LE][frame]`. The accepting end answers each frame before it reads
+//! the next, with `[verdict u8][length u32 LE][bytes]`: an answer, or a text that says why there is none.
+//! It answers the greeting only to refuse it, so the greeting costs no round trip.
 
 use std::io;
 
@@ -11,28 +11,28 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::{FRAME_BYTES_MAX, PROTOCOL};
+use super::interface::{FRAME_BYTES_MAX, PROTOCOL};
 
-/// What every greeting begins with.
+/// The first bytes of every greeting.
 const MAGIC: [u8; 4] = *b"MLRP";
 const ANSWERED: u8 = 0;
 const REFUSED: u8 = 1;
-/// Room made for one read, in bytes: an ordinary message fits. A longer one takes memory as it
-/// arrives, whatever its length is said to be.
+/// Bytes of capacity that one read reserves: an ordinary message fits. A longer message takes memory as
+/// it arrives, not by the length that it announces.
 const READ_BYTES: usize = 8 << 10;
 
-/// The start of a connection, as it was read.
+/// The greeting that a connection began with.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Greeting {
     Node {
         protocol: u8,
         secret: Bytes,
     },
-    /// Somebody who is no node, or one from before this protocol.
+    /// The other end is no node, or a node from before this protocol.
     Stranger,
 }
 
-/// The bytes that open a connection.
+/// Encodes the greeting that opens a connection.
 pub(super) fn greeting(secret: &[u8]) -> Vec<u8> {
     let secret_len = u16::try_from(secret.len()).expect("secrets are short");
     [&MAGIC[..], &[PROTOCOL], &secret_len.to_le_bytes(), secret].concat()
@@ -41,7 +41,7 @@ pub(super) fn greeting(secret: &[u8]) -> Vec<u8> {
 /// One end of a connection.
 pub(super) struct Channel<S> {
     stream: S,
-    /// Read, and not used yet.
+    /// Bytes that were read and not used yet.
     ahead: BytesMut,
 }
 
@@ -62,14 +62,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Channel<S> {
         self.take(MAGIC.len()).await?;
         let mut rest = self.take(3).await?;
         let (protocol, secret_len) = (rest.get_u8(), rest.get_u16_le());
-        // A later protocol may greet in another way behind its version.
+        // The greeting of a later protocol may differ behind its version.
         if protocol != PROTOCOL {
             return Ok(Greeting::Node { protocol, secret: Bytes::new() });
         }
         Ok(Greeting::Node { protocol, secret: self.take(usize::from(secret_len)).await? })
     }
 
-    /// Sends a frame, behind a greeting if it is the first.
+    /// Sends a frame behind `greeting`, which is empty for every frame but the first.
     pub(super) async fn send_frame(&mut self, greeting: &[u8], frame: &[u8]) -> io::Result<()> {
         let mut head = Vec::with_capacity(greeting.len() + 4);
         head.extend_from_slice(greeting);
@@ -82,7 +82,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Channel<S> {
         self.take_body(length).await
     }
 
-    /// Sends an answer to a frame, or why there is none.
+    /// Sends the answer to a frame, or the reason why there is none.
     pub(super) async fn send_answer(&mut self, answer: Result<&[u8], &str>) -> io::Result<()> {
         let (verdict, bytes) = match answer {
             Ok(answer) => (ANSWERED, answer),
@@ -105,7 +105,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Channel<S> {
         Ok(if verdict == REFUSED { Err(as_text()) } else { Ok(bytes) })
     }
 
-    /// Resolves when the other end hangs up, or speaks out of turn.
+    /// Resolves when the other end hangs up or sends bytes out of turn.
     pub(super) async fn interrupted(&mut self) {
         if self.ahead.is_empty() {
             self.ahead.reserve(1);
@@ -113,14 +113,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Channel<S> {
         }
     }
 
-    /// Says something to who is no node, and ends what this end says.
+    /// Sends a last text, which need not be a frame, and closes this direction of the connection.
     pub(super) async fn say_last(&mut self, text: &[u8]) -> io::Result<()> {
         self.stream.write_all(text).await?;
         self.stream.shutdown().await
     }
 
-    /// Reads what still comes in and drops it. Closed with something unread, a connection is reset,
-    /// and the other end might not get to read why.
+    /// Reads and drops what still arrives. The operating system resets a connection that is closed with
+    /// unread bytes, and the other end might then lose the text that it was sent.
     pub(super) async fn drain(&mut self) -> io::Result<()> {
         let mut left = FRAME_BYTES_MAX;
         while left > 0 {
@@ -159,7 +159,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Channel<S> {
 }
 
 impl Channel<TcpStream> {
-    /// Whether the other end has neither hung up nor spoken out of turn, as far as is known here.
+    /// Whether the other end has neither hung up nor sent bytes out of turn, as far as this end knows.
     pub(super) fn is_silent(&self) -> bool {
         let nothing = |error: io::Error| error.kind() == io::ErrorKind::WouldBlock;
         self.ahead.is_empty() && self.stream.try_read(&mut [0]).is_err_and(nothing)

@@ -1,4 +1,4 @@
-//! The internal listener.
+//! The internal listener, which accepts connections from other nodes.
 
 use std::future::Future;
 use std::io;
@@ -14,59 +14,42 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::channel::{Channel, Greeting};
-use super::wire::Door;
-use super::{PROTOCOL, Request, Response};
-use crate::guard::{Header, Identity, Refusal};
+use super::interface::{Door, PROTOCOL};
 
-/// Connections that have not greeted yet, at a time. Whoever connects only to be there does not keep
-/// nodes out for longer than a greeting may take.
+/// Connections at a time that have not greeted yet. Connections that send nothing therefore cannot shut
+/// nodes out for longer than [`GREETING_TIMEOUT`].
 const STRANGERS_MAX: usize = 256;
-/// Connections that have. Peers are few and each keeps a handful.
+/// Connections at a time that have greeted. Peers are few, and each keeps a handful.
 const CONNECTIONS_MAX: usize = 1024;
 const GREETING_TIMEOUT: Duration = Duration::from_secs(5);
-/// A connection on which no frame has come to its end for this long is closed. Followers keep a silent
-/// one open to notice the end of a leader, and make it anew.
+/// The listener closes a connection on which no frame was completed for this long. Followers keep a silent
+/// connection open to notice the end of a leader's process, and open it again.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
-/// How long the other end may take to read an answer.
+/// The other end may take this long to read an answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long who was refused is listened to, so that it reads why.
+/// The listener keeps reading from a refused connection for this long, so that the other end gets to read
+/// the reason.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 /// Pause after a failed accept, as when file descriptors ran out.
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
-/// For whoever takes this port for the other one.
+/// The answer to a client that took this port for the one of `--http`.
 const TO_STRANGERS: &[u8] = b"HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain\r\n\
     connection: close\r\n\r\nNodes speak with each other here; clients use the address of --http.\n";
 
-/// What a node does with a request that arrived.
-pub(crate) trait Inbox: Send + Sync + 'static {
-    /// Who answers.
-    fn identity(&self) -> Identity;
-
-    /// What its clock shows.
-    fn clock_ms(&self) -> u64;
-
-    /// Judges and answers one request.
-    fn handle(
-        self: Arc<Self>,
-        header: Option<Header>,
-        request: Request,
-    ) -> impl Future<Output = Result<Response, Refusal>> + Send;
-}
-
 /// A bound internal listener, not yet answering.
-pub(crate) struct Listener(TcpListener);
+pub(super) struct Listener(TcpListener);
 
 impl Listener {
-    pub(crate) async fn bind(address: SocketAddr) -> io::Result<Self> {
+    pub(super) async fn bind(address: SocketAddr) -> io::Result<Self> {
         Ok(Self(TcpListener::bind(address).await?))
     }
 
-    pub(crate) fn local_addr(&self) -> io::Result<SocketAddr> {
+    pub(super) fn local_addr(&self) -> io::Result<SocketAddr> {
         self.0.local_addr()
     }
 
     /// Serves until the task is aborted, which also ends its connections.
-    pub(crate) async fn serve(self, door: Arc<dyn Door>, secret: Arc<[u8]>) {
+    pub(super) async fn serve(self, door: Arc<dyn Door>, secret: Arc<[u8]>) {
         let strangers = Arc::new(Semaphore::new(STRANGERS_MAX));
         let known = Arc::new(Semaphore::new(CONNECTIONS_MAX));
         let mut connections = JoinSet::new();
@@ -100,10 +83,10 @@ async fn serve_connection(
     door: &dyn Door,
     secret: &[u8],
 ) -> io::Result<()> {
-    // Without it, Nagle's algorithm holds back every second small answer.
+    // Without TCP_NODELAY, Nagle's algorithm delays every second small answer.
     stream.set_nodelay(true)?;
     let mut channel = Channel::new(stream);
-    if !is_let_in(&mut channel, secret).await? {
+    if !is_admitted(&mut channel, secret).await? {
         return Ok(());
     }
     let Ok(_permit) = known.try_acquire() else {
@@ -113,8 +96,8 @@ async fn serve_connection(
     answer_frames(channel, door).await
 }
 
-/// Hears and judges the greeting. Who is not let in is told why.
-pub(super) async fn is_let_in<S: AsyncRead + AsyncWrite + Unpin>(
+/// Reads and judges the greeting, and tells a refused peer the reason.
+pub(super) async fn is_admitted<S: AsyncRead + AsyncWrite + Unpin>(
     channel: &mut Channel<S>,
     secret: &[u8],
 ) -> io::Result<bool> {
@@ -140,7 +123,7 @@ pub(super) async fn answer_frames<S: AsyncRead + AsyncWrite + Unpin>(
         let answer = tokio::select! {
             biased;
             answer = door.answer(&frame) => answer,
-            // Nobody waits for the answer any more.
+            // The caller has hung up, so nobody waits for the answer.
             () = channel.interrupted() => return Ok(()),
         };
         match answer {

@@ -1,4 +1,4 @@
-//! The wire of real nodes: TCP connections that are kept, one exchange at a time on each.
+//! The transport of real nodes: TCP connections that are kept, with one call at a time on each.
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
@@ -14,29 +14,31 @@ use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::channel::{Channel, greeting};
-use super::wire::{Door, Pending, Wire, WireError};
-use super::{FRAME_BYTES_MAX, Listener};
+use super::interface::{Door, FRAME_BYTES_MAX, Wire, WireError};
+use super::server::Listener;
 use crate::error::NodeError;
+use crate::runtime::Pending;
 
-/// To all the addresses of a name together.
+/// Time to connect, for all the addresses of a name together.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
-/// A connection that was not used for this long is used no more; shorter than the listener's patience.
+/// A connection that was not used for this long is not used again. The listener waits longer than that.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
-/// Connections to one peer that are kept for later.
+/// Unused connections to one peer that are kept at most.
 const KEPT_MAX: usize = 16;
-/// Pause before a broken connection is made again.
+/// Pause before a broken connection is opened again.
 const RECONNECT_INTERVAL: Duration = Duration::from_millis(20);
 
-/// A client of peers' listeners and, unless this node is a cluster of one, a listener.
+/// Connects to the peers' listeners and, unless this node is a cluster of one, has a listener itself.
 pub(crate) struct TcpWire {
     secret: Vec<u8>,
     listens_on: Option<SocketAddr>,
-    /// Until it is served.
+    /// The listener, until it is served.
     listener: Mutex<Option<Listener>>,
-    /// Connections nobody uses now, by the address they were made to; the latest used comes last.
+    /// Connections that are not in use, by the address they were opened to; the most recently used one
+    /// comes last.
     kept: Mutex<BTreeMap<String, Vec<Kept>>>,
-    /// What connections belong to: callers come from other runtimes as well, busy ones, and leave theirs
-    /// to Raft.
+    /// The runtime that drives the connections. Callers may run on other, busy runtimes, which must not
+    /// delay Raft's messages.
     runtime: Handle,
 }
 
@@ -47,6 +49,9 @@ struct Kept {
 
 impl TcpWire {
     /// Binds the listener. Members prove the secret to each other; it may be empty.
+    ///
+    /// # Errors
+    /// When the address cannot be bound.
     pub(crate) async fn bind(
         address: Option<SocketAddr>,
         secret: Option<&[u8]>,
@@ -74,7 +79,7 @@ impl TcpWire {
         let mut channel = self.send(address, frame).await?;
         let answer = channel.receive_answer().await;
         let answer = answer.map_err(|error| WireError::Lost(error.to_string()))?;
-        // After a refusal the other end hangs up.
+        // The other end hangs up after a refusal.
         let answer = answer.map_err(WireError::Refused)?;
         self.keep(address, channel);
         Ok(answer)
@@ -83,7 +88,7 @@ impl TcpWire {
     /// Sends a frame on a connection that was kept, or else on a new one.
     async fn send(&self, address: &str, frame: &[u8]) -> Result<Channel<TcpStream>, WireError> {
         while let Some(mut channel) = self.kept(address) {
-            // The peer may have restarted since. What did not go out whole did not happen.
+            // The peer may have restarted since. A frame that was not sent whole had no effect.
             if channel.send_frame(&[], frame).await.is_ok() {
                 return Ok(channel);
             }
@@ -113,7 +118,7 @@ impl TcpWire {
         let mut kept = self.kept.lock();
         let is_young = |kept: &Kept| since.duration_since(kept.since) < IDLE_TIMEOUT;
         kept.retain(|_, kept| {
-            // They ascend: whoever uses one puts it back last.
+            // The connections are sorted by time: a connection that was used is put back last.
             let old = kept.partition_point(|kept| !is_young(kept));
             kept.drain(..old);
             !kept.is_empty()
@@ -130,7 +135,7 @@ impl TcpWire {
     }
 }
 
-/// Connects to the first address of a name that lets it in; each has its share of the time.
+/// Connects to the first address of a name that accepts; each address has its share of the time.
 async fn connect(address: String) -> io::Result<TcpStream> {
     let targets: Vec<SocketAddr> = match address.parse() {
         Ok(target) => vec![target],
@@ -141,7 +146,7 @@ async fn connect(address: String) -> io::Result<TcpStream> {
     for target in targets {
         match timeout(share, TcpStream::connect(target)).await {
             Ok(Ok(stream)) => {
-                // Without it, Nagle's algorithm holds back every second small message.
+                // Without TCP_NODELAY, Nagle's algorithm delays every second small message.
                 stream.set_nodelay(true)?;
                 return Ok(stream);
             }
@@ -185,8 +190,9 @@ impl Wire for TcpWire {
     }
 }
 
-/// Keeps a connection on which nothing is asked; once it breaks, tries to make another. Only a machine
-/// that is up refuses one, and only when no process listens there.
+/// Resolves when the machine at an address refuses a connection. It keeps a connection open on which it
+/// sends nothing, and tries to open another once that breaks. Only a machine that is up refuses a
+/// connection, and only if no process listens there.
 async fn until_refused(address: &str, greeting: Vec<u8>) {
     loop {
         match timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await {

@@ -1,4 +1,4 @@
-//! What holds of every run of a generator, whatever its clock does.
+//! Properties of every run of a generator, whatever its clock does.
 
 use std::collections::HashSet;
 use std::iter::once;
@@ -30,7 +30,7 @@ fn minute() -> Generator {
     generator("41+10+12", &[window(7, START_MS, START_MS + 60_000)])
 }
 
-fn parts(generator: &Generator, id: u64) -> Parts {
+fn parts(generator: &Generator, id: u64) -> IdParts {
     generator.format.decode(id).unwrap()
 }
 
@@ -38,7 +38,7 @@ fn parts(generator: &Generator, id: u64) -> Parts {
 fn an_id_shows_the_clock_and_the_worker() {
     let mut generator = minute();
     let id = generator.take_one(START_MS + 5).unwrap();
-    let Parts { time_ms, worker_id, .. } = parts(&generator, id);
+    let IdParts { time_ms, worker_id, .. } = parts(&generator, id);
     assert_eq!((time_ms, worker_id), (START_MS + 5, 7));
 }
 
@@ -101,7 +101,7 @@ fn nothing_is_given_at_the_fence_or_past_it() {
     assert_eq!(generator.take_one(START_MS + 2), Err(Refusal::Ended));
     generator.install(window(0, START_MS, START_MS + 3));
     let id = generator.take_one(START_MS).unwrap();
-    assert_eq!(parts(&generator, id), Parts { time_ms: START_MS + 2, worker_id: 0, sequence: 0 });
+    assert_eq!(parts(&generator, id), IdParts { time_ms: START_MS + 2, worker_id: 0, sequence: 0 });
 }
 
 #[test]
@@ -193,7 +193,7 @@ fn low_traffic_spreads_over_any_number_of_shards() {
     }
 }
 
-/// What can happen to a generator.
+/// An event of a generator.
 #[derive(Clone, Debug)]
 enum Event {
     /// The clock moves by so much, or jumps there.
@@ -246,7 +246,7 @@ impl Lines {
         }
     }
 
-    fn own(&self, Parts { time_ms, worker_id, .. }: Parts) -> bool {
+    fn own(&self, IdParts { time_ms, worker_id, .. }: IdParts) -> bool {
         self.owned.iter().any(|owned| owned.worker_id == worker_id && owned.covers(time_ms))
     }
 }

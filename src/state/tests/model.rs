@@ -1,6 +1,6 @@
 //! Every behaviour of a few process starts that share one worker id, explored exhaustively.
 //!
-//! The rules are the real ones, [`Workers`] and [`Generator`]; the world around them is as bad as
+//! The rules are the real ones, [`WorkerEntries`] and [`Generator`]; the world around them is as bad as
 //! it gets. Stamps and clocks are whatever they like, at every step. A command may be applied late,
 //! after its process gave up waiting, and twice; its reply may be lost. A process may be paused
 //! between any two steps (a crash is a pause that does not end), and its data directory may be
@@ -16,17 +16,17 @@ use stateright::{Checker, HasDiscoveries, Model, Property};
 use super::workers::format;
 use crate::snowflake::{Format, Generator, Window};
 use crate::state::Response;
-use crate::state::workers::Workers;
+use crate::state::worker_entries::WorkerEntries;
 
 const WINDOW_MS: u64 = 2;
 /// Stamps of commands: the first millisecond, within a first window, and at its end.
 const STAMPS_MS: [u64; 3] = [1, 2, 3];
-/// What clocks show: before everything, and within windows.
+/// Readings of clocks: before everything, and within windows.
 const CLOCKS_MS: [u64; 3] = [0, 2, 4];
 /// The third only where the code is optimised: it trebles the states.
 const STARTS_MAX: usize = if cfg!(debug_assertions) { 2 } else { 3 };
 
-/// What a process keeps, and how it ends.
+/// The memory and the disk of a process, and how it ends.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Design {
     /// Every start takes a new window through the log; nothing is on disk.
@@ -45,7 +45,7 @@ enum Design {
 /// One moment of the cluster and everything in it.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 struct World {
-    workers: Workers,
+    workers: WorkerEntries,
     starts: Vec<Start>,
     /// Commands that were sent and may yet be applied.
     sent: BTreeSet<Sent>,
@@ -198,7 +198,7 @@ impl Model for Cluster {
     type Action = Step;
 
     fn init_states(&self) -> Vec<World> {
-        let mut workers = Workers::default();
+        let mut workers = WorkerEntries::default();
         workers.fix(self.format());
         vec![World {
             workers,

@@ -1,4 +1,4 @@
-//! What holds of every run of commands about worker ids.
+//! Properties of every run of commands about worker ids.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -8,12 +8,16 @@ use proptest::option;
 use proptest::prelude::*;
 
 use super::written;
+use crate::encoding::{
+    decode_command, decode_response, encode_command, encode_response, read_snapshot,
+};
+use crate::limits::AHEAD_MS_MAX;
 use crate::snowflake::Format;
-use crate::state::{AHEAD_MS_MAX, Command, Response, State};
+use crate::state::{Command, Response, State};
 
 const START_MS: u64 = 1_800_000_000_000;
 
-pub(in crate::state) fn format(layout: &str) -> Format {
+pub(crate) fn format(layout: &str) -> Format {
     Format::new(layout.parse().unwrap(), 1_288_834_974_657).unwrap()
 }
 
@@ -115,12 +119,12 @@ proptest! {
         let (mut whole, mut resumed) = (four_workers(), four_workers());
         for (at, (now_ms, command)) in commands.iter().enumerate() {
             if at == cut {
-                resumed = State::restore(written(&resumed).as_slice()).unwrap();
+                resumed = read_snapshot(written(&resumed).as_slice()).unwrap();
             }
             let response = whole.apply(*now_ms, command);
             prop_assert_eq!(&response, &resumed.apply(*now_ms, command));
-            prop_assert_eq!(&Command::decode(&command.encode()).unwrap(), command);
-            prop_assert_eq!(Response::decode(&response.encode(1)).unwrap(), response);
+            prop_assert_eq!(&decode_command(&encode_command(command)).unwrap(), command);
+            prop_assert_eq!(decode_response(&encode_response(&response, 1)).unwrap(), response);
         }
         prop_assert_eq!(written(&whole), written(&resumed));
         prop_assert_eq!(whole.workers(), resumed.workers());
@@ -162,6 +166,6 @@ fn a_table_of_every_worker_id_fits_a_section() {
         state.apply(START_MS, &report);
         state.apply(START_MS, &acquire(u128::MAX, AHEAD_MS_MAX));
     }
-    let restored = State::restore(written(&state).as_slice()).unwrap();
+    let restored = read_snapshot(written(&state).as_slice()).unwrap();
     assert_eq!((restored.workers().len(), restored.reports().len()), (4096, 4096));
 }

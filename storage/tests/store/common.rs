@@ -1,17 +1,17 @@
-//! Directories, and what a store in one of them holds.
+//! Data directories, their copies, and the content of the log in one.
 
 use mintleaf_storage::{DataDir, LogEngine, MetaKey, SledEngine, StorageError};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Everything a reader can see of an engine.
+/// Everything that a reader can see of an engine.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Content {
     pub(crate) log: BTreeMap<u64, Vec<u8>>,
     pub(crate) purged: Option<(u64, Vec<u8>)>,
     pub(crate) vote: Option<Vec<u8>>,
-    /// The values of the other names.
+    /// The other named values, in the order of [`OTHERS`].
     pub(crate) values: [Option<Vec<u8>>; 6],
 }
 
@@ -26,10 +26,10 @@ const OTHERS: [MetaKey; 6] = [
 
 /// The directories of both checkpoints.
 pub(crate) const CHECKPOINTS: [&str; 2] = ["log-a", "log-b"];
-/// The files of both segments.
-pub(crate) const SEGMENTS: [[&str; 2]; 2] = [["tail-a0", "tail-a1"], ["tail-b0", "tail-b1"]];
+/// The copies of both files of the write-ahead log.
+pub(crate) const WAL_FILES: [[&str; 2]; 2] = [["tail-a0", "tail-a1"], ["tail-b0", "tail-b1"]];
 
-/// A directory for tests that sync often: in memory, where there is such a place.
+/// A directory for tests that sync often: in memory where the machine has such a place.
 pub(crate) fn quick_dir() -> tempfile::TempDir {
     let memory = Path::new("/dev/shm");
     let parent = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
@@ -59,7 +59,7 @@ pub(crate) fn reopened(dir: &Path) -> Result<Content, StorageError> {
     Ok(content(&open(dir)?))
 }
 
-/// Copies a directory as it is now, while its store is open: what `kill -9` would leave.
+/// Copies a directory as it is now, while its log is open. The copy is what `kill -9` would leave.
 pub(crate) fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
@@ -84,7 +84,7 @@ pub(crate) fn replace(from: &Path, to: &Path, part: &str) {
     }
 }
 
-/// Splitmix: enough for choosing what breaks.
+/// Splitmix64, which is random enough to choose what breaks.
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
@@ -119,8 +119,8 @@ pub(crate) fn files_in(dir: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Makes of a part of `to` what a power cut may leave between two moments: every name, length and
-/// sector as it was at either.
+/// Makes a part of `to` what a power cut between two moments may leave: each name, length and sector
+/// is as it was at one of the two.
 pub(crate) fn scatter(before: &Path, after: &Path, to: &Path, part: &str, random: &mut Random) {
     let unit = if random.coin() { 512 } else { 4096 };
     let names = |dir: &Path| {
@@ -150,7 +150,7 @@ pub(crate) fn scatter(before: &Path, after: &Path, to: &Path, part: &str, random
     }
 }
 
-/// Whether a part of a directory reads otherwise in another.
+/// Whether a part of two directories has different content.
 pub(crate) fn differs(one: &Path, other: &Path, part: &str) -> bool {
     let read = |dir: &Path| {
         let dir = dir.join(part);

@@ -1,5 +1,5 @@
-//! Crash points of a sync, each built from copies of a directory taken around it. Each copy of the
-//! tail is taken from before or after it, as a crash could leave them.
+//! Crash points of a sync, each built from copies of a directory made before and after it. Each copy
+//! of the write-ahead log's file is taken from before or from after the sync, as a crash may leave it.
 
 use crate::common::{
     CHECKPOINTS, Content, content, copy, is_damaged, open, quick_dir, records, reopened, replace,
@@ -9,8 +9,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// A store that did one sync (groups 1 and 2 lie behind it, group 3 is the one that crashes),
-/// with the directory as it was on either side.
+/// One sync, which a crash interrupts, with the directory as it was before and after it. The sync
+/// writes batch 3; batches 1 and 2 were acknowledged.
 struct Step {
     root: TempDir,
     before: Content,
@@ -18,7 +18,7 @@ struct Step {
 }
 
 impl Step {
-    /// `unsynced` operations reach sled's file or do not; `last` makes them durable.
+    /// Runs the operations `unsynced`, and then `last`, which makes them durable.
     fn new(unsynced: impl FnOnce(&SledEngine), last: impl FnOnce(&SledEngine)) -> Step {
         let root = quick_dir();
         let engine = open(&root.path().join("live")).unwrap();
@@ -60,37 +60,37 @@ impl Step {
         [Step::append(), Step::truncate(), Step::purge()]
     }
 
-    /// The directory a crash leaves: each copy of group 3 from either side.
+    /// The directory that a crash leaves: each copy of the file with batch 3 from the given side.
     fn crashed(&self, copies: [&str; 2]) -> PathBuf {
         let dir = self.root.path().join("crashed");
         let _ = fs::remove_dir_all(&dir);
         copy(&self.root.path().join("before"), &dir);
-        for (copy, side) in SEGMENT.into_iter().zip(copies) {
+        for (copy, side) in WAL_FILE.into_iter().zip(copies) {
             replace(&self.root.path().join(side), &dir, copy);
         }
         dir
     }
 }
 
-/// Where the groups since the directory was made are.
-const SEGMENT: [&str; 2] = ["tail-b0", "tail-b1"];
+/// The copies of the file that holds the batches since the directory was made.
+const WAL_FILE: [&str; 2] = ["tail-b0", "tail-b1"];
 
-/// Spoils a group, as a torn write would. Each of them here takes two blocks, one each time it is there.
-fn tear(dir: &Path, copy: &str, group: usize) {
+/// Spoils a batch in one copy, as a torn write would. Each batch here takes one block, twice.
+fn tear(dir: &Path, copy: &str, batch: usize) {
     let path = dir.join(copy);
     let mut bytes = fs::read(&path).unwrap();
-    for block in [2 * group, 2 * group + 1] {
+    for block in [2 * batch, 2 * batch + 1] {
         bytes[block * 4096 + 12..][..8].fill(0xa5);
     }
     fs::write(path, bytes).unwrap();
 }
 
-fn tear_both(dir: &Path, group: usize) {
-    SEGMENT.iter().for_each(|copy| tear(dir, copy, group));
+fn tear_both(dir: &Path, batch: usize) {
+    WAL_FILE.iter().for_each(|copy| tear(dir, copy, batch));
 }
 
 #[test]
-fn crash_before_a_group_is_written_forgets_it() {
+fn crash_before_a_batch_is_written_forgets_it() {
     for step in Step::every() {
         let dir = step.crashed(["before", "before"]);
         assert_eq!(reopened(&dir).unwrap(), step.before);
@@ -98,7 +98,7 @@ fn crash_before_a_group_is_written_forgets_it() {
 }
 
 #[test]
-fn crash_while_both_copies_are_written_forgets_the_group() {
+fn crash_while_both_copies_are_written_forgets_the_batch() {
     for step in Step::every() {
         let dir = step.crashed(["after", "after"]);
         tear_both(&dir, 3);
@@ -107,13 +107,13 @@ fn crash_while_both_copies_are_written_forgets_the_group() {
 }
 
 #[test]
-fn crash_after_one_copy_keeps_the_group() {
+fn crash_after_one_copy_keeps_the_batch() {
     for step in Step::every() {
         for copies in [["before", "after"], ["after", "before"]] {
             let dir = step.crashed(copies);
             assert_eq!(reopened(&dir).unwrap(), step.after);
         }
-        for copy in SEGMENT {
+        for copy in WAL_FILE {
             let dir = step.crashed(["after", "after"]);
             tear(&dir, copy, 3);
             assert_eq!(reopened(&dir).unwrap(), step.after);
@@ -122,7 +122,7 @@ fn crash_after_one_copy_keeps_the_group() {
 }
 
 #[test]
-fn crash_after_the_tail_repeats_every_group_since_the_checkpoint() {
+fn crash_after_the_wal_is_synced_replays_every_batch_since_the_checkpoint() {
     for step in Step::every() {
         let dir = step.crashed(["after", "after"]);
         assert_eq!(reopened(&dir).unwrap(), step.after);
@@ -132,7 +132,8 @@ fn crash_after_the_tail_repeats_every_group_since_the_checkpoint() {
 #[test]
 fn second_crash_right_after_recovery_loses_nothing() {
     for step in Step::every() {
-        // Group 3 is in one copy alone; a checkpoint has it before its segment may be written over.
+        // Batch 3 is in one copy only. The opening must bring it to a checkpoint before it overwrites
+        // the file that holds it.
         let dir = step.crashed(["after", "before"]);
         drop(open(&dir).unwrap());
         tear(&dir, "tail-b0", 3);
@@ -141,7 +142,7 @@ fn second_crash_right_after_recovery_loses_nothing() {
 }
 
 #[test]
-fn group_that_is_lost_between_others_is_refused() {
+fn lost_batch_between_others_is_refused() {
     let step = Step::append();
     let dir = step.crashed(["after", "after"]);
     tear_both(&dir, 2);
@@ -149,7 +150,7 @@ fn group_that_is_lost_between_others_is_refused() {
 }
 
 #[test]
-fn value_that_changed_long_ago_outlives_every_later_group() {
+fn value_that_changed_long_ago_outlives_every_later_batch() {
     let root = quick_dir();
     let (live, crashed) = (root.path().join("live"), root.path().join("crashed"));
     let engine = open(&live).unwrap();
@@ -159,7 +160,7 @@ fn value_that_changed_long_ago_outlives_every_later_group() {
         engine.sync().unwrap();
         if vote % 40 == 39 {
             copy(&live, &crashed);
-            // Opened twice: the first time leaves its group in the tail without the value, too.
+            // The second opening starts from the batch that the first one wrote.
             drop(open(&crashed).unwrap());
             let again = open(&crashed).unwrap();
             assert_eq!(again.get_meta(MetaKey::Cluster).unwrap().unwrap(), b"old");
@@ -171,7 +172,7 @@ fn value_that_changed_long_ago_outlives_every_later_group() {
 }
 
 #[test]
-fn both_segments_are_used_in_turn_and_a_checkpoint_is_brought_up_before() {
+fn both_wal_files_are_used_in_turn_and_a_checkpoint_is_advanced_before() {
     let root = quick_dir();
     let (live, crashed) = (root.path().join("live"), root.path().join("crashed"));
     let engine = open(&live).unwrap();
@@ -209,7 +210,7 @@ fn store_goes_on_after_every_crash() {
 
 #[test]
 fn records_that_a_truncation_left_behind_do_not_come_back() {
-    // A durable truncation that no checkpoint knows.
+    // The truncation is durable in the write-ahead log, and no checkpoint has it.
     let step = Step::truncate();
     let dir = step.crashed(["after", "after"]);
     let engine = open(&dir).unwrap();
@@ -222,7 +223,8 @@ fn records_that_a_truncation_left_behind_do_not_come_back() {
     assert_eq!(engine.read(1..99, usize::MAX).unwrap(), expected);
 }
 
-/// A directory that went on for some segments after it was copied.
+/// A directory at one moment, and the same directory after its write-ahead log has switched files
+/// several times.
 fn gone_on(step: &Step, go_on: impl Fn(&SledEngine, u64)) -> (PathBuf, PathBuf) {
     let now = step.crashed(["after", "after"]);
     let old = step.root.path().join("old");
@@ -233,7 +235,7 @@ fn gone_on(step: &Step, go_on: impl Fn(&SledEngine, u64)) -> (PathBuf, PathBuf) 
 }
 
 #[test]
-fn checkpoints_that_are_older_than_the_tail_are_refused() {
+fn checkpoints_that_are_older_than_the_wal_are_refused() {
     let step = Step::append();
     let (old, now) = gone_on(&step, |engine, index| {
         engine.append(index, records("r", index..index + 1)).unwrap();
@@ -244,7 +246,7 @@ fn checkpoints_that_are_older_than_the_tail_are_refused() {
 }
 
 #[test]
-fn checkpoints_that_lost_groups_are_refused_even_when_no_record_is_missing() {
+fn checkpoints_that_lost_batches_are_refused_even_when_no_record_is_missing() {
     let step = Step::append();
     let (old, now) = gone_on(&step, |engine, vote| {
         engine.put_meta(MetaKey::Vote, &vote.to_le_bytes()).unwrap();
@@ -257,7 +259,7 @@ fn checkpoints_that_lost_groups_are_refused_even_when_no_record_is_missing() {
 }
 
 #[test]
-fn tail_that_is_older_than_both_checkpoints_is_refused() {
+fn wal_that_is_older_than_both_checkpoints_is_refused() {
     let step = Step::append();
     let (old, now) = gone_on(&step, |engine, vote| {
         engine.put_meta(MetaKey::Vote, &vote.to_le_bytes()).unwrap();
@@ -270,12 +272,12 @@ fn tail_that_is_older_than_both_checkpoints_is_refused() {
 }
 
 #[test]
-fn store_without_a_tail_is_refused() {
+fn store_without_a_wal_is_refused() {
     let step = Step::append();
     let dir = step.crashed(["after", "after"]);
     tear(&dir, "tail-a0", 0);
     tear(&dir, "tail-a1", 0);
-    (0..4).for_each(|group| tear_both(&dir, group));
+    (0..4).for_each(|batch| tear_both(&dir, batch));
     let refused = reopened(&dir);
     assert!(is_damaged(&refused));
     assert!(refused.unwrap_err().to_string().contains("tail is damaged"));

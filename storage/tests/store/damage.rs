@@ -1,7 +1,7 @@
-//! One flipped bit, anywhere in a store that was not closed: in a checkpoint or in the write-ahead log
-//! it is harmless, elsewhere it is harmless or the store is refused.
+//! One flipped bit anywhere in a store that was killed. In a checkpoint or in the write-ahead log it
+//! is harmless; elsewhere it is harmless, or the store is refused.
 //!
-//! `MINTLEAF_HISTORIES` is how many histories are tried; the default suits every run of the tests.
+//! The environment variable `MINTLEAF_HISTORIES` says how many histories are tried, 8 by default.
 
 use crate::common::{
     CHECKPOINTS, Content, Random, content, copy, files_in, open, quick_dir, records, reopened,
@@ -14,12 +14,12 @@ const SEED: u64 = 0x6d69_6e74;
 const FLIPS: usize = 30;
 
 fn histories() -> u64 {
-    #[expect(clippy::disallowed_methods)] // A test is told by its environment.
+    #[expect(clippy::disallowed_methods)] // A test takes its size from the environment.
     let wanted = std::env::var("MINTLEAF_HISTORIES").ok();
     wanted.map_or(8, |wanted| wanted.parse().expect("MINTLEAF_HISTORIES is a number"))
 }
 
-/// Some groups of a random history: values, records of all sizes, truncations, purges.
+/// Up to 90 batches of a random history: values, records of all sizes, truncations, purges.
 fn live_on(engine: &SledEngine, random: &mut Random) {
     const KEYS: [MetaKey; 4] = [MetaKey::Vote, MetaKey::Starts, MetaKey::Cluster, MetaKey::Refused];
     for _ in 0..random.below(90) {
@@ -52,7 +52,7 @@ fn live_on(engine: &SledEngine, random: &mut Random) {
     }
 }
 
-/// A store with several starts behind it, all but the last ended by a kill, and what it acknowledged.
+/// A store that was opened and killed several times, and what it acknowledged.
 fn killed_store(root: &Path, random: &mut Random) -> (PathBuf, Content) {
     let mut dir = root.join("0");
     for start in 1..=1 + random.below(5) {
@@ -65,7 +65,7 @@ fn killed_store(root: &Path, random: &mut Random) -> (PathBuf, Content) {
         copy(&dir, &killed);
         drop(engine);
         assert_eq!(reopened(&dir).unwrap(), acknowledged);
-        // What `reopened` found is what was killed: this copy was opened by nobody.
+        // The history goes on from the copy, which is what the kill left and nobody has opened.
         dir = killed;
     }
     let copied = root.join("copied");
@@ -74,7 +74,7 @@ fn killed_store(root: &Path, random: &mut Random) -> (PathBuf, Content) {
     (dir, acknowledged)
 }
 
-/// Flips one bit and returns its offset in bits. Most flips hit bytes that are in use.
+/// Flips one bit of a file and returns its offset in bits. Most flips hit bytes that are in use.
 fn flip(path: &Path, random: &mut Random) -> usize {
     let mut bytes = fs::read(path).unwrap();
     let mut byte = random.below(bytes.len());
@@ -119,8 +119,8 @@ fn flipped_bit_is_harmless_or_refused_in_every_history() {
     assert!(refused > 0 && whole > 10 * refused, "{refused} refused, {whole} harmless");
 }
 
-/// A vote that is the first group of a segment, a kill, and a segment more: the group that carries the
-/// vote is written over, and the checkpoints alone have it.
+/// The newest vote is in the first batch of a file, the process is killed, and the next incarnation
+/// fills one more file. That overwrites the batch with the vote, so only the checkpoints have it.
 #[test]
 fn no_flipped_bit_brings_an_older_vote_back() {
     let root = quick_dir();

@@ -45,7 +45,7 @@ fn creation_that_was_cut_short_is_taken_up_again() {
     let dir = DataDir::open(parent.path(), 5).unwrap();
     assert_eq!((dir.store_id(), dir.starts(), dir.is_new()), (5, 1, true));
     drop(dir);
-    // A first start that ended while the log was being made.
+    // The first start ended while the log was being made.
     for checkpoint in ["log-a", "log-b"] {
         fs::create_dir(parent.path().join(checkpoint)).unwrap();
         fs::write(parent.path().join(checkpoint).join("db"), "half").unwrap();
@@ -71,7 +71,7 @@ fn missing_part_of_a_used_directory_is_damage_unless_it_is_one_of_the_checkpoint
             if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
         removed.unwrap();
         drop(open(parent.path()).unwrap());
-        assert!(path.exists(), "{part} was not made anew");
+        assert!(path.exists(), "{part} was not remade");
     }
     let parent = tempdir().unwrap();
     drop(open(parent.path()).unwrap());

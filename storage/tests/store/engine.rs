@@ -159,7 +159,7 @@ fn purge_beyond_the_end_empties_the_log_and_lifts_its_start() {
 }
 
 #[test]
-fn many_unsynced_megabytes_are_synced_in_bounded_groups() {
+fn many_unsynced_megabytes_are_synced_in_bounded_batches() {
     let dir = quick_dir();
     let engine = open(dir.path()).unwrap();
     let count = 300;

@@ -1,17 +1,18 @@
-//! Directories that release 0.1 left behind, each killed: they open with all that they hold, however
+//! Directories of release 0.1, each left by a kill. They open with everything that they hold, however
 //! often the power goes while they are taken over.
 //!
-//! `release-0.1/` has them as that release wrote them, packed: see [`unpack`].
+//! `release-0.1/` has them packed, as that release wrote them; [`unpack`] says how. `DESIGN.md`,
+//! "Directories of release 0.1", says what a *shell* is.
 
 use crate::common::{
-    CHECKPOINTS, Random, SEGMENTS, content, copy, differs, open, quick_dir, records, reopened,
+    CHECKPOINTS, Random, WAL_FILES, content, copy, differs, open, quick_dir, records, reopened,
     replace, scatter,
 };
 use mintleaf_storage::{LogEngine, MetaKey, StorageError};
 use std::fs;
 use std::path::Path;
 
-/// What a directory holds: first and last index, the index purged, the vote, the cluster.
+/// The content of a directory: first and last index, the index purged, the vote, the cluster.
 struct Known {
     name: &'static str,
     packed: &'static [u8],
@@ -39,30 +40,31 @@ const TWO: Option<&str> = Some("term 2");
 
 const KNOWN: [Known; 8] = [
     known!("made", None, None, None, None),
-    // Several starts, a truncation, a purge and values.
+    // The directory has seen several starts, a truncation, a purge and values.
     known!("busy", Some((26, 62)), Some(25), TWO, Some("c")),
-    // The vote is the first group of a segment, and the newest.
+    // The vote is in the newest batch, which is the first of its file.
     known!("vote-first", Some((1, 62)), None, TWO, None),
-    // Started again: the vote is in one segment, its shell without the value in the other.
+    // After another start, one file has the batch with the vote and the other has its shell.
     known!("shell-beside", Some((1, 62)), None, TWO, None),
-    // A segment later: the shell alone is left, and sled's own state.
+    // One file later only the shell is left, and sled's own manifest.
     known!("shell-alone", Some((1, 128)), None, TWO, None),
-    // A purge is the first group of a segment: that has no value either.
+    // The first batch of a file is a purge, which has no value either.
     known!("purge-first", Some((41, 62)), Some(40), ONE, None),
     known!("purge-first-and-more", Some((41, 64)), Some(40), ONE, None),
     known!("purge-shell", Some((41, 64)), Some(40), ONE, None),
 ];
 
-/// Takes a number from the front of what is packed.
+/// Takes a number off the front of a packed directory.
 fn number(packed: &mut &[u8]) -> usize {
     let (number, rest) = packed.split_first_chunk::<4>().unwrap();
     *packed = rest;
     u32::from_le_bytes(*number) as usize
 }
 
-/// Writes the files of a packed directory: lengths of the path and of what follows it, the path, and
-/// then pieces of a kind, a length, and what belongs to the kind: `=` bytes, `*` a byte that is repeated, `^`
-/// so many bytes from before once more, `@` the path of a file that is the same.
+/// Writes the files of a packed directory. A packed file is the length of its path, the length of its
+/// pieces, its path, and its pieces. A piece is a kind, a length and its data: `=` has that many bytes,
+/// `*` one byte to repeat that many times, `^` nothing, since it repeats that many of the bytes before,
+/// and `@` the path of a file with the same content.
 fn unpack(mut packed: &[u8], dir: &Path) {
     while !packed.is_empty() {
         let (path, len) = (number(&mut packed), number(&mut packed));
@@ -141,10 +143,10 @@ fn cuts_while_a_directory_is_taken_over_lose_nothing() {
         unpack(known.packed, &before);
         copy(&before, &after);
         drop(open(&after).unwrap());
-        let other = SEGMENTS.iter().position(|[copy, _]| differs(&before, &after, copy)).unwrap();
-        let (other_log, whole_log) = (CHECKPOINTS[other], CHECKPOINTS[1 - other]);
-        // The database has its new name, and nothing else happened.
-        fs::rename(before.join("log"), before.join(whole_log)).unwrap();
+        let other = WAL_FILES.iter().position(|[copy, _]| differs(&before, &after, copy)).unwrap();
+        let (other_log, intact_log) = (CHECKPOINTS[other], CHECKPOINTS[1 - other]);
+        // The opening has renamed the database and done nothing else.
+        fs::rename(before.join("log"), before.join(intact_log)).unwrap();
         let random = &mut Random(other as u64);
         for cut in 0..24 {
             let _ = fs::remove_dir_all(&dir);
@@ -152,31 +154,31 @@ fn cuts_while_a_directory_is_taken_over_lose_nothing() {
             match cut % 4 {
                 0 if cut == 0 => {}
                 0 => {
-                    // While it is copied.
-                    copy(&dir.join(whole_log), &before.join("copy"));
+                    // The cut hits while the database is copied.
+                    copy(&dir.join(intact_log), &before.join("copy"));
                     scatter(&root.path().join("nothing"), &before, &dir, "copy", random);
                     fs::remove_dir_all(before.join("copy")).unwrap();
                     let _ = fs::rename(dir.join("copy"), dir.join(format!("{other_log}.tmp")));
                 }
                 1 => {
-                    // While the copy is brought up.
-                    copy(&dir.join(whole_log), &dir.join(other_log));
+                    // The cut hits while the copy is advanced.
+                    copy(&dir.join(intact_log), &dir.join(other_log));
                     let copied = root.path().join("copied");
                     copy(&dir, &copied);
                     scatter(&copied, &after, &dir, other_log, random);
                     fs::remove_dir_all(copied).unwrap();
                 }
                 2 => {
-                    // While the other segment is begun.
+                    // The cut hits while the other file is begun.
                     replace(&after, &dir, other_log);
                     let torn = |copy: &&str| scatter(&before, &after, &dir, copy, random);
-                    SEGMENTS[other].iter().for_each(torn);
+                    WAL_FILES[other].iter().for_each(torn);
                 }
                 _ => {
-                    // While the original is brought up.
+                    // The cut hits while the original is advanced.
                     replace(&after, &dir, other_log);
-                    SEGMENTS[other].iter().for_each(|copy| replace(&after, &dir, copy));
-                    scatter(&before, &after, &dir, whole_log, random);
+                    WAL_FILES[other].iter().for_each(|copy| replace(&after, &dir, copy));
+                    scatter(&before, &after, &dir, intact_log, random);
                 }
             }
             known.check(&dir, &format!("cut {cut}")).unwrap();

@@ -1,4 +1,4 @@
-//! Random operations against a plain map, with clean reopens and crashes at random points.
+//! Random operations on the engine and on a plain map, with reopens and crashes at random points.
 
 use crate::common::{Content, content, copy, open, quick_dir};
 use mintleaf_storage::{LogEngine, MetaKey, SledEngine};
@@ -10,9 +10,9 @@ enum Op {
     Append(Vec<usize>),
     Vote(u8),
     Sync,
-    /// Truncates this far before the end.
+    /// Truncates this many records at the end.
     Truncate(u64),
-    /// Purges this far behind the start.
+    /// Purges up to this far behind the first index.
     Purge(u64),
     Reopen,
     Crash,
@@ -30,7 +30,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// What the engine must show, and what it must show after a crash.
+/// The content that the engine must show now, and the content that it must show after a crash.
 #[derive(Default)]
 struct Model {
     now: Content,
@@ -62,7 +62,7 @@ impl Model {
         let index = self.next_index().saturating_sub(back).max(floor);
         engine.truncate_from(index).unwrap();
         if self.now.log.split_off(&index).is_empty() {
-            return; // Nothing was removed, so nothing needed to be synced.
+            return; // Nothing was removed, so the engine did not have to sync.
         }
         self.synced = self.now.clone();
     }

@@ -1,8 +1,8 @@
-//! Power cuts while a checkpoint is written or opened: of what that changes every name, length and
-//! sector may be left as it was before or after, or be gone; the other checkpoint is not touched.
+//! Power cuts while a checkpoint is written or opened. Each name, length and sector that this changes
+//! may be left as it was before or after, or be gone. The other checkpoint is not touched.
 
 use crate::common::{
-    CHECKPOINTS, Content, Random, SEGMENTS, content, copy, differs, is_damaged, open, quick_dir,
+    CHECKPOINTS, Content, Random, WAL_FILES, content, copy, differs, is_damaged, open, quick_dir,
     reopened, replace, scatter,
 };
 use mintleaf_storage::{LogEngine, MetaKey, SledEngine, StorageError};
@@ -12,19 +12,20 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 const SEED: u64 = 0x706f_7765;
-/// Power cuts that each crash point is tried with.
+/// Number of power cuts at each crash point.
 const CUTS: usize = 6;
 
-/// One sync that filled the last segment, with the directory on either side. Four groups fill one.
-struct Turn {
+/// One sync that found its file of the write-ahead log full and switched files, with the directory
+/// before and after it. Four batches fill a file.
+struct Switch {
     root: TempDir,
     before: Content,
     after: Content,
-    /// The checkpoint that was written, and the segment that was begun.
+    /// The checkpoint that was advanced, which is also the number of the file that was begun.
     written: usize,
 }
 
-/// One step of a history: a group that is large, and now and then something else.
+/// One step of a history: mostly a large batch, sometimes a truncation or a purge.
 fn step(engine: &SledEngine, number: u64) {
     let next = engine.bounds().map_or(number + 1, |(_, last)| last + 1);
     let record = |at: u64| format!("{number}.{at} {}", "x".repeat(20_000)).into_bytes();
@@ -37,13 +38,13 @@ fn step(engine: &SledEngine, number: u64) {
     engine.sync().unwrap();
 }
 
-impl Turn {
-    /// The turns of a history: three of them, each with another checkpoint.
-    fn each(then: impl Fn(&Turn)) {
+impl Switch {
+    /// The switches of a history: at least three, so each checkpoint is advanced at least once.
+    fn each(then: impl Fn(&Switch)) {
         let root = quick_dir();
         let (live, dir) = (root.path().join("live"), |name: &str| root.path().join(name));
         let engine = open(&live).unwrap();
-        let mut turns = 0;
+        let mut switches = 0;
         for number in 1..40 {
             let before = content(&engine);
             let _ = fs::remove_dir_all(dir("before"));
@@ -51,13 +52,13 @@ impl Turn {
             step(&engine, number);
             let written = CHECKPOINTS.map(|name| differs(&live, &dir("before"), name));
             let Some(written) = written.iter().position(|written| *written) else { continue };
-            let turn = Turn { root: quick_dir(), before, after: content(&engine), written };
-            copy(&dir("before"), &turn.side("before"));
-            copy(&live, &turn.side("after"));
-            then(&turn);
-            turns += 1;
+            let switch = Switch { root: quick_dir(), before, after: content(&engine), written };
+            copy(&dir("before"), &switch.side("before"));
+            copy(&live, &switch.side("after"));
+            then(&switch);
+            switches += 1;
         }
-        assert!(turns >= 3, "{turns} turns");
+        assert!(switches >= 3, "{switches} switches");
     }
 
     fn side(&self, name: &str) -> PathBuf {
@@ -77,7 +78,7 @@ impl Turn {
     }
 }
 
-/// Leaves of a checkpoint what no database is.
+/// Spoils a checkpoint so that it is no sled database any more.
 fn spoil(checkpoint: &Path, random: &mut Random) {
     let db = checkpoint.join("db");
     let mut bytes = fs::read(&db).unwrap();
@@ -95,113 +96,115 @@ fn spoil(checkpoint: &Path, random: &mut Random) {
 
 #[test]
 fn cut_while_a_checkpoint_is_written_loses_nothing() {
-    Turn::each(|turn| {
-        let random = &mut Random(SEED + turn.written as u64);
+    Switch::each(|switch| {
+        let random = &mut Random(SEED + switch.written as u64);
         for _ in 0..CUTS {
-            let dir = turn.crashed();
-            turn.scatter(&dir, CHECKPOINTS[turn.written], random);
-            assert_eq!(reopened(&dir).unwrap(), turn.before);
-            let dir = turn.crashed();
-            spoil(&dir.join(CHECKPOINTS[turn.written]), random);
-            assert_eq!(reopened(&dir).unwrap(), turn.before);
+            let dir = switch.crashed();
+            switch.scatter(&dir, CHECKPOINTS[switch.written], random);
+            assert_eq!(reopened(&dir).unwrap(), switch.before);
+            let dir = switch.crashed();
+            spoil(&dir.join(CHECKPOINTS[switch.written]), random);
+            assert_eq!(reopened(&dir).unwrap(), switch.before);
         }
     });
 }
 
 #[test]
-fn cut_while_the_other_segment_is_begun_loses_nothing() {
-    Turn::each(|turn| {
+fn cut_while_the_other_wal_file_is_begun_loses_nothing() {
+    Switch::each(|switch| {
         let random = &mut Random(SEED);
         for _ in 0..CUTS {
-            let dir = turn.crashed();
-            replace(&turn.side("after"), &dir, CHECKPOINTS[turn.written]);
-            assert_eq!(reopened(&dir).unwrap(), turn.before);
-            let dir = turn.crashed();
-            replace(&turn.side("after"), &dir, CHECKPOINTS[turn.written]);
-            SEGMENTS[turn.written].iter().for_each(|copy| turn.scatter(&dir, copy, random));
+            let dir = switch.crashed();
+            replace(&switch.side("after"), &dir, CHECKPOINTS[switch.written]);
+            assert_eq!(reopened(&dir).unwrap(), switch.before);
+            let dir = switch.crashed();
+            replace(&switch.side("after"), &dir, CHECKPOINTS[switch.written]);
+            WAL_FILES[switch.written].iter().for_each(|copy| switch.scatter(&dir, copy, random));
             let found = reopened(&dir).unwrap();
-            assert!(found == turn.before || found == turn.after);
+            assert!(found == switch.before || found == switch.after);
         }
     });
 }
 
 #[test]
-fn either_checkpoint_may_be_scrap_but_not_both() {
-    Turn::each(|turn| {
+fn either_checkpoint_may_be_unusable_but_not_both() {
+    Switch::each(|switch| {
         let random = &mut Random(SEED);
-        for scrap in CHECKPOINTS {
-            let dir = turn.crashed();
-            spoil(&dir.join(scrap), random);
-            assert_eq!(reopened(&dir).unwrap(), turn.before, "{scrap}");
-            assert_eq!(reopened(&dir).unwrap(), turn.before, "{scrap} made anew");
+        for spoilt in CHECKPOINTS {
+            let dir = switch.crashed();
+            spoil(&dir.join(spoilt), random);
+            assert_eq!(reopened(&dir).unwrap(), switch.before, "{spoilt}");
+            assert_eq!(reopened(&dir).unwrap(), switch.before, "{spoilt} remade");
         }
-        let dir = turn.crashed();
+        let dir = switch.crashed();
         CHECKPOINTS
             .iter()
-            .for_each(|scrap| fs::write(dir.join(scrap).join("db"), [7; 999]).unwrap());
+            .for_each(|spoilt| fs::write(dir.join(spoilt).join("db"), [7; 999]).unwrap());
         assert!(is_damaged(&reopened(&dir)));
     });
 }
 
-/// What one opening changes, in the order in which it does: the other checkpoint, the other segment, and
-/// the checkpoint that was whole. Returns the directory before and after, and the number of the other.
-fn opening(turn: &Turn, dir: &Path) -> (PathBuf, PathBuf, usize) {
-    let (before, after) = (turn.side("unopened"), turn.side("opened"));
+/// Opens a copy of a directory, and returns the directory before and after, and the number of the
+/// checkpoint that was opened first. An opening changes, in this order, that checkpoint, the file of
+/// the same number, and the checkpoint that was taken for intact.
+fn opening(switch: &Switch, dir: &Path) -> (PathBuf, PathBuf, usize) {
+    let (before, after) = (switch.side("unopened"), switch.side("opened"));
     for side in [&before, &after] {
         let _ = fs::remove_dir_all(side);
         copy(dir, side);
     }
     drop(open(&after).unwrap());
-    let begun = SEGMENTS.map(|[copy, _]| differs(&before, &after, copy));
-    assert!(begun[0] != begun[1], "an opening begins one segment");
+    let begun = WAL_FILES.map(|[copy, _]| differs(&before, &after, copy));
+    assert!(begun[0] != begun[1], "an opening begins one file");
     (before, after, usize::from(begun[1]))
 }
 
 #[test]
 fn cuts_while_opening_that_follow_each_other_lose_nothing() {
-    Turn::each(|turn| {
-        let random = &mut Random(SEED + turn.written as u64);
-        let mut dir = turn.crashed();
-        turn.scatter(&dir, CHECKPOINTS[turn.written], random);
+    Switch::each(|switch| {
+        let random = &mut Random(SEED + switch.written as u64);
+        let mut dir = switch.crashed();
+        switch.scatter(&dir, CHECKPOINTS[switch.written], random);
         for cut in 0..3 * CUTS {
-            let (before, after, other) = opening(turn, &dir);
-            dir = turn.side("crashed");
+            let (before, after, other) = opening(switch, &dir);
+            dir = switch.side("crashed");
             let _ = fs::remove_dir_all(&dir);
             copy(&before, &dir);
             match cut % 3 {
-                // While the other checkpoint is brought up, or a copy of the whole one takes its place.
+                // The cut hits while the other checkpoint is advanced or replaced by a copy.
                 0 => scatter(&before, &after, &dir, CHECKPOINTS[other], random),
+                // The cut hits while the first batch is written to the other file.
                 1 => {
                     replace(&after, &dir, CHECKPOINTS[other]);
                     let torn = |copy: &&str| scatter(&before, &after, &dir, copy, random);
-                    SEGMENTS[other].iter().for_each(torn);
+                    WAL_FILES[other].iter().for_each(torn);
                 }
-                // While the one that was whole is brought up, or made anew.
+                // The cut hits while the intact checkpoint is advanced or remade.
                 _ => {
                     replace(&after, &dir, CHECKPOINTS[other]);
-                    SEGMENTS[other].iter().for_each(|copy| replace(&after, &dir, copy));
+                    WAL_FILES[other].iter().for_each(|copy| replace(&after, &dir, copy));
                     scatter(&before, &after, &dir, CHECKPOINTS[1 - other], random);
                     if random.coin() {
                         let _ = fs::remove_dir_all(dir.join(CHECKPOINTS[1 - other]));
                     }
                 }
             }
-            let seen = turn.side("seen");
+            let seen = switch.side("seen");
             let _ = fs::remove_dir_all(&seen);
             copy(&dir, &seen);
-            assert_eq!(reopened(&seen).unwrap(), turn.before, "cut {cut}");
+            assert_eq!(reopened(&seen).unwrap(), switch.before, "cut {cut}");
         }
     });
 }
 
 #[test]
-fn an_opening_that_cannot_read_one_checkpoint_leaves_the_whole_one_alone() {
-    Turn::each(|turn| {
-        let dir = turn.crashed();
-        // What is being opened first: the one that the next turn writes.
-        let unreadable = dir.join(CHECKPOINTS[turn.written]).join("unreadable");
+fn an_opening_that_cannot_read_one_checkpoint_leaves_the_intact_one_alone() {
+    Switch::each(|switch| {
+        let dir = switch.crashed();
+        // The checkpoint that an opening opens first is the one that the next switch writes.
+        let unreadable = dir.join(CHECKPOINTS[switch.written]).join("unreadable");
         symlink("unreadable", unreadable).unwrap();
         assert!(matches!(open(&dir).map(drop), Err(StorageError::Io { .. })));
-        assert!(!differs(&turn.side("before"), &dir, CHECKPOINTS[1 - turn.written]));
+        assert!(!differs(&switch.side("before"), &dir, CHECKPOINTS[1 - switch.written]));
     });
 }

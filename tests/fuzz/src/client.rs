@@ -1,10 +1,9 @@
 //! A client that sends what it was told to, in pieces, with the manners that it was told to have; and
 //! the node that has to cope.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use mintleaf::service::IdService;
+use mintleaf::service::Services;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 
 use crate::{Service, Site};
@@ -41,7 +40,7 @@ impl Server {
         &mut self,
         input: &[u8],
         seconds_max: u64,
-        serve: impl FnOnce(DuplexStream, Arc<IdService>) -> F,
+        serve: impl FnOnce(DuplexStream, Services) -> F,
     ) -> Vec<u8>
     where
         F: Future<Output = ()> + Send + 'static,
@@ -52,7 +51,7 @@ impl Server {
         self.served += 1;
         let Some(client) = Client::of(input, seconds_max) else { return Vec::new() };
         let (near, far) = duplex(WINDOW);
-        let served = serve(far, Arc::clone(&self.service.service));
+        let served = serve(far, self.service.services.clone());
         self.site.run(seconds_max, async move {
             let (answers, ()) = tokio::join!(client.converse(near), served);
             answers

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mintleaf::clock::Clock;
-use mintleaf::metrics::Metrics;
-use mintleaf::replica::{DeletionListener, Replica, StateReplica};
-use mintleaf::service::{IdService, Lease, ServiceTask, TagTable};
+use mintleaf::server::{AssembledNode, Assembly, assemble};
+use mintleaf::service::{Services, TagSpec};
 use mintleaf::snowflake::{Format, Layout, SnowflakeSettings};
 use mintleaf_raft::simulation::Process;
-use mintleaf_raft::{Door, Ground, Node, Options, Pending, StateMachine, Tuning, Wire, WireError};
+use mintleaf_raft::{
+    Door, Ground, Node, NodeError, Options, Pending, StateMachine, Tuning, Wire, WireError,
+};
 use mintleaf_storage::DataDir;
 use parking_lot::Mutex;
 use tempfile::TempDir;
@@ -75,7 +76,16 @@ impl Site {
     /// When it does not open.
     pub fn open(&self, alone: bool, state: Arc<dyn StateMachine>) -> (Node, Arc<dyn Door>) {
         let founders: &[u64] = if alone { &[NODE_ID] } else { &[NODE_ID, 2, 3] };
-        let options = Options {
+        let (wire, options) = (Arc::new(NoWire::default()), self.options(founders));
+        let (ends, clock) = (Arc::clone(&wire), Arc::clone(&self.clock));
+        let node = self.run(60, open(options, wire, state, clock));
+        // Taken out, lest the two hold each other up.
+        let door = ends.door.lock().take().expect("a node opens its door");
+        (node.expect("the node opens"), door)
+    }
+
+    fn options(&self, founders: &[u64]) -> Options {
+        Options {
             node_id: NODE_ID,
             data: self.dir.path().to_owned(),
             fresh_store: STORE,
@@ -87,29 +97,28 @@ impl Site {
             join: None,
             secret: None,
             tuning: Tuning { snapshot_entries: 100, keep_entries: 20, ..Tuning::default() },
-        };
-        let wire = Arc::new(NoWire::default());
-        let (ends, clock) = (Arc::clone(&wire), Arc::clone(&self.clock));
-        let node = self.run(60, async move {
-            let dir = DataDir::open_for(&options.data, options.fresh_store, options.node_id)?;
-            let ground = Ground { dir, engine: Arc::new(MemoryLog::default()), wire };
-            let node = Node::open_on(ground, options, state, clock).await?;
-            sleep(Duration::from_millis(1)).await;
-            Ok::<_, mintleaf_raft::NodeError>(node)
-        });
-        // Taken out, lest the two hold each other up.
-        let door = ends.door.lock().take().expect("a node opens its door");
-        (node.expect("the node opens"), door)
+        }
     }
 }
 
-/// An id service on a cluster of one.
+async fn open(
+    options: Options,
+    wire: Arc<NoWire>,
+    state: Arc<dyn StateMachine>,
+    clock: Arc<dyn mintleaf_raft::Clock>,
+) -> Result<Node, NodeError> {
+    let dir = DataDir::open_for(&options.data, options.fresh_store, options.node_id)?;
+    let ground = Ground { dir, engine: Arc::new(MemoryLog::default()), wire };
+    let node = Node::open_on(ground, options, state, clock).await?;
+    sleep(Duration::from_millis(1)).await;
+    Ok(node)
+}
+
+/// The services of a cluster of one.
 pub struct Service {
-    /// What HTTP sees.
-    pub service: Arc<IdService>,
-    _node: Node,
-    _lease: Lease,
-    _task: ServiceTask,
+    /// What clients can ask for.
+    pub services: Services,
+    _node: AssembledNode,
 }
 
 impl Service {
@@ -118,27 +127,27 @@ impl Service {
     /// # Panics
     /// When it does not serve.
     pub fn start(site: &Site) -> Self {
-        let metrics = Arc::new(Metrics::new());
-        let table = Arc::new(TagTable::new(Arc::clone(&metrics)));
-        let listener: Arc<dyn DeletionListener> = Arc::clone(&table) as _;
-        let state = Arc::new(StateReplica::new(listener));
-        let (node, _) = site.open(true, Arc::clone(&state) as _);
-        let replica = Arc::new(Replica::new(node.handle(), state));
-        let clock: Arc<dyn Clock> = Arc::clone(&site.clock) as _;
-        let (service, task, lease) = site.run(60, async move {
-            let lease = Lease::start(Arc::clone(&replica), Arc::clone(&clock), snowflakes(), 1);
-            let (service, task) =
-                IdService::start(replica, table, clock, metrics, lease.snowflakes(), false);
+        let (wire, options) = (Arc::new(NoWire::default()), site.options(&[NODE_ID]));
+        let assembly = Assembly {
+            clock: Arc::clone(&site.clock) as _,
+            snowflake: snowflakes(),
+            nonce: 1,
+            auto_create_tags: false,
+        };
+        let node = site.run(60, async move {
+            let opened = assemble(assembly, |state, clock| open(options, wire, state, clock));
+            let node = opened.await.expect("the node opens");
+            let Services { ids, tags, .. } = &node.services;
             let tag = mintleaf::tag::BizTag::parse("orders").expect("it is a name");
-            while service.create_tag(tag.clone(), 1000, 1, String::new()).await.is_err()
-                || service.next("orders").await.is_err()
-                || service.next_snowflake().await.is_err()
+            while tags.create(tag.clone(), TagSpec::default()).await.is_err()
+                || ids.next("orders").await.is_err()
+                || ids.next_snowflake().await.is_err()
             {
                 sleep(Duration::from_millis(100)).await;
             }
-            (service, task, lease)
+            node
         });
-        Self { service: Arc::new(service), _node: node, _lease: lease, _task: task }
+        Self { services: node.services.clone(), _node: node }
     }
 }
 
@@ -179,14 +188,18 @@ impl Wire for NoWire {
 /// Goes with simulated time.
 struct SimulatedClock(Instant);
 
-impl mintleaf_raft::Clock for SimulatedClock {
+impl Clock for SimulatedClock {
     fn now_ms(&self) -> u64 {
         BEGIN_MS + self.monotonic_ms()
     }
-}
 
-impl Clock for SimulatedClock {
     fn monotonic_ms(&self) -> u64 {
         u64::try_from(self.0.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+}
+
+impl mintleaf_raft::Clock for SimulatedClock {
+    fn now_ms(&self) -> u64 {
+        Clock::now_ms(self)
     }
 }

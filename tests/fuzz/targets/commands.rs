@@ -5,9 +5,14 @@ use std::collections::BTreeMap;
 
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
+use mintleaf::encoding::{
+    decode_command, decode_response, digest, encode_command, encode_response, read_snapshot,
+    write_snapshot,
+};
+use mintleaf::limits::{AHEAD_MS_MAX, ID_END, ID_MAX, STEP_MAX};
 use mintleaf::snowflake::{Format, Layout};
-use mintleaf::state::{AHEAD_MS_MAX, Command, Response, State};
-use mintleaf::tag::{BizTag, ID_END, ID_MAX, STEP_MAX};
+use mintleaf::state::{Command, Response, State};
+use mintleaf::tag::BizTag;
 use mintleaf_fuzz::near;
 
 const TAGS: [&str; 4] = ["a", "b", "订单", "a/b%"];
@@ -127,19 +132,22 @@ fn format(input: &mut Unstructured<'_>) -> Result<Format> {
 
 impl World {
     fn apply(&mut self, now_ms: u64, command: &Command) {
-        let encoded = command.encode();
-        assert_eq!(&Command::decode(&encoded).expect("it was just encoded"), command);
+        let encoded = encode_command(command);
+        assert_eq!(&decode_command(&encoded).expect("it was just encoded"), command);
         // A stamp of 0 does not move the state's clock.
-        let before = (now_ms == 0).then(|| self.state.freeze().digest());
+        let before = (now_ms == 0).then(|| digest(&self.state.freeze()));
         let fences = self.fences();
         let rejected = command.check().is_err();
         let response = self.state.apply(now_ms, command);
-        assert_eq!(Response::decode(&response.encode(1)).expect("it was just encoded"), response);
+        assert_eq!(
+            decode_response(&encode_response(&response, 1)).expect("it was just encoded"),
+            response
+        );
         if rejected {
             assert!(matches!(response, Response::Invalid { .. }));
         }
         if let Some(before) = before.filter(|_| is_rejection(&response)) {
-            assert_eq!(self.state.freeze().digest(), before, "a rejection changed the state");
+            assert_eq!(digest(&self.state.freeze()), before, "a rejection changed the state");
         }
         self.marks_stand();
         self.note(now_ms, command, &response);
@@ -211,9 +219,9 @@ impl World {
 
     fn survives_a_snapshot(&self) {
         let mut written = Vec::new();
-        self.state.freeze().write_to(&mut written).expect("a vector takes every byte");
-        let restored = State::restore(&written[..]).expect("what was written is a state");
-        assert_eq!(restored.freeze().digest(), self.state.freeze().digest());
+        write_snapshot(&self.state.freeze(), &mut written).expect("a vector takes every byte");
+        let restored = read_snapshot(&written[..]).expect("what was written is a state");
+        assert_eq!(digest(&restored.freeze()), digest(&self.state.freeze()));
         let mut ways = [self.state.clone(), restored];
         let grab = Command::Grab { tag: BizTag::parse(TAGS[0]).expect("it is a name"), size: 7 };
         let [one, other] = ways.each_mut().map(|state| state.apply(self.now_ms, &grab));

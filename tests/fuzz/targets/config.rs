@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use libfuzzer_sys::fuzz_target;
-use mintleaf::cli::{Cli, Command};
+use mintleaf::cli::{Cli, CliCommand};
 use mintleaf::config::{DevConfig, ServeArgs, ServeConfig};
 
 fuzz_target!(|bytes: &[u8]| {
@@ -18,8 +18,8 @@ fuzz_target!(|bytes: &[u8]| {
     }
     let words = ["mintleaf"].into_iter().chain(text.split('\n'));
     match Cli::try_parse_from(words).map(|cli| cli.command) {
-        Ok(Command::Serve(args)) => served(*args),
-        Ok(Command::Dev(args)) if args.http.parse::<SocketAddr>().is_ok() => {
+        Ok(CliCommand::Serve(args)) => served(*args),
+        Ok(CliCommand::Dev(args)) if args.http.parse::<SocketAddr>().is_ok() => {
             let nodes = u16::from(args.nodes);
             if let Ok(config) = DevConfig::resolve(args) {
                 assert!((1..=9).contains(&nodes));

@@ -18,8 +18,8 @@ thread_local! {
 
 fuzz_target!(|bytes: &[u8]| {
     let answers = SERVER.with_borrow_mut(|server| {
-        server.converse(bytes, SECONDS_MAX, async |stream, service| {
-            Connections::new(service).serve(stream).await;
+        server.converse(bytes, SECONDS_MAX, async |stream, services| {
+            Connections::new(services).serve(stream).await;
         })
     });
     check(&answers);

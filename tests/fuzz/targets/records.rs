@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use mintleaf::state::{Command, Response};
+use mintleaf::encoding::{decode_command, decode_response, encode_command, encode_response};
 use mintleaf_fuzz::{sealed, stays_the_same};
 use mintleaf_raft::fuzzing as raft;
 use mintleaf_storage::fuzzing as storage;
@@ -19,11 +19,13 @@ fuzz_target!(|bytes: &[u8]| {
         1 => stays_the_same(raft::vote, &framed),
         2 => stays_the_same(raft::log_id, &framed),
         3 => stays_the_same(raft::snapshot_meta, &framed),
-        4 => stays_the_same(|bytes| Some(Command::decode(bytes).ok()?.encode()), &framed),
-        5 => stays_the_same(|bytes| Some(Response::decode(bytes).ok()?.encode(1)), &framed),
-        6 => stays_the_same(storage::group, &[&length(&framed), &framed[..]].concat()),
+        4 => stays_the_same(|bytes| Some(encode_command(&decode_command(bytes).ok()?)), &framed),
+        5 => {
+            stays_the_same(|bytes| Some(encode_response(&decode_response(bytes).ok()?, 1)), &framed)
+        }
+        6 => stays_the_same(storage::batch, &[&length(&framed), &framed[..]].concat()),
         _ => {
-            stays_the_same(storage::group, body);
+            stays_the_same(storage::batch, body);
             stays_the_same(|bytes| storage::record(u64::from(kind), bytes), body);
         }
     }

@@ -4,7 +4,7 @@
 use std::io::{Read, Write};
 
 use libfuzzer_sys::fuzz_target;
-use mintleaf::state::State;
+use mintleaf::encoding::{digest, read_snapshot, write_snapshot};
 use mintleaf_fuzz::{sealed, temp_dir};
 use mintleaf_storage::{DataDir, Snapshots};
 use tempfile::TempDir;
@@ -33,11 +33,11 @@ fuzz_target!(|bytes: &[u8]| {
 
 /// A restored state is whole, and writes the bytes that it is read from.
 fn restored(stream: &[u8]) {
-    let Ok(state) = State::restore(stream) else { return };
+    let Ok(state) = read_snapshot(stream) else { return };
     let mut written = Vec::new();
-    state.freeze().write_to(&mut written).expect("a vector takes every byte");
-    let again = State::restore(&written[..]).expect("what was written is a state");
-    assert_eq!(again.freeze().digest(), state.freeze().digest());
+    write_snapshot(&state.freeze(), &mut written).expect("a vector takes every byte");
+    let again = read_snapshot(&written[..]).expect("what was written is a state");
+    assert_eq!(digest(&again.freeze()), digest(&state.freeze()));
     let rows = state.tags_after(None, usize::MAX);
     assert_eq!(rows.len(), state.len());
     assert!(rows.windows(2).all(|pair| pair[0].tag < pair[1].tag));

@@ -1,0 +1,300 @@
+//! Batches proposals: many proposals share one log entry (Raft thesis, 10.2.2).
+//!
+//! openraft 0.9 syncs once per proposal. So one task per node gathers the queued proposals into one batch,
+//! carries the batch through, and only then takes the next. Batches grow by themselves with the load, and a
+//! lone proposal never waits for company. On the leader a batch becomes one log entry; another node sends
+//! it to the leader as one message.
+//!
+//! The fate of a batch is unknown if its answer was lost, or if the leader changed under it. Such a batch is
+//! proposed again only for proposals that allow it: a grab that happens twice wastes an interval, which the
+//! safety argument permits, but an administrator's change must not be applied twice.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use openraft::error::{ClientWriteError, RaftError};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout_at};
+
+use crate::client::CallError;
+use crate::core::{Core, Proposal};
+use crate::error::{ProposeError, Retry};
+use crate::message::{ForwardError, RefusedCommand, Request, Response};
+use crate::types::bounds::{BATCH_BYTES_MAX, COMMANDS_MAX};
+use crate::types::{Batch, Member};
+
+/// Proposals that may wait; the node refuses one more as overload.
+pub(crate) const QUEUE_MAX: usize = 4096;
+/// Pause before the same batch is tried again for the first time. It doubles with every attempt, up to
+/// [`RETRY_INTERVAL_MAX`]: an election takes half a second, in which every attempt fails and costs as much
+/// as a commit. The pause ends at once when another leader is known.
+const RETRY_INTERVAL: Duration = Duration::from_millis(20);
+const RETRY_INTERVAL_MAX: Duration = Duration::from_millis(160);
+/// A leader that was deposed gets this long to say what became of a batch.
+const LAST_ANSWER_MAX: Duration = Duration::from_millis(50);
+/// One attempt takes this long at most, so that a hung leader does not hold a batch until its deadline.
+const ATTEMPT_TIMEOUT: Duration = Duration::from_millis(1500);
+
+/// What became of an attempt.
+enum Attempt {
+    Applied(Vec<Vec<u8>>),
+    /// The batch is certainly not in the log.
+    NotAppended(String),
+    /// The batch may be in the log, now or later.
+    Unknown(String),
+    /// The leader has too much to do; the batch is certainly not in the log.
+    Overloaded,
+    /// The leader refuses these commands of the batch, and none of the batch is in the log.
+    Refused(Vec<RefusedCommand>),
+}
+
+/// Proposals that wait for their turn.
+struct Backlog {
+    queue: mpsc::Receiver<Proposal>,
+    /// Proposals that were taken out of the queue and are still to be carried; they come first.
+    held: VecDeque<Proposal>,
+}
+
+impl Backlog {
+    async fn next(&mut self) -> Option<Proposal> {
+        match self.held.pop_front() {
+            Some(proposal) => Some(proposal),
+            None => self.queue.recv().await,
+        }
+    }
+
+    fn try_next(&mut self) -> Option<Proposal> {
+        self.held.pop_front().or_else(|| self.queue.try_recv().ok())
+    }
+
+    /// Returns proposals that other nodes sent here, for as long as the future is polled. A node that does not
+    /// lead carries nothing for others. The node for which it waits may itself be waiting for the answer: so it
+    /// is with a leader that has just transferred leadership and its successor.
+    async fn return_forwarded(&mut self) {
+        while self.held.len() < QUEUE_MAX
+            && let Some(proposal) = self.queue.recv().await
+        {
+            self.held.extend(return_forwarded(vec![proposal]));
+        }
+        std::future::pending::<()>().await;
+    }
+}
+
+/// Gathers and carries proposals until the queue closes.
+pub(crate) async fn run(core: Arc<Core>, queue: mpsc::Receiver<Proposal>) {
+    let mut backlog = Backlog { queue, held: VecDeque::new() };
+    while let Some(first) = backlog.next().await {
+        let batch = gather(first, &mut backlog);
+        carry(&core, batch, &mut backlog).await;
+    }
+}
+
+/// Takes the proposals that wait, up to the bounds of one entry.
+fn gather(first: Proposal, backlog: &mut Backlog) -> Vec<Proposal> {
+    let (mut commands, mut bytes) = (first.commands.len(), first.commands.bytes());
+    let mut batch = vec![first];
+    while let Some(proposal) = backlog.try_next() {
+        commands += proposal.commands.len();
+        bytes += proposal.commands.bytes();
+        if commands > COMMANDS_MAX || bytes > BATCH_BYTES_MAX {
+            backlog.held.push_front(proposal);
+            break;
+        }
+        batch.push(proposal);
+    }
+    batch
+}
+
+/// Tries until every proposal of the batch is settled, which the proposals' deadlines bound.
+async fn carry(core: &Core, mut batch: Vec<Proposal>, backlog: &mut Backlog) {
+    let mut last_trouble = "no leader is known".to_owned();
+    let mut pause = RETRY_INTERVAL;
+    loop {
+        batch = drop_expired(batch, &last_trouble);
+        let leader = core.leader();
+        if leader != Some(core.identity.node_id()) {
+            batch = return_forwarded(batch);
+        }
+        if batch.is_empty() {
+            return;
+        }
+        let attempt = match leader {
+            Some(id) if id == core.identity.node_id() => append(core, &batch).await,
+            Some(id) => tokio::select! {
+                attempt = forward(core, id, &batch) => attempt,
+                () = backlog.return_forwarded() => unreachable!("never resolves"),
+            },
+            None => Attempt::NotAppended("no leader is known".to_owned()),
+        };
+        match attempt {
+            Attempt::Applied(replies) => return settle_all(batch, replies),
+            Attempt::NotAppended(trouble) => last_trouble = trouble,
+            Attempt::Overloaded => return fail_all(batch, &ProposeError::Overloaded),
+            Attempt::Refused(refused) => {
+                let before = batch.len();
+                batch = settle_refused(batch, &refused);
+                if batch.len() < before {
+                    continue; // The rest is tried at once.
+                }
+                last_trouble = "the leader refused something else than was proposed".to_owned();
+            }
+            Attempt::Unknown(trouble) => {
+                batch = settle_unknown(batch, &trouble);
+                last_trouble = trouble;
+            }
+        }
+        wait_for_another(core, leader, retry_at(&batch, pause)).await;
+        pause = RETRY_INTERVAL_MAX.min(2 * pause);
+    }
+}
+
+fn drop_expired(batch: Vec<Proposal>, trouble: &str) -> Vec<Proposal> {
+    let now = Instant::now();
+    let (late, live): (Vec<_>, Vec<_>) = batch.into_iter().partition(|p| p.deadline <= now);
+    fail_all(late, &ProposeError::Unavailable(trouble.to_owned()));
+    live
+}
+
+/// Refuses forwarded proposals. A proposal is forwarded at most once, so two nodes that each take the other
+/// for the leader cannot bounce it back and forth.
+fn return_forwarded(batch: Vec<Proposal>) -> Vec<Proposal> {
+    let (forwarded, own): (Vec<_>, Vec<_>) = batch.into_iter().partition(|p| p.forwarded);
+    fail_all(forwarded, &ProposeError::Unavailable("this node does not lead".to_owned()));
+    own
+}
+
+fn settle_unknown(batch: Vec<Proposal>, trouble: &str) -> Vec<Proposal> {
+    let (again, never): (Vec<_>, Vec<_>) =
+        batch.into_iter().partition(|p| p.retry == Retry::Always && !p.forwarded);
+    fail_all(never, &ProposeError::Unknown(trouble.to_owned()));
+    again
+}
+
+/// Answers the proposals whose commands the leader refuses, and returns the others.
+fn settle_refused(batch: Vec<Proposal>, refused: &[RefusedCommand]) -> Vec<Proposal> {
+    let mut first = 0;
+    let mut rest = Vec::with_capacity(batch.len());
+    for proposal in batch {
+        let own = first..first + proposal.commands.len();
+        first = own.end;
+        let is_own = |at: u32| usize::try_from(at).is_ok_and(|at| own.contains(&at));
+        match refused.iter().find(|refused| is_own(refused.at)) {
+            Some(RefusedCommand { why, .. }) => {
+                proposal.settle(Err(ProposeError::Rejected(why.clone())));
+            }
+            None => rest.push(proposal),
+        }
+    }
+    rest
+}
+
+fn fail_all(batch: Vec<Proposal>, error: &ProposeError) {
+    for proposal in batch {
+        proposal.settle(Err(error.clone()));
+    }
+}
+
+fn settle_all(batch: Vec<Proposal>, replies: Vec<Vec<u8>>) {
+    let commands: usize = batch.iter().map(|proposal| proposal.commands.len()).sum();
+    assert_eq!(commands, replies.len(), "every command has one reply");
+    let mut replies = replies.into_iter();
+    for proposal in batch {
+        let own = replies.by_ref().take(proposal.commands.len()).collect();
+        proposal.settle(Ok(own));
+    }
+}
+
+/// The time of the next attempt: after a pause, and not later than the first deadline.
+fn retry_at(batch: &[Proposal], pause: Duration) -> Instant {
+    let first = batch.iter().map(|proposal| proposal.deadline).min();
+    let retry = Instant::now() + pause;
+    first.map_or(retry, |first| first.min(retry))
+}
+
+/// Waits until another leader is known than the one that was tried, or until the given time.
+async fn wait_for_another(core: &Core, tried: Option<u64>, until: Instant) {
+    let mut metrics = core.raft.server_metrics();
+    let another = |id| Some(id) != tried;
+    let changed = async {
+        // Once openraft has ended, no change can come, and only the pause is left.
+        if metrics.wait_for(|now| now.current_leader.is_some_and(another)).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    };
+    let _ = timeout_at(until, changed).await;
+}
+
+/// The end of an attempt that begins now.
+fn attempt_deadline(batch: &[Proposal]) -> Instant {
+    let latest = batch.iter().map(|proposal| proposal.deadline).max();
+    let attempt = Instant::now() + ATTEMPT_TIMEOUT;
+    latest.map_or(attempt, |latest| latest.min(attempt))
+}
+
+fn commands_of(batch: &[Proposal]) -> Vec<Vec<u8>> {
+    batch.iter().flat_map(|proposal| proposal.commands.iter().cloned()).collect()
+}
+
+/// Appends a batch on this node, which leads as far as it knows.
+async fn append(core: &Core, batch: &[Proposal]) -> Attempt {
+    let deadline = attempt_deadline(batch);
+    let Ok(_turn) = timeout_at(deadline, core.transfer.lock_appends()).await else {
+        return Attempt::NotAppended("leadership is being handed over".to_owned());
+    };
+    if !core.leads() {
+        return Attempt::NotAppended("leadership was handed over".to_owned());
+    }
+    let entry = Batch { now_ms: core.heard.median_ms(), commands: commands_of(batch) };
+    match timeout_at(deadline, core.raft.client_write(entry)).await {
+        Ok(Ok(written)) => Attempt::Applied(written.data.0),
+        // Leadership may have been lost before or after the entry was appended.
+        Ok(Err(RaftError::APIError(ClientWriteError::ForwardToLeader(_)))) => {
+            Attempt::Unknown("leadership was lost".to_owned())
+        }
+        Ok(Err(error)) => Attempt::Unknown(error.to_string()),
+        Err(_) => Attempt::Unknown("no quorum confirmed it in time".to_owned()),
+    }
+}
+
+/// Sends a batch to the leader; gives up early when another leader appears.
+async fn forward(core: &Core, leader: u64, batch: &[Proposal]) -> Attempt {
+    let Some(member) = core.member(leader) else {
+        return Attempt::NotAppended("the leader's address is not known".to_owned());
+    };
+    tokio::select! {
+        attempt = send(core, leader, &member, batch) => attempt,
+        () = deposed(core, leader) => Attempt::Unknown("the leader changed".to_owned()),
+    }
+}
+
+/// Resolves a little after another leader is known. A leader that transferred leadership says at once that it
+/// appended nothing, and the new leader's first message may overtake that answer.
+async fn deposed(core: &Core, leader: u64) {
+    let mut metrics = core.raft.server_metrics();
+    let another = |current| current != leader;
+    let _ = metrics.wait_for(|now| now.current_leader.is_some_and(another)).await;
+    tokio::time::sleep(LAST_ANSWER_MAX).await;
+}
+
+async fn send(core: &Core, leader: u64, member: &Member, batch: &[Proposal]) -> Attempt {
+    let within = attempt_deadline(batch).saturating_duration_since(Instant::now());
+    let within_ms = u64::try_from(within.as_millis()).unwrap_or(u64::MAX);
+    let commands: usize = batch.iter().map(|proposal| proposal.commands.len()).sum();
+    let request = Request::Propose { commands: commands_of(batch), within_ms };
+    match core.client.call(leader, member, request, within).await {
+        Ok(Response::Proposed(Ok(replies))) if replies.len() == commands => {
+            Attempt::Applied(replies)
+        }
+        Ok(Response::Proposed(Err(ForwardError::NotAppended))) => {
+            Attempt::NotAppended(format!("node {leader} does not lead any more"))
+        }
+        Ok(Response::Proposed(Err(ForwardError::Overloaded))) => Attempt::Overloaded,
+        Ok(Response::Proposed(Err(ForwardError::Refused(refused)))) => Attempt::Refused(refused),
+        Ok(_) => Attempt::Unknown(format!("node {leader} could not carry it through")),
+        Err(error @ (CallError::Lost { .. } | CallError::Discounted { .. })) => {
+            Attempt::Unknown(error.to_string())
+        }
+        Err(error) => Attempt::NotAppended(error.to_string()),
+    }
+}

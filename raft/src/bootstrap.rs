@@ -1,0 +1,11 @@
+//! How a new node becomes a member: it founds a cluster with others by a two-phase commit, or joins one. And
+//! how a member that was restarted comes back.
+
+mod enter;
+mod founders;
+pub(crate) mod handshake;
+mod join;
+pub(crate) mod rejoin;
+
+pub(crate) use enter::enter_cluster;
+pub(crate) use founders::prepare_for_coordinator;

@@ -1,0 +1,15 @@
+//! The way into a cluster that the options name.
+
+use std::sync::Arc;
+
+use super::{founders, join};
+use crate::core::Core;
+use crate::error::NodeError;
+
+/// Makes this new node a member, as its options say; returns once it is one.
+pub(crate) async fn enter_cluster(core: Arc<Core>) -> Result<(), NodeError> {
+    match &core.options.join {
+        Some(seed) => join::join(&core, seed).await,
+        None => founders::found(&core).await,
+    }
+}

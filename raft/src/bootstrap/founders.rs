@@ -1,0 +1,315 @@
+//! How founders bootstrap their cluster, by the rules of `two_phase_commit`.
+//!
+//! Every founder sends handshakes to all others, again and again, until it takes part in a cluster. From the
+//! answers it learns which cluster may add it, which of the nodes that it prepared have still to hear of an
+//! abort, and whether its own preparation was aborted. The coordinator does the rest.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use super::handshake;
+use crate::client::CallError;
+use crate::core::Core;
+use crate::error::{NodeError, StopReason};
+use crate::message::{
+    AskerKnown, HandshakeReply, Header, KNOWN_OTHERWISE, Origin, Prepare, Prepared, Purpose,
+    Refusal, Request, Response,
+};
+use crate::runtime::{random_below, random_u128};
+use crate::two_phase_commit::{Decision, FounderAnswer, Participant, decide};
+use crate::types::Member;
+
+/// Pause between two rounds of handshakes.
+const ROUND_INTERVAL: Duration = Duration::from_millis(200);
+/// A founder that waits logs for whom this often.
+const REMINDER_INTERVAL: Duration = Duration::from_secs(5);
+/// A founder gets this long to write down that it is prepared, or free.
+const PREPARE_TIMEOUT: Duration = Duration::from_secs(2);
+/// A coordinator that has not prepared everybody after this long aborts its id, so that the founders that it
+/// prepared are free for another coordinator while somebody is missing.
+const PREPARING_MAX: Duration = Duration::from_secs(5);
+/// Two coordinators that were in each other's way wait for a random time of up to this long: far longer than
+/// preparing everybody takes, so that one of them is first the next time.
+const RETREAT_MAX: Duration = Duration::from_secs(2);
+
+/// What each of the other founders answered, and what a founder that answered is as a member.
+type Answers = BTreeMap<u64, (FounderAnswer, Option<Member>)>;
+
+/// The outcome of a round of handshakes.
+enum Round {
+    Formed,
+    Missing(String),
+    Aborted(String),
+}
+
+/// Answers a coordinator's prepare request.
+pub(crate) async fn prepare_for_coordinator(
+    core: &Core,
+    header: Option<&Header>,
+    request: Prepare,
+) -> Result<Response, Refusal> {
+    let from = header.map(|header| (header.from.node_id, header.from.store));
+    if from != Some((request.prepared.coordinator, request.prepared.store)) {
+        return Err(Refusal::Failed("the offer is not the sender's".to_owned()));
+    }
+    core.identity.promises().prepare(&core.options.founders(), request).await?;
+    Ok(Response::Done)
+}
+
+/// Takes part in the bootstrap of the cluster; returns once there is one that contains this node.
+pub(super) async fn found(core: &Core) -> Result<(), NodeError> {
+    let (mut reminded, mut prepared_since) = (Instant::now(), Instant::now());
+    while core.cluster().is_none() {
+        let missing = match round(core, &mut prepared_since).await? {
+            Round::Formed => return Ok(()),
+            Round::Missing(missing) => missing,
+            Round::Aborted(why) => {
+                tracing::warn!(%why, "gave up a cluster id, and draws another one soon");
+                sleep(random_below(RETREAT_MAX)).await;
+                why
+            }
+        };
+        if reminded.elapsed() >= REMINDER_INTERVAL {
+            reminded = Instant::now();
+            remind(core, &missing);
+            if is_known_otherwise(core).await {
+                let why = format!("no cluster can form: {KNOWN_OTHERWISE}");
+                return Err(NodeError::Stopped(StopReason::operator(why)));
+            }
+        }
+        sleep(ROUND_INTERVAL).await;
+    }
+    Ok(())
+}
+
+/// Whether all other founders belong to one cluster that knows this node's id with another data
+/// directory. Then waiting is of no use, and because this directory holds nothing yet, ending loses nothing.
+async fn is_known_otherwise(core: &Core) -> bool {
+    let mut clusters = BTreeSet::new();
+    for (&id, address) in &core.options.peers {
+        if id == core.identity.node_id() {
+            continue;
+        }
+        match handshake::send(core, address, Purpose::Found { founders: core.options.founders() })
+            .await
+        {
+            Ok((
+                from,
+                HandshakeReply { cluster: Some(cluster), asker: AskerKnown::Otherwise, .. },
+            )) if from.node_id == id => {
+                clusters.insert(cluster);
+            }
+            _ => return false,
+        }
+    }
+    clusters.len() == 1
+}
+
+fn remind(core: &Core, missing: &str) {
+    match core.identity.promises().prepared() {
+        Some(prepared) if prepared.store != core.identity.store() => {
+            let bound = prepared.refusal();
+            tracing::warn!(%bound, %missing, "waiting for the cluster to form");
+        }
+        _ => tracing::info!(%missing, "waiting for the cluster to form"),
+    }
+}
+
+/// Asks all founders once, and does what follows from their answers.
+async fn round(core: &Core, prepared_since: &mut Instant) -> Result<Round, NodeError> {
+    let before = core.identity.promises().prepared();
+    let answers = ask_founders(core).await;
+    resolve(core, before, &answers).await;
+    let (own, founders) = (core.identity.promises().prepared(), core.options.founders());
+    let coordinates = core.options.peers.keys().next() == Some(&core.identity.node_id());
+    let me = core.identity.store();
+    let said = answers.iter().map(|(&id, (answer, _))| (id, answer));
+    let decision = decide(me, own.as_ref(), &founders, said);
+    match own {
+        Some(own) if own.store == me => {
+            let why = match decision {
+                _ if !coordinates => "this node does not coordinate any more".to_owned(),
+                Decision::Abort(why) => why,
+                Decision::Wait(why) if prepared_since.elapsed() >= PREPARING_MAX => why,
+                _ if prepared_since.elapsed() >= PREPARING_MAX => "it took too long".to_owned(),
+                Decision::Wait(missing) => return Ok(Round::Missing(missing)),
+                Decision::Draw | Decision::Prepare => return prepare_all(core, own, answers).await,
+            };
+            abort(core, own, why, &answers).await
+        }
+        None if coordinates && decision == Decision::Draw => {
+            *prepared_since = Instant::now();
+            draw(core, founders, answers).await
+        }
+        None if coordinates => match decision {
+            Decision::Wait(missing) => Ok(Round::Missing(missing)),
+            _ => Ok(Round::Missing("this node's own bond".to_owned())),
+        },
+        _ => Ok(Round::Missing(missing_of(&answers))),
+    }
+}
+
+/// Draws a cluster id, and prepares this store for it first.
+async fn draw(core: &Core, founders: String, answers: Answers) -> Result<Round, NodeError> {
+    let (cluster, store) = (random_u128(), core.identity.store());
+    let prepared = Prepared { cluster, coordinator: core.identity.node_id(), store, founders };
+    if !core.identity.promises().prepare_itself(prepared.clone()).await? {
+        return Ok(Round::Missing("this node was let in elsewhere".to_owned()));
+    }
+    prepare_all(core, prepared, answers).await
+}
+
+/// Prepares every other founder for this coordinator's cluster id, and commits once all are prepared.
+async fn prepare_all(
+    core: &Core,
+    prepared: Prepared,
+    answers: Answers,
+) -> Result<Round, NodeError> {
+    let mut members = BTreeMap::from([(core.identity.node_id(), core.myself())]);
+    for (&id, (answer, member)) in &answers {
+        let (FounderAnswer::Participant(participant), Some(member)) = (answer, member) else {
+            return Ok(Round::Missing(format!("node {id}")));
+        };
+        match prepare(core, &prepared, id, member, participant).await {
+            Ok(()) => members.extend([(id, member.clone())]),
+            Err(error @ CallError::Refused { .. }) => {
+                let why = format!("node {id}: {error}");
+                return abort(core, prepared, why, &answers).await;
+            }
+            Err(error) => return Ok(Round::Missing(format!("node {id}: {error}"))),
+        }
+    }
+    if !core.identity.promises().enter(prepared.cluster).await? {
+        return Ok(Round::Missing("this node was let in elsewhere".to_owned()));
+    }
+    tracing::info!(founders = ?members.keys().collect::<Vec<_>>(), "forming the cluster");
+    core.raft.initialize(members).await.map_err(NodeError::raft)?;
+    Ok(Round::Formed)
+}
+
+async fn prepare(
+    core: &Core,
+    prepared: &Prepared,
+    id: u64,
+    member: &Member,
+    participant: &Participant,
+) -> Result<(), CallError> {
+    let prepare =
+        Request::Prepare(Prepare { prepared: prepared.clone(), ticket: participant.ticket });
+    core.client.call_in(prepared.cluster, id, member, prepare, PREPARE_TIMEOUT).await.map(drop)
+}
+
+/// Aborts the cluster id that this store has drawn, for good, and then tells the founders that may be
+/// prepared for it. A founder that cannot be told now is told when it answers next.
+async fn abort(
+    core: &Core,
+    own: Prepared,
+    why: String,
+    answers: &Answers,
+) -> Result<Round, NodeError> {
+    let ended = core.identity.promises().abort(own.cluster, core.identity.store()).await;
+    ended.map_err(|refusal| NodeError::Stopped(StopReason::restart(refusal.to_string())))?;
+    if core.identity.promises().prepared().is_some_and(|prepared| prepared.cluster == own.cluster) {
+        return Ok(Round::Missing("this node was let in meanwhile".to_owned()));
+    }
+    for (&id, (_, member)) in answers {
+        if let Some(member) = member {
+            send_abort(core, own.cluster, id, member).await;
+        }
+    }
+    Ok(Round::Aborted(why))
+}
+
+async fn send_abort(core: &Core, cluster: u128, id: u64, member: &Member) {
+    let abort = Request::Abort { cluster };
+    let told = core.client.call_in(cluster, id, member, abort, PREPARE_TIMEOUT).await;
+    if let Err(error) = told {
+        tracing::debug!(node = id, %error, "cannot be told that it is free");
+    }
+}
+
+/// Frees the founders that are prepared for an id that this store has aborted, and this store if its
+/// coordinator has aborted. A store draws one id at a time, so it has aborted every other id that it drew.
+///
+/// `before` is what this store was prepared for when it asked. An answer may not know of a later one yet.
+async fn resolve(core: &Core, before: Option<Prepared>, answers: &Answers) {
+    let me = core.identity.store();
+    for (&id, (answer, member)) in answers {
+        let (FounderAnswer::Participant(participant), Some(member)) = (answer, member) else {
+            continue;
+        };
+        if let Some(theirs) = &participant.prepared
+            && theirs.is_aborted(me, &core.identity.promises().participant())
+        {
+            send_abort(core, theirs.cluster, id, member).await;
+        }
+        if let Some(ours) = &before
+            && ours.is_aborted(member.store, participant)
+        {
+            let _ = core.identity.promises().abort(ours.cluster, member.store).await;
+        }
+    }
+}
+
+/// Asks every other founder, one after the other because the list is short.
+async fn ask_founders(core: &Core) -> Answers {
+    let mut answers = Answers::new();
+    let mut clusters = Vec::new();
+    for (&id, address) in &core.options.peers {
+        if id != core.identity.node_id() {
+            let answer = ask_founder(core, id, address).await;
+            if let FounderAnswer::Participant(Participant { cluster: Some(cluster), .. }) =
+                &answer.0
+            {
+                clusters.push(*cluster);
+            }
+            answers.insert(id, answer);
+        }
+    }
+    clusters.sort_unstable();
+    clusters.dedup();
+    match clusters[..] {
+        [] => {}
+        [cluster] => core.identity.promises().invite(Some(cluster)),
+        // The operator has mixed clusters up.
+        _ => core.identity.promises().invite(None),
+    }
+    answers
+}
+
+async fn ask_founder(core: &Core, id: u64, address: &str) -> (FounderAnswer, Option<Member>) {
+    let purpose = Purpose::Found { founders: core.options.founders() };
+    match handshake::send(core, address, purpose).await {
+        Ok((from, reply)) if from.node_id == id => known(&from, reply),
+        Ok((from, _)) => {
+            let other = from.node_id;
+            let why =
+                format!("node {other} answered at {address}, which --peers gives to node {id}");
+            (FounderAnswer::Silent(why), None)
+        }
+        Err(error @ CallError::Refused { .. }) => (FounderAnswer::Refused(error.to_string()), None),
+        Err(error) => (FounderAnswer::Silent(error.to_string()), None),
+    }
+}
+
+fn known(from: &Origin, reply: HandshakeReply) -> (FounderAnswer, Option<Member>) {
+    let HandshakeReply { raft, http, cluster, prepared, ticket, .. } = reply;
+    let member = Member { raft, http, store: from.store };
+    (FounderAnswer::Participant(Participant { cluster, prepared, ticket }), Some(member))
+}
+
+/// What a founder that does not coordinate waits for.
+fn missing_of(answers: &Answers) -> String {
+    let hindered = answers.iter().find_map(|(id, (answer, _))| match answer {
+        FounderAnswer::Silent(why) | FounderAnswer::Refused(why) => {
+            Some(format!("node {id}: {why}"))
+        }
+        FounderAnswer::Participant(Participant { cluster: Some(_), .. }) => {
+            Some(format!("node {id} belongs to a cluster already; waiting to be let in"))
+        }
+        FounderAnswer::Participant(_) => None,
+    });
+    hindered.unwrap_or_else(|| "the founder with the lowest id, to bind all others".to_owned())
+}

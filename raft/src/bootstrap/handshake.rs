@@ -1,0 +1,70 @@
+//! How nodes introduce themselves to each other before they are members of one cluster.
+
+use std::time::Duration;
+
+use crate::client::CallError;
+use crate::core::Core;
+use crate::message::{AskerKnown, Handshake, HandshakeReply, Origin, Purpose, Refusal, Response};
+use crate::two_phase_commit::{Participant, check_lists};
+use crate::types::Member;
+
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Introduces this node to the node at an address, and returns who answered.
+pub(crate) async fn send(
+    core: &Core,
+    address: &str,
+    purpose: Purpose,
+) -> Result<(Origin, HandshakeReply), CallError> {
+    let cluster = core.identity.cluster();
+    let handshake = Handshake { from: core.identity.origin(), cluster, purpose };
+    match core.client.handshake(address, handshake, HANDSHAKE_TIMEOUT).await? {
+        (from, Response::Handshake(reply)) => Ok((from, reply)),
+        _ => Err(CallError::Lost {
+            address: address.to_owned(),
+            reason: "answered something else than was asked".to_owned(),
+        }),
+    }
+}
+
+/// Judges and answers a handshake. The asker may belong to another cluster, so the answer says what is known
+/// here, and no refusal may stop the asker.
+pub(crate) fn answer(core: &Core, handshake: &Handshake) -> Result<HandshakeReply, Refusal> {
+    let (ours, invited) = (core.cluster(), core.identity.promises().invited());
+    if let (Some(ours), Some(theirs)) = (ours.or(invited), handshake.cluster)
+        && ours != theirs
+    {
+        return Err(Refusal::WrongCluster { ours });
+    }
+    match &handshake.purpose {
+        Purpose::Found { founders } if ours.is_none() => {
+            check_lists(&core.options.founders(), founders)?;
+        }
+        Purpose::Join if ours.is_none() => check_invited(core, handshake.cluster)?,
+        Purpose::Found { .. } | Purpose::Join => {}
+    }
+    let Member { raft, http, .. } = core.myself();
+    let Participant { prepared, ticket, .. } = core.identity.promises().participant();
+    let release = core.state.supports();
+    let asker = match core.member(handshake.from.node_id) {
+        None => AskerKnown::No,
+        Some(known) if known.store == handshake.from.store => AskerKnown::AsSuch,
+        Some(_) => AskerKnown::Otherwise,
+    };
+    Ok(HandshakeReply { raft, http, cluster: ours, prepared, ticket, asker, release })
+}
+
+/// Refuses a cluster that wants to add this new node while it waits for another: a cluster that added it by
+/// a mistaken address would take it away from the founders that wait for it.
+fn check_invited(core: &Core, cluster: Option<u128>) -> Result<(), Refusal> {
+    if let Some(prepared) = core.identity.promises().prepared() {
+        return Err(prepared.refusal());
+    }
+    let waits_for_founders =
+        core.options.join.is_none() && core.identity.promises().invited() != cluster;
+    if cluster.is_some() && waits_for_founders {
+        let why = "it was started with --peers, to form a cluster; --join is for entering one";
+        return Err(Refusal::Failed(why.to_owned()));
+    }
+    Ok(())
+}

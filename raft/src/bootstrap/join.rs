@@ -1,0 +1,68 @@
+//! How a new node joins a cluster by one of its members.
+
+use std::time::Duration;
+
+use super::handshake;
+use crate::core::Core;
+use crate::error::{NodeError, StopReason};
+use crate::message::{Change, MemberError, Purpose, Request, Response};
+use crate::types::Member;
+
+/// Pause between two rounds of asking.
+const ROUND_INTERVAL: Duration = Duration::from_millis(200);
+const JOIN_TIMEOUT: Duration = Duration::from_secs(5);
+/// A node that waits for others logs for whom every so many rounds.
+const ROUNDS_PER_REMINDER: u32 = 25;
+
+/// Asks the member at `seed` to be added; returns once this node takes part.
+pub(super) async fn join(core: &Core, seed: &str) -> Result<(), NodeError> {
+    let mut round = 0_u32;
+    loop {
+        if core.cluster().is_some() {
+            return Ok(());
+        }
+        let waiting_for = match ask_to_join(core, seed).await {
+            Ok(()) => "the leader's first message".to_owned(),
+            Err(why) => why,
+        };
+        if round.is_multiple_of(ROUNDS_PER_REMINDER) {
+            tracing::info!(%waiting_for, seed, "joining the cluster");
+        }
+        round += 1;
+        tokio::time::sleep(ROUND_INTERVAL).await;
+    }
+}
+
+async fn ask_to_join(core: &Core, seed: &str) -> Result<(), String> {
+    let (from, reply) =
+        handshake::send(core, seed, Purpose::Join).await.map_err(|error| error.to_string())?;
+    let Some(cluster) = reply.cluster else {
+        return Err(format!("{seed} belongs to no cluster itself yet"));
+    };
+    if let Some(prepared) = core.identity.promises().prepared() {
+        return Err(format!("this node cannot join: {}", prepared.refusal()));
+    }
+    core.identity.promises().invite(Some(cluster));
+    let seed_member = Member { raft: seed.to_owned(), http: String::new(), store: from.store };
+    let Member { raft, http, store } = core.myself();
+    let (id, release) = (core.identity.node_id(), Some(core.state.supports()));
+    let add = Change::Add { id, raft, http, voter: false, store: Some(store), release };
+    let change = Request::Change(add);
+    let answer =
+        core.client.call_in(cluster, from.node_id, &seed_member, change, JOIN_TIMEOUT).await;
+    let stop = core.identity.stop_handle();
+    match answer {
+        Ok(Response::Changed(Ok(()))) => Ok(()),
+        Ok(Response::Changed(Err(error @ MemberError::Conflict(_)))) => {
+            stop.stop(StopReason::operator(format!("cannot join: {error}")));
+            Err(error.to_string())
+        }
+        Ok(Response::Changed(Err(MemberError::Level(why)))) => {
+            stop.stop_as_outdated(&format!("cannot join: {why}"));
+            Err(why)
+        }
+        Ok(Response::Changed(Err(error))) => Err(error.to_string()),
+        Ok(_) => Err("answered something else than was asked".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
+}

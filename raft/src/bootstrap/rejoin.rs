@@ -1,0 +1,61 @@
+//! How a member that was restarted comes back, and how its peers judge what it has forgotten.
+
+use std::time::Duration;
+
+use crate::client::CallError;
+use crate::core::Core;
+use crate::identity::check_member;
+use crate::message::{Origin, Refusal, Request};
+use crate::types::RaftVote;
+
+const RETURN_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Asks the other members whether they still know this store, before it takes part. Peers that do not answer
+/// are left out: a whole cluster may be starting.
+pub(crate) async fn announce(core: &Core, last: Option<u64>) {
+    let vote = core.raft.metrics().borrow().vote;
+    for (id, member) in core.others() {
+        let request = Request::Return { vote, last_log_index: last };
+        match core.client.call(id, &member, request, RETURN_TIMEOUT).await {
+            Ok(_) => {}
+            Err(CallError::Refused { .. }) if core.identity.stop_handle().must_stop() => return,
+            Err(error @ CallError::Refused { .. }) => {
+                tracing::warn!(node = id, %error, "a member does not take this node back");
+            }
+            Err(error) => tracing::debug!(node = id, %error, "not asked"),
+        }
+    }
+}
+
+/// Judges a member that comes back: whether it is one, and whether it has lost log entries.
+pub(crate) fn judge(
+    core: &Core,
+    from: &Origin,
+    vote: &RaftVote,
+    last_log_index: Option<u64>,
+) -> Result<(), Refusal> {
+    check_member(&core.identity.members(), from)?;
+    check_log(core, from, vote, last_log_index)
+}
+
+// The leader knows how far every follower's log reached, and a shorter log has lost entries. The exception is
+// a follower that has seen a later leader, maybe of the same term: that leader may have truncated its log.
+fn check_log(
+    core: &Core,
+    from: &Origin,
+    vote: &RaftVote,
+    last_log_index: Option<u64>,
+) -> Result<(), Refusal> {
+    let metrics = core.raft.metrics();
+    let metrics = metrics.borrow();
+    if metrics.vote < *vote {
+        return Ok(());
+    }
+    let matched = metrics.replication.as_ref().and_then(|all| *all.get(&from.node_id)?);
+    match matched {
+        Some(matched) if last_log_index < Some(matched.index) => {
+            Err(Refusal::LostLog { acknowledged: matched.index })
+        }
+        _ => Ok(()),
+    }
+}

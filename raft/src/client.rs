@@ -1,0 +1,10 @@
+//! Calls to peers, by this node's tasks and by openraft.
+
+mod calls;
+mod commit_notice;
+mod network;
+#[cfg(test)]
+mod strangers;
+
+pub(crate) use calls::{CallError, Client};
+pub(crate) use network::NetworkFactory;

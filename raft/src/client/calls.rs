@@ -1,0 +1,214 @@
+//! Calls to members and to nodes that are not members yet.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mintleaf_storage::codec;
+
+use crate::identity::NodeIdentity;
+use crate::message::{
+    Answer, Destination, Frame, Handshake, Header, Incarnation, Origin, Refusal, Request, Response,
+};
+use crate::peers::Heard;
+use crate::transport::{PROTOCOL, Wire, WireError};
+use crate::types::Member;
+
+/// Why a call brought no answer.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CallError {
+    /// The request was not sent, or not sent whole: nothing happened at the other end.
+    #[error("cannot reach {address}: {reason}")]
+    Unreachable { address: String, reason: String },
+    /// The request was sent, but no answer came: it may have had its effect.
+    #[error("no answer from {address}: {reason}")]
+    Lost { address: String, reason: String },
+    /// The other end refused the request; nothing happened.
+    #[error("refused by {address}: {refusal}")]
+    Refused { address: String, refusal: Refusal },
+    /// An incarnation or a store answered that does not count any more: the request may have had its
+    /// effect.
+    #[error("the answer of {address} does not count: {refusal}")]
+    Discounted { address: String, refusal: Refusal },
+}
+
+/// Sends requests to peers, and records who answered.
+pub(crate) struct Client {
+    identity: Arc<NodeIdentity>,
+    heard: Arc<Heard>,
+    transport: Arc<dyn Wire>,
+    /// The founders' addresses as the operator gave them.
+    listed: BTreeMap<u64, String>,
+}
+
+impl Client {
+    pub(crate) fn new(
+        identity: Arc<NodeIdentity>,
+        heard: Arc<Heard>,
+        transport: Arc<dyn Wire>,
+        listed: BTreeMap<u64, String>,
+    ) -> Self {
+        Self { identity, heard, transport, listed }
+    }
+
+    /// Calls a member of this node's cluster, and nobody else at its address.
+    pub(crate) async fn call(
+        &self,
+        node_id: u64,
+        member: &Member,
+        request: Request,
+        within: Duration,
+    ) -> Result<Response, CallError> {
+        let Some(cluster) = self.identity.cluster() else {
+            let reason = "this node belongs to no cluster yet".to_owned();
+            return Err(CallError::Unreachable { address: member.raft.clone(), reason });
+        };
+        self.call_in(cluster, node_id, member, request, within).await
+    }
+
+    /// Calls a member of a cluster to which this node may not belong yet.
+    pub(crate) async fn call_in(
+        &self,
+        cluster: u128,
+        node_id: u64,
+        member: &Member,
+        request: Request,
+        within: Duration,
+    ) -> Result<Response, CallError> {
+        let header = self.header(cluster, node_id, member);
+        let told = header.to.incarnation_seen;
+        let frame = Frame { header: Some(header), request };
+        let mut address = &member.raft;
+        let mut answer = self.send(address, &frame, within).await;
+        if missed(&answer, &header.to)
+            && let Some(listed) = self.listed.get(&node_id).filter(|listed| *listed != address)
+        {
+            // The whole cluster may have moved, maybe to each other's addresses. Then only the operator's
+            // list is up to date.
+            address = listed;
+            answer = self.send(address, &frame, within).await;
+        }
+        if let Err(CallError::Unreachable { .. }) = answer {
+            self.heard.reachability().refused(node_id);
+        }
+        if let Ok(Answer { from, result: Err(Refusal::Restarted { seen }), .. }) = &answer
+            && header.to.is(from)
+            && !self.identity.is_contradicted(*seen).await
+        {
+            let request = Request::ConfirmIncarnation { seen: *seen };
+            self.send(address, &Frame { header: Some(header), request }, within).await?;
+            answer = self.send(address, &frame, within).await;
+        }
+        self.conclude(address, &header, told, answer?).await
+    }
+
+    fn header(&self, cluster: u128, node_id: u64, member: &Member) -> Header {
+        let to = self.identity.destination(node_id, member);
+        let (clock_ms, median_ms) = (self.heard.own_ms(), self.heard.median_as_leader_ms());
+        Header { cluster, from: self.identity.origin(), to, clock_ms, median_ms }
+    }
+
+    /// Sends a handshake to the node that listens at an address. No answer of a stranger stops this node.
+    pub(crate) async fn handshake(
+        &self,
+        address: &str,
+        handshake: Handshake,
+        within: Duration,
+    ) -> Result<(Origin, Response), CallError> {
+        let frame = Frame { header: None, request: Request::Handshake(handshake) };
+        let answer = self.send(address, &frame, within).await?;
+        match answer.result {
+            Ok(response) => Ok((answer.from, response)),
+            Err(refusal) => Err(CallError::Refused { address: address.to_owned(), refusal }),
+        }
+    }
+
+    /// Judges who answered, and what the answer means here.
+    async fn conclude(
+        &self,
+        address: &str,
+        header: &Header,
+        told: Option<Incarnation>,
+        answer: Answer,
+    ) -> Result<Response, CallError> {
+        let Answer { from, clock_ms, result } = answer;
+        let address = address.to_owned();
+        if header.to.is(&from) {
+            self.heard.reachability().heard(from.node_id);
+            // The clock of a stranger must not be taken for a member's.
+            self.heard.clocks().read(from.node_id, clock_ms);
+        }
+        let response = match result {
+            Ok(response) => response,
+            Err(refusal) => {
+                if refusal.is_fatal() && self.is_from_a_member(header, &from) {
+                    let why = format!("refused by node {} at {address}: {refusal}", from.node_id);
+                    self.identity.stop_as_refused(&refusal, why).await;
+                }
+                return Err(CallError::Refused { address, refusal });
+            }
+        };
+        self.check_answer(header, told, from)
+            .await
+            .map_err(|refusal| CallError::Discounted { address, refusal })?;
+        Ok(response)
+    }
+
+    /// Whether the very store that the membership names gave an answer, to a message of this node's own
+    /// cluster. Only such an answer may stop this node. A stranger at the address knows nothing of this
+    /// node, however sure it is.
+    fn is_from_a_member(&self, header: &Header, from: &Origin) -> bool {
+        let ours = self.identity.cluster() == Some(header.cluster);
+        let named = self.identity.knows(from.node_id, from.store);
+        ours && named && header.to.is(from)
+    }
+
+    // An answer by an older copy of a peer's store must not count either.
+    async fn check_answer(
+        &self,
+        header: &Header,
+        told: Option<Incarnation>,
+        from: Origin,
+    ) -> Result<(), Refusal> {
+        if from.store != header.to.store {
+            return Err(Refusal::WrongStore);
+        }
+        self.identity.record_incarnation(told, &from).await
+    }
+
+    async fn send(
+        &self,
+        address: &str,
+        frame: &Frame,
+        within: Duration,
+    ) -> Result<Answer, CallError> {
+        let lost = |reason: String| CallError::Lost { address: address.to_owned(), reason };
+        let answer = tokio::time::timeout(within, self.carry(address, frame));
+        answer.await.map_err(|_| lost(format!("timed out after {within:?}")))?
+    }
+
+    async fn carry(&self, address: &str, frame: &Frame) -> Result<Answer, CallError> {
+        let answer = self.transport.exchange(address, codec::encode(PROTOCOL, frame)).await;
+        let address = address.to_owned();
+        let body = answer.map_err(|error| match error {
+            WireError::Unreachable(reason) => {
+                CallError::Unreachable { address: address.clone(), reason }
+            }
+            WireError::Lost(reason) => CallError::Lost { address: address.clone(), reason },
+            WireError::Refused(why) => {
+                CallError::Refused { address: address.clone(), refusal: Refusal::Failed(why) }
+            }
+        })?;
+        let decoded = codec::decode(&body).map(|(_, answer)| answer);
+        decoded.map_err(|error| CallError::Lost { address, reason: error.to_string() })
+    }
+}
+
+/// Whether the intended member does not listen at the address, whoever else does: then nothing happened
+/// there.
+fn missed(answer: &Result<Answer, CallError>, to: &Destination) -> bool {
+    match answer {
+        Ok(answer) => answer.result.is_err() && !to.is(&answer.from),
+        Err(error) => matches!(error, CallError::Unreachable { .. }),
+    }
+}

@@ -1,0 +1,178 @@
+//! openraft's network: its way to each member.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use openraft::error::{InstallSnapshotError, NetworkError, RPCError, RaftError, Unreachable};
+use openraft::network::{Backoff, RPCOption, RaftNetwork, RaftNetworkFactory};
+use openraft::raft::{
+    AppendEntriesRequest, AppendEntriesResponse, InstallSnapshotRequest, InstallSnapshotResponse,
+    VoteRequest, VoteResponse,
+};
+use tokio::time::Instant;
+
+use super::calls::{CallError, Client};
+use super::commit_notice::{CommitNotice, HeldBack};
+use crate::identity::NodeIdentity;
+use crate::leadership_transfer::LeadershipTransfer;
+use crate::message::{Request, Response};
+use crate::peers::Heard;
+use crate::types::{Member, RaftVote, Types};
+
+/// Replication leaves an unreachable peer alone for this long before it tries again. An attempt costs more
+/// than a heartbeat that arrives.
+const UNREACHABLE_BACKOFF: Duration = Duration::from_millis(400);
+
+/// Makes openraft's connections to members.
+pub(crate) struct NetworkFactory {
+    pub(crate) client: Arc<Client>,
+    pub(crate) identity: Arc<NodeIdentity>,
+    pub(crate) heard: Arc<Heard>,
+    pub(crate) transfer: Arc<LeadershipTransfer>,
+}
+
+impl RaftNetworkFactory<Types> for NetworkFactory {
+    type Network = Connection;
+
+    async fn new_client(&mut self, target: u64, member: &Member) -> Connection {
+        Connection {
+            client: Arc::clone(&self.client),
+            identity: Arc::clone(&self.identity),
+            heard: Arc::clone(&self.heard),
+            transfer: Arc::clone(&self.transfer),
+            target,
+            member: member.clone(),
+            commit_notice: CommitNotice::default(),
+        }
+    }
+}
+
+/// openraft's way to one member.
+pub(crate) struct Connection {
+    client: Arc<Client>,
+    identity: Arc<NodeIdentity>,
+    heard: Arc<Heard>,
+    transfer: Arc<LeadershipTransfer>,
+    target: u64,
+    member: Member,
+    commit_notice: CommitNotice,
+}
+
+/// The error that openraft gets while a leader without a quorum sends nothing.
+#[derive(Debug, thiserror::Error)]
+#[error("no quorum answers this leader")]
+struct WithoutQuorum;
+
+/// The error that openraft gets for an answer whose later vote does not count.
+#[derive(Debug, thiserror::Error)]
+#[error("a later vote of one that is no voter of the leader's membership")]
+struct NoVoter;
+
+impl Connection {
+    async fn call<E: std::error::Error>(
+        &self,
+        request: Request,
+        option: &RPCOption,
+    ) -> Result<Response, RPCError<u64, Member, E>> {
+        let called = self.client.call(self.target, &self.member, request, option.hard_ttl()).await;
+        called.map_err(|error| match error {
+            // openraft leaves an unreachable peer alone for a while, and asks again at once if only the
+            // answer was late.
+            CallError::Lost { .. } => RPCError::Network(NetworkError::new(&error)),
+            CallError::Unreachable { .. }
+            | CallError::Refused { .. }
+            | CallError::Discounted { .. } => RPCError::Unreachable(Unreachable::new(&error)),
+        })
+    }
+
+    /// Lets a later vote depose this leader only if it comes from a voter of its membership. A learner has
+    /// no say, and a learner that was a voter of an older membership must not depose leaders (compare the
+    /// disruptive servers of the Raft thesis, 4.2.3).
+    fn may_depose<E: std::error::Error>(
+        &self,
+        vote: RaftVote,
+    ) -> Result<(), RPCError<u64, Member, E>> {
+        let members = self.identity.members();
+        let named = members.membership().get_node(&self.target);
+        let is_voter = members.voter_ids().any(|id| id == self.target);
+        // A lone voter has nobody to transfer leadership to, and is elected again at once.
+        let is_alone = members.voter_ids().eq([self.identity.node_id()]);
+        let counts =
+            is_alone || is_voter && named.is_some_and(|named| named.store == self.member.store);
+        if counts {
+            return Ok(());
+        }
+        self.heard.contact().heard_later_vote(vote, Instant::now());
+        Err(RPCError::Unreachable(Unreachable::new(&NoVoter)))
+    }
+
+    fn unexpected<E: std::error::Error>(&self) -> RPCError<u64, Member, E> {
+        let reason = "answered something else than was asked".to_owned();
+        let error = CallError::Lost { address: self.member.raft.clone(), reason };
+        RPCError::Unreachable(Unreachable::new(&error))
+    }
+}
+
+impl RaftNetwork<Types> for Connection {
+    async fn append_entries(
+        &mut self,
+        rpc: AppendEntriesRequest<Types>,
+        option: RPCOption,
+    ) -> Result<AppendEntriesResponse<u64>, RPCError<u64, Member, RaftError<u64>>> {
+        if self.commit_notice.can_wait(&rpc) {
+            return Err(RPCError::Network(NetworkError::new(&HeldBack)));
+        }
+        let (committed, term, sent) = (rpc.leader_commit, rpc.vote.leader_id.term, Instant::now());
+        if !self.heard.may_send(term, sent) {
+            return Err(RPCError::Unreachable(Unreachable::new(&WithoutQuorum)));
+        }
+        match self.call(Request::Append(rpc), &option).await? {
+            Response::Append(AppendEntriesResponse::HigherVote(vote)) => {
+                self.may_depose(vote)?;
+                Ok(AppendEntriesResponse::HigherVote(vote))
+            }
+            Response::Append(response) => {
+                self.heard.contact().acknowledged(term, self.target, sent);
+                self.commit_notice.arrived(committed);
+                Ok(response)
+            }
+            _ => Err(self.unexpected()),
+        }
+    }
+
+    async fn install_snapshot(
+        &mut self,
+        rpc: InstallSnapshotRequest<Types>,
+        option: RPCOption,
+    ) -> Result<
+        InstallSnapshotResponse<u64>,
+        RPCError<u64, Member, RaftError<u64, InstallSnapshotError>>,
+    > {
+        let own = rpc.vote;
+        match self.call(Request::Snapshot(rpc), &option).await? {
+            Response::Snapshot(response) => {
+                if response.vote > own {
+                    self.may_depose(response.vote)?;
+                }
+                Ok(response)
+            }
+            _ => Err(self.unexpected()),
+        }
+    }
+
+    async fn vote(
+        &mut self,
+        rpc: VoteRequest<u64>,
+        option: RPCOption,
+    ) -> Result<VoteResponse<u64>, RPCError<u64, Member, RaftError<u64>>> {
+        let transferred_by = self.transfer.transferred_by(rpc.vote.leader_id.term);
+        match self.call(Request::Vote { rpc, transferred_by }, &option).await? {
+            Response::Vote(response) => Ok(response),
+            _ => Err(self.unexpected()),
+        }
+    }
+
+    fn backoff(&self) -> Backoff {
+        Backoff::new(std::iter::repeat(UNREACHABLE_BACKOFF))
+    }
+}

@@ -1,0 +1,151 @@
+//! What a node makes of answers by processes that it did not ask.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use mintleaf_storage::{DataDir, SledEngine, codec};
+use openraft::{LeaderId, Membership, RaftMetrics};
+use parking_lot::Mutex;
+use tempfile::TempDir;
+use tokio::sync::watch;
+
+use super::Client;
+use crate::identity::NodeIdentity;
+use crate::message::{Answer, Handshake, Incarnation, Origin, Purpose, Refusal, Request, Response};
+use crate::peers::Heard;
+use crate::raft_storage::LogStore;
+use crate::raft_storage::suite::everything_covered;
+use crate::runtime::Pending;
+use crate::stop::StopHandle;
+use crate::tests::{ELECTION_MAX, StoppedClock};
+use crate::transport::{Door, PROTOCOL, Wire, WireError};
+use crate::types::{Member, RaftLogId, RaftMembership};
+
+const CLUSTER: u128 = 77;
+/// The stores of node 1, which gets the answers, and of node 2, which is a member.
+const STORES: [u128; 2] = [10, 20];
+const FATAL: [Refusal; 4] = [
+    Refusal::Removed { members_index: 9 },
+    Refusal::Replaced { members_index: 9 },
+    Refusal::StaleIncarnation { seen: 9 },
+    Refusal::LostLog { acknowledged: 9 },
+];
+
+/// Gives one answer to every request at every address.
+#[derive(Default)]
+struct OneAnswer(Mutex<Vec<u8>>);
+
+impl Wire for OneAnswer {
+    fn exchange<'a>(&'a self, _: &'a str, _: Vec<u8>) -> Pending<'a, Result<Bytes, WireError>> {
+        let answer = Bytes::from(self.0.lock().clone());
+        Box::pin(std::future::ready(Ok(answer)))
+    }
+
+    fn serve(self: Arc<Self>, _: Arc<dyn Door>) -> Pending<'static, ()> {
+        Box::pin(std::future::pending())
+    }
+
+    fn listens_on(&self) -> Option<SocketAddr> {
+        None
+    }
+}
+
+/// Node 1 of a cluster of two, and the transport that answers it.
+struct Node {
+    client: Client,
+    identity: Arc<NodeIdentity>,
+    heard: Arc<Heard>,
+    wire: Arc<OneAnswer>,
+    _temp: TempDir,
+}
+
+async fn node() -> Node {
+    let temp = tempfile::tempdir().unwrap();
+    let dir = DataDir::open(&temp.path().join("data"), STORES[0]).unwrap();
+    let engine = Arc::new(SledEngine::open(&dir).unwrap());
+    let log = LogStore::start(engine, everything_covered()).unwrap();
+    let identity = NodeIdentity::load(1, STORES[0], 1, log, StopHandle::new()).unwrap();
+    identity.promises().enter(CLUSTER).await.unwrap();
+    let member = |store| Member { store, ..Member::default() };
+    let nodes = BTreeMap::from([(1, member(STORES[0])), (2, member(STORES[1]))]);
+    let membership = Membership::new(vec![BTreeSet::from([1, 2])], nodes);
+    let log_id = RaftLogId::new(LeaderId::new(1, 1), 8);
+    let membership_config = Arc::new(RaftMembership::new(Some(log_id), membership));
+    let metrics = RaftMetrics { membership_config, ..RaftMetrics::new_initial(1) };
+    identity.watch(watch::Sender::new(metrics).subscribe());
+    let (identity, wire) = (Arc::new(identity), Arc::new(OneAnswer::default()));
+    let heard = Heard::new(Arc::clone(&identity), Arc::new(StoppedClock), ELECTION_MAX);
+    let heard = Arc::new(heard);
+    let transport = Arc::clone(&wire) as _;
+    let client = Client::new(Arc::clone(&identity), Arc::clone(&heard), transport, BTreeMap::new());
+    Node { client, identity, heard, wire, _temp: temp }
+}
+
+impl Node {
+    fn is_answered(&self, (node_id, store): (u64, u128), result: Result<Response, Refusal>) {
+        let incarnation = Incarnation { number: 1, nonce: 5 };
+        let from = Origin { node_id, store, incarnation, members_index: Some(9) };
+        let answer = Answer { from, clock_ms: 1_700_000_009_000, result };
+        *self.wire.0.lock() = codec::encode(PROTOCOL, &answer);
+    }
+
+    /// Sends node 2 a request, as a member of this cluster.
+    async fn ask(&self, cluster: u128) {
+        let member = Member { store: STORES[1], ..Member::default() };
+        let within = Duration::from_secs(1);
+        let _ = self.client.call_in(cluster, 2, &member, Request::Ping, within).await;
+    }
+}
+
+#[tokio::test]
+async fn a_fatal_refusal_counts_only_from_the_store_that_the_membership_names() {
+    for refusal in FATAL {
+        let node = node().await;
+        let strangers = [(2, 21), (3, STORES[1]), (3, 30), (1, STORES[0])];
+        for stranger in strangers {
+            node.is_answered(stranger, Err(refusal.clone()));
+            node.ask(CLUSTER).await;
+            assert!(
+                !node.identity.stop_handle().must_stop(),
+                "{refusal:?} of {stranger:?} ended the node"
+            );
+        }
+        node.is_answered((2, STORES[1]), Err(refusal.clone()));
+        node.ask(CLUSTER + 1).await;
+        assert!(
+            !node.identity.stop_handle().must_stop(),
+            "{refusal:?}, asked as of another cluster"
+        );
+        node.ask(CLUSTER).await;
+        assert!(node.identity.stop_handle().must_stop(), "{refusal:?} of the member itself");
+    }
+}
+
+#[tokio::test]
+async fn no_answer_to_a_handshake_ends_a_node() {
+    let node = node().await;
+    for refusal in FATAL {
+        node.is_answered((2, STORES[1]), Err(refusal));
+        let (from, cluster) = (node.identity.origin(), Some(CLUSTER));
+        let handshake = Handshake { from, cluster, purpose: Purpose::Join };
+        assert!(
+            node.client.handshake("anywhere", handshake, Duration::from_secs(1)).await.is_err()
+        );
+    }
+    assert!(!node.identity.stop_handle().must_stop());
+}
+
+#[tokio::test]
+async fn a_stranger_at_a_members_address_is_no_sign_of_life_and_sets_no_clock() {
+    let node = node().await;
+    let clocks = || node.heard.clocks().offsets(1_700_000_000_000).len();
+    node.is_answered((2, 21), Err(Refusal::WrongStore));
+    node.ask(CLUSTER).await;
+    assert_eq!((node.heard.is_reachable(2), clocks()), (false, 0));
+    node.is_answered((2, STORES[1]), Ok(Response::Done));
+    node.ask(CLUSTER).await;
+    assert_eq!((node.heard.is_reachable(2), clocks()), (true, 1));
+}

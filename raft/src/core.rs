@@ -1,0 +1,181 @@
+//! What the tasks of a node share: its parts, and the few operations that several tasks need. The core knows
+//! no task.
+
+mod proposal;
+mod releases;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, timeout, timeout_at};
+
+use crate::client::Client;
+use crate::error::{ProposeError, Rejected, Retry};
+use crate::identity::NodeIdentity;
+use crate::leadership_transfer::LeadershipTransfer;
+use crate::message::{ForwardError, RefusedCommand, Request, Response};
+use crate::options::Options;
+use crate::peers::Heard;
+use crate::raft_storage::LogStore;
+use crate::state_machine::StateMachine;
+use crate::types::{Member, Raft, RaftLogId};
+
+pub(crate) use proposal::{CheckedCommands, Proposal};
+pub(crate) use releases::KnownReleases;
+
+const READ_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The parts of a node that its tasks share.
+pub(crate) struct Core {
+    pub(crate) options: Options,
+    pub(crate) identity: Arc<NodeIdentity>,
+    pub(crate) heard: Arc<Heard>,
+    pub(crate) client: Arc<Client>,
+    pub(crate) transfer: Arc<LeadershipTransfer>,
+    pub(crate) raft: Raft,
+    pub(crate) log: LogStore,
+    pub(crate) state: Arc<dyn StateMachine>,
+    /// What the other members run.
+    pub(crate) releases: KnownReleases,
+    /// Term and end of the log with which this node came back as a leader, if it did.
+    pub(crate) resumed: Option<(u64, u64)>,
+    /// To the batcher.
+    pub(crate) queue: mpsc::Sender<Proposal>,
+    /// The internal address that this node tells others.
+    pub(crate) advertise_raft: String,
+}
+
+impl Core {
+    /// This node as a member.
+    pub(crate) fn myself(&self) -> Member {
+        Member {
+            raft: self.advertise_raft.clone(),
+            http: self.options.advertise_http.clone(),
+            store: self.identity.store(),
+        }
+    }
+
+    /// The leader as far as this node knows; it may be gone by now.
+    pub(crate) fn leader(&self) -> Option<u64> {
+        self.raft.metrics().borrow().current_leader
+    }
+
+    /// Whether this node leads as far as it knows.
+    pub(crate) fn leads(&self) -> bool {
+        self.leader() == Some(self.identity.node_id())
+    }
+
+    /// A member as the membership in effect describes it.
+    pub(crate) fn member(&self, id: u64) -> Option<Member> {
+        self.identity.members().membership().get_node(&id).cloned()
+    }
+
+    /// All members except this node's store.
+    pub(crate) fn others(&self) -> BTreeMap<u64, Member> {
+        let members = self.identity.members();
+        let others = members.nodes().filter(|(_, member)| member.store != self.identity.store());
+        others.map(|(id, member)| (*id, member.clone())).collect()
+    }
+
+    /// The cluster in which this node has taken part; `None` while it is new.
+    pub(crate) fn cluster(&self) -> Option<u128> {
+        let metrics = self.raft.metrics();
+        let metrics = metrics.borrow();
+        let took_part = metrics.last_log_index.is_some() || metrics.current_term > 0;
+        if took_part { self.identity.cluster() } else { None }
+    }
+
+    /// The end of this node's log.
+    pub(crate) fn last_log_id(&self) -> Option<RaftLogId> {
+        self.log.last_log_id().ok().flatten()
+    }
+
+    /// Resolves when this node does not lead, or not any more.
+    pub(crate) async fn until_deposed(&self) {
+        let me = self.identity.node_id();
+        let mut metrics = self.raft.metrics();
+        let _ = metrics.wait_for(|now| now.current_leader != Some(me)).await;
+    }
+
+    /// Checks commands before they are appended, or names those that are refused and why. That a command is
+    /// above the cluster's level is said only once this node has applied every entry that may have raised it.
+    pub(crate) async fn check_commands(
+        &self,
+        commands: Vec<Vec<u8>>,
+        deadline: Instant,
+    ) -> Result<CheckedCommands, ForwardError> {
+        let is_level = |refused: &RefusedCommand| matches!(refused.why, Rejected::Level { .. });
+        let commands = match CheckedCommands::check(&*self.state, commands) {
+            Err((refused, commands)) if refused.iter().any(is_level) => commands,
+            checked => return checked.map_err(|(refused, _)| ForwardError::Refused(refused)),
+        };
+        let caught_up = timeout_at(deadline, self.catch_up()).await;
+        caught_up.ok().flatten().ok_or(ForwardError::NotAppended)?;
+        let checked = CheckedCommands::check(&*self.state, commands);
+        checked.map_err(|(refused, _)| ForwardError::Refused(refused))
+    }
+
+    /// Waits until this node has applied everything that was committed; `None` if no quorum confirms what
+    /// that is.
+    async fn catch_up(&self) -> Option<()> {
+        let index = self.read_index().await?;
+        let mut metrics = self.raft.metrics();
+        let applied = metrics.wait_for(|now| now.last_applied.map(|id| id.index) >= Some(index));
+        applied.await.ok().map(|_| ())
+    }
+
+    /// Passes commands to the batcher, and waits for their replies until the deadline. `forwarded` says that
+    /// another node sent them.
+    pub(crate) async fn propose(
+        &self,
+        commands: CheckedCommands,
+        retry: Retry,
+        deadline: Instant,
+        forwarded: bool,
+    ) -> Result<Vec<Vec<u8>>, ProposeError> {
+        let (answer, answered) = oneshot::channel();
+        let proposal = Proposal { commands, retry, deadline, forwarded, answer };
+        self.queue.try_send(proposal).map_err(|error| match error {
+            mpsc::error::TrySendError::Full(_) => ProposeError::Overloaded,
+            mpsc::error::TrySendError::Closed(_) => stopping(),
+        })?;
+        // The batcher answers by the deadline; the grace lets its own reason through.
+        let grace = deadline + Duration::from_millis(100);
+        match timeout_at(grace, answered).await {
+            Ok(answer) => answer.unwrap_or_else(|_| Err(stopping())),
+            Err(_) => Err(ProposeError::Unknown("no answer by the deadline".to_owned())),
+        }
+    }
+
+    /// The log index for which a read that starts now must wait (Raft thesis, 6.4). `None` means that the
+    /// caller has to ask again, maybe at another node.
+    pub(crate) async fn read_index(&self) -> Option<u64> {
+        let leader = self.leader()?;
+        if leader == self.identity.node_id() {
+            return self.read_index_as_leader().await;
+        }
+        let member = self.member(leader)?;
+        let request = Request::ReadIndex;
+        match self.client.call(leader, &member, request, READ_ATTEMPT_TIMEOUT).await {
+            Ok(Response::ReadIndex(index)) => index,
+            _ => None,
+        }
+    }
+
+    /// The read index of this node, if a quorum confirms that it leads.
+    pub(crate) async fn read_index_as_leader(&self) -> Option<u64> {
+        // The term is read before the quorum is asked: terms only rise, so a floor is never left out.
+        let term = self.raft.metrics().borrow().current_term;
+        let confirmed =
+            timeout(READ_ATTEMPT_TIMEOUT, self.raft.get_read_log_id()).await.ok()?.ok()?;
+        let index = confirmed.0?.index;
+        let floor = self.resumed.filter(|(resumed_in, _)| *resumed_in == term);
+        Some(index.max(floor.map_or(0, |(_, last)| last)))
+    }
+}
+
+fn stopping() -> ProposeError {
+    ProposeError::Unavailable("this node is stopping".to_owned())
+}

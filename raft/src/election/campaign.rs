@@ -1,0 +1,202 @@
+//! When a node campaigns.
+//!
+//! - A node campaigns only if the membership that it holds names its present store as a voter.
+//! - It first asks the voters whether they would elect it (pre-vote; Raft thesis, 9.6). Nothing is written
+//!   for that and no term rises, so a node without a quorum disturbs nobody.
+//! - A voter agrees only if it has heard no leader for the length of a lease, and a leader only if no quorum
+//!   answers it. Voters judge the vote itself in the same way when it arrives (Raft thesis, 4.2.3).
+//! - A leader whose process is gone is replaced as soon as its lease has passed: its machine refuses
+//!   connections at once, so there is no doubt to wait out.
+//!
+//! These rules concern speed and disturbance alone: every candidate needs the votes of a quorum.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use openraft::metrics::RaftServerMetrics;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+use super::votes::{may_campaign, would_elect_another};
+use crate::core::Core;
+use crate::message::{Request, Response};
+use crate::runtime::{in_process, random_below};
+use crate::transport::Wire;
+use crate::types::{Member, RaftMembership};
+
+/// A leader that listens again within this long was restarted, and leads on.
+const LOOK_AGAIN_TIMEOUT: Duration = Duration::from_millis(50);
+/// Added to a lease, because timers are not exact and the last message of a leader does not reach all
+/// followers at once.
+const MARGIN: Duration = Duration::from_millis(10);
+/// Time between the campaigns of two voters whose leader's process is gone: the first has won by then.
+const TURN: Duration = Duration::from_millis(60);
+/// A candidate gets this long at most to win before it tries again.
+const ATTEMPT_MAX: Duration = Duration::from_secs(2);
+/// Pause after the first failed attempt. It is short because the others may have been a moment behind, and
+/// doubles up to [`PAUSE_MAX`].
+const PAUSE: Duration = Duration::from_millis(20);
+const PAUSE_MAX: Duration = Duration::from_millis(160);
+
+type Metrics = watch::Receiver<RaftServerMetrics<u64, Member>>;
+
+/// Campaigns whenever the leader is silent or its process is gone, for as long as the node runs.
+pub(crate) async fn run(core: Arc<Core>, transport: Arc<dyn Wire>) {
+    let mut metrics = core.raft.server_metrics();
+    let mut failures = 0;
+    loop {
+        let leader = metrics.borrow_and_update().current_leader;
+        tokio::select! {
+            () = until_silent(&core, leader) => {}
+            () = until_gone(&core, &*transport, leader) => {
+                tracing::info!(leader, "nobody listens at the leader's address: standing for election");
+            }
+            // The server metrics change with the leader, the vote and the membership, not with every answer.
+            runs = metrics.changed() => {
+                if runs.is_err() {
+                    return;
+                }
+                if metrics.borrow().current_leader.is_some() {
+                    failures = 0;
+                }
+                continue;
+            }
+        }
+        core.heard.contact().set_timer(None);
+        let Ok(won) = campaign(&core, &mut metrics, failures).await else { return };
+        failures = if won { 0 } else { failures + 1 };
+        if !won {
+            sleep(pause_after(failures)).await;
+        }
+    }
+}
+
+/// Resolves when no leader was heard for an election timeout; never on a node that leads or may not
+/// campaign.
+async fn until_silent(core: &Core, leader: Option<u64>) {
+    let (contact, tuning) = (core.heard.contact(), &core.options.tuning);
+    contact.set_timer(None);
+    if leader == Some(core.identity.node_id()) || !may_campaign(core) {
+        return std::future::pending().await;
+    }
+    // Nobody else could win against a lone voter.
+    if is_quorum(&core.identity.members(), &BTreeSet::from([core.identity.node_id()])) {
+        return;
+    }
+    let beyond_min = random_below(tuning.election_max - tuning.election_min);
+    // Without a known leader there is none to wait for: a lease is all that others may keep.
+    let patience = if leader.is_some() { tuning.election_min } else { tuning.lease + MARGIN };
+    let now = Instant::now();
+    loop {
+        let since = contact.silent_since().unwrap_or(now);
+        let at = since + patience + beyond_min;
+        if Instant::now() >= at {
+            return;
+        }
+        contact.set_timer(Some(at));
+        sleep_until(at).await;
+        if contact.is_late(Instant::now()) {
+            contact.begin_anew(Instant::now());
+        }
+    }
+}
+
+/// Resolves when the leader's process is gone and it is this node's turn; never if there is no leader to
+/// follow.
+async fn until_gone(core: &Core, transport: &dyn Wire, leader: Option<u64>) {
+    let Some((leader, turn)) = leader.and_then(|leader| follow(core, leader)) else {
+        return std::future::pending().await;
+    };
+    loop {
+        transport.gone(&leader.raft).await;
+        let heard = core.heard.contact().silent_since().unwrap_or_else(Instant::now);
+        sleep_until(heard + core.options.tuning.lease + MARGIN + turn * TURN).await;
+        if timeout(LOOK_AGAIN_TIMEOUT, transport.gone(&leader.raft)).await.is_ok() {
+            return;
+        }
+    }
+}
+
+/// The leader to follow, and how many of the other voters campaign before this node does.
+fn follow(core: &Core, leader: u64) -> Option<(Member, u32)> {
+    let me = core.identity.node_id();
+    if !may_campaign(core) {
+        return None;
+    }
+    let members = core.identity.members();
+    let mut successors: Vec<u64> = members.voter_ids().filter(|id| *id != leader).collect();
+    successors.sort_unstable();
+    let turn = successors.iter().position(|id| *id == me)?;
+    Some((core.member(leader)?, u32::try_from(turn).ok()?))
+}
+
+/// Stands for election once, if a quorum would elect this node. Returns whether some leader is known
+/// afterwards.
+///
+/// # Errors
+/// When openraft has ended.
+async fn campaign(core: &Arc<Core>, metrics: &mut Metrics, failures: u32) -> Result<bool, Ended> {
+    if !may_campaign(core) {
+        return Ok(false);
+    }
+    let before = metrics.borrow_and_update().vote;
+    // Meanwhile the leader may have been heard again, or this node may have voted.
+    let is_wanted = is_wanted(core).await
+        && would_elect_another(core)
+        && metrics.borrow_and_update().vote == before;
+    if !is_wanted {
+        return Ok(false);
+    }
+    core.raft.trigger().elect().await.map_err(|_| Ended)?;
+    let elected = metrics.wait_for(|now| now.vote > before && now.vote.is_committed());
+    // Every attempt gets more time, for slow disks: each makes the votes of the one before void.
+    let patience = core.options.tuning.message_max * 2_u32.saturating_pow(failures.min(8));
+    match timeout(patience.min(ATTEMPT_MAX), elected).await {
+        Ok(Ok(_)) => Ok(true),
+        Ok(Err(_)) => Err(Ended),
+        Err(_) => Ok(false),
+    }
+}
+
+/// The error of a node whose openraft has ended, which ends the node.
+struct Ended;
+
+/// Asks the other voters whether they would elect this node. It needs the consent of a quorum, which
+/// includes its own.
+async fn is_wanted(core: &Arc<Core>) -> bool {
+    let last = core.last_log_id();
+    let (me, members) = (core.identity.node_id(), core.identity.members());
+    let mut consent = BTreeSet::from([me]);
+    let mut asked = JoinSet::new();
+    for id in members.voter_ids().collect::<BTreeSet<u64>>() {
+        let Some(member) = members.membership().get_node(&id).filter(|_| id != me).cloned() else {
+            continue;
+        };
+        let core = Arc::clone(core);
+        asked.spawn(in_process(async move {
+            let within = core.options.tuning.message_max;
+            let answer = core.client.call(id, &member, Request::PreVote { last }, within).await;
+            matches!(answer, Ok(Response::PreVote { granted: true })).then_some(id)
+        }));
+    }
+    while !is_quorum(&members, &consent) {
+        match asked.join_next().await {
+            Some(Ok(Some(id))) => drop(consent.insert(id)),
+            Some(_) => {}
+            None => return false,
+        }
+    }
+    true
+}
+
+fn is_quorum(members: &RaftMembership, granted: &BTreeSet<u64>) -> bool {
+    let configs = members.membership().get_joint_config();
+    configs.iter().all(|voters| 2 * voters.intersection(granted).count() > voters.len())
+}
+
+fn pause_after(failures: u32) -> Duration {
+    let longest = PAUSE_MAX.min(PAUSE * 2_u32.saturating_pow(failures.min(8)));
+    longest / 2 + random_below(longest / 2)
+}

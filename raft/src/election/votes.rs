@@ -1,0 +1,58 @@
+//! How a node judges candidates, and whether it may be one.
+
+use tokio::time::Instant;
+
+use crate::core::Core;
+use crate::message::{Refusal, Response};
+use crate::types::{RaftLogId, RaftVote};
+
+/// Whether this node would let another lead: it leads itself and no quorum answers it, or it has heard no
+/// leader for the length of a lease (Raft thesis, 4.2.3 and 6.2).
+pub(crate) fn would_elect_another(core: &Core) -> bool {
+    let now = Instant::now();
+    let contact = core.heard.contact();
+    if !core.leads() {
+        return contact.leader_is_silent(now, core.options.tuning.lease);
+    }
+    let members = core.identity.members();
+    contact.without_quorum_for(core.identity.node_id(), &members, now)
+        >= core.options.tuning.election_max
+}
+
+/// Answers a pre-vote (Raft thesis, 9.6): whether this node would vote for a candidate with such a log.
+pub(crate) fn pre_vote(core: &Core, last: Option<RaftLogId>) -> Response {
+    let reaches = core.last_log_id() <= last;
+    Response::PreVote { granted: reaches && would_elect_another(core) }
+}
+
+/// Whether a leader transferred its leadership to the candidate: the leader that this node follows, or this
+/// node itself. Then that leader's lease binds nobody.
+pub(crate) fn is_transfer(core: &Core, by: Option<RaftVote>) -> bool {
+    by.is_some_and(|by| by.is_committed() && by == core.raft.metrics().borrow().vote)
+}
+
+/// Stands for election at the leader's request (Raft thesis, 3.10). Nobody else may request it.
+pub(crate) async fn timeout_now(
+    core: &Core,
+    sender: Option<u64>,
+    by: RaftVote,
+) -> Result<(), Refusal> {
+    let from_leader = sender.is_some() && core.leader() == sender;
+    if !from_leader || !is_transfer(core, Some(by)) {
+        return Err(Refusal::Failed("only its leader asks a node to take over".to_owned()));
+    }
+    if !may_campaign(core) {
+        return Err(Refusal::Failed("this node is no voter".to_owned()));
+    }
+    core.transfer.take_over_from(by);
+    core.raft.trigger().elect().await.map_err(|error| Refusal::Failed(error.to_string()))
+}
+
+/// Whether the membership that this node holds names its present store as a voter. An older membership may
+/// name a store that was lost since, under the same id.
+pub(super) fn may_campaign(core: &Core) -> bool {
+    let (members, me) = (core.identity.members(), core.identity.node_id());
+    let named = members.membership().get_node(&me);
+    let is_named = named.is_some_and(|member| member.store == core.identity.store());
+    is_named && members.voter_ids().any(|id| id == me)
+}

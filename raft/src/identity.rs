@@ -1,0 +1,15 @@
+//! Who this node is, what its store has promised, and whose messages it accepts.
+//!
+//! A member is a node id and a **store**: one data directory, with an identity of its own. The first doubt
+//! about either stops the node.
+
+mod admission;
+mod incarnations;
+mod node_identity;
+mod promises;
+mod records;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use admission::{RequestKind, check_member, names};
+pub(crate) use node_identity::NodeIdentity;

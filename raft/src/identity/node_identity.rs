@@ -1,0 +1,294 @@
+//! This node's identity, and the incarnations of its peers' data directories.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use mintleaf_storage::{MetaKey, StorageError};
+use openraft::RaftMetrics;
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+use super::admission::{self, AdmissionView, RequestKind};
+use super::incarnations::OwnIncarnations;
+use super::promises::Promises;
+use super::records::Records;
+use crate::error::StopReason;
+use crate::message::{Destination, Header, Incarnation, Origin, Refusal};
+use crate::raft_storage::LogStore;
+use crate::runtime::to_completion;
+use crate::stop::StopHandle;
+use crate::types::{Member, RaftMembership};
+
+/// This node's identity. The first doubt about it stops the node.
+pub(crate) struct NodeIdentity {
+    node_id: u64,
+    store: u128,
+    /// Distinguishes this process from every other.
+    boot_nonce: u128,
+    /// The incarnations of this store that are on its disk.
+    own: Mutex<OwnIncarnations>,
+    /// Latest incarnation seen of every peer's store. It is on disk before the peer is answered.
+    seen: Mutex<BTreeMap<u128, Incarnation>>,
+    promises: Arc<Promises>,
+    metrics: Mutex<Option<watch::Receiver<RaftMetrics<u64, Member>>>>,
+    records: Arc<Records>,
+}
+
+impl NodeIdentity {
+    pub(crate) fn load(
+        node_id: u64,
+        store: u128,
+        boot_nonce: u128,
+        log: LogStore,
+        stop: StopHandle,
+    ) -> Result<Self, StorageError> {
+        let records = Arc::new(Records::new(log, stop));
+        let promises = Arc::new(Promises::load(node_id, boot_nonce, Arc::clone(&records))?);
+        let seen = records.read(MetaKey::Members, "the peers' starts")?.unwrap_or_default();
+        let own = records.read(MetaKey::Starts, "this store's starts")?.unwrap_or_default();
+        Ok(Self {
+            node_id,
+            store,
+            boot_nonce,
+            own: Mutex::new(own),
+            seen: Mutex::new(seen),
+            promises,
+            metrics: Mutex::new(None),
+            records,
+        })
+    }
+
+    /// Begins an incarnation of this store, numbered `floor` or higher. Peers hear of it once it is on
+    /// disk.
+    pub(crate) async fn begin_incarnation(&self, floor: u64) -> Result<(), StorageError> {
+        let incarnations = self.own.lock().with_next(floor, self.boot_nonce);
+        self.records.write(MetaKey::Starts, &incarnations).await?;
+        *self.own.lock() = incarnations;
+        Ok(())
+    }
+
+    /// Gives the identity a view of the membership, once Raft runs.
+    pub(crate) fn watch(&self, metrics: watch::Receiver<RaftMetrics<u64, Member>>) {
+        *self.metrics.lock() = Some(metrics);
+    }
+
+    pub(crate) fn node_id(&self) -> u64 {
+        self.node_id
+    }
+
+    pub(crate) fn store(&self) -> u128 {
+        self.store
+    }
+
+    /// The cluster that this node belongs to.
+    pub(crate) fn cluster(&self) -> Option<u128> {
+        self.promises.cluster()
+    }
+
+    /// What this store has promised, and which cluster it may enter.
+    pub(crate) fn promises(&self) -> &Arc<Promises> {
+        &self.promises
+    }
+
+    pub(crate) fn stop_handle(&self) -> &StopHandle {
+        self.records.stop_handle()
+    }
+
+    /// The membership in effect here, committed or not (Raft paper, 6: a server uses the latest
+    /// configuration in its log).
+    pub(crate) fn members(&self) -> Arc<RaftMembership> {
+        let metrics = self.metrics.lock();
+        metrics
+            .as_ref()
+            .map(|metrics| Arc::clone(&metrics.borrow().membership_config))
+            .unwrap_or_default()
+    }
+
+    /// Whether this node leads, as far as it knows.
+    pub(crate) fn leads(&self) -> bool {
+        let metrics = self.metrics.lock();
+        let leader = metrics.as_ref().and_then(|metrics| metrics.borrow().current_leader);
+        leader == Some(self.node_id)
+    }
+
+    /// This node as the origin of a message.
+    pub(crate) fn origin(&self) -> Origin {
+        Origin {
+            node_id: self.node_id,
+            store: self.store,
+            incarnation: self.incarnation(),
+            members_index: self.member_since(),
+        }
+    }
+
+    /// Whether the membership in effect names this store under this id.
+    pub(crate) fn knows(&self, node_id: u64, store: u128) -> bool {
+        admission::names(&self.members(), node_id, store)
+    }
+
+    /// Log index of the membership in effect, if it names this very store.
+    fn member_since(&self) -> Option<u64> {
+        let members = self.members();
+        let listed = members.membership().get_node(&self.node_id)?;
+        if listed.store == self.store { members.log_id().map(|id| id.index) } else { None }
+    }
+
+    /// The destination of a message to a member.
+    pub(crate) fn destination(&self, to: u64, member: &Member) -> Destination {
+        let incarnation_seen = self.seen.lock().get(&member.store).copied();
+        Destination { node_id: to, store: member.store, incarnation_seen }
+    }
+
+    /// Judges a message, and this node itself by what the sender has seen of its store.
+    pub(crate) async fn admit(&self, header: &Header, kind: RequestKind) -> Result<(), Refusal> {
+        if header.to.store == self.store
+            && self.cluster().is_none_or(|ours| ours == header.cluster)
+            && let Some(seen) = header.to.incarnation_seen
+            && self.is_contradicted(seen).await
+        {
+            // The refusal of a stale incarnation would say that the sender's own data is in doubt.
+            let why = "this node runs on an older copy of its data directory, and stops";
+            return Err(Refusal::Failed(why.to_owned()));
+        }
+        self.judge(header, kind)?;
+        if self.cluster().is_none() && kind != RequestKind::Bootstrap {
+            let entered = self.promises.enter(header.cluster).await;
+            if !entered.map_err(|error| Refusal::Failed(error.to_string()))? {
+                return Err(Refusal::Failed("it has been bound to another cluster".to_owned()));
+            }
+        }
+        self.observe_incarnation(&header.from).await
+    }
+
+    fn judge(&self, header: &Header, kind: RequestKind) -> Result<(), Refusal> {
+        let (me, members) = (self.origin(), self.members());
+        let incarnations = self.seen.lock();
+        let (cluster, prepared) = (self.cluster(), self.promises.prepared());
+        let view = AdmissionView {
+            me,
+            cluster,
+            prepared: prepared.as_ref(),
+            invited: self.promises.invited(),
+            members: &members,
+            incarnations: &incarnations,
+        };
+        admission::admit(&view, header, kind)
+    }
+
+    /// Records the incarnation of a store that was never seen before, and later ones of the same process;
+    /// refuses an older copy. Another process on a known store has to confirm first what was seen: see
+    /// [`NodeIdentity::record_incarnation`].
+    async fn observe_incarnation(&self, from: &Origin) -> Result<(), Refusal> {
+        let known = self.seen.lock().get(&from.store).copied();
+        match known {
+            Some(seen) if !from.incarnation.is_same_process(seen) => {
+                admission::check_incarnation(&self.seen.lock(), from)
+            }
+            known => self.record_incarnation(known, from).await,
+        }
+    }
+
+    /// Refuses a process that is new on a store that was seen before. The process may run on an older copy
+    /// of the store. It finds that out itself once it is told what was seen.
+    pub(crate) fn check_confirmed(&self, from: &Origin) -> Result<(), Refusal> {
+        match self.seen.lock().get(&from.store) {
+            Some(&seen) if !from.incarnation.is_same_process(seen) => {
+                Err(Refusal::Restarted { seen })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether a peer has seen an incarnation that this store never had. Then this is an older copy of the
+    /// store, and the node stops.
+    pub(crate) async fn is_contradicted(&self, seen: Incarnation) -> bool {
+        let contradicted = self.own.lock().is_contradicted_by(seen);
+        if contradicted {
+            let refusal = Refusal::StaleIncarnation { seen: seen.number };
+            self.stop_as_refused(&refusal, refusal.to_string()).await;
+        }
+        contradicted
+    }
+
+    /// The current incarnation of this store.
+    pub(crate) fn incarnation(&self) -> Incarnation {
+        let none_yet = Incarnation { number: 0, nonce: self.boot_nonce };
+        self.own.lock().current().unwrap_or(none_yet)
+    }
+
+    /// Records on disk an incarnation of a peer's store; refuses an older copy of the store.
+    ///
+    /// `told` is the last incarnation seen, as the peer was told. The peer confirms it only if it was one of
+    /// its own, so that the present one comes after it. If another incarnation was seen meanwhile, the peer
+    /// has to be told of that one first.
+    pub(crate) async fn record_incarnation(
+        &self,
+        told: Option<Incarnation>,
+        from: &Origin,
+    ) -> Result<(), Refusal> {
+        let seen = {
+            let mut seen = self.seen.lock();
+            admission::check_incarnation(&seen, from)?;
+            let known = seen.get(&from.store).copied();
+            let same = known.filter(|&known| from.incarnation.is_same_process(known));
+            if same.is_none() && known != told {
+                let why = "another start of its data directory was seen meanwhile";
+                return Err(Refusal::Failed(why.to_owned()));
+            }
+            // An incarnation that is known already is written again: the answer to the first request may
+            // still be waiting for the disk.
+            if same.is_none_or(|known| from.incarnation.number > known.number) {
+                seen.insert(from.store, from.incarnation);
+                self.forget_strangers(&mut seen, from.store);
+            }
+            seen.clone()
+        };
+        let written = self.records.write(MetaKey::Members, &seen).await;
+        written.map_err(|error| Refusal::Failed(error.to_string()))
+    }
+
+    /// Keeps the list as short as the membership. Stores that left the membership are refused for that.
+    fn forget_strangers(&self, seen: &mut BTreeMap<u128, Incarnation>, newest: u128) {
+        const STRANGERS_MAX: usize = 64;
+        if seen.len() > STRANGERS_MAX {
+            let members = self.members();
+            let is_member = |store| members.nodes().any(|(_, member)| member.store == store);
+            seen.retain(|&store, _| store == newest || is_member(store));
+        }
+    }
+
+    /// Stops this node for good because it was removed. Its later starts end with the same reason.
+    pub(crate) async fn stop_as_removed(&self, members_index: u64) {
+        let records = Arc::clone(&self.records);
+        to_completion(async move {
+            let failure = "cannot note on disk that this node was removed";
+            records.write_end(MetaKey::Removed, &members_index, failure).await;
+            let why = Refusal::Removed { members_index }.to_string();
+            records.stop_handle().stop(StopReason::operator(why));
+        })
+        .await;
+    }
+
+    /// Stops this node because it was refused. Doubt about its data is written down: peers may not notice
+    /// it again, because the next incarnation counts past the one that they know.
+    pub(crate) async fn stop_as_refused(&self, refusal: &Refusal, why: String) {
+        let (records, is_about_data) = (Arc::clone(&self.records), refusal.is_about_data());
+        to_completion(async move {
+            if is_about_data {
+                let failure = "cannot note on disk that this node was refused";
+                records.write_end(MetaKey::Refused, &why, failure).await;
+            }
+            records.stop_handle().stop(StopReason::operator(why));
+        })
+        .await;
+    }
+
+    /// Why this store must not take part any more, if an earlier start learned so.
+    pub(crate) fn ended_before(&self) -> Result<Option<StopReason>, StorageError> {
+        let refused: Option<String> = self.records.read(MetaKey::Refused, "the note of refusal")?;
+        let members_index = self.records.read(MetaKey::Removed, "the note of removal")?;
+        let removed = members_index.map(|members_index| Refusal::Removed { members_index });
+        let why = refused.or(removed.map(|refusal| refusal.to_string()));
+        Ok(why.map(StopReason::operator))
+    }
+}

@@ -1,0 +1,64 @@
+//! The small durable values of a node's identity.
+
+use mintleaf_storage::{MetaKey, StorageError, codec};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::raft_storage::{LogStore, disk_format};
+use crate::stop::StopHandle;
+
+/// Format byte of the values.
+const FORMAT: u8 = 1;
+
+/// Reads and writes the values. A node that cannot write one stops.
+pub(super) struct Records {
+    log: LogStore,
+    stop: StopHandle,
+}
+
+impl Records {
+    pub(super) fn new(log: LogStore, stop: StopHandle) -> Self {
+        Self { log, stop }
+    }
+
+    pub(super) fn stop_handle(&self) -> &StopHandle {
+        &self.stop
+    }
+
+    pub(super) fn log(&self) -> &LogStore {
+        &self.log
+    }
+
+    /// Reads and decodes a value; `what` names it in the error.
+    pub(super) fn read<T: DeserializeOwned>(
+        &self,
+        key: MetaKey,
+        what: &str,
+    ) -> Result<Option<T>, StorageError> {
+        let record = self.log.get_meta(key)?.map(|record| codec::decode_as(FORMAT, &record));
+        record.transpose().map_err(|error| disk_format::damaged(what, &error))
+    }
+
+    /// Encodes a value and writes it; it is on disk on return. A failure stops the node.
+    pub(super) async fn write(
+        &self,
+        key: MetaKey,
+        value: &(impl Serialize + ?Sized),
+    ) -> Result<(), StorageError> {
+        self.write_bytes(key, &codec::encode(FORMAT, value)).await
+    }
+
+    /// Writes an encoded value; it is on disk on return. A failure stops the node.
+    pub(super) async fn write_bytes(&self, key: MetaKey, value: &[u8]) -> Result<(), StorageError> {
+        let put = self.log.put_meta(key, value).await;
+        put.inspect_err(|error| self.stop.stop(format!("the storage failed: {error}")))
+    }
+
+    /// Writes why the node ends, for its later starts. The node ends in any case, so a failure is logged
+    /// and nothing else.
+    pub(super) async fn write_end(&self, key: MetaKey, why: &impl Serialize, failure: &str) {
+        if let Err(error) = self.log.put_meta(key, &codec::encode(FORMAT, why)).await {
+            tracing::warn!(%error, "{failure}");
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! The state of a leadership transfer (Raft thesis, 3.10), on the leader that transfers and on the node that
+//! takes over.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::Mutex;
+use tokio::sync::MutexGuard;
+
+use crate::types::RaftVote;
+
+/// What the tasks of a node need to know of a transfer of leadership, away from this node or to it.
+#[derive(Default)]
+pub(crate) struct LeadershipTransfer {
+    /// Held while a batch is appended and applied, and while leadership is transferred.
+    appends: tokio::sync::Mutex<()>,
+    /// Set towards the end of a transfer: no heartbeats, so that the followers' leases run out.
+    heartbeats_paused: AtomicBool,
+    /// The vote of the leader that told this node to take over.
+    transferred_by: Mutex<Option<RaftVote>>,
+}
+
+impl LeadershipTransfer {
+    /// Waits until no transfer and no append is under way, and keeps others from beginning.
+    pub(crate) async fn lock_appends(&self) -> MutexGuard<'_, ()> {
+        self.appends.lock().await
+    }
+
+    /// Keeps this leader from sending heartbeats until the guard is dropped.
+    pub(crate) fn pause_heartbeats(&self) -> HeartbeatPause<'_> {
+        self.heartbeats_paused.store(true, Ordering::Relaxed);
+        HeartbeatPause(self)
+    }
+
+    /// Whether this leader sends no heartbeats at the moment.
+    pub(crate) fn heartbeats_are_paused(&self) -> bool {
+        self.heartbeats_paused.load(Ordering::Relaxed)
+    }
+
+    /// Records the leader that told this node to take over.
+    pub(crate) fn take_over_from(&self, leader: RaftVote) {
+        *self.transferred_by.lock() = Some(leader);
+    }
+
+    /// The vote of the leader that told this node to take over, if `term` is the one right after the
+    /// leader's.
+    pub(crate) fn transferred_by(&self, term: u64) -> Option<RaftVote> {
+        let by = *self.transferred_by.lock();
+        by.filter(|by| by.leader_id.term.checked_add(1) == Some(term))
+    }
+}
+
+/// Lets heartbeats flow again when it is dropped, however the transfer ends.
+pub(crate) struct HeartbeatPause<'a>(&'a LeadershipTransfer);
+
+impl Drop for HeartbeatPause<'_> {
+    fn drop(&mut self) {
+        self.0.heartbeats_paused.store(false, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_transfer_holds_for_the_next_term_only() {
+        let transfer = LeadershipTransfer::default();
+        let leader = RaftVote::new_committed(6, 2);
+        transfer.take_over_from(leader);
+        assert_eq!(transfer.transferred_by(7), Some(leader));
+        assert_eq!(transfer.transferred_by(8), None);
+    }
+
+    #[test]
+    fn heartbeats_flow_again_when_a_transfer_ends() {
+        let transfer = LeadershipTransfer::default();
+        let pause = transfer.pause_heartbeats();
+        assert!(transfer.heartbeats_are_paused());
+        drop(pause);
+        assert!(!transfer.heartbeats_are_paused());
+    }
+}

@@ -1,0 +1,11 @@
+//! Changes of the membership, of the leader and of the cluster's level, one at a time, on the leader.
+
+mod change;
+mod level;
+mod openraft_change;
+mod progress;
+mod requests;
+mod transfer;
+
+pub(crate) use level::ask_release;
+pub(crate) use requests::Membership;

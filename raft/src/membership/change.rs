@@ -1,0 +1,229 @@
+//! What each change does on the leader.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use openraft::ChangeMembers;
+use tokio::time::timeout;
+
+use super::openraft_change::{FormerVoters, Outcome, change_membership, leave_joint_configuration};
+use super::progress::{CALL_TIMEOUT, LAG_ENTRIES_MAX, unavailable, wait_until_caught_up};
+use super::{level, transfer};
+use crate::bootstrap::handshake;
+use crate::client::CallError;
+use crate::core::Core;
+use crate::message::{Change, MemberError, Purpose, Refusal, Request};
+use crate::types::Member;
+
+/// A learner may take this long to catch up before it is left a learner for now.
+const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(6);
+/// Pause before a member is pinged again.
+const ASK_AGAIN_INTERVAL: Duration = Duration::from_millis(100);
+
+pub(super) async fn carry_out(core: &Core, change: Change) -> Outcome {
+    settle_members(core).await?;
+    leave_joint_configuration(core).await?;
+    match change {
+        Change::Add { id, raft, http, voter, store, release } => {
+            if let Some(release) = release {
+                level::check_supports(core, id, &release)?;
+            }
+            add(core, id, raft, http, voter, store).await
+        }
+        Change::RaiseLevel => level::raise(core).await,
+        Change::Remove { id, store } => remove(core, id, store).await,
+        Change::Transfer { id } => transfer::transfer(core, id).await,
+    }
+}
+
+/// Waits until the membership in effect here is committed and this node is sure to lead. Only then may it
+/// say that a change is done already or impossible: an uncommitted membership of a leader that was cut off
+/// is in effect there, and nowhere else ever.
+async fn settle_members(core: &Core) -> Outcome {
+    let settled = async {
+        core.read_index_as_leader().await?;
+        let index = core.identity.members().log_id().map(|id| id.index);
+        let mut metrics = core.raft.metrics();
+        metrics.wait_for(|now| now.last_applied.map(|id| id.index) >= index).await.ok()?;
+        Some(())
+    };
+    let settled = timeout(CALL_TIMEOUT, settled).await;
+    let no_quorum = || MemberError::NoLeader("no quorum confirms the membership".to_owned());
+    settled.ok().flatten().ok_or_else(no_quorum)
+}
+
+/// Adds a node as a learner, or changes its role or its addresses.
+async fn add(
+    core: &Core,
+    id: u64,
+    raft: String,
+    http: String,
+    voter: bool,
+    store: Option<u128>,
+) -> Outcome {
+    let asks_for_itself = store.is_some();
+    let member = match store {
+        Some(store) => Member { raft, http, store },
+        None => ask_newcomer(core, id, raft, http).await?,
+    };
+    match core.member(id) {
+        Some(present) if present.store != member.store => {
+            let why = format!(
+                "node {id} is a member already, with another data directory: check --node-id and \
+                 --data; if that directory is lost, remove the node first"
+            );
+            return Err(MemberError::Conflict(why));
+        }
+        Some(present) if present == member => {}
+        _ => {
+            let nodes = BTreeMap::from([(id, member.clone())]);
+            change_membership(core, ChangeMembers::SetNodes(nodes), FormerVoters::Leave).await?;
+            tracing::info!(node = id, raft = %member.raft, "added a learner");
+        }
+    }
+    match voter {
+        true => promote(core, id).await,
+        false if asks_for_itself => Ok(()),
+        false => demote(core, id).await,
+    }
+}
+
+/// Asks a newcomer for its store. A member that is down is added as the membership knows it. Everything else
+/// at the address is no node that can be added. Only the log says what exactly it is, so that callers cannot
+/// explore a network with this request.
+async fn ask_newcomer(
+    core: &Core,
+    id: u64,
+    raft: String,
+    http: String,
+) -> Result<Member, MemberError> {
+    let foreign = || {
+        let why = format!("the node at {raft} belongs to another cluster; check the address");
+        MemberError::WrongCluster(why)
+    };
+    let asked = match handshake::send(core, &raft, Purpose::Join).await {
+        Err(CallError::Refused { refusal: Refusal::WrongCluster { .. }, .. }) => {
+            return Err(foreign());
+        }
+        Ok((_, introduction))
+            if introduction
+                .cluster
+                .is_some_and(|cluster| Some(cluster) != core.identity.cluster()) =>
+        {
+            return Err(foreign());
+        }
+        Ok((from, introduction)) if from.node_id == id => Ok((from, introduction)),
+        Ok((from, _)) => Err(format!("node {} listens there", from.node_id)),
+        Err(error) => Err(error.to_string()),
+    };
+    match asked {
+        Ok((from, introduction)) => {
+            level::check_supports(core, id, &introduction.release)?;
+            let http = if http.is_empty() { introduction.http } else { http };
+            Ok(Member { raft, http, store: from.store })
+        }
+        Err(found) => {
+            tracing::info!(node = id, %raft, %found, "no node to add");
+            let present = core.member(id).filter(|present| present.raft == raft);
+            let present = present.ok_or_else(|| nobody_to_add(id, &raft))?;
+            let http = if http.is_empty() { present.http } else { http };
+            Ok(Member { http, ..present })
+        }
+    }
+}
+
+/// Makes a voter a learner. A leader that is to become a learner first makes another voter lead, and the
+/// caller asks that one.
+async fn demote(core: &Core, id: u64) -> Outcome {
+    let voters: BTreeSet<u64> = core.identity.members().voter_ids().collect();
+    if !voters.contains(&id) {
+        return Ok(());
+    }
+    let Some(successor) = successor(core, &voters, id) else {
+        let why = "the last voter cannot become a learner".to_owned();
+        return Err(MemberError::Conflict(why));
+    };
+    if id == core.identity.node_id() {
+        transfer::transfer(core, successor).await?;
+        return Err(MemberError::NoLeader(format!("node {successor} leads now; ask it")));
+    }
+    let demotion = ChangeMembers::RemoveVoters(BTreeSet::from([id]));
+    change_membership(core, demotion, FormerVoters::Stay).await?;
+    tracing::info!(node = id, "made a voter a learner");
+    Ok(())
+}
+
+/// The voter that leads if this one does not: the one of the others that follows most closely.
+fn successor(core: &Core, voters: &BTreeSet<u64>, id: u64) -> Option<u64> {
+    let metrics = core.raft.metrics();
+    let metrics = metrics.borrow();
+    let matched = |id: &u64| metrics.replication.as_ref().and_then(|all| *all.get(id)?);
+    let others = voters.iter().copied().filter(|voter| *voter != id);
+    others.max_by_key(|other| (core.heard.is_reachable(*other), matched(other)))
+}
+
+/// Makes a learner a voter once it has caught up (Raft thesis, 4.2.1).
+async fn promote(core: &Core, id: u64) -> Outcome {
+    let members = core.identity.members();
+    let uniform = members.membership().get_joint_config().len() == 1;
+    if uniform && members.voter_ids().any(|voter| voter == id) {
+        return Ok(());
+    }
+    let member = core.member(id).ok_or(MemberError::Unknown(id))?;
+    // Its last known progress and sign of life say nothing if it is down by now, and once it has a vote the
+    // cluster needs it. So it is pinged.
+    let caught_up = async {
+        wait_until_caught_up(core, id, LAG_ENTRIES_MAX).await;
+        while core.client.call(id, &member, Request::Ping, CALL_TIMEOUT).await.is_err() {
+            tokio::time::sleep(ASK_AGAIN_INTERVAL).await;
+        }
+    };
+    let late = |_| unavailable(format!("node {id} is a learner and still catching up; ask again"));
+    timeout(CATCH_UP_TIMEOUT, caught_up).await.map_err(late)?;
+    let promotion = ChangeMembers::AddVoterIds(BTreeSet::from([id]));
+    change_membership(core, promotion, FormerVoters::Leave).await?;
+    tracing::info!(node = id, "promoted a learner to voter");
+    Ok(())
+}
+
+/// Removes a node, voter or learner.
+async fn remove(core: &Core, id: u64, store: u128) -> Outcome {
+    let member = core.member(id).ok_or(MemberError::Unknown(id))?;
+    if store != member.store {
+        let why = format!("node {id} has joined again since, with another data directory");
+        return Err(MemberError::Conflict(why));
+    }
+    let voters: BTreeSet<u64> = core.identity.members().voter_ids().collect();
+    if voters == BTreeSet::from([id]) {
+        return Err(MemberError::Conflict("the last voter cannot be removed".to_owned()));
+    }
+    let ids = BTreeSet::from([id]);
+    if voters.contains(&id) {
+        change_membership(core, ChangeMembers::RemoveVoters(ids), FormerVoters::Leave).await?;
+    } else {
+        change_membership(core, ChangeMembers::RemoveNodes(ids), FormerVoters::Leave).await?;
+    }
+    tracing::info!(node = id, "removed a node");
+    tell_removed(core, id, &member).await;
+    Ok(())
+}
+
+/// Tells a node that it was removed: replication to it has ended, so it would not learn it otherwise.
+async fn tell_removed(core: &Core, id: u64, member: &Member) {
+    if id == core.identity.node_id() {
+        return;
+    }
+    let members_index = core.identity.members().log_id().map_or(0, |log_id| log_id.index);
+    let removed = Request::Removed { members_index };
+    if let Err(error) = core.client.call(id, member, removed, CALL_TIMEOUT).await {
+        tracing::info!(node = id, %error, "the removed node could not be told");
+    }
+}
+
+/// The one answer about an address at which there is no node that can be added.
+fn nobody_to_add(id: u64, raft: &str) -> MemberError {
+    MemberError::Conflict(format!(
+        "there is no new node {id} at {raft}: check both, that it was started with --join, and that it has \
+         the cluster's secret"
+    ))
+}

@@ -1,0 +1,80 @@
+//! A change of the membership by openraft: two entries through a joint configuration if voters change (Raft
+//! paper, 6).
+
+use std::collections::BTreeSet;
+use std::pin::pin;
+
+use openraft::ChangeMembers;
+use openraft::error::{ChangeMembershipError, ClientWriteError, RaftError};
+use tokio::time::timeout;
+
+use super::progress::{CALL_TIMEOUT, no_leader, unavailable};
+use crate::core::Core;
+use crate::message::MemberError;
+use crate::types::Member;
+
+pub(super) type Outcome = Result<(), MemberError>;
+
+/// What becomes of voters that a change leaves without a vote.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum FormerVoters {
+    /// They become learners.
+    Stay,
+    /// They are no members any more.
+    Leave,
+}
+
+/// Ends a joint configuration that another leader left behind, in which the cluster needs the majorities of
+/// both configurations (Raft thesis, 4.3). openraft does not do so by itself. A former voter stays as a
+/// learner: nobody knows any more whether it was to be removed, and the operator who asked for that asks
+/// again.
+pub(super) async fn leave_joint_configuration(core: &Core) -> Outcome {
+    if !is_joint(core) {
+        return Ok(());
+    }
+    let nobody = ChangeMembers::AddVoterIds(BTreeSet::new());
+    change_membership(core, nobody, FormerVoters::Stay).await?;
+    tracing::info!("finished a change of the membership that was cut off");
+    Ok(())
+}
+
+pub(super) fn is_joint(core: &Core) -> bool {
+    core.identity.members().membership().get_joint_config().len() > 1
+}
+
+pub(super) async fn change_membership(
+    core: &Core,
+    change: ChangeMembers<u64, Member>,
+    former_voters: FormerVoters,
+) -> Outcome {
+    let retain = former_voters == FormerVoters::Stay;
+    let mut change = pin!(core.raft.change_membership(change, retain));
+    // A leader that is deposed may never hear what became of its entry. A leader that removes itself hears it
+    // a little after it has stopped leading.
+    let changed = tokio::select! {
+        changed = &mut change => changed,
+        () = core.until_deposed() => {
+            let lost = "leadership was lost meanwhile; look again later";
+            let late = |_| MemberError::NoLeader(lost.to_owned());
+            timeout(CALL_TIMEOUT, change).await.map_err(late)?
+        }
+    };
+    match changed {
+        Ok(_) => Ok(()),
+        Err(RaftError::APIError(ClientWriteError::ChangeMembershipError(error))) => {
+            Err(refused(&error))
+        }
+        Err(RaftError::APIError(ClientWriteError::ForwardToLeader(_))) => Err(no_leader()),
+        Err(error) => Err(unavailable(error)),
+    }
+}
+
+fn refused(error: &ChangeMembershipError<u64>) -> MemberError {
+    match error {
+        ChangeMembershipError::InProgress(_) => MemberError::Busy,
+        ChangeMembershipError::LearnerNotFound(missing) => MemberError::Unknown(missing.node_id),
+        ChangeMembershipError::EmptyMembership(_) => {
+            MemberError::Conflict("the last voter cannot be removed".to_owned())
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Who carries a change out, and when: on the leader, one at a time, in a task of its own.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Mutex;
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::openraft_change::Outcome;
+use super::progress::{CALL_TIMEOUT, no_leader, unavailable};
+use super::{change, openraft_change};
+use crate::core::Core;
+use crate::message::{Change, MemberError, Request, Response};
+use crate::types::Member;
+
+/// A caller waits this long for a change; the change itself goes on.
+const CHANGE_TIMEOUT: Duration = Duration::from_secs(8);
+/// A change waits this long for the one before: a newcomer is visible a moment before the change that adds
+/// it has ended.
+const TURN_TIMEOUT: Duration = Duration::from_millis(500);
+/// Pause before the leader is looked for again.
+const ASK_AGAIN_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Has changes carried out.
+pub(crate) struct Membership {
+    core: Arc<Core>,
+    /// Held while a change is carried out.
+    changing: Arc<Mutex<()>>,
+    /// Runs the changes, which must outlive their callers.
+    runtime: tokio::runtime::Handle,
+}
+
+impl Membership {
+    /// Changes run on the current runtime.
+    pub(crate) fn new(core: Arc<Core>) -> Self {
+        Self { core, changing: Arc::default(), runtime: tokio::runtime::Handle::current() }
+    }
+
+    /// Has a change carried out, and waits for a leader until the deadline. Asking again is safe: a change that
+    /// happened already has nothing left to do, and a removal names the data directory that it means.
+    pub(crate) async fn change(&self, change: Change, deadline: Instant) -> Outcome {
+        let mut may_have_happened = false;
+        loop {
+            let outcome = match timeout_at(deadline, self.change_now(change.clone())).await {
+                Ok(outcome) => outcome,
+                Err(_) => {
+                    return Err(unavailable("not finished yet, and going on; look again later"));
+                }
+            };
+            match (outcome, &change) {
+                (Err(MemberError::NoLeader(_)), _) => may_have_happened = true,
+                // An earlier attempt, which its caller has lost sight of, is still under way.
+                (Err(MemberError::Busy), _) if may_have_happened => {}
+                (Err(MemberError::Unknown(_)), Change::Remove { .. }) if may_have_happened => {
+                    return Ok(());
+                }
+                (outcome, _) => return outcome,
+            }
+            if Instant::now() + ASK_AGAIN_INTERVAL >= deadline {
+                return Err(no_leader());
+            }
+            tokio::time::sleep(ASK_AGAIN_INTERVAL).await;
+        }
+    }
+
+    /// Carries a change out here if this node leads, and asks the leader otherwise.
+    pub(crate) async fn change_now(&self, change: Change) -> Outcome {
+        let core = &self.core;
+        let leader = core.leader().ok_or_else(no_leader)?;
+        if leader == core.identity.node_id() {
+            return self.change_as_leader(change).await;
+        }
+        let member = core.member(leader).ok_or_else(no_leader)?;
+        let within = CHANGE_TIMEOUT + CALL_TIMEOUT;
+        match core.client.call(leader, &member, Request::Change(change), within).await {
+            Ok(Response::Changed(outcome)) => outcome,
+            Ok(_) => Err(unavailable("the leader answered something else than was asked")),
+            Err(error) => Err(MemberError::NoLeader(format!("the leader was lost: {error}"))),
+        }
+    }
+
+    /// Carries a change out, one at a time, in a task of its own: a caller that goes away must not leave the
+    /// membership half-way between two configurations, or the leader without heartbeats.
+    pub(crate) async fn change_as_leader(&self, change: Change) -> Outcome {
+        if !self.core.leads() {
+            return Err(no_leader());
+        }
+        let turn = timeout(TURN_TIMEOUT, Arc::clone(&self.changing).lock_owned());
+        let Ok(one_at_a_time) = turn.await else {
+            return Err(MemberError::Busy);
+        };
+        let core = Arc::clone(&self.core);
+        let carried_out = self.runtime.spawn(async move {
+            let _one_at_a_time = one_at_a_time;
+            change::carry_out(&core, change).await
+        });
+        match timeout(CHANGE_TIMEOUT, carried_out).await {
+            Ok(Ok(outcome)) => outcome,
+            Ok(Err(_)) => Err(unavailable("the node is stopping")),
+            Err(_) => Err(unavailable("not finished yet, and going on; look again later")),
+        }
+    }
+
+    /// Tells the leader this node's addresses if the membership has others.
+    pub(crate) async fn tell_addresses(&self) {
+        let (me, myself) = (self.core.identity.node_id(), self.core.myself());
+        let known = self.core.member(me).filter(|known| known.store == myself.store);
+        if known.is_none_or(|known| known == myself) {
+            return;
+        }
+        let Member { raft, http, store } = myself;
+        let store = Some(store);
+        let add = Change::Add { id: me, raft, http, voter: false, store, release: None };
+        match self.change_now(add).await {
+            Ok(()) => tracing::info!(node = me, "told the cluster this node's new addresses"),
+            Err(error) => tracing::debug!(node = me, %error, "new addresses are not known yet"),
+        }
+    }
+
+    /// Ends a change that its leader did not live to end, unless another change is under way.
+    pub(crate) async fn finish_joint_change(&self) {
+        if !openraft_change::is_joint(&self.core) || !self.core.leads() {
+            return;
+        }
+        let Ok(_one_at_a_time) = self.changing.try_lock() else { return };
+        if let Err(error) = openraft_change::leave_joint_configuration(&self.core).await {
+            tracing::warn!(%error, "a change of the membership waits to be finished");
+        }
+    }
+
+    /// Has another voter lead in the next term while a learner holds a later vote than this leader's. The
+    /// learner was a voter once, and takes no entry of an earlier term. Its vote deposes nobody, so the term
+    /// rises by a transfer of leadership.
+    pub(crate) async fn raise_term_for_learners(&self) {
+        let core = &self.core;
+        let (me, own) = (core.identity.node_id(), core.raft.metrics().borrow().vote);
+        let later = core.heard.contact().later_vote(Instant::now()).filter(|later| *later > own);
+        let Some(later) = later.filter(|_| core.leader() == Some(me)) else { return };
+        let members = core.identity.members();
+        let mut others = members.voter_ids().filter(|id| *id != me);
+        let Some(id) = others.find(|id| core.heard.is_reachable(*id)) else {
+            return;
+        };
+        tracing::info!(node = id, %later, "a learner voted in a later term: handing over to catch up");
+        if let Err(error) = self.change_as_leader(Change::Transfer { id }).await {
+            tracing::warn!(%error, "cannot hand over so that a learner can follow");
+        }
+    }
+}

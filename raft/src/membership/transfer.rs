@@ -1,0 +1,70 @@
+//! Transfer of leadership, on the leader.
+
+use std::time::Duration;
+
+use tokio::time::{sleep_until, timeout};
+
+use super::openraft_change::Outcome;
+use super::progress::{
+    CALL_TIMEOUT, LAG_ENTRIES_MAX, no_leader, unavailable, wait_until_caught_up,
+};
+use crate::core::Core;
+use crate::message::{MemberError, Request};
+use crate::types::Member;
+
+/// A transfer may hold up proposals for this long. A failed transfer has most often deposed the old leader,
+/// and ends in an election.
+const TRANSFER_MAX: Duration = Duration::from_secs(1);
+
+/// Transfers leadership (Raft thesis, 3.10): stops appends, lets the target catch up, and has it stand for
+/// election with this leader's consent. Proposals wait meanwhile, on three nodes for as long as an election
+/// takes. With more nodes they wait also until the leases of the other followers have run out.
+pub(super) async fn transfer(core: &Core, id: u64) -> Outcome {
+    if !core.identity.members().voter_ids().any(|voter| voter == id) {
+        return Err(MemberError::Unknown(id));
+    }
+    if id == core.identity.node_id() {
+        return Ok(());
+    }
+    let member = core.member(id).ok_or(MemberError::Unknown(id))?;
+    // This precedes the stop of appends: a target that is down would stop all writes for nothing.
+    let late = |_| unavailable(format!("node {id} does not follow closely enough"));
+    let close = wait_until_caught_up(core, id, LAG_ENTRIES_MAX);
+    timeout(CALL_TIMEOUT, close).await.map_err(late)?;
+    if !core.heard.is_reachable(id) {
+        return Err(unavailable(format!("node {id} cannot be reached")));
+    }
+    // openraft has a new leader refuse its vote to everybody for as long as a lease.
+    if let Some(since) = core.heard.contact().leading_since() {
+        sleep_until(since + core.options.tuning.lease_end()).await;
+    }
+    // An entry that is under way ends first: it would make this leader's log longer than the target's.
+    let busy = |_| unavailable("no quorum confirms what was proposed before".to_owned());
+    let _no_appends = timeout(CALL_TIMEOUT, core.transfer.lock_appends()).await.map_err(busy)?;
+    let transferred = timeout(TRANSFER_MAX, send_timeout_now(core, id, &member)).await;
+    let late = || unavailable(format!("node {id} did not take over in time"));
+    transferred.unwrap_or_else(|_| Err(late()))
+}
+
+async fn send_timeout_now(core: &Core, id: u64, member: &Member) -> Outcome {
+    wait_until_caught_up(core, id, 0).await;
+    let _no_heartbeats = core.transfer.pause_heartbeats();
+    // Of three voters, the target and this leader are a quorum. Of five, the other voters refuse their votes
+    // for a lease.
+    if core.identity.members().voter_ids().count() > 3 {
+        tokio::time::sleep(core.options.tuning.lease_end()).await;
+    }
+    let mut metrics = core.raft.metrics();
+    let from = metrics.borrow().vote;
+    if from.leader_id.node_id != core.identity.node_id() || !from.is_committed() {
+        return Err(no_leader());
+    }
+    let called = core.client.call(id, member, Request::TimeoutNow { from }, CALL_TIMEOUT).await;
+    called.map_err(unavailable)?;
+    let another = metrics.wait_for(|now| now.vote > from && now.vote.is_committed()).await;
+    let another = another.map_err(unavailable)?.vote.leader_id.node_id;
+    if another == id {
+        return Ok(());
+    }
+    Err(unavailable(format!("node {another} was elected instead")))
+}

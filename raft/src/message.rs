@@ -1,0 +1,22 @@
+//! Everything that travels between nodes, with no behaviour above it.
+//!
+//! Messages are encoded by position, so the order of fields and variants is the protocol; names are not.
+
+mod append;
+mod bootstrap;
+mod frame;
+mod header;
+mod membership;
+mod proposal;
+mod refusal;
+
+pub(crate) use bootstrap::{AskerKnown, Handshake, HandshakeReply, Prepare, Prepared, Purpose};
+pub(crate) use frame::{Answer, Frame, Request, Response};
+pub(crate) use header::{Destination, Header, Incarnation, Origin};
+pub(crate) use membership::Change;
+pub use membership::MemberError;
+pub(crate) use proposal::{ForwardError, RefusedCommand};
+pub(crate) use refusal::{KNOWN_OTHERWISE, Refusal};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,84 @@
+//! Messages between nodes that are not members of one cluster yet.
+
+use serde::{Deserialize, Serialize};
+
+use super::header::Origin;
+use super::refusal::Refusal;
+use crate::state_machine::Release;
+
+/// The durable record of a founder that is prepared in the two-phase commit of bootstrap: a store's
+/// promise to take part in no other cluster. It ends when the coordinator's store has aborted the cluster
+/// id, and never by itself.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) struct Prepared {
+    pub(crate) cluster: u128,
+    /// Node id of the coordinator.
+    pub(crate) coordinator: u64,
+    /// The coordinator's data directory, which alone may abort the cluster id.
+    pub(crate) store: u128,
+    /// The list with which all founders were started.
+    pub(crate) founders: String,
+}
+
+impl Prepared {
+    /// The refusal by which a prepared store declines everything else.
+    pub(crate) fn refusal(&self) -> Refusal {
+        let Self { cluster, coordinator, store, .. } = *self;
+        Refusal::Prepared { cluster, coordinator, store }
+    }
+}
+
+/// The coordinator's request that a founder prepare its store.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(crate) struct Prepare {
+    pub(crate) prepared: Prepared,
+    /// The ticket of the founder's last handshake. A request that arrives after the cluster id was aborted
+    /// quotes a spent ticket.
+    pub(crate) ticket: u128,
+}
+
+/// What a node says of itself before it is heard as a member.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Handshake {
+    pub(crate) from: Origin,
+    /// The cluster that the asker belongs to, or is about to enter.
+    pub(crate) cluster: Option<u128>,
+    pub(crate) purpose: Purpose,
+}
+
+/// Why a node sends a handshake.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Purpose {
+    /// The node is new and was told to found a cluster of these, as `--peers` lists them, in order.
+    Found { founders: String },
+    /// The node is new and looks for the cluster that it is to join, or was asked to add somebody.
+    Join,
+}
+
+/// The answer to a [`Handshake`].
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct HandshakeReply {
+    pub(crate) raft: String,
+    pub(crate) http: String,
+    /// `None` while the node belongs to no cluster.
+    pub(crate) cluster: Option<u128>,
+    /// What the node's store is prepared for, while that cluster does not exist yet.
+    pub(crate) prepared: Option<Prepared>,
+    /// The ticket that a [`Prepare`] to this node has to quote.
+    pub(crate) ticket: u128,
+    /// What the node's membership says of the asker's id.
+    pub(crate) asker: AskerKnown,
+    /// What the node's build supports.
+    pub(crate) release: Release,
+}
+
+/// What a membership says of the id and the data directory that the asker names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum AskerKnown {
+    /// No member has the id.
+    No,
+    /// The member with that id has this very directory.
+    AsSuch,
+    /// The member with that id has another directory, which the asker is not told.
+    Otherwise,
+}

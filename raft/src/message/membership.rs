@@ -1,0 +1,76 @@
+//! Changes of the membership, and why one did not happen.
+
+use serde::{Deserialize, Serialize};
+
+use crate::state_machine::Release;
+
+/// A change of the membership, of the leader or of the cluster's level.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Change {
+    /// Add a node as a learner and, if asked, make it a voter once it has caught up; or make a voter
+    /// a learner. `store` is present when the node asks for itself, which leaves its role as it is.
+    Add {
+        id: u64,
+        raft: String,
+        http: String,
+        voter: bool,
+        store: Option<u128>,
+        /// What the node supports, if it asks to be added itself.
+        release: Option<Release>,
+    },
+    /// Remove a node, voter or learner. `store` is the one that the membership named where the removal
+    /// was requested: a request that arrives late must not remove a node that has joined since.
+    Remove { id: u64, store: u128 },
+    /// Make a voter the leader.
+    Transfer { id: u64 },
+    /// Raise the level of the cluster to what all members support.
+    RaiseLevel,
+}
+
+impl Change {
+    /// Whether a member tells its own addresses.
+    pub(crate) fn is_from_member(&self) -> bool {
+        matches!(self, Self::Add { store: Some(_), release: None, .. })
+    }
+
+    /// Whether a node asks for itself, which need not be a member yet.
+    pub(crate) fn is_from_newcomer(&self) -> bool {
+        matches!(self, Self::Add { store: Some(_), .. })
+    }
+}
+
+/// Why a change of the membership did not happen.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+pub enum MemberError {
+    /// The change contradicts the present membership.
+    #[error("{0}")]
+    Conflict(String),
+    /// The node that was named belongs to another cluster.
+    #[error("{0}")]
+    WrongCluster(String),
+    /// There is no such member.
+    #[error("node {0} is not a member")]
+    Unknown(u64),
+    /// The change did not happen in time, or cannot happen yet; another try may succeed.
+    #[error("{0}")]
+    Unavailable(String),
+    /// No leader with a quorum was there to carry the change out, or the leader was lost on the way and
+    /// the change may have happened. Another try may succeed once a leader is elected.
+    #[error("{0}")]
+    NoLeader(String),
+    /// A member or a newcomer does not support the level that the cluster has or is to have, or could
+    /// not be asked.
+    #[error("{0}")]
+    Level(String),
+    /// Another change is under way; another try may succeed.
+    #[error("another change is in progress")]
+    Busy,
+}
+
+impl MemberError {
+    /// Whether the same request may succeed later.
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        matches!(self, Self::Unavailable(_) | Self::NoLeader(_) | Self::Busy)
+    }
+}

@@ -1,0 +1,169 @@
+//! The interface of a node to its callers.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout_at};
+
+use super::status::Status;
+use crate::core::Core;
+use crate::error::{ProposeError, Retry};
+use crate::membership::Membership;
+use crate::message::{Change, ForwardError, MemberError};
+use crate::peers::PeerClock;
+use crate::types::bounds::COMMANDS_MAX;
+
+/// Bytes of one proposal at most, all of its commands together.
+pub const PROPOSAL_BYTES_MAX: usize = 32 << 10;
+/// A change of the membership takes this long at most, the wait for a leader included. Clients wait longer,
+/// so that they hear the reason.
+const CHANGE_MAX: Duration = Duration::from_millis(9_500);
+/// Pause before the leader is asked again for a read index.
+const READ_RETRY_INTERVAL: Duration = Duration::from_millis(20);
+
+/// The interface of a [`Node`](crate::Node) to its callers; cheap to clone.
+#[derive(Clone)]
+pub struct Handle {
+    pub(crate) core: Arc<Core>,
+    pub(crate) membership: Arc<Membership>,
+}
+
+impl Handle {
+    /// Has commands applied, in order and together, and returns their replies in that order. It works on any
+    /// node, because followers send the commands to the leader.
+    ///
+    /// # Errors
+    /// See [`ProposeError`]; always by the deadline.
+    ///
+    /// # Panics
+    /// When the commands are larger than [`PROPOSAL_BYTES_MAX`], or more than 2,048.
+    pub async fn propose(
+        &self,
+        commands: Vec<Vec<u8>>,
+        retry: Retry,
+        deadline: Instant,
+    ) -> Result<Vec<Vec<u8>>, ProposeError> {
+        let (count, bytes) = (commands.len(), commands.iter().map(Vec::len).sum::<usize>());
+        let fits = count <= COMMANDS_MAX && bytes <= PROPOSAL_BYTES_MAX;
+        assert!(fits, "a proposal of {count} commands and {bytes} bytes is too large");
+        let commands = self.core.check_commands(commands, deadline).await.map_err(not_checked)?;
+        self.core.propose(commands, retry, deadline, false).await
+    }
+
+    /// Waits until this node has applied everything that was committed when the call began. A read of the
+    /// local state is linearizable afterwards (Raft thesis, 6.4).
+    ///
+    /// # Errors
+    /// [`ProposeError::Unavailable`] when no quorum confirmed a leader by the deadline.
+    pub async fn read_barrier(&self, deadline: Instant) -> Result<(), ProposeError> {
+        let late = |what: &str| ProposeError::Unavailable(what.to_owned());
+        let index = loop {
+            match timeout_at(deadline, self.core.read_index()).await {
+                Ok(Some(index)) => break index,
+                Ok(None) if Instant::now() + READ_RETRY_INTERVAL < deadline => {
+                    tokio::time::sleep(READ_RETRY_INTERVAL).await;
+                }
+                _ => return Err(late("no leader with a quorum")),
+            }
+        };
+        let mut metrics = self.core.raft.metrics();
+        let applied = metrics.wait_for(|now| now.last_applied.is_some_and(|id| id.index >= index));
+        match timeout_at(deadline, applied).await {
+            Ok(Ok(_)) => Ok(()),
+            _ => Err(late("this node lags behind the leader")),
+        }
+    }
+
+    /// Adds a node as a learner and, if `voter`, promotes it once it has caught up; otherwise a voter becomes
+    /// a learner. Waits out an election, for under 10 s. A caller may repeat a request that was not finished
+    /// in time. If `http` is empty, the node itself is asked for it.
+    ///
+    /// # Errors
+    /// See [`MemberError`].
+    pub async fn add_member(
+        &self,
+        id: u64,
+        raft: String,
+        http: String,
+        voter: bool,
+    ) -> Result<(), MemberError> {
+        self.membership
+            .change(
+                Change::Add { id, raft, http, voter, store: None, release: None },
+                change_deadline(),
+            )
+            .await
+    }
+
+    /// Removes a node, voter or learner, which stops when it learns of that. Waits out an election, for under
+    /// 10 s.
+    ///
+    /// # Errors
+    /// See [`MemberError`].
+    pub async fn remove_member(&self, id: u64) -> Result<(), MemberError> {
+        let deadline = change_deadline();
+        let known = match self.core.member(id) {
+            Some(known) => known,
+            // The node may have joined a moment ago.
+            None => {
+                let barrier = self.read_barrier(deadline).await;
+                barrier.map_err(|error| MemberError::Unavailable(error.to_string()))?;
+                self.core.member(id).ok_or(MemberError::Unknown(id))?
+            }
+        };
+        self.membership.change(Change::Remove { id, store: known.store }, deadline).await
+    }
+
+    /// Makes a voter the leader. Waits out an election, for under 10 s. New proposals wait meanwhile, for about
+    /// one election timeout.
+    ///
+    /// # Errors
+    /// See [`MemberError`].
+    pub async fn transfer_leader(&self, id: u64) -> Result<(), MemberError> {
+        self.membership.change(Change::Transfer { id }, change_deadline()).await
+    }
+
+    /// Raises the level of the cluster to the highest that every member supports, learners included. The
+    /// leader asks all of them; it does nothing if they support no higher level than the cluster has.
+    ///
+    /// # Errors
+    /// [`MemberError::Level`] names the members that could not be asked or are too old; see [`MemberError`].
+    pub async fn raise_level(&self) -> Result<(), MemberError> {
+        self.membership.change(Change::RaiseLevel, change_deadline()).await
+    }
+
+    /// Every peer's clock compared with this node's, as far as messages told it lately. The leader hears from
+    /// every member, a follower mostly from the leader.
+    #[must_use]
+    pub fn clocks(&self) -> Vec<PeerClock> {
+        self.core.heard.clocks().offsets(self.core.heard.own_ms())
+    }
+
+    /// The median of the voters' clocks in Unix milliseconds, with which the leader stamps entries. `None` while
+    /// this node has not heard it lately. The median may step, forward or back.
+    #[must_use]
+    pub fn median_now_ms(&self) -> Option<u64> {
+        self.core.heard.cluster_now_ms()
+    }
+
+    /// What this node knows of the cluster without asking any other node.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        Status::of(&self.core)
+    }
+}
+
+fn change_deadline() -> Instant {
+    Instant::now() + CHANGE_MAX
+}
+
+/// The error of the caller. Its commands succeed or fail together, so the first reason is as good as any.
+fn not_checked(error: ForwardError) -> ProposeError {
+    match error {
+        ForwardError::Refused(refused) => refused.into_iter().next().map_or_else(
+            || ProposeError::Unavailable("nothing was proposed".to_owned()),
+            |first| ProposeError::Rejected(first.why),
+        ),
+        _ => ProposeError::Unavailable("no leader with a quorum".to_owned()),
+    }
+}

@@ -1,0 +1,117 @@
+//! What a node knows of its cluster without asking any other node.
+
+use openraft::RaftMetrics;
+use tokio::time::Instant;
+
+use crate::core::Core;
+use crate::state_machine::Release;
+use crate::types::Member;
+
+/// A member's role in the cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// It leads in the current term.
+    Leader,
+    /// It votes.
+    Voter,
+    /// It replicates the log and has no vote.
+    Learner,
+}
+
+/// One member, as this node knows it.
+#[derive(Debug, Clone)]
+pub struct MemberStatus {
+    /// Raft id.
+    pub id: u64,
+    /// Internal address.
+    pub raft: String,
+    /// Client address.
+    pub http: String,
+    /// Role in the cluster.
+    pub role: Role,
+    /// Last log index known to be on that member's disk. The leader knows it of every member, another node
+    /// of itself only.
+    pub matched_index: Option<u64>,
+    /// Whether the member showed a sign of life within the last 2 s.
+    pub reachable: bool,
+    /// What the member runs, as it last said; `None` while it was not heard.
+    pub release: Option<Release>,
+}
+
+/// What a node knows of its cluster without asking any other node.
+#[derive(Debug, Clone)]
+pub struct Status {
+    /// The cluster's id; `None` before this node has taken part in one.
+    pub cluster_id: Option<u128>,
+    /// This node's id.
+    pub node_id: u64,
+    /// The leader, if one is known. This node counts as the leader only while a quorum answers it.
+    pub leader_id: Option<u64>,
+    /// Raft's current term.
+    pub term: u64,
+    /// Last index in this node's log.
+    pub last_log_index: Option<u64>,
+    /// Last index this node has applied.
+    pub last_applied_index: Option<u64>,
+    /// Last index covered by this node's newest snapshot.
+    pub snapshot_index: Option<u64>,
+    /// Last index that this node has purged from its log, which only its snapshot holds.
+    pub purged_index: Option<u64>,
+    /// Every member, by id.
+    pub members: Vec<MemberStatus>,
+}
+
+impl Status {
+    pub(crate) fn of(core: &Core) -> Self {
+        // A copy, because a borrow that is held over another one waits for a writer that waits for the first.
+        let now = core.raft.metrics().borrow().clone();
+        let leader_id = leader_with_quorum(core, &now);
+        Self {
+            cluster_id: core.cluster(),
+            node_id: core.identity.node_id(),
+            leader_id,
+            term: now.current_term,
+            last_log_index: now.last_log_index,
+            last_applied_index: now.last_applied.map(|id| id.index),
+            snapshot_index: now.snapshot.map(|id| id.index),
+            purged_index: now.purged.map(|id| id.index),
+            members: members(core, &now, leader_id),
+        }
+    }
+}
+
+/// The leader to show. openraft does not notice that it lost its quorum, so this node ceases here to claim that
+/// it leads.
+fn leader_with_quorum(core: &Core, now: &RaftMetrics<u64, Member>) -> Option<u64> {
+    let leads = now.current_leader == Some(core.identity.node_id());
+    let without_quorum = || core.heard.without_quorum_for(now.current_term, Instant::now());
+    now.current_leader.filter(|_| !leads || without_quorum() <= core.options.tuning.election_max)
+}
+
+fn members(
+    core: &Core,
+    now: &RaftMetrics<u64, Member>,
+    leader_id: Option<u64>,
+) -> Vec<MemberStatus> {
+    let me = core.identity.node_id();
+    let voters: Vec<u64> = now.membership_config.voter_ids().collect();
+    let role = |id: u64| match id {
+        id if leader_id == Some(id) => Role::Leader,
+        id if voters.contains(&id) => Role::Voter,
+        _ => Role::Learner,
+    };
+    let matched = |id: u64| match id {
+        id if id == me => now.last_log_index,
+        id => now.replication.as_ref().and_then(|all| *all.get(&id)?).map(|id| id.index),
+    };
+    let members = now.membership_config.nodes().map(|(&id, member)| MemberStatus {
+        id,
+        raft: member.raft.clone(),
+        http: member.http.clone(),
+        role: role(id),
+        matched_index: matched(id),
+        reachable: id == me || core.heard.is_reachable(id),
+        release: if id == me { Some(core.state.supports()) } else { core.releases.of(member) },
+    });
+    members.collect()
+}

@@ -1,0 +1,256 @@
+//! When a follower last heard its leader, and a leader its quorum.
+//!
+//! These times decide who may campaign, who may be deposed, and whether a leader goes on sending. They
+//! concern availability alone: every leader was elected by a quorum, whatever these times say. Callers
+//! pass the time in, so that tests need not wait.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use crate::types::{RaftMembership, RaftVote};
+
+/// A timer that fires this much too late shows that the process did not run: it was paused, or its
+/// machine was busy. Messages of that time may still wait to be read.
+pub(crate) const LATE: Duration = Duration::from_millis(100);
+
+/// A later vote that a learner answered is forgotten after this long. Replication tries again sooner, and is
+/// told again.
+const LATER_VOTE_AGE_MAX: Duration = Duration::from_secs(1);
+
+/// The times of the last contact with the leader and, on a leader, with every other member.
+#[derive(Default)]
+pub(crate) struct LeaderContact(Mutex<Times>);
+
+#[derive(Default)]
+struct Times {
+    /// When a leader was last heard, or the count of its silence began anew.
+    leader: Option<Instant>,
+    /// When this node last voted for another.
+    voted: Option<Instant>,
+    /// When the election timer is to fire next, while it runs.
+    timer: Option<Instant>,
+    leading: Option<Leading>,
+    /// A vote later than this leader's own with which a learner answered, and when it did.
+    later_vote: Option<(RaftVote, Instant)>,
+}
+
+/// What a leader knows of its followers.
+struct Leading {
+    term: u64,
+    since: Instant,
+    /// When the newest message was sent that each member has acknowledged.
+    acknowledged: BTreeMap<u64, Instant>,
+}
+
+impl LeaderContact {
+    /// Counts the leader's silence from now on: at a start, and after a time in which no message was read.
+    pub(crate) fn begin_anew(&self, now: Instant) {
+        let mut times = self.0.lock();
+        times.leader = times.leader.max(Some(now));
+    }
+
+    /// Records a message of the leader.
+    pub(crate) fn heard_leader(&self, now: Instant) {
+        self.begin_anew(now);
+    }
+
+    /// Records that this node voted for another, which gets time to win.
+    pub(crate) fn voted(&self, now: Instant) {
+        self.0.lock().voted = Some(now);
+    }
+
+    /// When the silence that a follower counts began; `None` if it never heard a leader.
+    pub(crate) fn silent_since(&self) -> Option<Instant> {
+        let times = self.0.lock();
+        times.leader.max(times.voted)
+    }
+
+    /// Records when the election timer fires next, or that it does not run.
+    pub(crate) fn set_timer(&self, at: Option<Instant>) {
+        self.0.lock().timer = at;
+    }
+
+    /// Whether the election timer should have fired long ago.
+    pub(crate) fn is_late(&self, now: Instant) -> bool {
+        self.0.lock().timer.is_some_and(|at| now > at + LATE)
+    }
+
+    /// Whether no leader was heard for the length of its lease. A node that was just resumed cannot know yet,
+    /// because messages may wait to be read.
+    pub(crate) fn leader_is_silent(&self, now: Instant, lease: Duration) -> bool {
+        let heard = self.0.lock().leader;
+        !self.is_late(now) && heard.is_none_or(|heard| now > heard + lease)
+    }
+
+    /// Records that a member acknowledged a message that was sent at `sent` in `term`.
+    pub(crate) fn acknowledged(&self, term: u64, member: u64, sent: Instant) {
+        let mut times = self.0.lock();
+        let leading = times.leading.as_mut().filter(|leading| leading.term == term);
+        if let Some(leading) = leading {
+            let last = leading.acknowledged.entry(member).or_insert(sent);
+            *last = sent.max(*last);
+        }
+    }
+
+    /// Records that this node leads in `term`. Its followers' acknowledgements count from `now` on.
+    pub(crate) fn leads(&self, term: u64, now: Instant) {
+        let mut times = self.0.lock();
+        if times.leading.as_ref().is_none_or(|leading| leading.term < term) {
+            times.leading = Some(Leading { term, since: now, acknowledged: BTreeMap::new() });
+        }
+    }
+
+    /// Since when this node leads, or has run again after a pause; `None` if it never led.
+    pub(crate) fn leading_since(&self) -> Option<Instant> {
+        self.0.lock().leading.as_ref().map(|leading| leading.since)
+    }
+
+    /// Counts the silence of this leader's followers from now on, after a time in which it did not run.
+    pub(crate) fn await_followers_anew(&self, now: Instant) {
+        if let Some(leading) = &mut self.0.lock().leading {
+            leading.since = now;
+        }
+    }
+
+    /// How long ago this leader sent the newest message that a quorum has acknowledged. A new leader counts
+    /// from its election.
+    pub(crate) fn without_quorum_for(
+        &self,
+        me: u64,
+        members: &RaftMembership,
+        now: Instant,
+    ) -> Duration {
+        let times = self.0.lock();
+        let Some(leading) = &times.leading else { return Duration::ZERO };
+        let last = |id: &u64| match id {
+            id if *id == me => now,
+            id => leading.acknowledged.get(id).map_or(leading.since, |at| leading.since.max(*at)),
+        };
+        let of_quorum = |voters: &BTreeSet<u64>| {
+            let mut newest_last: Vec<Instant> = voters.iter().map(last).collect();
+            newest_last.sort_unstable();
+            newest_last.get((voters.len().max(1) - 1) / 2).copied()
+        };
+        let configs = members.membership().get_joint_config();
+        let acknowledged = configs.iter().filter_map(of_quorum).min();
+        acknowledged.map_or(Duration::ZERO, |at| now.saturating_duration_since(at))
+    }
+
+    /// Records that a learner answered this leader with a vote later than its own.
+    pub(crate) fn heard_later_vote(&self, vote: RaftVote, now: Instant) {
+        self.0.lock().later_vote = Some((vote, now));
+    }
+
+    /// The later vote with which a learner answered this leader lately.
+    pub(crate) fn later_vote(&self, now: Instant) -> Option<RaftVote> {
+        let told = self.0.lock().later_vote;
+        told.filter(|(_, at)| now < *at + LATER_VOTE_AGE_MAX).map(|(vote, _)| vote)
+    }
+}
+
+/// Whether a leader that has been without a quorum for so long goes on sending (a check quorum; Raft thesis,
+/// 6.2). It does so for one election timeout, and then for one in three. In between its followers hear
+/// nothing and may elect another leader. It must not fall silent for good, because it may hold the longest
+/// log and be the only node that can win.
+pub(crate) fn may_send(without_quorum: Duration, election_max: Duration) -> bool {
+    let Some(beyond) = without_quorum.checked_sub(election_max) else { return true };
+    let (silence, cycle) = (2 * election_max, 3 * election_max);
+    beyond.as_nanos() % cycle.as_nanos() >= silence.as_nanos()
+}
+
+#[cfg(test)]
+mod tests {
+    use openraft::{LeaderId, Membership};
+
+    use super::*;
+    use crate::types::{Member, RaftLogId};
+
+    const LEASE: Duration = Duration::from_millis(150);
+
+    fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    fn members(configs: &[&[u64]]) -> RaftMembership {
+        let sets: Vec<BTreeSet<u64>> =
+            configs.iter().map(|set| set.iter().copied().collect()).collect();
+        let all: BTreeSet<u64> = sets.iter().flatten().copied().collect();
+        let nodes: BTreeMap<u64, Member> = all.iter().map(|id| (*id, Member::default())).collect();
+        let log_id = RaftLogId::new(LeaderId::new(1, 1), 1);
+        RaftMembership::new(Some(log_id), Membership::new(sets, nodes))
+    }
+
+    #[test]
+    fn a_leader_is_silent_after_its_lease_and_not_before() {
+        let (contact, start) = (LeaderContact::default(), Instant::now());
+        assert!(contact.leader_is_silent(start, LEASE), "a new node knows of none");
+        contact.heard_leader(start);
+        assert!(!contact.leader_is_silent(start + LEASE, LEASE));
+        assert!(contact.leader_is_silent(start + LEASE + ms(1), LEASE));
+        contact.begin_anew(start + ms(400));
+        assert!(!contact.leader_is_silent(start + ms(500), LEASE));
+    }
+
+    #[test]
+    fn a_node_that_was_paused_calls_no_leader_silent() {
+        let (contact, start) = (LeaderContact::default(), Instant::now());
+        contact.heard_leader(start);
+        contact.set_timer(Some(start + ms(400)));
+        assert!(contact.leader_is_silent(start + ms(450), LEASE));
+        assert!(!contact.leader_is_silent(start + ms(5_000), LEASE));
+        contact.set_timer(None);
+        assert!(contact.leader_is_silent(start + ms(5_000), LEASE));
+    }
+
+    #[test]
+    fn a_quorum_is_as_old_as_its_oldest_needed_member() {
+        let (contact, start) = (LeaderContact::default(), Instant::now());
+        contact.leads(4, start);
+        let five = members(&[&[1, 2, 3, 4, 5]]);
+        contact.acknowledged(4, 2, start + ms(100));
+        contact.acknowledged(3, 3, start + ms(900));
+        assert_eq!(contact.without_quorum_for(1, &five, start + ms(1_000)), ms(1_000));
+        contact.acknowledged(4, 3, start + ms(300));
+        assert_eq!(contact.without_quorum_for(1, &five, start + ms(1_000)), ms(900));
+        contact.acknowledged(4, 4, start + ms(600));
+        assert_eq!(contact.without_quorum_for(1, &five, start + ms(1_000)), ms(700));
+        let joint = members(&[&[1, 2, 3, 4], &[1, 5, 6]]);
+        assert_eq!(contact.without_quorum_for(1, &joint, start + ms(1_000)), ms(1_000));
+        assert_eq!(contact.without_quorum_for(1, &members(&[&[1]]), start + ms(9_000)), ms(0));
+    }
+
+    #[test]
+    fn a_new_term_begins_with_no_acknowledgements() {
+        let (contact, start) = (LeaderContact::default(), Instant::now());
+        let three = members(&[&[1, 2, 3]]);
+        contact.leads(4, start);
+        contact.acknowledged(4, 2, start + ms(800));
+        contact.leads(5, start + ms(900));
+        assert_eq!(contact.without_quorum_for(1, &three, start + ms(1_000)), ms(100));
+        contact.leads(4, start + ms(950));
+        contact.acknowledged(4, 2, start + ms(990));
+        assert_eq!(contact.without_quorum_for(1, &three, start + ms(1_000)), ms(100));
+    }
+
+    #[test]
+    fn a_leader_that_was_paused_counts_its_followers_silence_anew() {
+        let (contact, start) = (LeaderContact::default(), Instant::now());
+        contact.leads(4, start);
+        contact.await_followers_anew(start + ms(2_000));
+        let without = contact.without_quorum_for(1, &members(&[&[1, 2, 3]]), start + ms(2_100));
+        assert_eq!(without, ms(100));
+    }
+
+    #[test]
+    fn a_leader_without_a_quorum_falls_silent_for_longer_than_an_election_timeout() {
+        let election_max = ms(500);
+        let sends = |at| may_send(ms(at), election_max);
+        assert!(sends(0) && sends(499));
+        assert!((500..1_500).all(|at| !sends(at)));
+        assert!((1_500..2_000).all(sends));
+        assert!(!sends(2_000));
+    }
+}

@@ -1,0 +1,70 @@
+//! When each peer last showed a sign of life.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+/// A node counts as reachable for this long after a sign of life, so that an answer about it is 2 s old at
+/// most.
+const FRESH_MAX: Duration = Duration::from_millis(1_800);
+
+/// When each peer last showed a sign of life.
+#[derive(Default)]
+pub(crate) struct Reachability(Mutex<BTreeMap<u64, Instant>>);
+
+impl Reachability {
+    /// Records a sign of life of a member: a message by the store that the membership names.
+    pub(crate) fn heard(&self, node_id: u64) {
+        self.0.lock().insert(node_id, Instant::now());
+    }
+
+    /// Records that no process listens at a member's address.
+    pub(crate) fn refused(&self, node_id: u64) {
+        self.0.lock().remove(&node_id);
+    }
+
+    /// Whether a member can be reached, as of 2 s ago or later.
+    pub(crate) fn is_fresh(&self, node_id: u64) -> bool {
+        !self.is_silent_for(node_id, FRESH_MAX)
+    }
+
+    /// Whether a member has given no sign of life for `time`.
+    pub(crate) fn is_silent_for(&self, node_id: u64, time: Duration) -> bool {
+        self.0.lock().get(&node_id).is_none_or(|heard| heard.elapsed() >= time)
+    }
+
+    /// Forgets nodes that are no members any more.
+    pub(crate) fn keep_only(&self, is_member: impl Fn(u64) -> bool) {
+        self.0.lock().retain(|&node_id, _| is_member(node_id));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::advance;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_sign_of_life_counts_for_less_than_two_seconds() {
+        let reach = Reachability::default();
+        assert!(!reach.is_fresh(2), "never heard");
+        reach.heard(2);
+        advance(Duration::from_millis(1_700)).await;
+        assert!(reach.is_fresh(2));
+        advance(Duration::from_millis(200)).await;
+        assert!(!reach.is_fresh(2));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_node_that_refuses_connections_is_unreachable_until_it_is_heard_again() {
+        let reach = Reachability::default();
+        reach.heard(2);
+        reach.refused(2);
+        assert!(!reach.is_fresh(2));
+        reach.heard(2);
+        assert!(reach.is_fresh(2));
+    }
+}

@@ -1,0 +1,12 @@
+//! openraft's storage traits over `mintleaf_storage`: the log, the snapshots and the state machine.
+
+pub(crate) mod disk_format;
+mod durable_snapshot;
+mod log_store;
+mod state_machine_adapter;
+#[cfg(test)]
+pub(crate) mod suite;
+
+pub(crate) use durable_snapshot::DurableSnapshot;
+pub(crate) use log_store::LogStore;
+pub(crate) use state_machine_adapter::StateMachineAdapter;

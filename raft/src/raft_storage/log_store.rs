@@ -1,0 +1,370 @@
+//! openraft's log storage over a [`LogEngine`], and the one thread that syncs.
+//!
+//! Appends and votes are written at once and readable at once. The sync thread acknowledges them: it
+//! drains its queue, syncs the engine once, then fires every callback. Because the thread syncs beside
+//! Raft's own, a leader sends its entries while it writes them (Raft thesis, 10.2.1). Truncations and
+//! purges run on that thread too, in the order in which openraft requests them.
+
+use std::fmt::Debug;
+use std::io;
+use std::ops::{Bound, RangeBounds};
+use std::sync::Arc;
+use std::thread;
+
+use mintleaf_storage::codec::CodecError;
+use mintleaf_storage::{LogEngine, MetaKey, StorageError};
+use openraft::storage::{LogFlushed, LogState, RaftLogReader, RaftLogStorage};
+use openraft::{ErrorSubject, ErrorVerb, OptionalSend, StorageIOError};
+use tokio::sync::{mpsc, oneshot};
+
+use super::disk_format;
+use super::durable_snapshot::DurableSnapshotReader;
+use crate::runtime;
+use crate::types::{RaftEntry, RaftLogId, RaftVote, Types};
+
+type RaftStorageError = openraft::StorageError<u64>;
+
+/// Bytes of entries that one replication message carries at most; a longer entry travels alone.
+///
+/// openraft sends a message again, for ever, unless it is sent, written and answered within
+/// `message_max`: 64 KiB in 120 ms is the slowest link that works.
+const READ_BYTES_MAX: usize = 64 << 10;
+
+/// The replicated log of this node. Clones share one engine and one sync thread.
+#[derive(Clone)]
+pub(crate) struct LogStore {
+    engine: Arc<dyn LogEngine>,
+    snapshot: DurableSnapshotReader,
+    jobs: mpsc::UnboundedSender<Job>,
+}
+
+/// A job of the sync thread. openraft waits for each job before it requests the next, and the node's own
+/// records are few, so the queue stays short by itself.
+enum Job {
+    /// Sync, then tell openraft that its entries are on disk.
+    Flushed(LogFlushed<Types>),
+    /// Sync, then answer.
+    Sync(oneshot::Sender<Result<(), StorageError>>),
+    /// Drop the log from this index on, then answer.
+    Truncate(u64, oneshot::Sender<Result<(), StorageError>>),
+    /// Drop the log up to this index, leaving the mark, then answer.
+    Purge(u64, Vec<u8>, oneshot::Sender<Result<(), StorageError>>),
+}
+
+impl LogStore {
+    /// Starts the sync thread; it ends when the last clone is dropped.
+    pub(crate) fn start(
+        engine: Arc<dyn LogEngine>,
+        snapshot: DurableSnapshotReader,
+    ) -> io::Result<Self> {
+        let (jobs, queue) = mpsc::unbounded_channel();
+        let syncer = Syncer { engine: Arc::clone(&engine), queue };
+        #[cfg(feature = "simulation")]
+        if let Some(process) = runtime::Process::current() {
+            process.spawn(syncer.run_simulated(Arc::clone(&process)));
+            return Ok(Self { engine, snapshot, jobs });
+        }
+        let sync = move || {
+            runtime::give_way();
+            syncer.run();
+        };
+        thread::Builder::new().name("mintleaf-sync".to_owned()).spawn(sync)?;
+        Ok(Self { engine, snapshot, jobs })
+    }
+
+    /// Writes a small value and waits until it is on disk.
+    pub(crate) async fn put_meta(&self, key: MetaKey, value: &[u8]) -> Result<(), StorageError> {
+        self.engine.put_meta(key, value)?;
+        self.ask(Job::Sync).await
+    }
+
+    pub(crate) fn get_meta(&self, key: MetaKey) -> Result<Option<Vec<u8>>, StorageError> {
+        self.engine.get_meta(key)
+    }
+
+    /// Reads what every start relies on before openraft does, so that a damaged value is told from one
+    /// that could not be read this time.
+    pub(crate) fn check(&self) -> Result<(), StorageError> {
+        let damaged = |what: &'static str| move |error| disk_format::damaged(what, &error);
+        if let Some(vote) = self.get_meta(MetaKey::Vote)? {
+            disk_format::decode_vote(&vote).map_err(damaged("the vote"))?;
+        }
+        if let Some(log_id) = self.get_meta(MetaKey::Committed)? {
+            disk_format::decode_log_id(&log_id).map_err(damaged("the position committed"))?;
+        }
+        if let Some((_, mark)) = self.engine.purge_mark() {
+            disk_format::decode_log_id(&mark).map_err(damaged("the mark of what was purged"))?;
+        }
+        let Some((_, last)) = self.engine.bounds() else { return Ok(()) };
+        for record in self.engine.read(last..last + 1, usize::MAX)? {
+            disk_format::decode_entry(&record).map_err(damaged("the last entry"))?;
+        }
+        Ok(())
+    }
+
+    /// The log id of the last entry, or of the last purged one if the log is empty.
+    pub(crate) fn last_log_id(&self) -> Result<Option<RaftLogId>, RaftStorageError> {
+        let Some((_, last)) = self.engine.bounds() else { return self.purged() };
+        Ok(self.read(last, last + 1, usize::MAX)?.pop().map(|entry| entry.log_id))
+    }
+
+    /// Whether the log holds entries, or held some that were purged.
+    pub(crate) fn holds_entries(&self) -> bool {
+        self.engine.bounds().is_some() || self.engine.purge_mark().is_some()
+    }
+
+    /// The last entry that was purged.
+    pub(crate) fn purged(&self) -> Result<Option<RaftLogId>, RaftStorageError> {
+        let mark = self.engine.purge_mark().map(|(_, mark)| disk_format::decode_log_id(&mark));
+        mark.transpose().map_err(|error| undecodable(ErrorSubject::Logs, &error))
+    }
+
+    /// Reads those of the entries `from..to` that the log holds.
+    fn read(&self, from: u64, to: u64, bytes: usize) -> Result<Vec<RaftEntry>, RaftStorageError> {
+        let from = self.engine.bounds().map_or(from, |(first, _)| from.max(first));
+        let records = self.engine.read(from..to, bytes).map_err(|error| read_failed(&error))?;
+        let decode = |record: &Vec<u8>| {
+            disk_format::decode_entry(record)
+                .map_err(|error| undecodable(ErrorSubject::Logs, &error))
+        };
+        records.iter().map(decode).collect()
+    }
+
+    async fn ask(
+        &self,
+        job: impl FnOnce(oneshot::Sender<Result<(), StorageError>>) -> Job,
+    ) -> Result<(), StorageError> {
+        let (answer, answered) = oneshot::channel();
+        self.jobs.send(job(answer)).map_err(|_| sync_thread_gone())?;
+        answered.await.map_err(|_| sync_thread_gone())?
+    }
+}
+
+/// The sync thread.
+struct Syncer {
+    engine: Arc<dyn LogEngine>,
+    queue: mpsc::UnboundedReceiver<Job>,
+}
+
+impl Syncer {
+    fn run(mut self) {
+        let mut held_back = None;
+        while let Some(job) = held_back.take().or_else(|| self.queue.blocking_recv()) {
+            held_back = self.carry_out(job);
+        }
+    }
+
+    /// Runs the sync thread as a task in simulated time.
+    #[cfg(feature = "simulation")]
+    async fn run_simulated(mut self, process: Arc<runtime::Process>) {
+        let mut held_back = None;
+        loop {
+            let job = match held_back.take() {
+                None => self.queue.recv().await,
+                held_back => held_back,
+            };
+            let Some(job) = job else { return };
+            process.wait_for_disk().await;
+            held_back = self.carry_out(job);
+        }
+    }
+
+    /// Carries a job out, with all that one sync covers. Returns the job that must be carried out next.
+    fn carry_out(&mut self, job: Job) -> Option<Job> {
+        match job {
+            Job::Truncate(index, answer) => reply(answer, self.engine.truncate_from(index)),
+            Job::Purge(index, mark, answer) => reply(answer, self.engine.purge_upto(index, &mark)),
+            first => return sync_all(self.engine.as_ref(), &mut self.queue, first),
+        }
+        None
+    }
+}
+
+/// Syncs once for `first` and everything queued behind it. Returns the job that ended the run of syncs,
+/// which must be carried out after it.
+fn sync_all(
+    engine: &dyn LogEngine,
+    queue: &mut mpsc::UnboundedReceiver<Job>,
+    first: Job,
+) -> Option<Job> {
+    let mut waiting = vec![first];
+    let mut next = None;
+    while let Ok(job) = queue.try_recv() {
+        if matches!(job, Job::Truncate(..) | Job::Purge(..)) {
+            next = Some(job);
+            break;
+        }
+        waiting.push(job);
+    }
+    // The sync precedes the callbacks, because openraft counts this node towards the quorum on them
+    // (Raft paper, figure 2: persistent state is updated before responding to RPCs).
+    let synced = engine.sync();
+    for job in waiting {
+        match job {
+            Job::Flushed(callback) => callback.log_io_completed(match &synced {
+                Ok(()) => Ok(()),
+                Err(error) => Err(io::Error::other(error.to_string())),
+            }),
+            Job::Sync(answer) => reply(
+                answer,
+                match &synced {
+                    Ok(()) => Ok(()),
+                    Err(error) => Err(failed(error)),
+                },
+            ),
+            Job::Truncate(..) | Job::Purge(..) => unreachable!("ends the run"),
+        }
+    }
+    next
+}
+
+// At shutdown the asker may be gone; then nobody needs the answer.
+fn reply(answer: oneshot::Sender<Result<(), StorageError>>, result: Result<(), StorageError>) {
+    let _ = answer.send(result);
+}
+
+fn failed(error: &StorageError) -> StorageError {
+    StorageError::Io {
+        action: "sync the log".to_owned(),
+        source: io::Error::other(error.to_string()),
+    }
+}
+
+fn sync_thread_gone() -> StorageError {
+    StorageError::Io {
+        action: "sync the log".to_owned(),
+        source: io::Error::other("sync thread has ended"),
+    }
+}
+
+fn no_snapshot() -> StorageError {
+    StorageError::Io {
+        action: "purge the log".to_owned(),
+        source: io::Error::other("the snapshot that replaces it was not written"),
+    }
+}
+
+fn read_failed(error: &StorageError) -> RaftStorageError {
+    StorageIOError::new(ErrorSubject::Logs, ErrorVerb::Read, openraft::AnyError::new(error)).into()
+}
+
+fn write_failed(subject: ErrorSubject<u64>, error: &StorageError) -> RaftStorageError {
+    StorageIOError::new(subject, ErrorVerb::Write, openraft::AnyError::new(error)).into()
+}
+
+fn undecodable(subject: ErrorSubject<u64>, error: &CodecError) -> RaftStorageError {
+    StorageIOError::new(subject, ErrorVerb::Read, openraft::AnyError::new(error)).into()
+}
+
+impl RaftLogReader<Types> for LogStore {
+    async fn try_get_log_entries<RB: RangeBounds<u64> + Clone + Debug + OptionalSend>(
+        &mut self,
+        range: RB,
+    ) -> Result<Vec<RaftEntry>, RaftStorageError> {
+        let from = match range.start_bound() {
+            Bound::Included(&index) => index,
+            Bound::Excluded(&index) => index + 1,
+            Bound::Unbounded => 0,
+        };
+        let to = match range.end_bound() {
+            Bound::Included(&index) => index + 1,
+            Bound::Excluded(&index) => index,
+            Bound::Unbounded => u64::MAX,
+        };
+        self.read(from, to, usize::MAX)
+    }
+
+    async fn limited_get_log_entries(
+        &mut self,
+        start: u64,
+        end: u64,
+    ) -> Result<Vec<RaftEntry>, RaftStorageError> {
+        self.read(start, end, READ_BYTES_MAX)
+    }
+}
+
+impl RaftLogStorage<Types> for LogStore {
+    type LogReader = Self;
+
+    async fn get_log_state(&mut self) -> Result<LogState<Types>, RaftStorageError> {
+        Ok(LogState { last_purged_log_id: self.purged()?, last_log_id: self.last_log_id()? })
+    }
+
+    async fn get_log_reader(&mut self) -> Self {
+        self.clone()
+    }
+
+    // A vote is on disk before it is answered (Raft paper, 5.2 and figure 2).
+    async fn save_vote(&mut self, vote: &RaftVote) -> Result<(), RaftStorageError> {
+        self.put_meta(MetaKey::Vote, &disk_format::encode_vote(vote))
+            .await
+            .map_err(|error| write_failed(ErrorSubject::Vote, &error))
+    }
+
+    async fn read_vote(&mut self) -> Result<Option<RaftVote>, RaftStorageError> {
+        let record = self.get_meta(MetaKey::Vote).map_err(|error| read_failed(&error))?;
+        let vote = record.map(|record| disk_format::decode_vote(&record));
+        vote.transpose().map_err(|error| undecodable(ErrorSubject::Vote, &error))
+    }
+
+    // The committed position only shortens the replay at the next start, so it gets no sync of its own.
+    async fn save_committed(
+        &mut self,
+        committed: Option<RaftLogId>,
+    ) -> Result<(), RaftStorageError> {
+        let Some(log_id) = committed else { return Ok(()) };
+        self.engine
+            .put_meta(MetaKey::Committed, &disk_format::encode_log_id(log_id))
+            .map_err(|error| write_failed(ErrorSubject::Logs, &error))
+    }
+
+    async fn read_committed(&mut self) -> Result<Option<RaftLogId>, RaftStorageError> {
+        let record = self.get_meta(MetaKey::Committed).map_err(|error| read_failed(&error))?;
+        let log_id = record.map(|record| disk_format::decode_log_id(&record));
+        log_id.transpose().map_err(|error| undecodable(ErrorSubject::Logs, &error))
+    }
+
+    async fn append<I>(
+        &mut self,
+        entries: I,
+        callback: LogFlushed<Types>,
+    ) -> Result<(), RaftStorageError>
+    where
+        I: IntoIterator<Item = RaftEntry> + OptionalSend,
+        I::IntoIter: OptionalSend,
+    {
+        // Entries below the purge mark are in the snapshot already.
+        let purged = self.engine.purge_mark().map(|(index, _)| index);
+        let above_mark = |entry: &RaftEntry| Some(entry.log_id.index) > purged;
+        let mut entries = entries.into_iter().filter(above_mark).peekable();
+        let Some(first) = entries.peek().map(|entry| entry.log_id.index) else {
+            callback.log_io_completed(Ok(()));
+            return Ok(());
+        };
+        let records = entries.map(disk_format::encode_entry).collect();
+        self.engine
+            .append(first, records)
+            .map_err(|error| write_failed(ErrorSubject::Logs, &error))?;
+        self.jobs
+            .send(Job::Flushed(callback))
+            .map_err(|_| write_failed(ErrorSubject::Logs, &sync_thread_gone()))
+    }
+
+    async fn truncate(&mut self, log_id: RaftLogId) -> Result<(), RaftStorageError> {
+        self.ask(|answer| Job::Truncate(log_id.index, answer))
+            .await
+            .map_err(|error| write_failed(ErrorSubject::Log(log_id), &error))
+    }
+
+    async fn purge(&mut self, log_id: RaftLogId) -> Result<(), RaftStorageError> {
+        // openraft may request this before the snapshot that replaces these entries is on disk. Writing
+        // the snapshot needs nothing of openraft's core, so the core may wait here.
+        if !self.snapshot.reaches(log_id).await {
+            return Err(write_failed(ErrorSubject::Log(log_id), &no_snapshot()));
+        }
+        let mark = disk_format::encode_log_id(log_id);
+        self.ask(|answer| Job::Purge(log_id.index, mark, answer))
+            .await
+            .map_err(|error| write_failed(ErrorSubject::Log(log_id), &error))
+    }
+}

@@ -1,0 +1,6 @@
+//! What a node does with the requests of its peers.
+
+mod handler;
+mod leader_checks;
+
+pub(crate) use handler::RpcHandler;

@@ -1,0 +1,150 @@
+//! openraft's runtime, which is tokio. With the feature `simulation`, tasks, random numbers and
+//! blocking work belong to the simulated process in which they are started.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use openraft::{AsyncRuntime, OptionalSend, TokioRuntime};
+use rand::RngCore;
+use tokio::task::{JoinError, JoinHandle};
+use tokio::time::{Sleep, Timeout};
+
+#[cfg(feature = "simulation")]
+use super::process::{Random, spawn};
+
+/// A future behind a trait object.
+pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// The type by which openraft spawns tasks, sleeps and draws random numbers.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Runtime;
+
+#[cfg(not(feature = "simulation"))]
+type Random = <TokioRuntime as AsyncRuntime>::ThreadLocalRng;
+
+/// Spawns a task that ends with its process.
+#[cfg(not(feature = "simulation"))]
+fn spawn<T>(future: T) -> JoinHandle<T::Output>
+where
+    T: Future + Send + 'static,
+    T::Output: Send + 'static,
+{
+    tokio::spawn(future)
+}
+
+/// Makes a task a part of the process in which it is created: a simulated process is paused and killed
+/// together with all of its tasks.
+pub(crate) fn in_process<T: Send + 'static>(
+    task: impl Future<Output = T> + Send + 'static,
+) -> Pending<'static, T> {
+    #[cfg(feature = "simulation")]
+    if let Some(process) = super::process::Process::current() {
+        return Box::pin(process.own(task));
+    }
+    Box::pin(task)
+}
+
+/// Runs a future to its end, even if its caller is dropped meanwhile. A server drops the answer to a peer
+/// that hangs up; what that answer was changing must not stay changed by half.
+pub(crate) async fn to_completion<T: Send + 'static>(
+    future: impl Future<Output = T> + Send + 'static,
+) -> T {
+    match spawn(future).await {
+        Ok(output) => output,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            // The runtime ends, and this task with it.
+            Err(_) => std::future::pending().await,
+        },
+    }
+}
+
+/// Random numbers from the operating system's seed.
+#[cfg(not(feature = "simulation"))]
+pub(crate) fn random() -> Random {
+    TokioRuntime::thread_rng()
+}
+
+/// Random numbers of the current simulated process.
+#[cfg(feature = "simulation")]
+pub(crate) fn random() -> Random {
+    Random
+}
+
+/// A random number of 128 bits.
+pub(crate) fn random_u128() -> u128 {
+    let mut random = random();
+    u128::from(random.next_u64()) << 64 | u128::from(random.next_u64())
+}
+
+/// A random duration below `max`.
+pub(crate) fn random_below(max: Duration) -> Duration {
+    max.mul_f64(random_u128() as f64 / u128::MAX as f64)
+}
+
+/// Runs work that blocks its thread, such as writing a snapshot, outside of the threads of the tasks.
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, JoinError> {
+    #[cfg(feature = "simulation")]
+    if super::process::work_is_simulated().await {
+        return Ok(work());
+    }
+    tokio::task::spawn_blocking(work).await
+}
+
+impl AsyncRuntime for Runtime {
+    type JoinError = JoinError;
+    type JoinHandle<T: OptionalSend + 'static> = JoinHandle<T>;
+    type Sleep = Sleep;
+    type Instant = <TokioRuntime as AsyncRuntime>::Instant;
+    type TimeoutError = <TokioRuntime as AsyncRuntime>::TimeoutError;
+    type Timeout<R, T: Future<Output = R> + OptionalSend> = Timeout<T>;
+    type ThreadLocalRng = Random;
+    type OneshotSender<T: OptionalSend> = <TokioRuntime as AsyncRuntime>::OneshotSender<T>;
+    type OneshotReceiver<T: OptionalSend> = <TokioRuntime as AsyncRuntime>::OneshotReceiver<T>;
+    type OneshotReceiverError = <TokioRuntime as AsyncRuntime>::OneshotReceiverError;
+
+    fn spawn<T>(future: T) -> Self::JoinHandle<T::Output>
+    where
+        T: Future + OptionalSend + 'static,
+        T::Output: OptionalSend + 'static,
+    {
+        spawn(future)
+    }
+
+    fn sleep(duration: Duration) -> Self::Sleep {
+        TokioRuntime::sleep(duration)
+    }
+
+    fn sleep_until(deadline: Self::Instant) -> Self::Sleep {
+        TokioRuntime::sleep_until(deadline)
+    }
+
+    fn timeout<R, F: Future<Output = R> + OptionalSend>(
+        duration: Duration,
+        future: F,
+    ) -> Self::Timeout<R, F> {
+        TokioRuntime::timeout(duration, future)
+    }
+
+    fn timeout_at<R, F: Future<Output = R> + OptionalSend>(
+        deadline: Self::Instant,
+        future: F,
+    ) -> Self::Timeout<R, F> {
+        TokioRuntime::timeout_at(deadline, future)
+    }
+
+    fn is_panic(error: &Self::JoinError) -> bool {
+        error.is_panic()
+    }
+
+    fn thread_rng() -> Random {
+        random()
+    }
+
+    fn oneshot<T: OptionalSend>() -> (Self::OneshotSender<T>, Self::OneshotReceiver<T>) {
+        TokioRuntime::oneshot()
+    }
+}

@@ -1,0 +1,58 @@
+//! The trait of a transport, and of what handles the frames that arrive by it.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::runtime::Pending;
+
+/// Version of the frames; a peer that speaks another one is refused with a clear message.
+pub(crate) const PROTOCOL: u8 = 2;
+/// Bytes of one frame at most: a snapshot chunk is 1 MiB, a replication message carries 64 KiB. A decoded
+/// frame takes a multiple of its length in memory, whoever sent it.
+pub(crate) const FRAME_BYTES_MAX: usize = 2 << 20;
+
+/// Carries frames, which it does not read, by TCP or by a simulated network.
+pub trait Wire: Send + Sync + 'static {
+    /// Carries a frame to the process that listens at an address, and its answer back. The future may
+    /// never resolve; the caller sets the deadline.
+    fn exchange<'a>(
+        &'a self,
+        address: &'a str,
+        frame: Vec<u8>,
+    ) -> Pending<'a, Result<Bytes, WireError>>;
+
+    /// Resolves when certainly no process listens at an address any more. A transport that cannot know
+    /// this never resolves.
+    fn gone<'a>(&'a self, address: &'a str) -> Pending<'a, ()> {
+        let _ = address;
+        Box::pin(std::future::pending())
+    }
+
+    /// Passes frames for this node to `door` for as long as the future is polled. Called once.
+    fn serve(self: Arc<Self>, door: Arc<dyn Door>) -> Pending<'static, ()>;
+
+    /// The address at which this node's listener is bound, if it has one.
+    fn listens_on(&self) -> Option<SocketAddr>;
+}
+
+/// Handles the frames that arrive at a node.
+pub trait Door: Send + Sync + 'static {
+    /// Answers one frame.
+    ///
+    /// # Errors
+    /// When the bytes are not a frame; the text says why.
+    fn answer<'a>(&'a self, frame: &'a [u8]) -> Pending<'a, Result<Vec<u8>, String>>;
+}
+
+/// Why a frame brought no answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WireError {
+    /// The frame was not sent, or not sent whole: nothing happened at the other end.
+    Unreachable(String),
+    /// The frame was sent, but no answer came: it may have had its effect.
+    Lost(String),
+    /// The other end refused the connection: nothing happened.
+    Refused(String),
+}

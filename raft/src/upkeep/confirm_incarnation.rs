@@ -1,0 +1,36 @@
+//! How members tell each other's stores from older copies of them, for as long as they run.
+//!
+//! A member that comes back as an older copy of its store has forgotten what it acknowledged. Its peers have
+//! seen an incarnation of the store that the copy never had, and the copy learns that from the first peer
+//! that tells it. So a member that was restarted is told what was last seen of its store before its votes
+//! and entries count, and confirms that this was one of its own incarnations. An image of a running process
+//! must be found out as well. So an incarnation ends after a minute, and the next one is shown to the other
+//! members.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::core::Core;
+use crate::message::Request;
+
+/// A member gets this long to take notice.
+const NOTICE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Begins a new incarnation of this store every so often, and shows it to the other members.
+pub(crate) async fn renew_incarnation(core: Arc<Core>) {
+    loop {
+        tokio::time::sleep(core.options.tuning.start_max).await;
+        let others = core.others();
+        if others.is_empty() {
+            continue;
+        }
+        if core.identity.begin_incarnation(0).await.is_err() {
+            return; // The failed storage has stopped the node.
+        }
+        let request = || Request::ConfirmIncarnation { seen: core.identity.incarnation() };
+        for (id, member) in others {
+            // A member that cannot be reached sees the next incarnation.
+            let _ = core.client.call(id, &member, request(), NOTICE_TIMEOUT).await;
+        }
+    }
+}

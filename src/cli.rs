@@ -1,0 +1,197 @@
+//! The command line: what can be typed, and the commands that are clients of a node.
+//!
+//! ```text
+//! cli      arguments, dispatch, exit codes
+//!   tag, cluster, ids    one group of commands each: call, then print
+//!     client             HTTP with failover
+//!     output             tables and JSON on a stdout that may close early
+//! ```
+
+mod client;
+mod cluster;
+mod ids;
+mod output;
+mod tag;
+
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::config::{DevArgs, ServeArgs};
+use crate::version::VERSION;
+use client::{BaseUrl, Client, Failure};
+
+const EXAMPLES: &str = "\
+Try it:
+  mintleaf dev                                        a working node on 127.0.0.1:8080
+  curl http://127.0.0.1:8080/api/segment/get/orders   an id, as Leaf gives it
+  mintleaf next orders -n 5                           five ids
+  mintleaf snowflake                                  an id made of time, worker and sequence
+
+A cluster of three, one command on each machine:
+  mintleaf serve --node-id 1 --http 0.0.0.0:8080 --raft 0.0.0.0:9080 \\
+      --peers 1=a.example:9080,2=b.example:9080,3=c.example:9080
+  mintleaf cluster status --url http://a.example:8080
+
+Client commands exit with 0 on success, 1 when refused or unanswered, 2 on bad usage.";
+
+/// Ids that are never handed out twice, from a cluster that needs nothing beside itself
+#[derive(Debug, Parser)]
+#[command(name = "mintleaf", version = VERSION, after_help = EXAMPLES, max_term_width = 100)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: CliCommand,
+}
+
+/// Everything `mintleaf` does.
+#[derive(Debug, Subcommand)]
+pub enum CliCommand {
+    /// Run a working cluster in this process, without configuration
+    #[command(after_help = "Unknown tags are created on first use. Stop it with ctrl-c; started \
+                            again on the same data it goes on, and repeats no id.")]
+    Dev(DevArgs),
+    /// Run one node of a cluster
+    #[command(after_help = "Every flag is also an environment variable and a key of the --config \
+                            file; a flag wins over the environment, and that over the file.")]
+    Serve(Box<ServeArgs>),
+    /// What a client of a running node can do.
+    #[command(flatten)]
+    Client(ClientCommand),
+}
+
+/// The commands that talk to a running node.
+#[derive(Debug, Subcommand)]
+pub enum ClientCommand {
+    /// Create, list, read, change and delete tags
+    Tag {
+        /// Which of them.
+        #[command(subcommand)]
+        command: tag::TagCommand,
+        /// Which node, and how to print.
+        #[command(flatten)]
+        connect: Connect,
+    },
+    /// Take ids of a tag and print one a line
+    #[command(after_help = "Example:\n  mintleaf next orders -n 5")]
+    Next {
+        /// What to take.
+        #[command(flatten)]
+        args: ids::NextArgs,
+        /// Which node, and how to print.
+        #[command(flatten)]
+        connect: Connect,
+    },
+    /// Take snowflake ids and print one a line
+    #[command(after_help = "Example:\n  mintleaf snowflake -n 5")]
+    Snowflake {
+        /// How many.
+        #[command(flatten)]
+        args: ids::SnowflakeArgs,
+        /// Which node, and how to print.
+        #[command(flatten)]
+        connect: Connect,
+    },
+    /// Show what a snowflake id says: its time, worker id and sequence number
+    #[command(after_help = "Example:\n  mintleaf decode 1169786042799259000")]
+    Decode {
+        /// The id
+        id: u64,
+        /// Which node, and how to print.
+        #[command(flatten)]
+        connect: Connect,
+    },
+    /// See and change who is a member
+    Cluster {
+        /// What to see or change.
+        #[command(subcommand)]
+        command: cluster::ClusterCommand,
+        /// Which node, and how to print.
+        #[command(flatten)]
+        connect: Connect,
+    },
+}
+
+/// Which nodes to ask, and how to print what they say.
+#[derive(Args, Clone, Debug)]
+pub struct Connect {
+    /// A node; give several and the next is tried when one does not answer
+    #[arg(long = "url", env = "MINTLEAF_URL", value_name = "URL", global = true)]
+    #[arg(value_delimiter = ',', default_value = "http://127.0.0.1:8080")]
+    urls: Vec<BaseUrl>,
+    /// Print JSON instead of text for people
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+/// Runs a client command to its end; prints what it has to say.
+pub fn run(command: ClientCommand) -> ExitCode {
+    let outcome = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new(format!("cannot start: {error}")))
+        .and_then(|runtime| runtime.block_on(dispatch(command)));
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            output::complain(&failure);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn dispatch(command: ClientCommand) -> Result<(), Failure> {
+    match command {
+        ClientCommand::Tag { command, connect } => {
+            tag::run(command, &Client::new(connect.urls), connect.json).await
+        }
+        ClientCommand::Next { args, connect } => {
+            ids::next(&args, &Client::new(connect.urls), connect.json).await
+        }
+        ClientCommand::Snowflake { args, connect } => {
+            ids::snowflake(&args, &Client::new(connect.urls), connect.json).await
+        }
+        ClientCommand::Decode { id, connect } => {
+            ids::decode(id, &Client::new(connect.urls), connect.json).await
+        }
+        ClientCommand::Cluster { command, connect } => {
+            cluster::run(command, &Client::new(connect.urls), connect.json).await
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn arguments_are_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn an_update_must_change_something() {
+        let update = |rest: &[&str]| {
+            let line = ["mintleaf", "tag", "update", "orders"];
+            Cli::try_parse_from(line.iter().chain(rest)).is_ok()
+        };
+        assert!(!update(&[]));
+        assert!(update(&["--step", "5"]));
+        assert!(update(&["--max-id", "9223372036854775808", "--description", ""]));
+    }
+
+    #[test]
+    fn urls_are_taken_before_and_after_the_command() {
+        let line = ["mintleaf", "tag", "--url", "http://a:1", "list", "--url", "http://b:2"];
+        assert!(Cli::try_parse_from(line).is_ok());
+        let line = ["mintleaf", "next", "orders", "--url", "http://a:1,http://b:2"];
+        let Ok(Cli { command: CliCommand::Client(ClientCommand::Next { connect, .. }) }) =
+            Cli::try_parse_from(line)
+        else {
+            panic!("not parsed as `next`");
+        };
+        assert_eq!(connect.urls.len(), 2);
+        assert!(Cli::try_parse_from(["mintleaf", "next", "orders", "--url", "ftp://a"]).is_err());
+    }
+}

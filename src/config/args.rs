@@ -1,0 +1,140 @@
+//! Every setting of a node, as flag, environment variable and key of the `--config` file.
+
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+use serde::Deserialize;
+
+use super::error::{ConfigError, fault};
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// The settings of one node, as flags, environment variables and file keys.
+#[derive(Clone, Debug, Default, clap::Args, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct ServeArgs {
+    /// TOML file with any of these settings; keys are the flags' names without the dashes
+    #[arg(long, env = "MINTLEAF_CONFIG", value_name = "FILE")]
+    #[serde(skip)]
+    pub config: Option<PathBuf>,
+    /// This node's Raft id, 1 or more, different on every node; must be given
+    #[arg(long, env = "MINTLEAF_NODE_ID", value_name = "N")]
+    #[serde(alias = "node_id")]
+    pub node_id: Option<u64>,
+    /// Address to serve clients on [default: 127.0.0.1:8080]
+    #[arg(long, env = "MINTLEAF_HTTP", value_name = "HOST:PORT")]
+    pub http: Option<String>,
+    /// Address to serve clients of the Redis protocol on [default: none]
+    #[arg(long, env = "MINTLEAF_RESP", value_name = "HOST:PORT")]
+    pub resp: Option<String>,
+    /// Address for the other nodes [default: 127.0.0.1:9080]
+    #[arg(long, env = "MINTLEAF_RAFT", value_name = "HOST:PORT")]
+    pub raft: Option<String>,
+    /// Data directory, for this node alone [default: ./mintleaf-data]
+    #[arg(long, env = "MINTLEAF_DATA", value_name = "DIR")]
+    pub data: Option<PathBuf>,
+    /// Raft addresses of the first voters, this node among them, the same list on each:
+    /// 1=HOST:PORT,2=HOST:PORT,3=HOST:PORT
+    #[arg(long, env = "MINTLEAF_PEERS", value_name = "LIST")]
+    pub peers: Option<String>,
+    /// Join the running cluster of which this is a node's raft address, instead of --peers
+    #[arg(long, env = "MINTLEAF_JOIN", value_name = "HOST:PORT")]
+    pub join: Option<String>,
+    /// Client address to tell others, when it is not --http; for one of 0.0.0.0, the host of the raft
+    /// address that others are told [default: the bound one]
+    #[arg(long, env = "MINTLEAF_ADVERTISE_HTTP", value_name = "HOST:PORT")]
+    #[serde(alias = "advertise_http")]
+    pub advertise_http: Option<String>,
+    /// Raft address to tell others, when it is not --raft or the one in --peers
+    #[arg(long, env = "MINTLEAF_ADVERTISE_RAFT", value_name = "HOST:PORT")]
+    #[serde(alias = "advertise_raft")]
+    pub advertise_raft: Option<String>,
+    /// File with the secret that members share, 16 to 1024 bytes
+    #[arg(long, env = "MINTLEAF_CLUSTER_SECRET_FILE", value_name = "FILE")]
+    #[serde(alias = "cluster_secret_file")]
+    pub cluster_secret_file: Option<PathBuf>,
+    /// Create an unknown tag when its first id is asked for
+    #[arg(long, env = "MINTLEAF_AUTO_CREATE_TAGS", value_name = "BOOL")]
+    #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    #[serde(alias = "auto_create_tags")]
+    pub auto_create_tags: Option<bool>,
+    /// How long snowflake ids go on without the quorum, 1s to 1h [default: 60s]
+    #[arg(long, env = "MINTLEAF_SNOWFLAKE_WINDOW", value_name = "DURATION")]
+    #[serde(alias = "snowflake_window")]
+    pub snowflake_window: Option<String>,
+    /// Origin of snowflake times, Unix milliseconds [default: 1288834974657]
+    #[arg(long, env = "MINTLEAF_SNOWFLAKE_EPOCH_MS", value_name = "N")]
+    #[serde(alias = "snowflake_epoch_ms")]
+    pub snowflake_epoch_ms: Option<u64>,
+    /// Bits of time, worker id and sequence in a snowflake id, the same on every node
+    /// [default: 41+10+12]
+    #[arg(long, env = "MINTLEAF_SNOWFLAKE_LAYOUT", value_name = "BITS")]
+    #[serde(alias = "snowflake_layout")]
+    pub snowflake_layout: Option<String>,
+    /// Snowflake worker id to use, instead of whichever is free; may be given several times
+    #[arg(long, env = "MINTLEAF_SNOWFLAKE_WORKER_ID", value_name = "N", value_delimiter = ',')]
+    #[serde(alias = "snowflake_worker_id")]
+    pub snowflake_worker_id: Vec<u16>,
+    /// How far this node's clock may be off, 10ms to 1h [default: 2s]
+    #[arg(long, env = "MINTLEAF_MAX_CLOCK_SKEW", value_name = "DURATION")]
+    #[serde(alias = "max_clock_skew")]
+    pub max_clock_skew: Option<String>,
+    /// Log entries after which a snapshot replaces them, 100 to 10000000 [default: 20000]
+    #[arg(long, env = "MINTLEAF_SNAPSHOT_ENTRIES", value_name = "N")]
+    #[serde(alias = "snapshot_entries")]
+    pub snapshot_entries: Option<u64>,
+    /// How log lines look; RUST_LOG says which there are [default: text]
+    #[arg(long, env = "MINTLEAF_LOG_FORMAT", value_name = "FORMAT")]
+    #[serde(alias = "log_format")]
+    pub log_format: Option<LogFormat>,
+}
+
+impl ServeArgs {
+    /// These settings; each that is not set is taken from `fallback`.
+    pub(super) fn or(self, fallback: Self) -> Self {
+        Self {
+            config: self.config,
+            node_id: self.node_id.or(fallback.node_id),
+            http: self.http.or(fallback.http),
+            resp: self.resp.or(fallback.resp),
+            raft: self.raft.or(fallback.raft),
+            data: self.data.or(fallback.data),
+            peers: self.peers.or(fallback.peers),
+            join: self.join.or(fallback.join),
+            advertise_http: self.advertise_http.or(fallback.advertise_http),
+            advertise_raft: self.advertise_raft.or(fallback.advertise_raft),
+            cluster_secret_file: self.cluster_secret_file.or(fallback.cluster_secret_file),
+            auto_create_tags: self.auto_create_tags.or(fallback.auto_create_tags),
+            snowflake_window: self.snowflake_window.or(fallback.snowflake_window),
+            snowflake_epoch_ms: self.snowflake_epoch_ms.or(fallback.snowflake_epoch_ms),
+            snowflake_layout: self.snowflake_layout.or(fallback.snowflake_layout),
+            snowflake_worker_id: match self.snowflake_worker_id.is_empty() {
+                true => fallback.snowflake_worker_id,
+                false => self.snowflake_worker_id,
+            },
+            max_clock_skew: self.max_clock_skew.or(fallback.max_clock_skew),
+            snapshot_entries: self.snapshot_entries.or(fallback.snapshot_entries),
+            log_format: self.log_format.or(fallback.log_format),
+        }
+    }
+}
+
+/// The settings in a `--config` file.
+///
+/// # Errors
+/// When the file cannot be read, or is not TOML of these settings.
+pub(super) fn read_file(path: &Path) -> Result<ServeArgs, ConfigError> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| fault("config", format_args!("{}: {error}", path.display())))?;
+    toml::from_str(&text)
+        .map_err(|error| fault("config", format_args!("{}: {error}", path.display())))
+}

@@ -1,0 +1,163 @@
+//! The checks of each setting's value.
+
+use std::collections::BTreeSet;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use super::args::ServeArgs;
+use super::defaults::{
+    MAX_CLOCK_SKEW_DEFAULT, SNAPSHOT_ENTRIES_DEFAULT, SNOWFLAKE_EPOCH_MS_DEFAULT,
+    SNOWFLAKE_WINDOW_DEFAULT,
+};
+use super::error::{ConfigError, fault};
+use crate::address::{PortRule, check_host_port, is_everywhere};
+use crate::snowflake::{Format, Layout, SnowflakeSettings};
+
+/// Log entries between two snapshots: fewer would write more snapshots than log.
+const SNAPSHOT_ENTRIES: RangeInclusive<u64> = 100..=10_000_000;
+/// Most configured worker ids: more than any one node can use up.
+const WORKER_IDS_MAX: usize = 16;
+
+/// Reads the list of the first voters.
+///
+/// # Errors
+/// The entry that cannot be used.
+pub(super) fn parse_peers(text: &str) -> Result<Vec<(u64, String)>, ConfigError> {
+    let mut peers = Vec::new();
+    let (mut ids, mut addresses) = (BTreeSet::new(), BTreeSet::new());
+    for entry in text.split(',').map(str::trim).filter(|entry| !entry.is_empty()) {
+        let wrong = |why: &str| fault("peers", format_args!("has `{entry}`, which {why}"));
+        let (id, address) = entry.split_once('=').ok_or_else(|| wrong("must be ID=HOST:PORT"))?;
+        let id = id.parse().ok().filter(|&id| id >= 1);
+        let id: u64 = id.ok_or_else(|| wrong("must begin with a node id of 1 or more"))?;
+        check_host_port(address, PortRule::Real).map_err(wrong)?;
+        if is_everywhere(address) {
+            return Err(wrong("names no address that other nodes can reach"));
+        }
+        if !ids.insert(id) {
+            return Err(wrong("repeats a node id"));
+        }
+        if !addresses.insert(address) {
+            return Err(wrong("repeats an address"));
+        }
+        peers.push((id, address.to_owned()));
+    }
+    if peers.is_empty() {
+        return Err(fault("peers", "is empty: list the first voters as ID=HOST:PORT,…"));
+    }
+    peers.sort();
+    Ok(peers)
+}
+
+/// Reads an address to listen on, which may be a host name.
+///
+/// # Errors
+/// When it is not `HOST:PORT`, or cannot be resolved.
+pub(super) fn listen_address(name: &str, text: &str) -> Result<SocketAddr, ConfigError> {
+    check_host_port(text, PortRule::OrFree).map_err(|what| fault(name, what))?;
+    let unknown = |error| fault(name, format_args!("{text} cannot be resolved: {error}"));
+    let found = text.to_socket_addrs().map_err(unknown)?.collect::<Vec<_>>();
+    // `localhost` means both families; clients try the older one more often.
+    let chosen = found.iter().find(|address| address.is_ipv4()).or(found.first());
+    chosen.copied().ok_or_else(|| fault(name, format_args!("{text} has no address")))
+}
+
+/// Reads the address of the Redis protocol, if one is given.
+///
+/// # Errors
+/// As [`listen_address`].
+pub(super) fn resp_address(text: Option<&str>) -> Result<Option<SocketAddr>, ConfigError> {
+    text.map(|text| listen_address("resp", text)).transpose()
+}
+
+/// Checks an address that other nodes are told, if one is given.
+///
+/// # Errors
+/// When it is not `HOST:PORT`, or no other node can reach it.
+pub(super) fn remote(name: &str, address: Option<String>) -> Result<Option<String>, ConfigError> {
+    if let Some(address) = &address {
+        check_host_port(address, PortRule::Real).map_err(|what| fault(name, what))?;
+        if is_everywhere(address) {
+            return Err(fault(name, "must be an address that others can reach"));
+        }
+    }
+    Ok(address)
+}
+
+/// Reads a duration within `bounds`, both of which are allowed.
+///
+/// # Errors
+/// When it is no duration, or out of bounds.
+pub(super) fn duration(
+    name: &str,
+    text: &str,
+    bounds: [Duration; 2],
+) -> Result<Duration, ConfigError> {
+    let [shortest, longest] = bounds;
+    text.parse::<jiff::SignedDuration>()
+        .ok()
+        .and_then(|duration| Duration::try_from(duration).ok())
+        .filter(|duration| (shortest..=longest).contains(duration))
+        .ok_or_else(|| {
+            let bounds = format_args!(
+                "must be a duration from {shortest:?} to {longest:?}, such as 500ms, 60s or 2m"
+            );
+            fault(name, bounds)
+        })
+}
+
+/// How snowflake ids are made, by these settings.
+///
+/// # Errors
+/// The first setting that cannot be used.
+pub(super) fn snowflake(args: &ServeArgs) -> Result<SnowflakeSettings, ConfigError> {
+    let text = args.snowflake_layout.as_deref();
+    let layout = text.map_or(Ok(Layout::LEAF), str::parse);
+    let layout = layout.map_err(|why| fault("snowflake-layout", why))?;
+    let epoch_ms = args.snowflake_epoch_ms.unwrap_or(SNOWFLAKE_EPOCH_MS_DEFAULT);
+    let format = Format::new(layout, epoch_ms).map_err(|why| fault("snowflake-epoch-ms", why))?;
+    Ok(SnowflakeSettings {
+        format,
+        window: duration(
+            "snowflake-window",
+            args.snowflake_window.as_deref().unwrap_or(SNOWFLAKE_WINDOW_DEFAULT),
+            [Duration::from_secs(1), Duration::from_secs(3600)],
+        )?,
+        max_clock_skew: duration(
+            "max-clock-skew",
+            args.max_clock_skew.as_deref().unwrap_or(MAX_CLOCK_SKEW_DEFAULT),
+            [Duration::from_millis(10), Duration::from_secs(3600)],
+        )?,
+        worker_ids: worker_ids(&args.snowflake_worker_id, layout)?,
+    })
+}
+
+/// The log entries between two snapshots.
+///
+/// # Errors
+/// When they are out of bounds.
+pub(super) fn snapshot_entries(given: Option<u64>) -> Result<u64, ConfigError> {
+    let entries = given.unwrap_or(SNAPSHOT_ENTRIES_DEFAULT);
+    if SNAPSHOT_ENTRIES.contains(&entries) {
+        return Ok(entries);
+    }
+    let (min, max) = (SNAPSHOT_ENTRIES.start(), SNAPSHOT_ENTRIES.end());
+    Err(fault("snapshot-entries", format_args!("must be from {min} to {max}, and is {entries}")))
+}
+
+fn worker_ids(given: &[u16], layout: Layout) -> Result<Vec<u16>, ConfigError> {
+    let wrong = |why: std::fmt::Arguments| Err(fault("snowflake-worker-id", why));
+    if let Some(id) = given.iter().find(|&&id| id >= layout.worker_ids()) {
+        let highest = layout.worker_ids() - 1;
+        return wrong(format_args!("must be at most {highest} in layout {layout}, and is {id}"));
+    }
+    if given.len() > WORKER_IDS_MAX {
+        return wrong(format_args!("may be given {WORKER_IDS_MAX} times at most"));
+    }
+    let distinct = given.iter().copied().collect::<BTreeSet<_>>();
+    if distinct.len() < given.len() {
+        return wrong(format_args!("must be given once for each worker id"));
+    }
+    Ok(distinct.into_iter().collect())
+}

@@ -1,0 +1,16 @@
+//! The value of each setting that is not given.
+
+/// Client address: reachable from this machine only.
+pub const HTTP_DEFAULT: &str = "127.0.0.1:8080";
+/// Internal address: reachable from this machine only.
+pub const RAFT_DEFAULT: &str = "127.0.0.1:9080";
+/// Data directory.
+pub const DATA_DEFAULT: &str = "./mintleaf-data";
+/// How long a node makes snowflake ids without the quorum.
+pub const SNOWFLAKE_WINDOW_DEFAULT: &str = "60s";
+/// Origin of snowflake times: that of Leaf and Twitter, so that ids go on where theirs ended.
+pub const SNOWFLAKE_EPOCH_MS_DEFAULT: u64 = 1_288_834_974_657;
+/// How far from the cluster's median clock a node may be and still make snowflake ids.
+pub const MAX_CLOCK_SKEW_DEFAULT: &str = "2s";
+/// Log entries between two snapshots, and about how much of the log a start replays.
+pub const SNAPSHOT_ENTRIES_DEFAULT: u64 = 20_000;

@@ -1,0 +1,112 @@
+//! The settings of `mintleaf serve`, merged and checked.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use super::args::{LogFormat, ServeArgs, read_file};
+use super::checks::{
+    listen_address, parse_peers, remote, resp_address, snapshot_entries, snowflake,
+};
+use super::defaults::{DATA_DEFAULT, HTTP_DEFAULT, RAFT_DEFAULT};
+use super::error::{ConfigError, fault};
+use crate::address::at_host_of;
+use crate::snowflake::SnowflakeSettings;
+
+/// One node of a cluster, checked.
+#[derive(Clone, Debug)]
+pub struct ServeConfig {
+    /// This node's Raft id, 1 or more.
+    pub node_id: u64,
+    /// Where to serve clients; port 0 takes a free one.
+    pub http: SocketAddr,
+    /// Where to serve clients of the Redis protocol, if anywhere; port 0 takes a free one.
+    pub resp: Option<SocketAddr>,
+    /// Where to serve the other nodes; port 0 takes a free one.
+    pub raft: SocketAddr,
+    /// The data directory.
+    pub data: PathBuf,
+    /// The first voters by ascending id; empty, or this node is among them.
+    pub peers: Vec<(u64, String)>,
+    /// A member's raft address, for a node that joins; never together with `peers`.
+    pub join: Option<String>,
+    /// The client address that other nodes are told; `None` for the bound one. Port 0 stands for the
+    /// bound port.
+    pub advertise_http: Option<String>,
+    /// The raft address that other nodes are told: the flag's, else this node's among `peers`; `None` for
+    /// the bound one.
+    pub advertise_raft: Option<String>,
+    /// Where the shared secret is; see [`read_secret`](super::read_secret).
+    pub cluster_secret_file: Option<PathBuf>,
+    /// Whether an unknown tag is created on first use.
+    pub auto_create_tags: bool,
+    /// How snowflake ids are made.
+    pub snowflake: SnowflakeSettings,
+    /// Log entries after which a snapshot replaces them.
+    pub snapshot_entries: u64,
+    /// How log lines look.
+    pub log_format: LogFormat,
+}
+
+impl ServeConfig {
+    /// Adds the `--config` file to `args` and checks the merged settings.
+    ///
+    /// # Errors
+    /// The first setting that cannot be used.
+    pub fn resolve(args: ServeArgs) -> Result<Self, ConfigError> {
+        let file = match &args.config {
+            Some(path) => read_file(path)?,
+            None => ServeArgs::default(),
+        };
+        Self::check(args.or(file))
+    }
+
+    pub(super) fn check(args: ServeArgs) -> Result<Self, ConfigError> {
+        let snowflake = snowflake(&args)?;
+        let node_id = match args.node_id {
+            Some(0) => return Err(fault("node-id", "must be 1 or more")),
+            Some(node_id) => node_id,
+            None => return Err(fault("node-id", "is required: an id of 1 or more for this node")),
+        };
+        let peers = args.peers.as_deref().map_or(Ok(Vec::new()), parse_peers)?;
+        if !peers.is_empty() && args.join.is_some() {
+            return Err(fault("join", "and --peers exclude each other: --peers forms a cluster"));
+        }
+        let own = peers.iter().find(|(id, _)| *id == node_id).map(|(_, address)| address.clone());
+        if !peers.is_empty() && own.is_none() {
+            return Err(fault(
+                "peers",
+                format_args!("must list this node too: {node_id}=HOST:PORT"),
+            ));
+        }
+        let raft = listen_address("raft", args.raft.as_deref().unwrap_or(RAFT_DEFAULT))?;
+        let advertise_raft = remote("advertise-raft", args.advertise_raft)?.or(own);
+        if advertise_raft.is_none() && raft.ip().is_unspecified() {
+            let why = format_args!("is needed: nobody can reach this node at {raft}");
+            return Err(fault("advertise-raft", why));
+        }
+        let http = listen_address("http", args.http.as_deref().unwrap_or(HTTP_DEFAULT))?;
+        let advertise_http = match remote("advertise-http", args.advertise_http)? {
+            None if http.ip().is_unspecified() => {
+                let raft = advertise_raft.clone().unwrap_or_else(|| raft.to_string());
+                Some(at_host_of(&raft, http.port()))
+            }
+            given => given,
+        };
+        Ok(Self {
+            node_id,
+            snowflake,
+            http,
+            resp: resp_address(args.resp.as_deref())?,
+            raft,
+            data: args.data.unwrap_or_else(|| DATA_DEFAULT.into()),
+            peers,
+            join: remote("join", args.join)?,
+            advertise_http,
+            advertise_raft,
+            cluster_secret_file: args.cluster_secret_file,
+            auto_create_tags: args.auto_create_tags.unwrap_or(false),
+            snapshot_entries: snapshot_entries(args.snapshot_entries)?,
+            log_format: args.log_format.unwrap_or_default(),
+        })
+    }
+}

@@ -1,0 +1,191 @@
+//! Both halves of a client's connection with their buffers. A protocol's loop reads, answers everything
+//! that has come in, and sends the answers with one write.
+//!
+//! Buffers grow with use and shrink while nothing comes in, because most connections are idle.
+
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::task::Poll;
+use std::{io, mem};
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::sync::watch;
+
+use crate::watchdog::Progress;
+
+/// How many bytes a read takes at most at first; the capacity doubles while reads use it up.
+const READ_BYTES_MIN: usize = 4 * 1024;
+/// A larger buffer shrinks to this while nothing comes in.
+const KEPT_BYTES_MAX: usize = 4 * 1024;
+
+/// The content of buffers that something else takes over.
+#[derive(Debug, Default)]
+pub(crate) struct Leftover {
+    /// Input that is not answered yet.
+    pub(crate) unread: Vec<u8>,
+    /// Answers, to the input before it, that are not sent yet.
+    pub(crate) unsent: Vec<u8>,
+}
+
+/// The state that a connection's buffers share with its watchdog and its node.
+pub(crate) struct ConnectionWatch<'a> {
+    /// Whether the client has yet to take some of the answers.
+    pub(crate) unsent: &'a AtomicBool,
+    /// How far the connection has come.
+    pub(crate) progress: &'a Progress,
+    /// Closed when the node stops.
+    pub(crate) stopping: watch::Receiver<()>,
+}
+
+/// A connection's transport and buffers.
+pub(crate) struct ConnectionBuffers<'a, R, W> {
+    read: R,
+    write: W,
+    input: Vec<u8>,
+    /// How many bytes of the input are answered.
+    done: usize,
+    /// Bytes that the next read may take.
+    read_capacity: usize,
+    /// Bytes that any read may take.
+    read_capacity_max: usize,
+    /// Answers that are not sent yet.
+    pub(crate) output: Vec<u8>,
+    /// Whether the client has yet to take some of the answers. The watchdog reads it.
+    unsent: &'a AtomicBool,
+    pub(crate) progress: &'a Progress,
+    stopping: watch::Receiver<()>,
+}
+
+impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> ConnectionBuffers<'a, R, W> {
+    /// Empty buffers, whose reads take `read_capacity_max` bytes at most.
+    pub(crate) fn new(
+        read: R,
+        write: W,
+        read_capacity_max: usize,
+        watch: ConnectionWatch<'a>,
+    ) -> Self {
+        let ConnectionWatch { unsent, progress, stopping } = watch;
+        let (input, output) = (Vec::new(), Vec::new());
+        let (done, read_capacity) = (0, READ_BYTES_MIN);
+        Self {
+            read,
+            write,
+            input,
+            done,
+            read_capacity,
+            read_capacity_max,
+            output,
+            unsent,
+            progress,
+            stopping,
+        }
+    }
+
+    /// The input that is not answered yet, and the buffer for its answers.
+    #[inline]
+    pub(crate) fn parts(&mut self) -> (&[u8], &mut Vec<u8>) {
+        (&self.input[self.done..], &mut self.output)
+    }
+
+    /// How many bytes of the input are not answered yet.
+    #[inline]
+    pub(crate) fn unread(&self) -> usize {
+        self.input.len() - self.done
+    }
+
+    /// Notes that the next `bytes` of the input are answered.
+    #[inline]
+    pub(crate) fn consume(&mut self, bytes: usize) {
+        self.done += bytes;
+    }
+
+    /// Whether the node is stopping.
+    pub(crate) fn is_stopping(&self) -> bool {
+        // The sender never sends; it goes away when the node stops.
+        self.stopping.has_changed().is_err()
+    }
+
+    /// Ends the use of the buffers for one that goes on with their content.
+    pub(crate) fn into_leftover(mut self) -> Leftover {
+        self.input.drain(..self.done);
+        Leftover { unread: self.input, unsent: self.output }
+    }
+
+    /// Sends the answers.
+    ///
+    /// # Errors
+    /// Those of the transport.
+    pub(crate) async fn send(&mut self) -> io::Result<()> {
+        let mut sent = 0;
+        self.unsent.store(!self.output.is_empty(), Relaxed);
+        while sent < self.output.len() {
+            match self.write.write(&self.output[sent..]).await? {
+                0 => return Err(io::ErrorKind::WriteZero.into()),
+                taken => {
+                    sent += taken;
+                    self.progress.sent(taken);
+                }
+            }
+        }
+        self.unsent.store(false, Relaxed);
+        self.output.clear();
+        Ok(())
+    }
+
+    /// Reads more; 0 when nothing more comes, or the node stops.
+    ///
+    /// # Errors
+    /// Those of the transport.
+    pub(crate) async fn fill(&mut self) -> io::Result<usize> {
+        self.input.drain(..mem::take(&mut self.done));
+        if self.input.capacity() - self.input.len() < self.read_capacity / 2 {
+            self.input.reserve(self.read_capacity);
+        }
+        let large = self.input.capacity().max(self.output.capacity()) > KEPT_BYTES_MAX;
+        let immediate =
+            if large { poll_once(pin!(self.read.read_buf(&mut self.input))).await } else { None };
+        let read = match immediate {
+            Some(read) => read?,
+            None => {
+                if large {
+                    self.shrink();
+                }
+                self.fill_when_ready().await?
+            }
+        };
+        if self.input.len() == self.input.capacity() {
+            self.read_capacity = self.read_capacity_max.min(2 * self.read_capacity);
+        }
+        self.progress.received(read);
+        Ok(read)
+    }
+
+    fn shrink(&mut self) {
+        self.read_capacity = READ_BYTES_MIN;
+        self.input.shrink_to(KEPT_BYTES_MAX);
+        self.output.shrink_to(KEPT_BYTES_MAX);
+        if self.input.len() == self.input.capacity() {
+            self.input.reserve(self.read_capacity);
+        }
+    }
+
+    async fn fill_when_ready(&mut self) -> io::Result<usize> {
+        let mut read = pin!(self.read.read_buf(&mut self.input));
+        let stopping = &self.stopping;
+        poll_fn(|context| match read.as_mut().poll(context) {
+            Poll::Pending if stopping.has_changed().is_err() => Poll::Ready(Ok(0)),
+            polled => polled,
+        })
+        .await
+    }
+}
+
+/// The output of `future` if one poll brings it; `None` when it has to be waited for.
+pub(crate) async fn poll_once<F: Future>(mut future: Pin<&mut F>) -> Option<F::Output> {
+    poll_fn(|context| match future.as_mut().poll(context) {
+        Poll::Ready(output) => Poll::Ready(Some(output)),
+        Poll::Pending => Poll::Ready(None),
+    })
+    .await
+}

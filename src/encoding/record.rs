@@ -1,0 +1,222 @@
+//! Commands and responses, each as one record: a format byte, a checksum, and the value.
+
+use mintleaf_storage::codec::{self, CodecError};
+use serde::de::DeserializeOwned;
+use thiserror::Error;
+
+use crate::state::{Command, Response};
+
+/// The one format of commands and responses so far.
+const FORMAT: u8 = 1;
+
+/// A command as one record.
+pub fn encode_command(command: &Command) -> Vec<u8> {
+    codec::encode(FORMAT, command)
+}
+
+/// Reads what [`encode_command`] wrote.
+///
+/// # Errors
+/// [`DecodeError`]: the record is damaged, or of a format that this release does not know.
+pub fn decode_command(bytes: &[u8]) -> Result<Command, DecodeError> {
+    decode(FORMAT, bytes)
+}
+
+/// A response as one record, for members of a cluster of this level.
+///
+/// # Panics
+/// When a member could not read it: a command above the level was applied.
+pub fn encode_response(response: &Response, level: u32) -> Vec<u8> {
+    assert!(response.level() <= level, "{response:?} is answered in a cluster of level {level}");
+    codec::encode(FORMAT, response)
+}
+
+/// Reads what [`encode_response`] wrote.
+///
+/// # Errors
+/// [`DecodeError`]: the record is damaged, or of a format that this release does not know.
+pub fn decode_response(bytes: &[u8]) -> Result<Response, DecodeError> {
+    decode(FORMAT, bytes)
+}
+
+/// Why a record cannot be read.
+#[derive(Debug, Error)]
+pub enum DecodeError {
+    /// The record is of a later release.
+    #[error("record of unknown format {0}")]
+    Format(u8),
+    /// The record is damaged, or something else.
+    #[error(transparent)]
+    Codec(#[from] CodecError),
+}
+
+/// Reads a record of `format`.
+pub(super) fn decode<T: DeserializeOwned>(format: u8, bytes: &[u8]) -> Result<T, DecodeError> {
+    match codec::format_of(bytes) {
+        Some(other) if other != format => Err(DecodeError::Format(other)),
+        _ => Ok(codec::decode(bytes)?.1),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Serialize;
+
+    use super::*;
+    use crate::limits::{AHEAD_MS_MAX, ID_END, STEP_MAX};
+    use crate::state::TagRow;
+    use crate::state::tests::workers::format;
+    use crate::state::tests::{hex, tag};
+    use crate::tag::OutOfBounds;
+
+    #[test]
+    fn every_command_keeps_its_bytes() {
+        let create = Command::CreateTag {
+            tag: tag("orders"),
+            step: 1000,
+            start: 1,
+            description: "é".to_owned(),
+        };
+        let update = Command::UpdateTag {
+            tag: tag("a"),
+            step: Some(1),
+            max_id: Some(ID_END),
+            description: Some(String::new()),
+        };
+        let nothing =
+            Command::UpdateTag { tag: tag("a"), step: None, max_id: None, description: None };
+        let golden = [
+            (create, "010a77815f00066f7264657273fbe8030102c3a9"),
+            (update, "0143c9073b010161010101fd00000000000000800100"),
+            (nothing, "01b9bebd4e010161000000"),
+            (Command::DeleteTag { tag: tag("a") }, "01980cd2b9020161"),
+            (Command::Grab { tag: tag("订"), size: STEP_MAX }, "0177d101d50303e8aea2fcffffff7f"),
+            (
+                Command::FixFormat { format: format("41+5+5+12") },
+                "01d918928c042905050cfdc1038d142c010000",
+            ),
+            (
+                Command::ReportClock { node_id: 3, clock_ms: 1_800_000_000_000 },
+                "012898bc4b0503fd00505c18a3010000",
+            ),
+            (
+                Command::AcquireWorker {
+                    node_id: 3,
+                    nonce: u128::MAX,
+                    worker_id: Some(1023),
+                    window_ms: 60_000,
+                },
+                "01baeb917f0603feffffffffffffffffffffffffffffffff01fbff03fb60ea",
+            ),
+            (
+                Command::AcquireWorker { node_id: 3, nonce: 0, worker_id: None, window_ms: 1 },
+                "01de186c900603000001",
+            ),
+            (
+                Command::RenewWorker { worker_id: 7, nonce: 1, window_ms: AHEAD_MS_MAX },
+                "016783b1bf070701fc80ee3600",
+            ),
+            (
+                Command::ReleaseWorker { worker_id: 7, nonce: 1, unused_from_ms: 1 << 40 },
+                "01bed96c74080701fd0000000000010000",
+            ),
+            (
+                Command::RaiseLevel { to: 2, version: "0.2.0".to_owned() },
+                "01a9f392c2090205302e322e30",
+            ),
+        ];
+        for (command, bytes) in golden {
+            assert_eq!(hex(&encode_command(&command)), bytes, "{command:?}");
+            assert_eq!(decode_command(&encode_command(&command)).unwrap(), command);
+        }
+    }
+
+    #[test]
+    fn every_response_keeps_its_bytes() {
+        let row = TagRow {
+            tag: tag("a"),
+            max_id: 2,
+            step: 3,
+            description: "b".to_owned(),
+            created_at_ms: 4,
+            updated_at_ms: 5,
+        };
+        let golden = [
+            (Response::Tag(row), "01fcd6a200000161020301620405"),
+            (Response::Deleted, "012813c52f01"),
+            (
+                Response::Segment { start: 1, end: ID_END, step: 1000 },
+                "01892894d30201fd0000000000000080fbe803",
+            ),
+            (Response::UnknownTag, "010472cbc103"),
+            (Response::TagExists, "01a7e7af5f04"),
+            (Response::MaxIdBehind { max_id: 7 }, "01c3d2901d0507"),
+            (Response::Exhausted, "018b86a1b106"),
+            (Response::Invalid { what: OutOfBounds::Step }, "01e225c2b10700"),
+            (Response::Invalid { what: OutOfBounds::Start }, "017415c5c60701"),
+            (Response::Invalid { what: OutOfBounds::MaxId }, "01ce44cc5f0702"),
+            (Response::Invalid { what: OutOfBounds::Size }, "015874cb280703"),
+            (Response::Invalid { what: OutOfBounds::Description }, "01fbe1afb60704"),
+            (Response::Invalid { what: OutOfBounds::Window }, "016dd1a8c10705"),
+            (
+                Response::Format { format: format("41+10+12") },
+                "01220a3cad0829000a0cfdc1038d142c010000",
+            ),
+            (
+                Response::Window {
+                    worker_id: 1023,
+                    floor_ms: 1 << 40,
+                    fence_ms: (1 << 40) + 60_000,
+                },
+                "016aeb9d6609fbff03fd0000000000010000fd60ea000000010000",
+            ),
+            (Response::Noted, "01a0ca17b80a"),
+            (Response::NoFormat, "0136fa10cf0b"),
+            (Response::NoWorkerFree { free_from_ms: 1 << 40 }, "0158c04ed60cfd0000000000010000"),
+            (Response::NoSuchWorker, "01035f73260d"),
+            (Response::NotHolder, "01b90e7abf0e"),
+            (Response::OutOfTime, "012f3e7dc80f"),
+        ];
+        for (response, bytes) in golden {
+            assert_eq!(hex(&encode_response(&response, 1)), bytes, "{response:?}");
+            assert_eq!(decode_response(&encode_response(&response, 1)).unwrap(), response);
+        }
+    }
+
+    #[cfg(feature = "next-level")]
+    #[test]
+    fn what_level_two_brings_keeps_its_bytes() {
+        let note = Command::Note { text: "é".to_owned() };
+        assert_eq!(hex(&encode_command(&note)), "016675a6d80a02c3a9");
+        assert_eq!(decode_command(&encode_command(&note)).unwrap(), note);
+        let taken = Response::NoteTaken { characters: 1 };
+        assert_eq!(hex(&encode_response(&taken, 2)), "01e29146c31001");
+        assert_eq!(decode_response(&encode_response(&taken, 2)).unwrap(), taken);
+        assert_eq!((note.level(), taken.level()), (2, 2));
+    }
+
+    #[cfg(feature = "next-level")]
+    #[test]
+    #[should_panic(expected = "is answered in a cluster of level 1")]
+    fn nothing_is_answered_above_the_level_of_the_cluster() {
+        encode_response(&Response::NoteTaken { characters: 1 }, 1);
+    }
+
+    #[test]
+    fn a_record_of_a_later_format_is_named_as_such() {
+        let later = codec::encode(FORMAT + 1, &Response::Deleted);
+        assert!(matches!(decode_response(&later), Err(DecodeError::Format(2))));
+        assert!(matches!(decode_response(&[]), Err(DecodeError::Codec(_))));
+    }
+
+    #[test]
+    fn a_tag_that_breaks_its_bounds_does_not_decode() {
+        #[derive(Serialize)]
+        enum Forged {
+            CreateTag { tag: &'static str, step: u32, start: u64, description: &'static str },
+        }
+        let forge = |tag| Forged::CreateTag { tag, step: 1, start: 1, description: "" };
+        assert!(decode_command(&codec::encode(FORMAT, &forge("a"))).is_ok());
+        assert!(decode_command(&codec::encode(FORMAT, &forge("a\n"))).is_err());
+    }
+}

@@ -1,0 +1,263 @@
+//! A frozen state as a stream of bytes, and back.
+//!
+//! Each section is `[length u32 LE][record]`; what a section is stands in its record. Bytes past the
+//! end refuse the whole stream. Equal states have equal streams, so that replicas can be compared by
+//! [`digest`].
+
+use std::io::{self, Read, Write};
+
+use mintleaf_storage::codec;
+use thiserror::Error;
+
+use super::record::{self, DecodeError};
+use crate::state::{
+    FrozenState, LEVEL_MAX, Restorer, SectionRead, SectionWritten, State, UnfitSnapshot,
+};
+
+/// The one format of sections so far.
+const FORMAT: u8 = 1;
+/// Bytes in one section at most; a section of the longest entries takes less than half of it, and so
+/// do 4,096 worker ids.
+const SECTION_BYTES_MAX: u32 = 1 << 20;
+
+/// Writes the whole stream, in many small writes: give it a buffered writer.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write_snapshot(state: &FrozenState, mut out: impl Write) -> io::Result<()> {
+    state.sections().try_for_each(|section| write_section(&mut out, &section))
+}
+
+/// A checksum of the stream that stays the same across builds and releases of one format. Two
+/// replicas at the same log index must agree on it.
+pub fn digest(state: &FrozenState) -> u64 {
+    let mut digest = Fnv1a::default();
+    write_snapshot(state, &mut digest).expect("a digest takes every byte");
+    digest.0
+}
+
+/// Reads back what [`write_snapshot`] wrote, up to the end of `input`. Small reads: give it a
+/// buffered reader.
+///
+/// # Errors
+/// [`SnapshotError`] if `input` fails or is anything but one whole stream, of a level that this
+/// build supports.
+pub fn read_snapshot(input: impl Read) -> Result<State, SnapshotError> {
+    read_snapshot_up_to(LEVEL_MAX, input)
+}
+
+/// As [`read_snapshot`], in a build that supports levels up to `level_max`.
+///
+/// # Errors
+/// As [`read_snapshot`].
+pub fn read_snapshot_up_to(level_max: u32, mut input: impl Read) -> Result<State, SnapshotError> {
+    let mut restorer = Restorer::begin(level_max, read_section(&mut input)?)?;
+    while restorer.take(read_section(&mut input)?)? {}
+    let state = restorer.finish()?;
+    match input.read(&mut [0])? {
+        0 => Ok(state),
+        _ => Err(SnapshotError::Malformed("it goes on past its end")),
+    }
+}
+
+/// Why a stream is not a state.
+#[derive(Debug, Error)]
+pub enum SnapshotError {
+    /// Reading failed, or the stream ends too early.
+    #[error("cannot read the snapshot: {0}")]
+    Io(#[from] io::Error),
+    /// A section is damaged or of an unknown format.
+    #[error("a section of the snapshot is no use: {0}")]
+    Section(#[from] DecodeError),
+    /// The state is of a level that this build does not support.
+    #[error("it is of level {level}; version {version} supports that")]
+    Newer {
+        /// The cluster's level when the snapshot was taken.
+        level: u32,
+        /// The first version that supports it.
+        version: String,
+    },
+    /// The sections do not make a state.
+    #[error("the snapshot is malformed: {0}")]
+    Malformed(&'static str),
+}
+
+impl From<UnfitSnapshot> for SnapshotError {
+    fn from(unfit: UnfitSnapshot) -> Self {
+        match unfit {
+            UnfitSnapshot::Newer { level, version } => Self::Newer { level, version },
+            UnfitSnapshot::Malformed(why) => Self::Malformed(why),
+        }
+    }
+}
+
+fn write_section(out: &mut impl Write, section: &SectionWritten<'_>) -> io::Result<()> {
+    let record = codec::encode(FORMAT, section);
+    let length = u32::try_from(record.len()).map_err(io::Error::other)?;
+    assert!(length <= SECTION_BYTES_MAX, "section of {length} bytes");
+    out.write_all(&length.to_le_bytes())?;
+    out.write_all(&record)
+}
+
+fn read_section(input: &mut impl Read) -> Result<SectionRead, SnapshotError> {
+    let mut length = [0; 4];
+    input.read_exact(&mut length)?;
+    let length = u32::from_le_bytes(length);
+    if length > SECTION_BYTES_MAX {
+        return Err(SnapshotError::Malformed("a section is too long"));
+    }
+    let mut record = vec![0; length as usize];
+    input.read_exact(&mut record)?;
+    Ok(record::decode(FORMAT, &record)?)
+}
+
+/// FNV-1a, 64 bits.
+struct Fnv1a(u64);
+
+impl Default for Fnv1a {
+    fn default() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Write for Fnv1a {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::Command;
+    use crate::state::tests::{hex, tag, two_tags_and_a_tombstone, with_worker_ids, written};
+
+    fn refusal(bytes: &[u8]) -> String {
+        read_snapshot_up_to(9, bytes).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_snapshot_keeps_its_bytes() {
+        let state = two_tags_and_a_tombstone();
+        let sections = [
+            "0a00000001b5f310ec00fba00f03",
+            "2b000000012c555eea0103",
+            "01610b0a01fbe803fbe80300",
+            "01620b0a00fbd007fba00f00",
+            "01630b0a01fbb80bfbb80b00",
+            "06000000019242ccb602",
+        ];
+        assert_eq!(hex(&written(&state)), sections.concat());
+        assert_eq!(digest(&state.freeze()), 0x1b4e_3d2f_c88e_1777);
+    }
+
+    #[test]
+    fn worker_ids_keep_their_bytes() {
+        let sections = [
+            "0a00000001b5f310ec00fba00f03",
+            "2b000000012c555eea0103",
+            "01610b0a01fbe803fbe80300",
+            "01620b0a00fbd007fba00f00",
+            "01630b0a01fbb80bfbb80b00",
+            "280000000183352081030129000a0c000200",
+            "010107fba00ffb00fa010100fba00ffb8813",
+            "0101fba10ffba00f",
+            "06000000019242ccb602",
+        ];
+        assert_eq!(hex(&written(&with_worker_ids())), sections.concat());
+    }
+
+    fn at_level(number: u32) -> State {
+        let mut state = two_tags_and_a_tombstone();
+        let raised = Command::RaiseLevel { to: number, version: "0.2.0".to_owned() };
+        state.apply(0, &raised);
+        state
+    }
+
+    #[test]
+    fn a_level_above_the_first_keeps_its_bytes() {
+        let sections = [
+            "0a00000001b5f310ec00fba00f03",
+            "0d0000000178e69759040205302e322e30",
+            "2b000000012c555eea0103",
+            "01610b0a01fbe803fbe80300",
+            "01620b0a00fbd007fba00f00",
+            "01630b0a01fbb80bfbb80b00",
+            "06000000019242ccb602",
+        ];
+        assert_eq!(hex(&written(&at_level(2))), sections.concat());
+    }
+
+    #[test]
+    fn a_snapshot_above_what_a_build_supports_names_the_version_that_it_needs() {
+        let snapshot = written(&at_level(3));
+        assert_eq!(read_snapshot_up_to(3, &snapshot[..]).unwrap().level(), 3);
+        // The sections behind the level may be of kinds that this build does not know.
+        let cut = &snapshot[..40];
+        for stream in [&snapshot, cut] {
+            let refused = read_snapshot_up_to(2, stream).unwrap_err();
+            assert!(
+                matches!(&refused, SnapshotError::Newer { level: 3, version } if version == "0.2.0"),
+                "{refused}"
+            );
+        }
+    }
+
+    #[cfg(feature = "next-level")]
+    #[test]
+    fn what_level_two_brings_is_written_and_read_back() {
+        let mut state = at_level(2);
+        state.apply(0, &Command::Note { text: "é".to_owned() });
+        let snapshot = written(&state);
+        assert!(hex(&snapshot).contains("0502c3a9"), "{}", hex(&snapshot));
+        assert_eq!(read_snapshot(&snapshot[..]).unwrap().note(), "é");
+    }
+
+    #[test]
+    fn any_changed_bit_and_any_cut_is_noticed() {
+        let mut state = with_worker_ids();
+        state.apply(0, &Command::RaiseLevel { to: 2, version: "0.2.0".to_owned() });
+        let whole = written(&state);
+        for length in 0..whole.len() {
+            assert!(read_snapshot_up_to(2, &whole[..length]).is_err(), "cut to {length} bytes");
+        }
+        for bit in 0..whole.len() * 8 {
+            let mut damaged = whole.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert!(read_snapshot_up_to(2, &damaged[..]).is_err(), "bit {bit} changed");
+        }
+    }
+
+    #[test]
+    fn bytes_behind_the_end_are_refused() {
+        let mut stream = written(&two_tags_and_a_tombstone());
+        write_section(&mut stream, &SectionWritten::End).unwrap();
+        assert!(refusal(&stream).contains("it goes on past its end"));
+    }
+
+    #[test]
+    fn a_section_of_absurd_length_is_refused_before_it_is_read() {
+        assert!(refusal(&u32::MAX.to_le_bytes()).contains("a section is too long"));
+    }
+
+    #[test]
+    fn a_section_of_the_longest_entries_fits() {
+        const SECTION_ENTRIES: usize = 256;
+        let mut state = State::default();
+        for number in 0..2 * SECTION_ENTRIES {
+            let name = format!("{number:08}{}", "🙂".repeat(120));
+            let description = "🙂".repeat(256);
+            let (tag, step, start) = (tag(&name), 1 << 30, 1 << 62);
+            state.apply(u64::MAX, &Command::CreateTag { tag, step, start, description });
+        }
+        let restored = read_snapshot(written(&state).as_slice()).unwrap();
+        assert_eq!(restored.len(), 2 * SECTION_ENTRIES);
+    }
+}

@@ -1,0 +1,44 @@
+//! The client side of a node: HTTP/1.1, Leaf's paths and version 1.
+//!
+//! ```text
+//! connection        one connection: its bounds, its end
+//!   fast_path       plain requests for ids, answered from the bytes
+//!   write_buffer    for hyper, which takes all else: one write for many answers
+//!   dispatch        ids that are buffered at once, else the router; problems get their bodies here
+//!     router        every path and its handler
+//!       legacy, ids, snowflake, tags, cluster, pages, ops    one group of paths each
+//!         key, query, body    what clients send, read strictly
+//!         decimal             numbers, read strictly and written fast
+//!         problem             what goes wrong: status and code
+//! ```
+//!
+//! Each handler is given the one of the [`Services`](crate::service::Services) that it needs, and sees
+//! nothing behind it. `openapi.json` describes every path that `router::routes` lists; a test holds the
+//! two together.
+
+mod body;
+mod cluster;
+mod connection;
+mod decimal;
+mod dispatch;
+mod fast_path;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
+mod ids;
+mod key;
+mod legacy;
+mod ops;
+mod pages;
+mod paths;
+mod problem;
+mod query;
+mod router;
+mod snowflake;
+mod tags;
+mod write_buffer;
+
+pub(crate) use connection::{TURNED_AWAY, serve};
+pub(crate) use dispatch::Dispatch;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,168 @@
+//! The first and last code that sees a request, but for those that the fast path answers.
+//!
+//! A request for buffered ids of a tag, or for one snowflake id, is answered here, at once, on whatever
+//! connection it comes: no router, no future on the heap, no clock but a snowflake's, no log line. This
+//! is a short cut and nothing more, because the [router] answers the same request in the same words.
+//! Every other request goes to the router under a deadline; on the way out problems get their bodies
+//! and everything is counted.
+//!
+//! [router]: super::router
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use axum::Router;
+use axum::body::{Body, Bytes, HttpBody};
+use axum::http::header::CACHE_CONTROL;
+use axum::http::{HeaderMap, HeaderValue, Method, Request, Response};
+use axum::response::IntoResponse;
+use http_body_util::{Either, Full};
+use hyper::service::Service;
+use hyper_util::service::TowerToHyperService;
+
+use super::paths::{LEAF_SEGMENT, LEAF_SNOWFLAKE, V1_SEGMENT, V1_SNOWFLAKE};
+use super::problem::{FailedWith, Problem};
+use super::router::router;
+use super::{ids, legacy};
+use crate::limits::REQUEST_MAX;
+use crate::metrics::Mode;
+use crate::path_segment;
+use crate::service::{IdService, Services};
+
+/// Answers the requests of one connection after another; cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Dispatch {
+    ids: Arc<IdService>,
+    router: TowerToHyperService<Router>,
+}
+
+impl Dispatch {
+    pub(crate) fn new(services: Services) -> Self {
+        let ids = Arc::clone(&services.ids);
+        Self { ids, router: TowerToHyperService::new(router(services)) }
+    }
+
+    /// The ids that the short cut and the fast path take.
+    pub(super) fn ids(&self) -> &IdService {
+        &self.ids
+    }
+
+    /// The answer to a request for one id, if it needs no waiting.
+    #[inline]
+    fn buffered_id<B>(&self, request: &Request<B>) -> Option<Response<Bytes>> {
+        if request.method() != Method::GET {
+            return None;
+        }
+        let path = request.uri().path();
+        if let Some(query) = request.uri().query() {
+            return self.buffered_batch(path, query, request.headers());
+        }
+        let (mode, response) = if let Some(raw) = path.strip_prefix(LEAF_SEGMENT) {
+            (Mode::Segment, legacy::number(self.ids.next_now(&path_segment::decode(raw)?)?))
+        } else if let Some(raw) = path.strip_prefix(V1_SEGMENT) {
+            let tag = path_segment::decode(raw)?;
+            let id = self.ids.next_now(&tag)?;
+            (Mode::Segment, ids::single(Some(&tag), id, request.headers()))
+        } else if let Some(raw) = path.strip_prefix(LEAF_SNOWFLAKE) {
+            path_segment::decode(raw)?;
+            (Mode::Snowflake, legacy::number(self.ids.next_snowflake_now()?))
+        } else if path == V1_SNOWFLAKE {
+            let id = self.ids.next_snowflake_now()?;
+            (Mode::Snowflake, ids::single(None, id, request.headers()))
+        } else {
+            return None;
+        };
+        self.ids.metrics().request_answered(mode);
+        Some(response)
+    }
+
+    /// The answer to a request for many ids of a tag, if all of them are buffered.
+    fn buffered_batch(
+        &self,
+        path: &str,
+        query: &str,
+        headers: &HeaderMap,
+    ) -> Option<Response<Bytes>> {
+        let tag = path_segment::decode(path.strip_prefix(V1_SEGMENT)?)?;
+        let wanted = ids::IdQuery::many(query, headers)?;
+        let ids = self.ids.held_ids().take_exactly(&tag, wanted.count)?;
+        self.ids.metrics().request_answered(Mode::Segment);
+        Some(wanted.answer(Some(&tag), &ids))
+    }
+
+    async fn routed<B>(self, request: Request<B>) -> Response<Either<Full<Bytes>, Body>>
+    where
+        B: HttpBody<Data = Bytes, Error: Into<axum::BoxError>> + Send + 'static,
+    {
+        let path = request.uri().path().to_owned();
+        let answer = self.router.call(request);
+        let mut response = match tokio::time::timeout(REQUEST_MAX, answer).await {
+            Ok(Ok(response)) => response,
+            Err(_) => Problem::unavailable("no answer could be had in time").into_response(),
+        };
+        let mode = mode_of(&path);
+        self.ids.metrics().request_answered(mode);
+        if let Some(problem) = response.extensions_mut().remove::<Problem>() {
+            self.ids.metrics().request_failed(mode, problem.code());
+            *response.body_mut() = problem.render(&mut response, &path).into();
+        } else if let Some(FailedWith(code)) = response.extensions().get() {
+            self.ids.metrics().request_failed(mode, code);
+        }
+        response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        response.map(Either::Right)
+    }
+}
+
+impl<B> Service<Request<B>> for Dispatch
+where
+    B: HttpBody<Data = Bytes, Error: Into<axum::BoxError>> + Send + 'static,
+{
+    type Response = Response<Either<Full<Bytes>, Body>>;
+    type Error = Infallible;
+    type Future = ResponseFuture<Self::Response>;
+
+    #[inline]
+    fn call(&self, request: Request<B>) -> Self::Future {
+        match self.buffered_id(&request) {
+            Some(response) => {
+                let response = response.map(|body| Either::Left(Full::new(body)));
+                ResponseFuture::Ready(Some(response))
+            }
+            None => ResponseFuture::Routed(Box::pin(self.clone().routed(request))),
+        }
+    }
+}
+
+/// A response that is there already, or one that the router prepares.
+pub(crate) enum ResponseFuture<T> {
+    /// The response, until it was polled for.
+    Ready(Option<T>),
+    /// The response to come.
+    Routed(Pin<Box<dyn Future<Output = T> + Send>>),
+}
+
+impl<T: Unpin> Future for ResponseFuture<T> {
+    type Output = Result<T, Infallible>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        match self.get_mut() {
+            ResponseFuture::Ready(response) => match response.take() {
+                Some(response) => Poll::Ready(Ok(response)),
+                None => Poll::Pending,
+            },
+            ResponseFuture::Routed(response) => response.as_mut().poll(context).map(Ok),
+        }
+    }
+}
+
+fn mode_of(path: &str) -> Mode {
+    if path.starts_with(LEAF_SEGMENT) || path.starts_with(V1_SEGMENT) {
+        Mode::Segment
+    } else if path.starts_with(LEAF_SNOWFLAKE) || path == V1_SNOWFLAKE {
+        Mode::Snowflake
+    } else {
+        Mode::Admin
+    }
+}

@@ -1,0 +1,182 @@
+//! The fast path: requests for ids, answered straight from the bytes of their connection.
+//!
+//! Every connection begins here. While it sends plain requests for ids, the fast path answers all that
+//! have come in and sends the answers with one write; equal requests right behind each other cost one
+//! look-up. It leaves ids that are not buffered, and everything about them that can go wrong, to the
+//! dispatch, which it calls as hyper would. The first request of any other kind goes to hyper, with all
+//! input that is not answered yet, and the connection stays there.
+//!
+//! **The fast path and hyper never differ.** They agree on where a request ends: hyper's own parser
+//! judges heads, and a request that may have a body is hyper's. And they agree on the answer, byte for
+//! byte.
+
+mod answers;
+mod date;
+mod request;
+
+#[cfg(feature = "fuzzing")]
+pub(super) use request::ends;
+
+use std::io;
+use std::ops::Range;
+use std::pin::pin;
+
+use http_body_util::BodyExt;
+use hyper::service::Service;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use self::answers::AnswerTemplate;
+use self::request::{PlainRequest, ReadOutcome, RequestedIds};
+use super::dispatch::Dispatch;
+use crate::connection_buffers::{ConnectionBuffers, Leftover, poll_once};
+use crate::limits::UNSENT_BYTES_MAX;
+use crate::metrics::Mode;
+use crate::service::HeldIds;
+
+/// Most bytes that one read takes.
+pub(super) const READ_BYTES_MAX: usize = 16 * 1024;
+
+/// Why a run of answers ended.
+enum AnswersEnd {
+    /// The next request has not come in whole.
+    NeedMoreInput,
+    /// Enough answers wait to be sent.
+    OutputFull,
+    /// The next request is for the dispatch.
+    ForDispatch,
+    /// The next request is for hyper.
+    ForHyper,
+}
+
+/// One connection, for as long as it stays on the fast path.
+pub(super) struct FastPath<'a, R, W> {
+    buffers: ConnectionBuffers<'a, R, W>,
+    dispatch: &'a Dispatch,
+    /// The last request. Most requests are like the one before.
+    request: PlainRequest,
+    template: AnswerTemplate,
+}
+
+impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> FastPath<'a, R, W> {
+    pub(super) fn new(buffers: ConnectionBuffers<'a, R, W>, dispatch: &'a Dispatch) -> Self {
+        let (request, template) = (PlainRequest::default(), AnswerTemplate::default());
+        Self { buffers, dispatch, request, template }
+    }
+
+    /// Serves until the connection ends, the node stops, or hyper has to take over.
+    ///
+    /// # Errors
+    /// Those of the transport.
+    pub(super) async fn run(mut self) -> io::Result<Option<Leftover>> {
+        loop {
+            let last = self.buffers.is_stopping();
+            if self.buffers.fill().await? == 0 {
+                return Ok(None);
+            }
+            loop {
+                match self.answer() {
+                    AnswersEnd::NeedMoreInput => break,
+                    AnswersEnd::OutputFull => self.buffers.send().await?,
+                    AnswersEnd::ForDispatch => self.ask_dispatch().await?,
+                    AnswersEnd::ForHyper => return Ok(Some(self.buffers.into_leftover())),
+                }
+            }
+            self.buffers.send().await?;
+            if last {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Answers the requests that have come in, for as long as ids are buffered. The clock is read once,
+    /// for what the answers say in `date`.
+    fn answer(&mut self) -> AnswersEnd {
+        self.read_clock();
+        let ids = self.dispatch.ids();
+        let mut answered = [0; 3];
+        let held = ids.held_ids();
+        let end = loop {
+            let (unread, out) = self.buffers.parts();
+            if out.len() >= UNSENT_BYTES_MAX {
+                break AnswersEnd::OutputFull;
+            }
+            match self.request.read(unread) {
+                ReadOutcome::Again => {}
+                ReadOutcome::New => self.template.fit(&self.request),
+                ReadOutcome::Partial => break AnswersEnd::NeedMoreInput,
+                ReadOutcome::Unsupported => break AnswersEnd::ForHyper,
+            }
+            if let RequestedIds::Batch(tag, wanted) = self.request.requested() {
+                let Some(ids) = held.take_exactly(tag, wanted.count) else {
+                    break AnswersEnd::ForDispatch;
+                };
+                self.template.write_batch(out, wanted, tag, &ids);
+                answered[Mode::Segment as usize] += 1;
+                self.buffers.consume(self.request.length());
+                continue;
+            }
+            let count_max = self.request.repeats(unread);
+            let Some((mode, ids)) = take(&self.request, self.dispatch, &held, count_max) else {
+                break AnswersEnd::ForDispatch;
+            };
+            let count = ids.end - ids.start;
+            ids.for_each(|id| self.template.write(out, id));
+            answered[mode as usize] += count;
+            self.buffers.consume(self.request.length() * count as usize);
+        };
+        drop(held);
+        self.count(answered);
+        end
+    }
+
+    /// Reads the clock, for what `date` says.
+    fn read_clock(&mut self) {
+        self.template.begin(self.dispatch.ids().now_ms() / 1000);
+    }
+
+    fn count(&self, answered: [u64; 3]) {
+        if answered == [0; 3] {
+            return;
+        }
+        self.buffers.progress.requests_begun_but(self.buffers.unread());
+        self.dispatch.ids().metrics().requests_answered(answered);
+    }
+
+    /// Has the dispatch answer the request, which may take its time. Answers that are there already are
+    /// not held back meanwhile.
+    async fn ask_dispatch(&mut self) -> io::Result<()> {
+        self.buffers.progress.requests_begun_but(0);
+        let mut answer = pin!(self.dispatch.call(self.request.to_http()));
+        let answered = match poll_once(answer.as_mut()).await {
+            Some(answered) => answered,
+            None => {
+                self.buffers.send().await?;
+                answer.await
+            }
+        };
+        let Ok(response) = answered;
+        let (head, body) = response.into_parts();
+        self.read_clock();
+        let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
+        answers::write_response(&mut self.buffers.output, &head, &body, self.template.date());
+        self.buffers.consume(self.request.length());
+        Ok(())
+    }
+}
+
+/// Up to `count_max` of the ids that a request asks for, without a gap, if they are buffered.
+#[inline]
+fn take(
+    request: &PlainRequest,
+    dispatch: &Dispatch,
+    held: &HeldIds<'_>,
+    count_max: u64,
+) -> Option<(Mode, Range<u64>)> {
+    match request.requested() {
+        RequestedIds::Segment(tag) => Some((Mode::Segment, held.take(tag, count_max)?)),
+        RequestedIds::Snowflake => {
+            Some((Mode::Snowflake, dispatch.ids().take_snowflakes_now(count_max)?))
+        }
+        RequestedIds::Batch(..) | RequestedIds::Other => None,
+    }
+}

@@ -1,0 +1,157 @@
+//! Writes answers, byte for byte as hyper would write them.
+
+use std::io::Write;
+use std::ops::Range;
+
+use axum::http::header::{CONTENT_LENGTH, DATE};
+use axum::http::response::Parts;
+
+use super::date::{self, Date};
+use super::request::{IdPath, PlainRequest};
+use crate::http::ids::IdQuery;
+
+const TEXT: &str = "text/plain;charset=UTF-8";
+const JSON: &str = "application/json";
+/// Digits of the largest id.
+const DIGITS_MAX: usize = 19;
+
+/// The answer to a request for one id: as a rule the last answer with other digits in it.
+#[derive(Debug)]
+pub(super) struct AnswerTemplate {
+    content_type: &'static str,
+    /// The body up to the id.
+    before: Vec<u8>,
+    /// The body behind the id.
+    behind: &'static str,
+    second: u64,
+    date: Date,
+    /// The whole answer, with an id of `digits` digits; stale when `digits` is 0.
+    bytes: Vec<u8>,
+    digits: usize,
+}
+
+impl Default for AnswerTemplate {
+    fn default() -> Self {
+        Self {
+            content_type: TEXT,
+            before: Vec::new(),
+            behind: "",
+            second: 0,
+            date: date::at(0),
+            bytes: Vec::new(),
+            digits: 0,
+        }
+    }
+}
+
+impl AnswerTemplate {
+    /// Makes answers say this Unix second in `date`.
+    #[inline]
+    pub(super) fn begin(&mut self, second: u64) {
+        if second != self.second {
+            (self.second, self.date, self.digits) = (second, date::at(second), 0);
+        }
+    }
+
+    /// The value of the `date` header.
+    pub(super) fn date(&self) -> &Date {
+        &self.date
+    }
+
+    /// Makes answers fit what a request wants: its content type and the text around the id.
+    pub(super) fn fit(&mut self, request: &PlainRequest) {
+        self.digits = 0;
+        self.before.clear();
+        (self.content_type, self.behind) = match request.path() {
+            IdPath::Segment | IdPath::Snowflake if request.wants_text() => (TEXT, "\n"),
+            IdPath::Segment => {
+                self.before.extend_from_slice(br#"{"tag":"#);
+                // A string always serializes, and writing to a `Vec` cannot fail.
+                let _ = serde_json::to_writer(&mut self.before, request.tag());
+                self.before.extend_from_slice(br#","ids":[""#);
+                (JSON, "\"]}")
+            }
+            IdPath::Snowflake => {
+                self.before.extend_from_slice(br#"{"ids":[""#);
+                (JSON, "\"]}")
+            }
+            IdPath::LeafSegment | IdPath::LeafSnowflake | IdPath::Other => (TEXT, ""),
+        };
+    }
+
+    /// Writes the answer with this id.
+    #[inline]
+    pub(super) fn write(&mut self, out: &mut Vec<u8>, id: u64) {
+        let mut buffer = itoa::Buffer::new();
+        let digits = buffer.format(id).as_bytes();
+        if digits.len() != self.digits {
+            self.write_anew(digits.len());
+        }
+        out.extend_from_slice(&self.bytes);
+        let end = out.len() - self.behind.len();
+        out[end - digits.len()..end].copy_from_slice(digits);
+    }
+
+    /// Writes the answer with these ids of a tag.
+    pub(super) fn write_batch(
+        &self,
+        out: &mut Vec<u8>,
+        wanted: &IdQuery,
+        tag: &str,
+        ids: &[Range<u64>],
+    ) {
+        wanted.write(out, Some(tag), ids, |out, length| {
+            write_head(out, wanted.content_type(), length, &self.date);
+        });
+    }
+
+    #[cold]
+    fn write_anew(&mut self, digits: usize) {
+        let length = self.before.len() + digits + self.behind.len();
+        self.digits = digits;
+        self.bytes.clear();
+        write_head(&mut self.bytes, self.content_type, length, &self.date);
+        self.bytes.extend_from_slice(&self.before);
+        self.bytes.extend_from_slice(&[b'0'; DIGITS_MAX + 1][..digits]);
+        self.bytes.extend_from_slice(self.behind.as_bytes());
+    }
+}
+
+/// Writes the head of an answer with ids.
+fn write_head(out: &mut Vec<u8>, content_type: &str, length: usize, date: &Date) {
+    for part in ["HTTP/1.1 200 OK\r\ncontent-type: ", content_type] {
+        out.extend_from_slice(part.as_bytes());
+    }
+    out.extend_from_slice(b"\r\ncache-control: no-store\r\n");
+    write_end(out, Some(length), Some(date));
+}
+
+/// Writes a whole response.
+pub(super) fn write_response(out: &mut Vec<u8>, head: &Parts, body: &[u8], date: &Date) {
+    let reason = head.status.canonical_reason().unwrap_or("<none>");
+    // Writing to a `Vec` cannot fail.
+    let _ = write!(out, "HTTP/1.1 {} {reason}\r\n", head.status.as_str());
+    for (name, value) in &head.headers {
+        out.extend_from_slice(name.as_str().as_bytes());
+        out.extend_from_slice(b": ");
+        out.extend_from_slice(value.as_bytes());
+        out.extend_from_slice(b"\r\n");
+    }
+    let length = (!head.headers.contains_key(CONTENT_LENGTH)).then_some(body.len());
+    let date = (!head.headers.contains_key(DATE)).then_some(date);
+    write_end(out, length, date);
+    out.extend_from_slice(body);
+}
+
+/// Ends a head with the headers that every answer has.
+fn write_end(out: &mut Vec<u8>, length: Option<usize>, date: Option<&Date>) {
+    if let Some(length) = length {
+        let _ = write!(out, "content-length: {length}\r\n");
+    }
+    if let Some(date) = date {
+        out.extend_from_slice(b"date: ");
+        out.extend_from_slice(date);
+        out.extend_from_slice(b"\r\n");
+    }
+    out.extend_from_slice(b"\r\n");
+}

@@ -1,0 +1,292 @@
+//! Recognizes plain requests for ids by their bytes.
+
+use std::borrow::Cow;
+
+use axum::body::Bytes;
+use axum::http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, HOST, TRANSFER_ENCODING, UPGRADE};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Uri};
+use http_body_util::Empty;
+use httparse::Status;
+
+use crate::http::ids::{self, IdQuery};
+use crate::http::paths::{LEAF_SEGMENT, LEAF_SNOWFLAKE, V1_SEGMENT, V1_SNOWFLAKE};
+use crate::limits::HEADERS_MAX;
+use crate::path_segment;
+
+/// Longest head on the fast path. An incomplete head is read anew whenever more bytes come in, so this
+/// also bounds the work that a client can cause by sending a head in small pieces.
+const PLAIN_HEAD_BYTES_MAX: usize = 4 * 1024;
+/// Most equal requests that are answered together.
+const TOGETHER_MAX: usize = 256;
+
+const METHOD: &[u8] = b"GET ";
+const VERSION: &[u8] = b" HTTP/1.1\r\n";
+
+/// The nature of the next bytes of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ReadOutcome {
+    /// The same request as the last one.
+    Again,
+    /// Another plain request.
+    New,
+    /// The beginning of bytes that may become a plain request.
+    Partial,
+    /// A request that the fast path does not support.
+    Unsupported,
+}
+
+/// The ids that a request asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RequestedIds<'a> {
+    /// The next id of a tag.
+    Segment(&'a str),
+    /// Many ids of a tag.
+    Batch(&'a str, &'a IdQuery),
+    /// A snowflake id.
+    Snowflake,
+    /// Many snowflake ids, or a request that may be an error.
+    Other,
+}
+
+/// The path at which an id is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum IdPath {
+    /// `/api/segment/get/KEY`
+    LeafSegment,
+    /// `/api/snowflake/get/KEY`
+    LeafSnowflake,
+    /// `/v1/segment/TAG`
+    Segment,
+    /// `/v1/snowflake`
+    Snowflake,
+    /// One of them with a query, or with a key that cannot be read.
+    Other,
+}
+
+/// A plain request: a `GET` of one of the id paths, without a body, on a connection that stays open
+/// behind it. Its header block is judged once: nearly all clients send the same block again, and then
+/// comparing the bytes is all it costs.
+#[derive(Debug)]
+pub(super) struct PlainRequest {
+    /// The whole request; empty before the first.
+    bytes: Vec<u8>,
+    /// Where its path ends.
+    path_end: usize,
+    /// Where its header block begins.
+    block_start: usize,
+    headers: HeaderMap,
+    /// Whether ids are wanted as text, where there is a choice.
+    text: bool,
+    path: IdPath,
+    /// The tag; empty where the path names none.
+    tag: String,
+    /// The many ids that the query asks for; `None` when it asks for one, or cannot be answered.
+    batch: Option<IdQuery>,
+}
+
+impl Default for PlainRequest {
+    fn default() -> Self {
+        Self {
+            bytes: Vec::new(),
+            path_end: 0,
+            block_start: 0,
+            headers: HeaderMap::new(),
+            text: false,
+            path: IdPath::Other,
+            tag: String::new(),
+            batch: None,
+        }
+    }
+}
+
+impl PlainRequest {
+    /// Reads the request that `bytes` begin with. A new plain request replaces this one, which is the
+    /// last that was read; otherwise this one stays.
+    #[inline]
+    pub(super) fn read(&mut self, bytes: &[u8]) -> ReadOutcome {
+        if !self.bytes.is_empty() && bytes.starts_with(&self.bytes) {
+            return ReadOutcome::Again;
+        }
+        match self.read_new(bytes) {
+            Ok(()) => ReadOutcome::New,
+            Err(ReadOutcome::Partial) if bytes.len() >= PLAIN_HEAD_BYTES_MAX => {
+                ReadOutcome::Unsupported
+            }
+            Err(other) => other,
+        }
+    }
+
+    fn read_new(&mut self, bytes: &[u8]) -> Result<(), ReadOutcome> {
+        let path_end = path_end(bytes)?;
+        let path = std::str::from_utf8(&bytes[METHOD.len()..path_end])
+            .map_err(|_| ReadOutcome::Unsupported)?;
+        let (id_path, tag, query) = id_path(path).ok_or(ReadOutcome::Unsupported)?;
+        let block_start = path_end + VERSION.len();
+        let block = &bytes[block_start..];
+        let known = &self.bytes[self.block_start..];
+        let length = if !known.is_empty() && block.starts_with(known) {
+            known.len()
+        } else {
+            let (length, headers) = plain_headers(block)?;
+            (self.text, self.headers) = (ids::wants_text(&headers), headers);
+            length
+        };
+        // A longer head is not partial either: see `read`.
+        if block_start + length > PLAIN_HEAD_BYTES_MAX {
+            return Err(ReadOutcome::Unsupported);
+        }
+        self.batch = query.and_then(|query| IdQuery::many(query, &self.headers));
+        self.path = id_path;
+        self.tag.clear();
+        self.tag.push_str(&tag);
+        self.bytes.clear();
+        self.bytes.extend_from_slice(&bytes[..block_start + length]);
+        (self.path_end, self.block_start) = (path_end, block_start);
+        Ok(())
+    }
+
+    pub(super) fn length(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// How many requests equal to this one `bytes` begin with, up to a bound.
+    #[inline]
+    pub(super) fn repeats(&self, bytes: &[u8]) -> u64 {
+        let next = bytes.chunks_exact(self.bytes.len()).take(TOGETHER_MAX);
+        next.take_while(|next| *next == self.bytes).count() as u64
+    }
+
+    #[inline]
+    pub(super) fn requested(&self) -> RequestedIds<'_> {
+        match self.path {
+            IdPath::LeafSegment | IdPath::Segment => RequestedIds::Segment(&self.tag),
+            IdPath::LeafSnowflake | IdPath::Snowflake => RequestedIds::Snowflake,
+            IdPath::Other => match &self.batch {
+                Some(wanted) => RequestedIds::Batch(&self.tag, wanted),
+                None => RequestedIds::Other,
+            },
+        }
+    }
+
+    pub(super) fn path(&self) -> IdPath {
+        self.path
+    }
+
+    pub(super) fn tag(&self) -> &str {
+        &self.tag
+    }
+
+    /// Whether ids are wanted as text, where there is a choice.
+    pub(super) fn wants_text(&self) -> bool {
+        self.text
+    }
+
+    /// The request as hyper would give it to the dispatch.
+    pub(super) fn to_http(&self) -> axum::http::Request<Empty<Bytes>> {
+        let mut request = axum::http::Request::new(Empty::new());
+        let path = Bytes::copy_from_slice(&self.bytes[METHOD.len()..self.path_end]);
+        // The bytes of `is_plain` can stand in any path and query.
+        *request.uri_mut() = Uri::from_maybe_shared(path).unwrap_or_default();
+        *request.headers_mut() = self.headers.clone();
+        request
+    }
+}
+
+/// Where the path of a request line ends whose method and version are those of a plain request.
+#[inline]
+fn path_end(bytes: &[u8]) -> Result<usize, ReadOutcome> {
+    begins(bytes, METHOD)?;
+    let path = &bytes[METHOD.len()..];
+    let length = path.iter().position(|&byte| !is_plain(byte)).ok_or(ReadOutcome::Partial)?;
+    begins(&path[length..], VERSION)?;
+    Ok(METHOD.len() + length)
+}
+
+#[inline]
+fn begins(bytes: &[u8], with: &[u8]) -> Result<(), ReadOutcome> {
+    match bytes.starts_with(with) {
+        true => Ok(()),
+        false if with.starts_with(bytes) => Err(ReadOutcome::Partial),
+        false => Err(ReadOutcome::Unsupported),
+    }
+}
+
+/// Whether a byte means itself in every path and query.
+#[inline]
+fn is_plain(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-._~%!$&'()*+,;=:@/?".contains(&byte)
+}
+
+/// Which id path `path` is, the tag that it names, and its query where that may ask for many ids of the
+/// tag. `None` when it is none of the id paths.
+#[inline]
+fn id_path(path: &str) -> Option<(IdPath, Cow<'_, str>, Option<&str>)> {
+    let (path, query) = match path.split_once('?') {
+        Some((path, query)) => (path, Some(query)),
+        None => (path, None),
+    };
+    let (id_path, raw) = if let Some(raw) = path.strip_prefix(LEAF_SEGMENT) {
+        (IdPath::LeafSegment, raw)
+    } else if let Some(raw) = path.strip_prefix(LEAF_SNOWFLAKE) {
+        (IdPath::LeafSnowflake, raw)
+    } else if let Some(raw) = path.strip_prefix(V1_SEGMENT) {
+        (IdPath::Segment, raw)
+    } else if path == V1_SNOWFLAKE {
+        (IdPath::Snowflake, "-")
+    } else {
+        return None;
+    };
+    match path_segment::decode(raw) {
+        Some(tag) if query.is_none() => Some((id_path, tag, None)),
+        Some(tag) if id_path == IdPath::Segment => Some((IdPath::Other, tag, query)),
+        _ => Some((IdPath::Other, "".into(), None)),
+    }
+}
+
+/// The headers that `block` begins with and their length, if they are those of a plain request.
+fn plain_headers(block: &[u8]) -> Result<(usize, HeaderMap), ReadOutcome> {
+    let mut parsed = [httparse::EMPTY_HEADER; HEADERS_MAX];
+    let (length, parsed) = match httparse::parse_headers(block, &mut parsed) {
+        Ok(Status::Complete(complete)) => complete,
+        Ok(Status::Partial) => return Err(ReadOutcome::Partial),
+        Err(_) => return Err(ReadOutcome::Unsupported),
+    };
+    let mut headers = HeaderMap::with_capacity(parsed.len());
+    for header in parsed {
+        let name =
+            HeaderName::from_bytes(header.name.as_bytes()).map_err(|_| ReadOutcome::Unsupported)?;
+        let value = HeaderValue::from_bytes(header.value).map_err(|_| ReadOutcome::Unsupported)?;
+        headers.append(name, value);
+    }
+    if is_for_hyper(&headers) { Err(ReadOutcome::Unsupported) } else { Ok((length, headers)) }
+}
+
+/// Whether headers say more than that a request without a body has come in.
+fn is_for_hyper(headers: &HeaderMap) -> bool {
+    let closes = |value: &HeaderValue| !value.as_bytes().eq_ignore_ascii_case(b"keep-alive");
+    let hosts = headers.get_all(HOST).iter().count();
+    let framing = [CONTENT_LENGTH, TRANSFER_ENCODING, EXPECT, UPGRADE];
+    hosts != 1
+        || framing.iter().any(|name| headers.contains_key(name))
+        || headers.get_all(CONNECTION).iter().any(closes)
+}
+
+/// Where the plain requests end that `bytes` begin with, and where hyper's parser ends them.
+#[cfg(feature = "fuzzing")]
+pub(in crate::http) fn ends(bytes: &[u8]) -> [Vec<usize>; 2] {
+    let (mut known, mut ends, mut start) = (PlainRequest::default(), [vec![], vec![]], 0);
+    while matches!(known.read(&bytes[start..]), ReadOutcome::New | ReadOutcome::Again) {
+        let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
+        if let Ok(Status::Complete(length)) =
+            httparse::Request::new(&mut headers).parse(&bytes[start..])
+        {
+            ends[1].push(start + length);
+        }
+        ends[0].push(start + known.length());
+        start += known.length();
+    }
+    ends
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,73 @@
+//! Every path of a node, and the handler that answers it.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::FromRef;
+use axum::routing::{MethodRouter, delete, get, post};
+
+use super::problem::Problem;
+use super::{cluster, ids, legacy, ops, pages, snowflake, tags};
+use crate::service::{ClusterService, IdService, Services, TagService};
+
+type Route = (&'static str, MethodRouter<Services>);
+
+/// Every path, in OpenAPI's notation. `get` answers HEAD as well.
+pub(super) fn routes() -> [Route; 21] {
+    [
+        ("/", get(pages::index)),
+        ("/api/segment/get/{key}", get(legacy::segment)),
+        ("/api/snowflake/get/{key}", get(legacy::snowflake)),
+        ("/decodeSnowflakeId", get(snowflake::leaf_decode)),
+        ("/cache", get(pages::cache)),
+        ("/db", get(pages::db)),
+        ("/v1/segment/{tag}", get(ids::segment)),
+        ("/v1/snowflake", get(snowflake::take)),
+        ("/v1/snowflake/{id}", get(snowflake::decode)),
+        ("/v1/workers", get(snowflake::workers)),
+        ("/v1/tags", get(tags::list).post(tags::create)),
+        ("/v1/tags/{tag}", get(tags::get).patch(tags::update).delete(tags::delete)),
+        ("/v1/cluster", get(cluster::show)),
+        ("/v1/cluster/nodes", post(cluster::add)),
+        ("/v1/cluster/nodes/{id}", delete(cluster::remove)),
+        ("/v1/cluster/leader", post(cluster::transfer)),
+        ("/v1/cluster/level", post(cluster::raise_level)),
+        ("/livez", get(ops::livez)),
+        ("/readyz", get(ops::readyz)),
+        ("/metrics", get(ops::metrics)),
+        ("/openapi.json", get(ops::openapi)),
+    ]
+}
+
+/// The router over these services.
+pub(super) fn router(services: Services) -> Router {
+    let router = Router::new();
+    #[cfg(feature = "next-level")]
+    let router = router.route("/v1/cluster/note", post(cluster::leave_note));
+    routes()
+        .into_iter()
+        .fold(router, |router, (path, methods)| router.route(path, methods))
+        .fallback(async || Problem::not_found())
+        .method_not_allowed_fallback(async || Problem::method_not_allowed())
+        .with_state(services)
+}
+
+// A handler names the service that it needs as its state.
+
+impl FromRef<Services> for Arc<IdService> {
+    fn from_ref(services: &Services) -> Self {
+        Self::clone(&services.ids)
+    }
+}
+
+impl FromRef<Services> for Arc<TagService> {
+    fn from_ref(services: &Services) -> Self {
+        Self::clone(&services.tags)
+    }
+}
+
+impl FromRef<Services> for Arc<ClusterService> {
+    fn from_ref(services: &Services) -> Self {
+        Self::clone(&services.cluster)
+    }
+}

@@ -1,0 +1,171 @@
+//! Gauges, which show a moment: connections, the cluster, snowflake ids.
+
+use std::sync::atomic::AtomicU64;
+
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+use super::labels::Protocol;
+use super::registration::{Labels, gauge, metric};
+
+/// A gauge that never shows less than zero.
+pub(super) type LevelGauge = Gauge<u64, AtomicU64>;
+
+/// The connections of clients that speak one protocol.
+#[derive(Debug)]
+pub(super) struct ConnectionGauges {
+    pub(super) open: Gauge,
+    pub(super) refused: Counter,
+}
+
+impl ConnectionGauges {
+    pub(super) fn new(r: &mut Registry, protocol: Protocol) -> Self {
+        let named = |what: &str| format!("{}_connections{what}", protocol.name());
+        let refused = "Client connections turned away at the limit";
+        Self {
+            open: gauge(r, &named(""), "Open client connections"),
+            refused: metric(r, &named("_refused"), refused, Counter::default()),
+        }
+    }
+}
+
+/// A node's knowledge of its cluster at one moment.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ClusterReadings {
+    /// Raft's current term.
+    pub(crate) term: u64,
+    /// Whether a leader is known.
+    pub(crate) leader_known: bool,
+    /// Whether this node leads.
+    pub(crate) is_leader: bool,
+    /// The cluster's level.
+    pub(crate) level: u32,
+    /// Last index in this node's log; 0 when it is empty.
+    pub(crate) last_log_index: u64,
+    /// Last index that this node applied; 0 before the first.
+    pub(crate) last_applied_index: u64,
+    /// How many members vote.
+    pub(crate) voters: u64,
+    /// By node id: how far a member's clock is ahead of this node's, in milliseconds.
+    pub(crate) clock_offsets_ms: Vec<(u64, i64)>,
+}
+
+/// The gauges of [`ClusterReadings`].
+#[derive(Debug)]
+pub(super) struct ClusterGauges {
+    term: LevelGauge,
+    leader_known: LevelGauge,
+    is_leader: LevelGauge,
+    level: LevelGauge,
+    last_log_index: LevelGauge,
+    last_applied_index: LevelGauge,
+    voters: LevelGauge,
+}
+
+impl ClusterGauges {
+    pub(super) fn new(registry: &mut Registry) -> Self {
+        Self {
+            term: gauge(registry, "raft_term", "Current Raft term"),
+            leader_known: gauge(registry, "raft_leader_known", "1 while a leader is known"),
+            is_leader: gauge(registry, "raft_is_leader", "1 while this node leads"),
+            level: gauge(registry, "cluster_level", "What the cluster's log may hold"),
+            last_log_index: gauge(registry, "raft_last_log_index", "Newest entry in the log"),
+            last_applied_index: gauge(
+                registry,
+                "raft_last_applied_index",
+                "Newest entry that was applied",
+            ),
+            voters: gauge(registry, "raft_voters", "Nodes that vote"),
+        }
+    }
+
+    pub(super) fn set(&self, readings: &ClusterReadings) {
+        self.term.set(readings.term);
+        self.leader_known.set(u64::from(readings.leader_known));
+        self.is_leader.set(u64::from(readings.is_leader));
+        self.level.set(u64::from(readings.level));
+        self.last_log_index.set(readings.last_log_index);
+        self.last_applied_index.set(readings.last_applied_index);
+        self.voters.set(readings.voters);
+    }
+}
+
+/// The state of a node's snowflake ids at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct SnowflakeReadings {
+    /// How many worker ids are held.
+    pub(crate) worker_ids: u64,
+    /// How long ids go on without another window, in seconds.
+    pub(crate) remaining_seconds: f64,
+    /// How far this node's clock is ahead of the median of the voters' clocks.
+    pub(crate) clock_offset_ms: i64,
+    /// Whether no worker id is free.
+    pub(crate) pool_exhausted: bool,
+    /// Whether this node's clock is too far from the median.
+    pub(crate) clock_skewed: bool,
+    /// Whether this node's clock went back further than the window could ride out.
+    pub(crate) clock_behind: bool,
+    /// Whether the layout's time bits end within a year.
+    pub(crate) lifetime_ends: bool,
+}
+
+/// The gauges of [`SnowflakeReadings`], and the members' clocks by node: few, and named by operators.
+#[derive(Debug)]
+pub(super) struct SnowflakeGauges {
+    worker_ids: LevelGauge,
+    remaining: Gauge<f64, AtomicU64>,
+    clock_offset: Gauge,
+    alarms: Family<Labels<1>, Gauge>,
+    peer_clocks: Family<[(&'static str, String); 1], Gauge>,
+}
+
+impl SnowflakeGauges {
+    pub(super) fn new(r: &mut Registry) -> Self {
+        Self {
+            worker_ids: gauge(r, "snowflake_worker_ids", "Worker ids held"),
+            remaining: gauge(
+                r,
+                "snowflake_window_seconds",
+                "How long snowflake ids go on without another time window",
+            ),
+            clock_offset: gauge(
+                r,
+                "clock_offset_ms",
+                "How far this node's clock is ahead of the voters' median, in milliseconds",
+            ),
+            alarms: metric(
+                r,
+                "snowflake_alarm",
+                "1 while an operator should look at this cause",
+                Family::default(),
+            ),
+            peer_clocks: metric(
+                r,
+                "peer_clock_offset_ms",
+                "How far a member's clock is ahead of this node's, in milliseconds",
+                Family::default(),
+            ),
+        }
+    }
+
+    pub(super) fn set(&self, snowflake: &SnowflakeReadings, cluster: &ClusterReadings) {
+        self.worker_ids.set(snowflake.worker_ids);
+        self.remaining.set(snowflake.remaining_seconds);
+        self.clock_offset.set(snowflake.clock_offset_ms);
+        let alarms = [
+            ("pool_exhausted", snowflake.pool_exhausted),
+            ("clock_skewed", snowflake.clock_skewed),
+            ("clock_behind", snowflake.clock_behind),
+            ("lifetime_ends", snowflake.lifetime_ends),
+        ];
+        for (cause, raised) in alarms {
+            self.alarms.get_or_create(&[("cause", cause)]).set(i64::from(raised));
+        }
+        self.peer_clocks.clear();
+        for (node_id, offset_ms) in &cluster.clock_offsets_ms {
+            self.peer_clocks.get_or_create(&[("node", node_id.to_string())]).set(*offset_ms);
+        }
+    }
+}

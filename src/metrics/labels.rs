@@ -1,0 +1,67 @@
+//! The values of labels: few, and none that a client chooses.
+
+/// The kind of a request. The `mode` label.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Ids of a tag.
+    Segment,
+    /// Ids made of time, worker id and sequence.
+    Snowflake,
+    /// Everything else: tags, membership, pages, probes.
+    Admin,
+}
+
+impl Mode {
+    pub(crate) const ALL: [Mode; 3] = [Mode::Segment, Mode::Snowflake, Mode::Admin];
+
+    pub(super) fn label(self) -> &'static str {
+        match self {
+            Mode::Segment => "segment",
+            Mode::Snowflake => "snowflake",
+            Mode::Admin => "admin",
+        }
+    }
+}
+
+/// The protocol of a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    /// HTTP/1.1.
+    Http,
+    /// The Redis protocol.
+    Resp,
+}
+
+impl Protocol {
+    /// The protocol in names of threads and metrics.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Protocol::Http => "http",
+            Protocol::Resp => "resp",
+        }
+    }
+}
+
+/// How a grab ended. The `outcome` label.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GrabOutcome {
+    /// Committed, and the segment is held.
+    Granted,
+    /// Committed, and refused: the tag is unknown or exhausted.
+    Rejected,
+    /// Not known to be committed: no quorum, a timeout, a lost reply.
+    Failed,
+}
+
+impl GrabOutcome {
+    pub(super) const ALL: [GrabOutcome; 3] =
+        [GrabOutcome::Granted, GrabOutcome::Rejected, GrabOutcome::Failed];
+
+    pub(super) fn label(self) -> &'static str {
+        match self {
+            GrabOutcome::Granted => "granted",
+            GrabOutcome::Rejected => "rejected",
+            GrabOutcome::Failed => "failed",
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! The Redis protocol, versions 2 and 3: with it, any Redis client takes ids.
+//!
+//! ```text
+//! connection          reads, answers, writes: one write for many answers
+//!   commands          the table of commands
+//!     id_commands     ids, and questions about tags
+//!     connect_commands  what clients send at connect
+//!       call          one command that is carried out
+//!       pending       ids that are not buffered, and how the reply tells them
+//!       session       what a connection remembers
+//!   parser            bytes into commands
+//!   reply             replies into bytes
+//! ```
+//!
+//! Commands see the [`Services`](crate::service::Services) and nothing behind them. Commands for one id
+//! of a tag whose segment is buffered allocate nothing. The commands of a connection are carried out one
+//! after the other, so their answers come in order.
+
+mod call;
+mod commands;
+mod connect_commands;
+mod connection;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
+mod id_commands;
+mod parser;
+mod pending;
+mod reply;
+mod session;
+
+pub(crate) use connection::{TURNED_AWAY, serve};

@@ -1,0 +1,93 @@
+//! One command that is carried out, and what every command needs.
+
+use super::pending::PendingIds;
+use super::reply::Reply;
+use super::session::Session;
+use crate::metrics::Mode;
+use crate::service::{HeldIds, Services};
+
+/// Most copies of one `INCR` that are answered with it.
+const COPIES_MAX: usize = 1_000;
+/// Most bytes of a client's input that an error quotes.
+pub(super) const QUOTED_BYTES_MAX: usize = 128;
+
+/// One command that is carried out, and everything that it works on.
+pub(super) struct Call<'a> {
+    pub(super) services: &'a Services,
+    /// The ids that this node holds.
+    pub(super) held: &'a HeldIds<'a>,
+    pub(super) session: &'a mut Session,
+    pub(super) out: &'a mut Vec<u8>,
+    /// The mode under which the command is counted.
+    pub(super) mode: Mode,
+    /// The bytes of the command.
+    bytes: &'a [u8],
+    /// The input behind them.
+    behind: &'a [u8],
+    /// How many copies of the command right behind it are carried out with it.
+    pub(super) copies: usize,
+}
+
+/// The outcome of a command.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum CommandOutcome {
+    /// Its answer is written.
+    Answered,
+    /// Its ids are still to come.
+    Wait(PendingIds),
+    /// Its answer, if it has one, is written, and the connection shall end.
+    Close,
+}
+
+impl<'a> Call<'a> {
+    /// A call of the command `bytes`, with the input behind it.
+    pub(super) fn new(
+        services: &'a Services,
+        held: &'a HeldIds<'a>,
+        session: &'a mut Session,
+        out: &'a mut Vec<u8>,
+        (bytes, behind): (&'a [u8], &'a [u8]),
+    ) -> Self {
+        Self { services, held, session, out, mode: Mode::Admin, bytes, behind, copies: 0 }
+    }
+
+    /// How many copies of this command follow it.
+    #[inline]
+    pub(super) fn copies_behind(&self) -> usize {
+        if !self.behind.starts_with(self.bytes) {
+            return 0;
+        }
+        let behind = self.behind.chunks_exact(self.bytes.len()).take(COPIES_MAX);
+        behind.take_while(|next| *next == self.bytes).count()
+    }
+
+    /// The writer of the reply.
+    pub(super) fn reply(&mut self) -> Reply<'_> {
+        Reply { resp3: self.session.resp3, out: self.out }
+    }
+
+    /// Answers with an error that the client has caused.
+    pub(super) fn refuse(&mut self, text: &str) -> CommandOutcome {
+        self.reply().error(text);
+        self.services.ids.metrics().request_failed(self.mode, "invalid_argument");
+        CommandOutcome::Answered
+    }
+}
+
+/// Refuses a command whose number of arguments is wrong.
+pub(super) fn wrong_arguments(call: &mut Call<'_>, name: &str) -> CommandOutcome {
+    let name = name.to_ascii_lowercase();
+    call.refuse(&format!("ERR wrong number of arguments for '{name}' command"))
+}
+
+/// The first bytes of a client's input as text, for an error that quotes it.
+pub(super) fn shown(bytes: &[u8]) -> String {
+    let start = &bytes[..bytes.len().min(QUOTED_BYTES_MAX)];
+    String::from_utf8_lossy(start).into_owned()
+}
+
+/// Reads a non-negative integer, strictly.
+pub(super) fn number(text: &[u8]) -> Option<u64> {
+    let digits = text.iter().all(u8::is_ascii_digit);
+    std::str::from_utf8(text).ok().filter(|_| digits)?.parse().ok()
+}

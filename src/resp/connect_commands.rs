@@ -1,0 +1,217 @@
+//! The commands that clients send at connect, and what the node says of itself: no id is given here.
+
+use super::call::{Call, CommandOutcome, number, shown, wrong_arguments};
+use super::parser::Args;
+use super::reply::Reply;
+use super::session::{Session, checked_name};
+
+/// The Redis release whose behaviour the node shows. Clients look at it to find out what they may use.
+const REDIS_VERSION: &str = "7.0.0";
+
+/// `PING [message]`.
+pub(super) fn ping(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
+    match args.get(1) {
+        Some(message) => call.reply().bulk(message),
+        None => call.reply().simple("PONG"),
+    }
+    CommandOutcome::Answered
+}
+
+/// `ECHO message`.
+pub(super) fn echo(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
+    call.reply().bulk(args.get(1).unwrap_or_default());
+    CommandOutcome::Answered
+}
+
+/// `QUIT`: the connection ends.
+pub(super) fn quit(call: &mut Call<'_>, _: Args<'_>) -> CommandOutcome {
+    call.reply().ok();
+    CommandOutcome::Close
+}
+
+/// `RESET`: the session begins anew.
+pub(super) fn reset(call: &mut Call<'_>, _: Args<'_>) -> CommandOutcome {
+    call.session.resp3 = false;
+    call.session.name.clear();
+    call.reply().simple("RESET");
+    CommandOutcome::Answered
+}
+
+/// `SELECT n`. Every database holds the same tags: an id is given once, whichever database asks for it.
+pub(super) fn select(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
+    match args.get(1).and_then(number) {
+        Some(_) => call.reply().ok(),
+        None => return call.refuse("ERR invalid DB index"),
+    }
+    CommandOutcome::Answered
+}
+
+/// `AUTH [user] password`, as Redis without a password: its default user may log in with any password.
+pub(super) fn auth(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
+    match (args.get(1), args.get(2)) {
+        (Some(user), Some(_)) => match known_user(user) {
+            Ok(()) => call.reply().ok(),
+            Err(why) => return call.refuse(why),
+        },
+        _ => {
+            return call.refuse(
+                "ERR AUTH <password> called without any password configured for the default user. \
+                 Are you sure your configuration is correct?",
+            );
+        }
+    }
+    CommandOutcome::Answered
+}
+
+fn known_user(user: &[u8]) -> Result<(), &'static str> {
+    match user {
+        b"default" => Ok(()),
+        _ => Err("WRONGPASS invalid username-password pair or user is disabled."),
+    }
+}
+
+/// `HELLO [2|3 [AUTH user password] [SETNAME name]]`; all of it, or nothing on an error.
+pub(super) fn hello(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
+    let resp3 = match args.get(1).map(number) {
+        None => call.session.resp3,
+        Some(Some(2)) => false,
+        Some(Some(3)) => true,
+        Some(Some(_)) => return call.refuse("NOPROTO unsupported protocol version"),
+        Some(None) => {
+            return call.refuse("ERR Protocol version is not an integer or out of range");
+        }
+    };
+    let mut name = None;
+    let mut options = args.skip(2);
+    while let Some(option) = options.get(0) {
+        let taken = match (options.get(1), options.get(2)) {
+            (Some(user), Some(_)) if option.eq_ignore_ascii_case(b"AUTH") => {
+                known_user(user).map(|()| 3)
+            }
+            (Some(given), _) if option.eq_ignore_ascii_case(b"SETNAME") => {
+                name = Some(given);
+                checked_name(given).map(|()| 2)
+            }
+            _ => {
+                let option = shown(option);
+                return call.refuse(&format!("ERR Syntax error in HELLO option '{option}'"));
+            }
+        };
+        match taken {
+            Ok(taken) => options = options.skip(taken),
+            Err(why) => return call.refuse(why),
+        }
+    }
+    call.session.resp3 = resp3;
+    if let Some(name) = name {
+        call.session.name = name.to_vec();
+    }
+    let id = call.session.id;
+    greet(&mut call.reply(), id);
+    CommandOutcome::Answered
+}
+
+fn greet(reply: &mut Reply<'_>, id: u64) {
+    reply.map(7);
+    for (key, value) in [("server", "mintleaf"), ("version", REDIS_VERSION)] {
+        reply.bulk(key.as_bytes());
+        reply.bulk(value.as_bytes());
+    }
+    let version = if reply.resp3 { 3 } else { 2 };
+    for (key, value) in [("proto", version), ("id", id)] {
+        reply.bulk(key.as_bytes());
+        reply.integer(value);
+    }
+    for (key, value) in [("mode", "standalone"), ("role", "master")] {
+        reply.bulk(key.as_bytes());
+        reply.bulk(value.as_bytes());
+    }
+    reply.bulk(b"modules");
+    reply.array(0);
+}
+
+/// `CLIENT subcommand …`: the name and the id of the connection.
+pub(super) fn client(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
+    let subcommand = args.get(1).unwrap_or_default().to_ascii_uppercase();
+    match (subcommand.as_slice(), args.skip(2).len()) {
+        (b"SETNAME", 1) => {
+            let name = args.get(2).unwrap_or_default();
+            if let Err(why) = checked_name(name) {
+                return call.refuse(why);
+            }
+            call.session.name = name.to_vec();
+            call.reply().ok();
+        }
+        (b"GETNAME", 0) if call.session.name.is_empty() => call.reply().null(),
+        (b"GETNAME", 0) => {
+            let name = call.session.name.clone();
+            call.reply().bulk(&name);
+        }
+        (b"ID", 0) => {
+            let id = call.session.id;
+            call.reply().integer(id);
+        }
+        (b"INFO", 0) => {
+            let Session { id, name, resp3 } = &*call.session;
+            let version = if *resp3 { 3 } else { 2 };
+            let name = String::from_utf8_lossy(name);
+            let line = format!("id={id} name={name} db=0 resp={version}\n");
+            call.reply().bulk(line.as_bytes());
+        }
+        // The name of a client's library is not remembered, and nothing is ever evicted.
+        (b"SETINFO", 2) | (b"NO-EVICT" | b"NO-TOUCH", 1) => call.reply().ok(),
+        (b"SETNAME" | b"GETNAME" | b"ID" | b"INFO" | b"SETINFO" | b"NO-EVICT" | b"NO-TOUCH", _) => {
+            return wrong_arguments(call, "client");
+        }
+        _ => return unknown_subcommand(call, args),
+    }
+    CommandOutcome::Answered
+}
+
+/// `CONFIG GET name …`: there are no settings that clients of this protocol could read.
+pub(super) fn config(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
+    match args.get(1) {
+        Some(get) if get.eq_ignore_ascii_case(b"GET") => call.reply().map(0),
+        _ => return unknown_subcommand(call, args),
+    }
+    CommandOutcome::Answered
+}
+
+fn unknown_subcommand(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
+    let (name, subcommand) = (args.get(0), args.get(1));
+    let [name, subcommand] = [name, subcommand].map(|arg| shown(arg.unwrap_or_default()));
+    call.refuse(&format!("ERR unknown subcommand '{subcommand}' of '{name}'"))
+}
+
+/// `INFO [section …]`: the fields that clients look for, and those that a person wants to know.
+pub(super) fn info(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
+    let wanted = |section: &str| {
+        let names = || args.iter().skip(1);
+        let named = |name: &[u8]| names().any(|given| given.eq_ignore_ascii_case(name));
+        let all = [&b"all"[..], b"everything", b"default"].into_iter().any(named);
+        args.len() == 1 || all || named(section.as_bytes())
+    };
+    let cluster = call.services.cluster.view();
+    let leader = cluster.leader_id.map_or("none".to_owned(), |id| id.to_string());
+    let ready = u8::from(call.services.cluster.readiness().ready);
+    let version = env!("CARGO_PKG_VERSION");
+    let sections = [
+        (
+            "Server",
+            format!(
+                "redis_version:{REDIS_VERSION}\r\nredis_mode:standalone\r\nmintleaf_version:{version}\r\n"
+            ),
+        ),
+        ("Persistence", "loading:0\r\n".to_owned()),
+        ("Replication", "role:master\r\nconnected_slaves:0\r\n".to_owned()),
+        ("Cluster", "cluster_enabled:0\r\n".to_owned()),
+        (
+            "Mintleaf",
+            format!("node_id:{}\r\nleader_id:{leader}\r\nready:{ready}\r\n", cluster.node_id),
+        ),
+    ];
+    let wanted = sections.iter().filter(|(section, _)| wanted(section));
+    let text: Vec<_> = wanted.map(|(section, lines)| format!("# {section}\r\n{lines}")).collect();
+    call.reply().bulk(text.join("\r\n").as_bytes());
+    CommandOutcome::Answered
+}

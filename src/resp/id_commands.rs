@@ -1,0 +1,131 @@
+//! The commands that give ids, and those that ask about tags.
+
+use super::call::{Call, CommandOutcome, number};
+use super::parser::Args;
+use super::pending::{PendingIds, ReplyStyle, WantedIds};
+use crate::limits::{LISTED_IDS_MAX, RANGED_IDS_MAX};
+use crate::metrics::Mode;
+
+/// The tag in the first argument; the service checks its bounds.
+fn tag<'a>(call: &mut Call<'_>, args: Args<'a>) -> Result<&'a str, CommandOutcome> {
+    let tag = args.get(1).unwrap_or_default();
+    std::str::from_utf8(tag).map_err(|_| call.refuse("ERR tag must be UTF-8"))
+}
+
+/// `INCR tag`: the next id. A client that wants many ids sends the same bytes again and again; such
+/// copies are answered together, in their order, at the price of one look-up.
+#[inline]
+pub(super) fn incr(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
+    call.mode = Mode::Segment;
+    let tag = match tag(call, args) {
+        Ok(tag) => tag,
+        Err(refused) => return refused,
+    };
+    match call.held.take(tag, call.copies_behind() as u64 + 1) {
+        Some(ids) => {
+            call.copies = (ids.end - ids.start) as usize - 1;
+            let mut reply = call.reply();
+            ids.for_each(|id| reply.integer(id));
+            CommandOutcome::Answered
+        }
+        None => CommandOutcome::Wait(PendingIds {
+            wanted: WantedIds::Tag(tag.to_owned(), 1),
+            style: ReplyStyle::Last,
+        }),
+    }
+}
+
+/// `INCRBY tag n`: reserves n ids without a gap and answers the last of them.
+pub(super) fn incr_by(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
+    call.mode = Mode::Segment;
+    let tag = match tag(call, args) {
+        Ok(tag) => tag,
+        Err(refused) => return refused,
+    };
+    match args.get(2).and_then(number) {
+        Some(count @ 1..=RANGED_IDS_MAX) => CommandOutcome::Wait(PendingIds {
+            wanted: WantedIds::Contiguous(tag.to_owned(), count),
+            style: ReplyStyle::Last,
+        }),
+        _ => call.refuse(&format!("ERR increment must be an integer of 1 to {RANGED_IDS_MAX}")),
+    }
+}
+
+/// `MINT tag [COUNT n]`: one id, or a list of them.
+pub(super) fn mint(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
+    call.mode = Mode::Segment;
+    let tag = match tag(call, args) {
+        Ok(tag) => tag,
+        Err(refused) => return refused,
+    };
+    match count(call, args.skip(2)) {
+        Ok((count, style)) => CommandOutcome::Wait(PendingIds {
+            wanted: WantedIds::Tag(tag.to_owned(), count),
+            style,
+        }),
+        Err(refused) => refused,
+    }
+}
+
+/// `SNOWFLAKE [COUNT n]`: one id, or a list of them.
+pub(super) fn snowflake(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
+    call.mode = Mode::Snowflake;
+    match count(call, args.skip(1)) {
+        Ok((1, ReplyStyle::Last)) => match call.services.ids.next_snowflake_now() {
+            Some(id) => {
+                call.reply().digits(id);
+                CommandOutcome::Answered
+            }
+            None => CommandOutcome::Wait(PendingIds {
+                wanted: WantedIds::Snowflakes(1),
+                style: ReplyStyle::Last,
+            }),
+        },
+        Ok((count, style)) => {
+            CommandOutcome::Wait(PendingIds { wanted: WantedIds::Snowflakes(count), style })
+        }
+        Err(refused) => refused,
+    }
+}
+
+/// Reads `[COUNT n]`: without it the reply is one id, with it a list, be it of one.
+fn count(call: &mut Call<'_>, args: Args<'_>) -> Result<(u64, ReplyStyle), CommandOutcome> {
+    match (args.get(0), args.get(1)) {
+        (None, _) => Ok((1, ReplyStyle::Last)),
+        (Some(word), Some(count)) if word.eq_ignore_ascii_case(b"COUNT") => match number(count) {
+            Some(count @ 1..=LISTED_IDS_MAX) => Ok((count, ReplyStyle::List)),
+            _ => {
+                Err(call.refuse(&format!("ERR count must be an integer of 1 to {LISTED_IDS_MAX}")))
+            }
+        },
+        _ => Err(call.refuse("ERR syntax error")),
+    }
+}
+
+/// `GET tag`: the highest id that any node has reserved, in this node's copy, which may be behind.
+pub(super) fn get(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
+    match known(call, args.get(1)) {
+        Some(max_id) => call.reply().digits(max_id - 1),
+        None => call.reply().null(),
+    }
+    CommandOutcome::Answered
+}
+
+/// `EXISTS tag …`: how many of the tags this node knows.
+pub(super) fn exists(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
+    let count = args.iter().skip(1).filter(|&tag| known(call, Some(tag)).is_some()).count();
+    call.reply().integer(count as u64);
+    CommandOutcome::Answered
+}
+
+/// `TYPE tag`: `string` for a tag that this node knows, `none` for any other.
+pub(super) fn kind(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
+    let known = known(call, args.get(1)).is_some();
+    call.reply().simple(if known { "string" } else { "none" });
+    CommandOutcome::Answered
+}
+
+/// The watermark of a tag that this node knows.
+fn known(call: &Call<'_>, tag: Option<&[u8]>) -> Option<u64> {
+    call.services.tags.max_id(std::str::from_utf8(tag?).ok()?)
+}

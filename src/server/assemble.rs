@@ -1,0 +1,96 @@
+//! One node below its sockets, put together. Every caller that runs a node in its own process, be it
+//! the server, a simulation or a benchmark, does it here; they differ in what opens the log.
+
+use std::sync::Arc;
+
+use mintleaf_raft::{Node, NodeError, StopReason};
+
+use crate::clock::Clock;
+use crate::metrics::Metrics;
+use crate::replica::{DeletionListener, Replica, StateReplica};
+use crate::service::{Lease, ServiceParts, ServiceTask, Services, SlotTable};
+use crate::snowflake::SnowflakeSettings;
+
+/// Everything that a node is put together from, besides its log.
+pub struct Assembly {
+    /// The node's clocks.
+    pub clock: Arc<dyn Clock>,
+    /// How snowflake ids are made.
+    pub snowflake: SnowflakeSettings,
+    /// Random, and no incarnation of any node ever had the same: names the grants of worker ids.
+    pub nonce: u128,
+    /// Whether an unknown tag is created on first use.
+    pub auto_create_tags: bool,
+}
+
+/// A node that takes part in the log and hands out ids, below its sockets.
+pub struct AssembledNode {
+    /// The member of the cluster.
+    pub node: Node,
+    /// The services for clients.
+    pub services: Services,
+    /// The log and the state that it made.
+    pub replica: Arc<Replica>,
+    task: ServiceTask,
+    lease: Lease,
+}
+
+/// Puts a node together on the current runtime. `open` opens its log: it is given the state machine
+/// that the log shall drive, and the clock that Raft reads.
+///
+/// # Errors
+/// Those of `open`.
+pub async fn assemble<F>(
+    assembly: Assembly,
+    open: impl FnOnce(Arc<StateReplica>, Arc<dyn mintleaf_raft::Clock>) -> F,
+) -> Result<AssembledNode, NodeError>
+where
+    F: Future<Output = Result<Node, NodeError>>,
+{
+    let Assembly { clock, snowflake, nonce, auto_create_tags } = assembly;
+    let metrics = Arc::new(Metrics::new());
+    let table = Arc::new(SlotTable::new(Arc::clone(&metrics)));
+    let listener: Arc<dyn DeletionListener> = Arc::clone(&table) as _;
+    let state = Arc::new(StateReplica::new(listener));
+    let node = open(Arc::clone(&state), Arc::new(RaftClock(Arc::clone(&clock)))).await?;
+    let replica = Arc::new(Replica::new(node.handle(), state));
+    let lease = Lease::start(Arc::clone(&replica), Arc::clone(&clock), snowflake, nonce);
+    let (services, task) = Services::start(ServiceParts {
+        replica: Arc::clone(&replica),
+        table,
+        clock,
+        metrics,
+        snowflakes: lease.snowflakes(),
+        auto_create_tags,
+    });
+    Ok(AssembledNode { node, services, replica, task, lease })
+}
+
+impl AssembledNode {
+    /// Resolves, with the reason, when the node must stop.
+    pub async fn ended(&mut self) -> StopReason {
+        tokio::select! {
+            biased;
+            why = self.node.stopped() => why,
+            why = self.lease.ended() => why,
+            why = self.task.ended() => why,
+        }
+    }
+
+    /// Stops: nothing more is grabbed, worker ids are given back, the log is flushed; all within
+    /// bounds.
+    pub async fn stop(self) {
+        drop(self.task);
+        self.lease.release().await;
+        self.node.shutdown().await;
+    }
+}
+
+/// The wall clock as Raft reads it.
+struct RaftClock(Arc<dyn Clock>);
+
+impl mintleaf_raft::Clock for RaftClock {
+    fn now_ms(&self) -> u64 {
+        self.0.now_ms()
+    }
+}

@@ -1,0 +1,115 @@
+//! `mintleaf serve`: one node of a cluster.
+
+use std::panic;
+use std::process::ExitCode;
+use std::thread;
+use std::time::Duration;
+
+use super::exit::{failed, stop_on_signal};
+use super::node::{NodeConfig, NodeFailure, RunningNode, absolute};
+use crate::config::{ConfigError, ServeConfig, read_secret};
+use crate::listener::CLIENT_THREADS;
+
+/// The longest that stopping may take. The steps of a stop have bounds of their own, 10 s together.
+const STOP_MAX: Duration = Duration::from_secs(15);
+
+/// Runs one node of a cluster until a signal, or until it stops by itself. The exit code is 0 after a
+/// signal, 2 when a setting is wrong, otherwise that of [`NodeFailure::exit_code`].
+pub fn serve(config: ServeConfig) -> ExitCode {
+    let config = match node_config(config) {
+        Ok(config) => config,
+        Err(error) => {
+            tracing::error!(%error, "cannot start");
+            return ExitCode::from(2);
+        }
+    };
+    let mut stopping = match stop_on_signal() {
+        Ok(stopping) => stopping,
+        Err(error) => return failed(&NodeFailure::System(error)),
+    };
+    let mut node = match RunningNode::start(&config) {
+        Ok(node) => node,
+        Err(error) => return failed(&error),
+    };
+    announce(&node, &config);
+    end_on_panic();
+    let ended = node.run(&mut stopping);
+    // A teardown may panic where a healthy node does not.
+    drop(panic::take_hook());
+    end_after(STOP_MAX);
+    node.stop();
+    match ended {
+        Some(why) => failed(&NodeFailure::Stopped(why)),
+        None => {
+            tracing::info!("stopped");
+            ExitCode::SUCCESS
+        }
+    }
+}
+
+/// Ends the process at a panic of any thread but those that serve clients, where a panic costs one
+/// connection. No thread can take over the work of any other, and work that is left half done may hold
+/// up the rest: after a panic within sled, its next flush waits for ever.
+fn end_on_panic() {
+    let report = panic::take_hook();
+    panic::set_hook(Box::new(move |what| {
+        let thread = thread::current();
+        let name = thread.name().unwrap_or_default();
+        if name.starts_with(CLIENT_THREADS) {
+            return report(what);
+        }
+        // Plain text, without a backtrace: printing one may wait for ever where memory ran out.
+        eprintln!("thread '{name}' {what}\nthe node ends here; start it again");
+        std::process::abort();
+    }));
+}
+
+/// Ends the process if it still runs after `stop_max`: a supervisor waits for its end to start it anew.
+fn end_after(stop_max: Duration) {
+    // Without memory for a thread there is none for much else, and the process ends because of that.
+    let _ = thread::Builder::new().name("mintleaf-end".to_owned()).spawn(move || {
+        #[expect(clippy::disallowed_methods)] // A thread that does nothing but wait.
+        thread::sleep(stop_max);
+        eprintln!("the node did not stop within {stop_max:?}; the process ends");
+        std::process::exit(1);
+    });
+}
+
+fn node_config(config: ServeConfig) -> Result<NodeConfig, ConfigError> {
+    let secret = config.cluster_secret_file.as_deref().map(read_secret).transpose()?;
+    if secret.is_none() && !config.raft.ip().is_loopback() {
+        tracing::warn!(
+            raft = %config.raft,
+            "other machines can reach the internal address and no --cluster-secret-file is given: \
+             whoever can connect to it can change the cluster"
+        );
+    }
+    Ok(NodeConfig {
+        node_id: config.node_id,
+        http: config.http,
+        resp: config.resp,
+        raft: Some(config.raft),
+        data: config.data,
+        peers: config.peers.into_iter().collect(),
+        join: config.join,
+        advertise_http: config.advertise_http,
+        advertise_raft: config.advertise_raft,
+        secret,
+        auto_create_tags: config.auto_create_tags,
+        snowflake: config.snowflake,
+        snapshot_entries: config.snapshot_entries,
+    })
+}
+
+fn announce(node: &RunningNode, config: &NodeConfig) {
+    let http = node.http_addr();
+    tracing::info!(
+        node_id = config.node_id,
+        %http,
+        resp = %node.resp_addr().map(|resp| resp.to_string()).unwrap_or_default(),
+        raft = %node.raft_addr().map(|raft| raft.to_string()).unwrap_or_default(),
+        data = %absolute(&config.data),
+        "node {} is up; try: curl http://{http}/readyz",
+        config.node_id
+    );
+}

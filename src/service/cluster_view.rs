@@ -1,0 +1,149 @@
+//! The cluster as one node sees it, in the fields that clients read.
+
+use mintleaf_raft::{MemberStatus, Role, Status};
+use serde::Serialize;
+
+use super::worker_view::ClockView;
+use crate::metrics::ClusterReadings;
+
+/// The cluster, from local knowledge only.
+#[derive(Clone, Debug, Serialize)]
+pub struct ClusterView {
+    /// The cluster's name, 32 hexadecimal digits; `None` before the bootstrap.
+    pub cluster_id: Option<String>,
+    /// The node that answers.
+    pub node_id: u64,
+    /// The leader, while one is known.
+    pub leader_id: Option<u64>,
+    /// Raft's current term.
+    pub term: u64,
+    /// The cluster's level, which decides what its log may hold.
+    pub level: u32,
+    /// The note that was left last.
+    #[cfg(feature = "next-level")]
+    pub note: String,
+    /// Every member, by id.
+    pub nodes: Vec<NodeView>,
+}
+
+/// One member.
+#[derive(Clone, Debug, Serialize)]
+pub struct NodeView {
+    /// Raft id.
+    pub id: u64,
+    /// Internal address.
+    pub raft: String,
+    /// Client address.
+    pub http: String,
+    /// `leader`, `voter` or `learner`.
+    pub role: &'static str,
+    /// The version it runs, as it last said; `None` when it was not heard.
+    pub version: Option<String>,
+    /// The highest level of a cluster that it supports, as it last said; `None` when it was not heard.
+    pub level_max: Option<u32>,
+    /// Last index in its log; each node knows its own.
+    pub last_log_index: Option<u64>,
+    /// Last index it applied; each node knows its own.
+    pub last_applied_index: Option<u64>,
+    /// Last index known to be on its disk; the leader knows every member's.
+    pub matched_index: Option<u64>,
+    /// Whether it showed a sign of life within the last 2 s.
+    pub reachable: bool,
+    /// How far its clock is ahead of this node's, in milliseconds, when it said so lately.
+    pub clock_offset_ms: Option<i64>,
+    /// What its clock showed when it last told the cluster, in Unix milliseconds.
+    pub last_reported_ms: Option<u64>,
+}
+
+impl From<Status> for ClusterView {
+    fn from(status: Status) -> Self {
+        let nodes = status.members.iter().map(|member| NodeView::new(member, &status)).collect();
+        Self {
+            cluster_id: status.cluster_id.map(|id| format!("{id:032x}")),
+            node_id: status.node_id,
+            leader_id: status.leader_id,
+            term: status.term,
+            level: 1,
+            #[cfg(feature = "next-level")]
+            note: String::new(),
+            nodes,
+        }
+    }
+}
+
+impl ClusterView {
+    /// Adds what is known of the members' clocks.
+    pub(super) fn add_clocks(&mut self, clocks: &[ClockView]) {
+        for node in &mut self.nodes {
+            if let Some(clock) = clocks.iter().find(|clock| clock.node_id == node.id) {
+                node.clock_offset_ms = clock.offset_ms;
+                node.last_reported_ms = clock.last_reported_ms;
+            }
+        }
+    }
+}
+
+impl From<&ClusterView> for ClusterReadings {
+    fn from(view: &ClusterView) -> Self {
+        let own = view.nodes.iter().find(|node| node.id == view.node_id);
+        let clocks = view.nodes.iter().filter_map(|node| Some((node.id, node.clock_offset_ms?)));
+        Self {
+            term: view.term,
+            leader_known: view.leader_id.is_some(),
+            is_leader: view.leader_id == Some(view.node_id),
+            level: view.level,
+            last_log_index: own.and_then(|node| node.last_log_index).unwrap_or(0),
+            last_applied_index: own.and_then(|node| node.last_applied_index).unwrap_or(0),
+            voters: view.nodes.iter().filter(|node| node.role != "learner").count() as u64,
+            clock_offsets_ms: clocks.collect(),
+        }
+    }
+}
+
+impl NodeView {
+    fn new(member: &MemberStatus, status: &Status) -> Self {
+        let is_self = member.id == status.node_id;
+        Self {
+            id: member.id,
+            raft: member.raft.clone(),
+            http: member.http.clone(),
+            role: match member.role {
+                Role::Leader => "leader",
+                Role::Voter => "voter",
+                Role::Learner => "learner",
+            },
+            version: member.release.as_ref().map(|release| release.version.clone()),
+            level_max: member.release.as_ref().map(|release| release.level),
+            last_log_index: status.last_log_index.filter(|_| is_self),
+            last_applied_index: status.last_applied_index.filter(|_| is_self),
+            matched_index: member.matched_index,
+            reachable: member.reachable,
+            clock_offset_ms: None,
+            last_reported_ms: None,
+        }
+    }
+}
+
+/// Whether a node can hand out ids.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+pub struct Readiness {
+    /// True when it can, if only the ids that it holds.
+    pub ready: bool,
+    /// What keeps it from doing so, or will once the ids that it holds are spent.
+    pub reasons: Vec<String>,
+}
+
+impl Readiness {
+    pub(super) fn of(status: &Status, holds_ids: bool) -> Self {
+        let mut reasons = Vec::new();
+        if status.cluster_id.is_none() {
+            reasons.push("the cluster has not formed yet".to_owned());
+        } else if status.leader_id.is_none() {
+            reasons.push("no leader with a quorum is known".to_owned());
+        }
+        if !reasons.is_empty() && holds_ids {
+            reasons.push("handing out what is held until it is spent".to_owned());
+        }
+        Self { ready: status.leader_id.is_some() || holds_ids, reasons }
+    }
+}

@@ -1,0 +1,68 @@
+//! Ids that are buffered: taken without a wait.
+
+use std::cell::Cell;
+use std::ops::Range;
+
+use super::grabber::GrabQueue;
+use super::slot::Slot;
+use super::slot_table::{PinnedSlots, SlotTable};
+use crate::metrics::{Metrics, Mode};
+
+/// Takes ids, of whichever tags, that this node holds. Never waits.
+///
+/// It enters the table of slots once, and counts the ids that it handed out once, when it is dropped. So
+/// it must not be kept across a wait.
+pub struct HeldIds<'a> {
+    slots: PinnedSlots<'a>,
+    grabs: &'a GrabQueue,
+    metrics: &'a Metrics,
+    handed_out: Cell<u64>,
+}
+
+impl<'a> HeldIds<'a> {
+    #[inline]
+    pub(super) fn new(table: &'a SlotTable, grabs: &'a GrabQueue, metrics: &'a Metrics) -> Self {
+        Self { slots: table.pin(), grabs, metrics, handed_out: Cell::new(0) }
+    }
+
+    /// The next ids of a tag without a gap, if one is held: up to `count_max`, which is 1 or more.
+    /// `None` says nothing about the tag.
+    #[inline]
+    pub fn take(&self, tag: &str, count_max: u64) -> Option<Range<u64>> {
+        let ids = self.take_from(tag, |slot| slot.take_some(count_max))?;
+        self.count(ids.end - ids.start);
+        Some(ids)
+    }
+
+    /// The next `count` ids of a tag, in as many ranges as it takes, if as many are held.
+    pub fn take_exactly(&self, tag: &str, count: u64) -> Option<Vec<Range<u64>>> {
+        let ids = self.take_from(tag, |slot| slot.take_exactly(count))?;
+        self.count(count);
+        Some(ids)
+    }
+
+    #[inline]
+    fn take_from<T>(&self, tag: &str, take: impl FnOnce(&Slot) -> (Option<T>, bool)) -> Option<T> {
+        let slot = self.slots.get(tag)?;
+        let (ids, wants_grab) = take(slot);
+        if wants_grab {
+            self.grabs.ask(slot);
+        }
+        ids
+    }
+
+    #[inline]
+    fn count(&self, handed_out: u64) {
+        self.handed_out.set(self.handed_out.get() + handed_out);
+    }
+}
+
+impl Drop for HeldIds<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        match self.handed_out.get() {
+            0 => {}
+            count => self.metrics.ids_handed_out(Mode::Segment, count),
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! How services read the replicated state and change it.
+
+use tokio::time::Instant;
+
+use super::error::Error;
+use crate::limits::{CHANGE_MAX, GRAB_MAX};
+use crate::replica::Replica;
+use crate::state::{Command, Response};
+
+/// How fresh a read must be.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Consistency {
+    /// The answer holds every change that was acknowledged before the read began; it needs the quorum.
+    Linearizable,
+    /// The answer is this node's copy as it is.
+    Stale,
+}
+
+/// Waits until the local state is fresh enough for a read.
+///
+/// # Errors
+/// [`Error::Unavailable`] when a linearizable read finds no quorum.
+pub(super) async fn refresh(replica: &Replica, consistency: Consistency) -> Result<(), Error> {
+    match consistency {
+        Consistency::Linearizable => Ok(replica.read_barrier(Instant::now() + GRAB_MAX).await?),
+        Consistency::Stale => Ok(()),
+    }
+}
+
+/// Proposes a change that a client asked for, after its bounds are checked.
+///
+/// # Errors
+/// [`Error::InvalidArgument`]; those of the log.
+pub(super) async fn change(replica: &Replica, command: Command) -> Result<Response, Error> {
+    command.check()?;
+    Ok(replica.propose(&command, Instant::now() + CHANGE_MAX).await?)
+}

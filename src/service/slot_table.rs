@@ -1,0 +1,101 @@
+//! The tags that this node has handed ids out of since it started.
+
+use std::sync::Arc;
+
+use foldhash::quality::RandomState;
+use papaya::{HashMap, HashMapRef, LocalGuard};
+
+use super::slot::Slot;
+use crate::metrics::Metrics;
+use crate::replica::DeletionListener;
+use crate::segment::BufferView;
+use crate::state::State;
+use crate::tag::BizTag;
+
+/// The table, entered for several look-ups; see [`SlotTable::pin`].
+pub(super) type PinnedSlots<'a> = HashMapRef<'a, BizTag, Arc<Slot>, RandomState, LocalGuard<'a>>;
+
+/// Slots by tag. Looking one up takes no lock; idle tags have no slot at all.
+pub struct SlotTable {
+    slots: HashMap<BizTag, Arc<Slot>, RandomState>,
+    metrics: Arc<Metrics>,
+}
+
+impl SlotTable {
+    /// An empty table: nothing is carried over a restart.
+    pub fn new(metrics: Arc<Metrics>) -> Self {
+        Self { slots: HashMap::default(), metrics }
+    }
+
+    /// The table for as many look-ups as follow each other without a wait: slots that are removed
+    /// meanwhile stay in memory until this is dropped.
+    #[inline]
+    pub(super) fn pin(&self) -> PinnedSlots<'_> {
+        self.slots.pin()
+    }
+
+    /// The slot of a tag; `new` makes one when there is none.
+    pub(super) fn get_or_insert(&self, tag: &BizTag, new: impl FnOnce() -> Slot) -> Arc<Slot> {
+        let slots = self.slots.pin();
+        if let Some(slot) = slots.get(tag) {
+            return Arc::clone(slot);
+        }
+        let slot = Arc::new(new());
+        match slots.try_insert(tag.clone(), Arc::clone(&slot)) {
+            Ok(_) => {
+                self.metrics.tag_loaded();
+                slot
+            }
+            Err(occupied) => Arc::clone(occupied.current),
+        }
+    }
+
+    /// Ends and removes the slot of a tag. The tag may get another one later, which starts empty.
+    pub(super) fn remove(&self, tag: &str) {
+        if let Some(slot) = self.slots.pin().remove(tag) {
+            slot.close();
+            self.metrics.tag_unloaded();
+        }
+    }
+
+    /// Ends this slot, and removes it if it is still its tag's.
+    pub(super) fn forget(&self, slot: &Arc<Slot>) {
+        let is_this = |_: &BizTag, current: &Arc<Slot>| Arc::ptr_eq(current, slot);
+        if let Ok(Some(_)) = self.slots.pin().remove_if(slot.tag(), is_this) {
+            self.metrics.tag_unloaded();
+        }
+        slot.close();
+    }
+
+    /// Whether any slot holds an id.
+    pub(super) fn holds_ids(&self) -> bool {
+        self.slots.pin().values().any(|slot| slot.remaining() > 0)
+    }
+
+    /// The first `limit` buffers in the order of their tags.
+    pub(super) fn views(&self, limit: usize) -> Vec<(BizTag, BufferView)> {
+        let slots = self.slots.pin();
+        let mut all: Vec<&Arc<Slot>> = slots.values().collect();
+        all.sort_unstable_by_key(|slot| slot.tag());
+        all.truncate(limit);
+        all.into_iter().map(|slot| (slot.tag().clone(), slot.view())).collect()
+    }
+}
+
+impl DeletionListener for SlotTable {
+    fn tag_deleted(&self, tag: &str) {
+        self.remove(tag);
+    }
+
+    fn state_replaced(&self, state: &State) {
+        let slots = self.slots.pin();
+        let is_gone = |tag: &&BizTag| state.tag(tag.as_str()).is_none();
+        let mut gone: Vec<&BizTag> = slots.keys().filter(is_gone).collect();
+        // The callers that wait wake in this order, so it must not be that of a hash seeded for each
+        // process: a simulated run comes out the same each time.
+        gone.sort_unstable();
+        for tag in gone {
+            self.remove(tag.as_str());
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Tags as their administrators see them: created, read, changed, deleted.
+
+use std::sync::Arc;
+
+use super::error::Error;
+use super::log_access::{Consistency, change, refresh};
+use super::slot_table::SlotTable;
+use crate::limits::{START_DEFAULT, STEP_DEFAULT};
+use crate::replica::Replica;
+use crate::segment::BufferView;
+use crate::state::{Command, Response, TagRow};
+use crate::tag::BizTag;
+
+/// The tags of the cluster, and what this node holds of them.
+pub struct TagService {
+    replica: Arc<Replica>,
+    table: Arc<SlotTable>,
+}
+
+/// The fields of a new tag.
+#[derive(Clone, Debug)]
+pub struct TagSpec {
+    /// Ids per grab.
+    pub step: u32,
+    /// The first id, unless the name was used before; then ids go on above all it ever had.
+    pub start: u64,
+    /// Free text.
+    pub description: String,
+}
+
+impl Default for TagSpec {
+    fn default() -> Self {
+        Self { step: STEP_DEFAULT, start: START_DEFAULT, description: String::new() }
+    }
+}
+
+/// The fields of a tag that shall change; `None` leaves a field as it is.
+#[derive(Clone, Debug, Default)]
+pub struct TagChange {
+    /// Ids per grab, from the next grab on.
+    pub step: Option<u32>,
+    /// The new watermark, which moves forward only.
+    pub max_id: Option<u64>,
+    /// Free text.
+    pub description: Option<String>,
+}
+
+impl TagService {
+    pub(super) fn new(replica: Arc<Replica>, table: Arc<SlotTable>) -> Self {
+        Self { replica, table }
+    }
+
+    /// Creates a tag. A tag that was deleted goes on above every id it ever had.
+    ///
+    /// # Errors
+    /// [`Error::TagExists`], [`Error::InvalidArgument`]; [`Error::Unavailable`] without a quorum.
+    pub async fn create(&self, tag: BizTag, spec: TagSpec) -> Result<TagRow, Error> {
+        let TagSpec { step, start, description } = spec;
+        self.change(Command::CreateTag { tag, step, start, description }).await
+    }
+
+    /// Changes the given fields of a tag: all of them, or none on an error.
+    ///
+    /// # Errors
+    /// [`Error::UnknownTag`], [`Error::Conflict`], [`Error::InvalidArgument`];
+    /// [`Error::Unavailable`] without a quorum.
+    pub async fn update(&self, tag: BizTag, fields: TagChange) -> Result<TagRow, Error> {
+        let TagChange { step, max_id, description } = fields;
+        self.change(Command::UpdateTag { tag, step, max_id, description }).await
+    }
+
+    /// Deletes a tag. Every node that the quorum reaches stops handing its ids out within a second.
+    ///
+    /// # Errors
+    /// [`Error::UnknownTag`]; [`Error::Unavailable`] without a quorum.
+    pub async fn delete(&self, tag: BizTag) -> Result<(), Error> {
+        match change(&self.replica, Command::DeleteTag { tag }).await? {
+            Response::Deleted => Ok(()),
+            rejection => Err(Error::rejected(&rejection)),
+        }
+    }
+
+    /// A tag's row.
+    ///
+    /// # Errors
+    /// [`Error::UnknownTag`]; [`Error::Unavailable`] when a linearizable read finds no quorum.
+    pub async fn get(&self, tag: &str, consistency: Consistency) -> Result<TagRow, Error> {
+        refresh(&self.replica, consistency).await?;
+        self.replica.read(|state| state.tag(tag)).ok_or(Error::UnknownTag)
+    }
+
+    /// Up to `limit` rows in the order of their tags, beginning after the name `after`.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] when a linearizable read finds no quorum.
+    pub async fn list(
+        &self,
+        after: Option<&str>,
+        limit: usize,
+        consistency: Consistency,
+    ) -> Result<Vec<TagRow>, Error> {
+        refresh(&self.replica, consistency).await?;
+        Ok(self.replica.read(|state| state.tags_after(after, limit)))
+    }
+
+    /// A tag's `max_id` in this node's copy; `None` for a tag that this node does not know.
+    pub fn max_id(&self, tag: &str) -> Option<u64> {
+        self.replica.read(|state| state.tag(tag)).map(|row| row.max_id)
+    }
+
+    /// The buffers of up to `limit` tags on this node, in the order of their names.
+    pub fn buffers(&self, limit: usize) -> Vec<(BizTag, BufferView)> {
+        self.table.views(limit)
+    }
+
+    async fn change(&self, command: Command) -> Result<TagRow, Error> {
+        match change(&self.replica, command).await? {
+            Response::Tag(row) => Ok(row),
+            rejection => Err(Error::rejected(&rejection)),
+        }
+    }
+}

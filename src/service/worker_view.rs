@@ -1,0 +1,113 @@
+//! The worker ids and the clocks as one node sees them, in the fields that clients read.
+
+use mintleaf_raft::PeerClock;
+use serde::Serialize;
+
+use crate::snowflake::Format;
+use crate::state::{ClockReport, WorkerRow};
+
+/// Every worker id that was ever used, and every member's clock.
+#[derive(Clone, Debug, Serialize)]
+pub struct WorkersView {
+    /// The widths of an id's fields.
+    pub layout: String,
+    /// The origin of times, in Unix milliseconds.
+    pub epoch_ms: u64,
+    /// How many worker ids there are.
+    pub worker_ids: u16,
+    /// The worker ids that were ever used, in order.
+    pub workers: Vec<WorkerView>,
+    /// The members' clocks, by node.
+    pub clocks: Vec<ClockView>,
+}
+
+/// One worker id.
+#[derive(Clone, Debug, Serialize)]
+pub struct WorkerView {
+    /// The worker id.
+    pub worker_id: u16,
+    /// `held`; `expired` when its window has ended and it was not released; `released`.
+    pub state: &'static str,
+    /// The node that holds it or was the last to.
+    pub node_id: u64,
+    /// The first hexadecimal digits of the holder's nonce, which tell incarnations of a node apart.
+    pub boot: Option<String>,
+    /// The first millisecond of its latest window, in Unix time.
+    pub floor_ms: u64,
+    /// The first millisecond that was never given to anybody.
+    pub fence_ms: u64,
+    /// What its node's clock showed when it last told the cluster, in Unix milliseconds.
+    pub last_reported_ms: Option<u64>,
+}
+
+/// One member's clock.
+#[derive(Clone, Debug, Serialize)]
+pub struct ClockView {
+    /// The node.
+    pub node_id: u64,
+    /// How far the clock is ahead of that of the node that answers, in milliseconds, by its latest
+    /// reading.
+    pub offset_ms: Option<i64>,
+    /// What the clock showed when its node last told the cluster, in Unix milliseconds.
+    pub last_reported_ms: Option<u64>,
+    /// How far it then was ahead of the cluster's time, in milliseconds.
+    pub reported_offset_ms: Option<i64>,
+}
+
+impl WorkersView {
+    pub(super) fn new(
+        format: Format,
+        rows: Vec<WorkerRow>,
+        clocks: Vec<ClockView>,
+        now_ms: u64,
+    ) -> Self {
+        let workers = rows.iter().map(|row| WorkerView::new(row, &clocks, now_ms)).collect();
+        Self {
+            layout: format.layout().to_string(),
+            epoch_ms: format.epoch_ms(),
+            worker_ids: format.layout().worker_ids(),
+            workers,
+            clocks,
+        }
+    }
+}
+
+impl WorkerView {
+    fn new(row: &WorkerRow, clocks: &[ClockView], now_ms: u64) -> Self {
+        let clock = clocks.iter().find(|clock| clock.node_id == row.node_id);
+        Self {
+            worker_id: row.worker_id,
+            state: match row.nonce {
+                None => "released",
+                Some(_) if row.fence_ms <= now_ms => "expired",
+                Some(_) => "held",
+            },
+            node_id: row.node_id,
+            boot: row.nonce.map(|nonce| format!("{:08x}", nonce >> 96)),
+            floor_ms: row.floor_ms,
+            fence_ms: row.fence_ms,
+            last_reported_ms: clock.and_then(|clock| clock.last_reported_ms),
+        }
+    }
+}
+
+impl ClockView {
+    /// The clock of member `node_id` as node `me` knows it.
+    pub(super) fn new(
+        node_id: u64,
+        me: u64,
+        readings: &[PeerClock],
+        report: Option<&ClockReport>,
+    ) -> Self {
+        let reading = readings.iter().find(|reading| reading.node_id == node_id);
+        let ahead_ms = |report: &ClockReport| {
+            i64::try_from(i128::from(report.clock_ms) - i128::from(report.stamped_ms)).ok()
+        };
+        Self {
+            node_id,
+            offset_ms: if node_id == me { Some(0) } else { reading.map(|clock| clock.offset_ms) },
+            last_reported_ms: report.map(|report| report.clock_ms),
+            reported_offset_ms: report.and_then(ahead_ms),
+        }
+    }
+}

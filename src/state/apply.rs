@@ -1,0 +1,179 @@
+//! One committed command after another makes the state.
+
+use std::collections::BTreeMap;
+
+use super::command::Command;
+use super::level::Level;
+use super::response::Response;
+use super::tag_entries::TagEntries;
+use super::tag_entry::{TagEntry, TagRow};
+use super::worker_entries::{ClockReport, WorkerEntries, WorkerRow};
+use crate::snowflake::Format;
+use crate::tag::BizTag;
+
+/// Everything the cluster agrees on, as of one entry of its log.
+#[derive(Clone, Debug, Default)]
+pub struct State {
+    /// The highest stamp of any applied command: time as the log knows it, which never steps back.
+    pub(super) clock_ms: u64,
+    /// Every tag ever created, deleted ones included.
+    pub(super) entries: TagEntries,
+    /// How many tags are not deleted.
+    pub(super) tags: usize,
+    pub(super) workers: WorkerEntries,
+    pub(super) level: Level,
+    #[cfg(feature = "next-level")]
+    pub(super) note: String,
+}
+
+impl State {
+    /// Applies one committed command that the leader stamped `now_ms` (Unix milliseconds).
+    ///
+    /// Applying cannot fail: a command that may not be carried out is answered with a rejection and
+    /// changes nothing but the state's clock. For tags, a stamp below an earlier one counts as the
+    /// earlier one; worker ids take every stamp as it is.
+    pub fn apply(&mut self, now_ms: u64, command: &Command) -> Response {
+        self.clock_ms = self.clock_ms.max(now_ms);
+        if let Err(what) = command.check() {
+            return Response::Invalid { what };
+        }
+        match command {
+            Command::CreateTag { tag, step, start, description } => {
+                self.create(tag, *step, *start, description)
+            }
+            Command::UpdateTag { tag, step, max_id, description } => {
+                self.update(tag, *step, *max_id, description.as_deref())
+            }
+            Command::DeleteTag { tag } => self.delete(tag),
+            Command::Grab { tag, size } => self.grab(tag, *size),
+            Command::FixFormat { format } => self.workers.fix(*format),
+            Command::ReportClock { node_id, clock_ms } => {
+                self.workers.report(now_ms, *node_id, *clock_ms)
+            }
+            Command::AcquireWorker { node_id, nonce, worker_id, window_ms } => {
+                self.workers.acquire(now_ms, *node_id, *nonce, *worker_id, *window_ms)
+            }
+            Command::RenewWorker { worker_id, nonce, window_ms } => {
+                self.workers.renew(now_ms, *worker_id, *nonce, *window_ms)
+            }
+            Command::ReleaseWorker { worker_id, nonce, unused_from_ms } => {
+                self.workers.release(*worker_id, *nonce, *unused_from_ms)
+            }
+            Command::RaiseLevel { to, version } => {
+                self.level.raise(*to, version);
+                Response::Noted
+            }
+            #[cfg(feature = "next-level")]
+            Command::Note { text } => {
+                self.note.clone_from(text);
+                Response::NoteTaken { characters: text.chars().count() as u64 }
+            }
+        }
+    }
+
+    /// The row of a tag that exists.
+    pub fn tag(&self, tag: &str) -> Option<TagRow> {
+        self.entries.get(tag).and_then(TagEntry::row)
+    }
+
+    /// Up to `limit` rows in the order of their names, beginning after the name `after`, which need
+    /// not exist.
+    pub fn tags_after(&self, after: Option<&str>, limit: usize) -> Vec<TagRow> {
+        self.entries.after(after).filter_map(TagEntry::row).take(limit).collect()
+    }
+
+    /// How many tags exist.
+    pub fn len(&self) -> usize {
+        self.tags
+    }
+
+    /// Whether no tag exists.
+    pub fn is_empty(&self) -> bool {
+        self.tags == 0
+    }
+
+    /// The state's time in Unix milliseconds: the highest stamp applied, 0 before the first.
+    pub fn clock_ms(&self) -> u64 {
+        self.clock_ms
+    }
+
+    /// The cluster's level: nothing above it is proposed, answered or written.
+    pub fn level(&self) -> u32 {
+        self.level.number()
+    }
+
+    /// The first version that supports this level.
+    pub fn version_needed(&self) -> &str {
+        self.level.version()
+    }
+
+    /// The note that was left last.
+    #[cfg(feature = "next-level")]
+    pub fn note(&self) -> &str {
+        &self.note
+    }
+
+    /// How the cluster makes snowflake ids; `None` until a command has settled it.
+    pub fn format(&self) -> Option<Format> {
+        self.workers.format()
+    }
+
+    /// Every worker id that was ever used, in order.
+    pub fn workers(&self) -> Vec<WorkerRow> {
+        self.workers.rows().collect()
+    }
+
+    /// The last report of every node's clock, by node.
+    pub fn reports(&self) -> &BTreeMap<u64, ClockReport> {
+        self.workers.reports()
+    }
+
+    fn create(&mut self, tag: &BizTag, step: u32, start: u64, description: &str) -> Response {
+        let now_ms = self.clock_ms;
+        let entry = match self.entries.get_mut(tag.as_str()) {
+            Some(entry) if entry.is_live() => return Response::TagExists,
+            Some(entry) => entry,
+            None => self.entries.insert(TagEntry::unborn(tag.clone())),
+        };
+        let row = entry.create(step, start, description, now_ms);
+        self.tags += 1;
+        Response::Tag(row)
+    }
+
+    fn update(
+        &mut self,
+        tag: &BizTag,
+        step: Option<u32>,
+        max_id: Option<u64>,
+        description: Option<&str>,
+    ) -> Response {
+        let now_ms = self.clock_ms;
+        let Some(entry) = self.live(tag) else { return Response::UnknownTag };
+        entry
+            .update(step, max_id, description, now_ms)
+            .map_or_else(|max_id| Response::MaxIdBehind { max_id }, Response::Tag)
+    }
+
+    fn delete(&mut self, tag: &BizTag) -> Response {
+        let now_ms = self.clock_ms;
+        let Some(entry) = self.live(tag) else { return Response::UnknownTag };
+        entry.delete(now_ms);
+        self.tags -= 1;
+        Response::Deleted
+    }
+
+    fn grab(&mut self, tag: &BizTag, size: u32) -> Response {
+        let now_ms = self.clock_ms;
+        let Some(entry) = self.live(tag) else { return Response::UnknownTag };
+        let step = entry.step();
+        entry.grab(size, now_ms).map_or(Response::Exhausted, |ids| Response::Segment {
+            start: ids.start,
+            end: ids.end,
+            step,
+        })
+    }
+
+    fn live(&mut self, tag: &BizTag) -> Option<&mut TagEntry> {
+        self.entries.get_mut(tag.as_str()).filter(|entry| entry.is_live())
+    }
+}

@@ -1,0 +1,93 @@
+//! The outcomes of commands.
+//!
+//! Responses cross between nodes of different releases: variants are only ever appended, and any
+//! other change needs a new format of their records.
+
+use serde::{Deserialize, Serialize};
+
+use super::tag_entry::TagRow;
+use crate::snowflake::Format;
+use crate::tag::OutOfBounds;
+
+/// The outcome of a command. The responses from [`UnknownTag`](Self::UnknownTag) to
+/// [`Invalid`](Self::Invalid), and from [`NoFormat`](Self::NoFormat) on, are rejections: the command
+/// changed nothing.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+pub enum Response {
+    /// The tag as it is now, created or changed.
+    Tag(TagRow),
+    /// The tag is gone.
+    Deleted,
+    /// The ids `[start, end)` are reserved for whoever proposed the grab.
+    Segment {
+        /// First id of the segment.
+        start: u64,
+        /// First id past it, at most [`ID_END`](crate::limits::ID_END): what was really reserved.
+        end: u64,
+        /// The tag's own step at this moment.
+        step: u32,
+    },
+    /// There is no such tag, or it was deleted.
+    UnknownTag,
+    /// A tag of this name exists.
+    TagExists,
+    /// The watermark asked for lies below the tag's own.
+    MaxIdBehind {
+        /// The watermark of the tag.
+        max_id: u64,
+    },
+    /// Every id up to [`ID_MAX`](crate::limits::ID_MAX) is reserved.
+    Exhausted,
+    /// A value is out of its bounds.
+    Invalid {
+        /// Which bound it breaks.
+        what: OutOfBounds,
+    },
+    /// The format of the cluster's snowflake ids.
+    Format {
+        /// The cluster's format, be it the one proposed or an earlier one.
+        format: Format,
+    },
+    /// The milliseconds `[floor_ms, fence_ms)` of a worker id are reserved for the grant that asked.
+    Window {
+        /// Which worker id.
+        worker_id: u16,
+        /// First millisecond of the window. An extended window still begins where it began.
+        floor_ms: u64,
+        /// First millisecond past it.
+        fence_ms: u64,
+    },
+    /// The command was carried out, and there is nothing to say about it.
+    Noted,
+    /// No command has settled yet how snowflake ids are made.
+    NoFormat,
+    /// Every worker id, or the one asked for, is reserved past this moment.
+    NoWorkerFree {
+        /// When the first of them is free, in Unix milliseconds.
+        free_from_ms: u64,
+    },
+    /// The format has no such worker id.
+    NoSuchWorker,
+    /// The grant does not hold the worker id, or no longer.
+    NotHolder,
+    /// Ids cannot show the time that the window would have: it lies before the epoch, or past the
+    /// last bit.
+    OutOfTime,
+    /// The note is left.
+    #[cfg(feature = "next-level")]
+    NoteTaken {
+        /// How long it is.
+        characters: u64,
+    },
+}
+
+impl Response {
+    /// The lowest level of a cluster in which this response is given.
+    pub(crate) fn level(&self) -> u32 {
+        match self {
+            #[cfg(feature = "next-level")]
+            Self::NoteTaken { .. } => 2,
+            _ => 1,
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! One tag: the watermark of its ids, and what is said about it.
+
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+use super::watermark::Watermark;
+use crate::limits::{ID_END, STEP_MAX};
+use crate::tag::BizTag;
+
+/// One existing tag, as it is shown.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+pub struct TagRow {
+    /// Its name.
+    pub tag: BizTag,
+    /// First id not yet reserved: 1 to [`ID_END`]; at [`ID_END`] the tag is exhausted.
+    pub max_id: u64,
+    /// Fewest ids in one grab, 1 to [`STEP_MAX`].
+    pub step: u32,
+    /// Free text, possibly empty.
+    pub description: String,
+    /// When it was created (again), in Unix milliseconds of the log's time.
+    pub created_at_ms: u64,
+    /// When it last changed, grabs included, in Unix milliseconds of the log's time.
+    pub updated_at_ms: u64,
+}
+
+/// A tag that exists, or the tombstone of one that did. An entry is never removed: its watermark
+/// keeps a later tag of the same name from giving an id again.
+///
+/// A state may hold millions of entries, so each takes 64 bytes besides its texts.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub(crate) struct TagEntry {
+    tag: BizTag,
+    max_id: Watermark,
+    step: u32,
+    live: bool,
+    created_at_ms: u64,
+    updated_at_ms: u64,
+    description: Box<str>,
+}
+
+impl TagEntry {
+    /// The entry of a name that was never used, as yet without a tag.
+    pub(super) fn unborn(tag: BizTag) -> Self {
+        Self {
+            tag,
+            max_id: Watermark::LOWEST,
+            step: 0,
+            live: false,
+            created_at_ms: 0,
+            updated_at_ms: 0,
+            description: Box::default(),
+        }
+    }
+
+    pub(super) fn name(&self) -> &str {
+        self.tag.as_str()
+    }
+
+    pub(super) fn is_live(&self) -> bool {
+        self.live
+    }
+
+    pub(super) fn step(&self) -> u32 {
+        self.step
+    }
+
+    /// Whether an entry that was read could have been written. Its types have checked the rest.
+    pub(super) fn is_sound(&self) -> bool {
+        !self.live || (1..=STEP_MAX).contains(&self.step)
+    }
+
+    /// The row of a tag that exists; `None` for a tombstone.
+    pub(super) fn row(&self) -> Option<TagRow> {
+        self.live.then(|| self.shown())
+    }
+
+    /// Makes the tag exist. Its ids begin at `start`, or above every id of an earlier life.
+    pub(super) fn create(
+        &mut self,
+        step: u32,
+        start: u64,
+        description: &str,
+        now_ms: u64,
+    ) -> TagRow {
+        self.max_id.raise(start.max(self.max_id.get()));
+        self.live = true;
+        self.step = step;
+        self.description = description.into();
+        self.created_at_ms = now_ms;
+        self.updated_at_ms = now_ms;
+        self.shown()
+    }
+
+    /// Changes the given fields.
+    ///
+    /// # Errors
+    /// The watermark, when `max_id` lies below it; nothing is changed then.
+    pub(super) fn update(
+        &mut self,
+        step: Option<u32>,
+        max_id: Option<u64>,
+        description: Option<&str>,
+        now_ms: u64,
+    ) -> Result<TagRow, u64> {
+        let reserved = self.max_id.get();
+        if max_id.is_some_and(|max_id| max_id < reserved) {
+            return Err(reserved);
+        }
+        self.max_id.raise(max_id.unwrap_or(reserved));
+        self.step = step.unwrap_or(self.step);
+        if let Some(description) = description {
+            self.description = description.into();
+        }
+        self.updated_at_ms = now_ms;
+        Ok(self.shown())
+    }
+
+    /// Makes the tag a tombstone, which keeps the watermark.
+    pub(super) fn delete(&mut self, now_ms: u64) {
+        self.live = false;
+        self.description = Box::default();
+        self.updated_at_ms = now_ms;
+    }
+
+    /// Reserves the larger of `size` and the tag's step, or all ids that are left when that is fewer;
+    /// `None` when no id is left.
+    pub(super) fn grab(&mut self, size: u32, now_ms: u64) -> Option<Range<u64>> {
+        let start = self.max_id.get();
+        if start == ID_END {
+            return None;
+        }
+        let wanted = start + u64::from(size.max(self.step));
+        let end = ID_END.min(wanted);
+        self.max_id.raise(end);
+        self.updated_at_ms = now_ms;
+        Some(start..end)
+    }
+
+    fn shown(&self) -> TagRow {
+        TagRow {
+            tag: self.tag.clone(),
+            max_id: self.max_id.get(),
+            step: self.step,
+            description: self.description.as_ref().to_owned(),
+            created_at_ms: self.created_at_ms,
+            updated_at_ms: self.updated_at_ms,
+        }
+    }
+}
+
+/// A million entries fit 64 MB besides their texts.
+const _: () = assert!(size_of::<TagEntry>() == 64);

@@ -1,0 +1,164 @@
+//! The cluster's worker ids: how ids are made here, who holds which milliseconds of which worker
+//! id, and what time every node last reported.
+//!
+//! `now_ms` is the stamp of the log entry as it is, not the highest so far: should a majority of
+//! clocks once have run far ahead, the worker ids that were used then rest until that time has come,
+//! and all others go on with right times at once. Uniqueness does not depend on it: a fence only
+//! rises for anybody but its holder.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::response::Response;
+use super::worker_entry::WorkerEntry;
+use crate::snowflake::Format;
+
+/// The time of one node's clock, as the node last reported it.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[cfg_attr(test, derive(Hash))]
+pub struct ClockReport {
+    /// What the clock showed, in Unix milliseconds.
+    pub clock_ms: u64,
+    /// The stamp of the report: the leader's time when the report came.
+    pub stamped_ms: u64,
+}
+
+/// One worker id that was ever used, as it is shown.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct WorkerRow {
+    /// The worker id.
+    pub worker_id: u16,
+    /// The node that holds it or was the last to.
+    pub node_id: u64,
+    /// Names the grant that holds it; `None` once it was released.
+    pub nonce: Option<u128>,
+    /// The first millisecond of the latest window, in Unix time.
+    pub floor_ms: u64,
+    /// The first millisecond that was never given to anybody.
+    pub fence_ms: u64,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[cfg_attr(test, derive(Eq, Hash))]
+pub(crate) struct WorkerEntries {
+    /// Settled by the first command that names one.
+    format: Option<Format>,
+    /// The worker ids that were ever used.
+    entries: BTreeMap<u16, WorkerEntry>,
+    /// The last report of each node.
+    reports: BTreeMap<u64, ClockReport>,
+}
+
+impl WorkerEntries {
+    pub(super) fn format(&self) -> Option<Format> {
+        self.format
+    }
+
+    pub(super) fn reports(&self) -> &BTreeMap<u64, ClockReport> {
+        &self.reports
+    }
+
+    pub(super) fn rows(&self) -> impl Iterator<Item = WorkerRow> {
+        self.entries.iter().map(|(&worker_id, worker)| WorkerRow {
+            worker_id,
+            node_id: worker.node_id(),
+            nonce: worker.nonce(),
+            floor_ms: worker.floor_ms(),
+            fence_ms: worker.fence_ms(),
+        })
+    }
+
+    /// Whether there is anything to write down.
+    pub(super) fn is_empty(&self) -> bool {
+        self.format.is_none() && self.reports.is_empty()
+    }
+
+    /// Whether a table that was read could have been written.
+    pub(super) fn is_sound(&self) -> bool {
+        let worker_ids = self.format.map_or(0, |format| format.layout().worker_ids());
+        self.entries.iter().all(|(&worker_id, entry)| worker_id < worker_ids && entry.is_sound())
+    }
+
+    /// Settles how ids are made, unless that was settled before; answers the settled format.
+    pub(super) fn fix(&mut self, format: Format) -> Response {
+        Response::Format { format: *self.format.get_or_insert(format) }
+    }
+
+    /// Notes what a node's clock shows.
+    pub(super) fn report(&mut self, now_ms: u64, node_id: u64, clock_ms: u64) -> Response {
+        self.reports.insert(node_id, ClockReport { clock_ms, stamped_ms: now_ms });
+        Response::Noted
+    }
+
+    /// Gives a window of the worker id `wanted`, or of whichever has rested longest.
+    pub(super) fn acquire(
+        &mut self,
+        now_ms: u64,
+        node_id: u64,
+        nonce: u128,
+        wanted: Option<u16>,
+        window_ms: u64,
+    ) -> Response {
+        let Some(format) = self.format else { return Response::NoFormat };
+        let worker_ids = format.layout().worker_ids();
+        let Some(end_ms) = window_end(format, now_ms, window_ms) else {
+            return Response::OutOfTime;
+        };
+        let worker_id = match wanted {
+            Some(worker_id) if worker_id >= worker_ids => return Response::NoSuchWorker,
+            Some(worker_id) => worker_id,
+            None => self.longest_rested(worker_ids),
+        };
+        let entry = self.entries.entry(worker_id).or_default();
+        if entry.fence_ms() > now_ms {
+            return Response::NoWorkerFree { free_from_ms: entry.fence_ms() };
+        }
+        entry.grant(node_id, nonce, now_ms, end_ms);
+        entry.window(worker_id)
+    }
+
+    /// Extends a window that the grant still holds.
+    pub(super) fn renew(
+        &mut self,
+        now_ms: u64,
+        worker_id: u16,
+        nonce: u128,
+        window_ms: u64,
+    ) -> Response {
+        let Some(format) = self.format else { return Response::NoFormat };
+        let Some(entry) = self.entries.get_mut(&worker_id) else { return Response::NotHolder };
+        let Some(end_ms) = window_end(format, now_ms, window_ms) else {
+            return Response::OutOfTime;
+        };
+        if !entry.extend(nonce, now_ms, end_ms) {
+            return Response::NotHolder;
+        }
+        entry.window(worker_id)
+    }
+
+    /// Ends the hold of a grant.
+    pub(super) fn release(&mut self, worker_id: u16, nonce: u128, unused_from_ms: u64) -> Response {
+        let entry = self.entries.get_mut(&worker_id);
+        let released = entry.is_some_and(|entry| entry.release(nonce, unused_from_ms));
+        if released { Response::Noted } else { Response::NotHolder }
+    }
+
+    /// The first worker id that was never used, or else the one with the lowest fence.
+    fn longest_rested(&self, worker_ids: u16) -> u16 {
+        let unused = (0..worker_ids).zip(self.entries.keys()).find(|(id, used)| id != *used);
+        let unused = unused.map(|(id, _)| id);
+        let next = || u16::try_from(self.entries.len()).ok().filter(|&next| next < worker_ids);
+        let rested = || {
+            let entries = self.entries.iter().min_by_key(|(_, entry)| entry.fence_ms());
+            entries.map_or(0, |(&worker_id, _)| worker_id)
+        };
+        unused.or_else(next).unwrap_or_else(rested)
+    }
+}
+
+/// Where a window that begins now ends; `None` when ids cannot show all of it.
+fn window_end(format: Format, now_ms: u64, window_ms: u64) -> Option<u64> {
+    let (times, end_ms) = (format.times_ms(), now_ms.checked_add(window_ms)?);
+    (times.start <= now_ms && end_ms <= times.end).then_some(end_ms)
+}

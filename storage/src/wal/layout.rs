@@ -1,0 +1,109 @@
+//! The bytes of a batch in the write-ahead log.
+//!
+//! A batch is `[length u32 LE][frame]`, where the frame is an encoded [`Batch`]; it starts at a
+//! block and is padded to one. Bytes that do not decode are *torn*: their write never ended, they
+//! were altered later, or nothing was ever written there.
+
+use crate::batch::{BATCH_FORMAT, Batch};
+use crate::codec;
+
+/// The least that a disk writes at once: a batch starts at a multiple of it.
+pub(super) const BLOCK_BYTES: usize = 4 << 10;
+
+const LENGTH_BYTES: usize = 4;
+
+/// A batch in one of the places where it was found.
+#[derive(Clone)]
+pub(crate) struct Found {
+    pub(crate) batch: Batch,
+    pub(crate) format: u8,
+    /// The file that holds it: 0 for a, 1 for b.
+    pub(crate) file: usize,
+    /// Whether no other batch was found before it in its copy of the file.
+    pub(crate) is_head: bool,
+}
+
+/// The bytes of a batch.
+pub(crate) fn encode_batch(batch: &Batch) -> Vec<u8> {
+    let frame = codec::encode(BATCH_FORMAT, batch);
+    let len = u32::try_from(frame.len()).expect("a frame is far below 4 GiB");
+    [&len.to_le_bytes()[..], &frame].concat()
+}
+
+/// The batch at the start of `bytes` with its format, and how many bytes it takes; `None` when it
+/// is torn.
+pub(crate) fn decode_batch(bytes: &[u8]) -> Option<(u8, Batch, usize)> {
+    let (len, rest) = bytes.split_first_chunk::<LENGTH_BYTES>()?;
+    let len = u32::from_le_bytes(*len) as usize;
+    match codec::decode::<Batch>(rest.get(..len)?) {
+        Ok((format @ 1..=BATCH_FORMAT, batch)) if batch.is_sound() => {
+            Some((format, batch, LENGTH_BYTES + len))
+        }
+        _ => None,
+    }
+}
+
+/// The bytes of a batch two times, each padded to whole blocks.
+pub(crate) fn twice(batch: &[u8]) -> Vec<u8> {
+    let len = batch.len().next_multiple_of(BLOCK_BYTES);
+    let mut bytes = Vec::with_capacity(2 * len);
+    bytes.extend_from_slice(batch);
+    bytes.resize(len, 0);
+    bytes.extend_from_within(..);
+    bytes
+}
+
+/// The batches in a copy of file number `file`. After torn bytes the search goes on at the next
+/// block.
+pub(super) fn batches_in(bytes: &[u8], file: usize) -> Vec<Found> {
+    let (mut found, mut at) = (Vec::<Found>::new(), 0);
+    while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
+        let Some((format, batch, len)) = decode_batch(rest) else {
+            at += BLOCK_BYTES;
+            continue;
+        };
+        at += len.next_multiple_of(BLOCK_BYTES);
+        let head = found.first().map_or(batch.manifest.batch, |head| head.batch.manifest.batch);
+        let is_head = batch.manifest.batch == head;
+        found.push(Found { batch, format, file, is_head });
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codec::Blob;
+    use crate::manifest::{Extent, Manifest, Purged};
+
+    fn batch(number: u64) -> Batch {
+        let manifest = Manifest {
+            batch: number,
+            extent: Some(Extent { first: 5, last: 6, last_crc: 0x0403_0201 }),
+            purged: Some(Purged { index: 4, mark: Blob(b"p".to_vec()) }),
+            meta: [(1, Blob(b"vote".to_vec()))].into(),
+        };
+        Batch { manifest, first: 6, records: vec![Blob(b"rec".to_vec())] }
+    }
+
+    #[test]
+    fn batch_bytes_never_change() {
+        let golden = [
+            &[31, 0, 0, 0][..],                 // length of the frame
+            &[2, 0xdf, 0x65, 0xcf, 0x74],       // format, crc32
+            &[9, 1, 5, 6, 252, 1, 2, 3, 4],     // batch, extent
+            &[1, 4, 1, b'p'],                   // purged
+            &[1, 1, 4, b'v', b'o', b't', b'e'], // named values
+            &[6, 1, 3, b'r', b'e', b'c'],       // records
+        ];
+        assert_eq!(encode_batch(&batch(9)), golden.concat());
+        assert_eq!(decode_batch(&golden.concat()), Some((2, batch(9), 35)));
+        // The bytes that the previous release wrote.
+        let mut previous = golden.concat();
+        previous[4..9].copy_from_slice(&[1, 0x1c, 0x48, 0x5b, 0xc7]);
+        assert_eq!(decode_batch(&previous), Some((1, batch(9), 35)));
+        // Bytes that no release wrote.
+        previous[4..9].copy_from_slice(&codec::encode(3, &batch(9))[..5]);
+        assert_eq!(decode_batch(&previous), None);
+    }
+}

@@ -1,0 +1,98 @@
+//! The documents are true: their commands are carried out, and what they name exists.
+//!
+//! ```text
+//! markdown   blocks, commands, code, links and headings of a document
+//! commands   what kind of command a line is
+//!   reader   somebody who types a document's commands, from the first to the last
+//! names      metrics, flags, paths and codes: documented is what there is, and nothing else
+//! links      relative links and their anchors
+//! ```
+//!
+//! A shell block is carried out line by line, in a directory of its own and on ports of its own. Commands of cargo
+//! and of `scripts/` build or run for long: they are only held against the help of what they call. A block in
+//! another language is no command. A block that needs a program which is not there says so: `sh needs=mysql`.
+
+mod commands;
+mod links;
+mod markdown;
+mod names;
+mod reader;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use markdown::Document;
+
+/// Languages of blocks that nobody can type into a shell.
+const NOT_COMMANDS: [&str; 7] = ["text", "json", "toml", "ini", "sql", "mermaid", "rust"];
+/// Directories that hold no documents of the project.
+const NOT_OURS: [&str; 3] = ["target", "corpus", "node_modules"];
+
+/// Documents that users read; the others are for those who read the code.
+fn user_documents() -> Vec<Document> {
+    let mut documents = documents();
+    documents.retain(|document| {
+        let is_at_the_top = document.path.parent() == Some(root());
+        is_at_the_top || document.path.starts_with(root().join("docs"))
+    });
+    documents
+}
+
+/// Every document of the repository.
+fn documents() -> Vec<Document> {
+    let mut found = Vec::new();
+    collect(root(), &mut found);
+    found.sort();
+    found.into_iter().map(Document::read).collect()
+}
+
+fn collect(directory: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        if path.is_dir() {
+            if !name.starts_with('.') && !NOT_OURS.contains(&name.as_str()) {
+                collect(&path, found);
+            }
+        } else if name.ends_with(".md") {
+            found.push(path);
+        }
+    }
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn document(name: &str) -> Document {
+    Document::read(root().join(name))
+}
+
+/// Fails with all complaints at once.
+#[track_caller]
+fn none(complaints: &[String]) {
+    assert!(complaints.is_empty(), "\n{}\n", complaints.join("\n"));
+}
+
+#[test]
+fn every_block_is_of_a_kind_that_is_known() {
+    let mut complaints = Vec::new();
+    for document in documents() {
+        for block in &document.blocks {
+            let known = block.is_shell() || NOT_COMMANDS.contains(&block.language.as_str());
+            if !known {
+                complaints.push(format!(
+                    "{}: a block of kind {:?}",
+                    document.name(),
+                    block.language
+                ));
+            }
+            if block.language == "json" {
+                let values = serde_json::Deserializer::from_str(&block.text).into_iter();
+                let faults = values.filter_map(|value: Result<serde_json::Value, _>| value.err());
+                complaints.extend(faults.map(|error| format!("{}: {error}", document.name())));
+            }
+        }
+    }
+    none(&complaints);
+}

@@ -1,0 +1,210 @@
+//! What the documents name is there, and what there is, the documents name.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use super::commands::{faults, help_of};
+use super::{document, none, root, user_documents};
+use crate::harness::{Finished, mintleaf};
+
+/// Words of code of a document that are made of these characters and begin so.
+fn words<'a>(
+    code: &'a [String],
+    begins: &'a str,
+    others: &'a str,
+) -> impl Iterator<Item = String> + 'a {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || others.contains(c);
+    let words = code.iter().flat_map(move |code| code.split(move |c| !is_part(c)));
+    words
+        .filter(move |word| word.starts_with(begins) && word.len() > begins.len())
+        .map(str::to_owned)
+}
+
+#[test]
+fn every_metric_is_documented_and_every_documented_one_is_there() {
+    let dev = mintleaf().dev();
+    // Errors are counted from the first one on.
+    assert_eq!(dev.api().try_get("/v1/tags/nobody").unwrap().status, 404);
+    let page = String::from_utf8(dev.api().try_get("/metrics").unwrap().body.to_vec()).unwrap();
+    let samples = page.lines().filter(|line| !line.starts_with('#'));
+    let mut there: BTreeSet<String> =
+        samples.map(|line| line.split(['{', ' ']).next().unwrap().to_owned()).collect();
+    let ends = ["_bucket", "_sum", "_count"];
+    let histograms: Vec<String> =
+        there.iter().filter_map(|name| name.strip_suffix("_bucket")).map(str::to_owned).collect();
+    there.retain(|name| !ends.iter().any(|end| name.ends_with(end)));
+    there.extend(histograms);
+
+    let mut complaints = Vec::new();
+    for document in user_documents() {
+        for name in words(&document.code, "mintleaf_", "_").filter(|name| !there.contains(name)) {
+            complaints.push(format!("{}: there is no metric {name}", document.name()));
+        }
+    }
+    let documented: BTreeSet<String> =
+        words(&document("docs/operating.md").code, "mintleaf_", "_").collect();
+    complaints.extend(
+        there.difference(&documented).map(|name| format!("docs/operating.md lacks {name}")),
+    );
+    none(&complaints);
+}
+
+#[test]
+fn commands_and_flags_within_the_text_are_known() {
+    let mut helps = String::new();
+    for commands in [
+        &["serve"][..],
+        &["dev"],
+        &["next"],
+        &["tag", "create"],
+        &["tag", "list"],
+        &["tag", "update"],
+        &["cluster", "add"],
+    ] {
+        helps += &help_of("mintleaf", commands);
+    }
+    let scripts = scripts();
+    for script in &scripts {
+        helps += &help_of(script, &[]);
+    }
+    let known: BTreeSet<&str> =
+        helps.split(|c: char| !(c.is_ascii_alphanumeric() || "-_".contains(c))).collect();
+    let mut complaints = Vec::new();
+    for document in user_documents() {
+        for code in &document.code {
+            complaints.extend(
+                faults(code).into_iter().map(|fault| format!("{}: {fault}", document.name())),
+            );
+        }
+        // Flags that stand for themselves, and variables.
+        let alone: Vec<String> =
+            document.code.iter().filter(|code| code.starts_with("--")).cloned().collect();
+        let names = words(&alone, "--", "-").chain(words(&document.code, "MINTLEAF_", "_"));
+        for name in names.filter(|name| !known.contains(name.as_str())) {
+            complaints.push(format!("{}: nothing knows {name}", document.name()));
+        }
+    }
+    none(&complaints);
+}
+
+#[test]
+fn every_setting_is_documented() {
+    let operating = document("docs/operating.md");
+    let documented: BTreeSet<String> = words(&operating.code, "--", "-").collect();
+    let help = [help_of("mintleaf", &["serve"])];
+    let known: BTreeSet<String> = words(&help, "--", "-").filter(|flag| flag != "--help").collect();
+    none(
+        &known
+            .difference(&documented)
+            .map(|flag| format!("docs/operating.md lacks {flag}"))
+            .collect::<Vec<_>>(),
+    );
+}
+
+#[test]
+fn every_settings_file_is_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("mintleaf.toml");
+    let documents = user_documents();
+    let blocks = documents.iter().flat_map(|document| &document.blocks);
+    let files: Vec<_> = blocks.filter(|block| block.language == "toml").collect();
+    assert!(!files.is_empty());
+    for block in files {
+        fs::write(&file, &block.text).unwrap();
+        // Flags win over the file, so all that is wrong now is this one.
+        let run = Finished::of(
+            mintleaf().command().args(["serve", "--node-id", "0", "--config"]).arg(&file),
+        );
+        assert!(run.stderr.contains("--node-id must be 1 or more"), "{run:?}\n{}", block.text);
+    }
+}
+
+#[test]
+fn every_script_is_documented() {
+    let contributing = document("CONTRIBUTING.md");
+    let named = contributing.code.join(" ")
+        + &contributing.blocks.iter().map(|block| block.text.as_str()).collect::<String>();
+    let unnamed = |script: &String| !named.split_whitespace().any(|word| word == script);
+    none(
+        &scripts()
+            .into_iter()
+            .filter(unnamed)
+            .map(|script| format!("CONTRIBUTING.md lacks {script}"))
+            .collect::<Vec<_>>(),
+    );
+}
+
+#[test]
+fn every_path_and_code_of_the_interface_is_documented() {
+    let dev = mintleaf().dev();
+    let openapi = dev.api().try_get("/openapi.json").unwrap().body;
+    let openapi: serde_json::Value = serde_json::from_slice(&openapi).unwrap();
+    let methods = ["get", "post", "patch", "delete"];
+    let mut there = BTreeSet::new();
+    for (path, operations) in openapi["paths"].as_object().unwrap() {
+        let served = methods.iter().filter(|method| operations.get(**method).is_some());
+        there.extend(served.map(|method| format!("{} {path}", method.to_uppercase())));
+    }
+    let api = document("docs/api.md");
+    let begins = |code: &&String| {
+        methods.iter().any(|method| code.starts_with(&format!("{} /", method.to_uppercase())))
+    };
+    let documented: BTreeSet<String> = api.code.iter().filter(begins).cloned().collect();
+    assert_eq!(documented, there);
+    let codes = openapi["components"]["schemas"]["Problem"]["properties"]["code"]["enum"]
+        .as_array()
+        .unwrap();
+    let codes = codes.iter().map(|code| code.as_str().unwrap().to_owned());
+    none(
+        &codes
+            .filter(|code| !api.code.contains(code))
+            .map(|code| format!("docs/api.md lacks {code}"))
+            .collect::<Vec<_>>(),
+    );
+}
+
+#[test]
+fn the_figures_of_the_readme_are_those_of_the_whole_table() {
+    let (readme, table) = (rows("README.md"), rows("docs/benchmarks.md"));
+    let stands_there = |figures: &[String]| {
+        table
+            .iter()
+            .any(|row| figures.iter().zip(row).skip(1).all(|(short, long)| long.starts_with(short)))
+    };
+    // The first cell says in fewer words what was measured.
+    let figures: Vec<_> =
+        readme.iter().filter(|row| row.len() == 4 && row[1].contains(' ')).collect();
+    assert_eq!(figures.len(), 5);
+    none(
+        &figures
+            .into_iter()
+            .filter(|row| !stands_there(row))
+            .map(|row| row.join(" | "))
+            .collect::<Vec<_>>(),
+    );
+}
+
+/// The rows of a document's tables, cell by cell.
+fn rows(name: &str) -> Vec<Vec<String>> {
+    let text = fs::read_to_string(root().join(name)).unwrap();
+    let rows = text.lines().filter_map(|line| line.strip_prefix('|')?.strip_suffix('|'));
+    rows.map(|row| row.split('|').map(|cell| cell.trim().to_owned()).collect()).collect()
+}
+
+#[test]
+fn the_release_of_rust_and_the_version_are_named() {
+    let named = |document: &str, what: &str| {
+        fs::read_to_string(root().join(document)).unwrap().contains(what)
+    };
+    let rust = concat!("Rust ", env!("CARGO_PKG_RUST_VERSION"));
+    assert!(named("README.md", rust) && named("CONTRIBUTING.md", rust), "{rust}");
+    assert!(named("CHANGELOG.md", concat!("\n## ", env!("CARGO_PKG_VERSION"))));
+}
+
+/// All scripts, as one calls them from the repository's directory.
+fn scripts() -> Vec<String> {
+    let entries = fs::read_dir(root().join("scripts")).unwrap();
+    let name = |path: &Path| format!("scripts/{}", path.file_name().unwrap().display());
+    entries.map(|entry| name(&entry.unwrap().path())).collect()
+}
