@@ -16,11 +16,11 @@ use crate::report::{Line, Report};
 use crate::rows::builds;
 use crate::rows::tags::ManyTags;
 
-/// What rows measure with.
+/// Everything that the measuring of a row needs.
 pub(crate) struct Bench {
     pub(crate) options: Options,
     pub(crate) machine: Machine,
-    /// Where this run puts everything.
+    /// The directory of this run.
     dir: PathBuf,
     /// A node with many tags, which several rows look at.
     many_tags: RefCell<Option<Rc<ManyTags>>>,
@@ -92,7 +92,7 @@ impl Bench {
         self.server_at(&machine::find(program).unwrap_or_else(|| program.into()))
     }
 
-    /// The same with a path.
+    /// A command on the core of what is measured, by the program's path.
     pub(crate) fn server_at(&self, program: &Path) -> Command {
         self.machine.server(program)
     }
@@ -135,7 +135,7 @@ impl Bench {
     }
 }
 
-/// What a generator printed.
+/// Reads what a generator printed.
 ///
 /// # Errors
 /// When it failed, or a request was answered with an error.

@@ -25,7 +25,7 @@ pub(crate) enum Need {
     ManyTags,
 }
 
-/// What a figure should come to.
+/// The bounds of a figure.
 #[derive(Clone, Copy)]
 pub(crate) struct Goal {
     sense: Sense,
@@ -41,7 +41,7 @@ enum Sense {
     Below,
 }
 
-/// What came of a row.
+/// The outcome of a row.
 pub(crate) struct Finding {
     pub(crate) ours: String,
     pub(crate) reference: String,

@@ -1,4 +1,4 @@
-//! Under which conditions a table was made: absolute figures mean nothing without them.
+//! The conditions under which a table was made; absolute figures mean nothing without them.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -15,7 +15,7 @@ use crate::stats::Spread;
 /// Writes whose syncs are timed.
 const SYNCS: u32 = 200;
 
-/// Names and what is there.
+/// Each condition by its name.
 pub(crate) struct Conditions {
     facts: Vec<(&'static str, String)>,
     /// What the machine lacks.
@@ -73,7 +73,7 @@ fn warnings(options: &Options, machine: &Machine) -> Vec<String> {
     warnings
 }
 
-/// The first line that a command says.
+/// The first line that a command prints.
 fn told(program: &str, args: &[&str]) -> String {
     let program = machine::find(program).unwrap_or_else(|| program.into());
     let Ok(output) = Command::new(program).args(args).output() else { return "none".to_owned() };

@@ -27,20 +27,20 @@ impl Histogram {
         self.max = self.max.max(nanos);
     }
 
-    /// What was counted: every bucket that is not empty.
+    /// Every bucket that is not empty, with its count.
     pub(crate) fn buckets(&self) -> Vec<(usize, u64)> {
         let counts = self.counts.iter().copied().enumerate();
         counts.filter(|(_, count)| *count > 0).collect()
     }
 
-    /// Counts again what was counted.
+    /// Adds the counts of another histogram.
     pub(crate) fn add(&mut self, buckets: &[(usize, u64)]) {
         for &(bucket, count) in buckets {
             self.record(lowest(bucket as u64), count);
         }
     }
 
-    /// What `share` of all times do not exceed, in microseconds.
+    /// The time that `share` of all times do not exceed, in microseconds.
     pub(crate) fn quantile_us(&self, share: f64) -> f64 {
         let wanted = ((self.total as f64 * share).ceil() as u64).max(1);
         let mut seen = 0;

@@ -15,7 +15,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::Result;
 
-/// As long as an id.
+/// The body of every answer: as long as an id.
 const BODY: &[u8] = b"123456789";
 
 /// Answers until the process ends.
@@ -43,6 +43,6 @@ async fn converse(stream: TcpStream) {
     });
     let mut server = http1::Builder::new();
     server.pipeline_flush(true);
-    // It ends with the client.
+    // An error is the end of the client's connection.
     let _ = server.serve_connection(TokioIo::new(stream), answer).await;
 }

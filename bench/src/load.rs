@@ -2,10 +2,10 @@
 //!
 //! A closed loop keeps `depth` requests in flight on each connection: they are written at once, and
 //! the next ones when all have been answered. An open loop sends at a rate, whatever the server
-//! does, and times each request from the moment when it was due: a server that stalls is charged for
-//! all who would have come meanwhile.
+//! does, and times each request from the moment when it was due: a server that stalls is charged for all requests
+//! that would have come meanwhile.
 //!
-//! It is a process of its own, so that it can have a core, and a share of it, for itself.
+//! The generator is a process of its own, so that it can have a core, and a share of it, for itself.
 
 mod connection;
 mod generator;
@@ -62,7 +62,7 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// The same as words of a command line.
+    /// The load as arguments of a command line.
     pub(crate) fn words(&self) -> Vec<String> {
         let mut words = vec![
             format!("--target={}", self.target),
@@ -79,7 +79,7 @@ impl Load {
         words
     }
 
-    /// Sends it all, and tells what came of it.
+    /// Sends all requests, and returns what came of them.
     ///
     /// # Errors
     /// When a connection cannot be made or breaks off.

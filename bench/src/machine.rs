@@ -1,4 +1,4 @@
-//! Which core is whose, and how a process gets one.
+//! The cores: one for what is measured, one for the generator.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,19 +13,19 @@ use crate::Result;
 /// would be throttled, in holes of 50 ms.)
 const WEIGHT: &str = "/proc/self/autogroup";
 const WEIGHT_MAX: &str = "-20";
-/// The same for a session that begins with what follows.
+/// A shell script that sets the weight of a new session, and then runs its arguments there.
 const SEAT: &str = r#"{ echo -20 >/proc/self/autogroup; } 2>/dev/null; exec "$@""#;
 
-/// The machine, as far as it matters for measuring.
+/// What matters of the machine for measuring.
 #[derive(Clone, Debug)]
 pub(crate) struct Machine {
-    /// What is measured runs here, all of it.
+    /// The core on which everything runs that is measured.
     pub(crate) server_core: usize,
-    /// What loads it runs here.
+    /// The core of the generator.
     pub(crate) generator_core: usize,
-    /// Whether these differ.
+    /// Whether the two cores differ.
     pub(crate) two_cores: bool,
-    /// Whether what runs here can have priority over everything else.
+    /// Whether processes of this run get priority over everything else.
     pub(crate) priority: bool,
 }
 
@@ -38,7 +38,7 @@ impl Machine {
         let cores = cores(field("Cpus_allowed_list:").ok_or("which cores are allowed?")?);
         let server_core = *cores.first().ok_or("no core is allowed")?;
         let generator_core = *cores.get(1).unwrap_or(&server_core);
-        // Only a session of its own: a user's shell is not to keep the weight afterwards.
+        // Only a session of its own gets the weight: a user's shell must not keep it afterwards.
         let leads = field("NSsid:") == field("NSpid:");
         let priority = leads && fs::write(WEIGHT, WEIGHT_MAX).is_ok();
         let two_cores = server_core != generator_core;
@@ -46,13 +46,13 @@ impl Machine {
     }
 
     /// A command that runs on the core of what is measured, and ends with this process, however that
-    /// ends. All of these are in one session: in sessions of their own, a thread that gives way to
-    /// others would do so within its own process only.
+    /// ends. All such processes are in one session: in sessions of their own, a thread with a low priority would give
+    /// way to threads of its own process only.
     pub(crate) fn server(&self, program: &Path) -> Command {
         self.seated("setpriv", &[], self.server_core, program)
     }
 
-    /// The same on the generator's core, in a session of its own.
+    /// A command that runs on the generator's core, in a session of its own.
     pub(crate) fn generator(&self, program: &Path) -> Command {
         let own = ["sh", "-c", SEAT, "seat", "setpriv"];
         self.seated("setsid", &own, self.generator_core, program)
@@ -62,7 +62,7 @@ impl Machine {
         let mut command = Command::new(first);
         command.args(words).args(["--pdeathsig", "KILL", "taskset", "-c"]);
         command.arg(core.to_string()).arg(program);
-        // A node is to be as it is shipped.
+        // A node runs with its default settings.
         clean(&mut command);
         command
     }

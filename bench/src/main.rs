@@ -22,7 +22,7 @@ use clap::Parser;
 
 use options::{Options, Part};
 
-/// Whatever keeps a row from being measured, in words.
+/// A result whose error says what keeps a row from being measured.
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 fn main() -> ExitCode {

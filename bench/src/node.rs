@@ -93,7 +93,7 @@ impl Node {
         }
     }
 
-    /// Takes an id of a tag, so that a segment of it is at hand.
+    /// Takes an id of a tag, so that a segment of it is buffered.
     pub(crate) fn warm_up(&self, tag: &str) -> Result<()> {
         let answer = self.api().try_get(&format!("/v1/segment/{tag}"))?;
         if answer.is_ok() { Ok(()) } else { Err(format!("{tag} has no ids: {answer:?}").into()) }

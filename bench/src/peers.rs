@@ -1,4 +1,4 @@
-//! The servers that Mintleaf is held against, each as its package brings it, on one core.
+//! The servers that Mintleaf is compared with, each as its package brings it, on one core.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -16,8 +16,8 @@ pub(crate) struct Peer {
     _port: Port,
 }
 
-/// nginx that answers everything with a body as long as an id. No worker beside the one process:
-/// what it costs is all in one place.
+/// nginx that answers everything with a body as long as an id. It has no worker beside its one process, so that all
+/// of its cost is counted in one place.
 pub(crate) fn nginx(bench: &Bench, name: &str) -> Result<Peer> {
     let (dir, port) = (bench.fresh_dir(name)?, Port::claim());
     let paths = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]

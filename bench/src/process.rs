@@ -1,4 +1,4 @@
-//! A server: a process, what it uses, and its end.
+//! A server as a process: its start, what it uses, and its end.
 
 use std::fs;
 use std::net::{SocketAddr, TcpStream};
@@ -10,7 +10,7 @@ use mintleaf_harness::pause;
 
 use crate::Result;
 
-/// What a start or a stop may take before it counts as hanging.
+/// How long a start or a stop may take before it counts as hanging.
 const PATIENCE: Duration = Duration::from_secs(60);
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
@@ -58,7 +58,7 @@ impl Process {
         cpu_ns_of(&self.0.pid().to_string())
     }
 
-    /// Memory that it really uses, in bytes.
+    /// Memory that it holds (RSS), in bytes.
     pub(crate) fn resident(&self) -> Result<u64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.0.pid()))?;
         let size = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -71,7 +71,7 @@ impl Process {
         self.0.kill();
     }
 
-    /// SIGTERM, and the end.
+    /// Sends SIGTERM and waits for the end.
     ///
     /// # Errors
     /// When it does not end well in time.
@@ -94,7 +94,7 @@ impl Process {
 pub(crate) fn cpu_ns_of(pid: &str) -> Result<u64> {
     let mut used = 0;
     for thread in fs::read_dir(format!("/proc/{pid}/task"))? {
-        // One may end between the two.
+        // A thread may end before its file is read.
         let Ok(stat) = fs::read_to_string(thread?.path().join("schedstat")) else { continue };
         used += stat.split(' ').next().and_then(|ns| ns.parse::<u64>().ok()).unwrap_or(0);
     }

@@ -83,7 +83,7 @@ impl Report {
         self.lines.push(line);
     }
 
-    /// Whether no row failed. What was skipped, or missed its bounds, was measured all the same.
+    /// Whether no row failed. A row that was skipped, or that misses its bounds, is no failure.
     pub(crate) fn is_whole(&self) -> bool {
         !self.lines.iter().any(|line| matches!(line.result, Result::Failed(_)))
     }

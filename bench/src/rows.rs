@@ -14,7 +14,7 @@ use std::net::SocketAddr;
 use crate::bench::Bench;
 use crate::load::{Load, Protocol};
 
-/// Where one id of a tag is had over HTTP.
+/// The path of one id of a tag; the tag's name follows.
 const LEAF: &str = "/api/segment/get";
 
 /// GETs on 64 connections, for a slice.

@@ -1,4 +1,4 @@
-//! Short slices that alternate: what moves with the machine moves both sides of a ratio.
+//! Short slices that alternate between two servers: a machine that slows down slows both sides of a ratio.
 
 use std::fmt::Write;
 
@@ -10,10 +10,10 @@ use crate::load::{Buckets, Load, Outcome};
 use crate::process::Process;
 use crate::stats::Spread;
 
-/// Who uses more of a core cannot do more.
+/// The share of a core beyond which a process cannot do more.
 const BUSY: f64 = 0.92;
 
-/// How often rounds are drawn again, to see how far a figure depends on which there were.
+/// How often rounds are drawn again, to see how far a figure depends on single rounds.
 const RESAMPLES: usize = 1_000;
 
 /// One load on one server, for a moment.
@@ -31,14 +31,14 @@ impl Slice {
     }
 }
 
-/// What two servers are compared by.
+/// The measure by which two servers are compared.
 #[derive(Clone, Copy)]
 pub(crate) enum Measure {
     /// Requests a second.
     Rate,
     /// Processor time for each request.
     Cpu,
-    /// What a request costs the other for each that costs this one: like a rate, more is better.
+    /// Processor time for each request of the other side, divided by that of this side: like a rate, more is better.
     CpuAsRate,
     /// Latency at the median.
     P50,
@@ -46,7 +46,7 @@ pub(crate) enum Measure {
     P99,
 }
 
-/// One side of a comparison: makes a slice.
+/// One side of a comparison: a function that measures a slice.
 pub(crate) type Side<'a> = &'a mut dyn FnMut() -> Result<Slice>;
 
 /// Loads a service, which consists of these processes.
@@ -64,7 +64,7 @@ fn cpu_ns(service: &[&Process]) -> Result<u64> {
     service.iter().map(|process| process.cpu_ns()).sum()
 }
 
-/// Rounds in which every side has one slice, in an order of its own in each.
+/// Measures rounds in which every side has one slice, in a random order.
 pub(crate) fn alternate(bench: &Bench, [ours, theirs]: [Side<'_>; 2]) -> Result<Vec<[Slice; 2]>> {
     let mut rounds = Vec::new();
     for _ in 0..bench.options.rounds() {
@@ -79,7 +79,7 @@ pub(crate) fn alternate(bench: &Bench, [ours, theirs]: [Side<'_>; 2]) -> Result<
     Ok(rounds)
 }
 
-/// Two loads on two services, compared.
+/// Compares two loads on two services.
 pub(crate) fn compare(
     bench: &Bench,
     by: Measure,
@@ -92,7 +92,7 @@ pub(crate) fn compare(
 }
 
 impl Measure {
-    /// What rounds come to: ratios within each, and their median; tails are compared as `of_calm` does.
+    /// The finding of some rounds: the ratio within each, and their median. Tails are compared as `of_calm` does.
     pub(crate) fn finding(self, rounds: &[[Slice; 2]]) -> Finding {
         let side = |side: usize| self.show(rounds.iter().map(|round| &round[side]));
         let figure = match self {
@@ -129,7 +129,7 @@ impl Measure {
         Spread { median: ratio(&all), ..Spread::of(redrawn) }
     }
 
-    /// One side's figures, each the median of its own.
+    /// The figures of one side, each the median of all rounds.
     fn show<'a>(self, slices: impl Iterator<Item = &'a Slice> + Clone) -> String {
         let median = |of: fn(&Slice) -> f64| Spread::of(slices.clone().map(of)).median;
         let mut shown = format!("{}/s", thousands(median(|slice| slice.outcome.per_second)));
@@ -162,7 +162,7 @@ impl Measure {
     }
 }
 
-/// One side's open loops, cut into windows: by window, then by round.
+/// The open loops of one side, cut into windows: by window, then by round.
 ///
 /// A machine's other work makes tails up to thirty times as long, in bursts that come at any time, on
 /// either side. What a server does, it does in the same window of every slice: a grab in the first, an
@@ -183,7 +183,7 @@ impl<'a> Windows<'a> {
         Self((0..count).map(|at| window(at).collect()).collect())
     }
 
-    /// In microseconds; of the rounds of these numbers.
+    /// The tail of these rounds, in microseconds.
     fn calm_p99(&self, drawn: &[usize]) -> f64 {
         let mut calm = Histogram::default();
         for window in &self.0 {

@@ -11,7 +11,7 @@ pub(crate) struct Spread {
 }
 
 impl Spread {
-    /// Of at least one figure.
+    /// The spread of at least one figure.
     pub(crate) fn of(figures: impl IntoIterator<Item = f64>) -> Self {
         let mut figures: Vec<f64> = figures.into_iter().collect();
         figures.sort_unstable_by(f64::total_cmp);
@@ -19,13 +19,13 @@ impl Spread {
         Self { q1, median, q3 }
     }
 
-    /// Of a figure that was measured once.
+    /// The spread of a figure that was measured once.
     pub(crate) fn once(figure: f64) -> Self {
         Self { q1: figure, median: figure, q3: figure }
     }
 }
 
-/// Between two figures it is interpolated.
+/// A quantile; between two figures it is interpolated.
 fn quantile(sorted: &[f64], share: f64) -> f64 {
     let at = (sorted.len() - 1) as f64 * share;
     let (below, above) = (sorted[at.floor() as usize], sorted[at.ceil() as usize]);

@@ -1,4 +1,4 @@
-//! `mintleaf dev`: at once, through any number of kills, and to a clean end.
+//! `mintleaf dev`: it serves at once, survives any number of kills, and ends cleanly.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +6,7 @@ use crate::harness::{
     Api, Dev, Finished, Load, TagWriter, eventually, from_env, mintleaf, ms, secs,
 };
 
-/// From the start of the process, be it the first or the one after a kill.
+/// The longest time from the start of the process, the first or one after a kill, to its first id.
 const FIRST_ID_WITHIN: Duration = secs(1);
 
 fn first_id(api: Api, tag: &str) -> u64 {
@@ -42,7 +42,7 @@ fn kills_under_load_repeat_no_id_and_lose_no_tag() {
     let load = Load::start(&node, &tags, 4);
     let writer = TagWriter::start(&node, ms(20));
     for round in 0..from_env("MINTLEAF_ROUNDS", 3) {
-        // Not always at the same point of the log's life.
+        // The kills fall on different moments of the log's life.
         load.await_more(100 + round % 7 * 60);
         dev.restart();
     }
@@ -102,7 +102,7 @@ fn signals_end_it_cleanly_under_load() {
         let load = Load::start(&[(1, dev.api().0)], &["orders".to_owned()], 4);
         load.await_more(50);
         dev.process().signal(signal);
-        // Five seconds for requests in flight, and as much for the log; here nothing stalls.
+        // A stop may take 5 s for requests in flight and 5 s for the log; here nothing stalls.
         let code = dev.process().exit_code(secs(10));
         assert_eq!(code, Some(0), "after SIG{signal}");
         load.stop().check();

@@ -1,4 +1,4 @@
-//! How a node ends and what its exit code tells a supervisor, and what it refuses to begin with.
+//! How a node ends, what its exit code tells a supervisor, and which starts it refuses.
 
 use std::fs;
 use std::process::Command;
@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::harness::{Api, Cluster, Finished, Port, Process, eventually, mintleaf, secs};
 
-/// `mintleaf serve` as node `id` on the data of node `owner`, which must not run.
+/// The command that serves as node `id` on the data of node `owner`; that node must not run.
 fn serve_as(cluster: &Cluster, id: u64, owner: u64) -> Command {
     let mut command = mintleaf().command();
     command.args(["serve", "--node-id", &id.to_string(), "--http", "127.0.0.1:0"]);

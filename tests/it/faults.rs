@@ -19,7 +19,7 @@ fn create(api: Api, tag: &str, step: u32) {
     api.post("/v1/tags", &serde_json::json!({ "tag": tag, "step": step })).ok();
 }
 
-/// Waits until every node holds ids of every tag, and enough of them to outlast an election.
+/// Waits until every node holds enough ids of every tag to outlast an election.
 fn load_until_all_is_held(cluster: &Cluster, tags: &[String]) -> Load {
     let load = Load::start(&cluster.targets(), tags, 3);
     for (id, _) in cluster.targets() {
@@ -32,7 +32,7 @@ fn load_until_all_is_held(cluster: &Cluster, tags: &[String]) -> Load {
     load
 }
 
-/// Ids of a tag that a node holds, by its page for people.
+/// How many ids of a tag a node holds, as its `/cache` page shows.
 fn held_of(api: Api, tag: &str) -> u64 {
     let page = api.get("/cache");
     let row = page.text().lines().find(|line| line.contains(&format!("<td>{tag}</td>")));
@@ -144,7 +144,7 @@ fn leader_that_was_paused_repeats_no_id() {
         let leader = known_leader(cluster.api(survivor))?;
         (leader != old).then_some(leader)
     });
-    // The pause is long enough for the others to go on without it, grabs included.
+    // The pause is long enough for the others to elect a leader and grab without it.
     eventually("the end of the pause", secs(5), || (paused.elapsed() > secs(4)).then_some(()));
     cluster.process(old).signal("CONT");
     load.await_more(1_000);
@@ -170,8 +170,8 @@ fn node_that_was_away_for_longer_than_the_log_reaches_comes_back_by_a_snapshot()
     cluster.kill(follower);
     let written: Vec<String> = (0..300).map(|number| format!("written-{number}")).collect();
     written.iter().for_each(|tag| create(cluster.api(leader), tag, 7));
-    // Killed again as soon as it is back, wherever its snapshot is by then: it must not be in want of
-    // both the snapshot and the log.
+    // The node is killed again as soon as it is back, at whatever point its snapshot is by then: it must
+    // never lack both the snapshot and the log.
     for pause in [ms(50), ms(150), ms(400)] {
         cluster.start_node(follower);
         thread::sleep(pause);
@@ -212,14 +212,14 @@ fn death_of_all_loses_no_tag_and_repeats_no_id() {
 
 #[test]
 fn without_a_quorum_a_node_gives_what_it_holds_then_says_no_and_returns_by_itself() {
-    // A node that still holds time for snowflake ids would be ready for that long.
+    // A long snowflake window would keep the node ready for as long as it lasts.
     let mut cluster = mintleaf().prepare(3, &["--snowflake-window", "1s"]);
     cluster.start_all();
     let node = cluster.leader();
     let api = cluster.api(node);
     create(api, "orders", 100);
     assert_eq!(api.get("/v1/segment/orders").ids(), [1]);
-    // Warm: both segments are held.
+    // Both segments of the buffer are held.
     assert_eq!(api.get("/v1/segment/orders?count=20").ids().len(), 20);
     eventually("the second segment", secs(5), || (held_of(api, "orders") > 79).then_some(()));
     for other in cluster.others(node) {
@@ -250,7 +250,7 @@ fn without_a_quorum_a_node_gives_what_it_holds_then_says_no_and_returns_by_itsel
     cluster.await_ready();
 }
 
-/// A caller waits about 2 s for a segment, and is then told.
+/// A caller waits about 2 s for a segment, and is then refused.
 fn assert_says_no_in_time(api: Api) {
     let began = Instant::now();
     let refused = api.get("/v1/segment/orders");

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use crate::harness::{Api, eventually, mintleaf, secs};
 
-/// A node waits 5 s for a body and up to 15 s for a head; the rest is for a busy machine.
+/// By then the node has closed a stalled connection: it waits 5 s for a body and up to 15 s for a head, and the
+/// rest is for a busy machine.
 const GIVEN_UP_WITHIN: Duration = secs(20);
 
 fn connect(api: Api) -> TcpStream {
@@ -15,12 +16,12 @@ fn connect(api: Api) -> TcpStream {
     stream
 }
 
-/// Everything until the node closes.
+/// Reads until the node closes the connection.
 fn read_all(mut stream: &TcpStream) -> String {
     let mut bytes = Vec::new();
     match stream.read_to_end(&mut bytes) {
         Ok(_) => {}
-        // Closed with some of our bytes unread.
+        // The node has closed the connection with some of our bytes unread.
         Err(error) if error.kind() == ErrorKind::ConnectionReset => {}
         Err(error) => panic!("{error} after {:?}", String::from_utf8_lossy(&bytes)),
     }
@@ -61,7 +62,7 @@ fn a_head_that_is_too_long_is_431() {
     let many = format!("GET /livez HTTP/1.1\r\nhost: a\r\n{lines}\r\n");
     for request in [one, many] {
         let answer = exchange(dev.api(), request.as_bytes());
-        // The node may close before it has read all, which can cost the client the answer.
+        // The node may close before it has read everything, and the client may then lose the answer.
         assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 431 "), "{answer:?}");
     }
     assert_eq!(dev.api().get("/livez").status, 200);
@@ -76,7 +77,7 @@ fn a_client_that_stalls_in_the_head_is_cut_off_and_one_that_rests_is_not() {
     drip.write_all(b"GET /livez HTTP/1.1\r\nhost: a\r\n").unwrap();
     drip.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
     let began = Instant::now();
-    // One header byte now and then does not keep it open.
+    // One header byte now and then does not keep the connection open.
     eventually("the end of the connection", GIVEN_UP_WITHIN, || {
         let dripped = drip.write_all(b"x");
         let mut byte = [0];
@@ -124,7 +125,7 @@ fn a_body_that_is_too_long_is_413_however_it_is_framed() {
     let mut stream = connect(dev.api());
     stream.write_all(format!("{head}transfer-encoding: chunked\r\n\r\n").as_bytes()).unwrap();
     let chunk = format!("1000\r\n{}\r\n", "x".repeat(0x1000));
-    // Twice the bound; the node may close before it has read all.
+    // The body is twice the bound; the node may close before it has read all of it.
     let _ = (0..32).try_for_each(|_| stream.write_all(chunk.as_bytes()));
     let answer = read_all(&stream);
     assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 413 "), "{answer}");
@@ -134,7 +135,7 @@ fn a_body_that_is_too_long_is_413_however_it_is_framed() {
 #[test]
 fn pipelined_requests_are_answered_in_order() {
     let dev = mintleaf().dev();
-    // The first one of a new tag waits for a grab while those behind it need not.
+    // The first request waits for a grab of its new tag, while those behind it could be answered at once.
     let paths = ["/livez", "/api/segment/get/a", "/v1/segment/b?count=2", "/nothing", "/livez"];
     let mut requests = String::new();
     for path in paths.iter().cycle().take(40) {

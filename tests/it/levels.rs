@@ -17,7 +17,7 @@ const NEWER: &str = concat!(env!("CARGO_PKG_VERSION"), "-next");
 fn newer() -> Option<PathBuf> {
     let newer = std::env::var_os("MINTLEAF_NEXT_LEVEL").map(PathBuf::from);
     if newer.is_none() {
-        // Not by the macro, whose output a passing test keeps to itself.
+        // `eprintln!` would not do: the output of a passing test is captured.
         let line = b"SKIPPED: levels needs a second build; run scripts/rolling-levels\n";
         std::io::stderr().write_all(line).unwrap();
     }
@@ -28,7 +28,7 @@ fn cluster_of(api: Api) -> Value {
     api.get("/v1/cluster").ok()
 }
 
-/// What each node runs, as one of them shows it.
+/// The version of each node, as one of them shows it.
 fn versions(api: Api) -> Vec<(u64, Option<String>)> {
     let cluster = cluster_of(api);
     let nodes = cluster["nodes"].as_array().unwrap().iter();
@@ -56,7 +56,7 @@ fn roll(cluster: &mut Cluster, id: u64, build: Option<&PathBuf>) {
     cluster.await_ready();
 }
 
-/// `mintleaf cluster level`, asked of a node.
+/// Runs `mintleaf cluster level` against a node.
 fn level(cluster: &Cluster, id: u64, what: &[&str]) -> Finished {
     let mut command = mintleaf().command();
     command.args(["cluster", "level"]).args(what);
@@ -64,7 +64,7 @@ fn level(cluster: &Cluster, id: u64, what: &[&str]) -> Finished {
     Finished::of(&mut command)
 }
 
-/// Has the level raised through a node, which is asked again while no leader is known.
+/// Has a node raise the level, and asks again while the node knows no leader.
 fn raise(cluster: &Cluster, id: u64) -> Answer {
     eventually("an answer about the level", secs(15), || {
         let answer = cluster.api(id).post("/v1/cluster/level", &json!({}));
@@ -72,7 +72,7 @@ fn raise(cluster: &Cluster, id: u64) -> Answer {
     })
 }
 
-/// What keeps the level from rising.
+/// The reason that keeps the level from rising.
 fn refusal(cluster: &Cluster, id: u64) -> String {
     let refused = raise(cluster, id);
     assert_eq!(refused.problem(), (409, "level".to_owned()));
@@ -84,7 +84,7 @@ fn shown_level(cluster: &Cluster, id: u64) -> u64 {
     shown["level"].as_u64().unwrap()
 }
 
-/// Leaves a note, which is what level 2 has.
+/// Leaves a note: the one command that level 2 adds.
 fn note(cluster: &Cluster, id: u64, text: &str) -> (u16, String) {
     let answer = cluster.api(id).post("/v1/cluster/note", &json!({ "note": text }));
     if answer.status == 200 {
@@ -122,7 +122,7 @@ fn two_releases_are_one_cluster_and_roll_both_ways_until_the_level_is_raised() {
         assert_eq!(shown_level(&cluster, id), 1);
     }
 
-    // Up, and back to the last release, and up again.
+    // Every node is upgraded, rolled back to the last release, and upgraded again.
     for build in [Some(&newer), None, Some(&newer)] {
         for id in [2, 3, 1] {
             roll(&mut cluster, id, build);
@@ -131,7 +131,7 @@ fn two_releases_are_one_cluster_and_roll_both_ways_until_the_level_is_raised() {
     }
     await_versions(&cluster, [NEWER; 3]);
 
-    // Who cannot be asked holds it back as well.
+    // A node that cannot be asked holds the level back as well.
     cluster.stop(1);
     let refused = refusal(&cluster, 2);
     assert!(refused.contains("node 1 cannot be asked"), "{refused}");
@@ -146,7 +146,7 @@ fn two_releases_are_one_cluster_and_roll_both_ways_until_the_level_is_raised() {
         assert_eq!(note(&cluster, id, &format!("by node {id}")), (200, format!("by node {id}")));
     }
 
-    // Now there is no way back, whatever the node has in its log and its snapshots.
+    // Nothing in a node's log or snapshots leads back now.
     cluster.stop(2);
     cluster.use_build(2, None);
     for _ in 0..2 {

@@ -1,15 +1,16 @@
 //! The product from outside: the real binary, real sockets, real data directories.
 //!
 //! ```text
-//! harness   processes, clusters, a client, load, and the judge of what the load was given
-//! api, hostile             one node, as clients see it
-//! docs                     every command, name and link of the documents
-//! resp      the same with the Redis protocol, and Redis' own clients
-//! cli                      the client commands and what start-up refuses
-//! forming                  founders that exist twice, are cut off, killed, and lost
-//! dev, ends, faults, membership, mixups, scale    nodes that are killed, paused, refused, removed,
-//!           taken for each other, and filled
-//! snowflake                time windows, under killed nodes and wrong clocks
+//! harness                 the binary under test, for `mintleaf-harness`: processes, clusters, clients, load
+//! api, hostile            one node as HTTP clients see it
+//! docs                    every command, name and link of the documents
+//! resp                    one node as clients of the Redis protocol see it, Redis' own among them
+//! cli                     the client commands, and what start-up refuses
+//! bootstrap               founders that exist twice, are cut off, killed, and lost
+//! levels                  two releases in one cluster
+//! dev, ends, faults, membership, mixups, poison, scale
+//!                         nodes that are killed, paused, refused, removed, taken for each other, lied to, and filled
+//! snowflake               time windows, with killed nodes and wrong clocks
 //! ```
 //!
 //! Every process listens on ports of its own, keeps its data in a directory of its own, and ends
@@ -21,12 +22,12 @@
 #![allow(clippy::disallowed_methods, reason = "tests poll other processes, which wake nobody here")]
 
 mod api;
+mod bootstrap;
 mod cli;
 mod dev;
 mod docs;
 mod ends;
 mod faults;
-mod forming;
 mod harness;
 mod hostile;
 mod levels;

@@ -1,4 +1,4 @@
-//! Nodes that join, are promoted, removed, wiped, and restored from where they should not be.
+//! Changes of the membership: nodes join, are promoted, removed, wiped, moved, and restored from old copies.
 
 use std::fs;
 use std::net::TcpListener;
@@ -27,12 +27,12 @@ fn await_role(api: Api, id: u64, expected: Option<&str>) {
     });
 }
 
-/// Makes a member of a node, or a voter of a learner; asks again while it is not caught up.
+/// Adds a node, or makes a learner a voter; asks again while the learner is not caught up.
 fn add(cluster: &Cluster, through: u64, id: u64, voter: bool) {
     let body = json!({ "id": id, "raft": cluster.raft(id).to_string(), "voter": voter });
     eventually(&format!("node {id} to be added"), secs(30), || {
         let answer = cluster.api(through).post("/v1/cluster/nodes", &body);
-        // A node is shown as a learner a moment before its own request to join is done.
+        // The leader shows a node as a learner a moment before that node's own request to join is answered.
         let busy = answer.text().contains("another change is in progress");
         assert!([200, 503].contains(&answer.status) || busy, "{answer:?}");
         (answer.status == 200).then_some(())
@@ -66,7 +66,7 @@ fn node_joins_as_learner_is_promoted_and_removed_under_load() {
     load.await_more(200);
     add(&cluster, 3, 4, true);
     await_role(cluster.api(4), 4, Some("voter"));
-    // Adding what is there already changes nothing.
+    // Adding a member again changes nothing.
     add(&cluster, 3, 4, true);
     load.await_more(200);
 
@@ -81,7 +81,7 @@ fn node_joins_as_learner_is_promoted_and_removed_under_load() {
     let failed: Vec<_> = history.failures().filter(|op| op.node != 4).collect();
     assert!(failed.is_empty(), "{} requests failed: {:?}", failed.len(), failed[0]);
 
-    // Started again as it was, it is told the same.
+    // The removed node is told the same when it is started again.
     cluster.start_node(4);
     let (exit, log) = cluster.ended(4, secs(20));
     assert_eq!(exit, Some(3), "{log}");
@@ -135,8 +135,8 @@ fn wiped_node_is_refused_and_comes_back_by_remove_and_join() {
     });
 }
 
-/// Kills a node, keeps a copy of its data, lets it run on `starts` more times, and starts it from
-/// the copy, under the same leader or another.
+/// Kills a node, copies its data, starts it `starts` more times, and then starts it from the copy, under the
+/// same leader or another.
 fn restore_after(starts: u64, another_leader: bool) -> (Option<i32>, String) {
     let mut cluster = mintleaf().cluster(3);
     let leader = cluster.leader();
@@ -165,7 +165,7 @@ fn restore_after(starts: u64, another_leader: bool) -> (Option<i32>, String) {
     ended
 }
 
-/// Waits until the leader knows that a node has on disk what the leader has.
+/// Waits until the leader knows that a node's log on disk is as long as its own.
 fn await_acknowledged(leader: Api, node: u64) {
     eventually("the node to acknowledge everything", secs(10), || {
         let cluster = leader.get("/v1/cluster").ok();
@@ -202,14 +202,14 @@ fn node_that_comes_back_at_another_address_is_found_there() {
         (node["raft"] == raft && node["http"] == http).then_some(())
     });
     assert_eq!(role(cluster.api(third), moved).as_deref(), Some("voter"));
-    // Now the quorum hangs on the node that moved.
+    // With another node down, there is a quorum only if the others find the node that moved.
     cluster.kill(third);
     cluster.api(moved).post("/v1/tags", &json!({ "tag": "orders" })).ok();
     assert_eq!(cluster.api(leader).get("/v1/segment/orders").ids(), [1]);
 }
 
 #[test]
-fn leadership_is_handed_over_on_request() {
+fn leadership_is_transferred_on_request() {
     let mut cluster = mintleaf().cluster(3);
     cluster.api(1).post("/v1/tags", &json!({ "tag": "orders", "step": 50 })).ok();
     let load = Load::start(&cluster.targets(), &["orders".to_owned()], 2);
@@ -217,7 +217,7 @@ fn leadership_is_handed_over_on_request() {
     let [new, asked] = cluster.others(old)[..] else { panic!("three nodes run") };
     let transfer = |to: u64| cluster.api(asked).post("/v1/cluster/leader", &json!({ "id": to }));
     assert_eq!(transfer(new).status, 204);
-    // It has happened when it is answered; the others hear of it with the next heartbeat.
+    // The transfer is done when it is answered; the others learn of it with the next heartbeat.
     assert_eq!(known_leader(cluster.api(old)), Some(new));
     eventually("the third node to hear of it", secs(5), || {
         known_leader(cluster.api(asked)).filter(|&leader| leader == new)
@@ -250,7 +250,7 @@ fn a_voter_becomes_a_learner_on_request_and_a_voter_again() {
     assert_eq!(change(node, true).status, 200);
     await_role(cluster.api(node), node, Some("voter"));
 
-    // The leader itself makes another one lead first; one that is down need not agree.
+    // A leader transfers leadership before it becomes a learner; a node that is down need not agree.
     assert_eq!(change(leader, false).status, 200);
     await_role(cluster.api(third), leader, Some("learner"));
     let url = format!("http://{}", cluster.api(third).0);
@@ -284,7 +284,7 @@ fn changes_of_the_membership_wait_out_an_election() {
     cluster.start_joiner(4, 1, &[]);
     await_role(cluster.api(1), 4, Some("learner"));
     add(&cluster, 1, 4, true);
-    // Without a leader each time: the one that is known is dead.
+    // There is no leader each time: the one that the nodes know is dead.
     let leader = cluster.leader();
     let rest = cluster.others(leader);
     let [a, b] = [rest[0], rest[1]];
@@ -348,18 +348,18 @@ fn one_change_is_made_at_a_time() {
     let mut cluster = mintleaf().cluster(3);
     let leader = cluster.leader();
     let api = cluster.api(leader);
-    // Takes connections and never says a word: adding it lasts as long as a node waits for that.
+    // A listener that never answers: adding it lasts as long as the leader waits for an answer.
     let mute = TcpListener::bind("127.0.0.1:0").unwrap();
     let body = json!({ "id": 9, "raft": mute.local_addr().unwrap().to_string() });
     let adding = thread::spawn(move || {
-        // The questions below are changes themselves, and may come first.
+        // The requests below are changes too, and one of them may come first.
         eventually("a turn", secs(5), || {
             let answer = api.post("/v1/cluster/nodes", &body);
             (!answer.text().contains("another change is in progress")).then_some(answer)
         })
     });
     let refused = eventually("the change to be under way", secs(5), || {
-        // Handing leadership to the leader changes nothing, but is a change.
+        // A transfer to the leader itself changes nothing, but counts as a change.
         let answer = api.post("/v1/cluster/leader", &json!({ "id": leader }));
         (answer.status != 204).then_some(answer)
     });

@@ -1,4 +1,4 @@
-//! Addresses, ids and clusters that are taken for each other: nobody ends, and nothing changes.
+//! Addresses, ids and clusters that are mistaken for each other: no node ends, and nothing changes.
 
 use std::net::{SocketAddr, TcpListener};
 use std::thread;
@@ -10,14 +10,14 @@ use crate::harness::{Answer, Api, Cluster, Port, Process, eventually, mintleaf, 
 /// How long a mix-up lasts before it is judged: several rounds of heartbeats, questions and elections.
 const MIX_UP: std::time::Duration = secs(4);
 
-/// A cluster of one, which knows nothing of the other one.
+/// A cluster of one node that has nothing to do with the cluster under test.
 struct Foreigner {
     http: Port,
     process: Process,
 }
 
 impl Foreigner {
-    /// Founds it as node `id` at this internal address.
+    /// Bootstraps it as node `id` at this internal address.
     fn start(cluster: &Cluster, id: u64, raft: SocketAddr) -> Self {
         let (http, dir) = (Port::claim(), cluster.dir().join(format!("foreign-{id}")));
         let mut command = mintleaf().command();
@@ -37,7 +37,7 @@ impl Foreigner {
         Api(self.http.addr())
     }
 
-    /// Its members, and that it serves.
+    /// Checks that it still has one member and serves ids.
     #[track_caller]
     fn assert_untouched(&mut self, id: u64) {
         assert!(self.process.is_running(), "the foreign node has ended");
@@ -49,7 +49,7 @@ impl Foreigner {
     }
 }
 
-/// Ids, addresses and roles of the members, as a node shows them.
+/// Id, address and role of every member, as a node shows them.
 fn members(api: Api) -> Vec<Value> {
     let shown = api.get("/v1/cluster").ok();
     let nodes = shown["nodes"].as_array().unwrap().iter();
@@ -75,7 +75,7 @@ fn adding_a_node_of_another_cluster_is_refused_and_ends_nobody() {
     let mut cluster = mintleaf().cluster(3);
     let leader = cluster.leader();
     let before = members(cluster.api(leader));
-    // One under a new id, one under the leader's own.
+    // One foreign node has a new id, the other the leader's id.
     for id in [4, leader] {
         let port = Port::claim();
         let mut foreigner = Foreigner::start(&cluster, id, port.addr());
@@ -84,7 +84,7 @@ fn adding_a_node_of_another_cluster_is_refused_and_ends_nobody() {
             assert_eq!(refused.problem(), (409, "wrong_cluster".to_owned()), "{refused:?}");
         }
         foreigner.assert_untouched(id);
-        // The other way round, and as a newcomer that was told the wrong cluster.
+        // The foreign node in turn refuses to add a node of this cluster.
         let body = json!({ "id": 2, "raft": cluster.raft(2).to_string() });
         let refused = foreigner.api().post("/v1/cluster/nodes", &body);
         assert_eq!(refused.problem(), (409, "wrong_cluster".to_owned()), "{refused:?}");
@@ -226,7 +226,7 @@ fn two_members_whose_directories_were_swapped_are_told_the_owners_names() {
     cluster.await_ready();
 }
 
-/// What a node says about reaching another one; it must say something.
+/// Whether a node says that it reaches another one; it must say so or deny it.
 fn reachable(api: Api, id: u64) -> Option<bool> {
     let shown = api.get("/v1/cluster").ok();
     let node = shown["nodes"].as_array()?.iter().find(|node| node["id"] == id)?;
@@ -240,7 +240,7 @@ fn every_node_knows_within_two_seconds_who_can_be_reached() {
     let leader = cluster.leader();
     let await_shown = |cluster: &Cluster, by: &[u64], id: u64, expected: bool| {
         let by = by.to_vec();
-        // The question takes its time as well.
+        // The request itself takes a moment too.
         eventually(&format!("node {id} to be shown {expected} by {by:?}"), ms(2_200), || {
             let shown = |api| reachable(api, id) == Some(expected);
             by.iter().all(|&node| shown(cluster.api(node))).then_some(())
@@ -249,7 +249,7 @@ fn every_node_knows_within_two_seconds_who_can_be_reached() {
     for id in cluster.ids() {
         await_shown(&cluster, &[1, 2, 3], id, true);
     }
-    // A follower is as sure of the other one as of the leader, and stays so while nothing happens.
+    // A follower knows as much about the other follower as about the leader, and nothing changes while all is calm.
     let [first, second] = cluster.others(leader)[..] else { panic!("three nodes run") };
     for _ in 0..30 {
         thread::sleep(ms(100));

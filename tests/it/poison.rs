@@ -1,4 +1,4 @@
-//! What a member says to the others that no node can apply: raw frames, as a node would send them.
+//! Commands that no node can apply, sent by a member to the others as raw frames.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -10,15 +10,15 @@ use serde_json::json;
 use crate::harness::{mintleaf, secs};
 
 const PROTOCOL: u8 = 2;
-/// Places of requests and of purposes in their enums.
+/// Numbers of requests and purposes on the wire.
 const PROPOSE: u32 = 4;
-const HELLO: u32 = 6;
+const HANDSHAKE: u32 = 6;
 const JOIN: u32 = 1;
 
 /// One end of a connection to a node's internal listener.
-struct Wire(TcpStream);
+struct Peer(TcpStream);
 
-impl Wire {
+impl Peer {
     fn connect(to: SocketAddr) -> Self {
         let mut stream = TcpStream::connect(to).unwrap();
         stream.set_read_timeout(Some(secs(10))).unwrap();
@@ -26,7 +26,7 @@ impl Wire {
         Self(stream)
     }
 
-    /// Sends a request and returns what came back, an answer or why there is none.
+    /// Sends a request and returns the answer, or why there is none.
     fn ask<T: Serialize>(&mut self, request: &T) -> Vec<u8> {
         let frame = codec::encode(PROTOCOL, request);
         self.0.write_all(&u32::try_from(frame.len()).unwrap().to_le_bytes()).unwrap();
@@ -40,7 +40,7 @@ impl Wire {
     }
 }
 
-/// Numbers as the codec writes them.
+/// A number as the codec writes it.
 struct Numbers<'a>(&'a [u8]);
 
 impl Numbers<'_> {
@@ -65,12 +65,12 @@ impl Numbers<'_> {
 /// A node, its data directory, the number and nonce of its start, and the membership it knows.
 type Identity = (u128, u128, (u128, u128), Option<u128>);
 
-/// Who answers at an address.
+/// Asks an address for the identity of its node.
 fn identity(at: SocketAddr) -> Identity {
     let nobody: Identity = (77, 77, (1, 1), None);
-    let hello = (None::<()>, (HELLO, (nobody, None::<u128>, JOIN)));
-    let answer = Wire::connect(at).ask(&hello);
-    // Behind the format and the checksum.
+    let handshake = (None::<()>, (HANDSHAKE, (nobody, None::<u128>, JOIN)));
+    let answer = Peer::connect(at).ask(&handshake);
+    // The fields follow the format and the checksum.
     let mut numbers = Numbers(&answer[5..]);
     let mut next = || numbers.next();
     let (node_id, store, start) = (next(), next(), (next(), next()));
@@ -78,7 +78,7 @@ fn identity(at: SocketAddr) -> Identity {
     (node_id, store, start, members)
 }
 
-/// What `from` says to `to` when it sends commands on.
+/// The frame by which `from` forwards commands to `to`.
 fn proposal<T: Serialize>(
     cluster: u128,
     from: Identity,
@@ -112,27 +112,27 @@ fn what_nobody_can_apply_is_refused_to_a_member_and_ends_no_node() {
     };
     let before = log();
 
-    let mut wire = Wire::connect(to);
-    let answer = wire.ask(&proposal(name, from, at_leader, vec![b"garbage!".to_vec()]));
+    let mut peer = Peer::connect(to);
+    let answer = peer.ask(&proposal(name, from, at_leader, vec![b"garbage!".to_vec()]));
     assert!(holds(&answer, "record of unknown format"), "{}", String::from_utf8_lossy(&answer));
     for much in [vec![vec![7_u8; 200_000]], vec![Vec::new(); 1_500_000]] {
-        let answer = Wire::connect(to).ask(&proposal(name, from, at_leader, much));
+        let answer = Peer::connect(to).ask(&proposal(name, from, at_leader, much));
         let told = String::from_utf8_lossy(&answer);
         assert!(told.contains("more commands than an entry holds"), "{told}");
     }
     let stranger = (77, 77, (1, 1), None);
     let answer =
-        Wire::connect(to).ask(&proposal(name, stranger, at_leader, vec![b"garbage!".to_vec()]));
+        Peer::connect(to).ask(&proposal(name, stranger, at_leader, vec![b"garbage!".to_vec()]));
     assert!(holds(&answer, "only a member"), "{}", String::from_utf8_lossy(&answer));
 
-    // Clocks are reported now and then; nothing else is written.
+    // Only clock reports are written to the log now, and they are rare.
     assert!(log() - before < 20, "something was appended");
     for round in 0..2 {
         for id in cluster.ids() {
             cluster.api(id).get("/v1/segment/orders?count=10").ok();
         }
         if round == 0 {
-            // What is in the log is applied again at every start.
+            // A start applies everything in the log again.
             cluster.ids().into_iter().for_each(|id| cluster.kill(id));
             cluster.start_all();
         }

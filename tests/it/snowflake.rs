@@ -34,7 +34,7 @@ fn off_by_ms(id: u64) -> u64 {
     shown_ms(id).abs_diff(true_ms())
 }
 
-/// An id of a node that has one to give.
+/// An id from a node, if it has one to give.
 fn id_of(api: Api) -> Option<u64> {
     let answer = api.try_get("/v1/snowflake").ok()?;
     (answer.status == 200).then(|| answer.ids()[0])
@@ -46,7 +46,7 @@ fn await_id(api: Api) -> u64 {
     eventually("a snowflake id", secs(15), || id_of(api))
 }
 
-/// Why a node says that it is not ready, once it says so.
+/// Waits until a node is not ready, and returns the reasons it gives.
 #[track_caller]
 fn await_unready(api: Api) -> String {
     eventually("a node to be out of rotation", secs(10), || {
@@ -62,7 +62,7 @@ fn await_ready(api: Api) {
     });
 }
 
-/// One of the alarms on a node's metrics page.
+/// Whether an alarm is raised on a node's metrics page.
 fn alarm(api: Api, cause: &str) -> bool {
     let page = api.get("/metrics");
     let line = format!("mintleaf_snowflake_alarm{{cause=\"{cause}\"}} ");
@@ -74,7 +74,7 @@ fn alarm(api: Api, cause: &str) -> bool {
 struct Random(u64);
 
 impl Random {
-    /// Of the seed that was given, or else of another one each time.
+    /// Numbers of the seed in `MINTLEAF_SEED`, or of another seed each time.
     fn seeded() -> Self {
         let seed = from_env("MINTLEAF_SEED", true_ms() ^ u64::from(std::process::id()) << 32);
         println!("MINTLEAF_SEED={seed}");

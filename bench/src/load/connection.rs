@@ -12,9 +12,9 @@ use super::grpc::Grpc;
 use super::protocol::{Answers, Protocol, Reader};
 use crate::Result;
 
-/// Room for answers; the largest single one is a batch of some thousand ids.
+/// The capacity for answers, in bytes; the largest single one is a batch of some thousand ids.
 const BUFFER_BYTES: usize = 256 * 1024;
-/// A server that takes nothing for so long is given up.
+/// How long a server may take nothing before it counts as hanging.
 const WRITE_MAX: Duration = Duration::from_secs(5);
 
 /// A connection of the generator.
@@ -25,13 +25,13 @@ pub(super) struct Connection {
     filled: usize,
     /// Requests that wait for their answers.
     pub(super) in_flight: u64,
-    /// Since when, in nanoseconds of the run.
+    /// When the requests in flight were due, in nanoseconds of the run.
     pub(super) since: u64,
 }
 
 impl Connection {
     /// # Errors
-    /// When nobody listens there.
+    /// When the connection is not made.
     pub(super) fn open(target: SocketAddr, protocol: Protocol) -> Result<Self> {
         let stream = std::net::TcpStream::connect(target)?;
         stream.set_nodelay(true)?;
@@ -82,7 +82,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Reads all that has come, and answers what of it is whole.
+    /// Reads all that has arrived, and returns the answers that are whole.
     ///
     /// # Errors
     /// When the server has closed the connection.
@@ -106,7 +106,7 @@ impl Connection {
             all.count += answers.count;
             all.errors += answers.errors;
             all.first_error = all.first_error.or(answers.first_error);
-            // Less than there was room for: nothing is left, and mio tells of what comes later.
+            // Less was read than there was capacity for, so nothing is left; mio tells of what comes later.
             if read < room {
                 return Ok(all);
             }

@@ -1,4 +1,4 @@
-//! The two loops.
+//! The closed and the open loop.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -12,13 +12,13 @@ use crate::Result;
 use crate::histogram::Histogram;
 
 const EVENTS_MAX: usize = 1024;
-/// How late the end of a run may be noticed when nothing comes.
+/// How late the end of a run may be noticed when no answer comes.
 const WAIT_MAX: Duration = Duration::from_millis(1);
 
-/// A part of an open loop whose times are counted apart.
+/// The length of a window of an open loop; the times of each window are counted apart.
 const WINDOW: Duration = Duration::from_millis(250);
 
-/// Requests of an open loop that wait for a connection: when each was due.
+/// When each request of an open loop was due that waits for a connection.
 type Backlog = VecDeque<u64>;
 
 /// A load under way.
@@ -28,7 +28,7 @@ pub(super) struct Generator {
     connections: Vec<Connection>,
     requests: Requests,
     depth: u64,
-    /// Requests in all; then it ends before its time.
+    /// The most requests to send; a load that reaches it ends before its time.
     limit: u64,
     end: u64,
     began: Instant,
@@ -124,8 +124,8 @@ impl Generator {
         Ok(())
     }
 
-    /// Whoever still waits at the end has waited at least so long. Left out, a stall at the end would
-    /// not show.
+    /// Counts the requests that still wait at the end, by how long they have waited. Without them, a stall at the end
+    /// would not show.
     fn count_unanswered(&mut self, backlog: &Backlog) {
         let now = self.now();
         let waiting = self.connections.iter().filter(|connection| connection.in_flight > 0);
@@ -159,7 +159,7 @@ impl Generator {
         Ok(())
     }
 
-    /// Takes in what came; true when nothing more is in flight there.
+    /// Counts the answers that arrived on a connection. Returns whether nothing more is in flight there.
     fn receive(&mut self, at: usize) -> Result<bool> {
         let connection = &mut self.connections[at];
         let answers = connection.receive()?;
@@ -179,7 +179,7 @@ impl Generator {
         Ok(left == 0)
     }
 
-    /// What came of it.
+    /// The outcome of the load.
     pub(super) fn outcome(self) -> Outcome {
         let outcome = Outcome::new(&self.histogram, self.answered, self.began.elapsed());
         let windows = self.windows.iter().map(Histogram::buckets).collect();

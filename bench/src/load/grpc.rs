@@ -1,7 +1,6 @@
-//! As much of gRPC as puts into etcd take: one stream at a time on each connection.
+//! The part of gRPC that puts into etcd need: one stream at a time on each connection.
 //!
-//! etcd's JSON gateway would cost etcd more than the put itself; what it is measured by is what its
-//! own clients speak.
+//! etcd's JSON gateway would cost etcd more than the put itself, so it is measured with what its own clients speak.
 
 use std::net::SocketAddr;
 
@@ -20,23 +19,23 @@ const ACK: u8 = 1;
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
 
-/// Length, kind, flags, stream.
+/// The width of a frame's head: length, kind, flags, stream.
 const HEAD: usize = 9;
 
 /// One connection's state.
 #[derive(Default)]
 pub(super) struct Grpc {
-    /// Streams that were begun.
+    /// How many streams were begun.
     begun: u32,
     /// The stream in flight has brought a message: without one it is an error.
     message: bool,
-    /// Frames that the server must be sent.
+    /// Frames that are owed to the server.
     owed: Vec<u8>,
 }
 
 /// The bytes of a put of one byte under `key`, on a stream without number.
 pub(super) fn put(key: &str, target: SocketAddr) -> Vec<u8> {
-    // Of the static table: POST, http.
+    // Both are entries of the static table: POST, http.
     let mut block = vec![0x83, 0x86];
     for (name, value) in [
         (":path", "/etcdserverpb.KV/Put"),
@@ -44,7 +43,7 @@ pub(super) fn put(key: &str, target: SocketAddr) -> Vec<u8> {
         ("content-type", "application/grpc"),
         ("te", "trailers"),
     ] {
-        // A literal that enters no table.
+        // The literal enters no table.
         block.extend([0, name.len() as u8]);
         block.extend(name.bytes());
         block.push(value.len() as u8);
@@ -64,14 +63,14 @@ fn frame(kind: u8, flags: u8, payload: &[u8]) -> Vec<u8> {
 }
 
 impl Grpc {
-    /// What a connection begins with: it takes as many answers as the server likes to send.
+    /// The first bytes of a connection, which allow the server to send as many answers as it likes.
     pub(super) fn greeting() -> Vec<u8> {
         let more = (i32::MAX as u32 - 65_535).to_be_bytes();
         let greeting = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
         [&greeting[..], &frame(SETTINGS, 0, &[]), &frame(WINDOW_UPDATE, 0, &more)].concat()
     }
 
-    /// What to write for one request: what is owed, and the request on a stream of its own.
+    /// The bytes of one request: the frames that are owed, and the request on a stream of its own.
     pub(super) fn address(&mut self, request: &[u8]) -> Vec<u8> {
         let stream = (2 * self.begun + 1).to_be_bytes();
         self.begun += 1;
@@ -88,7 +87,7 @@ impl Grpc {
         bytes
     }
 
-    /// The whole frames that `bytes` begin with, as answers.
+    /// Reads the whole frames that `bytes` begin with, as answers.
     ///
     /// # Errors
     /// When the server gives up the stream or the connection.

@@ -1,23 +1,23 @@
-//! Where an answer ends, and whether it is good.
+//! Where an answer ends, and whether it is an error.
 
 use memchr::{memchr, memmem};
 
 use super::grpc::Grpc;
 use crate::Result;
 
-/// What a server speaks.
+/// The protocol of a server.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, clap::ValueEnum)]
 pub(crate) enum Protocol {
     /// HTTP/1.1.
     Http,
-    /// Redis'.
+    /// The Redis protocol.
     Resp,
     /// etcd's puts, over gRPC: one in flight on each connection.
     Etcd,
 }
 
 impl Protocol {
-    /// As it is written on a command line.
+    /// Its name on a command line.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Protocol::Http => "http",
@@ -27,23 +27,23 @@ impl Protocol {
     }
 }
 
-/// What one connection knows of the answers on it.
+/// What is known of the answers on one connection.
 pub(super) enum Reader {
     Http,
     Resp,
     Grpc(Grpc),
 }
 
-/// What some bytes begin with.
+/// The answers that some bytes begin with.
 #[derive(Debug, Default)]
 pub(super) struct Answers {
-    /// Whole answers.
+    /// How many answers are whole.
     pub(super) count: u64,
-    /// The bytes that they take.
+    /// How many bytes they take.
     pub(super) length: usize,
     /// How many of them are errors.
     pub(super) errors: u64,
-    /// The first of these.
+    /// The first error.
     pub(super) first_error: Option<String>,
 }
 

@@ -1,7 +1,7 @@
 //! Durable changes on three nodes, against three nodes of etcd on the same disk and core.
 //!
 //! A change of Mintleaf is `PATCH /v1/tags/TAG` with a step: exactly one command in the log, as a
-//! grab is. (Of many at a time, several may share an entry and its sync; so may etcd's puts.)
+//! grab is. (Several changes at the same time may share an entry and its sync; so may etcd's puts.)
 
 use std::net::SocketAddr;
 
@@ -18,7 +18,8 @@ pub(crate) fn one_caller(bench: &Bench) -> Result<Finding> {
     changes(bench, Measure::P50, 1)
 }
 
-/// On as many tags: each caller changes one after the other, and no two the same at a time.
+/// Many callers, and as many tags: each caller changes one tag after the other, and no two callers change the same
+/// tag at a time.
 pub(crate) fn many_callers(bench: &Bench) -> Result<Finding> {
     changes(bench, Measure::Rate, 50)
 }

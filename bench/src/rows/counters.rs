@@ -17,7 +17,7 @@ pub(crate) fn incr(bench: &Bench, keys: u64, depth: u64) -> Result<Finding> {
     create_keys(&node, keys)?;
     let [ours, theirs] =
         [node.resp, redis.address].map(|target| increments(bench, target, keys, depth));
-    // Both hold every key before the first round.
+    // Both servers know every key before the first round.
     for load in [&ours, &theirs] {
         bench.load(&Load { requests: Some(4 * keys), depth: 1, ..load.clone() })?;
     }

@@ -1,4 +1,4 @@
-//! Whether load is mistaken for a dead leader.
+//! Elections under full load, in which no leader dies.
 
 use super::{LEAF, gets};
 use crate::Result;

@@ -1,4 +1,4 @@
-//! How long a killed leader is missed.
+//! The time from the kill of a leader to the next grab.
 
 use std::net::SocketAddr;
 use std::sync::mpsc;
@@ -39,7 +39,7 @@ pub(crate) fn after_kill(bench: &Bench) -> Result<Finding> {
             let (path, answered) = (path.clone(), answered.clone());
             thread::spawn(move || {
                 await_ok(other, &path);
-                // Only the first is waited for.
+                // Only the first answer is waited for.
                 let _ = answered.send(began.elapsed());
             });
         }
@@ -54,7 +54,7 @@ pub(crate) fn after_kill(bench: &Bench) -> Result<Finding> {
     Ok(Finding { ours, reference: "–".to_owned(), figure: Spread::of(seconds) })
 }
 
-/// Asks until it is answered well, or nobody can wait for it any more.
+/// Asks again until the answer is a success, for [`GRAB_MAX`] at most.
 fn await_ok(node: SocketAddr, path: &str) {
     let began = Instant::now();
     while !Api(node).try_get(path).is_ok_and(|answer| answer.is_ok()) && began.elapsed() < GRAB_MAX

@@ -28,7 +28,7 @@ pub(crate) fn nginx_itself(bench: &Bench) -> Result<Finding> {
     compare(bench, Measure::Rate, (&[&one.process], &first), (&[&other.process], &second))
 }
 
-/// By processor time: with one request at a time the generator is the slower side.
+/// Compares processor time, because with one request at a time the generator is the slower side.
 pub(crate) fn single(bench: &Bench) -> Result<Finding> {
     against_nginx(bench, Measure::Cpu, 1)
 }

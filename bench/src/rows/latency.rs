@@ -14,10 +14,10 @@ use crate::peers::{Peer, hyper};
 use crate::slices::{Measure, Slice, alternate, slice};
 use crate::stats::Spread;
 
-/// Every slice has a tag of its own, with this step: its segments begin short, and are refilled
-/// every few milliseconds at first.
+/// The step of the tags. Every slice has a new one, whose segments begin short and are refilled every few
+/// milliseconds at first.
 const STEP: u32 = 1_000;
-/// Slices from which the rate is taken.
+/// How many slices the rate is taken from.
 const RATE_SLICES: u32 = 3;
 
 pub(crate) fn hyper_itself(bench: &Bench) -> Result<Finding> {
@@ -90,7 +90,7 @@ fn plain(bench: &Bench, hyper: &Peer) -> Load {
     gets(bench, hyper.address, &format!("{LEAF}/any"))
 }
 
-/// At a rate, and long enough for something to happen meanwhile.
+/// A load at this rate, long enough for a leader to be killed and replaced meanwhile.
 fn steady(load: &Load, rate: f64) -> Load {
     let time = load.time.max(Duration::from_millis(100)) * 2;
     Load { rate: Some(rate), time, ..load.clone() }
@@ -101,7 +101,7 @@ fn steady(load: &Load, rate: f64) -> Load {
 struct Fresh(u32);
 
 impl Fresh {
-    /// A load on a new tag, created through one node, of which another holds a segment.
+    /// A load on a new tag, created through one node, of which another has buffered a segment.
     fn tag(&mut self, bench: &Bench, through: &Node, node: &Node) -> Result<Load> {
         self.0 += 1;
         let tag = format!("fresh-{}", self.0);

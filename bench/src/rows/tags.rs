@@ -15,11 +15,11 @@ use crate::process::Process;
 use crate::slices::thousands;
 use crate::stats::Spread;
 
-/// Making them all may take so long.
+/// How long it may take to create all tags.
 const MAKING_MAX: Duration = Duration::from_secs(1_800);
-/// A start is short, and is measured more than once.
+/// How often a start is measured, because it is short.
 const STARTS: u32 = 3;
-/// Until memory and processor are looked at: what the making left to do is done by then.
+/// Pause before memory and processor time are looked at: the work that creating tags left behind is done by then.
 const SETTLE: Duration = Duration::from_secs(2);
 
 /// The node.
@@ -39,7 +39,7 @@ impl ManyTags {
     }
 }
 
-/// A load that has each key once.
+/// A load with one request for each key.
 fn every_tag(
     bench: &Bench,
     protocol: Protocol,
@@ -60,7 +60,7 @@ fn every_tag(
     }
 }
 
-/// Of the node that created them all, logs and caches of it included.
+/// Compares memory with Redis', of the node that created all tags, with the logs and caches that this left.
 pub(crate) fn memory(bench: &Bench) -> Result<Finding> {
     let redis: Peer = redis(bench)?;
     bench.load(&every_tag(bench, Protocol::Resp, redis.address, "INCR tag-{key}"))?;
@@ -102,7 +102,7 @@ pub(crate) fn start(bench: &Bench) -> Result<Finding> {
     Ok(Finding { ours, reference: "–".to_owned(), figure: Spread::of(seconds) })
 }
 
-/// Stops a node, and answers how long its next start took.
+/// Restarts a node, and returns how long its start took.
 fn restart(bench: &Bench, node: &mut Node) -> Result<Duration> {
     node.process.stop()?;
     let began = Instant::now();

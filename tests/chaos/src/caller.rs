@@ -1,9 +1,8 @@
-//! Who makes a connection: the first frame on it says so.
+//! Which node makes a connection, as the first frame on it says.
 //!
 //! All nodes dial the one address that a peer advertises, and on loopback all come from 127.0.0.1.
-//! What tells them apart is the head of a frame, which names its sender; nothing else of it is
-//! looked at. (The kernel's table of sockets would tell as well, and takes a second to read on a
-//! machine that is busy.)
+//! The head of a frame, which names its sender, tells them apart; the proxy reads nothing else of it. (The
+//! kernel's table of sockets would tell too, but takes a second to read on a busy machine.)
 
 use std::io;
 
@@ -11,21 +10,21 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 
 use crate::links::NodeId;
 
-/// A connection begins so: the magic of nodes, and the protocol whose frames are known here.
+/// The first bytes of a connection: the magic of nodes, and the protocol whose frames are known here.
 const GREETING: &[u8] = b"MLRP\x02";
-/// The length of a frame, before it.
+/// The width of the length before each frame.
 const FRAME_LENGTH_BYTES: usize = 4;
-/// The format and the checksum of a frame stand before its fields.
+/// The width of the format and the checksum, which stand before the fields of a frame.
 const CHECKSUM_BYTES: usize = 5;
-/// The fields up to the sender's id are no longer than that.
+/// The largest width of the fields up to the sender's id.
 const FIELDS_BYTES_MAX: usize = 64;
-/// A greeting and the fields that matter are far shorter.
+/// How much of a connection is read at most; a greeting and the fields that matter are far shorter.
 const START_BYTES_MAX: usize = 8 << 10;
 
-/// Reads from a new connection until it is known who made it, and answers what was read as well.
+/// Reads from a new connection until its maker is known. Returns the maker, and the bytes that were read.
 ///
 /// # Errors
-/// When it ends before, or is not one between nodes.
+/// When the connection ends before that, or is not one between nodes.
 pub(crate) async fn of(from: &mut (impl AsyncRead + Unpin)) -> io::Result<(NodeId, Vec<u8>)> {
     let mut start = Vec::new();
     while start.len() < START_BYTES_MAX {
@@ -54,7 +53,7 @@ fn sender(start: &[u8]) -> io::Result<Option<NodeId>> {
     }
 }
 
-/// What has come of the first frame.
+/// The part of the first frame that has arrived.
 fn first_frame(start: &[u8]) -> Option<&[u8]> {
     let (length, rest) = start.get(GREETING.len()..)?.split_first_chunk()?;
     let secret_length = usize::from(u16::from_le_bytes(*length));
@@ -62,7 +61,7 @@ fn first_frame(start: &[u8]) -> Option<&[u8]> {
 }
 
 /// A frame is an optional header and a request. A header begins with the cluster and its sender; a
-/// frame without one is a hello, which begins with its sender.
+/// frame without one is a handshake, which begins with its sender.
 fn node_id(fields: &[u8]) -> Option<NodeId> {
     let (_, fields) = match fields.split_first()? {
         (0, request) => number(request)?,
@@ -71,8 +70,8 @@ fn node_id(fields: &[u8]) -> Option<NodeId> {
     number(fields).map(|(id, _)| id)
 }
 
-/// An integer of variable length and what follows it; of one that is too long for this, no more
-/// than the end.
+/// An integer of variable length, and what follows it. One that is wider than 64 bits is read to its end, and its
+/// value is not kept.
 fn number(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let (&first, rest) = bytes.split_first()?;
     let long = |length: usize| {

@@ -162,8 +162,8 @@ impl<'a> Campaign<'a> {
         self.tell(&format!("{}; led by {leader}, {:?}; {served}", said.join(" + "), round.hold));
     }
 
-    /// What came of waiting for every node to serve, told in words. Nodes that gave up their data are
-    /// joined again, once each, and then all are waited for anew.
+    /// Says in words what came of waiting for every node to serve. Nodes that gave up their data join again, once
+    /// each, and then the wait begins anew.
     async fn await_serving(&mut self) -> String {
         let mut joined = BTreeSet::new();
         let waited = loop {
@@ -192,13 +192,14 @@ impl<'a> Campaign<'a> {
         }
     }
 
-    /// Waits for every node to serve. That one gives up its data meanwhile is a fault of its own.
+    /// Waits for every node to serve. A node that gives up its data meanwhile is recorded as a fault.
     async fn wait_once(
         &self,
         joined: &BTreeSet<NodeId>,
     ) -> Result<BTreeMap<NodeId, Duration>, String> {
         let watched = async {
-            // It sleeps first: a fault in the millisecond of a healing would pass for the one healed.
+            // The sleep keeps the next fault out of the millisecond of the healing, where the judge could not tell it from
+            // the fault that was healed.
             loop {
                 sleep(Duration::from_millis(100)).await;
                 if !self.cluster.spoilt().is_subset(joined) {
@@ -263,7 +264,7 @@ impl<'a> Campaign<'a> {
         Ok(clean)
     }
 
-    /// Promises that cannot be looked at, because a binary does not log what it is granted.
+    /// Promises that cannot be judged, because a binary does not log what it is granted.
     fn unrecorded(&mut self) -> Vec<Invariant> {
         let logs = |path: &PathBuf| {
             let holds = |bytes: Vec<u8>| {
@@ -306,13 +307,15 @@ fn directory(options: &Options) -> io::Result<PathBuf> {
     dir.canonicalize()
 }
 
-/// Short windows are renewed often, long ones bridge outages; both have their faults.
+/// Chooses the length of windows: short ones are renewed often, long ones bridge outages, and each can go wrong in
+/// its own way.
 fn window_flags(seed: u64) -> Vec<String> {
     let window = *Random::new(seed, "window").pick(&["3s", "10s", "60s"]);
     vec!["--snowflake-window".to_owned(), window.to_owned()]
 }
 
-/// A log that is soon replaced sends snapshots to whoever was away; a long one is replayed.
+/// Chooses how soon a snapshot replaces the log: then nodes that were away are sent the snapshot, and with a long
+/// log they replay it.
 fn snapshot_entries(seed: u64) -> u64 {
     *Random::new(seed, "snapshots").pick(&[100, 1_000, 20_000])
 }

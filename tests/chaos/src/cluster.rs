@@ -1,4 +1,4 @@
-//! The cluster as whole: who leads, whether all serve, and bringing a wiped node back.
+//! The cluster as a whole: which node leads, whether all serve, and how a wiped node comes back.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -17,15 +17,15 @@ use crate::links::{Links, NodeId};
 use crate::node::{Launch, Node, Surroundings};
 use crate::session::{Form, Session, Sessions};
 
-/// Between two looks.
+/// Pause between two looks at a node.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// How long bringing a wiped node back may take, its snapshot included.
 const REJOIN_MAX: Duration = Duration::from_secs(60);
 /// Longer than a change of the membership may take.
 const CHANGE_WITHIN: Duration = Duration::from_secs(12);
-/// A tag that is there for looking whether ids are handed out.
+/// A tag from which probes take ids.
 pub(crate) const PROBE_TAG: &str = "probe";
-/// Clients that probe have these numbers and above.
+/// The number of the first client that probes; the others follow it.
 const PROBE_FIRST: u32 = 1_000_000;
 
 /// All nodes, by id from 1 on.
@@ -54,7 +54,7 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// Starts founders, `launch` telling of each how.
+    /// Starts founders, each as `launch` says.
     pub(crate) fn start(
         ids: &[NodeId],
         around: &Surroundings,
@@ -72,7 +72,7 @@ impl Cluster {
         Self { nodes, links, client }
     }
 
-    /// Whom the nodes take for the leader: the word of the latest term counts.
+    /// The leader that the nodes name; where they differ, the one of the latest term.
     pub(crate) async fn leader(&self) -> Option<NodeId> {
         let mut latest = None;
         for id in self.nodes.ids() {
@@ -87,7 +87,7 @@ impl Cluster {
     /// Waits until every node is ready for the first time.
     ///
     /// # Errors
-    /// When one is not in time.
+    /// When one is late.
     pub(crate) async fn await_formed(&self, within: Duration) -> Result<(), String> {
         let deadline = Instant::now() + within;
         for id in self.nodes.ids() {
@@ -102,10 +102,10 @@ impl Cluster {
         Ok(())
     }
 
-    /// Waits until every node serves everything, and answers how long each took.
+    /// Waits until every node serves every kind of request, and returns how long each took.
     ///
     /// # Errors
-    /// The nodes that did not in time, with what they say of themselves.
+    /// Names the nodes that were late, and what they say of themselves.
     pub(crate) async fn await_serving(
         &self,
         sessions: &Sessions,
@@ -190,7 +190,7 @@ impl Cluster {
                 let method = method.clone();
                 match self.client.ask(through, method, path, body, CHANGE_WITHIN).await {
                     Ok(answer) if answer.status < 300 => return Ok(()),
-                    // An earlier attempt whose answer was lost.
+                    // An earlier attempt was done, and its answer was lost.
                     Ok(answer) if method_is_done(body, answer.status) => return Ok(()),
                     reply => told = format!("{reply:?}"),
                 }
@@ -201,7 +201,7 @@ impl Cluster {
     }
 }
 
-/// Removing what is not there any more.
+/// Whether a removal is refused because the member is gone already.
 fn method_is_done(body: Option<&Value>, status: u16) -> bool {
     body.is_none() && status == 404
 }
@@ -211,7 +211,7 @@ fn peers(ids: &[NodeId], links: &dyn Links) -> String {
     ids.iter().map(peer).collect::<Vec<_>>().join(",")
 }
 
-/// It founds nothing any more, it joins.
+/// Has a node join through `seed` instead of being a founder.
 fn replace_flag(flags: &mut Vec<String>, seed: String) {
     if let Some(at) = flags.iter().position(|flag| flag == "--peers" || flag == "--join") {
         flags.drain(at..at + 2);

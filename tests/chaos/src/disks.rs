@@ -46,7 +46,7 @@ impl Disks {
         self.mounted.get(&node).map(|mounted| &**mounted.device())
     }
 
-    /// Lets every write or sync of a node fail; false where the disk is a plain directory.
+    /// Makes every write or every sync of a node fail. Returns false where its disk is a plain directory.
     pub(crate) fn fail(&self, node: NodeId, operation: Operation, failure: Failure) -> bool {
         let rule = Rule { operation, failure, nth: None, pattern: None };
         self.device(node).map(|device| device.fail(rule)).is_some()
@@ -59,7 +59,7 @@ impl Disks {
         }
     }
 
-    /// The power of a node, whose process is dead, goes and comes back.
+    /// Cuts the power of a node whose process is dead, and restores it.
     pub(crate) fn cut_power(&self, node: NodeId, cut: Cut, seed: u64) {
         if let Some(device) = self.device(node) {
             device.cut(cut, seed);
@@ -71,12 +71,12 @@ impl Disks {
         self.mounted.values().for_each(|mounted| mounted.device().heal());
     }
 
-    /// Unmounts them, and what was on them is gone.
+    /// Unmounts the disks; what was on them is gone.
     pub(crate) fn unmount(&mut self) {
         self.mounted.clear();
     }
 
-    /// Copies what is on mounted disks beside them, for a look after the end.
+    /// Copies what is on mounted disks into directories beside them, to be looked at after the run.
     ///
     /// # Errors
     /// When it cannot be copied.

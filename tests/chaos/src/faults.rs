@@ -12,7 +12,7 @@ use crate::random::Random;
 pub(crate) enum Fault {
     /// Bad weather on some links.
     Links(Routes, Weather),
-    /// The same, on and off.
+    /// Bad weather on some links that comes and goes.
     Flapping(Routes, Weather),
     /// All connections between nodes are reset, again and again.
     Resets,
@@ -30,9 +30,9 @@ pub(crate) enum Fault {
     ClockStrobe(Victim, i64),
     /// The wall clocks of a majority jump together.
     ClocksOfMost(i64),
-    /// Nothing can be added to the data directory, whose disk is as full as it is.
+    /// The disk of the data directory is full: no file can grow.
     DiskFull(Victim),
-    /// The power of these goes and comes back.
+    /// The power of these nodes goes and comes back.
     PowerCut { of: Vec<NodeId>, draw: (Cut, u64) },
     /// Every sync of the disk fails.
     FailingSyncs(Victim),
@@ -44,7 +44,7 @@ pub(crate) enum Fault {
     NoMemory(Victim),
     /// SIGTERM and a new start.
     Restart(Victim),
-    /// The same for each node in turn.
+    /// SIGTERM and a new start for each node in turn.
     RollingRestart,
     /// Each node in turn is stopped, and started from the other binary.
     Upgrade,
@@ -54,28 +54,28 @@ pub(crate) enum Fault {
     Transfers,
 }
 
-/// Whom it hits. Who leads is seen when the round begins.
+/// Which node a fault hits. The leader is looked up when the round begins.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Victim {
     Node(NodeId),
     Leader,
 }
 
-/// Which links, each from one node to another.
+/// Which links a fault is on; each leads from one node to another.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Routes {
     All,
-    /// Between these and the others, both ways.
+    /// The links between these nodes and the others, both ways.
     Between(Vec<NodeId>),
-    /// Between one and the others, both ways.
+    /// The links between one node and the others, both ways.
     Around(Victim),
-    /// From one to the others.
+    /// The links from one node to the others.
     From(Victim),
-    /// From the others to one.
+    /// The links from the others to one node.
     To(Victim),
-    /// All but those from each to the next in this order.
+    /// All links but those from each node to the next in this order.
     AllButRing(Vec<NodeId>),
-    /// Between those before and those after the one in the middle of this order.
+    /// The links between the nodes before and those after the middle of this order.
     AroundBridge(Vec<NodeId>),
 }
 
@@ -85,7 +85,7 @@ pub(crate) struct Kind {
     pub(crate) name: &'static str,
     /// What the machine must have for it.
     pub(crate) needs: Need,
-    /// It needs the other nodes whole.
+    /// It comes alone, because it needs all other nodes whole.
     pub(crate) alone: bool,
     draw: fn(&mut Draw<'_>) -> Fault,
 }
@@ -106,7 +106,7 @@ pub(crate) enum Need {
     Previous,
 }
 
-/// Draws what is left open in a kind.
+/// Draws whatever a kind leaves open: victims, amounts, durations.
 pub(crate) struct Draw<'a> {
     pub(crate) random: &'a mut Random,
     pub(crate) nodes: &'a [NodeId],
@@ -242,7 +242,8 @@ impl Draw<'_> {
         }
     }
 
-    /// From milliseconds to years, to either side; often just about what nodes have used lately.
+    /// A clock jump: from a millisecond to years, to either side, often by about the time that nodes have used
+    /// lately.
     fn jump_ms(&mut self) -> i64 {
         const SPANS: [(u64, u64); 6] = [
             (1, 100),

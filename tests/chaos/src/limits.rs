@@ -53,7 +53,7 @@ impl Limited {
         Ok(Self { pid, resource, before })
     }
 
-    /// Puts the limit back where it was, should the process still be there.
+    /// Restores the former limit, if the process still runs.
     pub(crate) async fn lift(self) {
         let Self { pid, resource, before } = self;
         let limit = format!("{}={before}:", resource.flag());

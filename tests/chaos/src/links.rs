@@ -10,13 +10,13 @@ pub(crate) type NodeId = u64;
 /// What happens to everything one node sends to another. The default is fine weather.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Weather {
-    /// Nothing arrives, and nobody is told.
+    /// Nothing arrives, and the sender is not told.
     pub(crate) cut: bool,
-    /// Everything arrives so much later.
+    /// Everything is delayed by so many milliseconds.
     pub(crate) delay_ms: u64,
-    /// And later still, by a random time up to this.
+    /// Everything is delayed further, by a random time up to this.
     pub(crate) jitter_ms: u64,
-    /// No more than this passes in a second.
+    /// The most that passes in a second; `None` is no bound.
     pub(crate) bytes_per_s: Option<u64>,
     /// So many percent of the packets are lost.
     pub(crate) loss_percent: u8,
@@ -71,14 +71,14 @@ pub(crate) trait Links: Send + Sync {
     /// Changes what happens to what `from` sends to `to`.
     fn set(&self, from: NodeId, to: NodeId, weather: Weather);
 
-    /// Resets the connections between two nodes, whoever made them.
+    /// Resets the connections between two nodes, whichever of them made each.
     fn reset(&self, one: NodeId, other: NodeId);
 }
 
 /// Where a node is found.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Addresses {
-    /// Clients' way in, never disturbed.
+    /// Where clients ask; these connections are never disturbed.
     pub(crate) http: SocketAddr,
     /// What the node binds for its peers.
     pub(crate) raft: SocketAddr,

@@ -1,5 +1,4 @@
-//! What nodes log, as far as a run wants to know: what they were granted, what must not be, and
-//! their last words.
+//! Reading what nodes log: what they were granted, lines that must never be, and their last words.
 
 use std::fmt;
 
@@ -9,9 +8,9 @@ use serde_json::Value;
 
 use crate::links::NodeId;
 
-/// Under this target nodes log what they are granted; see the README.
+/// The target under which nodes log what they are granted; see the README.
 pub(crate) const GRANTS_TARGET: &str = "mintleaf::grants";
-/// Lines that a process may end with and that explain why.
+/// How many of its last lines are kept to explain the end of a process.
 const LAST_WORDS: usize = 3;
 
 /// Reads the log of one process.

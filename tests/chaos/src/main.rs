@@ -29,7 +29,7 @@ use clap::Parser;
 
 use options::Options;
 
-/// One thread for clients and proxies, one that answers while the other is busy.
+/// Worker threads: one would do for clients and proxies, and a second answers while the first is busy.
 const THREADS: usize = 2;
 
 fn main() -> ExitCode {

@@ -53,7 +53,7 @@ impl Links for Namespaces {
     }
 }
 
-/// What weather is to packets. There is no delay, and what is spoilt is dropped by TCP itself.
+/// What weather means for packets. There is no delay, and TCP itself drops packets that were corrupted.
 fn link(weather: Weather) -> Link {
     match weather {
         Weather { cut: true, .. } => Link::Cut,

@@ -19,18 +19,18 @@ use crate::limits::{self, Limited, Resource};
 use crate::links::{NodeId, Weather};
 use crate::random::Random;
 
-/// Between two turns of what goes on and off.
+/// How long flapping links stay cut, and how long open.
 const TURN: Duration = Duration::from_millis(700);
-/// Between two resets of all connections.
+/// Pause between two resets of all connections.
 const RESET_INTERVAL: Duration = Duration::from_millis(250);
-/// A stutter runs and stands for about so long.
+/// How long a stuttering process is paused, and how long it runs, roughly.
 const STUTTER: Duration = Duration::from_millis(150);
-/// Between two hand-overs of leadership.
+/// Pause between two leadership transfers.
 const TRANSFER_INTERVAL: Duration = Duration::from_millis(1_500);
 const TRANSFER_WITHIN: Duration = Duration::from_secs(8);
-/// Between nodes of a rolling restart.
+/// Pause between two nodes of a rolling restart.
 const ROLLING_PAUSE: Duration = Duration::from_secs(2);
-/// What a process that shall have hardly any memory left may still get.
+/// How much a process without memory may still map.
 const SPARE_MEMORY_BYTES: u64 = 128 << 10;
 
 /// Breaks a cluster.
@@ -38,10 +38,10 @@ pub(crate) struct Nemesis {
     cluster: Arc<Cluster>,
     clocks: Option<Clocks>,
     disks: Disks,
-    /// The binaries that a rolling upgrade goes to and fro between: the one in use comes first.
+    /// The two binaries of rolling upgrades; the one in use comes first.
     binaries: Vec<PathBuf>,
     random: Random,
-    /// What goes on until all heals.
+    /// Tasks that repeat a fault until all heals.
     going_on: JoinSet<()>,
     limited: Vec<Limited>,
     /// Nodes that may have given ids from the future.
@@ -140,7 +140,7 @@ impl Nemesis {
         }
     }
 
-    /// From now on, nothing that nodes do is for what was done to them.
+    /// Excuses nothing that nodes do from now on.
     pub(crate) fn settle(&self) {
         self.cluster.nodes.iter().for_each(|node| node.excuse(false));
     }
@@ -231,8 +231,8 @@ impl Nemesis {
         });
     }
 
-    /// Nodes whose clocks ran ahead with those of a majority may have given ids from the future;
-    /// then they are restarted when the clocks are right again, as operators are told to.
+    /// Restarts nodes that may have given ids from the future, because their clocks ran ahead with those of a
+    /// majority. Operators are told to do so once the clocks are right again.
     fn set_clocks_of_most(&mut self, by_ms: i64) {
         let ids = self.cluster.nodes.ids();
         let most = self.random.shuffled(ids.clone());
@@ -244,7 +244,7 @@ impl Nemesis {
         }
     }
 
-    /// Nobody runs without power, and everybody starts again when it is back.
+    /// Kills these nodes, cuts the power of their disks, and lets them start again.
     async fn cut_power(&self, of: &[NodeId], cut: Cut, seed: u64) {
         self.kill(of, true).await;
         for &id in of {
@@ -253,7 +253,7 @@ impl Nemesis {
         }
     }
 
-    /// Lets calls to a node's disk fail; false where it is a plain directory.
+    /// Makes calls to a node's disk fail. Returns false where it is a plain directory.
     fn fail(&self, id: NodeId, operation: Operation, failure: Failure) -> bool {
         let failing = self.disks.fail(id, operation, failure);
         if failing {
@@ -263,8 +263,8 @@ impl Nemesis {
         failing
     }
 
-    /// A full disk refuses all writes. Where there is none to fill, the files that there are cannot
-    /// grow: neither for the process that runs nor for its next.
+    /// Fills a node's disk. Where it is a plain directory, a limit keeps its files from growing, for the process that
+    /// runs and for those that follow it.
     async fn fill_disk(&mut self, id: NodeId) {
         if self.fail(id, Operation::Write, Failure::Enospc) {
             return;
@@ -294,13 +294,13 @@ impl Nemesis {
         let node = self.cluster.nodes.get(id);
         node.excuse(true);
         let Some(pid) = node.life().pid else { return };
-        // A process that ends just now has no limits.
+        // A process that has just ended has no limits.
         self.limited.extend(Limited::set(pid, resource, limit).await.ok());
     }
 
     async fn restart(&mut self, id: NodeId) {
         let node = self.cluster.nodes.get(id);
-        // It may be paused, and could not hear that it shall stop.
+        // A paused process would not receive SIGTERM.
         node.signal("CONT").await;
         if let Err(why) = node.stop().await {
             self.broken.push(why);
@@ -317,7 +317,8 @@ impl Nemesis {
         }
     }
 
-    /// Hands leadership round. That it is refused at times is as it should be.
+    /// Transfers leadership from node to node. Nodes may refuse: the target may lag behind, or another change be under
+    /// way.
     fn transfer(&mut self) {
         let cluster = Arc::clone(&self.cluster);
         self.going_on.spawn(async move {

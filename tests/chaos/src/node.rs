@@ -20,13 +20,13 @@ use tokio::time::{sleep, timeout};
 use crate::links::{Links, NodeId};
 use crate::logs::{LastWords, Reader};
 
-/// Between the end of a process and its next start.
+/// Pause between the end of a process and its next start.
 const RESTART_PAUSE: Duration = Duration::from_millis(300);
 /// What a graceful stop may take before it counts as hanging.
 const STOP_MAX: Duration = Duration::from_secs(20);
-/// Lines that are kept of what must not be; more say nothing new.
+/// How many lines that must never be are kept; more of them would say nothing new.
 const OUTCRIES_MAX: usize = 100;
-/// What nodes log: the facts that ids are held against, too.
+/// What nodes log; the grants are the facts that ids are judged by.
 const RUST_LOG: &str = "info,openraft=off,mintleaf::grants=debug";
 
 /// How a node is started.
@@ -38,7 +38,7 @@ pub(crate) struct Launch {
     pub(crate) flags: Vec<String>,
     /// Log entries after which it takes a snapshot.
     pub(crate) snapshot_entries: u64,
-    /// The words of a command line that start what follows under a limit.
+    /// A command line under which it is started, to limit a resource; empty for none.
     pub(crate) limit: Vec<String>,
 }
 
@@ -60,7 +60,7 @@ pub(crate) struct Collapse {
     pub(crate) start: u64,
     pub(crate) status: String,
     pub(crate) last_words: String,
-    /// It happened while something was done to the node that may end a process.
+    /// It happened during a fault that may end a process.
     pub(crate) excused: bool,
     /// It said that its data directory must be wiped.
     pub(crate) spoilt: bool,
@@ -77,7 +77,7 @@ impl fmt::Display for Collapse {
 #[derive(Debug, Default)]
 pub(crate) struct Incidents {
     pub(crate) collapses: Vec<Collapse>,
-    /// Lines of logs that must not be.
+    /// Log lines that must never be.
     pub(crate) outcries: Vec<String>,
 }
 
@@ -94,9 +94,9 @@ struct Shared {
     /// Whether it is to be started again when it ends.
     wanted: watch::Sender<bool>,
     life: watch::Sender<Life>,
-    /// Its end, or a panic, is the nemesis's doing.
+    /// The nemesis causes its end, or a panic.
     excused: AtomicBool,
-    /// Its disk failed it, so that what is there may not be to be trusted.
+    /// Its disk has failed, so it may refuse to trust its data.
     tainted: AtomicBool,
     /// It is being killed.
     killed: AtomicBool,
@@ -144,7 +144,7 @@ impl Node {
         self.shared.launch.lock().data.clone()
     }
 
-    /// Whether ends of its process and panics are the nemesis's doing from now on.
+    /// Says whether the nemesis is to blame for ends of its process and for panics from now on.
     pub(crate) fn excuse(&self, excused: bool) {
         self.shared.excused.store(excused, Relaxed);
     }
@@ -167,7 +167,7 @@ impl Node {
         let _ = kill.stderr(Stdio::null()).status().await;
     }
 
-    /// Ends the process without warning; whether another follows is for [`Node::want`] to say.
+    /// Kills the process. Whether the supervisor starts another depends on [`Node::want`].
     pub(crate) async fn kill(&self) {
         let starts = self.life().starts;
         self.shared.killed.store(true, Relaxed);
@@ -179,7 +179,7 @@ impl Node {
     /// Asks the process to end and waits for it; it stays down.
     ///
     /// # Errors
-    /// When it does not end in time; it is killed then.
+    /// When it does not end in time; it is then killed.
     pub(crate) async fn stop(&self) -> Result<(), String> {
         self.want(false);
         let starts = self.life().starts;
@@ -197,7 +197,7 @@ impl Node {
         timeout(STOP_MAX, ended).await.is_ok()
     }
 
-    /// Its data directory is a new one: what was said of the former is past.
+    /// Forgets what was noted of its former data directory; it has a new one.
     pub(crate) fn renew(&self) {
         self.shared.tainted.store(false, Relaxed);
         self.shared.life.send_modify(|life| life.spoilt = false);
@@ -215,7 +215,7 @@ impl Shared {
         let (mut wanted, mut life) = (self.wanted.subscribe(), self.life.subscribe());
         loop {
             let wanted = wanted.wait_for(|&wanted| wanted).await.is_ok();
-            // One that must not use its data directory again waits for a new one.
+            // A node that must not use its data directory again waits for a new one.
             if !wanted || life.wait_for(|life| !life.spoilt).await.is_err() {
                 return;
             }
@@ -239,7 +239,8 @@ impl Shared {
     fn command(&self) -> Command {
         let launch = self.launch.lock().clone();
         let addresses = self.around.links.addresses(self.id);
-        // A write beyond a limit of file sizes shall fail as on a full disk, not end the process.
+        // With SIGXFSZ ignored, a write beyond the limit of file sizes fails as on a full disk, and does not end the
+        // process.
         let mut words = vec!["env".to_owned(), "--ignore-signal=XFSZ".to_owned()];
         words.extend(self.around.links.enter(self.id));
         words.extend(launch.limit);
@@ -248,7 +249,7 @@ impl Shared {
         let mut command = Command::from(Binary::at(&launch.binary).under(words).serve(&serve));
         command.args(["--advertise-raft", &addresses.advertised.to_string()]);
         command.args(["--log-format", "json"]).args(&launch.flags);
-        // Not as a flag: an older binary, which does not know it, starts nonetheless.
+        // An older binary does not know this setting: it would refuse the flag, and ignores the variable.
         command.env("MINTLEAF_SNAPSHOT_ENTRIES", launch.snapshot_entries.to_string());
         if let Some(clocks) = &self.around.clocks {
             command.envs(clocks.environment(self.id));
@@ -258,7 +259,7 @@ impl Shared {
         command
     }
 
-    /// Reads what a process says until it has ended, and judges the end.
+    /// Reads the log of a process until it has ended, and judges the end.
     async fn see_through(&self, mut child: Child, mut log: File) {
         let start = self.life.borrow().starts;
         let stderr = child.stderr.take().expect("it is piped");
@@ -268,7 +269,7 @@ impl Shared {
             if let Err(error) = writeln!(log, "{line}") {
                 self.outcry(format!("a log cannot be kept: {error}"));
             }
-            // sled panics on some checkpoints that a power cut left half written; the node makes them anew.
+            // sled panics on some checkpoints that a power cut left half written; the node then makes a new one.
             let opening = line.contains("thread 'checkpoint-open'");
             if reader.read(&line).is_outcry() && !self.excused.load(Relaxed) && !opening {
                 self.outcry(format!("node {} start {start}: {line}", self.id));

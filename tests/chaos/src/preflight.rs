@@ -1,5 +1,5 @@
-//! What this machine can break, found out by trying it once before a run starts. A tool may be installed
-//! and its kernel not have what it needs; then every single fault would fail, one line for each.
+//! What can be broken on this machine, found out by trying each thing once before a run starts. A tool may be
+//! installed while the kernel lacks what it needs; then every fault of its kind would fail during the run.
 
 use std::fs;
 use std::io;

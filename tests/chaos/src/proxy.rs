@@ -1,13 +1,11 @@
-//! Links without root: a TCP proxy in front of every node, which learns who calls.
+//! Links without root: a TCP proxy in front of every node, which learns which node calls.
 //!
 //! Peers are told the proxy's address instead of the node's, so everything between nodes goes
-//! through here. A connection between two nodes is subject to two links: what its maker sends to
-//! one, the answers to the other. So a one-way cut holds requests or answers, whichever way they
-//! go, and nothing else.
+//! through here. A connection between two nodes is subject to two links: its requests to the link from its maker,
+//! its answers to the link back. So a cut of one direction holds what goes that way, and nothing else.
 //!
 //! A cut connection is not closed: bytes wait in it, and arrive when the link heals, long after
-//! their sender gave up. A new connection under a cut is let go after a while, as if nobody had
-//! ever answered.
+//! their sender gave up. A new connection under a cut is closed after a while, as if nobody had ever answered.
 
 use std::collections::HashMap;
 use std::io;
@@ -28,7 +26,7 @@ use crate::random::Random;
 
 /// How much passes at a time.
 const CHUNK_BYTES: usize = 16 << 10;
-/// A connection that is made under a cut is given up after this.
+/// A connection that is made under a cut is closed after this.
 const UNANSWERED_MAX: Duration = Duration::from_secs(2);
 /// Pause after a failed accept.
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
@@ -115,7 +113,7 @@ async fn free_network(nodes: &[NodeId]) -> io::Result<([u8; 2], Listeners)> {
     let mut last = io::Error::other("no attempt was made");
     for attempt in 0..ATTEMPTS {
         let [a, b, ..] = std::process::id().wrapping_add(attempt * 257).to_le_bytes();
-        // 127.0.0.x is in everybody's use.
+        // Other programs use 127.0.0.x.
         let network = [a | 64, b];
         match bind_all(network, nodes).await {
             Ok(listeners) => return Ok((network, listeners)),
@@ -140,7 +138,7 @@ async fn accept(net: Arc<Net>, node: NodeId, listener: TcpListener, target: Sock
         match listener.accept().await {
             Ok((stream, from)) => {
                 let net = Arc::clone(&net);
-                // Whoever is cut off, or has ended, sees no more than a connection that ends.
+                // Errors are those of nodes that were cut off or have ended; the other end sees its connection end.
                 connections.spawn(async move { drop(net.carry(stream, from, node, target).await) });
             }
             Err(_) => sleep(ACCEPT_BACKOFF).await,
@@ -175,14 +173,14 @@ impl Net {
         }
         let random = |way: &str| Random::new(self.seed, &format!("{way} {}", from.port()));
         let (caller_ends, callee_ends) = (caller.split(), callee.split());
-        // The first frame goes through the weather like all that follows.
+        // The first frame is subject to the weather like all that follows.
         let requests = first.as_slice().chain(caller_ends.0);
         tokio::select! {
             ended = pump(requests, callee_ends.1, out.clone(), random("out")) => return ended,
             ended = pump(callee_ends.0, caller_ends.1, back, random("back")) => return ended,
             () = reset(out) => {}
         }
-        // A reset is told to both ends; a close would be taken for the end of what was said.
+        // Both ends see a reset; they would take a close for the end of the stream.
         caller.set_zero_linger()?;
         callee.set_zero_linger()
     }

@@ -31,7 +31,7 @@ impl Random {
         self.0.gen_ratio(percent, 100)
     }
 
-    /// One of several; there must be one.
+    /// One of several, of which there must be at least one.
     pub(crate) fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
         from.choose(&mut self.0).expect("there is something to pick from")
     }

@@ -1,4 +1,4 @@
-//! What is broken when: drawn from the seed alone, so that a seed is a schedule.
+//! The schedule of faults, drawn from the seed alone, so that a seed is a schedule.
 
 use std::time::Duration;
 
@@ -6,18 +6,18 @@ use crate::faults::{Draw, Fault, Kind};
 use crate::links::NodeId;
 use crate::random::Random;
 
-/// Some faults together, and the end of all of them.
+/// Some faults that come together, and their end.
 #[derive(Clone, Debug)]
 pub(crate) struct Round {
-    /// Before it, nothing is broken.
+    /// How long nothing is broken before it.
     pub(crate) calm: Duration,
-    /// From the last fault until all heals.
+    /// How long the last fault lasts until all heals.
     pub(crate) hold: Duration,
     /// In order, each with its kind's name.
     pub(crate) faults: Vec<(&'static str, Fault)>,
 }
 
-/// Rounds without end. Kinds are dealt like cards, so that each comes as often as any other.
+/// Rounds without end. Kinds are dealt like cards: each comes once before any comes twice.
 pub(crate) struct Schedule {
     random: Random,
     kinds: Vec<&'static Kind>,
@@ -62,7 +62,8 @@ impl Schedule {
         self.deck.pop().expect("it was just filled")
     }
 
-    /// Mostly a few seconds; now and then long enough for leases, time-outs and buffers to run out.
+    /// How long faults last: mostly a few seconds, now and then long enough for leases, time-outs and buffers to run
+    /// out.
     fn hold(&mut self) -> Duration {
         let ms = match self.random.within(0..=9) {
             0..=3 => self.random.within(500..=3_000),

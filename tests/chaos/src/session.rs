@@ -1,4 +1,4 @@
-//! One sequential client of the cluster, whose every operation is recorded.
+//! A client of the cluster that has one request at a time, and records each.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -103,7 +103,7 @@ impl Session {
         out
     }
 
-    /// What was handed out. An answer that is not exactly what was asked for is a broken promise.
+    /// The ids that were handed out. An answer that is not exactly what was asked for is a broken promise.
     fn given(
         &self,
         call: &mut Call<'_>,
@@ -172,7 +172,7 @@ impl Session {
         out
     }
 
-    /// Reads a tag, as it is or as the node last heard. That there is none is an answer, too.
+    /// Reads a tag, linearizably or as the node knows it. That the tag does not exist is an answer too.
     pub(crate) async fn read(&self, node: NodeId, tag: &str, stale: bool) -> Outcome {
         let consistency = if stale { "?consistency=stale" } else { "" };
         let path = format!("/v1/tags/{tag}{consistency}");
@@ -188,7 +188,7 @@ impl Session {
         out
     }
 
-    /// The row in an answer; its absence where success is told is a broken promise.
+    /// The row in an answer. A success without it is a broken promise.
     fn seen(&self, asked: Asked, status: u16) -> (Call<'static>, Option<Row<'static>>) {
         let Asked { mut call, answer } = asked;
         let Some(answer) = answer.filter(|_| call.out == Outcome::Ok) else { return (call, None) };
@@ -211,7 +211,7 @@ impl Session {
         let (before, inv) = (self.nodes.get(node).life(), self.recorder.now());
         let reply = self.client.ask(node, method, path, body, within).await;
         let (after, ret) = (self.nodes.get(node).life(), self.recorder.now());
-        // In between nobody but that process listened there.
+        // If nothing changed in between, only this process can have answered.
         let known = before.pid.is_some() && before == after;
         let boot = known.then(|| boot(node, before.starts).into());
         let mut call =
@@ -242,7 +242,7 @@ impl Session {
     }
 }
 
-/// A node that failed may have carried the change through; one that refused has not.
+/// The outcome that a status shows: a node that failed may have made the change, one that refused has not.
 fn outcome(status: u16) -> Outcome {
     match status {
         200..=299 => Outcome::Ok,

@@ -1,4 +1,4 @@
-//! What a run comes to.
+//! The figures and the verdict of a run.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use crate::links::NodeId;
 use crate::node::Incidents;
 use crate::options::Options;
 
-/// Ends of processes that are shown in full.
+/// How many ends of processes are shown in full.
 const COLLAPSES_SHOWN: usize = 20;
 
 /// Gathers the figures of a run.

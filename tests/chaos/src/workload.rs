@@ -1,5 +1,5 @@
-//! Clients that never rest: ids of both kinds from all nodes, a few hot tags and many cold ones, and
-//! tags that come, change and go.
+//! The load: ids of both kinds from all nodes, of a few hot tags and many cold ones, and tags that are created,
+//! changed and deleted.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -14,23 +14,23 @@ use crate::links::NodeId;
 use crate::random::Random;
 use crate::session::{Form, Session, Sessions};
 
-/// Tags that most requests are about. Their steps are small, for many grabs.
+/// Tags that most requests are about. Their steps are small, so that there are many grabs.
 const HOT: u64 = 4;
 const HOT_STEP: u32 = 20;
 /// Tags that are asked for now and then.
 const COLD: u64 = 200;
 const COLD_STEP: u32 = 5;
-/// Tags that are created, changed and deleted, at a time.
+/// How many tags there are at a time that are created, changed and deleted.
 const CHURN: u64 = 12;
-/// After this, others take their place. Requests whose outcome nobody knows stay possible for ever;
-/// new names keep their number small for each tag.
+/// After so long, other tags take their place. A request whose outcome nobody knows may take effect at any later
+/// time; new names keep the number of such requests small for each tag.
 const CHURN_AGE: Duration = Duration::from_secs(40);
-/// Attempts at a tag that must be there, a little apart.
+/// How often the creation of a tag that must be there is tried, with pauses.
 const ATTEMPTS: u32 = 50;
-/// The same for reading it at the end.
+/// How often reading a tag at the end is tried, with pauses.
 const READ_ATTEMPTS: u32 = 3;
 const ATTEMPT_PAUSE: Duration = Duration::from_millis(200);
-/// The client that prepares and concludes.
+/// The number of the client that creates tags first and reads them last.
 const STEWARD: u32 = 2_000_000;
 
 /// Running clients.
@@ -46,14 +46,13 @@ struct Worker {
     random: Random,
     nodes: Vec<NodeId>,
     began: Instant,
-    /// Descriptions that no other write has end with this.
+    /// A number at the end of each description, so that no two writes have the same one.
     written: u64,
     p: u32,
 }
 
 impl Workload {
-    /// Creates the tags that are always there, then lets clients loose: `rate` requests a second of
-    /// all together.
+    /// Creates the tags that are always there, then starts clients, which send `rate` requests a second in all.
     ///
     /// # Errors
     /// When the tags cannot be created.
@@ -77,8 +76,8 @@ impl Workload {
         Ok(Self { sessions, began, stopping, clients: running })
     }
 
-    /// Lets every client finish its last request, then reads every tag at every node. Answers which
-    /// nodes could not be read from.
+    /// Lets every client finish its last request, then reads every tag at every node. Returns the nodes that could
+    /// not be read from.
     pub(crate) async fn conclude(self) -> Vec<String> {
         self.stopping.store(true, Relaxed);
         self.clients.join_all().await;
@@ -141,7 +140,7 @@ async fn prepare(session: &Session, nodes: &[NodeId]) -> Result<(), String> {
     Ok(())
 }
 
-/// Reads tags until one cannot be read, though nothing is broken any more.
+/// Reads tags until one cannot be read; nothing is broken any more by then.
 async fn first_unreadable<'a>(
     session: &Session,
     node: NodeId,
@@ -162,12 +161,12 @@ async fn first_unreadable<'a>(
 
 impl Worker {
     async fn run(mut self, period: Duration, stopping: Arc<AtomicBool>) {
-        // Not all at the same moment.
+        // Clients begin at different moments.
         sleep(period.mul_f64(f64::from(self.p % 97) / 97.0)).await;
         let mut next = Instant::now();
         while !stopping.load(Relaxed) {
             self.turn().await;
-            // Time that was lost waiting is not made up for in a burst.
+            // A client that waited long does not catch up in a burst.
             next = (next + period).max(Instant::now());
             sleep_until(next).await;
         }
@@ -200,7 +199,7 @@ impl Worker {
         }
     }
 
-    /// Single ids mostly, at times a few, seldom many.
+    /// How many ids a request asks for: mostly one, sometimes a few, seldom many.
     fn form(&mut self, ids_max: u64, ranges_max: u64) -> Form {
         match self.random.within(0..=19) {
             0..=8 => Form::Leaf,

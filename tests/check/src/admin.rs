@@ -7,7 +7,7 @@ use crate::register::Step;
 use crate::report::{Findings, Invariant};
 use crate::search::{Timed, Verdict, search};
 
-/// How many operations before an impossible one are tried as what it contradicts.
+/// How many operations before an impossible one are tried in search of the one that it contradicts.
 const SUSPECTS_MAX: usize = 8;
 
 pub(crate) fn check(evidence: &Evidence, findings: &mut Findings) {
@@ -28,9 +28,9 @@ pub(crate) fn check(evidence: &Evidence, findings: &mut Findings) {
     }
 }
 
-/// What is to be put in order. A value that nobody ever saw is like any other that nobody saw: so
-/// operations that differ in such values only are the same to the search, and an update of unknown
-/// outcome that brings nothing else explains nothing, and is left out.
+/// The operations to be put in order. All values that no answer ever had count as one: operations that differ only
+/// in such values are the same to the search, and an update of unknown outcome that writes nothing else explains no
+/// answer and is left out.
 fn operations(admin: &[AdminOp]) -> Vec<Timed> {
     let told = admin.iter().filter(|op| op.told == Told::Done && op.kind == Kind::Read);
     let rows = told.filter_map(|op| op.row).chain(admin.iter().filter_map(|op| op.seen));
@@ -87,8 +87,7 @@ fn explain(tag: &str, operations: &[Timed], at: usize, findings: &mut Findings) 
     findings.violation(Invariant::I6, what, lines);
 }
 
-/// Ids were refused because there is no such tag, although it had been created and nobody had
-/// asked to delete it.
+/// Finds refusals of ids of an unknown tag that had been created, and that nobody had asked to delete.
 fn lost(tag: &str, line: &TagLine, findings: &mut Findings) {
     for &(inv, ret, refused) in &line.unknown {
         let created = line.admin.iter().filter(|op| op.told == Told::Done);

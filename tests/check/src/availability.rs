@@ -1,11 +1,11 @@
-//! I8: who served when, and how soon after a healing.
+//! I8: which node served when, and how soon after a healing.
 
 use std::time::Duration;
 
 use crate::evidence::{Evidence, Served, to_ms};
 use crate::report::{Findings, Invariant, Service};
 
-/// How each node served each kind of request; findings get what took longer than `recovery`.
+/// Returns how each node served each kind of request; what took longer than `recovery` is a violation.
 pub(crate) fn check(
     evidence: &mut Evidence,
     recovery: Duration,
@@ -52,9 +52,9 @@ pub(crate) fn check(
 
 enum Recovery {
     In(u64),
-    /// By this request, it had not recovered.
+    /// It had not recovered by the time of this request.
     Late(u32),
-    /// Nobody asked, or the history or the quiet ended before it was due.
+    /// Nobody asked, or the history ended or the next fault came before recovery was due.
     Unknown,
 }
 
@@ -74,7 +74,7 @@ fn recovered(evidence: &Evidence, served: &Served, healed_ms: u64, due_ms: u64) 
     asked.map_or(Recovery::Unknown, |&(_, line)| Recovery::Late(line))
 }
 
-/// How long, and from when on.
+/// The longest time without a success, and when it began.
 fn longest_gap(served: &Served) -> (u64, u64) {
     let first_ms = served.first_ms.unwrap_or(0);
     let ends = served.well_ms.iter().copied().chain([served.last_ms]);

@@ -50,11 +50,11 @@ pub(crate) struct TagLine {
     pub(crate) taken: Vec<Span>,
     pub(crate) granted: Vec<Span>,
     pub(crate) admin: Vec<AdminOp>,
-    /// Requests for ids that were told that there is no such tag: asked, answered, where.
+    /// Requests for ids that were refused because the tag is unknown: when asked, when answered, on which line.
     pub(crate) unknown: Vec<(u64, u64, Line)>,
 }
 
-/// Ids that were handed out, or granted: then `inv` and `ret` are the same moment.
+/// Ids that were handed out, or granted. `inv` and `ret` of a grant are the same moment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Span {
     pub(crate) start: u64,
@@ -95,7 +95,7 @@ pub(crate) struct AdminOp {
     pub(crate) kind: Kind,
     pub(crate) told: Told,
     pub(crate) inv: u64,
-    /// The end of time when it may still take effect.
+    /// `u64::MAX` when it may still take effect.
     pub(crate) ret: u64,
     pub(crate) row: Option<PackedRow>,
     pub(crate) seen: Option<PackedRow>,
@@ -137,9 +137,9 @@ pub(crate) enum WindowChange {
 /// When requests of one kind were answered well by one node, and when they were not.
 #[derive(Default)]
 pub(crate) struct Served {
-    /// Milliseconds in which one was, each once in a row.
+    /// The milliseconds in which one was; the same one is not repeated in a row.
     pub(crate) well_ms: Vec<u64>,
-    /// Requests that were not, or took long: when they began, at most one for each millisecond.
+    /// Requests that failed or took long, by when they began; at most one for each millisecond.
     pub(crate) badly_ms: Vec<(u64, Line)>,
     pub(crate) first_ms: Option<u64>,
     pub(crate) last_ms: u64,
@@ -168,7 +168,7 @@ pub(crate) fn to_ms(ns: u64) -> u64 {
 }
 
 impl Evidence {
-    /// Takes one line in. What can be seen to be wrong by itself goes to `findings`.
+    /// Adds one line. What is wrong with it by itself goes to `findings`.
     ///
     /// # Errors
     /// When the line cannot stand with those before it.
@@ -257,7 +257,7 @@ impl Evidence {
         self.note(kind, &op.call, line);
         let tag = self.tag(&op.key.0);
         let told = told(&op.call);
-        // A refusal that says nothing about the tag, and a read without an answer.
+        // A refusal for a reason that has nothing to do with the tag, or a read without an answer, tells nothing.
         let silent = op.call.out == Outcome::Fail || kind == Kind::Read;
         if told == Told::Unknown && silent {
             return;
@@ -319,7 +319,7 @@ fn count(ranges: &[Interval]) -> u128 {
     ranges.iter().map(|(start, end)| u128::from(end - start)).sum()
 }
 
-/// The ids of one answer are ids, and rise.
+/// Checks that the ids of one answer are valid, and rise.
 fn rising(ranges: &[Interval], line: Line, findings: &mut Findings) {
     for &(start, end) in ranges {
         if !IDS.contains(&start) || end > IDS.end {

@@ -1,7 +1,7 @@
 //! Histories without a fault in them, from a seed: for tests, and to measure the checker.
 //!
-//! A small service is played through, one effect after the other; each operation's times lie around
-//! its effect, so operations overlap and yet an order explains them.
+//! A small service is simulated, one effect after the other. The times of each operation lie around its effect, so
+//! operations overlap and yet an order explains them.
 
 use std::collections::VecDeque;
 
@@ -145,7 +145,7 @@ impl Lines {
         self.ready.push_back(Record::Window(Window { worker, node, boot, at, w }));
     }
 
-    /// Ids of a tag, from the segment at hand and then from a new one.
+    /// Takes ids of a tag, from the buffered segment and then from a new one.
     fn take(&mut self, node: u64) {
         let tag = self.below(TAGS) * self.below(TAGS) / TAGS;
         let (key, boot) = (Text::from(format!("tag-{tag}")), self.boot(node));
@@ -172,7 +172,7 @@ impl Lines {
         self.ready.push_back(Record::Ids(Ids { call, key, r }));
     }
 
-    /// Snowflake ids of the present millisecond.
+    /// Takes snowflake ids of the present millisecond.
     fn stamp(&mut self, node: u64) {
         let now_ms = self.now_ns / 1_000_000 + WALL_MS;
         if now_ms + WINDOW_MS / 2 > self.nodes[node as usize - 1].window.1 {
@@ -188,7 +188,7 @@ impl Lines {
         self.ready.push_back(Record::Flakes(Flakes { call, r }));
     }
 
-    /// A look at a tag that ids are taken of.
+    /// Reads a tag that ids are taken of.
     fn read_mark(&mut self, node: u64) {
         let tag = self.below(TAGS);
         let max_id = Some(self.marks[tag as usize]);
@@ -199,7 +199,7 @@ impl Lines {
         self.ready.push_back(Record::Read(Admin { call, key, row, seen: None, stale: false }));
     }
 
-    /// A tag is changed, or looked at, or that is refused.
+    /// Changes or reads a tag, or has that refused.
     fn administer(&mut self, node: u64) {
         let ledger = self.below(self.ledgers.len() as u64) as usize;
         let before = self.ledgers[ledger];
@@ -235,7 +235,7 @@ impl Lines {
         self.ready.push_back(action.record(Admin { call, key, row, seen, stale: false }));
     }
 
-    /// A request of whichever client is free, about what happens now.
+    /// A request of a free client, around this moment.
     fn call(&mut self, node: u64) -> Call<'static> {
         let any = self.below(CLIENTS);
         let mut clients = (0..CLIENTS).map(|offset| (any + offset) % CLIENTS);

@@ -1,8 +1,8 @@
 //! The format of a history: JSON lines, one finished operation or one fact a line.
 //!
 //! Times are nanoseconds of one monotonic clock, the recording process's. Lines may stand in any
-//! order. Whoever records builds [`Record`]s and writes them with [`Record::write`];
-//! [`Record::parse`] reads them back without copying what the line holds.
+//! order. A program that records builds [`Record`]s and writes them with [`Record::write`]; [`Record::parse`] reads
+//! them back without copying what the line holds.
 
 use std::borrow::Cow;
 use std::io;
@@ -43,8 +43,8 @@ pub enum Record<'a> {
     Grant(Grant<'a>),
     /// A process was given milliseconds of a worker id, or more of them.
     Window(Window<'a>),
-    /// A process gave up the rest of a window. To be recorded when it stops using the window,
-    /// before anybody else can be given the rest.
+    /// A process gave up the rest of a window. Record it when the process stops using the window, before another
+    /// process can be given the rest.
     Release(Release<'a>),
     /// How snowflake ids are taken apart. At most once in a history.
     Layout(Layout),

@@ -11,7 +11,7 @@ use crate::evidence::{Evidence, Line};
 use crate::history::Record;
 use crate::report::{Cited, Findings};
 
-/// A longer line is not one of a history.
+/// The longest line that can be one of a history.
 const LINE_BYTES_MAX: usize = 64 << 20;
 
 /// Why a history could not be read.
@@ -104,7 +104,7 @@ impl Input {
         Ok(lines)
     }
 
-    /// The texts of some lines.
+    /// Returns the texts of some lines.
     pub(crate) fn cite(
         &self,
         wanted: impl IntoIterator<Item = Line>,
@@ -129,7 +129,7 @@ impl Input {
 }
 
 impl Source {
-    /// Calls `take` with each line's number, from 1, and text without its end. Answers how many
+    /// Calls `take` with the number of each line, from 1, and its text without the line end. Returns how many lines
     /// there are.
     fn each_line(
         &self,

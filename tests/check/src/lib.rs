@@ -1,8 +1,7 @@
 //! Judges what an id service was seen to do.
 //!
-//! A history ([`history`]) is read once, line by line, into packed evidence; each check then sorts
-//! what it needs and sweeps over it. What is promised is listed by [`Invariant`]; what was found is
-//! a [`Report`].
+//! A history ([`history`]) is read once, line by line, into packed evidence; each check then sorts what it needs and
+//! sweeps over it. [`Invariant`] lists what is promised; a [`Report`] says what was found.
 //!
 //! Nothing here knows how the service works: a history of any service can be judged.
 

@@ -1,4 +1,4 @@
-//! I3: a tag's `max_id`, as it was answered, against what was known before it was asked for.
+//! I3: each `max_id` in an answer against the ids, grants and marks that were known before the request.
 
 use crate::evidence::{AdminOp, Evidence, Kind, Line, Span, TagLine, Told};
 use crate::report::{Findings, Invariant};
@@ -11,7 +11,7 @@ struct Answer {
     line: Line,
 }
 
-/// The mark is at least this high from some moment on, by this line.
+/// A lower bound of the mark from some moment on, and the line that shows it.
 #[derive(Clone, Copy)]
 struct Bound {
     from: u64,
@@ -46,7 +46,7 @@ fn answer(op: &AdminOp) -> Option<Answer> {
     Some(Answer { inv: op.inv, ret: op.ret, max_id, line: op.line })
 }
 
-/// For each answer, in order of asking, the highest mark that was known before.
+/// For each answer, in the order of the requests, the highest mark that was known before.
 fn highest_before(answers: &[Answer], line: &TagLine) -> Vec<Option<(u64, Line)>> {
     let mut highest = vec![None; answers.len()];
     let mut note = |bound: Bound| {

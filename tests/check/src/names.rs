@@ -1,4 +1,4 @@
-//! Texts, and whoever hands ids out, as small numbers.
+//! Small numbers for texts, and for the processes that hand ids out.
 
 use std::collections::HashMap;
 
@@ -29,7 +29,7 @@ impl Names {
     }
 }
 
-/// Who hands ids out: a node, and one of its process starts where that is known.
+/// The number of an issuer of ids: a node, and one of its process starts where that is known.
 pub(crate) type IssuerId = u32;
 
 #[derive(Default)]

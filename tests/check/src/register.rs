@@ -1,8 +1,8 @@
-//! What one tag may do, one operation after the other.
+//! One tag as a register: which operations are legal, one after the other.
 
 use crate::evidence::{AdminOp, Kind, PackedRow, Told};
 
-/// A tag as a register. `None` is what the history has not told yet: a tag may be older than it.
+/// The state of a tag. `None` is unknown yet: a tag may be older than the history.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub(crate) struct State {
     exists: Option<bool>,
@@ -10,31 +10,31 @@ pub(crate) struct State {
     description: Option<u32>,
 }
 
-/// What an operation does to the register, or says of it.
+/// What an operation does to a tag, or says of it.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(crate) enum Step {
-    /// It was absent, and is as told.
+    /// The tag was absent, and is as given.
     Create(PackedRow),
-    /// It existed, and what is given changed; then it was as seen.
+    /// The tag existed, and is changed as given; then it is as seen.
     Update(PackedRow, Option<PackedRow>),
-    /// It existed, and is absent.
+    /// The tag existed, and is absent.
     Delete,
-    /// It exists.
+    /// The tag exists.
     Exists,
-    /// It is as told.
+    /// The tag is as told.
     Is(PackedRow),
-    /// It does not exist.
+    /// The tag does not exist.
     Absent,
-    /// It may have been created, if it was absent.
+    /// The tag may have been created, if it was absent.
     MayCreate(PackedRow),
-    /// It may have been changed, if it existed.
+    /// The tag may have been changed, if it existed.
     MayUpdate(PackedRow),
-    /// It may have been deleted.
+    /// The tag may have been deleted.
     MayDelete,
 }
 
 impl Step {
-    /// Nothing for what neither changed nor told anything.
+    /// The step of an operation; `None` for one that changed nothing and told nothing.
     pub(crate) fn of(op: &AdminOp) -> Option<Self> {
         let row = op.row;
         match (op.told, op.kind) {
@@ -48,7 +48,7 @@ impl Step {
         }
     }
 
-    /// The same with an unknown outcome; nothing where only the answer would have told something.
+    /// The step of an operation whose outcome is unknown; `None` where only the answer would have told something.
     pub(crate) fn doubted(self) -> Option<Self> {
         match self {
             Self::Create(row) | Self::MayCreate(row) => Some(Self::MayCreate(row)),
@@ -75,7 +75,7 @@ impl State {
         }
     }
 
-    /// The state if it can be as told, with what is learned from that.
+    /// The state with what is learned from a row that was told; `None` when the two contradict each other.
     fn agrees(self, row: PackedRow) -> Option<Self> {
         let known = self.existing()?;
         let may_be = |known: Option<u32>, told: Option<u32>| {

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::evidence::Line;
 
-/// Violations of one invariant that are kept in full; the rest are counted.
+/// How many violations of one invariant are kept in full; the rest are counted.
 const KEPT_MAX: usize = 10;
 
 /// A promise that histories are held against.

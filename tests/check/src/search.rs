@@ -1,17 +1,17 @@
-//! Is there an order of a tag's operations, within their times, that explains all answers?
+//! The search for an order of a tag's operations, within their times, that explains all answers.
 //!
-//! The search goes through the history once and keeps every way in which things can stand: the
-//! state, which of the running operations have had their effect, and which of those with an unknown
-//! outcome were needed for that. Where one way needs a part of what another needs, the other is
-//! dropped, since an effect that was not needed yet may still come. So unknown outcomes, which
-//! never end, do not multiply, as they do in searches that remember sets of operations only.
+//! The search goes through the history once and keeps every possible situation: the state, the running operations
+//! that have had their effect, and the operations of unknown outcome that were needed for it. Of two situations that
+//! are otherwise equal, the one that needed more effects of unknown outcome is dropped, since an effect that was not
+//! needed yet may still come. So operations of unknown outcome, which never end, do not multiply the situations, as
+//! they do in searches that only remember sets of operations.
 
 use std::collections::{HashMap, VecDeque};
 
 use crate::evidence::Line;
 use crate::register::{State, Step};
 
-/// A search takes at most so many steps. It bounds memory too.
+/// The most steps that a search takes; this bounds its memory too.
 const WORK_MAX: u64 = 3_000_000;
 
 /// One operation of the search.
@@ -27,9 +27,9 @@ pub(crate) struct Timed {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Verdict {
     Explained,
-    /// Up to this operation's answer there was an order, and with it there is none.
+    /// There is an order up to this operation's answer, and none that includes it.
     Impossible(usize),
-    /// It would have taken too long to know.
+    /// The search was given up after too many steps.
     GivenUp,
 }
 
@@ -53,22 +53,22 @@ pub(crate) fn search(operations: &[Timed]) -> Verdict {
     Verdict::Explained
 }
 
-/// One way in which things can stand. Operations are by place, in ascending order.
+/// One possible situation. Operations are named by their place, in ascending order.
 #[derive(Clone)]
 struct Way {
     state: State,
-    /// Those running that have had their effect.
+    /// The running operations that have had their effect.
     done: Vec<usize>,
-    /// Those of unknown outcome that have had theirs.
+    /// The operations of unknown outcome that have had their effect.
     used: Vec<usize>,
 }
 
-/// Ways of which none needs a part of what another needs.
+/// Situations of which none needs a part of what another needs.
 #[derive(Default)]
 struct Ways(HashMap<(State, Vec<usize>), Vec<Vec<usize>>>);
 
 impl Ways {
-    /// Whether the way is a new one.
+    /// Adds a situation. Returns whether it is a new one.
     fn add(&mut self, way: &Way) -> bool {
         let needs = self.0.entry((way.state, way.done.clone())).or_default();
         if needs.iter().any(|need| is_part(need, &way.used)) {
@@ -100,8 +100,8 @@ struct Search<'a> {
     operations: &'a [Timed],
     ways: Ways,
     running: Vec<usize>,
-    /// Those of unknown outcome that have begun, each with the one before it that does the same:
-    /// they can stand for each other, so that one comes first.
+    /// The operations of unknown outcome that have begun, each with the one before it that does the same. The two are
+    /// interchangeable, so the earlier one is always used first.
     unknown: Vec<(usize, Option<usize>)>,
     latest: HashMap<Step, usize>,
     work: u64,
@@ -124,8 +124,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Keeps the ways in which `at` has had its effect, after whatever had to come before it.
-    /// `None` when that takes too long.
+    /// Keeps the situations in which `at` has had its effect, after whatever had to come before it. Returns `None` when
+    /// that takes too long.
     fn end(&mut self, at: usize) -> Option<()> {
         let (mut reached, mut seen) = (Ways::default(), Ways::default());
         let mut queue = VecDeque::new();
@@ -156,7 +156,7 @@ impl<'a> Search<'a> {
         Some(())
     }
 
-    /// The ways that one more effect leads to, other than that of `at`.
+    /// The situations after one more effect, other than that of `at`.
     fn next(&self, way: &Way, at: usize) -> Vec<Way> {
         let after = |other: usize| way.state.after(self.operations[other].step);
         let running = self.running.iter().filter(|&&other| other != at);

@@ -1,4 +1,4 @@
-//! A directory that a disk begins with, and leaves behind.
+//! Loading a disk from a directory, and saving it to one.
 
 use std::fs;
 use std::io;
@@ -38,7 +38,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Writes all files, as they read now, into an empty directory, or one that is made.
+    /// Writes all files, as programs read them now, into an empty directory, which is made when it is missing.
     ///
     /// # Errors
     /// The directory is not empty, or cannot be written.

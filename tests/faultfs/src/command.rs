@@ -1,4 +1,4 @@
-//! The lines by which a device is told what to do.
+//! The commands of a device, a line each.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use crate::cut::Cut;
 use crate::device::Device;
 use crate::faults::{Failure, Operation, Rule};
 
-/// What the lines are, for people.
+/// The commands, explained for people.
 pub const COMMANDS: &str = "\
 cut lose                  the power goes: everything unsynced is lost
 cut tear SEED             what was written before a random moment survives, the last write in part
@@ -20,7 +20,7 @@ slow fsync MS             every sync takes this long at least
 heal                      ends failures and delays
 stats                     what happened so far";
 
-/// One line.
+/// One command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
     /// The power goes and comes back.
@@ -31,7 +31,7 @@ pub enum Command {
     Fail(Rule),
     /// Syncs are slow.
     SlowFsync(Duration),
-    /// No failures and delays any more.
+    /// Failures and delays end.
     Heal,
     /// Counters.
     Stats,
@@ -84,10 +84,10 @@ fn rule(operation: &str, failure: &str, rest: &[&str]) -> Result<Command, String
 }
 
 impl Device {
-    /// Carries a line out. Returns what there is to say about it.
+    /// Carries a command out. Returns what there is to say about it.
     ///
     /// # Errors
-    /// Why nothing happened.
+    /// When the line is no command, or nothing could be done; the text says why.
     pub fn run(&self, line: &str) -> Result<String, String> {
         match line.parse()? {
             Command::Cut(cut, seed) => Ok(format!("{} unsynced changes hit", self.cut(cut, seed))),

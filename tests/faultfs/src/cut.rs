@@ -1,4 +1,4 @@
-//! What a power cut leaves, and what time does to bits.
+//! What a power cut leaves of unsynced changes, and bits that flip at rest.
 
 use std::collections::BTreeMap;
 
@@ -9,9 +9,9 @@ use rand::{Rng, SeedableRng};
 use crate::disk::{Change, Content, Disk};
 use crate::glob;
 
-/// What a disk writes as one.
+/// The size of a sector, which a disk writes as a whole, in bytes.
 const SECTOR_BYTES: usize = 512;
-/// What a kernel writes back as one.
+/// The size of a page, which a kernel writes back as a whole, in bytes.
 const PAGE_BYTES: usize = 4096;
 
 /// What becomes of the changes that were not synced.
@@ -40,7 +40,7 @@ pub struct Flipped {
 }
 
 impl Disk {
-    /// The power goes and comes back. Returns how many unsynced changes there were.
+    /// Cuts the power and restores it. Returns how many unsynced changes there were.
     pub fn cut(&mut self, cut: Cut, seed: u64) -> usize {
         let mut random = StdRng::seed_from_u64(seed);
         let changes = std::mem::take(&mut self.pending);
@@ -55,9 +55,8 @@ impl Disk {
         count
     }
 
-    /// Flips one bit of a file at rest, in the cache as on the platter; `None` when no file that
-    /// is not empty matches. Mostly a byte that is not zero is hit: much of a file that was made
-    /// large in advance means nothing.
+    /// Flips one bit of a file at rest, in the cache and on the platter. Returns `None` when all files that match are
+    /// empty. Most flips hit a byte that is not zero, since many files are made large in advance and hold zeros.
     pub fn flip(&mut self, pattern: Option<&str>, seed: u64) -> Option<Flipped> {
         let mut random = StdRng::seed_from_u64(seed);
         let mut paths = self.paths();
@@ -99,7 +98,7 @@ fn scatter(changes: Vec<Change>, random: &mut StdRng) -> Vec<Change> {
     let count = changes.len();
     let mut last_moment = || random.gen_range(0..=count);
     let names_and_lengths = last_moment();
-    // What reaches the platter of a unit is how it was at some moment, writes before it included.
+    // A unit reaches the platter as it was at some moment, with all writes before that.
     let mut moments = BTreeMap::new();
     let mut survivors = Vec::new();
     for (now, change) in changes.into_iter().enumerate() {

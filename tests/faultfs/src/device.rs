@@ -1,4 +1,4 @@
-//! A disk with faults, shared by whoever serves it and whoever breaks it.
+//! A disk with faults, shared by the mount that serves it and the test that breaks it.
 
 use std::io;
 use std::path::Path;
@@ -56,7 +56,7 @@ impl Device {
         self.state.lock()
     }
 
-    /// The power goes and comes back. Whoever has files open should be dead.
+    /// Cuts the power and restores it. Processes with open files should be dead by then.
     /// Returns how many unsynced changes there were.
     pub fn cut(&self, cut: Cut, seed: u64) -> usize {
         let mut state = self.lock();
@@ -74,12 +74,12 @@ impl Device {
         Some(flipped)
     }
 
-    /// Lets calls fail from now on.
+    /// Makes calls fail from now on.
     pub fn fail(&self, rule: Rule) {
         self.lock().faults.add(rule);
     }
 
-    /// Lets every sync take at least this long.
+    /// Makes every sync take at least this long.
     pub fn slow_fsync(&self, delay: Duration) {
         self.lock().faults.slow_fsync = delay;
     }
@@ -96,7 +96,7 @@ impl Device {
         Stats { failed: state.faults.failed, unsynced: state.disk.unsynced(), ..state.stats }
     }
 
-    /// Writes all files, as they read now, into an empty directory.
+    /// Writes all files, as programs read them now, into an empty directory.
     pub fn save(&self, to: &Path) -> io::Result<()> {
         self.lock().disk.save(to)
     }
@@ -127,7 +127,7 @@ impl Device {
 }
 
 impl State {
-    /// Fails when a fault wants this call on this file or directory to fail.
+    /// Fails if a rule says that this call on this file or directory fails.
     pub(crate) fn check(&mut self, operation: Operation, ino: Ino) -> Result<(), Errno> {
         let disk = &self.disk;
         self.faults.check(operation, || disk.path(ino))

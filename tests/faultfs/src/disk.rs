@@ -2,8 +2,8 @@
 //!
 //! Every inode has two contents. `live` is what the kernel's cache shows; `durable` is what the
 //! platter holds. A change goes to `live` at once and waits in `pending`, in the order of time,
-//! until a sync carries it to `durable`. What happens to the pending ones in a power cut is in
-//! `cut.rs`. No mount, no clock, no threads: all of it is tested as plain values.
+//! until a sync carries it to `durable`. `cut.rs` says what a power cut leaves of pending changes. A disk has no
+//! mount, no clock and no threads, so it is tested as a plain value.
 
 mod settle;
 
@@ -56,8 +56,7 @@ pub(crate) struct Inode {
     pub(crate) durable: Content,
     permissions: u16,
     opened: u32,
-    /// Whether its length on the platter is not the one it has: only then does `fdatasync` commit
-    /// a journal.
+    /// Whether its length on the platter differs from its length now: only then does `fdatasync` commit the journal.
     resized: bool,
 }
 
@@ -232,7 +231,7 @@ impl Disk {
         self.set_names(vec![Name { dir, name: name.to_owned(), ino: None }])
     }
 
-    /// Moves a name, over another one if that is there.
+    /// Moves a name, and replaces the one that is there.
     pub fn rename(&mut self, from: (Ino, &str), to: (Ino, &str)) -> Result<(), Errno> {
         let ino = self.lookup(from.0, from.1)?;
         self.entries(to.0)?;
@@ -307,13 +306,13 @@ impl Disk {
         Ok(())
     }
 
-    /// Keeps a file although its name may go; ended by [`Disk::close`].
+    /// Keeps a file even when its name is removed, until [`Disk::close`].
     pub fn open(&mut self, ino: Ino) -> Result<(), Errno> {
         self.inode_mut(ino)?.opened += 1;
         Ok(())
     }
 
-    /// Ends an [`Disk::open`].
+    /// Ends what [`Disk::open`] began.
     pub fn close(&mut self, ino: Ino) {
         if let Some(inode) = self.inodes.get_mut(&ino) {
             inode.opened = inode.opened.saturating_sub(1);

@@ -6,7 +6,7 @@ use fuser::Errno;
 
 use crate::glob;
 
-/// Kinds of calls that can be told to fail.
+/// Kinds of calls that can be made to fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// Reading a file.
@@ -27,7 +27,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// As the kernel knows it.
+    /// The kernel's number of it.
     pub fn errno(self) -> Errno {
         match self {
             Failure::Eio => Errno::EIO,
@@ -35,7 +35,7 @@ impl Failure {
         }
     }
 
-    /// What programs print for it.
+    /// The text that programs print for it.
     pub fn text(self) -> &'static str {
         match self {
             Failure::Eio => "Input/output error",
@@ -47,13 +47,13 @@ impl Failure {
 /// Calls that are to fail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// Of which kind.
+    /// Which kind of calls.
     pub operation: Operation,
-    /// With what.
+    /// The error that they return.
     pub failure: Failure,
-    /// Only the nth from now on, the first being 1; `None` for all.
+    /// Only the nth call from now on, counted from 1; `None` for all.
     pub nth: Option<u64>,
-    /// Only on files whose path matches.
+    /// Only calls on files whose path matches.
     pub pattern: Option<String>,
 }
 
@@ -62,7 +62,7 @@ pub struct Rule {
 pub(crate) struct Faults {
     /// Each with the number of calls it has seen.
     rules: Vec<(Rule, u64)>,
-    /// What every sync takes at least.
+    /// The least time that a sync takes.
     pub(crate) slow_fsync: Duration,
     /// Calls that were failed.
     pub(crate) failed: u64,
@@ -78,7 +78,7 @@ impl Faults {
         self.slow_fsync = Duration::ZERO;
     }
 
-    /// Fails a call that a rule is for. The path is asked for only when a rule has a pattern.
+    /// Fails a call that a rule is about. `path` is called only when a rule has a pattern.
     pub(crate) fn check(
         &mut self,
         operation: Operation,

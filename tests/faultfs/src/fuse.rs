@@ -1,7 +1,7 @@
 //! The device as a mounted file system.
 //!
-//! Nothing is cached by the kernel: names and attributes are valid for no time, and files are read
-//! and written directly, so that after a cut nobody sees what is no longer there.
+//! The kernel caches nothing: names and attributes are valid for no time, and files are read and written directly.
+//! So after a power cut no program sees what is no longer there.
 
 use std::ffi::OsStr;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ const BLOCK_BYTES: u32 = 4096;
 pub(crate) struct Fuse(pub(crate) Arc<Device>);
 
 impl Fuse {
-    /// Changes the disk, unless a fault is in the way.
+    /// Changes the disk, unless a fault makes the call fail.
     fn change<T>(
         &self,
         on: INodeNo,

@@ -1,4 +1,4 @@
-//! Which files a fault is for.
+//! Patterns that say which files a fault is about.
 
 /// Whether a pattern matches a path. `*` stands for any characters, slashes among them; a pattern
 /// without a slash is compared with the last part of the path alone.

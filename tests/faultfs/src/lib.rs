@@ -1,12 +1,12 @@
 //! Faults below the process: disks that forget, tear, flip and fail, and links that are cut.
 //!
-//! - [`Disk`] is what a disk is to a program, and what a power cut leaves of it; [`Device`] adds
-//!   failures and delays; [`Mounted`] shows it as a file system.
+//! - [`Disk`] is a file system in memory that knows what a power cut would leave of it; [`Device`] adds failures and
+//!   delays; [`Mounted`] mounts it.
 //! - [`Control`] and [`serve_control`] are for a device in another process.
 //! - [`links`] are networks of nodes, cut packet by packet.
-//! - [`campaign`] breaks the disks of a cluster and looks whether it keeps its promises.
+//! - [`campaign`] breaks the disks of a cluster under load, and has the history judged.
 //!
-//! Linux only, and root for all but [`Disk`]; [`why_not`] says what is missing.
+//! It works on Linux only, and all but [`Disk`] needs root; [`why_not`] says what is missing.
 #![cfg(target_os = "linux")]
 
 mod backing;

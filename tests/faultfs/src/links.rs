@@ -1,9 +1,9 @@
 //! Networks of nodes whose links fail packet by packet.
 //!
 //! Every node gets a network namespace of its own, with one address on a bridge that this process
-//! is on too, at `.254`. What a link does to packets is a rule of nftables in the namespace of the
-//! node they go to, told by the address they come from: each direction of each pair by itself, and
-//! never what comes from the bridge's own address, which is where clients are.
+//! is on too, at `.254`. A rule of nftables in the namespace of the receiving node, by the sender's address, says
+//! what happens to packets: in each direction of each pair by itself, and never to packets from the bridge's own
+//! address, where clients are.
 //!
 //! There is no delay and no jitter: not every kernel has `netem`.
 
@@ -35,14 +35,14 @@ pub fn why_not() -> Option<&'static str> {
 /// What happens to the packets that go one way between two nodes. The default is nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Link {
-    /// All arrive.
+    /// All packets arrive.
     #[default]
     Open,
-    /// None arrives, and nobody is told.
+    /// No packet arrives, and the sender is not told.
     Cut,
-    /// So many of a hundred are lost, each by chance.
+    /// So many percent of the packets are lost, each by chance.
     Lossy(u8),
-    /// What comes faster than so many bytes a second is lost.
+    /// Packets beyond so many bytes a second are lost.
     Narrow(u64),
     /// TCP connections are reset as soon as they send anything.
     Reset,
@@ -62,26 +62,26 @@ impl Link {
     }
 }
 
-/// A network of nodes 1 to `nodes`. Dropping it takes it down; what a killed process left behind
-/// goes when the next one makes a network.
+/// A network of nodes. Dropping it removes it; what a killed process left behind is removed when the next process
+/// makes a network.
 #[derive(Debug)]
 pub struct Network {
     number: u8,
     nodes: u8,
-    /// What is not open, by the node it goes to and the one it comes from.
+    /// The links that are not open, by receiver and sender.
     links: Mutex<BTreeMap<(u8, u8), Link>>,
     /// Held as long as the number is in use.
     _lock: File,
 }
 
 impl Network {
-    /// Makes a network, all links open.
+    /// Makes a network of nodes 1 to `nodes`, with all links open.
     ///
     /// # Errors
-    /// [`why_not`] says something, there are too many networks, or the kernel refuses.
+    /// When [`why_not`] names a reason, there are too many networks, or the kernel refuses.
     ///
     /// # Panics
-    /// More than 100 nodes.
+    /// When there are more than 100 nodes.
     pub fn new(nodes: u8) -> io::Result<Self> {
         assert!(nodes <= 100, "100 nodes at most");
         let (number, lock) = claim_number()?;
@@ -106,7 +106,7 @@ impl Network {
     /// Sets what happens to what `from` sends to `to`.
     ///
     /// # Errors
-    /// The kernel refuses the rule.
+    /// When the kernel refuses the rule.
     pub fn set(&self, from: u8, to: u8, link: Link) -> io::Result<()> {
         let mut links = self.links.lock();
         links.insert((to, from), link);
@@ -116,7 +116,7 @@ impl Network {
     /// Opens all links.
     ///
     /// # Errors
-    /// The kernel refuses.
+    /// When the kernel refuses.
     pub fn heal(&self) -> io::Result<()> {
         let mut links = self.links.lock();
         links.clear();
@@ -189,19 +189,19 @@ fn claim_number() -> io::Result<(u8, File)> {
     Err(io::Error::other(format!("there are {NETWORKS_MAX} networks already")))
 }
 
-/// Removes what there is of a network. Namespaces take their ends of the cables, and so the cables,
-/// with them, once no process is left in them.
+/// Removes whatever exists of a network. A namespace that no process is in any more goes with its end of the cable,
+/// and so with the cable.
 fn remove_leftovers(number: u8) {
     let prefix = namespace_prefix(number);
     for entry in fs::read_dir("/run/netns").into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         if let Some(node) = name.strip_prefix(&prefix) {
-            // Either may be gone already.
+            // Both may be gone already.
             let _ = ip(&format!("link delete ml{number}-v{node}"));
             let _ = ip(&format!("netns delete {name}"));
         }
     }
-    // There is none, as a rule.
+    // As a rule there is none.
     let _ = ip(&format!("link delete {}", bridge(number)));
 }
 
@@ -219,7 +219,7 @@ fn run_with(command: &mut Command, input: &str) -> io::Result<()> {
     let mut child = command.spawn()?;
     if let Some(mut stdin) = child.stdin.take() {
         match stdin.write_all(input.as_bytes()) {
-            // It did not want to be told: its exit code says why.
+            // Its exit code says why it failed.
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => return Err(error),
             _ => {}
         }

@@ -22,7 +22,7 @@ mod linux {
     use mintleaf_faultfs::campaign::{self, Options};
     use mintleaf_faultfs::{COMMANDS, Control, Device, Disk, Mounted, Strictness};
 
-    /// What a machine without root or FUSE makes of it: nothing was tested.
+    /// The exit code on a machine without root or FUSE: nothing was tested.
     const SKIPPED: u8 = 77;
 
     /// Disks with faults.
@@ -130,7 +130,7 @@ mod linux {
         let mounted = Mounted::new(Device::new(disk), at)?;
         mintleaf_faultfs::serve_control(Arc::clone(mounted.device()), control)?;
         println!("mounted on {}", mounted.path().display());
-        // Whoever wants it gone closes our input, or dies.
+        // The mount ends when its parent closes the standard input, or dies.
         io::stdin().read_to_end(&mut Vec::new())?;
         if let Some(keep) = keep {
             mounted.device().save(keep)?;

@@ -1,4 +1,4 @@
-//! Mounting a device, and being told what to do with it.
+//! Mounting a device, and serving commands for it.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -16,14 +16,14 @@ use crate::fuse::Fuse;
 
 /// Threads that serve a mount: as many syncs may be slow at a time, with one left for the rest.
 const THREADS: usize = 4;
-/// A command line is shorter.
+/// The longest line of a command, in bytes.
 const LINE_BYTES_MAX: u64 = 1024;
-/// A client that says nothing for so long is dropped: one is served at a time.
+/// A client that is silent for so long is dropped, since one is served at a time.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
 /// Source name of the mounts, by which those that a killed process left behind are known.
 const SOURCE: &str = "mintleaf-faultfs";
 
-/// Why nothing can be mounted here; `None` where it can.
+/// Why nothing can be mounted here; `None` where something can.
 pub fn why_not() -> Option<&'static str> {
     if !is_root() {
         return Some("not root");
@@ -34,7 +34,7 @@ pub fn why_not() -> Option<&'static str> {
 pub(crate) fn is_root() -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ids = status.lines().find_map(|line| line.strip_prefix("Uid:"));
-    // Real, effective, saved, file system.
+    // The four are the real, effective, saved and file system user.
     ids.is_some_and(|ids| ids.split_whitespace().nth(1) == Some("0"))
 }
 
@@ -72,7 +72,7 @@ impl Mounted {
 impl Drop for Mounted {
     fn drop(&mut self) {
         self.device.heal();
-        // Detached at once, whoever still has a file open there; then the session ends.
+        // The mount is detached at once, even if files there are open; then the session ends.
         unmount(&self.at);
         if let Some(session) = self.session.take() {
             let _ = session.umount_and_join();
@@ -111,7 +111,7 @@ pub fn serve_control(device: Arc<Device>, socket: &Path) -> io::Result<()> {
     let listener = UnixListener::bind(socket)?;
     thread::Builder::new().name("faultfs-control".to_owned()).spawn(move || {
         for client in listener.incoming().flatten() {
-            // A client that breaks off has only itself to tell.
+            // A client that breaks off needs no answer.
             let _ = serve_client(&device, client);
         }
     })?;
@@ -151,7 +151,7 @@ impl Control {
     /// Sends one line and returns what the device said.
     ///
     /// # Errors
-    /// The device cannot be reached, or refused.
+    /// When the device cannot be reached, or refuses the command.
     pub fn send(&self, line: &str) -> io::Result<String> {
         let mut stream = UnixStream::connect(&self.socket)?;
         stream.set_read_timeout(Some(SILENCE_MAX))?;

@@ -1,4 +1,4 @@
-//! Probes, metrics, the cluster as one node sees it, and what is the same on every path.
+//! Probes, metrics, the cluster as one node sees it, and what all paths have in common.
 
 use std::thread;
 use std::time::Duration;
@@ -30,7 +30,7 @@ fn metrics_count_ids_grabs_and_refusals() {
     assert!(ids.is_some(), "{}", page.text());
     let refused = lines.iter().find(|line| line.contains("invalid_argument"));
     assert!(refused.is_some_and(|line| line.ends_with(" 1")), "{}", page.text());
-    // Tags are the clients' to choose: they must not become labels.
+    // Clients choose the names of tags, so a tag must not become a label.
     assert!(!page.text().contains("orders"), "{}", page.text());
 }
 
@@ -113,7 +113,7 @@ fn the_first_page_leads_to_the_others() {
 fn a_node_that_is_always_asked_how_it_is_goes_on() {
     const QUESTIONS: usize = 1_500;
     let dev = mintleaf().dev();
-    // Every tag is an entry in the log, and every entry changes what there is to tell.
+    // Every new tag is an entry in the log, and every entry changes what the node tells of itself.
     let writer = TagWriter::start(&[(1, dev.api().0)], Duration::ZERO);
     thread::scope(|scope| {
         for path in ["/v1/cluster", "/readyz", "/metrics"] {

@@ -142,7 +142,7 @@ fn update_changes_what_is_given_and_max_id_forward_only() {
 
 #[test]
 fn step_takes_effect_with_the_next_grab() {
-    // More than any rate alone would make a node ask for.
+    // The step is larger than any rate alone would make a node grab.
     const STEP: u64 = 1_500_000;
     let cluster = strict();
     let api = cluster.api(1);

@@ -1,10 +1,10 @@
-//! The clients that people use. Those that are not installed are skipped, and say so.
+//! Clients of the Redis protocol that people use. A test whose client is not installed says that it is skipped.
 
 use std::process::Command;
 
 use crate::harness::{Finished, mintleaf};
 
-/// `program`, unless it cannot be started here.
+/// A command for `program`; `None` where it cannot be started.
 fn found(program: &str, args: &[&str]) -> Option<Command> {
     let runs = Command::new(program).args(args).output().is_ok_and(|probe| probe.status.success());
     if !runs {
@@ -50,7 +50,7 @@ fn redis_benchmark_runs() {
     );
 }
 
-/// Pooled, pipelined, and with a name and a password, as applications configure it.
+/// A program that uses redis-py as applications do: pooled, pipelined, with a name and a password.
 const REDIS_PY: &str = r#"
 import sys, threading, redis
 port = int(sys.argv[1])

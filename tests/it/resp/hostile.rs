@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::harness::{Dev, RedisClient, Value, command, eventually, mintleaf, secs};
 
-/// Everything until the node closes.
+/// Reads until the node closes the connection.
 fn read_all(client: &RedisClient) -> Vec<u8> {
     let mut bytes = Vec::new();
     match client.stream().read_to_end(&mut bytes) {
@@ -43,7 +43,7 @@ fn what_is_no_command_is_named_and_ends_the_connection() {
         let mut client = RedisClient::connect(dev.resp(1));
         client.send(&command("PING"));
         assert_eq!(client.answer(), Value::Simple("PONG".to_owned()));
-        // The node may close before all is sent.
+        // The node may close before everything is sent.
         let _ = client.stream().write_all(bytes);
         let answer = String::from_utf8(read_all(&client)).unwrap();
         assert!(answer.starts_with("-ERR Protocol error: ") && answer.contains(told), "{answer:?}");
@@ -60,7 +60,7 @@ fn a_browser_gets_nowhere() {
     assert_eq!(RedisClient::connect(dev.resp(1)).ask("INCR orders"), Value::Integer(1));
 }
 
-/// Deterministic junk: the seed tells which.
+/// Sends random bytes, the same for the same seed.
 #[test]
 fn junk_harms_nobody() {
     let dev = mintleaf().dev();
@@ -102,7 +102,7 @@ fn a_client_that_sends_much_and_reads_late_gets_every_answer() {
     let dev = mintleaf().dev();
     let mut client = RedisClient::connect(dev.resp(1));
     let mut stream = client.stream().try_clone().unwrap();
-    // Six megabytes of answers behind those to `INCR`: more than the sockets hold.
+    // After the answers to `INCR` come six megabytes: more than the sockets hold.
     let writer = std::thread::spawn(move || {
         stream.write_all(&command("INCR orders").repeat(COMMANDS)).unwrap();
         stream.write_all(&command("MINT many COUNT 10000").repeat(100)).unwrap();
@@ -129,7 +129,7 @@ fn who_stalls_is_cut_off_and_who_rests_is_not() {
     let stalled = RedisClient::connect(dev.resp(1));
     let deaf = RedisClient::connect(dev.resp(1));
     deaf.stream().set_write_timeout(Some(secs(1))).unwrap();
-    // A client that never reads: in the end the node reads no more of it either.
+    // A client that never reads: the node stops reading from it in the end.
     let flood = command("MINT deaf COUNT 10000").repeat(1_000);
     let _ = deaf.stream().write_all(&flood);
     let began = Instant::now();

@@ -1,4 +1,4 @@
-//! Wall clocks that jump, on one node and on all, while processes are killed and paused, too.
+//! Wall clocks that jump, on one node and on all, while processes are also killed and paused.
 
 use std::collections::BTreeMap;
 use std::thread;
@@ -10,8 +10,8 @@ use crate::harness::{Cluster, Load, WallClocks, from_env, mintleaf, ms, secs};
 
 const JUMPS_MS: [i64; 6] = [-1, -10, -3_000, -HOUR_MS, HOUR_MS, TEN_YEARS_MS];
 const STROBE_MS: i64 = 250;
-/// A longer run is cut into clusters of their own: one that was years ahead again and again has
-/// worker ids left for no others.
+/// The longest time that one cluster is tried: one whose clocks were years ahead again and again has no worker
+/// ids left. A longer run takes several clusters.
 const EPISODE_MAX: Duration = secs(120);
 
 /// A cluster under load whose clocks are in the test's hands.
@@ -24,7 +24,7 @@ struct Trial {
 }
 
 impl Trial {
-    /// `None` where clocks cannot be moved.
+    /// A cluster under load; `None` where clocks cannot be set.
     fn start(name: &str, window: &str) -> Option<Self> {
         let mut cluster = mintleaf().prepare(3, &["--snowflake-window", window]);
         let clocks = WallClocks::of(&mut cluster, name)?;
@@ -39,7 +39,7 @@ impl Trial {
         ids.iter().for_each(|&id| self.clocks.shift(id, by_ms));
     }
 
-    /// Clocks that go to and fro.
+    /// Moves clocks to and fro.
     fn strobe(&self, ids: &[u64], lasts: Duration) {
         let began = Instant::now();
         let mut by_ms = STROBE_MS;
@@ -63,7 +63,7 @@ impl Trial {
     }
 }
 
-/// Each jump, there and back, with a restart in between and one after.
+/// Makes each jump, there and back, with a restart in between and one after.
 fn jump_with(mut trial: Trial, whose: impl Fn(usize) -> Vec<u64>) {
     for (turn, by_ms) in JUMPS_MS.into_iter().enumerate() {
         let ids = whose(turn);
@@ -105,7 +105,7 @@ fn jumps_of_all_clocks_repeat_no_id() {
     });
 }
 
-/// Any fault at any moment, by a seed.
+/// Makes any fault at any moment, by a seed.
 #[test]
 fn random_faults_of_clocks_and_processes_repeat_no_id() {
     let mut random = Random::seeded();
@@ -133,7 +133,7 @@ fn episode(
         thread::sleep(ms(random.below(700)));
         trial.windows.note(&trial.cluster);
     }
-    // All is well again, and a process that showed times far ahead gives way to one that need not.
+    // The clocks are right again. A process that showed times far ahead is restarted, so that ids are right too.
     let ids = trial.cluster.ids();
     trial.shift(&ids, 0);
     ids.iter().for_each(|&id| trial.cluster.kill(id));
@@ -144,13 +144,13 @@ fn episode(
     trial.end()
 }
 
-/// Waits until a node gives ids, which must show the right time at once: it has just started.
+/// Waits until a node gives ids. It has just started, so they must show the right time at once.
 fn await_right_time(cluster: &Cluster, id: u64) {
     let off_ms = off_by_ms(await_id(cluster.api(id)));
     assert!(off_ms < 2_000, "node {id} is {off_ms} ms off");
 }
 
-/// Does one bad thing, and says what.
+/// Makes one fault, and returns its name.
 fn strike(trial: &mut Trial, random: &mut Random) -> &'static str {
     let all = trial.cluster.ids();
     let victim = random.one_of(&all);

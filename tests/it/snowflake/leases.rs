@@ -1,5 +1,5 @@
-//! What the log gives: windows that end without a quorum, worker ids that are few or pinned, and
-//! one format for all.
+//! What the log grants: windows that end without a quorum, worker ids that are few or pinned, and one id format
+//! for the whole cluster.
 
 use std::time::Instant;
 
@@ -21,7 +21,7 @@ fn without_a_quorum_ids_go_on_until_the_window_ends() {
     let refused = eventually("the end of the window", secs(10), || {
         Some(api.get("/v1/snowflake")).filter(|answer| answer.status != 200)
     });
-    // It was renewed at half at the latest, and the refusal has waited for a quorum.
+    // The window was renewed when half of it had passed, at the latest; the refusal came after waiting for a quorum.
     let lasted = lost.elapsed();
     assert!(lasted > secs(1) && lasted < secs(8), "ids went on for {lasted:?}");
     assert_eq!(refused.problem(), (503, "unavailable".to_owned()));
@@ -50,7 +50,7 @@ fn a_node_of_another_format_refuses_to_start() {
         let told = log.lines().rev().find(|line| line.contains("start it with")).unwrap();
         assert!(told.contains("--snowflake-layout 41+10+12"), "{told}");
         assert!(told.contains("--snowflake-epoch-ms 1288834974657"), "{told}");
-        // The one format is no other's, too.
+        // A node of the right format still starts.
         let right = if name == "LAYOUT" { "41+10+12" } else { "1288834974657" };
         cluster.set_env(node, &format!("MINTLEAF_SNOWFLAKE_{name}"), right);
         cluster.start_node(node);
@@ -73,10 +73,10 @@ fn pinned_worker_ids_are_used_and_still_fenced() {
         assert_eq!(decoded["worker_id"], 100 + node);
         assert_eq!(decoded["timestamp_ms"], shown_ms(id));
     }
-    // The next start of a killed node waits until the old window has ended, then goes on above.
+    // The next start of a killed node waits until the old window has ended, and continues above it.
     super::bounce(&mut cluster, 1);
     assert_eq!(worker_of(await_id(cluster.api(1))), 101);
-    // A worker id of somebody else's is refused as long as that holds it.
+    // A worker id is refused as long as another node holds it.
     cluster.kill(2);
     cluster.set_env(2, "MINTLEAF_SNOWFLAKE_WORKER_ID", "103");
     cluster.start_node(2);
@@ -88,7 +88,7 @@ fn pinned_worker_ids_are_used_and_still_fenced() {
     assert!(alarm(api, "pool_exhausted"));
     cluster.kill(3);
     assert_eq!(worker_of(await_id(api)), 103);
-    // One worker id, one line: also from process to process, and from node to node.
+    // The ids of one worker id rise, also from process to process and from node to node.
     load.stop().check();
 }
 
@@ -130,7 +130,7 @@ fn a_node_in_demand_takes_more_worker_ids_and_repeats_no_id() {
         take_many(api, &mut history);
         (api.get("/v1/workers").ok()["workers"].as_array()?.len() > 2).then_some(())
     });
-    // Those that came last are of use, too.
+    // The worker ids that came last give ids too.
     (0..20).for_each(|_| take_many(api, &mut history));
     let mut windows = Windows::default();
     windows.note(&cluster);

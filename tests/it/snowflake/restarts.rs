@@ -46,7 +46,7 @@ fn fast_restarts_of_one_node_repeat_no_id_and_cost_the_others_none() {
     load.await_more(200);
     let victim = cluster.leader();
     for restart in 0..restarts {
-        // From before it has begun to well after its first ids.
+        // The kill falls anywhere from before the node serves to well after its first ids.
         thread::sleep(ms(random.below(900)));
         bounce(&mut cluster, victim);
         if restart % 8 == 0 {
@@ -64,8 +64,8 @@ fn fast_restarts_of_one_node_repeat_no_id_and_cost_the_others_none() {
     println!("figures fast_restarts={restarts} {figures}");
 }
 
-/// The pool is 1,024 worker ids. With windows of an hour each start takes another one, until a
-/// start is refused; with windows of a second they come round again.
+/// The pool has 1,024 worker ids. With windows of an hour each start takes another one, until a start is refused;
+/// with windows of a second they are given out again.
 #[test]
 fn every_start_ends_with_ids_never_seen_before_or_with_a_clear_refusal() {
     let starts = from_env("MINTLEAF_STARTS", 5);
@@ -99,7 +99,7 @@ fn every_start_ends_with_ids_never_seen_before_or_with_a_clear_refusal() {
     }
 }
 
-/// What a fresh process gives: 50 ids, or none because it was told that there is no worker id.
+/// The first 50 ids of a fresh process, or `None` because no worker id is free.
 fn first_ids(cluster: &Cluster) -> Option<Vec<u64>> {
     eventually("ids or a refusal", secs(20), || {
         let answer = cluster.api(1).try_get("/v1/snowflake?count=50").ok()?;
@@ -121,7 +121,7 @@ fn a_clean_stop_gives_the_worker_id_back_and_the_next_start_goes_on_above() {
         cluster.start_node(1);
         let began = Instant::now();
         let id = await_id(cluster.api(1));
-        // There is but one worker id, with a window of 60 s: waiting for its end takes longer.
+        // There is only one worker id, with a window of 60 s: waiting for its end would take longer.
         assert!(began.elapsed() < secs(10));
         assert!(id > highest, "{id} after {highest}");
         highest = eventually("more", secs(1), || id_of(cluster.api(1)));

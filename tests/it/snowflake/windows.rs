@@ -28,7 +28,7 @@ struct Window {
     released_from_ms: Option<u64>,
 }
 
-/// What a history came to.
+/// The figures of a history.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Figures {
     pub(super) ids: u64,
@@ -70,11 +70,11 @@ impl Windows {
         assert_eq!(known, boot, "worker id {worker} has two holders from {floor_ms} on");
     }
 
-    /// Fails unless every id was given once, those of each process start in rising order, and each
-    /// in a window of the process that gave it.
+    /// Has the history judged with the windows. Fails unless every id was given once, those of each process rise,
+    /// and each lies in a window of the process that gave it.
     #[track_caller]
     pub(super) fn judge(&self, mut history: History) -> Figures {
-        // Ids rise from answer to answer of a process start, not of a node; the first id says which it was.
+        // Ids rise within a process start, not within a node. The first id of an answer says which start gave it.
         for op in &mut history.0 {
             op.boot = self.issuer(op);
         }
@@ -90,8 +90,7 @@ impl Windows {
         figures
     }
 
-    /// The process start whose window the first id of an answer shows; whether the answer is right, the
-    /// judge says.
+    /// The process start whose window the first id of an answer lies in. Whether all of its ids do, the judge says.
     fn issuer(&self, op: &Op) -> Option<String> {
         let crate::harness::Outcome::Ids(intervals) = &op.outcome else { return None };
         let first = intervals.first()?.0;

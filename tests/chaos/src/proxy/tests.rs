@@ -4,10 +4,10 @@ use super::*;
 
 const WITHIN: Duration = Duration::from_secs(5);
 
-/// What a node says first: a hello of node 1.
+/// The first bytes of a node's connection: a handshake of node 1.
 const FIRST: &[u8] = b"MLRP\x02\0\0\x08\0\0\0\x01crc!\x00\x07\x01";
 
-/// Node 2, which says what it hears.
+/// Node 2, which echoes what it receives.
 struct Echo {
     proxies: Proxies,
     _server: JoinSet<()>,
@@ -41,7 +41,7 @@ impl Echo {
     }
 }
 
-/// Says something and answers what comes back in time.
+/// Sends something, and returns what comes back in time.
 async fn said(stream: &mut TcpStream, what: &[u8], within: Duration) -> Option<Vec<u8>> {
     stream.write_all(what).await.ok()?;
     heard(stream, what.len(), within).await

@@ -1,4 +1,4 @@
-//! The nodes together: forming, settling, being asked, and taking one back.
+//! The cluster as a whole: its bootstrap, waiting until it serves, listing its tags, and bringing a node back.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,9 +14,9 @@ use super::ledger::{Ledger, Listed};
 use super::load::{Client, Load};
 use super::node::Node;
 
-/// A new cluster on a busy machine forms within this.
+/// How long the bootstrap may take on a busy machine.
 const FORMS_WITHIN: Duration = Duration::from_secs(30);
-/// A node that was wiped is a voter again within this.
+/// How long it may take until a node that was wiped is a voter again.
 const REJOINS_WITHIN: Duration = Duration::from_secs(30);
 
 pub(super) struct Cluster {
@@ -56,7 +56,7 @@ impl Cluster {
         Load::start(&targets, &self.ledger)
     }
 
-    /// Waits until every node does all that it is for, and returns how long that took.
+    /// Waits until every node serves every kind of request, and returns how long that took.
     pub(super) fn all_serve(&mut self, within: Duration) -> Option<Duration> {
         let began = Instant::now();
         for node in &mut self.nodes {
@@ -94,7 +94,7 @@ impl Cluster {
     /// promoted.
     ///
     /// # Errors
-    /// The step that failed.
+    /// Says which step failed.
     pub(super) fn rejoin(&mut self, id: u64) -> Result<(), String> {
         let other = self.nodes.iter().find(|node| node.id != id && node.runs());
         let (through, seed) = match other {

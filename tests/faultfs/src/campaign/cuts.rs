@@ -1,4 +1,4 @@
-//! Power cuts, of one node, two or all, and many in succession.
+//! Power cuts of one node, two or all, and many in succession.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -15,7 +15,7 @@ use crate::cut::Cut;
 impl Campaign<'_> {
     pub(super) fn power_cut(&mut self, cut: Cut) -> io::Result<Vec<u64>> {
         let victims = self.victims();
-        // A disk that takes its time has more under way when the power goes.
+        // A slow disk has more under way when the power goes.
         let delay = Duration::from_millis(self.random.gen_range(0..80));
         for &id in &victims {
             self.cluster.node(id).device().slow_fsync(delay);
@@ -40,8 +40,8 @@ impl Campaign<'_> {
             victims.len() as u64;
     }
 
-    /// The power goes, comes back, and goes again: half of the times while nodes that were just hit
-    /// are starting, else within seconds, as they write again what the cut took.
+    /// Cuts the power again and again. Half of the cuts come while nodes that were just hit are starting, the others
+    /// within seconds, while they write again what the last cut took.
     pub(super) fn cuts_in_succession(&mut self) -> io::Result<Vec<u64>> {
         let mut hit = BTreeSet::new();
         for _ in 0..self.random.gen_range(5..25) {
@@ -62,7 +62,7 @@ impl Campaign<'_> {
         Ok(hit)
     }
 
-    /// None of them has a reason to end.
+    /// Notes nodes that ended: none of them has a reason to.
     fn notice_ends(&mut self) {
         for id in 1..=NODES {
             if let Some(ended) = self.cluster.node(id).ended()

@@ -10,7 +10,7 @@ use mintleaf_check::{Input, check};
 use mintleaf_harness::{Answer, NoAnswer, Recorder};
 use parking_lot::Mutex;
 
-/// Clients that list tags have this number.
+/// The number of the client that lists tags.
 const LISTER: u32 = 1_000_000;
 
 /// The history of a campaign, and the broken promises that were seen so far.
@@ -189,7 +189,8 @@ mod tests {
         Ok(Answer { status, headers: Default::default(), body: body.into() })
     }
 
-    /// What is found when node 1 creates tag `t`, gives these ids of it, and lists it so, or not at all.
+    /// The violations that are found when node 1 creates tag `t`, gives these ids of it, and lists it with this
+    /// `max_id`, or does not list it.
     fn judged(ids: &[&'static str], listed: Option<u64>) -> Vec<String> {
         let directory = tempfile::tempdir().unwrap();
         let ledger = Ledger::create(directory.path()).unwrap();

@@ -1,4 +1,4 @@
-//! Clients of every node: they take ids and create tags, and write down what they were promised.
+//! The load: clients of every node that take ids and create tags, and record what came of it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,11 +10,11 @@ use serde_json::json;
 
 use super::ledger::Ledger;
 
-/// Between two requests of one client: the machine is not to be busy with the load alone.
+/// Pause between two turns of a client, so that the load leaves time for the nodes.
 const PACE: Duration = Duration::from_millis(4);
 /// Tags that all clients share.
 const SHARED: u64 = 4;
-/// Clients that look whether a node serves have this number and above.
+/// The number of the first client that probes whether a node serves; the others follow it.
 const PROBE_FIRST: u32 = 1_000;
 
 /// A client of one node.
@@ -62,14 +62,14 @@ impl Drop for Load {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         for client in self.clients.drain(..) {
-            // A client that panicked was reported by its thread.
+            // The thread of a client that panicked has reported it.
             let _ = client.join();
         }
     }
 }
 
 impl Client {
-    /// One that looks whether a node serves.
+    /// A client that probes whether a node serves.
     pub(super) fn probe(node: u64, api: Api, ledger: &Arc<Ledger>) -> Self {
         Self { number: PROBE_FIRST + node as u32, node, api, ledger: Arc::clone(ledger) }
     }
@@ -77,12 +77,12 @@ impl Client {
     /// Makes the tags that all clients share.
     pub(super) fn create_shared(&self) {
         for n in 0..SHARED {
-            // One that fails is missed by its clients only.
+            // Without one of them its clients fail, and nothing else does.
             self.create(&format!("shared-{n}"), 10);
         }
     }
 
-    /// Whether the node does all that it is for: a new tag, an id of it, a snowflake id.
+    /// Whether the node serves every kind of request: a new tag, an id of it, a snowflake id.
     pub(super) fn is_served(&self, n: u64) -> bool {
         let tag = format!("probe-{}-{n}", self.node);
         self.create(&tag, 10) && self.take(Some(&tag), 1) && self.take(None, 1)
@@ -93,9 +93,9 @@ impl Client {
         self.take(None, 1 + n % 20);
     }
 
-    /// A new tag with a small step, and so many ids that it takes several grabs.
+    /// Creates a tag with a small step, and takes so many ids that it needs several grabs.
     fn use_new_tag(&self, n: u64) {
-        // A later load begins with 0 again; how many tags there are keeps names apart.
+        // A later load counts from 0 again; the number of tags so far keeps names apart.
         let tag = format!("new-{}-{}-{n}", self.node, self.ledger.counts().1);
         if self.create(&tag, 5) {
             self.take(Some(&tag), 12);

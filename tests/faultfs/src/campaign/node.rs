@@ -34,7 +34,7 @@ pub(super) struct Ended {
 }
 
 impl Ended {
-    /// The line that says why, as far as one does.
+    /// The line that says why it ended, if one does.
     pub(super) fn why(&self) -> &str {
         let lines: Vec<&str> = self.said.lines().collect();
         let error = lines.iter().rev().find(|line| line.contains("ERROR"));
@@ -50,7 +50,7 @@ impl Node {
         let disk = Mounted::new(disk, &directory.join(format!("disk-{id}")))?;
         let mut node = mintleaf_harness::Node::new(&Binary::at(&options.binary), id, directory);
         node.set_data(disk.path().join("data"));
-        // Not as a flag: an older binary, which does not know it, starts nonetheless.
+        // An older binary does not know this setting: it would refuse the flag, and ignores the variable.
         node.set_env("MINTLEAF_SNAPSHOT_ENTRIES", options.snapshot_entries.to_string());
         Ok(Self { id, node, end: None, disk })
     }
@@ -103,7 +103,7 @@ impl Node {
     }
 
     /// Starts it again as a supervisor would, when it joined and ended because another change of
-    /// the membership was under way. Returns whether it did. Any other end is left to be seen.
+    /// the membership was under way. Returns whether it did. Any other end is left for [`Node::ended`].
     pub(super) fn start_if_busy(&mut self) -> io::Result<bool> {
         self.notice_end();
         let busy = |ended: &Ended| ended.said.contains("cannot join: another change");
@@ -119,7 +119,7 @@ impl Node {
         await_some(within, || self.ended())
     }
 
-    /// Waits until it is ready, which is `None`, or has ended.
+    /// Waits until it is ready or has ended. Returns `None` when it is ready, or neither came in time.
     pub(super) fn await_ready_or_end(&mut self, within: Duration) -> Option<Ended> {
         let outcome = await_some(within, || {
             let ended = self.ended();
@@ -133,7 +133,7 @@ impl Node {
         fs::remove_dir_all(self.node.data())
     }
 
-    /// Copies its disk to a plain directory, for whoever wants to know.
+    /// Copies its disk to a plain directory, to be looked at after the run.
     pub(super) fn keep_disk(&self, directory: &Path) -> io::Result<()> {
         self.device().save(&directory.join(format!("kept-disk-{}", self.id)))
     }

@@ -1,4 +1,4 @@
-//! What a campaign saw, for people.
+//! The report of a campaign, for people.
 
 use std::collections::BTreeMap;
 use std::fmt;

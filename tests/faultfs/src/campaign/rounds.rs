@@ -1,4 +1,4 @@
-//! What is broken in a round, and what nodes may and must do about it.
+//! The rounds of a campaign: what is broken, and what nodes must and may do about it.
 //!
 //! | round | a node must | it may |
 //! | --- | --- | --- |
@@ -10,10 +10,9 @@
 //! | a bit flips at rest | serve, or refuse | refuse |
 //! | slow syncs | keep all promises | be late while they last |
 //!
-//! *Refusing* is to end with a failure that says how the node comes back; it is then brought back
-//! so. Bits that were flipped, and writes of a failed sync that a restart believed in, may show
-//! only later: such a *doubtful* node may refuse in every round until it was brought back, and
-//! only one node is doubtful at a time.
+//! A node *refuses* by ending with a failure that says how it comes back; the campaign then brings it back in this
+//! way. A flipped bit, or a write of a failed sync that a restart believed in, may show only later. Such a *doubtful*
+//! node may refuse in every round until it was brought back. Only one node is doubtful at a time.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -33,9 +32,10 @@ use crate::cut::Cut;
 use crate::disk::Strictness;
 use crate::faults::{Failure, Operation, Rule};
 
-/// A node whose disk fails notices when it writes next: the load makes it write all the time.
+/// How soon a node must end whose disk fails: it notices with its next write, and the load makes it write all the
+/// time.
 const STOPS_WITHIN: Duration = Duration::from_secs(20);
-/// What a refusal says about the way back.
+/// Texts of which a refusal has one: they say how the node comes back.
 const WAYS_BACK: [&str; 2] = ["wipe it and join", "join it again"];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +60,7 @@ const ROUNDS: [(&str, Round, u32); 14] = [
     ("flipped bit in a checkpoint", Round::Flip("*/log-*/db"), 3),
     ("flipped bit in a checkpoint's page table", Round::Flip("*/log-*/snap*"), 1),
     ("flipped bit in a checkpoint's settings", Round::Flip("*/log-*/conf"), 1),
-    ("flipped bit in the tail", Round::Flip("tail-*"), 2),
+    ("flipped bit in the write-ahead log", Round::Flip("tail-*"), 2),
     ("flipped bit in the identity", Round::Flip("identity"), 1),
     ("flipped bit in the snapshot", Round::Flip("*/snapshot/current"), 2),
     ("slow syncs", Round::SlowFsync, 2),
@@ -165,7 +165,7 @@ impl<'a> Campaign<'a> {
         let patterns = [None, None, Some("db"), Some("tail-*")];
         let pattern = patterns.choose(&mut self.random).copied().flatten();
         let once = self.random.gen_bool(0.5);
-        // Without a quorum hardly anything is written: later calls would not come.
+        // Without a quorum hardly anything is written, so later calls would never come.
         let nth_max = if victims.len() == 1 { 30 } else { 3 };
         for &id in &victims {
             let nth = once.then(|| self.random.gen_range(1..=nth_max));
@@ -179,7 +179,7 @@ impl<'a> Campaign<'a> {
                     self.answer("went on: nothing was written where it would have failed");
                     self.cluster.node(id).kill();
                 }
-                // sled writes behind: it is asked again when the tail is full, which takes a quorum.
+                // sled is written to only when the write-ahead log is full, which takes a quorum.
                 None if victims.len() > 1 && pattern != Some("tail-*") => {
                     self.answer("went on: what failed was not needed yet");
                     self.cluster.node(id).kill();
@@ -191,8 +191,8 @@ impl<'a> Campaign<'a> {
         Ok(victims)
     }
 
-    /// The power goes with the failure; or else the node comes back first, and believes in what a
-    /// failed sync left in memory. That happens to one node alone: it may turn out to be damaged.
+    /// Cuts the power together with the failure; or first lets the node come back and believe in what a failed sync left
+    /// in memory. That happens to one node alone, because it may turn out to be damaged.
     fn after_failure(&mut self, victims: &[u64]) -> io::Result<()> {
         let believes = match *victims {
             [only] if self.may_doubt(only) => self.random.gen_bool(0.5),
@@ -265,7 +265,7 @@ impl<'a> Campaign<'a> {
         ids
     }
 
-    /// A node that may refuse without a quorum refusing.
+    /// A node that may refuse, so that no two do: the doubtful one, if there is one.
     fn doubtable(&mut self) -> u64 {
         let any = self.random.gen_range(1..=NODES);
         self.doubtful.unwrap_or(any)
@@ -275,8 +275,7 @@ impl<'a> Campaign<'a> {
         self.doubtful.is_none_or(|doubtful| doubtful == id)
     }
 
-    /// Starts nodes whose disks are as they are. Those that refuse, and may, are brought back once
-    /// the others run.
+    /// Starts nodes again. Those that refuse, and may, are brought back once the others run.
     pub(super) fn start_again(&mut self, ids: &[u64], may_refuse: bool) -> io::Result<()> {
         for &id in ids {
             let node = self.cluster.node(id);
@@ -302,7 +301,7 @@ impl<'a> Campaign<'a> {
         Ok(())
     }
 
-    /// Ends all faults. Then every node serves in time, and nobody has to help.
+    /// Ends all faults. Then every node must serve in time, without help.
     fn heal(&mut self) -> io::Result<()> {
         for id in 1..=NODES {
             let node = self.cluster.node(id);
@@ -335,7 +334,7 @@ impl<'a> Campaign<'a> {
         ended.map(|(id, ended)| format!("; node {id} ended: {}", ended.why())).collect()
     }
 
-    /// A node whose disk failed has to say so and to end with a failure.
+    /// Judges the end of a node whose disk failed: it must be a failure that names the error.
     fn judge_stop(&mut self, id: u64, ended: &Ended, expected: &str) {
         self.judge_panics(ended);
         if ended.status.success() || ended.status.code().is_none() {

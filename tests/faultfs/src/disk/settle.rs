@@ -1,4 +1,4 @@
-//! How changes become durable: by a sync, by being too many, or not at all.
+//! How changes become durable: by a sync, or because too many wait for one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,7 +31,7 @@ impl Disk {
         inode.resized = false;
         let mut dirs = BTreeSet::from([ino]);
         let mut chosen = vec![false; self.pending.len()];
-        // Backwards: what a chosen change of names builds upon is chosen as well.
+        // The loop runs backwards, because whatever a chosen change of names builds upon is chosen as well.
         for (change, chosen) in self.pending.iter().zip(&mut chosen).rev() {
             *chosen = match change {
                 Change::Names(_) if self.strictness == Strictness::Journal => commits,
@@ -48,7 +48,7 @@ impl Disk {
         Ok(())
     }
 
-    /// What a failed sync leaves: the bytes stay readable, and no later sync will write them.
+    /// Fails a sync: the bytes stay readable, and no later sync will write them.
     pub fn forget_unsynced(&mut self, ino: Ino) {
         self.pending.retain(|change| !change.is_of_file(ino));
         self.pending_bytes = self.pending.iter().map(Change::len).sum();
@@ -95,7 +95,7 @@ impl Disk {
         }
     }
 
-    /// The computer starts again: what is live is what was durable.
+    /// Starts the computer again: what was durable becomes live.
     pub(crate) fn restart(&mut self) {
         self.pending.clear();
         self.pending_bytes = 0;
@@ -106,7 +106,7 @@ impl Disk {
         self.collect();
     }
 
-    /// Forgets what has no name any more, live, durable or pending, and is not open.
+    /// Forgets files that have no name any more, live, durable or pending, and are not open.
     pub(super) fn collect(&mut self) {
         let opened = self.inodes.iter().filter(|(_, inode)| inode.opened > 0).map(|(ino, _)| *ino);
         let mut open: Vec<Ino> = opened.chain([ROOT]).collect();

@@ -1,4 +1,4 @@
-//! Clusters that are formed while founders exist twice, are cut off, killed, and lost.
+//! Bootstrap of a cluster while founders exist twice, are cut off, are killed, and are lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read, Write};
@@ -15,23 +15,23 @@ use tempfile::TempDir;
 
 use crate::harness::{Api, History, Outcome, Port, Process, eventually, mintleaf, ms, secs};
 
-/// Longer than a coordinator waits for founders before it gives its id up.
+/// How long links stay cut: longer than a coordinator waits for founders before it aborts.
 const CUT: Duration = secs(8);
 
-/// What comes through to nodes 2 and 3. Hellos always do.
+/// Which frames reach nodes 2 and 3. Handshakes always do.
 #[derive(Clone, Copy, PartialEq)]
 enum Rule {
     Everything,
-    /// Nothing but hellos to this node.
-    HellosTo(u64),
-    /// Of those that are started as node 1, one is heard by node 2, and another by node 3.
+    /// Only handshakes reach this node.
+    HandshakesTo(u64),
+    /// Of two processes that were started as node 1, node 2 hears one and node 3 the other.
     Split,
 }
 
-/// The way to nodes 2 and 3.
+/// The connections to nodes 2 and 3.
 struct Links {
     rule: Mutex<Rule>,
-    /// The only store of a node 1 that each of them hears.
+    /// By node, the store of the only node 1 that it hears.
     heard: Mutex<BTreeMap<u64, u128>>,
     ended: AtomicBool,
 }
@@ -41,7 +41,7 @@ impl Links {
         let Some((node_id, store)) = sender(frame) else { return true };
         match *self.rule.lock() {
             Rule::Everything => true,
-            Rule::HellosTo(closed) => to != closed,
+            Rule::HandshakesTo(closed) => to != closed,
             Rule::Split if node_id != 1 => true,
             Rule::Split => {
                 let mut heard = self.heard.lock();
@@ -55,8 +55,8 @@ impl Links {
     }
 }
 
-/// Node id and store of the sender of a frame, unless it is a hello. Behind format and checksum, a header
-/// begins with the cluster and its sender.
+/// Node id and store of a frame's sender; `None` for a handshake. After its format and checksum, a frame has a
+/// header, which begins with the cluster and the sender.
 fn sender(frame: &[u8]) -> Option<(u128, u128)> {
     let (1, mut fields) = frame.get(5..)?.split_first()? else { return None };
     let mut number = || {
@@ -87,7 +87,7 @@ fn carry(links: &Arc<Links>, listen: SocketAddr, node: u64, to: SocketAddr) {
                 return;
             }
             let (links, Ok(stream)) = (Arc::clone(&links), stream) else { continue };
-            // Whoever is cut off, or has ended, sees no more than a connection that ends.
+            // An error means that the node was cut off or has ended; the caller sees its connection end.
             thread::spawn(move || drop(converse(&links, stream, node, to)));
         }
     });
@@ -137,7 +137,7 @@ struct Founders {
 }
 
 impl Founders {
-    /// Prepares processes of these names, which begin with the id of their node.
+    /// Prepares one process for each name; a name begins with the id of its node.
     fn prepare(names: &[&'static str], rule: Rule) -> Self {
         let (rule, heard) = (Mutex::new(rule), Mutex::default());
         let links = Arc::new(Links { rule, heard, ended: AtomicBool::new(false) });
@@ -221,7 +221,8 @@ impl Founders {
         })
     }
 
-    /// Ids from everybody who is ready. To the judge each of them is a node, also two that were started as one.
+    /// Takes ids from every process that is ready. For the judge each process is a node of its own, also when two
+    /// were started as the same node.
     fn take_ids(&self, given: &mut History) {
         for (node, name) in
             (1..).zip(self.all.keys()).filter(|(_, name)| self.ready().contains(*name))
@@ -246,7 +247,7 @@ impl Drop for Founders {
     fn drop(&mut self) {
         self.links.ended.store(true, Ordering::Relaxed);
         for way in &self.ways {
-            // Wakes who accepts there.
+            // Wakes the thread that accepts there, so that it sees the end.
             drop(TcpStream::connect(way.addr()));
         }
     }
@@ -278,7 +279,7 @@ fn two_nodes_that_were_started_as_one_never_both_form_a_cluster() {
 
 #[test]
 fn coordinator_that_is_killed_between_the_steps_goes_on_where_it_was() {
-    let mut founders = Founders::prepare(&["1", "2", "3"], Rule::HellosTo(3));
+    let mut founders = Founders::prepare(&["1", "2", "3"], Rule::HandshakesTo(3));
     founders.start_all();
     founders.await_log("2", "is bound to a cluster");
     founders.kill("1");
@@ -292,7 +293,7 @@ fn coordinator_that_is_killed_between_the_steps_goes_on_where_it_was() {
 
 #[test]
 fn founders_are_free_again_when_somebody_is_missing_for_long() {
-    let mut founders = Founders::prepare(&["1", "2", "3"], Rule::HellosTo(3));
+    let mut founders = Founders::prepare(&["1", "2", "3"], Rule::HandshakesTo(3));
     founders.start_all();
     founders.await_log("2", "is bound to a cluster");
     founders.await_log("2", "is not bound any more");
@@ -302,7 +303,7 @@ fn founders_are_free_again_when_somebody_is_missing_for_long() {
 
 #[test]
 fn founders_whose_coordinator_is_lost_for_good_say_what_may_be_deleted() {
-    let mut founders = Founders::prepare(&["1", "2", "3"], Rule::HellosTo(3));
+    let mut founders = Founders::prepare(&["1", "2", "3"], Rule::HandshakesTo(3));
     founders.start_all();
     founders.await_log("2", "is bound to a cluster");
     founders.kill("1");
