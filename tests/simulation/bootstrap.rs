@@ -1,6 +1,6 @@
-//! The forming of a run's cluster, and what goes wrong at it: founders that exist twice, lists that
-//! differ, links that are cut and processes that crash between the steps, and a coordinator whose
-//! disk is lost for good. At the end all that is set right, but for what an operator has to do.
+//! The bootstrap of a run's cluster, and its faults: founders that exist twice, lists that differ, links
+//! that are cut and processes that crash between the steps, and a coordinator whose disk is lost for good.
+//! In the end everything is repaired, except for what an operator has to do.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,22 +14,22 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::clients::Clients;
 use crate::disk::Disk;
 use crate::machine::{Machine, Site};
-use crate::net::{Offered, Weather};
+use crate::net::{Conditions, Prepared};
 use crate::random::Random;
 use crate::replacement::put_down;
 
-/// Between two looks at who has formed what.
+/// Pause between two looks at the machines.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
-/// How long a trap waits for an offer.
+/// How long a trap waits for a prepare.
 const TRAP_MAX: Duration = Duration::from_secs(3);
-/// How long a cluster may take to reach those that it names.
+/// How long a cluster may take to reach its members.
 const TOLD_MAX: Duration = Duration::from_secs(10);
-/// How long an operator looks after the nodes that are bound for good.
+/// How long an operator looks after nodes that are prepared for a lost coordinator.
 const OPERATOR_MAX: Duration = Duration::from_secs(5);
 /// How long a link stays cut, or a process down, at most.
 const FAULT_MS_MAX: u64 = 3_000;
 
-/// Forms the cluster of a run.
+/// Bootstraps the cluster of a run.
 pub(crate) struct Bootstrap {
     site: Arc<Site>,
     machines: Vec<Arc<Machine>>,
@@ -42,8 +42,8 @@ impl Bootstrap {
         Self { site, machines, random: Random::new(seed, "forming"), seed }
     }
 
-    /// Starts all founders, in half of all runs with trouble. Answers the machines that the cluster is
-    /// to consist of in the end.
+    /// Starts all founders, in half of all runs with faults. Returns the machines of the cluster that
+    /// exists in the end.
     pub(crate) async fn carry_out(mut self) -> Vec<Arc<Machine>> {
         if self.random.chance(50) {
             self.start_all().await;
@@ -66,7 +66,7 @@ impl Bootstrap {
             sleep(Duration::from_millis(self.random.within(0..300))).await;
         }
         self.trouble(&all).await;
-        *self.site.net.weather.lock() = Weather::default();
+        *self.site.net.conditions.lock() = Conditions::default();
         self.site.trace.note(format_args!("the links are well"));
         if let Some(double) = double {
             self.end_the_double(double).await;
@@ -97,7 +97,7 @@ impl Bootstrap {
         Arc::new(self.machines[id as usize - 1].double(drift, disk))
     }
 
-    /// In some runs, one operator gives a list that is not everybody's.
+    /// In some runs, gives some founders a list of founders that differs.
     fn give_lists(&self, all: &[Arc<Machine>]) {
         if !self.random.chance(30) {
             return;
@@ -106,14 +106,14 @@ impl Bootstrap {
         let mut other: BTreeMap<u64, String> = peers.clone();
         let last = peers.len() as u64;
         match self.random.within(0..3) {
-            // Somebody is left out, where that leaves enough.
+            // One founder is left out.
             0 => drop(other.remove(&self.random.within(1..last + 1))),
-            // Nobody is there.
+            // One more is listed, at an address where nothing listens.
             1 => drop(other.insert(last + 1, "node-99:1".to_owned())),
             _ => drop(other.insert(self.random.within(1..last + 1), "node-98:1".to_owned())),
         }
-        // One of those that it lists has everybody's list: with another one, all together may well form
-        // the cluster that it says.
+        // One of the nodes on the differing list keeps the common list. Otherwise all nodes on the
+        // differing list might form a cluster, and would be right to.
         let listed: Vec<u64> = other.keys().copied().filter(|id| *id <= last).collect();
         let true_to_all = self.random.pick(&listed);
         for machine in all {
@@ -125,7 +125,7 @@ impl Bootstrap {
         }
     }
 
-    /// Sees to it that there is one cluster at most.
+    /// Watches that there is at most one cluster.
     fn watch(&self, machines: Vec<Arc<Machine>>) -> JoinHandle<()> {
         let trace = Arc::clone(&self.site.trace);
         let seen = Mutex::new(BTreeSet::new());
@@ -149,7 +149,7 @@ impl Bootstrap {
         })
     }
 
-    /// Cuts links and crashes processes for a while, at any time or right between the steps.
+    /// Cuts links and crashes processes for some time, at any moment or right between the steps.
     async fn trouble(&self, all: &[Arc<Machine>]) {
         let until = Instant::now() + Duration::from_millis(self.random.within(1_000..15_000));
         while Instant::now() < until {
@@ -157,18 +157,18 @@ impl Bootstrap {
                 0..3 => self.cut(all),
                 3..5 => self.crash(self.random.pick(&all.iter().collect::<Vec<_>>())),
                 5..8 => self.spring_a_trap(all).await,
-                8 => self.change_weather(),
-                _ => *self.site.net.weather.lock() = Weather::default(),
+                8 => self.change_conditions(),
+                _ => *self.site.net.conditions.lock() = Conditions::default(),
             }
             sleep(Duration::from_millis(self.random.within(10..1_000))).await;
         }
     }
 
-    fn change_weather(&self) {
-        let weather = &mut *self.site.net.weather.lock();
-        weather.loss = self.random.pick(&[0, 5, 30]);
-        weather.doubled = self.random.pick(&[0, 30, 60]);
-        weather.delay_us_max = self.random.pick(&[0, 50_000, 400_000, 1_000_000]);
+    fn change_conditions(&self) {
+        let conditions = &mut *self.site.net.conditions.lock();
+        conditions.loss = self.random.pick(&[0, 5, 30]);
+        conditions.doubled = self.random.pick(&[0, 30, 60]);
+        conditions.delay_us_max = self.random.pick(&[0, 50_000, 400_000, 1_000_000]);
     }
 
     fn cut(&self, all: &[Arc<Machine>]) {
@@ -184,11 +184,11 @@ impl Bootstrap {
             vec![(one, other)]
         };
         self.site.trace.fault("cut while forming", format_args!("{links:?}"));
-        self.site.net.weather.lock().cut.extend(links.clone());
+        self.site.net.conditions.lock().cut.extend(links.clone());
         let (site, ms) = (Arc::clone(&self.site), self.random.within(50..FAULT_MS_MAX));
         tokio::spawn(async move {
             sleep(Duration::from_millis(ms)).await;
-            site.net.weather.lock().cut.retain(|link| !links.contains(link));
+            site.net.conditions.lock().cut.retain(|link| !links.contains(link));
         });
     }
 
@@ -208,11 +208,11 @@ impl Bootstrap {
         });
     }
 
-    /// Waits until a founder has answered an offer. Then one of the two crashes, or both, or what lies
-    /// between them is cut, before or after the answer has arrived.
+    /// Waits until a founder has answered a prepare. Then the coordinator or the founder crashes, or both
+    /// do, or the link between them is cut, before or after the answer has arrived.
     async fn spring_a_trap(&self, all: &[Arc<Machine>]) {
-        let Ok(Ok(offered)) = timeout(TRAP_MAX, self.site.net.next_offer()).await else { return };
-        let Offered { coordinator, founder } = offered;
+        let Ok(Ok(offered)) = timeout(TRAP_MAX, self.site.net.next_prepare()).await else { return };
+        let Prepared { coordinator, founder } = offered;
         self.site.trace.fault("trap while forming", format_args!("{offered:?}"));
         sleep(Duration::from_micros(self.random.within(0..20_000))).await;
         let struck = match self.random.within(0..4) {
@@ -229,8 +229,8 @@ impl Bootstrap {
         }
     }
 
-    /// Ends one of the two machines of a node, for good: not the one that the cluster names, if there
-    /// is a cluster.
+    /// Ends one of the two machines of a node for good. If there is a cluster, the machine that it names
+    /// stays.
     async fn end_the_double(&mut self, double: Arc<Machine>) {
         let at = double.node_id as usize - 1;
         let first = Arc::clone(&self.machines[at]);
@@ -238,7 +238,7 @@ impl Bootstrap {
         for machine in [&first, &double] {
             put_down(machine).await;
         }
-        // A disk that is bound is not lost here: the coordinator may be naming it at this moment.
+        // A prepared disk is not lost here, because the coordinator may be committing it at this moment.
         let claim =
             |machine: &Machine| (machine.disk.has_taken_part(), machine.bound_to().is_some());
         let double_stays = match claim(&double).cmp(&claim(&first)) {
@@ -254,8 +254,8 @@ impl Bootstrap {
         }
     }
 
-    /// Where there is a cluster, or is about to be one, waits until it has reached one of the two machines
-    /// of a node.
+    /// If there is a cluster or is about to be one, waits until it has reached one of the two machines of
+    /// a node.
     async fn let_it_be_told(&self, two: &[&Arc<Machine>]) {
         self.machines.iter().chain(two.iter().copied()).for_each(Machine::start);
         let is_formed = || self.machines.iter().any(|machine| machine.disk.has_taken_part());
@@ -269,11 +269,11 @@ impl Bootstrap {
         }
     }
 
-    /// Loses the disk of the first founder, unless another has voted or taken entries in by then.
+    /// Loses the disk of the first founder, unless another founder has voted or has log entries by then.
     async fn lose_the_coordinator(&self) {
         let [coordinator, others @ ..] = &self.machines[..] else { return };
         put_down(coordinator).await;
-        // What it has sent arrives until then.
+        // Messages that it has sent arrive within this time.
         sleep(Duration::from_secs(3)).await;
         put_down(coordinator).await;
         if !others.iter().any(|machine| machine.disk.has_taken_part()) {
@@ -282,8 +282,8 @@ impl Bootstrap {
         }
     }
 
-    /// Gives everybody the same list and starts all. Then an operator deletes what is bound to a data
-    /// directory that is gone for good, as the bound node says it may be, and does nothing else.
+    /// Gives all founders the same list and starts them. Then an operator deletes data directories that
+    /// are prepared for a lost coordinator, as the nodes themselves advise, and does nothing else.
     async fn set_right(&self) {
         for machine in &self.machines {
             if machine.list(None) {
@@ -298,7 +298,7 @@ impl Bootstrap {
                 if self.is_bound_for_good(machine) {
                     put_down(machine).await;
                 }
-                // What it was doing meanwhile may have ended that.
+                // The node may have been set free before it was down.
                 if self.is_bound_for_good(machine) {
                     self.site.trace.fault("bound for good", format_args!("{}", machine.node_id));
                     machine.lose_everything();

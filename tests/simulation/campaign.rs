@@ -1,6 +1,6 @@
 //! Many runs: one process for each seed, as many at a time as there are cores, and the sum of them.
 
-use std::process::{Command, ExitCode};
+use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,11 +11,11 @@ use crate::order::{Order, SECONDS};
 use crate::story::Story;
 use crate::tally::Tally;
 
-/// Runs that every campaign begins with: seed, seconds or a story, and why it is kept.
+/// Runs with which every campaign begins: seed, seconds or a story, and the reason.
 const PINNED: &str = include_str!("pinned");
-/// One in so many seeds is run twice, and must come out the same.
+/// Every seed that is a multiple of this is run twice and must give the same trace.
 const RERUN: u64 = 10;
-/// Violations that are shown of one seed.
+/// Violations of one seed that are shown.
 const COMPLAINTS_MAX: usize = 3;
 
 /// One run of a campaign.
@@ -72,15 +72,15 @@ impl Campaign {
         Self { order, began, pinned, begun, broken, sum }
     }
 
-    /// Carries every run out; fails when a promise was broken or a run came out differently.
-    pub(crate) fn carry_out(self) -> ExitCode {
+    /// Carries every run out. Returns whether all promises were kept and every repeated run came out the same.
+    pub(crate) fn carry_out(self) -> bool {
         thread::scope(|scope| {
             for _ in 0..self.order.jobs {
                 scope.spawn(|| self.work());
             }
         });
         self.report();
-        if self.broken() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+        self.broken() == 0
     }
 
     fn broken(&self) -> u64 {
@@ -93,7 +93,7 @@ impl Campaign {
             if run.seed.is_multiple_of(RERUN) && self.carry_out_one(run).hash != tally.hash {
                 self.complain(run, "it came out differently when it was run again");
             }
-            // One that is broken breaks many more.
+            // A broken promise breaks many more.
             for what in tally.violations.iter().take(COMPLAINTS_MAX) {
                 self.complain(run, what);
             }
@@ -103,7 +103,7 @@ impl Campaign {
         }
     }
 
-    /// The next run, unless it is over.
+    /// The next run, unless the campaign is over.
     fn next(&self) -> Option<Run> {
         let begun = self.begun.fetch_add(1, Ordering::Relaxed);
         if let Some(run) = usize::try_from(begun).ok().and_then(|at| self.pinned.get(at)) {
@@ -119,8 +119,8 @@ impl Campaign {
         (!over).then_some(Run { seed, seconds, story })
     }
 
-    /// Carries a run out in a process of its own: what it leaves behind in this one, such as numbers
-    /// of tasks, must not reach the next.
+    /// Carries a run out in a process of its own, because numbers that live as long as a process, such as
+    /// those of tasks, must not reach the next run.
     fn carry_out_one(&self, run: Run) -> Tally {
         let executable = std::env::current_exe().expect("this program has a path");
         let output = Command::new(executable)

@@ -1,4 +1,4 @@
-//! Clients: they ask any node, time out, hang up and try again.
+//! Clients, which ask any node, time out, hang up and try again.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,16 +17,16 @@ use crate::random::Random;
 use crate::trace::Trace;
 
 const CLIENTS: u64 = 4;
-/// Tags that everybody takes ids of.
+/// Tags of which all clients take ids.
 const TAGS: [&str; 3] = ["orders", "users", "events"];
 
-/// What is known of a tag that one client made and nobody else touches.
+/// What a client may expect of a tag that it created and no other client changes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Promise {
-    /// Its creation was acknowledged, and nobody asked for its deletion.
+    /// The creation was acknowledged, and no client has asked for the deletion.
     There,
-    /// It was deleted, or a change was asked for whose outcome is not known: a request that the
-    /// network doubles may bring it back.
+    /// The tag was deleted, or the outcome of a change is unknown. A request that the network repeats
+    /// may create the tag again.
     Unknown,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct Clients {
     stopping: AtomicBool,
 }
 
-/// Whether a call came to something.
+/// The outcome of a call.
 type Outcome = Result<(), Error>;
 
 impl Clients {
@@ -63,7 +63,7 @@ impl Clients {
         clients
     }
 
-    /// Asks them to end.
+    /// Makes the clients end after their present calls.
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::Relaxed);
     }
@@ -99,46 +99,50 @@ impl Clients {
             94..97 => ("update", self.update(serving, tag).await),
             _ => ("read", self.read(serving).await),
         };
-        let boot = serving.boot;
+        let incarnation = serving.incarnation;
         match outcome {
-            Ok(()) => self.trace.note(format_args!("client {what} {tag} {count} at {boot:?}")),
-            Err(error) => self.trace.note(format_args!("client {what} {tag} at {boot:?}: {error}")),
+            Ok(()) => {
+                self.trace.note(format_args!("client {what} {tag} {count} at {incarnation:?}"));
+            }
+            Err(error) => {
+                self.trace.note(format_args!("client {what} {tag} at {incarnation:?}: {error}"));
+            }
         }
     }
 
     fn next(&self, serving: &Serving, tag: &str) -> Outcome {
-        let floor = self.oracle.highest(serving.boot, Some(tag));
+        let floor = self.oracle.highest(serving.incarnation, Some(tag));
         if let Some(id) = serving.services.ids.next_now(tag) {
             let range = id..id + 1;
-            self.oracle.given(serving.boot, tag, std::slice::from_ref(&range), floor);
+            self.oracle.given(serving.incarnation, tag, std::slice::from_ref(&range), floor);
         }
         Ok(())
     }
 
-    /// Takes ids of a tag, and has them judged.
+    /// Takes ids of a tag; the oracle judges them.
     pub(crate) async fn take(&self, serving: &Serving, tag: &str, count: u64) -> Outcome {
-        let floor = self.oracle.highest(serving.boot, Some(tag));
+        let floor = self.oracle.highest(serving.incarnation, Some(tag));
         let ranges = serving.services.ids.take(tag, count).await?;
         self.check_count(&ranges, count);
-        self.oracle.given(serving.boot, tag, &ranges, floor);
+        self.oracle.given(serving.incarnation, tag, &ranges, floor);
         Ok(())
     }
 
     fn next_snowflake(&self, serving: &Serving) -> Outcome {
-        let floor = self.oracle.highest(serving.boot, None);
+        let floor = self.oracle.highest(serving.incarnation, None);
         if let Some(id) = serving.services.ids.next_snowflake_now() {
             let range = id..id + 1;
-            self.oracle.given_snowflakes(serving.boot, std::slice::from_ref(&range), floor);
+            self.oracle.given_snowflakes(serving.incarnation, std::slice::from_ref(&range), floor);
         }
         Ok(())
     }
 
-    /// Takes snowflake ids, and has them judged.
+    /// Takes snowflake ids; the oracle judges them.
     pub(crate) async fn take_snowflakes(&self, serving: &Serving, count: u64) -> Outcome {
-        let floor = self.oracle.highest(serving.boot, None);
+        let floor = self.oracle.highest(serving.incarnation, None);
         let ranges = serving.services.ids.take_snowflakes(count).await?;
         self.check_count(&ranges, count);
-        self.oracle.given_snowflakes(serving.boot, &ranges, floor);
+        self.oracle.given_snowflakes(serving.incarnation, &ranges, floor);
         Ok(())
     }
 
@@ -175,14 +179,14 @@ impl Clients {
             name
         };
         let deleted = serving.services.tags.delete(BizTag::parse(&name).expect("a name")).await;
-        // A request that the network brought twice may find its own work done.
+        // A request that the network delivered twice finds the tag deleted the second time.
         if deleted == Err(Error::UnknownTag) && !self.oracle.was_deleted(&name) {
             self.trace.violation(&format!("the acknowledged tag {name} is not known"));
         }
         deleted
     }
 
-    /// Deletes a tag that others take ids of; it comes back with the next take.
+    /// Deletes a tag of which other clients take ids. The next take creates it again.
     async fn delete_shared(&self, serving: &Serving, tag: &str) -> Outcome {
         serving.services.tags.delete(BizTag::parse(tag).expect("a name")).await
     }
@@ -201,11 +205,11 @@ impl Clients {
             .map(drop)
     }
 
-    /// Reads every tag, and looks for what was acknowledged before.
+    /// Reads every tag, and checks that each acknowledged tag is there.
     async fn read(&self, serving: &Serving) -> Outcome {
         let before = self.promises.lock().clone();
         let rows = serving.services.tags.list(None, usize::MAX, Consistency::Linearizable).await?;
-        // A tag whose deletion was asked for meanwhile is no promise any more.
+        // A tag whose deletion a client requested meanwhile may be missing.
         let after = self.promises.lock().clone();
         for (name, promise) in &before {
             let listed = rows.iter().any(|row| row.tag.as_str() == name);
@@ -217,7 +221,7 @@ impl Clients {
         Ok(())
     }
 
-    /// Reads once more, at a node that has been healed.
+    /// Reads once more, at a healed node.
     pub(crate) async fn check_promises(&self, serving: &Serving) -> Outcome {
         self.read(serving).await
     }

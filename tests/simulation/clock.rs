@@ -1,17 +1,17 @@
-//! Simulated clocks: each node's own, which drifts and is set.
+//! Simulated clocks. Each node has one, which drifts and can be set.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use tokio::time::Instant;
 
-/// When simulated time begins, in Unix milliseconds.
+/// The time at which a run begins, in Unix milliseconds.
 const BEGIN_MS: i64 = 1_800_000_000_000;
 
 /// The clock of one machine.
 pub(crate) struct MachineClock {
     began: Instant,
     offset_ms: AtomicI64,
-    /// Parts in a million by which it is fast.
+    /// How much the clock is fast, in millionths.
     drift: i64,
 }
 
@@ -20,7 +20,7 @@ impl MachineClock {
         Self { began: Instant::now(), offset_ms: AtomicI64::new(0), drift }
     }
 
-    /// Sets it that far ahead of where it would be had nobody ever touched it.
+    /// Sets the clock this far ahead of where it would be if it had never been set.
     pub(crate) fn set_offset(&self, offset_ms: i64) {
         self.offset_ms.store(offset_ms, Ordering::Relaxed);
     }

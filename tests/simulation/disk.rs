@@ -1,4 +1,4 @@
-//! A simulated disk under the log: what was synced stays, what was not may be lost.
+//! A simulated disk under the log. Synced operations stay, others may be lost.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 
 use crate::random::Random;
 
-/// What a log consists of.
+/// The content of a log.
 #[derive(Clone, Default)]
 struct Content {
     records: BTreeMap<u64, Vec<u8>>,
@@ -34,10 +34,10 @@ impl Content {
     }
 }
 
-/// What fails next.
+/// The next failure of a disk.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum DiskFault {
-    /// The next sync fails; what of it is durable is unknown.
+    /// The next sync fails, and how much of it is durable is unknown.
     Sync,
     /// There is no room for another record.
     Full,
@@ -49,9 +49,9 @@ struct Platter {
     visible: Content,
     unsynced: Vec<Unsynced>,
     fault: Option<DiskFault>,
-    /// Why the engine has stopped, if it has.
+    /// The reason for which the engine has stopped, if it has.
     stopped: Option<String>,
-    /// Which opening of it is the present one.
+    /// Number of the present opening.
     opened: u64,
 }
 
@@ -66,15 +66,15 @@ impl Disk {
         Self { platter: Arc::default(), random }
     }
 
-    /// Opens the log; an engine that was opened before can touch the disk no more.
+    /// Opens the log. An engine that was opened before cannot touch the disk any more.
     pub(crate) fn open(&self) -> DiskEngine {
         let mut platter = self.platter.lock();
         platter.opened += 1;
         DiskEngine { opened: platter.opened, platter: Arc::clone(&self.platter) }
     }
 
-    /// Cuts the power: of what was not synced, nothing is kept, or all of it, or its beginning.
-    /// Answers how many operations were lost.
+    /// Cuts the power: of the unsynced operations, none is kept, or all are, or the first ones. Returns
+    /// how many were lost.
     pub(crate) fn crash(&self) -> usize {
         let mut platter = self.platter.lock();
         let unsynced = std::mem::take(&mut platter.unsynced);
@@ -93,33 +93,33 @@ impl Disk {
         lost
     }
 
-    /// Loses everything that is not synced, whatever [`crash`](Self::crash) would keep.
+    /// Loses every unsynced operation, whatever [`crash`](Self::crash) would keep.
     pub(crate) fn lose_unsynced(&self) {
         self.platter.lock().unsynced.clear();
     }
 
-    /// Lets the disk fail once.
+    /// Makes the disk fail once.
     pub(crate) fn fail(&self, fault: DiskFault) {
         self.platter.lock().fault = Some(fault);
     }
 
-    /// Whether a fault has struck since the last crash.
+    /// Whether the disk has failed since the last crash.
     pub(crate) fn has_failed(&self) -> bool {
         self.platter.lock().stopped.is_some()
     }
 
-    /// Whether a fault is about to strike, or has.
+    /// Whether the disk has failed or is about to.
     pub(crate) fn is_failing(&self) -> bool {
         let platter = self.platter.lock();
         platter.fault.is_some() || platter.stopped.is_some()
     }
 
-    /// Forgets a fault that has not struck.
+    /// Cancels a failure that has not happened yet.
     pub(crate) fn heal(&self) {
         self.platter.lock().fault = None;
     }
 
-    /// Whether the node has voted or taken entries in, for certain.
+    /// Whether the node has durably voted, or has log entries.
     pub(crate) fn has_taken_part(&self) -> bool {
         let platter = self.platter.lock();
         let Content { records, purged, named } = &platter.durable;
@@ -132,12 +132,12 @@ impl Disk {
         self.platter.lock().durable.named.get(&(key as u8)).cloned()
     }
 
-    /// A copy of what is durable, as a backup takes it.
+    /// A copy of the durable content, as a backup takes it.
     pub(crate) fn image(&self) -> Image {
         Image(self.platter.lock().durable.clone())
     }
 
-    /// Puts a copy back, as a restore does; an empty disk without one.
+    /// Puts a copy back, as a restore does; without one, the disk is empty.
     pub(crate) fn restore(&self, image: Option<Image>) {
         let Image(content) = image.unwrap_or(Image(Content::default()));
         let opened = self.platter.lock().opened + 1;
@@ -149,7 +149,7 @@ impl Disk {
 /// A copy of a disk.
 pub(crate) struct Image(Content);
 
-/// The log of one process start on a [`Disk`].
+/// The log on a [`Disk`], as one incarnation has it open.
 pub(crate) struct DiskEngine {
     platter: Arc<Mutex<Platter>>,
     opened: u64,
@@ -160,7 +160,7 @@ fn failed(action: &str, why: &str) -> StorageError {
 }
 
 impl DiskEngine {
-    /// Does something with the disk, unless it has failed or belongs to a later process.
+    /// Acts on the disk, unless it has failed or belongs to a later incarnation.
     fn with<T>(
         &self,
         act: impl FnOnce(&mut Platter) -> Result<T, StorageError>,

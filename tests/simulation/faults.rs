@@ -1,4 +1,4 @@
-//! What goes wrong, and the end of it.
+//! Faults at random, and the healing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,26 +9,26 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::disk::DiskFault;
 use crate::machine::{Machine, Site};
-use crate::net::{Granted, Weather};
+use crate::net::{Conditions, Granted};
 use crate::random::Random;
 use crate::replacement::{put_down, replace};
 
-/// After healing, a leader with a quorum is there within this long: nodes that are down are started half
-/// a second later, count an election timeout of at most half a second, and write to disks that take up to
-/// a fifth of a second for each of the five syncs of an election that may split twice.
+/// Longest time from the healing to a leader with a quorum. Nodes that are down start half a second later
+/// and wait for an election timeout of at most half a second. An election may split twice, and each of its
+/// five syncs takes up to a fifth of a second.
 const ELECTION_MAX: Duration = Duration::from_secs(4);
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
-/// A disk that has failed stops its node within this long.
+/// Longest time from the failure of a disk to the stop of its node.
 const STOP_MAX: Duration = Duration::from_secs(5);
-/// Without faults, a node is replaced within this long.
+/// Longest time that the replacement of a node takes without faults.
 const REPLACEMENT_MAX: Duration = Duration::from_secs(30);
-/// An image of a running node is at least this old when it is put back: its peers have seen a later
-/// start of the store by then.
+/// Least age of an image of a running node when it is restored: by then its peers have seen a later
+/// incarnation of the store.
 const IMAGE_AGE_MIN: Duration = Duration::from_secs(6);
-/// How long a trap waits for a vote, and how long whom it was for stays alone.
+/// How long a trap waits for a vote, and how long the candidate is isolated after it.
 const TRAP_MAX: Duration = Duration::from_secs(6);
 const ISOLATION: Duration = Duration::from_millis(1_500);
-/// A node restored from an old image is refused within this long.
+/// Longest time until a node that was restored from an old image is refused.
 const REFUSAL_MAX: Duration = Duration::from_secs(5);
 
 /// Injects faults into a cluster.
@@ -36,9 +36,9 @@ pub(crate) struct Faults {
     site: Arc<Site>,
     machines: Vec<Arc<Machine>>,
     random: Random,
-    /// Clocks once set elsewhere: their offsets, to come back to.
+    /// Offsets that clocks have had, so that a clock can be set back to one of them.
     clock_offsets_ms: Mutex<Vec<i64>>,
-    /// The change of the membership that is going on.
+    /// The replacement of a node that is going on.
     replacing: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -52,7 +52,7 @@ impl Faults {
         &self.machines[self.random.within(0..self.machines.len() as u64) as usize]
     }
 
-    /// One fault after the other until the time has come.
+    /// Injects one fault after another until the given time.
     pub(crate) async fn inject(&self, until: Instant) {
         loop {
             let pause = Duration::from_millis(self.random.within(50..2_500));
@@ -62,7 +62,7 @@ impl Faults {
             sleep(pause).await;
             match self.random.within(0..100) {
                 0..20 => self.cut(),
-                20..32 => self.change_weather(),
+                20..32 => self.change_conditions(),
                 32..42 => self.calm(),
                 42..51 => self.crash(),
                 51..54 => self.trap_a_vote(),
@@ -73,40 +73,40 @@ impl Faults {
                 71..86 => self.set_clock(),
                 86..91 => self.start_all(),
                 91..95 => self.replace_any(),
-                _ => self.hand_over(),
+                _ => self.transfer_leadership(),
             }
         }
     }
 
     fn cut(&self) {
         let (one, other) = (self.any().node_id, self.any().node_id);
-        let weather = &mut *self.site.net.weather.lock();
+        let conditions = &mut *self.site.net.conditions.lock();
         match self.random.within(0..3) {
             0 => {
-                weather.cut.insert((one, other));
+                conditions.cut.insert((one, other));
                 self.site.trace.fault("one-way cut", format_args!("{one}>{other}"));
             }
             1 => {
-                weather.cut.extend([(one, other), (other, one)]);
+                conditions.cut.extend([(one, other), (other, one)]);
                 self.site.trace.fault("cut", format_args!("{one}={other}"));
             }
             _ => {
                 let others = self.machines.iter().map(|machine| machine.node_id);
                 for other in others.filter(|other| *other != one) {
-                    weather.cut.extend([(one, other), (other, one)]);
+                    conditions.cut.extend([(one, other), (other, one)]);
                 }
                 self.site.trace.fault("isolation", format_args!("{one}"));
             }
         }
     }
 
-    fn change_weather(&self) {
-        let weather = &mut *self.site.net.weather.lock();
-        weather.loss = self.random.pick(&[0, 1, 5, 20, 50]);
-        weather.doubled = self.random.pick(&[0, 5, 30]);
-        weather.flipped = self.random.pick(&[0, 0, 2, 20]);
-        weather.delay_us_max = self.random.pick(&[0, 10_000, 100_000, 400_000, 2_000_000]);
-        let Weather { loss, doubled, flipped, delay_us_max, .. } = *weather;
+    fn change_conditions(&self) {
+        let conditions = &mut *self.site.net.conditions.lock();
+        conditions.loss = self.random.pick(&[0, 1, 5, 20, 50]);
+        conditions.doubled = self.random.pick(&[0, 5, 30]);
+        conditions.flipped = self.random.pick(&[0, 0, 2, 20]);
+        conditions.delay_us_max = self.random.pick(&[0, 10_000, 100_000, 400_000, 2_000_000]);
+        let Conditions { loss, doubled, flipped, delay_us_max, .. } = *conditions;
         let detail = format_args!(
             "loss {loss}% doubled {doubled}% flipped {flipped}‰ delay {delay_us_max} us"
         );
@@ -114,7 +114,7 @@ impl Faults {
     }
 
     fn calm(&self) {
-        *self.site.net.weather.lock() = Weather::default();
+        *self.site.net.conditions.lock() = Conditions::default();
         self.site.trace.note(format_args!("the network is well"));
     }
 
@@ -137,8 +137,8 @@ impl Faults {
         self.site.trace.fault("crash of all", format_args!(""));
     }
 
-    /// Crashes a node as soon as its vote has arrived, isolates whom it voted for, and lets the leader
-    /// of before come back at that very moment: a vote that is forgotten is used a second time.
+    /// Crashes a voter as soon as its vote has arrived, isolates the candidate, and restarts the former
+    /// leader at that very moment. A voter that forgot its vote would vote a second time.
     fn trap_a_vote(&self) {
         let serving = self.machines.iter().find_map(|machine| machine.serving());
         let leader_id = serving.and_then(|serving| serving.services.cluster.view().leader_id);
@@ -153,7 +153,7 @@ impl Faults {
                 site.trace.note(format_args!("the vote of {voter} for {candidate} is lost"));
                 let others = machines.iter().map(|machine| machine.node_id);
                 let links = others.flat_map(|other| [(candidate, other), (other, candidate)]);
-                site.net.weather.lock().cut.extend(links);
+                site.net.conditions.lock().cut.extend(links);
                 let voter = machines.iter().find(|machine| machine.node_id == voter);
                 if let Some(voter) = voter {
                     voter.disk.lose_unsynced();
@@ -163,11 +163,11 @@ impl Faults {
             }
             leader.start();
             sleep(ISOLATION).await;
-            site.net.weather.lock().cut.clear();
+            site.net.conditions.lock().cut.clear();
         });
     }
 
-    /// Pauses a node for less than an election takes, or for much longer.
+    /// Pauses a node, for less than an election takes or for much longer.
     fn pause(&self) {
         let (machine, ms) = (self.any(), self.random.pick(&[300, 1_500, 4_000, 15_000]));
         if machine.pause(Duration::from_millis(ms)) {
@@ -194,7 +194,7 @@ impl Faults {
         self.machines.iter().for_each(Machine::start);
     }
 
-    /// Fails a disk, and sees to it that its node stops as soon as it has struck.
+    /// Makes a disk fail, and checks that its node stops soon after.
     fn fail_disk(&self) {
         let machine = Arc::clone(self.any());
         let Some(serving) = machine.serving() else { return };
@@ -215,8 +215,8 @@ impl Faults {
         });
     }
 
-    /// Sets a clock: a little, a lot, or by about as much as a clock was off lately, so that
-    /// milliseconds come again that were used.
+    /// Sets a clock by a little, by a lot, or to about an offset that a clock had before, so that used
+    /// milliseconds come again.
     fn set_clock(&self) {
         let machine = self.any();
         let now_ms = machine.clock.offset();
@@ -238,12 +238,12 @@ impl Faults {
         self.site.trace.fault("clock set", detail);
     }
 
-    fn hand_over(&self) {
+    fn transfer_leadership(&self) {
         let (asked, target) = (self.any(), self.any().node_id);
         let Some(serving) = asked.serving() else { return };
         self.site.trace.fault("handover", format_args!("to {target}"));
         tokio::spawn(async move {
-            // It may well fail, with all that is going on.
+            // Other faults may make the transfer fail.
             drop(
                 timeout(Duration::from_secs(5), serving.services.cluster.transfer_leader(target))
                     .await,
@@ -251,7 +251,7 @@ impl Faults {
         });
     }
 
-    /// Replaces a node, unless one is being replaced.
+    /// Replaces a node, unless a replacement is going on.
     fn replace_any(&self) {
         let mut replacing = self.replacing.lock();
         if replacing.as_ref().is_none_or(JoinHandle::is_finished) {
@@ -278,7 +278,7 @@ impl Faults {
         }
     }
 
-    /// Sees that some node leads soon, and has a quorum behind it.
+    /// Checks that a node with a quorum leads soon.
     async fn elect(&self) {
         let healed = Instant::now();
         let leads = |machine: &Arc<Machine>| {
@@ -304,8 +304,8 @@ impl Faults {
         }
     }
 
-    /// Restores one node from an image of its disk that was taken a while before it went down, running
-    /// or not: its peers must refuse it, however often it is started before it meets them.
+    /// Restores one node from an image of its disk that was taken some time before the node went down,
+    /// while it ran or not. Its peers must refuse it, however often it is started before it meets them.
     pub(crate) async fn restore_an_old_image(&self) {
         let machine = self.any();
         let was_running = self.random.chance(50);
@@ -334,7 +334,7 @@ impl Faults {
         self.finish(tokio::spawn(replace(Arc::clone(machine), self.machines.clone()))).await;
     }
 
-    /// Changes a bit of one node's snapshot: the node must refuse to start.
+    /// Changes a bit of one node's snapshot. The node must refuse to start.
     pub(crate) async fn damage_a_snapshot(&self) {
         let machine = self.any();
         put_down(machine).await;
@@ -351,13 +351,13 @@ impl Faults {
         self.finish(tokio::spawn(replace(Arc::clone(machine), self.machines.clone()))).await;
     }
 
-    /// Starts a node that can reach nobody, and puts it down again.
+    /// Starts an isolated node, and puts it down again.
     async fn start_alone(&self, machine: &Arc<Machine>) {
         let others = self.machines.iter().map(|other| other.node_id);
         let id = machine.node_id;
         let links =
             others.filter(|other| *other != id).flat_map(|other| [(id, other), (other, id)]);
-        self.site.net.weather.lock().cut.extend(links);
+        self.site.net.conditions.lock().cut.extend(links);
         machine.start();
         sleep(Duration::from_millis(self.random.within(500..4_000))).await;
         put_down(machine).await;

@@ -1,14 +1,14 @@
-//! Golden traces: what the nodes of a small cluster say to each other, in files that people read.
+//! Golden traces: the messages between the nodes of a small cluster, in files for readers.
 //!
 //! `traces/NAME.txt` is the trace of the scene NAME. `scripts/simulate --traces` plays every scene again
-//! and compares, to the byte; `--rewrite` writes the files anew.
+//! and compares its trace to the byte; with `--rewrite` it writes the files anew.
 
 mod narrator;
 mod scenes;
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::Command;
 
 pub(crate) use narrator::{Fate, Narrator};
 pub(crate) use scenes::Scene;
@@ -23,25 +23,54 @@ impl Scene {
     }
 }
 
-/// Plays a scene in this process, and prints what belongs into its file.
-pub(crate) fn play_here(scene: &Scene) -> ExitCode {
+/// Plays a scene in this process, and prints what belongs into its file. Returns whether it came to its end.
+pub(crate) fn play_here(scene: &Scene) -> bool {
     let (played, panics) = simulated::run(SEED, async |dir| play(scene, dir).await);
-    match played {
-        Ok(trace) if panics.is_empty() => print!("{}", content(scene, &trace)),
-        Ok(trace) => {
-            println!(
-                "{}
-{trace}",
-                panics.join("\n")
-            );
-            return ExitCode::FAILURE;
+    match &played {
+        Ok(trace) => print!("{}", content(scene, trace)),
+        Err(why) => println!("{why}"),
+    }
+    panics.iter().for_each(|panic| println!("{panic}"));
+    played.is_ok() && panics.is_empty()
+}
+
+/// Plays every scene and compares its trace with its file. Returns whether all are as they were.
+pub(crate) fn compare_all() -> bool {
+    let mut differing = 0;
+    for scene in &SCENES {
+        let path = path(scene);
+        let kept = std::fs::read_to_string(&path).unwrap_or_default();
+        match played(scene) {
+            Ok(now) if now == kept => continue,
+            Ok(now) => println!("{} differs:\n{}", path.display(), difference(&kept, &now)),
+            Err(why) => println!("scene {}: {why}", scene.name),
         }
-        Err(why) => {
-            println!("{why}");
-            return ExitCode::FAILURE;
+        differing += 1;
+    }
+    let count = SCENES.len();
+    match differing {
+        0 => println!("{count} golden traces are as they were"),
+        _ => println!(
+            "{differing} of {count} golden traces differ; if that is meant: \
+             scripts/simulate --traces --rewrite"
+        ),
+    }
+    differing == 0
+}
+
+/// Plays every scene and writes its file anew. Returns whether all came to their end.
+pub(crate) fn rewrite_all() -> bool {
+    let mut is_complete = true;
+    for scene in &SCENES {
+        match played(scene) {
+            Ok(now) => std::fs::write(path(scene), now).expect("a trace can be written"),
+            Err(why) => {
+                is_complete = false;
+                println!("scene {}: {why}", scene.name);
+            }
         }
     }
-    ExitCode::SUCCESS
+    is_complete
 }
 
 /// The file of a scene's trace.
@@ -59,43 +88,9 @@ fn content(scene: &Scene, trace: &str) -> String {
     content + "\n" + trace
 }
 
-/// Plays every scene, each in a process of its own, and compares its trace with its file, or writes the
-/// file anew. Fails when one differs.
-pub(crate) fn check_all(rewrites: bool) -> ExitCode {
-    let mut failed = 0;
-    for scene in &SCENES {
-        let path = path(scene);
-        match replayed(scene) {
-            Ok(now) if rewrites => std::fs::write(&path, now).expect("a trace can be written"),
-            Ok(now) => {
-                let kept = std::fs::read_to_string(&path).unwrap_or_default();
-                if kept != now {
-                    failed += 1;
-                    println!("{} differs:\n{}", path.display(), difference(&kept, &now));
-                }
-            }
-            Err(why) => {
-                failed += 1;
-                println!("scene {}: {why}", scene.name);
-            }
-        }
-    }
-    let count = SCENES.len();
-    match (rewrites, failed) {
-        (_, 1..) => {
-            println!(
-                "{failed} of {count} traces differ. Where that is meant: scripts/simulate --traces --rewrite"
-            );
-            return ExitCode::FAILURE;
-        }
-        (true, _) => println!("{count} traces were written"),
-        (false, _) => println!("{count} traces are as they were"),
-    }
-    ExitCode::SUCCESS
-}
-
-/// What belongs into the file of a scene, by a process of its own.
-fn replayed(scene: &Scene) -> Result<String, String> {
+/// Plays a scene in a process of its own, as every run of the simulation is. Returns what belongs into its
+/// file.
+fn played(scene: &Scene) -> Result<String, String> {
     let executable = std::env::current_exe().expect("this program has a path");
     let output = Command::new(executable).args(["--trace", scene.name]).output();
     let output = output.expect("this program can be run");

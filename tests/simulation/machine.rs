@@ -1,5 +1,5 @@
-//! One machine of the cluster: its disk and its clock, which last, and the processes that run on
-//! it, which do not. A process is a whole node below HTTP, put together as the server does it.
+//! One machine of the cluster: its disk and its clock, which last, and the processes that run on it, which
+//! do not. A process is a whole node below HTTP, assembled as the server assembles it.
 
 mod backup;
 
@@ -24,34 +24,34 @@ use tokio::time::sleep;
 use crate::clock::MachineClock;
 use crate::disk::Disk;
 use crate::net::{Net, NetWire, address, double_of};
-use crate::oracle::{Boot, Oracle, Witness};
+use crate::oracle::{Incarnation, Oracle, Witness};
 use crate::random::Random;
 use crate::trace::Trace;
 
-/// How long a supervisor waits before it starts a node again that has stopped.
+/// How long a supervisor waits before it restarts a node that has stopped.
 const RESTART_DELAY: Duration = Duration::from_millis(500);
 
-/// What all machines share.
+/// The parts that all machines share.
 pub(crate) struct Site {
     pub(crate) trace: Arc<Trace>,
     pub(crate) oracle: Arc<Oracle>,
     pub(crate) net: Arc<Net>,
     pub(crate) snowflake: SnowflakeSettings,
     pub(crate) peers: BTreeMap<u64, String>,
-    /// Of the seed; names stores and processes.
+    /// The random numbers of the seed that identify stores and processes.
     pub(crate) random: Random,
-    /// How long each access to a disk takes, where that is not left to the seed.
+    /// How long each access to a disk takes; `None` leaves it to the seed.
     pub(crate) disk_latency: Option<Duration>,
 }
 
 /// A process that serves clients.
 #[derive(Clone)]
 pub(crate) struct Serving {
-    pub(crate) boot: Boot,
+    pub(crate) incarnation: Incarnation,
     pub(crate) services: Services,
     pub(crate) replica: Arc<Replica>,
     pub(crate) process: Arc<Process>,
-    /// Turns true when the process has ended.
+    /// True once the process has ended.
     pub(crate) ended: watch::Receiver<bool>,
 }
 
@@ -61,7 +61,7 @@ struct Running {
     alive: Arc<AtomicBool>,
     ended: watch::Sender<bool>,
     serving: Option<Serving>,
-    /// Asks for a clean stop.
+    /// Requests a clean stop.
     stop: Option<oneshot::Sender<()>>,
     /// Opens the node, then waits for its end.
     supervisor: JoinHandle<()>,
@@ -74,18 +74,18 @@ pub(crate) struct Machine {
     pub(crate) disk: Disk,
     pub(crate) site: Arc<Site>,
     dir: PathBuf,
-    /// Where it is on the network: its node's id, or another while the node exists twice.
+    /// The machine's host on the network: its node's id, or another number while the node exists twice.
     host: AtomicU64,
-    /// The identity of its data directory, once there is one.
+    /// The store id of its data directory, once there is one.
     store: Arc<Mutex<Option<u128>>>,
-    /// The list of founders that its operator gives it, where that is not everybody's.
+    /// The list of founders of its next process, if it differs from the common one.
     peers: Mutex<Option<BTreeMap<u64, String>>>,
     retired: AtomicBool,
-    boots: AtomicU64,
+    incarnations: AtomicU64,
     running: Mutex<Option<Running>>,
-    /// Whom to ask for admission; a founder asks nobody.
+    /// The node that its next process asks for admission; `None` for a founder.
     join: Mutex<Option<u64>>,
-    /// Why processes on it have stopped by themselves.
+    /// The reasons for which its processes have stopped by themselves.
     stops: Mutex<Vec<String>>,
 }
 
@@ -101,40 +101,40 @@ impl Machine {
             store: Arc::default(),
             peers: Mutex::default(),
             retired: AtomicBool::new(false),
-            boots: AtomicU64::new(0),
+            incarnations: AtomicU64::new(0),
             running: Mutex::default(),
             join: Mutex::default(),
             stops: Mutex::default(),
         }
     }
 
-    /// Another machine on which the same node was started.
+    /// A second machine on which the same node is started.
     pub(crate) fn double(&self, drift: i64, disk: Disk) -> Self {
         let dir = self.dir.with_extension("double");
         let double = Self::new(self.node_id, Arc::clone(&self.site), dir, drift, disk);
         double.host.store(double_of(self.node_id), Ordering::Relaxed);
-        // Its starts are others than those of the first.
-        double.boots.store(1_000, Ordering::Relaxed);
+        // The incarnations of both machines have different numbers.
+        double.incarnations.store(1_000, Ordering::Relaxed);
         double
     }
 
-    /// Moves it to where the node's other machine was. It must be down.
+    /// Gives it the address that the node's other machine had. It must be down.
     pub(crate) fn take_the_place(&self) {
         self.host.store(self.node_id, Ordering::Relaxed);
     }
 
-    /// Where it is on the network.
+    /// The machine's host on the network.
     pub(crate) fn host(&self) -> u64 {
         self.host.load(Ordering::Relaxed)
     }
 
-    /// Gives the next process another list of founders; `None` gives it everybody's. Answers whether
-    /// it had another before.
+    /// Gives the next process another list of founders, or with `None` the common one. Returns whether it
+    /// had another list before.
     pub(crate) fn list(&self, peers: Option<BTreeMap<u64, String>>) -> bool {
         std::mem::replace(&mut *self.peers.lock(), peers).is_some()
     }
 
-    /// Lets the next process ask a member for admission; a founder asks nobody.
+    /// Makes the next process ask this node for admission.
     pub(crate) fn join(&self, seed: u64) {
         *self.join.lock() = Some(seed);
     }
@@ -142,16 +142,16 @@ impl Machine {
     /// Ends it for good. It must be down.
     pub(crate) fn retire(&self) {
         self.retired.store(true, Ordering::Relaxed);
-        // A restart may have been under way.
+        // A restart that was under way may have brought it up.
         self.end();
     }
 
-    /// The identity of its data directory, once there is one.
+    /// The store id of its data directory, once there is one.
     pub(crate) fn store(&self) -> Option<u128> {
         *self.store.lock()
     }
 
-    /// The data directory of the coordinator that this one is bound to, while it takes no part in a
+    /// The store of the coordinator for whose cluster this machine is prepared, while it takes part in no
     /// cluster.
     pub(crate) fn bound_to(&self) -> Option<u128> {
         let record = self.disk.named(MetaKey::Bond).filter(|_| !self.disk.has_taken_part());
@@ -168,7 +168,7 @@ impl Machine {
         self.running.lock().is_some()
     }
 
-    /// Why processes here have stopped by themselves so far.
+    /// The reasons for which processes here have stopped by themselves so far.
     pub(crate) fn stops(&self) -> Vec<String> {
         self.stops.lock().clone()
     }
@@ -179,9 +179,9 @@ impl Machine {
         if running.is_some() || self.retired.load(Ordering::Relaxed) {
             return;
         }
-        let number = self.boots.fetch_add(1, Ordering::Relaxed) + 1;
-        let boot = Boot { node_id: self.node_id, number };
-        self.site.trace.note(format_args!("node {} starts, boot {number}", self.node_id));
+        let number = self.incarnations.fetch_add(1, Ordering::Relaxed) + 1;
+        let incarnation = Incarnation { node_id: self.node_id, number };
+        self.site.trace.note(format_args!("node {} starts, incarnation {number}", self.node_id));
         let disk_random = Random::new(self.site.random.next(), "disk latency");
         let slow_percent = disk_random.pick(&[1, 5, 30]);
         let steady = self.site.disk_latency;
@@ -199,7 +199,7 @@ impl Machine {
         let supervised = (Arc::clone(&process), Arc::clone(&alive));
         let (stop, stopping) = oneshot::channel();
         let supervisor = tokio::spawn(async move {
-            match machine.supervise(boot, supervised.0, supervised.1, stopping).await {
+            match machine.supervise(incarnation, supervised.0, supervised.1, stopping).await {
                 Some(why) => machine.stopped_by_itself(why),
                 None => machine.stopped_cleanly(),
             }
@@ -208,10 +208,10 @@ impl Machine {
         *running = Some(Running { process, alive, ended, serving, stop, supervisor });
     }
 
-    /// Runs a process until it stops by itself, and says why it did; or until it is asked to stop.
+    /// Runs a process until it stops by itself, and returns the reason, or until a clean stop is requested.
     async fn supervise(
         &self,
-        boot: Boot,
+        incarnation: Incarnation,
         process: Arc<Process>,
         alive: Arc<AtomicBool>,
         stopping: oneshot::Receiver<()>,
@@ -229,7 +229,7 @@ impl Machine {
             let dir = open_dir(&options).await?;
             *store.lock() = Some(dir.store_id());
             let environment = Environment { dir, engine, transport: Arc::new(wire) };
-            assemble(&site, boot, clock, environment, options).await
+            assemble(&site, incarnation, clock, environment, options).await
         });
         let mut assembled = match opened.await {
             Ok(Ok(assembled)) => assembled,
@@ -239,7 +239,7 @@ impl Machine {
         self.site.trace.note(format_args!("node {} serves", self.node_id));
         if let Some(running) = self.running.lock().as_mut() {
             running.serving = Some(Serving {
-                boot,
+                incarnation,
                 services: assembled.services.clone(),
                 replica: Arc::clone(&assembled.replica),
                 process: Arc::clone(&running.process),
@@ -283,7 +283,7 @@ impl Machine {
     }
 
     fn stopped_by_itself(self: &Arc<Self>, why: String) {
-        // The directory has another name in every run.
+        // The directory has a different name in each run, and the trace must not.
         let why = why.replace(&self.dir.display().to_string(), "its directory");
         self.site.trace.note(format_args!("node {} stopped: {why}", self.node_id));
         self.stops.lock().push(why);
@@ -304,7 +304,7 @@ impl Machine {
         });
     }
 
-    /// Ends the process where it stands. What it had not synced is decided by [`Disk::crash`].
+    /// Ends the process at once. [`Disk::crash`] decides what is left of unsynced operations.
     fn end(&self) {
         let Some(running) = self.running.lock().take() else { return };
         running.alive.store(false, Ordering::Relaxed);
@@ -314,7 +314,7 @@ impl Machine {
         running.supervisor.abort();
     }
 
-    /// Stops the process cleanly, as a signal does; it serves nobody from now on.
+    /// Stops the process cleanly, as a signal does. It serves no client from now on.
     pub(crate) fn stop(&self) -> bool {
         let mut running = self.running.lock();
         let Some(serving) = running.as_mut().filter(|running| running.serving.is_some()) else {
@@ -325,7 +325,7 @@ impl Machine {
         serving.stop.take().is_some_and(|stop| stop.send(()).is_ok())
     }
 
-    /// Pauses the process here for a while, if one runs: time goes on, and it does not.
+    /// Pauses the process here, if one runs, while time goes on. Returns whether it did.
     pub(crate) fn pause(&self, time: Duration) -> bool {
         let process = self.running.lock().as_ref().map(|running| Arc::clone(&running.process));
         let Some(process) = process.filter(|_| !self.disk.is_failing()) else { return false };
@@ -344,14 +344,14 @@ impl Machine {
         }
     }
 
-    /// Crashes the machine. It stays down until it is started.
+    /// Crashes the machine, which stays down until it is started. Returns how many operations were lost.
     pub(crate) fn crash(&self) -> usize {
         self.end();
         self.disk.crash()
     }
 }
 
-/// The tasks of the process before let go of the directory a little later.
+/// Opens the data directory. The tasks of the process before may still hold it for a moment.
 async fn open_dir(options: &Options) -> Result<DataDir, NodeError> {
     for _ in 0..20 {
         match DataDir::open_for(&options.data, options.fresh_store, options.node_id) {
@@ -364,7 +364,7 @@ async fn open_dir(options: &Options) -> Result<DataDir, NodeError> {
 
 async fn assemble(
     site: &Site,
-    boot: Boot,
+    incarnation: Incarnation,
     clock: Arc<MachineClock>,
     environment: Environment,
     options: Options,
@@ -372,7 +372,7 @@ async fn assemble(
     let assembly = Assembly {
         clock,
         snowflake: site.snowflake.clone(),
-        nonce: boot.nonce(),
+        nonce: incarnation.nonce(),
         auto_create_tags: true,
     };
     let oracle = Arc::clone(&site.oracle);

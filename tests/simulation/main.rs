@@ -1,5 +1,5 @@
-//! Whole clusters in simulated time: the real nodes below HTTP, in one thread, over a simulated
-//! network, simulated disks and simulated clocks. See `README.md` beside this file.
+//! Whole clusters in simulated time: the real nodes below HTTP, in one thread, on a simulated network,
+//! simulated disks and simulated clocks. `README.md` beside this file says more.
 
 #[cfg(not(tokio_unstable))]
 compile_error!(

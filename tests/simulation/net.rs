@@ -1,4 +1,4 @@
-//! A simulated network: frames are delayed, lost, doubled and overtaken, links are cut one way or
+//! A simulated network. Frames are delayed, lost, repeated and overtaken, links are cut in one direction or
 //! both, and nodes come and go.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,37 +19,37 @@ use crate::golden::{Fate, Narrator};
 use crate::random::{Random, fnv};
 use crate::trace::Trace;
 
-/// How bad the network is at the moment.
+/// The present conditions on the network.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Weather {
-    /// Links that carry nothing, each from one node to another.
+pub(crate) struct Conditions {
+    /// Links that carry nothing: from one host to another.
     pub(crate) cut: BTreeSet<(u64, u64)>,
-    /// Of a hundred messages, how many are lost.
+    /// How many of a hundred messages are lost.
     pub(crate) loss: u64,
-    /// Of a hundred requests, how many arrive twice.
+    /// How many of a hundred requests arrive twice.
     pub(crate) doubled: u64,
-    /// Of a thousand messages, how many arrive with a bit changed.
+    /// How many of a thousand messages arrive with a bit changed.
     pub(crate) flipped: u64,
     /// A node whose answers to snapshots are lost.
     pub(crate) mute_snapshots: Option<u64>,
-    /// The longest delay of a message, in microseconds, beyond the usual.
+    /// The longest delay of a message beyond the usual one, in microseconds.
     pub(crate) delay_us_max: u64,
 }
 
-/// How long each message takes where nothing is left to chance.
+/// How long each message takes on a network without chance.
 const STEADY_DELAY: Duration = Duration::from_millis(1);
 
-/// One of the two ways of a call.
+/// One of the two messages of a call.
 #[derive(Clone, Copy)]
 enum Message {
     Request,
-    /// An answer, to this request.
+    /// The answer to this request.
     Answer {
         told: Told,
     },
 }
 
-/// The kind of a request that a narrator told.
+/// The kind of a request that the narrator wrote; `None` when it wrote nothing.
 type Told = Option<&'static str>;
 
 impl Message {
@@ -61,7 +61,7 @@ impl Message {
     }
 }
 
-/// A process that can be reached.
+/// A process that listens.
 #[derive(Clone)]
 struct Host {
     process: Arc<Process>,
@@ -72,45 +72,45 @@ struct Host {
 pub(crate) struct Net {
     trace: Arc<Trace>,
     random: Random,
-    /// Writes down what is said, where a trace for people is written. Delays are all the same then.
+    /// Writes a trace for readers. With a narrator, all delays are the same.
     narrator: Option<Arc<Narrator>>,
-    pub(crate) weather: Mutex<Weather>,
+    pub(crate) conditions: Mutex<Conditions>,
     hosts: Mutex<BTreeMap<u64, Host>>,
-    /// Told of the next vote that is granted.
+    /// Receives the next granted vote that arrives.
     trap: Mutex<Option<oneshot::Sender<Granted>>>,
-    /// Told of the next offer that a founder has answered.
-    forming_trap: Mutex<Option<oneshot::Sender<Offered>>>,
+    /// Receives the next prepare that a founder has answered.
+    prepare_trap: Mutex<Option<oneshot::Sender<Prepared>>>,
 }
 
-/// An offer to bind a store that was answered; the answer is on its way.
+/// A prepare that a founder has answered; the answer is on its way.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Offered {
+pub(crate) struct Prepared {
     pub(crate) coordinator: u64,
     pub(crate) founder: u64,
 }
 
-/// A vote that has arrived where it was asked for.
+/// A vote that has arrived at its candidate.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Granted {
     pub(crate) voter: u64,
     pub(crate) candidate: u64,
 }
 
-/// The host that runs the second process of a node that exists twice. Both are reached at the node's
-/// address: now one, now the other.
+/// The host of the second process of a node that exists twice. A message to the node's address reaches
+/// one of both at random.
 pub(crate) fn double_of(node_id: u64) -> u64 {
     100 + node_id
 }
 
-/// Where a node is reached.
+/// The address of a node.
 pub(crate) fn address(node_id: u64) -> String {
     format!("node-{node_id}:1")
 }
 
 impl Net {
     pub(crate) fn new(trace: Arc<Trace>, random: Random) -> Self {
-        let (narrator, weather, hosts, trap, forming_trap) = Default::default();
-        Self { trace, random, narrator, weather, hosts, trap, forming_trap }
+        let (narrator, conditions, hosts, trap, prepare_trap) = Default::default();
+        Self { trace, random, narrator, conditions, hosts, trap, prepare_trap }
     }
 
     /// The same network with a narrator and without chance: each message takes [`STEADY_DELAY`].
@@ -118,17 +118,17 @@ impl Net {
         Self { narrator: Some(narrator), ..self }
     }
 
-    /// Resolves when the next offer to bind a store has been answered.
-    pub(crate) fn next_offer(&self) -> oneshot::Receiver<Offered> {
+    /// Resolves when a founder has answered the next prepare.
+    pub(crate) fn next_prepare(&self) -> oneshot::Receiver<Prepared> {
         let (trap, offered) = oneshot::channel();
-        *self.forming_trap.lock() = Some(trap);
+        *self.prepare_trap.lock() = Some(trap);
         offered
     }
 
-    fn look_for_offers(&self, coordinator: u64, founder: u64, is_offer: bool) {
-        if is_offer {
-            let trap = self.forming_trap.lock().take();
-            let _ = trap.map(|trap| trap.send(Offered { coordinator, founder }));
+    fn look_for_prepare(&self, coordinator: u64, founder: u64, is_prepare: bool) {
+        if is_prepare {
+            let trap = self.prepare_trap.lock().take();
+            let _ = trap.map(|trap| trap.send(Prepared { coordinator, founder }));
         }
     }
 
@@ -142,7 +142,7 @@ impl Net {
         }
     }
 
-    /// Resolves when the next vote that is granted has arrived.
+    /// Resolves when the next granted vote has arrived.
     pub(crate) fn next_vote(&self) -> oneshot::Receiver<Granted> {
         let (trap, granted) = oneshot::channel();
         *self.trap.lock() = Some(trap);
@@ -152,14 +152,14 @@ impl Net {
     fn look_for_votes(&self, voter: u64, candidate: u64, answer: &[u8]) {
         let mut trap = self.trap.lock();
         if trap.is_some() && grants_vote(answer) {
-            // Nobody waits any more when the time for it is over.
+            // The receiver may have given up meanwhile.
             let _ = trap.take().map(|trap| trap.send(Granted { voter, candidate }));
         }
     }
 
-    /// What arrives of a message, which the network may damage.
-    fn weathered(&self, mut bytes: Vec<u8>) -> Vec<u8> {
-        let flipped = self.weather.lock().flipped;
+    /// The bytes that arrive of a message, one of which the network may have changed.
+    fn damaged(&self, mut bytes: Vec<u8>) -> Vec<u8> {
+        let flipped = self.conditions.lock().flipped;
         if flipped > 0 && self.random.within(0..1000) < flipped {
             let bit = self.random.within(0..8 * bytes.len() as u64) as usize;
             bytes[bit / 8] ^= 1 << (bit % 8);
@@ -173,21 +173,21 @@ impl Net {
         self.hosts.lock().remove(&host);
     }
 
-    /// What one message meets: its delay, unless it is lost.
+    /// The delay of one message; `None` when it is lost.
     fn passage(&self, from: u64, to: u64) -> Option<Duration> {
-        let weather = self.weather.lock();
+        let conditions = self.conditions.lock();
         if self.narrator.is_some() {
-            return (!weather.cut.contains(&(from, to))).then_some(STEADY_DELAY);
+            return (!conditions.cut.contains(&(from, to))).then_some(STEADY_DELAY);
         }
-        let lost = weather.cut.contains(&(from, to)) || self.random.chance(weather.loss);
-        // Most are quick, and some are held up as long as can be.
-        let held_up_us = self.random.within(0..weather.delay_us_max + 1);
+        let lost = conditions.cut.contains(&(from, to)) || self.random.chance(conditions.loss);
+        // Most messages are quick, and some take the longest time.
+        let held_up_us = self.random.within(0..conditions.delay_us_max + 1);
         let held_up_us = if self.random.chance(80) { held_up_us / 10 } else { held_up_us };
         let delay = Duration::from_micros(self.random.within(50..1_000) + held_up_us);
         (!lost).then_some(delay)
     }
 
-    /// Carries a message from one host to another. Returns the kind of a request that a narrator told.
+    /// Carries a message from one host to another.
     async fn travel(&self, what: Message, from: u64, to: u64, bytes: &[u8]) -> Told {
         let passage = self.passage(from, to);
         let (len, hash) = (bytes.len(), fnv(0, bytes));
@@ -223,13 +223,13 @@ impl Net {
     }
 }
 
-/// Between two looks at whether somebody listens.
+/// Pause between two looks at whether a process listens.
 const GONE_INTERVAL: Duration = Duration::from_millis(20);
 
 /// One process's way into the network.
 pub(crate) struct NetWire {
     pub(crate) net: Arc<Net>,
-    /// The node's id, or another while the node exists twice.
+    /// The node's id, or another number while the node exists twice.
     pub(crate) host: u64,
     pub(crate) process: Arc<Process>,
     pub(crate) alive: Arc<AtomicBool>,
@@ -246,31 +246,31 @@ impl NetWire {
         let (net, me) = (&self.net, self.host);
         self.live().await;
         let to = net.resolve(to);
-        let is_offer = net.forming_trap.lock().is_some() && asks_to_prepare(&frame);
+        let is_prepare = net.prepare_trap.lock().is_some() && asks_to_prepare(&frame);
         let told = net.travel(Message::Request, me, to, &frame).await;
-        let frame = net.weathered(frame);
+        let frame = net.damaged(frame);
         self.live().await;
         let refused = || TransportError::Unreachable("connection refused".to_owned());
         let host = net.host(to).ok_or_else(refused)?;
-        if net.random.chance(net.weather.lock().doubled) {
+        if net.random.chance(net.conditions.lock().doubled) {
             self.deliver_again(host.clone(), frame.clone());
         }
         let task = host.process.spawn(async move { host.door.handle(&frame).await });
-        // A server drops what it does for a caller who hangs up, if it notices in time.
+        // A server aborts its work for a caller that hangs up, if it notices in time.
         let guard = net.random.chance(50).then(|| AbortOnDrop(task.abort_handle()));
         let answered = task.await;
         drop(guard);
         match answered {
             Ok(Ok(answer)) => {
-                let muted = net.weather.lock().mute_snapshots == Some(to);
+                let muted = net.conditions.lock().mute_snapshots == Some(to);
                 if muted && acknowledges_snapshot(&answer) {
                     pending::<()>().await;
                 }
-                net.look_for_offers(me, to, is_offer);
+                net.look_for_prepare(me, to, is_prepare);
                 net.travel(Message::Answer { told }, to, me, &answer).await;
                 self.live().await;
                 net.look_for_votes(to, me, &answer);
-                Ok(Bytes::from(net.weathered(answer)))
+                Ok(Bytes::from(net.damaged(answer)))
             }
             Ok(Err(why)) => Err(TransportError::Refused(why)),
             Err(_) => Err(TransportError::Lost("connection reset".to_owned())),
@@ -282,7 +282,7 @@ impl NetWire {
         let process = Arc::clone(&host.process);
         process.spawn(async move {
             sleep(later).await;
-            // Nobody waits for the second answer.
+            // The second answer is dropped.
             drop(host.door.handle(&frame).await);
         });
     }
@@ -319,7 +319,7 @@ impl Transport for NetWire {
                 self.live().await;
                 let id = self.net.resolve(id);
                 let links = [(self.host, id), (id, self.host)];
-                let is_cut = links.iter().any(|link| self.net.weather.lock().cut.contains(link));
+                let is_cut = links.iter().any(|link| self.net.conditions.lock().cut.contains(link));
                 if !is_cut && self.net.host(id).is_none() {
                     return;
                 }

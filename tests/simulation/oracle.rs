@@ -1,5 +1,4 @@
-//! What must hold, whatever happened: judged from what every replica applied and from what any
-//! client was given.
+//! The judge of a run: it compares what every replica applied with what every client was given.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
@@ -16,15 +15,15 @@ use parking_lot::Mutex;
 use crate::random::fnv;
 use crate::trace::Trace;
 
-/// One process start of one node.
+/// One incarnation of a node: a start of its process.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub(crate) struct Boot {
+pub(crate) struct Incarnation {
     pub(crate) node_id: u64,
     pub(crate) number: u64,
 }
 
-impl Boot {
-    /// The nonce that this process start begins to count from; no two come near each other.
+impl Incarnation {
+    /// The nonce from which this incarnation counts. The nonces of two incarnations are far apart.
     pub(crate) fn nonce(self) -> u128 {
         (u128::from(self.node_id) << 96) | (u128::from(self.number) << 64)
     }
@@ -38,39 +37,39 @@ impl Boot {
 /// A committed interval of ids.
 struct Interval {
     end: u64,
-    /// Who gave any of it to a client.
-    giver: Option<Boot>,
+    /// The incarnation that gave an id of it to a client.
+    giver: Option<Incarnation>,
 }
 
-/// What is known of one tag.
+/// The history of one tag.
 #[derive(Default)]
 struct Line {
     max_id: u64,
     committed: BTreeMap<u64, Interval>,
-    /// Ranges that clients were given: start to end.
+    /// Ranges that clients were given, by their start: their end.
     given: BTreeMap<u64, u64>,
-    /// The end of the highest range that each process has given.
-    highest: BTreeMap<Boot, u64>,
+    /// For each incarnation the end of the highest range that it has given.
+    highest: BTreeMap<Incarnation, u64>,
 }
 
 /// A committed time window of one grant of a worker id.
 struct Window {
     floor_ms: u64,
     fence_ms: u64,
-    /// One past the latest time that a client saw of it.
+    /// One past the latest time in an id of it that a client was given.
     shown_ms: u64,
 }
 
 #[derive(Default)]
 struct Known {
-    /// After each applied command: a hash of it and of all before it.
+    /// For each position of the log, a hash of all commands up to it.
     history: Vec<u64>,
     lines: BTreeMap<String, Line>,
     /// By worker id, then by the nonce of the grant.
     windows: BTreeMap<u16, BTreeMap<u128, Window>>,
     fences: BTreeMap<u16, u64>,
     snowflakes: BTreeMap<u64, u64>,
-    snowflake_highest: BTreeMap<Boot, u64>,
+    snowflake_highest: BTreeMap<Incarnation, u64>,
     /// Tags that were ever deleted.
     deleted: BTreeSet<String>,
     ids: u64,
@@ -88,7 +87,7 @@ impl Oracle {
         Self { trace, format, known: Mutex::default() }
     }
 
-    /// How many ids clients were given, and how many commands were applied.
+    /// The number of ids that clients were given, and of commands that were applied.
     pub(crate) fn counts(&self) -> (u64, u64) {
         let known = self.known.lock();
         (known.ids, known.history.len() as u64)
@@ -99,14 +98,14 @@ impl Oracle {
         self.known.lock().deleted.contains(tag)
     }
 
-    /// How far each tag's committed watermark has come.
+    /// The committed watermark of each tag.
     pub(crate) fn max_ids(&self) -> BTreeMap<String, u64> {
         let known = self.known.lock();
         known.lines.iter().map(|(tag, line)| (tag.clone(), line.max_id)).collect()
     }
 
-    /// Judges the command that a replica applied as its `position`th: every replica must apply the
-    /// same, and answer the same, at every position.
+    /// Judges the command that a replica applied as its `position`th. Every replica must apply the same
+    /// command, and give the same reply, at every position.
     fn applied(&self, position: usize, hash: u64, command: &[u8], reply: &[u8]) {
         let mut known = self.known.lock();
         match known.history.get(position) {
@@ -120,7 +119,7 @@ impl Oracle {
         }
     }
 
-    /// Judges a snapshot that a replica took in.
+    /// Judges a snapshot that a replica installed.
     fn restored(&self, position: usize, hash: u64) {
         let expected = position.checked_sub(1).map(|last| self.known.lock().history[last]);
         if expected.unwrap_or(0) != hash {
@@ -161,7 +160,7 @@ impl Oracle {
                 Response::Window { worker_id, floor_ms, fence_ms },
             ) => {
                 let fence = known.fences.insert(worker_id, fence_ms).unwrap_or(0);
-                if floor_ms < fence || Boot::of_nonce(nonce).node_id != node_id {
+                if floor_ms < fence || Incarnation::of_nonce(nonce).node_id != node_id {
                     self.broken(format_args!("worker {worker_id}: {floor_ms} below {fence}"));
                 }
                 let window = Window { floor_ms, fence_ms, shown_ms: 0 };
@@ -199,69 +198,81 @@ impl Oracle {
         known.fences.insert(worker_id, window.fence_ms);
     }
 
-    /// The end of the highest ids of a tag that a process has given so far; later calls must come
-    /// out above it. `None` for a tag stands for snowflakes.
-    pub(crate) fn highest(&self, boot: Boot, tag: Option<&str>) -> u64 {
+    /// The end of the highest ids of a tag that an incarnation has given so far. The ids of a later call
+    /// must lie above it. `None` instead of a tag means snowflakes.
+    pub(crate) fn highest(&self, incarnation: Incarnation, tag: Option<&str>) -> u64 {
         let known = self.known.lock();
         let highest = match tag {
-            Some(tag) => known.lines.get(tag).and_then(|line| line.highest.get(&boot)),
-            None => known.snowflake_highest.get(&boot),
+            Some(tag) => known.lines.get(tag).and_then(|line| line.highest.get(&incarnation)),
+            None => known.snowflake_highest.get(&incarnation),
         };
         highest.copied().unwrap_or(0)
     }
 
-    /// Judges ids of a tag that a client was given by a call before which the process' highest was
-    /// `floor`.
-    pub(crate) fn given(&self, boot: Boot, tag: &str, ranges: &[Range<u64>], floor: u64) {
+    /// Judges ids of a tag that a call gave to a client. `floor` is the end of the incarnation's highest
+    /// ids before the call.
+    pub(crate) fn given(
+        &self,
+        incarnation: Incarnation,
+        tag: &str,
+        ranges: &[Range<u64>],
+        floor: u64,
+    ) {
         let known = &mut *self.known.lock();
         let line = known.lines.entry(tag.to_owned()).or_default();
-        self.check_order(boot, tag, ranges, floor);
+        self.check_order(incarnation, tag, ranges, floor);
         for range in ranges {
             known.ids += range.end - range.start;
             self.check_once(tag, &mut line.given, range);
             match line.committed.range_mut(..=range.start).next_back() {
                 Some((_, interval)) if range.end <= interval.end => {
-                    let giver = *interval.giver.get_or_insert(boot);
-                    if giver != boot {
+                    let giver = *interval.giver.get_or_insert(incarnation);
+                    if giver != incarnation {
                         self.broken(format_args!(
-                            "{tag}: {range:?} was given by {boot:?}, and its interval is {giver:?}'s"
+                            "{tag}: {range:?} was given by {incarnation:?}, and its interval is {giver:?}'s"
                         ));
                     }
                 }
                 _ => self.broken(format_args!("{tag}: {range:?} was given and not committed")),
             }
-            let highest = line.highest.entry(boot).or_default();
+            let highest = line.highest.entry(incarnation).or_default();
             *highest = range.end.max(*highest);
         }
     }
 
-    /// The same for snowflake ids.
-    pub(crate) fn given_snowflakes(&self, boot: Boot, ranges: &[Range<u64>], floor: u64) {
+    /// Judges snowflake ids that a call gave to a client. `floor` is as for [`Oracle::given`].
+    pub(crate) fn given_snowflakes(
+        &self,
+        incarnation: Incarnation,
+        ranges: &[Range<u64>],
+        floor: u64,
+    ) {
         let known = &mut *self.known.lock();
-        self.check_order(boot, "snowflake", ranges, floor);
+        self.check_order(incarnation, "snowflake", ranges, floor);
         for range in ranges {
             known.ids += range.end - range.start;
             self.check_once("snowflake", &mut known.snowflakes, range);
             let parts = self.format.decode(range.start).expect("an id of this format");
             let windows = known.windows.get_mut(&parts.worker_id).map(BTreeMap::iter_mut);
             let own = windows.into_iter().flatten().find(|(nonce, window)| {
-                Boot::of_nonce(**nonce) == boot
+                Incarnation::of_nonce(**nonce) == incarnation
                     && (window.floor_ms..window.fence_ms).contains(&parts.time_ms)
             });
             match own {
                 Some((_, window)) => window.shown_ms = window.shown_ms.max(parts.time_ms + 1),
-                None => self.broken(format_args!("{boot:?} gave {parts:?} outside of its windows")),
+                None => self
+                    .broken(format_args!("{incarnation:?} gave {parts:?} outside of its windows")),
             }
-            let highest = known.snowflake_highest.entry(boot).or_default();
+            let highest = known.snowflake_highest.entry(incarnation).or_default();
             *highest = range.end.max(*highest);
         }
     }
 
-    fn check_order(&self, boot: Boot, what: &str, ranges: &[Range<u64>], floor: u64) {
+    fn check_order(&self, incarnation: Incarnation, what: &str, ranges: &[Range<u64>], floor: u64) {
         let mut last = floor;
         for range in ranges {
             if range.start < last {
-                self.broken(format_args!("{what}: {boot:?} gave {range:?} after {last}"));
+                self.broken(format_args!("{what}: {incarnation:?} gave {range:?} after {last}"));
             }
             last = range.end;
         }
@@ -276,11 +287,11 @@ impl Oracle {
     }
 }
 
-/// A replica whose every step is judged.
+/// A replica that reports each step to the oracle.
 pub(crate) struct Witness {
     state: Arc<StateReplica>,
     oracle: Arc<Oracle>,
-    /// How many commands it has applied, and the hash of them all.
+    /// The number of commands that it has applied, and the hash of them all.
     applied: Mutex<(usize, u64)>,
 }
 

@@ -1,5 +1,5 @@
-//! Random numbers from a seed. Every part of the simulation has a stream of its own, so that a
-//! change of one does not shift the others.
+//! Random numbers from a seed. Every part of the simulation has a stream of its own, so that a change of
+//! one part does not shift the others.
 
 use std::ops::Range;
 
@@ -39,7 +39,7 @@ impl Random {
     }
 }
 
-/// FNV-1a over 64 bits, carried on from `hash`.
+/// FNV-1a of 64 bits, continued from `hash`.
 pub(crate) fn fnv(hash: u64, bytes: &[u8]) -> u64 {
     bytes.iter().fold(hash, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }

@@ -13,15 +13,15 @@ use crate::net::address;
 const ASKING_INTERVAL: Duration = Duration::from_millis(200);
 const ASKING_MAX: Duration = Duration::from_secs(10);
 
-/// Crashes a machine, for certain: a start that was on its way may bring it up meanwhile.
+/// Crashes a machine twice, because a start that was under way may bring it up after the first time.
 pub(crate) async fn put_down(machine: &Arc<Machine>) {
     machine.crash();
     sleep(Duration::from_millis(100)).await;
     machine.crash();
 }
 
-/// Removes a node, wipes it and takes it in again as a voter: asks one node after the other, for as
-/// long as it takes.
+/// Removes a node, wipes it and adds it again as a voter. It asks one of the others after another until
+/// one has done it.
 pub(crate) async fn replace(target: Arc<Machine>, machines: Vec<Arc<Machine>>) {
     let id = target.node_id;
     let mut others = machines.iter().filter(|machine| machine.node_id != id).cycle();
@@ -43,7 +43,7 @@ pub(crate) async fn replace(target: Arc<Machine>, machines: Vec<Arc<Machine>>) {
         sleep(ASKING_INTERVAL).await;
         let Some((seed, serving)) = ask() else { continue };
         if target.stops().iter().skip(stops).any(|why| why.contains("removed from the cluster")) {
-            // An earlier removal whose answer was lost came late, and met the new node.
+            // An earlier removal, whose answer was lost, arrived late and removed the new node.
             target.wipe(seed);
             stops = target.stops().len();
         }

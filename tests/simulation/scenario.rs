@@ -1,4 +1,4 @@
-//! One run: a cluster, its clients, faults, and after them the healing and the judgement.
+//! One run: a cluster, its clients, faults, and then the healing and the judgement.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,26 +19,26 @@ use crate::random::Random;
 use crate::story::{Stage, Story};
 use crate::trace::Trace;
 
-/// After healing, every node serves again within this long.
+/// Longest time from the healing until every node serves again.
 const HEALING_MAX: Duration = Duration::from_secs(10);
-/// Long enough for the first election.
+/// Longest time until a new cluster serves, its first election included.
 const FORMING_MAX: Duration = Duration::from_secs(10);
 
-/// What a run is made from.
+/// The parameters of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
     pub(crate) seed: u64,
     /// Simulated seconds of faults.
     pub(crate) seconds: u64,
-    /// Voters; 0 leaves it to the seed.
+    /// Number of voters; 0 leaves it to the seed.
     pub(crate) nodes: u64,
-    /// What is told instead of faults at random.
+    /// The story that is played instead of faults at random.
     pub(crate) story: Option<Story>,
     /// Whether the trace is printed.
     pub(crate) traced: bool,
 }
 
-/// What a run came to.
+/// The outcome of a run.
 pub(crate) struct Verdict {
     pub(crate) trace: Arc<Trace>,
     pub(crate) ids: u64,
@@ -52,7 +52,7 @@ pub(crate) async fn run(plan: Plan, dir: &Path) -> Verdict {
     let random = Random::new(plan.seed, "scenario");
     let nodes = if plan.nodes > 0 { plan.nodes } else { random.pick(&[3, 3, 3, 5]) };
     trace.note(format_args!("seed {} with {nodes} nodes", plan.seed));
-    // With few worker ids, they go from hand to hand.
+    // Few worker ids pass from node to node.
     let few = random.chance(40);
     let few_layout = if nodes == 3 { "41+2+12" } else { "41+3+12" };
     let layout = if few { few_layout.parse().expect("a layout") } else { Layout::LEAF };
@@ -97,7 +97,7 @@ struct Run {
     machines: Vec<Arc<Machine>>,
     random: Random,
     plan: Plan,
-    /// Whether nothing but faults keeps a node from snowflake ids; few worker ids may all be taken.
+    /// Whether only faults keep a node from snowflake ids. Few worker ids may all be taken.
     snowflakes_expected: bool,
 }
 
@@ -113,7 +113,7 @@ impl Run {
         match self.plan.story {
             Some(story) => {
                 let (site, machines, clients) = (&self.site, &self.machines[..], &clients);
-                Stage { site, machines, clients }.tell(story).await;
+                Stage { site, machines, clients }.play(story).await;
                 self.serves_within(HEALING_MAX, clients).await;
                 self.judge_the_end(clients).await;
             }
@@ -124,7 +124,7 @@ impl Run {
         }
     }
 
-    /// Faults at random, the healing, and what only the end can show.
+    /// Injects faults at random, heals them, and judges the end.
     async fn suffer(&self, clients: &Arc<Clients>) {
         let running = clients.start();
         let faults = Faults::new(
@@ -169,7 +169,7 @@ impl Run {
         let Some(serving) = machine.serving() else { return false };
         let reasons = serving.services.cluster.readiness().reasons;
         if reasons.iter().any(|reason| reason.contains("after a restart of this node")) {
-            // It has given ids of a future that its clock has come back from, and says what helps.
+            // It has given ids of a future from which its clock has come back, and asks for a restart.
             self.site.trace.note(format_args!("node {} asks for a restart", machine.node_id));
             machine.crash();
             machine.start();
@@ -180,12 +180,13 @@ impl Run {
             && (clients.take_snowflakes(&serving, 1).await.is_ok() || !self.snowflakes_expected)
     }
 
-    /// Every node reads what was acknowledged, and every mark is where it was committed.
+    /// Checks that every node reads what was acknowledged, and that every watermark is where it was
+    /// committed.
     async fn judge_the_end(&self, clients: &Clients) {
         let trace = &self.site.trace;
         for machine in &self.machines {
             let Some(serving) = machine.serving() else { continue };
-            // Grabs that are on their way may raise a mark after the read.
+            // Grabs that are under way may raise a watermark after the read.
             let max_ids = self.site.oracle.max_ids();
             if let Err(error) = clients.check_promises(&serving).await {
                 trace.violation(&format!("node {} cannot be read: {error}", machine.node_id));

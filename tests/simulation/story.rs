@@ -1,7 +1,8 @@
-//! Stories: courses of events that once broke a promise, told step by step.
+//! Stories: courses of events that once broke a promise, forced step by step.
 //!
-//! A seed alone does not keep such a course: the next change of a timer makes another of it. A story
-//! forces what matters and leaves the rest, the delays of network and disks above all, to the seed.
+//! A seed alone does not preserve such a course, because the next change of a timer makes another run of
+//! it. A story forces the steps that matter and leaves the rest, above all the delays of network and disks,
+//! to the seed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,27 +14,27 @@ use crate::clients::Clients;
 use crate::machine::{Machine, Serving, Site};
 use crate::net::address;
 
-/// Every wait of a story ends by then.
+/// Longest wait of a story for one step.
 const STEP_MAX: Duration = Duration::from_secs(20);
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
-/// How long a node is cut away, many times as long as an election takes.
+/// How long a node is cut away: many times the length of an election.
 const CUT: Duration = Duration::from_secs(3);
-/// How long the others are watched afterwards, and how long one of their grabs may take. No node of a
-/// quorum has failed, so none waits for more than an election, or for a snapshot on a slow disk, which takes
+/// How long the other nodes are watched afterwards, and how long one of their grabs may take. No node of a
+/// quorum has failed, so a grab waits at most for an election, or for a snapshot on a slow disk, which takes
 /// up to sixteen times a fifth of a second.
 const WATCHED: Duration = Duration::from_secs(10);
 const GRAB_MAX: Duration = Duration::from_secs(4);
-/// Elections that a slow disk may bring about meanwhile: its leader is silent for as long as it writes.
+/// Elections that a slow disk may cause meanwhile: a leader is silent for as long as its disk writes.
 const ELECTIONS_MAX: u64 = 3;
 
 /// A course of events.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Story {
-    /// A node is removed, wiped and taken in again under its id. The snapshot that it is sent is older
-    /// than its removal, so in the membership that it holds, its former store votes. It is cut away
-    /// before it gets the log behind that snapshot, and comes back.
+    /// A node is removed, wiped and added again under its id. The snapshot that it receives is older than
+    /// its removal, so in the membership that it knows, its former store votes. It is cut away before it
+    /// receives the log after that snapshot, and comes back.
     ReturnedLearner,
-    /// A follower is cut away, then paused, then restarted, and comes back each time: nobody notices.
+    /// A follower is cut away, then paused, then restarted, and comes back each time. Term and leader stay.
     ReturningFollower,
 }
 
@@ -45,7 +46,7 @@ impl Story {
             .find(|story| story.name() == name)
     }
 
-    /// How it is called on the command line.
+    /// Its name on the command line.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::ReturnedLearner => "returned-learner",
@@ -54,7 +55,7 @@ impl Story {
     }
 }
 
-/// Where a story takes place.
+/// The cluster on which a story is played.
 pub(crate) struct Stage<'a> {
     pub(crate) site: &'a Arc<Site>,
     pub(crate) machines: &'a [Arc<Machine>],
@@ -62,13 +63,13 @@ pub(crate) struct Stage<'a> {
 }
 
 impl Stage<'_> {
-    /// Tells a story on a cluster that serves.
-    pub(crate) async fn tell(&self, story: Story) {
-        let told = match story {
+    /// Plays a story on a cluster that serves.
+    pub(crate) async fn play(&self, story: Story) {
+        let played = match story {
             Story::ReturnedLearner => self.returned_learner().await,
             Story::ReturningFollower => self.returning_follower().await,
         };
-        if told.is_none() {
+        if played.is_none() {
             self.site.trace.violation(&format!("the story {} comes to no end", story.name()));
         }
     }
@@ -90,7 +91,7 @@ impl Stage<'_> {
         })
         .await?;
         target.wipe(leader);
-        self.site.net.weather.lock().mute_snapshots = Some(id);
+        self.site.net.conditions.lock().mute_snapshots = Some(id);
         target.start();
         self.until("the snapshot", async || {
             let status = target.serving()?.replica.node().status();
@@ -101,7 +102,7 @@ impl Stage<'_> {
         self.site.trace.note(format_args!("node {id} holds {:?}", held.members));
         self.isolate(id);
         sleep(CUT).await;
-        *self.site.net.weather.lock() = Default::default();
+        *self.site.net.conditions.lock() = Default::default();
         let before = self.other_than(id)?.replica.node().status().term;
         self.watch_all_but(id).await;
         let after = self.other_than(id)?.replica.node().status().term;
@@ -129,7 +130,7 @@ impl Stage<'_> {
         self.isolate(follower.node_id);
         sleep(CUT).await;
         let alone = follower.serving()?.replica.node().status().term;
-        *self.site.net.weather.lock() = Default::default();
+        *self.site.net.conditions.lock() = Default::default();
         sleep(CUT).await;
         follower.pause(CUT);
         sleep(2 * CUT).await;
@@ -150,15 +151,15 @@ impl Stage<'_> {
     }
 
     fn isolate(&self, id: u64) {
-        let weather = &mut *self.site.net.weather.lock();
+        let conditions = &mut *self.site.net.conditions.lock();
         for other in
             self.machines.iter().map(|machine| machine.node_id).filter(|other| *other != id)
         {
-            weather.cut.extend([(id, other), (other, id)]);
+            conditions.cut.extend([(id, other), (other, id)]);
         }
     }
 
-    /// Sees that every node but one goes on grabbing.
+    /// Checks that every node but one goes on grabbing.
     async fn watch_all_but(&self, id: u64) {
         let until = Instant::now() + WATCHED;
         while Instant::now() < until {
@@ -173,7 +174,7 @@ impl Stage<'_> {
         }
     }
 
-    /// Takes an id of a tag of its own, which is a grab.
+    /// Takes an id of a new tag, which needs a grab.
     async fn grab(&self, serving: &Serving) -> Result<(), Error> {
         let tag = format!("story-{}", self.site.random.next());
         self.clients.take(serving, &tag, 1).await.map(drop)
@@ -194,7 +195,7 @@ impl Stage<'_> {
         self.machines.iter().filter(|machine| machine.node_id != id).find_map(|one| one.serving())
     }
 
-    /// Asks again and again for something that is there in time.
+    /// Asks again and again until the answer is there; a violation when it does not come in time.
     async fn until<T>(&self, what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> Option<T> {
         let asked = timeout(STEP_MAX, async {
             loop {

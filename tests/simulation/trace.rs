@@ -1,4 +1,4 @@
-//! What happened, line by line: the same for the same seed, to the byte.
+//! The log of a run, line by line. The same seed gives the same bytes.
 
 use std::collections::BTreeMap;
 use std::fmt::Arguments;
@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use crate::random::fnv;
 
-/// Everything that a run tells about itself.
+/// The log of a run, of which a hash, counts and violations are kept.
 pub(crate) struct Trace {
     began: Instant,
     printed: bool,

@@ -325,12 +325,12 @@ impl Stage {
         self.narrator.say(format_args!("n{id} is cut away from the others"));
         let others = (1..=NEWCOMER).filter(|other| *other != id);
         let links = others.flat_map(|other| [(id, other), (other, id)]);
-        self.site.net.weather.lock().cut.extend(links);
+        self.site.net.conditions.lock().cut.extend(links);
     }
 
     fn reconnect(&self, id: u64) {
         self.narrator.say(format_args!("n{id} is reachable again"));
-        self.site.net.weather.lock().cut.clear();
+        self.site.net.conditions.lock().cut.clear();
     }
 
     /// Has a client create a tag at a node: one command.
