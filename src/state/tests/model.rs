@@ -16,7 +16,7 @@ use stateright::{Checker, HasDiscoveries, Model, Property};
 use super::workers::format;
 use crate::snowflake::{Format, Generator, Window};
 use crate::state::Response;
-use crate::state::worker_entries::WorkerEntries;
+use crate::state::worker_entries::{WantedWindow, WorkerEntries};
 
 const WINDOW_MS: u64 = 2;
 /// Stamps of commands: the first millisecond, within a first window, and at its end.
@@ -157,7 +157,11 @@ impl Cluster {
             world.sent.remove(&sent);
         }
         let response = match sent.what {
-            What::Acquire => world.workers.acquire(now_ms, 1, nonce, None, WINDOW_MS),
+            What::Acquire => {
+                let (node_id, worker_id, window_ms) = (1, None, WINDOW_MS);
+                let wanted = WantedWindow { node_id, nonce, worker_id, window_ms };
+                world.workers.acquire(now_ms, wanted)
+            }
             What::Renew => world.workers.renew(now_ms, 0, nonce, WINDOW_MS),
             What::Release { unused_from_ms } => world.workers.release(0, nonce, unused_from_ms),
         };
