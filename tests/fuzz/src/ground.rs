@@ -128,6 +128,7 @@ impl Service {
     /// When it does not serve.
     pub fn start(site: &Site) -> Self {
         let (wire, options) = (Arc::new(NoWire::default()), site.options(&[NODE_ID]));
+        let ends = Arc::clone(&wire);
         let assembly = Assembly {
             clock: Arc::clone(&site.clock) as _,
             snowflake: snowflakes(),
@@ -147,6 +148,8 @@ impl Service {
             }
             node
         });
+        // The node holds the wire, so the wire must not go on to hold the node.
+        drop(ends.door.lock().take());
         Self { services: node.services.clone(), _node: node }
     }
 }
