@@ -32,7 +32,8 @@
 //! src/      what ids mean          this crate
 //! ```
 //!
-//! `raft/src/lib.rs` and `storage/src/lib.rs` have maps of their own.
+//! `raft/src/lib.rs` and `storage/src/lib.rs` have maps of their own. Votes and log entries become durable
+//! where `raft/` writes them to `mintleaf_storage::LogEngine` and waits for its `sync`.
 //!
 //! # The modules of this crate, from the bottom to the top
 //!

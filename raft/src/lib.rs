@@ -28,6 +28,11 @@
 //! | `simulation` | What a simulated network needs to know of nodes; only with the feature of that name | `message`, `raft_storage`, `runtime`, `types` |
 //! | `fuzzing` | Entry points to the decoders; only with the feature of that name | `message`, `raft_storage`, `transport` |
 //!
+//! **Where to look.** A proposal walks `node` ([`Handle::propose`]), `core` (the check), `batcher` (which
+//! forwards it if another node leads) and `raft_storage` (the log, and the state machine that applies it). A vote
+//! is judged in `rpc_handler` and becomes durable in `raft_storage` (`save_vote` of the log store). The first
+//! doubt about this node's store stops it in `identity`.
+//!
 //! **Architecture invariant:** this crate is the only user of openraft and knows nothing of ids,
 //! tags or HTTP clients; commands and replies are bytes. `DESIGN.md` has the reasons.
 

@@ -13,7 +13,7 @@ use tokio::sync::watch;
 
 use super::dispatch::Dispatch;
 use super::fast_path::{FastPath, READ_BYTES_MAX};
-use super::write_buffer::WriteBuffer;
+use super::write_buffer::{AttachedTransport, WriteBuffer};
 use crate::connection_buffers::{ConnectionBuffers, ConnectionWatch, Leftover};
 use crate::limits::{DRAIN_MAX, HEAD_BYTES_MAX, HEADERS_MAX};
 use crate::watchdog::{Patience, Progress};
@@ -53,7 +53,8 @@ pub(super) async fn converse<R, W>(
     if let Some(leftover) =
         on_fast_path(&mut read, &mut write, &dispatch, write_buffer.progress(), &mut stopping).await
     {
-        with_hyper(leftover, read, &mut write, dispatch, &write_buffer, stopping).await;
+        let transport = write_buffer.attach(read, leftover);
+        with_hyper(transport, &mut write, dispatch, &write_buffer, stopping).await;
     }
     let last_answers = async {
         write_buffer.send(&mut write).await?;
@@ -63,7 +64,8 @@ pub(super) async fn converse<R, W>(
     let _ = tokio::time::timeout(DRAIN_MAX, last_answers).await;
 }
 
-/// Serves plain requests for ids, until another request comes; answers the leftover that hyper takes over then.
+/// Serves plain requests for ids, until another request comes; answers the leftover that hyper takes
+/// over then.
 async fn on_fast_path<R, W>(
     read: R,
     write: W,
@@ -92,8 +94,7 @@ where
 
 /// Serves every request.
 async fn with_hyper<R, W>(
-    leftover: Leftover,
-    read: R,
+    transport: AttachedTransport<R>,
     write: &mut W,
     dispatch: Dispatch,
     write_buffer: &WriteBuffer,
@@ -104,7 +105,6 @@ async fn with_hyper<R, W>(
 {
     let progress = write_buffer.progress();
     let watched = Watched { inner: dispatch, progress: Arc::clone(progress) };
-    let transport = write_buffer.attach(read, leftover);
     let mut connection = pin!(
         http1::Builder::new()
             // The watchdog bounds heads and idle time, each by its own measure.

@@ -17,12 +17,10 @@ use crate::service::{ClusterService, Consistency, TagService};
 /// Most rows of one page; `GET /v1/tags` lists them all.
 const ROWS_MAX: usize = 1_000;
 
-type Cluster = State<Arc<ClusterService>>;
-type Tags = State<Arc<TagService>>;
 type Html = ([(HeaderName, &'static str); 2], String);
 
 /// Links for a person who opens the address in a browser.
-pub(super) async fn index(State(service): Cluster) -> Html {
+pub(super) async fn index(State(service): State<Arc<ClusterService>>) -> Html {
     let cluster = service.view();
     let leader = cluster.leader_id.map_or("unknown".to_owned(), |id| format!("node {id}"));
     let links = [
@@ -48,7 +46,7 @@ pub(super) async fn index(State(service): Cluster) -> Html {
 }
 
 /// Leaf's `/cache`: what this node holds of each tag.
-pub(super) async fn cache(State(service): Tags) -> Html {
+pub(super) async fn cache(State(service): State<Arc<TagService>>) -> Html {
     let mut buffers = service.buffers(ROWS_MAX + 1);
     let more = buffers.len() > ROWS_MAX;
     buffers.truncate(ROWS_MAX);
@@ -73,7 +71,7 @@ pub(super) async fn cache(State(service): Tags) -> Html {
 }
 
 /// Leaf's `/db`: each tag's row, as far as this node has applied the log.
-pub(super) async fn db(State(service): Tags) -> Result<Html, Problem> {
+pub(super) async fn db(State(service): State<Arc<TagService>>) -> Result<Html, Problem> {
     let mut tags = service.list(None, ROWS_MAX + 1, Consistency::Stale).await?;
     let more = tags.len() > ROWS_MAX;
     tags.truncate(ROWS_MAX);

@@ -168,7 +168,7 @@ fn a_batch_at_hand_is_answered_as_one_that_was_waited_for() {
 fn head_has_the_head_of_get_and_no_body() {
     let served = Served::start();
     for path in ["/", "/cache", "/db", "/v1/tags", "/v1/cluster", "/livez", "/openapi.json"] {
-        // A page may change at any time: what counts is a HEAD between two of the same length.
+        // A page may change at any time, so the HEAD must match one that stands between two equal lengths.
         let alike = (0..100).any(|_| {
             let (expected, before, _) = served.ask(Method::GET, path, "*/*");
             let (status, headers, body) = served.ask(Method::HEAD, path, "*/*");

@@ -51,11 +51,11 @@ impl WriteBuffer {
         !self.unsent.lock().bytes.is_empty()
     }
 
-    /// The transport for hyper: it reads the leftover input, then from `read`; it writes into this buffer,
-    /// which begins with the leftover answers.
-    pub(super) fn attach<R>(&self, read: R, leftover: Leftover) -> Attached<R> {
+    /// The transport for hyper: it reads the leftover input, then from `read`; it writes into this
+    /// buffer, which begins with the leftover answers.
+    pub(super) fn attach<R>(&self, read: R, leftover: Leftover) -> AttachedTransport<R> {
         self.unsent.lock().bytes = leftover.unsent;
-        Attached { read, unread: leftover.unread.into(), write_buffer: self.clone() }
+        AttachedTransport { read, unread: leftover.unread.into(), write_buffer: self.clone() }
     }
 
     /// Runs a connection on an attached transport until it ends or the socket breaks.
@@ -118,14 +118,14 @@ impl WriteBuffer {
 
 /// A transport that writes into a [`WriteBuffer`].
 #[derive(Debug)]
-pub(super) struct Attached<R> {
+pub(super) struct AttachedTransport<R> {
     read: R,
     /// Input that came in before, and was counted then.
     unread: Bytes,
     write_buffer: WriteBuffer,
 }
 
-impl<R: AsyncRead + Unpin> AsyncRead for Attached<R> {
+impl<R: AsyncRead + Unpin> AsyncRead for AttachedTransport<R> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -143,7 +143,7 @@ impl<R: AsyncRead + Unpin> AsyncRead for Attached<R> {
     }
 }
 
-impl<R: Unpin> AsyncWrite for Attached<R> {
+impl<R: Unpin> AsyncWrite for AttachedTransport<R> {
     fn poll_write(
         self: Pin<&mut Self>,
         _: &mut Context<'_>,

@@ -274,15 +274,15 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
     vec(event, 0..120)
 }
 
-/// Where the first `count` numbers without a gap are.
+/// The place of the first `count` numbers without a gap.
 fn first_run(ascending: &[u64], count: u64) -> Option<usize> {
     let last = count - 1;
     ascending.windows(count as usize).position(|run| run[last as usize] - run[0] == last)
 }
 
 proptest! {
-    /// Inside a process, one cursor walks an interval, upward only: what comes out is what was
-    /// installed, each id once and in order, and nothing is lost but what lay below a piece.
+    /// Inside a process, one cursor walks an interval, upward only: the ids that come out are those that
+    /// were installed, each once and in order; only ids below a contiguous run are lost.
     #[test]
     fn what_is_installed_comes_out_once_and_in_order(events in events()) {
         let mut buffer = SegmentBuffer::new(10);

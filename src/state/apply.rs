@@ -7,7 +7,7 @@ use super::level::Level;
 use super::response::Response;
 use super::tag_entries::TagEntries;
 use super::tag_entry::{TagEntry, TagRow};
-use super::worker_entries::{ClockReport, WorkerEntries, WorkerRow};
+use super::worker_entries::{ClockReport, WantedWindow, WorkerEntries, WorkerRow};
 use crate::snowflake::Format;
 use crate::tag::BizTag;
 
@@ -50,8 +50,9 @@ impl State {
             Command::ReportClock { node_id, clock_ms } => {
                 self.workers.report(now_ms, *node_id, *clock_ms)
             }
-            Command::AcquireWorker { node_id, nonce, worker_id, window_ms } => {
-                self.workers.acquire(now_ms, *node_id, *nonce, *worker_id, *window_ms)
+            &Command::AcquireWorker { node_id, nonce, worker_id, window_ms } => {
+                let wanted = WantedWindow { node_id, nonce, worker_id, window_ms };
+                self.workers.acquire(now_ms, wanted)
             }
             Command::RenewWorker { worker_id, nonce, window_ms } => {
                 self.workers.renew(now_ms, *worker_id, *nonce, *window_ms)

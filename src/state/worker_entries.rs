@@ -39,6 +39,18 @@ pub struct WorkerRow {
     pub fence_ms: u64,
 }
 
+/// The window that a node asks for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WantedWindow {
+    pub(super) node_id: u64,
+    /// Names the grant.
+    pub(super) nonce: u128,
+    /// A certain worker id; `None` for any.
+    pub(super) worker_id: Option<u16>,
+    pub(super) window_ms: u64,
+}
+
+/// The worker ids of a cluster, its format of snowflake ids, and the reports of clocks.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[cfg_attr(test, derive(Eq, Hash))]
 pub(crate) struct WorkerEntries {
@@ -91,21 +103,15 @@ impl WorkerEntries {
         Response::Noted
     }
 
-    /// Gives a window of the worker id `wanted`, or of whichever has rested longest.
-    pub(super) fn acquire(
-        &mut self,
-        now_ms: u64,
-        node_id: u64,
-        nonce: u128,
-        wanted: Option<u16>,
-        window_ms: u64,
-    ) -> Response {
+    /// Gives a window of the worker id asked for, or of the one that has rested longest.
+    pub(super) fn acquire(&mut self, now_ms: u64, wanted: WantedWindow) -> Response {
+        let WantedWindow { node_id, nonce, worker_id, window_ms } = wanted;
         let Some(format) = self.format else { return Response::NoFormat };
         let worker_ids = format.layout().worker_ids();
         let Some(end_ms) = window_end(format, now_ms, window_ms) else {
             return Response::OutOfTime;
         };
-        let worker_id = match wanted {
+        let worker_id = match worker_id {
             Some(worker_id) if worker_id >= worker_ids => return Response::NoSuchWorker,
             Some(worker_id) => worker_id,
             None => self.longest_rested(worker_ids),

@@ -16,8 +16,9 @@ pub(crate) fn files(repository: &Path, extensions: &[&str]) -> Vec<String> {
     let mut found = Vec::new();
     let mut directories = vec![repository.to_owned()];
     while let Some(directory) = directories.pop() {
-        for entry in fs::read_dir(directory).unwrap() {
-            let path = entry.unwrap().path();
+        let entries = fs::read_dir(directory).expect("a directory of the repository");
+        for entry in entries {
+            let path = entry.expect("an entry of a directory").path();
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             if path.is_dir() {
                 if !NOT_OURS.contains(&name.as_str()) {
@@ -36,7 +37,7 @@ pub(crate) fn files(repository: &Path, extensions: &[&str]) -> Vec<String> {
 pub(crate) fn missing_paths(repository: &Path) -> Vec<String> {
     let mut missing = Vec::new();
     for file in files(repository, &["md", "rs", "toml", "sh"]) {
-        let text = fs::read_to_string(repository.join(&file)).unwrap();
+        let text = fs::read_to_string(repository.join(&file)).expect("a file of the repository");
         let is_document = file.ends_with(".md");
         for (number, line) in text.lines().enumerate() {
             let comment = if is_document { Some(line) } else { comment_of(line) };

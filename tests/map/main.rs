@@ -166,7 +166,7 @@ fn a_long_file_says_why_it_is_long() {
 impl Crate {
     /// The rows of the map in this crate's `lib.rs`.
     fn rows(&self) -> Vec<Row> {
-        let root = fs::read_to_string(self.directory().join("lib.rs")).unwrap();
+        let root = fs::read_to_string(self.directory().join("lib.rs")).expect("a crate has a root");
         let rows = table::parse(&root);
         assert!(!rows.is_empty(), "{self}: lib.rs has no map");
         rows

@@ -182,7 +182,7 @@ impl<'a> Reader<'a> {
                 prefix.pop();
             }
             UseTree::Group(group) => {
-                group.items.iter().for_each(|tree| self.note_tree(tree, prefix))
+                group.items.iter().for_each(|tree| self.note_tree(tree, prefix));
             }
             UseTree::Name(leaf) => self.note(&with(prefix, &leaf.ident.to_string()), true),
             UseTree::Rename(leaf) => self.note(&with(prefix, &leaf.ident.to_string()), true),

@@ -1,4 +1,7 @@
 //! The judge of a run: it compares what every replica applied with what every client was given.
+//!
+//! All other tests record histories for `mintleaf-check`. This judge stays apart from it: it judges while a run goes
+//! on, so that a trace ends at the broken promise, and it compares the logs of replicas, which no client sees.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};

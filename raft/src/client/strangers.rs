@@ -54,7 +54,7 @@ impl Transport for OneAnswer {
 }
 
 /// Node 1 of a cluster of two, and the transport that answers it.
-struct Node {
+struct NodeUnderTest {
     client: Client,
     identity: Arc<NodeIdentity>,
     heard: Arc<Heard>,
@@ -62,7 +62,7 @@ struct Node {
     _temp: TempDir,
 }
 
-async fn node() -> Node {
+async fn node() -> NodeUnderTest {
     let temp = tempfile::tempdir().unwrap();
     let dir = DataDir::open(&temp.path().join("data"), STORES[0]).unwrap();
     let engine = Arc::new(SledEngine::open(&dir).unwrap());
@@ -81,10 +81,10 @@ async fn node() -> Node {
     let heard = Arc::new(heard);
     let carrier = Arc::clone(&transport) as _;
     let client = Client::new(Arc::clone(&identity), Arc::clone(&heard), carrier, BTreeMap::new());
-    Node { client, identity, heard, transport, _temp: temp }
+    NodeUnderTest { client, identity, heard, transport, _temp: temp }
 }
 
-impl Node {
+impl NodeUnderTest {
     fn is_answered(&self, (node_id, store): (u64, u128), result: Result<Response, Refusal>) {
         let incarnation = Incarnation { number: 1, nonce: 5 };
         let from = Origin { node_id, store, incarnation, members_index: Some(9) };

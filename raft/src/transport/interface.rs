@@ -10,7 +10,7 @@ use crate::runtime::Pending;
 /// Version of the frames; a peer that speaks another one is refused with a clear message.
 pub(crate) const PROTOCOL: u8 = 2;
 /// Bytes of one frame at most: a snapshot chunk is 1 MiB, a replication message carries 64 KiB. A decoded
-/// frame takes a multiple of its length in memory, whoever sent it.
+/// frame takes a multiple of its length in memory.
 pub(crate) const FRAME_BYTES_MAX: usize = 2 << 20;
 
 /// Carries frames, which it does not read, by TCP or by a simulated network.

@@ -10,7 +10,7 @@ use tokio::io::{AsyncRead, AsyncSeek, AsyncWrite, ReadBuf};
 
 /// A snapshot file on its way out of or into this node.
 ///
-/// Reads and writes are the plain blocking ones: a chunk is at most 1 MiB of page cache, and a
+/// Reads and writes block the thread: a chunk is at most 1 MiB of page cache, and a
 /// detour through a thread pool per chunk would cost more than it saves.
 pub(crate) enum SnapshotFile {
     Sending(File),

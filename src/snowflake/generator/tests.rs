@@ -239,7 +239,7 @@ impl Lines {
         self.owned.push(window);
     }
 
-    /// The holder knows what it did not use, and takes the fence back to there.
+    /// Takes the fence back to the first millisecond that the holder knows it did not use.
     fn give_up(&mut self, generator: &mut Generator, worker_id: u16) {
         if let Some(unused_from_ms) = generator.give_up(worker_id) {
             self.fences_ms[usize::from(worker_id)] = unused_from_ms;
@@ -254,7 +254,7 @@ impl Lines {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
-    /// Whatever the clock does and whichever windows come and go.
+    /// Ids rise and lie in held windows, whatever the clock does and whichever windows come and go.
     #[test]
     fn ids_rise_and_lie_in_windows_that_were_held(events in events(), seed in any::<u64>()) {
         let mut generator = Generator::new(format("41+2+4"), u64::MAX, seed);
@@ -294,7 +294,7 @@ proptest! {
     }
 
     /// A worker id passes from process to process, each with a clock of its own and all of them
-    /// wrong: what one gives up unused the next may give, and no id comes twice.
+    /// wrong: a process may give the ids that the one before gave up unused, and no id comes twice.
     #[test]
     fn holders_of_one_worker_id_never_share_an_id(
         holders in vec((vec((-400..400i64, 1..40u64), 1..8), any::<bool>()), 1..8),

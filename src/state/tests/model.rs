@@ -1,7 +1,7 @@
 //! Every behaviour of a few process starts that share one worker id, explored exhaustively.
 //!
 //! The rules are the real ones, [`WorkerEntries`] and [`Generator`]; the world around them is as bad as
-//! it gets. Stamps and clocks are whatever they like, at every step. A command may be applied late,
+//! it gets. Stamps and clocks are arbitrary at every step. A command may be applied late,
 //! after its process gave up waiting, and twice; its reply may be lost. A process may be paused
 //! between any two steps (a crash is a pause that does not end), and its data directory may be
 //! cloned, or restored from an older copy.
@@ -16,14 +16,14 @@ use stateright::{Checker, HasDiscoveries, Model, Property};
 use super::workers::format;
 use crate::snowflake::{Format, Generator, Window};
 use crate::state::Response;
-use crate::state::worker_entries::WorkerEntries;
+use crate::state::worker_entries::{WantedWindow, WorkerEntries};
 
 const WINDOW_MS: u64 = 2;
 /// Stamps of commands: the first millisecond, within a first window, and at its end.
 const STAMPS_MS: [u64; 3] = [1, 2, 3];
 /// Readings of clocks: before everything, and within windows.
 const CLOCKS_MS: [u64; 3] = [0, 2, 4];
-/// The third only where the code is optimised: it trebles the states.
+/// Most process starts; the third only where the code is optimised, because it trebles the states.
 const STARTS_MAX: usize = if cfg!(debug_assertions) { 2 } else { 3 };
 
 /// The memory and the disk of a process, and how it ends.
@@ -33,9 +33,9 @@ enum Design {
     FreshThroughTheLog,
     /// The window is on disk with the next millisecond to use, written after the ids are out.
     EmitThenSync,
-    /// The same, written before the ids are out: the next start goes on from there.
+    /// The window is on disk, written before the ids are out, and the next start goes on from there.
     ResumeFromLocalMark,
-    /// A release is told to the log while ids still come from the window.
+    /// A release is proposed while ids still come from the window.
     ReleaseWhileEmitting,
     /// A start that takes a worker id again does so under the same nonce, so that a release that
     /// was late in coming hits the new window.
@@ -80,7 +80,7 @@ enum What {
     Release { unused_from_ms: u64 },
 }
 
-/// What a wrong design has on disk: its window from the next millisecond that was not used.
+/// The disk of a wrong design: its window, from the next millisecond that was not used.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 struct Mark {
     from_ms: u64,
@@ -96,7 +96,7 @@ enum Step {
     StopWaiting(usize),
     /// A command is applied with a stamp, and answered if that is still awaited.
     Apply(Sent, u64),
-    /// The same, but the answer is lost, and the command stays on its way to be applied again.
+    /// A command is applied, its answer is lost, and it stays on its way to be applied again.
     ApplyTwice(Sent, u64),
     Emit(usize, u64),
     Sync(usize),
@@ -157,7 +157,11 @@ impl Cluster {
             world.sent.remove(&sent);
         }
         let response = match sent.what {
-            What::Acquire => world.workers.acquire(now_ms, 1, nonce, None, WINDOW_MS),
+            What::Acquire => {
+                let (node_id, worker_id, window_ms) = (1, None, WINDOW_MS);
+                let wanted = WantedWindow { node_id, nonce, worker_id, window_ms };
+                world.workers.acquire(now_ms, wanted)
+            }
             What::Renew => world.workers.renew(now_ms, 0, nonce, WINDOW_MS),
             What::Release { unused_from_ms } => world.workers.release(0, nonce, unused_from_ms),
         };
@@ -186,7 +190,7 @@ impl Cluster {
     }
 }
 
-/// What a process writes down: its window, from the next millisecond on.
+/// The mark that a process writes down: its window, from the next millisecond on.
 fn mark(generator: &Generator) -> Option<Mark> {
     let fence_ms = generator.windows().first()?.fence_ms;
     let from_ms = generator.clone().give_up(0)?;

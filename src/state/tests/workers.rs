@@ -76,7 +76,7 @@ proptest! {
     #[test]
     fn windows_of_a_worker_id_are_disjoint_whoever_holds_it(commands in commands()) {
         let mut state = four_workers();
-        // What was given for good, and the latest window of each worker id with its holder.
+        // The milliseconds that were given for good, and the latest window of each worker id with its holder.
         let mut settled: Vec<(u16, Range<u64>)> = Vec::new();
         let mut latest: BTreeMap<u16, (u128, Range<u64>)> = BTreeMap::new();
         for (now_ms, command) in &commands {
@@ -133,7 +133,7 @@ proptest! {
 }
 
 /// More starts than there are worker ids, each a second after the one before and without a
-/// release: every one ends with a window nobody else had, or is told when to try again.
+/// release: every start ends with a window that no other had, or with the time when to try again.
 #[test]
 fn starts_in_a_row_are_given_a_worker_id_or_a_clear_refusal() {
     let mut state = State::default();

@@ -129,6 +129,7 @@ impl Service {
     /// When it does not serve.
     pub fn start(site: &Site) -> Self {
         let (transport, options) = (Arc::new(NoTransport::default()), site.options(&[NODE_ID]));
+        let ends = Arc::clone(&transport);
         let assembly = Assembly {
             clock: Arc::clone(&site.clock) as _,
             snowflake: snowflakes(),
@@ -148,6 +149,8 @@ impl Service {
             }
             node
         });
+        // The node holds the transport, so the transport must not go on to hold the node.
+        drop(ends.door.lock().take());
         Self { services: node.services.clone(), _node: node }
     }
 }

@@ -20,13 +20,17 @@ pub fn sealed(format: u8, body: &[u8]) -> Vec<u8> {
     [&[format][..], &hasher.finalize().to_le_bytes(), body].concat()
 }
 
-/// Checks a door that reads bytes and writes them again: what it wrote, it reads as the same.
+/// Checks an entry point that reads bytes and writes them again: what it wrote, it reads as the same.
 ///
 /// # Panics
 /// When it does not.
-pub fn stays_the_same(door: impl Fn(&[u8]) -> Option<Vec<u8>>, bytes: &[u8]) {
-    if let Some(written) = door(bytes) {
-        assert_eq!(door(&written).as_deref(), Some(&written[..]), "written otherwise than read");
+pub fn stays_the_same(entry_point: impl Fn(&[u8]) -> Option<Vec<u8>>, bytes: &[u8]) {
+    if let Some(written) = entry_point(bytes) {
+        assert_eq!(
+            entry_point(&written).as_deref(),
+            Some(&written[..]),
+            "written otherwise than read"
+        );
     }
 }
 

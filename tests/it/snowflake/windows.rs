@@ -7,7 +7,7 @@ use mintleaf_check::history::{Record, Release, Window as Granted};
 use serde_json::Value;
 
 use super::{shown_ms, worker_of};
-use crate::harness::{Cluster, History, LAYOUT, Op};
+use crate::harness::{Cluster, History, LAYOUT, Op, Outcome};
 
 /// Every window that `/v1/workers` of any node ever showed. A worker id's row lasts until the
 /// worker id has a new holder, which is the last resort of a pool of 1,024; so no window goes by
@@ -92,12 +92,11 @@ impl Windows {
 
     /// The process start whose window the first id of an answer lies in. Whether all of its ids do, the judge says.
     fn issuer(&self, op: &Op) -> Option<String> {
-        let crate::harness::Outcome::Ids(intervals) = &op.outcome else { return None };
+        let Outcome::Ids(intervals) = &op.outcome else { return None };
         let first = intervals.first()?.0;
         let (worker, time_ms) = (worker_of(first), shown_ms(first));
-        let up_to = self.seen.range((worker, 0, 0)..=(worker, time_ms, u64::MAX));
-        let (&(_, floor_ms, _), window) =
-            up_to.filter(|((_, _, node), _)| *node == op.node).last()?;
+        let mut up_to = self.seen.range((worker, 0, 0)..=(worker, time_ms, u64::MAX));
+        let (&(_, floor_ms, _), window) = up_to.rfind(|((_, _, node), _)| *node == op.node)?;
         Some(window.name(worker, floor_ms))
     }
 
@@ -130,7 +129,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::harness::Outcome;
 
     const FLOOR_MS: u64 = LAYOUT.epoch_ms + 1_000;
 

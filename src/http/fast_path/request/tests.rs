@@ -171,8 +171,8 @@ fn piece() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    /// What was read before must not matter, and where a request ends is where hyper's parser
-    /// ends it.
+    /// Requests that were read before make no difference, and a request ends where hyper's parser ends
+    /// it.
     #[test]
     fn the_fast_path_reads_what_hyper_reads(pieces in prop::collection::vec(piece(), 1..24)) {
         let bytes = pieces.concat();
