@@ -72,6 +72,9 @@ pub(crate) fn rewrite_all() -> bool {
             }
         }
     }
+    if is_complete {
+        println!("{} golden traces were written", SCENES.len());
+    }
     is_complete
 }
 
