@@ -60,7 +60,7 @@ A candidate whose log is shorter than a voter's is not elected.
 
 One follower is cut away and misses an entry; then the leader is killed. The other follower cannot win
 alone. When the first one is back, it asks for pre-votes and is refused, because a leader must have all
-committed entries (Raft paper, section 5.4.1). It grants the other's, whose log is longer.",
+committed entries (Raft paper, section 5.4.1). It grants its own to the other, whose log is longer.",
         play: |stage| Box::pin(stage.shorter_log()),
     },
     Scene {
