@@ -5,6 +5,7 @@
 
 mod narrator;
 mod scenes;
+mod stage;
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -12,7 +13,8 @@ use std::process::Command;
 
 pub(crate) use narrator::{Fate, Narrator};
 pub(crate) use scenes::Scene;
-use scenes::{SCENES, SEED, play};
+use scenes::{SCENES, play};
+use stage::SEED;
 
 use crate::simulated;
 
@@ -69,6 +71,9 @@ pub(crate) fn rewrite_all() -> bool {
                 println!("scene {}: {why}", scene.name);
             }
         }
+    }
+    if is_complete {
+        println!("{} golden traces were written", SCENES.len());
     }
     is_complete
 }

@@ -29,6 +29,8 @@ pub(crate) struct NodeIdentity {
     own: Mutex<OwnIncarnations>,
     /// Latest incarnation seen of every peer's store. It is on disk before the peer is answered.
     seen: Mutex<BTreeMap<u128, Incarnation>>,
+    /// The part of `seen` that is certainly on disk.
+    recorded: Mutex<BTreeMap<u128, Incarnation>>,
     promises: Arc<Promises>,
     metrics: Mutex<Option<watch::Receiver<RaftMetrics<u64, Member>>>>,
     records: Arc<Records>,
@@ -44,13 +46,15 @@ impl NodeIdentity {
     ) -> Result<Self, StorageError> {
         let records = Arc::new(Records::new(log, stop));
         let promises = Arc::new(Promises::load(node_id, boot_nonce, Arc::clone(&records))?);
-        let seen = records.read(MetaKey::Members, "the peers' starts")?.unwrap_or_default();
+        let seen: BTreeMap<u128, Incarnation> =
+            records.read(MetaKey::Members, "the peers' starts")?.unwrap_or_default();
         let own = records.read(MetaKey::Starts, "this store's starts")?.unwrap_or_default();
         Ok(Self {
             node_id,
             store,
             boot_nonce,
             own: Mutex::new(own),
+            recorded: Mutex::new(seen.clone()),
             seen: Mutex::new(seen),
             promises,
             metrics: Mutex::new(None),
@@ -235,8 +239,11 @@ impl NodeIdentity {
                 let why = "another start of its data directory was seen meanwhile";
                 return Err(Refusal::Failed(why.to_owned()));
             }
-            // An incarnation that is known already is written again: the answer to the first request may
-            // still be waiting for the disk.
+            if same.is_some() && self.is_recorded(from) {
+                return Ok(());
+            }
+            // An incarnation that is known but not on disk yet is written again: the answer to the first
+            // request may still be waiting for the disk.
             if same.is_none_or(|known| from.incarnation.number > known.number) {
                 seen.insert(from.store, from.incarnation);
                 self.forget_strangers(&mut seen, from.store);
@@ -244,7 +251,19 @@ impl NodeIdentity {
             seen.clone()
         };
         let written = self.records.write(MetaKey::Members, &seen).await;
-        written.map_err(|error| Refusal::Failed(error.to_string()))
+        written.map_err(|error| Refusal::Failed(error.to_string()))?;
+        let mut recorded = self.recorded.lock();
+        recorded.insert(from.store, from.incarnation);
+        recorded.retain(|store, _| seen.contains_key(store));
+        Ok(())
+    }
+
+    /// Whether an incarnation, or a later one of the same process, is on disk. Every message asks this, so
+    /// the answer needs no disk.
+    fn is_recorded(&self, from: &Origin) -> bool {
+        self.recorded.lock().get(&from.store).is_some_and(|&recorded| {
+            from.incarnation.is_same_process(recorded) && from.incarnation.number <= recorded.number
+        })
     }
 
     /// Keeps the list as short as the membership. Stores that left the membership are refused for that.

@@ -1,42 +1,21 @@
-//! The scenes: small courses of events on a cluster of three, without chance.
-//!
-//! Every message and every access to a disk takes a millisecond, and the random numbers of election
-//! timeouts come from one seed. So a scene has the same trace each time, to the byte.
+//! The scenes: small courses of events, each of which shows one thing.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mintleaf::service::{NewMember, TagSpec};
-use mintleaf::snowflake::{Format, Layout, SnowflakeSettings};
-use mintleaf::tag::BizTag;
-use mintleaf_raft::{MemberStatus, Role};
-use tokio::time::{sleep, timeout};
+use mintleaf::service::NewMember;
+use tokio::time::sleep;
 
 use super::narrator::Narrator;
-use crate::disk::Disk;
-use crate::machine::{Machine, Serving, Site};
-use crate::net::{Net, address};
-use crate::oracle::Oracle;
-use crate::random::Random;
-use crate::trace::Trace;
+use super::stage::{Cast, FOUNDERS, NEWCOMER, Stage};
+use crate::net::address;
 
-/// Of the random numbers: election timeouts, and the identities of stores and clusters.
-pub(crate) const SEED: u64 = 1;
-const FOUNDERS: u64 = 3;
-/// The node that joins later.
-const NEWCOMER: u64 = 4;
-const DISK_LATENCY: Duration = Duration::from_millis(1);
-const LOOK_INTERVAL: Duration = Duration::from_millis(1);
-/// Every wait of a scene ends by then.
-const STEP_MAX: Duration = Duration::from_secs(20);
 /// Long enough for everything that a step sets off, such as the answers and the next heartbeat.
 const SETTLING: Duration = Duration::from_millis(500);
 /// How long two followers are apart without a leader: their leases are over by then, and the one with the
 /// shorter log is the first to ask again.
 const APART: Duration = Duration::from_millis(1250);
-/// Long enough after the bootstrap that every node has what it asks for at its start.
-const CALM: Duration = Duration::from_secs(5);
 
 /// A scene, whose trace is kept.
 pub(crate) struct Scene {
@@ -81,7 +60,7 @@ A candidate whose log is shorter than a voter's is not elected.
 
 One follower is cut away and misses an entry; then the leader is killed. The other follower cannot win
 alone. When the first one is back, it asks for pre-votes and is refused, because a leader must have all
-committed entries (Raft paper, section 5.4.1). It grants the other's, whose log is longer.",
+committed entries (Raft paper, section 5.4.1). It grants its own to the other, whose log is longer.",
         play: |stage| Box::pin(stage.shorter_log()),
     },
     Scene {
@@ -133,48 +112,7 @@ pub(crate) async fn play(scene: &Scene, dir: &Path) -> Result<String, String> {
     }
 }
 
-/// A cluster on which a scene is played.
-struct Stage {
-    narrator: Arc<Narrator>,
-    site: Arc<Site>,
-    /// The founders, and the newcomer last.
-    machines: Vec<Arc<Machine>>,
-}
-
-/// The nodes of a cluster that serves, by what they do.
-struct Cast {
-    leader: u64,
-    followers: [u64; 2],
-}
-
 impl Stage {
-    fn new(narrator: Arc<Narrator>, dir: &Path) -> Self {
-        let trace = Arc::new(Trace::new(false));
-        let snowflake = SnowflakeSettings {
-            format: Format::new(Layout::LEAF, 1_288_834_974_657).expect("a format"),
-            window: Duration::from_secs(60),
-            max_clock_skew: Duration::from_secs(2),
-            worker_ids: Vec::new(),
-        };
-        let net = Net::new(Arc::clone(&trace), Random::new(SEED, "net"));
-        let site = Arc::new(Site {
-            net: Arc::new(net.narrated_by(Arc::clone(&narrator))),
-            oracle: Arc::new(Oracle::new(Arc::clone(&trace), snowflake.format)),
-            trace,
-            snowflake,
-            peers: (1..=FOUNDERS).map(|id| (id, address(id))).collect(),
-            random: Random::new(SEED, "site"),
-            disk_latency: Some(DISK_LATENCY),
-        });
-        let machine = |id: u64| {
-            let disk = Disk::new(Random::new(SEED, &format!("disk {id}")));
-            let dir = dir.join(format!("node-{id}"));
-            Arc::new(Machine::new(id, Arc::clone(&site), dir, 0, disk))
-        };
-        let machines = (1..=NEWCOMER).map(machine).collect();
-        Self { narrator, site, machines }
-    }
-
     async fn bootstrap(&self) -> Option<()> {
         self.narrator.listen();
         self.narrator.say("n1 and n2 start, each with the list n1, n2, n3");
@@ -276,129 +214,5 @@ impl Stage {
         sleep(SETTLING).await;
         self.show_state();
         Some(())
-    }
-
-    /// Starts the founders, waits until everything is calm, and begins the trace there.
-    async fn begin(&self) -> Option<Cast> {
-        (1..=FOUNDERS).for_each(|id| self.machine(id).start());
-        for id in 1..=FOUNDERS {
-            self.until(|| self.serving(id)).await?;
-        }
-        sleep(CALM).await;
-        let leader = self.leader()?;
-        let mut followers = (1..=FOUNDERS).filter(|id| *id != leader);
-        let followers = [followers.next()?, followers.next()?];
-        self.narrator.listen();
-        self.show_state();
-        Some(Cast { leader, followers })
-    }
-
-    fn machine(&self, id: u64) -> &Arc<Machine> {
-        &self.machines[id as usize - 1]
-    }
-
-    fn serving(&self, id: u64) -> Option<Serving> {
-        self.machine(id).serving()
-    }
-
-    /// The node that leads, and knows it.
-    fn leader(&self) -> Option<u64> {
-        let leads = |id: &u64| {
-            let status = self.serving(*id)?.replica.node().status();
-            (status.leader_id == Some(*id)).then_some(())
-        };
-        (1..=NEWCOMER).find(|id| leads(id).is_some())
-    }
-
-    fn kill(&self, id: u64) {
-        self.narrator.say(format_args!("n{id} is killed"));
-        self.machine(id).crash();
-    }
-
-    async fn restart(&self, id: u64) -> Option<()> {
-        self.narrator.say(format_args!("n{id} starts again"));
-        self.machine(id).start();
-        self.until(|| self.serving(id)).await.map(drop)
-    }
-
-    fn isolate(&self, id: u64) {
-        self.narrator.say(format_args!("n{id} is cut away from the others"));
-        let others = (1..=NEWCOMER).filter(|other| *other != id);
-        let links = others.flat_map(|other| [(id, other), (other, id)]);
-        self.site.net.conditions.lock().cut.extend(links);
-    }
-
-    fn reconnect(&self, id: u64) {
-        self.narrator.say(format_args!("n{id} is reachable again"));
-        self.site.net.conditions.lock().cut.clear();
-    }
-
-    /// Has a client create a tag at a node: one command.
-    async fn create_tag(&self, id: u64, tag: &'static str) -> Option<()> {
-        self.narrator.say(format_args!("a client creates a tag at n{id}: one command"));
-        self.at(id, move |serving| async move {
-            let tag = BizTag::parse(tag).expect("a tag");
-            serving.services.tags.create(tag, TagSpec::default()).await.ok().map(drop)
-        })
-        .await
-    }
-
-    /// Calls a node, in a task of its process.
-    async fn at<F>(&self, id: u64, call: impl FnOnce(Serving) -> F) -> Option<()>
-    where
-        F: Future<Output = Option<()>> + Send + 'static,
-    {
-        let serving = self.serving(id)?;
-        let process = Arc::clone(&serving.process);
-        timeout(STEP_MAX, process.spawn(call(serving))).await.ok()?.ok()?
-    }
-
-    /// Waits for something that comes in time.
-    async fn until<T>(&self, look: impl Fn() -> Option<T>) -> Option<T> {
-        let looked = timeout(STEP_MAX, async {
-            loop {
-                if let Some(found) = look() {
-                    return found;
-                }
-                sleep(LOOK_INTERVAL).await;
-            }
-        });
-        looked.await.ok()
-    }
-
-    /// Writes what each node knows.
-    fn show_state(&self) {
-        let mut members = Vec::new();
-        for machine in &self.machines {
-            let Some(serving) = machine.serving() else { continue };
-            let status = serving.replica.node().status();
-            let (id, term) = (machine.node_id, status.term);
-            let role = match status.leader_id {
-                Some(leader) if leader == id => format!("leads term {term}"),
-                Some(leader) => format!("follows n{leader} in term {term}"),
-                None => format!("knows no leader in term {term}"),
-            };
-            let index =
-                |index: Option<u64>| index.map_or("0".to_owned(), |index| index.to_string());
-            let (last, applied) = (index(status.last_log_index), index(status.last_applied_index));
-            self.narrator
-                .say(format_args!("n{id} {role}: its log ends at {last}, applied up to {applied}"));
-            let is_learner = |member: &MemberStatus| member.role == Role::Learner;
-            let (learners, voters): (Vec<_>, Vec<_>) =
-                status.members.into_iter().partition(is_learner);
-            members.push((voters, learners));
-        }
-        let ids = |of: &[MemberStatus]| {
-            of.iter().map(|member| format!("n{}", member.id)).collect::<Vec<_>>().join(" ")
-        };
-        let mut told: Vec<String> = members
-            .iter()
-            .map(|(voters, learners)| match &learners[..] {
-                [] => format!("voters {}", ids(voters)),
-                _ => format!("voters {}, learners {}", ids(voters), ids(learners)),
-            })
-            .collect();
-        told.dedup();
-        self.narrator.say(told.join(" or "));
     }
 }
