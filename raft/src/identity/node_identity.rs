@@ -230,7 +230,7 @@ impl NodeIdentity {
         told: Option<Incarnation>,
         from: &Origin,
     ) -> Result<(), Refusal> {
-        let seen = {
+        let (seen, written) = {
             let mut seen = self.seen.lock();
             admission::check_incarnation(&seen, from)?;
             let known = seen.get(&from.store).copied();
@@ -248,10 +248,11 @@ impl NodeIdentity {
                 seen.insert(from.store, from.incarnation);
                 self.forget_strangers(&mut seen, from.store);
             }
-            seen.clone()
+            // Several threads call peers. The list is written under its lock, so that no older list replaces
+            // it on disk.
+            (seen.clone(), self.records.write(MetaKey::Members, &*seen))
         };
-        let written = self.records.write(MetaKey::Members, &seen).await;
-        written.map_err(|error| Refusal::Failed(error.to_string()))?;
+        written.await.map_err(|error| Refusal::Failed(error.to_string()))?;
         let mut recorded = self.recorded.lock();
         recorded.insert(from.store, from.incarnation);
         recorded.retain(|store, _| seen.contains_key(store));

@@ -1,26 +1,34 @@
 use std::future::Future;
-use std::sync::Arc;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Barrier};
+use std::thread;
 use std::time::Duration;
 
-use mintleaf_storage::{DataDir, SledEngine};
+use mintleaf_storage::{DataDir, LogEngine, MetaKey, SledEngine, StorageError};
 use openraft::storage::RaftLogStorage;
 use tempfile::TempDir;
 
 use super::NodeIdentity;
-use crate::message::{Prepare, Prepared, Refusal};
+use crate::message::{Incarnation, Origin, Prepare, Prepared, Refusal};
 use crate::raft_storage::LogStore;
 use crate::raft_storage::suite::everything_covered;
 use crate::stop::StopHandle;
-use crate::types::RaftVote;
+use crate::types::{Member, RaftVote};
 
 const LIST: &str = "1=a:1,2=b:2";
 const CHANGE_MAX: Duration = Duration::from_secs(10);
 
-fn log() -> (TempDir, LogStore) {
+fn engine() -> (TempDir, SledEngine) {
     let temp = tempfile::tempdir().unwrap();
     let dir = DataDir::open(&temp.path().join("data"), 7).unwrap();
-    let engine = Arc::new(SledEngine::open(&dir).unwrap());
-    (temp, LogStore::start(engine, everything_covered()).unwrap())
+    let engine = SledEngine::open(&dir).unwrap();
+    (temp, engine)
+}
+
+fn log() -> (TempDir, LogStore) {
+    let (temp, engine) = engine();
+    (temp, LogStore::start(Arc::new(engine), everything_covered()).unwrap())
 }
 
 /// Node 2, as its process with this nonce loads it.
@@ -127,4 +135,78 @@ async fn a_restart_forgets_a_cluster_in_which_the_store_took_no_part() {
     assert_eq!((identity.cluster(), node_two(&log, 2).cluster()), (Some(5), None));
     log.save_vote(&RaftVote::new(1, 1)).await.unwrap();
     assert_eq!(node_two(&log, 3).cluster(), Some(5));
+}
+
+/// An engine on which the first write of the peers' incarnations takes long.
+struct SlowAtFirst {
+    engine: SledEngine,
+    has_written: AtomicBool,
+    writing: Barrier,
+}
+
+impl LogEngine for SlowAtFirst {
+    fn put_meta(&self, key: MetaKey, value: &[u8]) -> Result<(), StorageError> {
+        if key == MetaKey::Members && !self.has_written.swap(true, Ordering::Relaxed) {
+            self.writing.wait();
+            thread::sleep(Duration::from_millis(300));
+        }
+        self.engine.put_meta(key, value)
+    }
+
+    fn append(&self, first: u64, records: Vec<Vec<u8>>) -> Result<(), StorageError> {
+        self.engine.append(first, records)
+    }
+
+    fn read(&self, range: Range<u64>, bytes_max: usize) -> Result<Vec<Vec<u8>>, StorageError> {
+        self.engine.read(range, bytes_max)
+    }
+
+    fn bounds(&self) -> Option<(u64, u64)> {
+        self.engine.bounds()
+    }
+
+    fn purge_mark(&self) -> Option<(u64, Vec<u8>)> {
+        self.engine.purge_mark()
+    }
+
+    fn truncate_from(&self, index: u64) -> Result<(), StorageError> {
+        self.engine.truncate_from(index)
+    }
+
+    fn purge_upto(&self, index: u64, mark: &[u8]) -> Result<(), StorageError> {
+        self.engine.purge_upto(index, mark)
+    }
+
+    fn get_meta(&self, key: MetaKey) -> Result<Option<Vec<u8>>, StorageError> {
+        self.engine.get_meta(key)
+    }
+
+    fn sync(&self) -> Result<(), StorageError> {
+        self.engine.sync()
+    }
+}
+
+#[tokio::test]
+async fn incarnations_that_two_threads_record_are_both_on_disk() {
+    let (_temp, engine) = engine();
+    let writing = Barrier::new(2);
+    let engine = Arc::new(SlowAtFirst { engine, has_written: AtomicBool::default(), writing });
+    let log = LogStore::start(Arc::clone(&engine) as _, everything_covered()).unwrap();
+    let identity = Arc::new(node_two(&log, 1));
+    let incarnation = Incarnation { number: 4, nonce: 44 };
+    let peer = |node_id, store| Origin { node_id, store, incarnation, members_index: None };
+    let (first, second) = (peer(1, 10), peer(3, 30));
+    // As a caller of the node, whose thread is not Raft's.
+    let caller = thread::spawn({
+        let (identity, runtime) = (Arc::clone(&identity), tokio::runtime::Handle::current());
+        move || runtime.block_on(identity.record_incarnation(None, &first))
+    });
+    engine.writing.wait();
+    identity.record_incarnation(None, &second).await.unwrap();
+    caller.join().unwrap().unwrap();
+    let restarted = node_two(&log, 2);
+    for Origin { node_id, store, .. } in [first, second] {
+        let known = restarted.destination(node_id, &Member { store, ..Member::default() });
+        assert_eq!(known.incarnation_seen, Some(incarnation), "of store {store}");
+    }
 }
