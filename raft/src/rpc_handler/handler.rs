@@ -112,7 +112,7 @@ impl RpcHandler {
             }
             Request::Abort { cluster } => {
                 let Some(header) = header else { return Err(failed("nobody releases")) };
-                core.identity.promises().abort(cluster, header.from.store).await?;
+                core.identity.bootstrap().abort(cluster, header.from.store).await?;
                 Ok(Response::Done)
             }
         }
