@@ -303,7 +303,7 @@ impl RaftLogStorage<Types> for LogStore {
     }
 
     // A vote is on disk before it is answered (Raft paper, 5.2 and figure 2): openraft's core awaits this
-    // call, and then the answer, which `Raft::vote` returns in `rpc_handler`, is released.
+    // call, and only then does `Raft::vote`, which `rpc_handler` awaits, return the answer.
     async fn save_vote(&mut self, vote: &RaftVote) -> Result<(), RaftStorageError> {
         self.put_meta(MetaKey::Vote, &disk_format::encode_vote(vote))
             .await
