@@ -1,12 +1,13 @@
 use std::future::Future;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Barrier};
+use std::sync::{Arc, Barrier, mpsc};
 use std::thread;
 use std::time::Duration;
 
 use mintleaf_storage::{DataDir, LogEngine, MetaKey, SledEngine, StorageError};
 use openraft::storage::RaftLogStorage;
+use parking_lot::Mutex;
 use tempfile::TempDir;
 
 use super::NodeIdentity;
@@ -138,18 +139,19 @@ async fn a_restart_forgets_a_cluster_in_which_the_store_took_no_part() {
     assert_eq!(node_two(&log, 3).cluster(), Some(5));
 }
 
-/// An engine on which the first write of the peers' incarnations takes long.
+/// An engine on which the first write of the peers' incarnations takes until another is done, or for long.
 struct SlowAtFirst {
     engine: SledEngine,
     has_written: AtomicBool,
     writing: Barrier,
+    other_is_done: Mutex<mpsc::Receiver<()>>,
 }
 
 impl LogEngine for SlowAtFirst {
     fn put_meta(&self, key: MetaKey, value: &[u8]) -> Result<(), StorageError> {
         if key == MetaKey::Members && !self.has_written.swap(true, Ordering::Relaxed) {
             self.writing.wait();
-            thread::sleep(Duration::from_millis(300));
+            let _ = self.other_is_done.lock().recv_timeout(Duration::from_millis(300));
         }
         self.engine.put_meta(key, value)
     }
@@ -190,8 +192,10 @@ impl LogEngine for SlowAtFirst {
 #[tokio::test]
 async fn incarnations_that_two_threads_record_are_both_on_disk() {
     let (_temp, engine) = engine();
-    let writing = Barrier::new(2);
-    let engine = Arc::new(SlowAtFirst { engine, has_written: AtomicBool::default(), writing });
+    let (done, other_is_done) = mpsc::channel();
+    let (has_written, writing) = (AtomicBool::default(), Barrier::new(2));
+    let other_is_done = Mutex::new(other_is_done);
+    let engine = Arc::new(SlowAtFirst { engine, has_written, writing, other_is_done });
     let log = LogStore::start(Arc::clone(&engine) as _, everything_covered()).unwrap();
     let identity = Arc::new(node_two(&log, 1));
     let incarnation = Incarnation { number: 4, nonce: 44 };
@@ -204,6 +208,7 @@ async fn incarnations_that_two_threads_record_are_both_on_disk() {
     });
     engine.writing.wait();
     identity.record_incarnation(None, &second).await.unwrap();
+    done.send(()).unwrap();
     caller.join().unwrap().unwrap();
     let restarted = node_two(&log, 2);
     for Origin { node_id, store, .. } in [first, second] {
