@@ -1,7 +1,7 @@
 //! Who this node is, what its store is prepared for, and whose messages it accepts.
 //!
-//! A member is a node id and a **store**: one data directory, with an identity of its own. The first doubt
-//! about either stops the node.
+//! A member is a node id and a **store**: one data directory, with an identity of its own. A node stops
+//! as soon as it learns of a doubt about either.
 
 mod admission;
 mod bootstrap_state;

@@ -19,7 +19,7 @@ use crate::runtime::to_completion;
 use crate::stop::StopHandle;
 use crate::types::{Member, RaftMembership};
 
-/// This node's identity. The first doubt about it stops the node.
+/// This node's identity. The node stops as soon as it learns of a doubt about it.
 pub(crate) struct NodeIdentity {
     node_id: u64,
     store: u128,
