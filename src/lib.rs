@@ -1,7 +1,7 @@
 //! Mintleaf mints ids; no two leaves alike.
 //!
-//! A replicated id service: 63-bit, growing ids per `biz_tag`, from any node of a cluster (one node,
-//! three or five, as a rule), with nothing behind them but their own disks.
+//! A replicated id service: 63-bit, growing ids per `biz_tag`, from any node of a cluster of one,
+//! three or five, with nothing behind them but their own disks.
 //!
 //! # The one idea: number lines with watermarks that only rise
 //!
@@ -79,7 +79,7 @@
 //! | Leaf | Meituan's id service. Mintleaf has its model, and answers its two id paths and its pages as it does. |
 //! | tag, `biz_tag` | The name of one sequence of ids. |
 //! | auto-creation | The first request for an unknown tag creates it, where `--auto-create-tags` says so. |
-//! | step | Fewest ids that one grab of a tag reserves; each tag has its own. |
+//! | step | Fewest ids that one grab of a tag reserves, as long as the tag has so many; each tag has its own. |
 //! | watermark, `max_id` | The first id of a tag that is not yet reserved. It only rises, even over deletion. |
 //! | segment | The ids of one committed grab: an interval that no other grab overlaps. |
 //! | grab | The command that raises a watermark, and the round trip through the log that brings a segment. |
