@@ -68,14 +68,15 @@ impl Backlog {
         self.held.pop_front().or_else(|| self.queue.try_recv().ok())
     }
 
-    /// Returns proposals that other nodes sent here, for as long as the future is polled. A node that does not
-    /// lead carries nothing for others. The node for which it waits may itself be waiting for the answer: so it
-    /// is with a leader that has just transferred leadership and its successor.
-    async fn return_forwarded(&mut self) {
+    /// Refuses proposals that other nodes sent here, for as long as the future is polled, and holds this node's
+    /// own. A node that does not lead carries nothing for others. The leader to which it forwards may itself be
+    /// waiting for such an answer: so it is with a leader that has just transferred leadership, and its
+    /// successor.
+    async fn refuse_forwarded_meanwhile(&mut self) {
         while self.held.len() < QUEUE_MAX
             && let Some(proposal) = self.queue.recv().await
         {
-            self.held.extend(return_forwarded(vec![proposal]));
+            self.held.extend(refuse_forwarded(vec![proposal]));
         }
         std::future::pending::<()>().await;
     }
@@ -114,7 +115,7 @@ async fn carry(core: &Core, mut batch: Vec<Proposal>, backlog: &mut Backlog) {
         batch = drop_expired(batch, &last_trouble);
         let leader = core.leader();
         if leader != Some(core.identity.node_id()) {
-            batch = return_forwarded(batch);
+            batch = refuse_forwarded(batch);
         }
         if batch.is_empty() {
             return;
@@ -123,7 +124,7 @@ async fn carry(core: &Core, mut batch: Vec<Proposal>, backlog: &mut Backlog) {
             Some(id) if id == core.identity.node_id() => append(core, &batch).await,
             Some(id) => tokio::select! {
                 attempt = forward(core, id, &batch) => attempt,
-                () = backlog.return_forwarded() => unreachable!("never resolves"),
+                () = backlog.refuse_forwarded_meanwhile() => unreachable!("never resolves"),
             },
             None => Attempt::NotAppended("no leader is known".to_owned()),
         };
@@ -156,9 +157,10 @@ fn drop_expired(batch: Vec<Proposal>, trouble: &str) -> Vec<Proposal> {
     live
 }
 
-/// Refuses forwarded proposals. A proposal is forwarded at most once, so two nodes that each take the other
-/// for the leader cannot bounce it back and forth.
-fn return_forwarded(batch: Vec<Proposal>) -> Vec<Proposal> {
+/// Refuses proposals that other nodes forwarded here, and returns the others. A forwarded proposal is not
+/// forwarded on, so two nodes that each take the other for the leader cannot bounce it back and forth. Its
+/// sender tries again.
+fn refuse_forwarded(batch: Vec<Proposal>) -> Vec<Proposal> {
     let (forwarded, own): (Vec<_>, Vec<_>) = batch.into_iter().partition(|p| p.forwarded);
     fail_all(forwarded, &ProposeError::Unavailable("this node does not lead".to_owned()));
     own
@@ -257,13 +259,13 @@ async fn append(core: &Core, batch: &[Proposal]) -> Attempt {
     }
 }
 
-/// Sends a batch to the leader; gives up early when another leader appears.
+/// Forwards a batch to the leader; gives up early when another leader appears.
 async fn forward(core: &Core, leader: u64, batch: &[Proposal]) -> Attempt {
     let Some(member) = core.member(leader) else {
         return Attempt::NotAppended("the leader's address is not known".to_owned());
     };
     tokio::select! {
-        attempt = send(core, leader, &member, batch) => attempt,
+        attempt = call_leader(core, leader, &member, batch) => attempt,
         () = deposed(core, leader) => Attempt::Unknown("the leader changed".to_owned()),
     }
 }
@@ -277,7 +279,8 @@ async fn deposed(core: &Core, leader: u64) {
     tokio::time::sleep(LAST_ANSWER_MAX).await;
 }
 
-async fn send(core: &Core, leader: u64, member: &Member, batch: &[Proposal]) -> Attempt {
+/// Sends a batch to the leader, and waits for its answer.
+async fn call_leader(core: &Core, leader: u64, member: &Member, batch: &[Proposal]) -> Attempt {
     let within = attempt_deadline(batch).saturating_duration_since(Instant::now());
     let within_ms = u64::try_from(within.as_millis()).unwrap_or(u64::MAX);
     let commands: usize = batch.iter().map(|proposal| proposal.commands.len()).sum();

@@ -1,12 +1,12 @@
-//! Who this node is, what its store has promised, and whose messages it accepts.
+//! Who this node is, what its store is prepared for, and whose messages it accepts.
 //!
 //! A member is a node id and a **store**: one data directory, with an identity of its own. The first doubt
 //! about either stops the node.
 
 mod admission;
+mod bootstrap_state;
 mod incarnations;
 mod node_identity;
-mod promises;
 mod records;
 #[cfg(test)]
 mod tests;

@@ -13,7 +13,7 @@ use crate::types::RaftVote;
 pub(crate) struct LeadershipTransfer {
     /// Held while a batch is appended and applied, and while leadership is transferred.
     appends: tokio::sync::Mutex<()>,
-    /// Set towards the end of a transfer: no heartbeats, so that the followers' leases run out.
+    /// Set towards the end of a transfer: no heartbeats, so that the leader lease runs out at the followers.
     heartbeats_paused: AtomicBool,
     /// The vote of the leader that told this node to take over.
     transferred_by: Mutex<Option<RaftVote>>,

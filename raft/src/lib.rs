@@ -14,7 +14,7 @@
 //! | `two_phase_commit` | Rules of bootstrap, without I/O | `message` |
 //! | `leadership_transfer` | The state of a leadership transfer, at either end | `types` |
 //! | `raft_storage` | openraft's storage: log, snapshots, state machine; the formats on disk | `message`, `runtime`, `state_machine`, `stop`, `types` |
-//! | `identity` | Who this node is, what its store has promised, whose messages it accepts | `error`, `message`, `raft_storage`, `runtime`, `stop`, `two_phase_commit`, `types` |
+//! | `identity` | Who this node is, what its store is prepared for, whose messages it accepts | `error`, `message`, `raft_storage`, `runtime`, `stop`, `two_phase_commit`, `types` |
 //! | `peers` | What messages told of the peers: clocks, contact, reachability | `identity`, `options`, `types` |
 //! | `client` | Calls to peers, by this node's tasks and by openraft | `identity`, `leadership_transfer`, `message`, `peers`, `transport`, `types` |
 //! | `core` | The parts that all tasks share, and the few operations that several need | `client`, `error`, `identity`, `leadership_transfer`, `message`, `options`, `peers`, `raft_storage`, `state_machine`, `types` |
@@ -28,10 +28,15 @@
 //! | `simulation` | What a simulated network needs to know of nodes; only with the feature of that name | `message`, `raft_storage`, `runtime`, `types` |
 //! | `fuzzing` | Entry points to the decoders; only with the feature of that name | `message`, `raft_storage`, `transport` |
 //!
-//! **Where to look.** A proposal walks `node` ([`Handle::propose`]), `core` (the check), `batcher` (which
-//! forwards it if another node leads) and `raft_storage` (the log, and the state machine that applies it). A vote
-//! is judged in `rpc_handler` and becomes durable in `raft_storage` (`save_vote` of the log store). The first
-//! doubt about this node's store stops it in `identity`.
+//! **Where to look.** A proposal walks `node` ([`Handle::propose`]), `core` (the check), `batcher` and
+//! `raft_storage` (the log, and the state machine that applies it). If another node leads, `batcher` forwards the
+//! proposal to it, where `rpc_handler` (`propose_for_peer`) passes it through the same check to that node's
+//! `batcher`. A vote is judged in `rpc_handler` (`vote_for`), which then calls `Raft::vote`. openraft's core awaits
+//! `save_vote` of the log store in `raft_storage`, and only then does `Raft::vote` return, so a vote is on disk
+//! before it is answered. As soon as there is doubt whether this node's data directory is what the cluster takes it
+//! for, `identity` stops the node.
+//!
+//! `DESIGN.md` ends with a table of the words that this crate gives a meaning of its own.
 //!
 //! **Architecture invariant:** this crate is the only user of openraft and knows nothing of ids,
 //! tags or HTTP clients; commands and replies are bytes. `DESIGN.md` has the reasons.

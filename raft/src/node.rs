@@ -30,7 +30,7 @@ use crate::rpc_handler::RpcHandler;
 use crate::runtime::{Pending, in_process, lower_priority};
 use crate::state_machine::StateMachine;
 use crate::stop::{StopHandle, StopOnPanic};
-use crate::transport::{TcpTransport, Transport};
+use crate::transport::{Plain, TcpTransport, Transport};
 use crate::types::{Raft, RaftLogId};
 use crate::upkeep;
 
@@ -74,7 +74,8 @@ impl Node {
     ) -> Result<Self, NodeError> {
         let dir = DataDir::open_for(&options.data, options.fresh_store, options.node_id)?;
         let engine = Arc::new(open_engine(&dir)?);
-        let transport = TcpTransport::bind(options.listen, options.secret.as_deref()).await?;
+        let secret = options.secret.as_deref();
+        let transport = TcpTransport::bind(options.listen, secret, Plain).await?;
         let environment = Environment { dir, engine, transport: Arc::new(transport) };
         Self::open_in(environment, options, state, clock).await
     }

@@ -24,15 +24,15 @@ pub struct Tuning {
     /// A replication message may take this long, the follower's sync included, before it is sent again.
     /// openraft's clock ticks once in one and a half times this.
     pub message_max: Duration,
-    /// A follower refuses for this long after a leader's last message to elect another.
+    /// The leader lease: a follower refuses for this long after a leader's last message to elect another.
     pub lease: Duration,
     /// Shortest silence of a leader after which a follower campaigns.
     pub election_min: Duration,
     /// Longest silence of a leader after which a follower campaigns. A leader that no quorum answered for so
     /// long falls silent itself.
     pub election_max: Duration,
-    /// Duration of one incarnation of the store. Peers tell a running node from an image of it that is older
-    /// than this.
+    /// Duration of one incarnation of the store at most: every start begins one, and so does a process after
+    /// this time. Peers tell a running node from an image of it that is older than this.
     pub incarnation_max: Duration,
     /// Log entries after which a snapshot is taken.
     pub snapshot_entries: u64,
@@ -41,9 +41,9 @@ pub struct Tuning {
 }
 
 impl Default for Tuning {
-    /// The timers of production. A leader whose process is gone is replaced after a lease, in a fifth of a
-    /// second. A leader that is only silent gets 350 to 500 ms: a busy machine stutters for less, and two
-    /// heartbeats may be late. The timeout of a message leaves room for a sync of 100 ms on a bad day.
+    /// The timers of production. A leader whose process is gone is replaced after its leader lease, in a fifth of a
+    /// second. A leader that is only silent gets 350 to 500 ms: a busy machine stutters for less, and a follower
+    /// misses three heartbeats before it campaigns. The timeout of a message leaves room for a sync of 100 ms on a bad day.
     fn default() -> Self {
         Self {
             heartbeat: Duration::from_millis(100),
@@ -66,7 +66,7 @@ impl Tuning {
         Self { snapshot_entries: entries, keep_entries, ..self }
     }
 
-    /// The time after which the lease of a leader that has fallen silent has run out at every follower, even
+    /// The time after which the leader lease of a leader that has fallen silent has run out at every follower, even
     /// if its last message took as long as a message may.
     pub(crate) fn lease_end(&self) -> Duration {
         self.lease + self.message_max
@@ -80,7 +80,7 @@ impl Tuning {
             enable_heartbeat: false,
             heartbeat_interval: ms(self.message_max),
             // openraft holds no elections of its own (`election/campaign.rs`). The shorter of these two is
-            // the timeout of a request for a vote, the longer one the lease.
+            // the timeout of a request for a vote, the longer one the leader lease.
             election_timeout_min: ms(self.lease) - 1,
             election_timeout_max: ms(self.lease),
             // Time for one chunk; the last chunk includes restoring the state. The leader sends nothing else

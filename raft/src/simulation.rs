@@ -32,7 +32,7 @@ pub fn asks_to_prepare(frame: &[u8]) -> bool {
 }
 
 /// The data directory of the coordinator for whose cluster a store is prepared, by the store's record under
-/// [`MetaKey::Bond`](mintleaf_storage::MetaKey::Bond).
+/// [`MetaKey::Prepared`](mintleaf_storage::MetaKey::Prepared).
 #[must_use]
 pub fn prepared_by(record: &[u8]) -> Option<u128> {
     disk_format::decode_prepared(record).ok().flatten().map(|prepared| prepared.store)

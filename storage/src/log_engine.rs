@@ -22,8 +22,8 @@ pub enum MetaKey {
     /// The latest incarnations of this directory: its numbered lives, as the members of a cluster tell
     /// them apart.
     Starts = 7,
-    /// Which cluster, still to be bootstrapped, this directory is promised to.
-    Bond = 8,
+    /// For which cluster, still to be bootstrapped, this directory is prepared.
+    Prepared = 8,
 }
 
 /// A log of records with consecutive indices, and a few named values. Bytes in, bytes out.

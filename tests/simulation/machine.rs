@@ -154,7 +154,7 @@ impl Machine {
     /// The store of the coordinator for whose cluster this machine is prepared, while it takes part in no
     /// cluster.
     pub(crate) fn bound_to(&self) -> Option<u128> {
-        let record = self.disk.named(MetaKey::Bond).filter(|_| !self.disk.has_taken_part());
+        let record = self.disk.named(MetaKey::Prepared).filter(|_| !self.disk.has_taken_part());
         record.as_deref().and_then(prepared_by)
     }
 

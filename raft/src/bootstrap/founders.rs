@@ -54,7 +54,7 @@ pub(crate) async fn prepare_for_coordinator(
     if from != Some((request.prepared.coordinator, request.prepared.store)) {
         return Err(Refusal::Failed("the offer is not the sender's".to_owned()));
     }
-    core.identity.promises().prepare(&core.options.founders(), request).await?;
+    core.identity.bootstrap().prepare(&core.options.founders(), request).await?;
     Ok(Response::Done)
 }
 
@@ -108,7 +108,7 @@ async fn is_known_otherwise(core: &Core) -> bool {
 }
 
 fn remind(core: &Core, missing: &str) {
-    match core.identity.promises().prepared() {
+    match core.identity.bootstrap().prepared() {
         Some(prepared) if prepared.store != core.identity.store() => {
             let bound = prepared.refusal();
             tracing::warn!(%bound, %missing, "waiting for the cluster to form");
@@ -119,10 +119,10 @@ fn remind(core: &Core, missing: &str) {
 
 /// Asks all founders once, and does what follows from their answers.
 async fn round(core: &Core, prepared_since: &mut Instant) -> Result<Round, NodeError> {
-    let before = core.identity.promises().prepared();
+    let before = core.identity.bootstrap().prepared();
     let answers = ask_founders(core).await;
     resolve(core, before, &answers).await;
-    let (own, founders) = (core.identity.promises().prepared(), core.options.founders());
+    let (own, founders) = (core.identity.bootstrap().prepared(), core.options.founders());
     let coordinates = core.options.peers.keys().next() == Some(&core.identity.node_id());
     let me = core.identity.store();
     let said = answers.iter().map(|(&id, (answer, _))| (id, answer));
@@ -155,7 +155,7 @@ async fn round(core: &Core, prepared_since: &mut Instant) -> Result<Round, NodeE
 async fn draw(core: &Core, founders: String, answers: Answers) -> Result<Round, NodeError> {
     let (cluster, store) = (random_u128(), core.identity.store());
     let prepared = Prepared { cluster, coordinator: core.identity.node_id(), store, founders };
-    if !core.identity.promises().prepare_itself(prepared.clone()).await? {
+    if !core.identity.bootstrap().prepare_itself(prepared.clone()).await? {
         return Ok(Round::Missing("this node was let in elsewhere".to_owned()));
     }
     prepare_all(core, prepared, answers).await
@@ -181,7 +181,7 @@ async fn prepare_all(
             Err(error) => return Ok(Round::Missing(format!("node {id}: {error}"))),
         }
     }
-    if !core.identity.promises().enter(prepared.cluster).await? {
+    if !core.identity.bootstrap().enter(prepared.cluster).await? {
         return Ok(Round::Missing("this node was let in elsewhere".to_owned()));
     }
     tracing::info!(founders = ?members.keys().collect::<Vec<_>>(), "forming the cluster");
@@ -209,9 +209,10 @@ async fn abort(
     why: String,
     answers: &Answers,
 ) -> Result<Round, NodeError> {
-    let ended = core.identity.promises().abort(own.cluster, core.identity.store()).await;
+    let ended = core.identity.bootstrap().abort(own.cluster, core.identity.store()).await;
     ended.map_err(|refusal| NodeError::Stopped(StopReason::restart(refusal.to_string())))?;
-    if core.identity.promises().prepared().is_some_and(|prepared| prepared.cluster == own.cluster) {
+    if core.identity.bootstrap().prepared().is_some_and(|prepared| prepared.cluster == own.cluster)
+    {
         return Ok(Round::Missing("this node was let in meanwhile".to_owned()));
     }
     for (&id, (_, member)) in answers {
@@ -241,14 +242,14 @@ async fn resolve(core: &Core, before: Option<Prepared>, answers: &Answers) {
             continue;
         };
         if let Some(theirs) = &participant.prepared
-            && theirs.is_aborted(me, &core.identity.promises().participant())
+            && theirs.is_aborted(me, &core.identity.bootstrap().participant())
         {
             send_abort(core, theirs.cluster, id, member).await;
         }
         if let Some(ours) = &before
             && ours.is_aborted(member.store, participant)
         {
-            let _ = core.identity.promises().abort(ours.cluster, member.store).await;
+            let _ = core.identity.bootstrap().abort(ours.cluster, member.store).await;
         }
     }
 }
@@ -272,9 +273,9 @@ async fn ask_founders(core: &Core) -> Answers {
     clusters.dedup();
     match clusters[..] {
         [] => {}
-        [cluster] => core.identity.promises().invite(Some(cluster)),
+        [cluster] => core.identity.bootstrap().invite(Some(cluster)),
         // The operator has mixed clusters up.
-        _ => core.identity.promises().invite(None),
+        _ => core.identity.bootstrap().invite(None),
     }
     answers
 }

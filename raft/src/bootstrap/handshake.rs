@@ -30,7 +30,7 @@ pub(crate) async fn send(
 /// Judges and answers a handshake. The asker may belong to another cluster, so the answer says what is known
 /// here, and no refusal may stop the asker.
 pub(crate) fn answer(core: &Core, handshake: &Handshake) -> Result<HandshakeReply, Refusal> {
-    let (ours, invited) = (core.cluster(), core.identity.promises().invited());
+    let (ours, invited) = (core.cluster(), core.identity.bootstrap().invited());
     if let (Some(ours), Some(theirs)) = (ours.or(invited), handshake.cluster)
         && ours != theirs
     {
@@ -44,7 +44,7 @@ pub(crate) fn answer(core: &Core, handshake: &Handshake) -> Result<HandshakeRepl
         Purpose::Found { .. } | Purpose::Join => {}
     }
     let Member { raft, http, .. } = core.myself();
-    let Participant { prepared, ticket, .. } = core.identity.promises().participant();
+    let Participant { prepared, ticket, .. } = core.identity.bootstrap().participant();
     let release = core.state.supports();
     let asker = match core.member(handshake.from.node_id) {
         None => AskerKnown::No,
@@ -57,11 +57,11 @@ pub(crate) fn answer(core: &Core, handshake: &Handshake) -> Result<HandshakeRepl
 /// Refuses a cluster that wants to add this new node while it waits for another: a cluster that added it by
 /// a mistaken address would take it away from the founders that wait for it.
 fn check_invited(core: &Core, cluster: Option<u128>) -> Result<(), Refusal> {
-    if let Some(prepared) = core.identity.promises().prepared() {
+    if let Some(prepared) = core.identity.bootstrap().prepared() {
         return Err(prepared.refusal());
     }
     let waits_for_founders =
-        core.options.join.is_none() && core.identity.promises().invited() != cluster;
+        core.options.join.is_none() && core.identity.bootstrap().invited() != cluster;
     if cluster.is_some() && waits_for_founders {
         let why = "it was started with --peers, to form a cluster; --join is for entering one";
         return Err(Refusal::Failed(why.to_owned()));

@@ -39,10 +39,10 @@ async fn ask_to_join(core: &Core, seed: &str) -> Result<(), String> {
     let Some(cluster) = reply.cluster else {
         return Err(format!("{seed} belongs to no cluster itself yet"));
     };
-    if let Some(prepared) = core.identity.promises().prepared() {
+    if let Some(prepared) = core.identity.bootstrap().prepared() {
         return Err(format!("this node cannot join: {}", prepared.refusal()));
     }
-    core.identity.promises().invite(Some(cluster));
+    core.identity.bootstrap().invite(Some(cluster));
     let seed_member = Member { raft: seed.to_owned(), http: String::new(), store: from.store };
     let Member { raft, http, store } = core.myself();
     let (id, release) = (core.identity.node_id(), Some(core.state.supports()));

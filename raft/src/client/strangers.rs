@@ -68,7 +68,7 @@ async fn node() -> NodeUnderTest {
     let engine = Arc::new(SledEngine::open(&dir).unwrap());
     let log = LogStore::start(engine, everything_covered()).unwrap();
     let identity = NodeIdentity::load(1, STORES[0], 1, log, StopHandle::new()).unwrap();
-    identity.promises().enter(CLUSTER).await.unwrap();
+    identity.bootstrap().enter(CLUSTER).await.unwrap();
     let member = |store| Member { store, ..Member::default() };
     let nodes = BTreeMap::from([(1, member(STORES[0])), (2, member(STORES[1]))]);
     let membership = Membership::new(vec![BTreeSet::from([1, 2])], nodes);

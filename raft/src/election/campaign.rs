@@ -3,9 +3,9 @@
 //! - A node campaigns only if the membership that it holds names its present store as a voter.
 //! - It first asks the voters whether they would elect it (pre-vote; Raft thesis, 9.6). Nothing is written
 //!   for that and no term rises, so a node without a quorum disturbs nobody.
-//! - A voter agrees only if it has heard no leader for the length of a lease, and a leader only if no quorum
-//!   answers it. Voters judge the vote itself in the same way when it arrives (Raft thesis, 4.2.3).
-//! - A leader whose process is gone is replaced as soon as its lease has passed: its machine refuses
+//! - A voter agrees only if it has heard no leader for the length of a leader lease, and a leader only if
+//!   no quorum answers it. Voters judge the vote itself in the same way when it arrives (Raft thesis, 4.2.3).
+//! - A leader whose process is gone is replaced as soon as its leader lease has passed: its machine refuses
 //!   connections at once, so there is no doubt to wait out.
 //!
 //! These rules concern speed and disturbance alone: every candidate needs the votes of a quorum.
@@ -28,7 +28,7 @@ use crate::types::{Member, RaftMembership};
 
 /// A leader that listens again within this long was restarted, and leads on.
 const LOOK_AGAIN_TIMEOUT: Duration = Duration::from_millis(50);
-/// Added to a lease, because timers are not exact and the last message of a leader does not reach all
+/// Added to a leader lease, because timers are not exact and the last message of a leader does not reach all
 /// followers at once.
 const MARGIN: Duration = Duration::from_millis(10);
 /// Time between the campaigns of two voters whose leader's process is gone: the first has won by then.
@@ -86,7 +86,7 @@ async fn until_silent(core: &Core, leader: Option<u64>) {
         return;
     }
     let beyond_min = random_below(tuning.election_max - tuning.election_min);
-    // Without a known leader there is none to wait for: a lease is all that others may keep.
+    // Without a known leader there is none to wait for: a leader lease is all that others may keep.
     let patience = if leader.is_some() { tuning.election_min } else { tuning.lease + MARGIN };
     let now = Instant::now();
     loop {

@@ -7,7 +7,7 @@ use crate::message::{Refusal, Response};
 use crate::types::{RaftLogId, RaftVote};
 
 /// Whether this node would let another lead: it leads itself and no quorum answers it, or it has heard no
-/// leader for the length of a lease (Raft thesis, 4.2.3 and 6.2).
+/// leader for the length of a leader lease (Raft thesis, 4.2.3 and 6.2).
 pub(crate) fn would_elect_another(core: &Core) -> bool {
     let now = Instant::now();
     let contact = core.heard.contact();
@@ -26,7 +26,7 @@ pub(crate) fn pre_vote(core: &Core, last: Option<RaftLogId>) -> Response {
 }
 
 /// Whether a leader transferred its leadership to the candidate: the leader that this node follows, or this
-/// node itself. Then that leader's lease binds nobody.
+/// node itself. Then the leader lease of that leader binds nobody.
 pub(crate) fn is_transfer(core: &Core, by: Option<RaftVote>) -> bool {
     by.is_some_and(|by| by.is_committed() && by == core.raft.metrics().borrow().vote)
 }

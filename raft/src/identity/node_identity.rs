@@ -9,8 +9,8 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::admission::{self, AdmissionView, RequestKind};
+use super::bootstrap_state::BootstrapState;
 use super::incarnations::OwnIncarnations;
-use super::promises::Promises;
 use super::records::Records;
 use crate::error::StopReason;
 use crate::message::{Destination, Header, Incarnation, Origin, Refusal};
@@ -31,7 +31,7 @@ pub(crate) struct NodeIdentity {
     seen: Mutex<BTreeMap<u128, Incarnation>>,
     /// The part of `seen` that is certainly on disk.
     recorded: Mutex<BTreeMap<u128, Incarnation>>,
-    promises: Arc<Promises>,
+    bootstrap: Arc<BootstrapState>,
     metrics: Mutex<Option<watch::Receiver<RaftMetrics<u64, Member>>>>,
     records: Arc<Records>,
 }
@@ -45,7 +45,7 @@ impl NodeIdentity {
         stop: StopHandle,
     ) -> Result<Self, StorageError> {
         let records = Arc::new(Records::new(log, stop));
-        let promises = Arc::new(Promises::load(node_id, boot_nonce, Arc::clone(&records))?);
+        let bootstrap = Arc::new(BootstrapState::load(node_id, boot_nonce, Arc::clone(&records))?);
         let seen: BTreeMap<u128, Incarnation> =
             records.read(MetaKey::Members, "the peers' starts")?.unwrap_or_default();
         let own = records.read(MetaKey::Starts, "this store's starts")?.unwrap_or_default();
@@ -56,7 +56,7 @@ impl NodeIdentity {
             own: Mutex::new(own),
             recorded: Mutex::new(seen.clone()),
             seen: Mutex::new(seen),
-            promises,
+            bootstrap,
             metrics: Mutex::new(None),
             records,
         })
@@ -86,12 +86,12 @@ impl NodeIdentity {
 
     /// The cluster that this node belongs to.
     pub(crate) fn cluster(&self) -> Option<u128> {
-        self.promises.cluster()
+        self.bootstrap.cluster()
     }
 
-    /// What this store has promised, and which cluster it may enter.
-    pub(crate) fn promises(&self) -> &Arc<Promises> {
-        &self.promises
+    /// What this store is prepared for, and which cluster it may enter.
+    pub(crate) fn bootstrap(&self) -> &Arc<BootstrapState> {
+        &self.bootstrap
     }
 
     pub(crate) fn stop_handle(&self) -> &StopHandle {
@@ -156,7 +156,7 @@ impl NodeIdentity {
         }
         self.judge(header, kind)?;
         if self.cluster().is_none() && kind != RequestKind::Bootstrap {
-            let entered = self.promises.enter(header.cluster).await;
+            let entered = self.bootstrap.enter(header.cluster).await;
             if !entered.map_err(|error| Refusal::Failed(error.to_string()))? {
                 return Err(Refusal::Failed("it has been bound to another cluster".to_owned()));
             }
@@ -167,12 +167,12 @@ impl NodeIdentity {
     fn judge(&self, header: &Header, kind: RequestKind) -> Result<(), Refusal> {
         let (me, members) = (self.origin(), self.members());
         let incarnations = self.seen.lock();
-        let (cluster, prepared) = (self.cluster(), self.promises.prepared());
+        let (cluster, prepared) = (self.cluster(), self.bootstrap.prepared());
         let view = AdmissionView {
             me,
             cluster,
             prepared: prepared.as_ref(),
-            invited: self.promises.invited(),
+            invited: self.bootstrap.invited(),
             members: &members,
             incarnations: &incarnations,
         };
@@ -230,7 +230,7 @@ impl NodeIdentity {
         told: Option<Incarnation>,
         from: &Origin,
     ) -> Result<(), Refusal> {
-        let seen = {
+        let (seen, written) = {
             let mut seen = self.seen.lock();
             admission::check_incarnation(&seen, from)?;
             let known = seen.get(&from.store).copied();
@@ -248,10 +248,11 @@ impl NodeIdentity {
                 seen.insert(from.store, from.incarnation);
                 self.forget_strangers(&mut seen, from.store);
             }
-            seen.clone()
+            // Several threads call peers. The list is written under its lock, so that no older list replaces
+            // it on disk.
+            (seen.clone(), self.records.write(MetaKey::Members, &*seen))
         };
-        let written = self.records.write(MetaKey::Members, &seen).await;
-        written.map_err(|error| Refusal::Failed(error.to_string()))?;
+        written.await.map_err(|error| Refusal::Failed(error.to_string()))?;
         let mut recorded = self.recorded.lock();
         recorded.insert(from.store, from.incarnation);
         recorded.retain(|store, _| seen.contains_key(store));

@@ -1,5 +1,7 @@
 //! The small durable values of a node's identity.
 
+use std::future::Future;
+
 use mintleaf_storage::{MetaKey, StorageError, codec};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -39,19 +41,27 @@ impl Records {
         record.transpose().map_err(|error| disk_format::damaged(what, &error))
     }
 
-    /// Encodes a value and writes it; it is on disk on return. A failure stops the node.
-    pub(super) async fn write(
-        &self,
+    /// Encodes a value and writes it at once. The future resolves when it is on disk; a failure stops the
+    /// node.
+    pub(super) fn write<'a, T: Serialize + ?Sized>(
+        &'a self,
         key: MetaKey,
-        value: &(impl Serialize + ?Sized),
-    ) -> Result<(), StorageError> {
-        self.write_bytes(key, &codec::encode(FORMAT, value)).await
+        value: &T,
+    ) -> impl Future<Output = Result<(), StorageError>> + Send + use<'a, T> {
+        self.write_bytes(key, &codec::encode(FORMAT, value))
     }
 
-    /// Writes an encoded value; it is on disk on return. A failure stops the node.
-    pub(super) async fn write_bytes(&self, key: MetaKey, value: &[u8]) -> Result<(), StorageError> {
-        let put = self.log.put_meta(key, value).await;
-        put.inspect_err(|error| self.stop.stop(format!("the storage failed: {error}")))
+    /// Writes an encoded value at once. The future resolves when it is on disk; a failure stops the node.
+    pub(super) fn write_bytes(
+        &self,
+        key: MetaKey,
+        value: &[u8],
+    ) -> impl Future<Output = Result<(), StorageError>> + Send + use<'_> {
+        let put = self.log.put_meta(key, value);
+        async move {
+            let put = put.await;
+            put.inspect_err(|error| self.stop.stop(format!("the storage failed: {error}")))
+        }
     }
 
     /// Writes why the node ends, for its later starts. The node ends in any case, so a failure is logged

@@ -61,6 +61,9 @@ pub(super) async fn raise(core: &Core) -> Result<(), MembershipError> {
     }
 }
 
+/// Appends the one entry that passes the state machine's check by: the check refuses this command to every
+/// proposer, because only a leader that has asked all members may append it. [`raise`] has done so, and every
+/// member can apply the entry.
 async fn append_raise(core: &Core, to: u32) -> Result<(), MembershipError> {
     let commands = vec![core.state.raising(to)];
     let entry = Batch { now_ms: core.heard.median_ms(), commands };

@@ -18,7 +18,7 @@ const TRANSFER_MAX: Duration = Duration::from_secs(1);
 
 /// Transfers leadership (Raft thesis, 3.10): stops appends, lets the target catch up, and has it stand for
 /// election with this leader's consent. Proposals wait meanwhile, on three nodes for as long as an election
-/// takes. With more nodes they wait also until the leases of the other followers have run out.
+/// takes. With more nodes they wait also until the leader lease has run out at the other followers.
 pub(super) async fn transfer(core: &Core, id: u64) -> Outcome {
     if !core.identity.members().voter_ids().any(|voter| voter == id) {
         return Err(MembershipError::Unknown(id));
@@ -34,7 +34,7 @@ pub(super) async fn transfer(core: &Core, id: u64) -> Outcome {
     if !core.heard.is_reachable(id) {
         return Err(unavailable(format!("node {id} cannot be reached")));
     }
-    // openraft has a new leader refuse its vote to everybody for as long as a lease.
+    // openraft has a new leader refuse its vote to everybody for as long as a leader lease.
     if let Some(since) = core.heard.contact().leading_since() {
         sleep_until(since + core.options.tuning.lease_end()).await;
     }
@@ -50,7 +50,7 @@ async fn send_timeout_now(core: &Core, id: u64, member: &Member) -> Outcome {
     wait_until_caught_up(core, id, 0).await;
     let _no_heartbeats = core.transfer.pause_heartbeats();
     // Of three voters, the target and this leader are a quorum. Of five, the other voters refuse their votes
-    // for a lease.
+    // for a leader lease.
     if core.identity.members().voter_ids().count() > 3 {
         tokio::time::sleep(core.options.tuning.lease_end()).await;
     }

@@ -6,9 +6,9 @@ use super::header::Origin;
 use super::refusal::Refusal;
 use crate::state_machine::Release;
 
-/// The durable record of a founder that is prepared in the two-phase commit of bootstrap: a store's
-/// promise to take part in no other cluster. It ends when the coordinator's store has aborted the cluster
-/// id, and never by itself.
+/// The durable record of a founder that is prepared in the two-phase commit of bootstrap: its store takes
+/// part in no other cluster. The record ends when the coordinator's store has aborted the cluster id, and
+/// never by itself. What operators read says that the node is bound.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Prepared {
     pub(crate) cluster: u128,
@@ -32,8 +32,8 @@ impl Prepared {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct Prepare {
     pub(crate) prepared: Prepared,
-    /// The ticket of the founder's last handshake. A request that arrives after the cluster id was aborted
-    /// quotes a spent ticket.
+    /// The number that the founder's last handshake gave. A request that arrives after the cluster id was
+    /// aborted quotes a spent one.
     pub(crate) ticket: u128,
 }
 

@@ -2,9 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-/// One incarnation of a store: a process that uses it, or a stretch of time within one process. The
-/// number counts up on the store's disk. Each process draws the nonce at random, so that a copy of the
-/// disk that reaches the same number is told apart.
+/// One incarnation of a store: a numbered, nonce-marked life of its data directory. Every start begins one,
+/// and a process begins another every minute (`Tuning::incarnation_max`). The number counts up on the
+/// store's disk. Each process draws the nonce at random, so that a copy of the disk that reaches the same
+/// number is told apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Incarnation {
     pub(crate) number: u64,

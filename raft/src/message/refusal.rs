@@ -28,7 +28,7 @@ pub(crate) enum Refusal {
     /// Another process was seen on the sender's store. The sender is heard once it confirms that this
     /// incarnation was one of its own.
     Restarted { seen: Incarnation },
-    /// The receiver's data directory is promised to a cluster that is still to be formed.
+    /// The receiver's data directory is prepared for a cluster that is still to be bootstrapped.
     Prepared { cluster: u128, coordinator: u64, store: u128 },
 }
 

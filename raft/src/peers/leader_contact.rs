@@ -78,7 +78,7 @@ impl LeaderContact {
         self.0.lock().timer.is_some_and(|at| now > at + LATE)
     }
 
-    /// Whether no leader was heard for the length of its lease. A node that was just resumed cannot know yet,
+    /// Whether no leader was heard for the length of a leader lease. A node that was just resumed cannot know yet,
     /// because messages may wait to be read.
     pub(crate) fn leader_is_silent(&self, now: Instant, lease: Duration) -> bool {
         let heard = self.0.lock().leader;

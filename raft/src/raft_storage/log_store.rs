@@ -6,6 +6,7 @@
 //! purges run on that thread too, in the order in which openraft requests them.
 
 use std::fmt::Debug;
+use std::future::Future;
 use std::io;
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
@@ -72,10 +73,17 @@ impl LogStore {
         Ok(Self { engine, snapshot, jobs })
     }
 
-    /// Writes a small value and waits until it is on disk.
-    pub(crate) async fn put_meta(&self, key: MetaKey, value: &[u8]) -> Result<(), StorageError> {
-        self.engine.put_meta(key, value)?;
-        self.ask(Job::Sync).await
+    /// Writes a small value at once. The future resolves when it is on disk.
+    pub(crate) fn put_meta(
+        &self,
+        key: MetaKey,
+        value: &[u8],
+    ) -> impl Future<Output = Result<(), StorageError>> + Send + use<'_> {
+        let put = self.engine.put_meta(key, value);
+        async move {
+            put?;
+            self.ask(Job::Sync).await
+        }
     }
 
     pub(crate) fn get_meta(&self, key: MetaKey) -> Result<Option<Vec<u8>>, StorageError> {
@@ -294,7 +302,8 @@ impl RaftLogStorage<Types> for LogStore {
         self.clone()
     }
 
-    // A vote is on disk before it is answered (Raft paper, 5.2 and figure 2).
+    // A vote is on disk before it is answered (Raft paper, 5.2 and figure 2): openraft's core awaits this
+    // call, and only then does `Raft::vote`, which `rpc_handler` awaits, return the answer.
     async fn save_vote(&mut self, vote: &RaftVote) -> Result<(), RaftStorageError> {
         self.put_meta(MetaKey::Vote, &disk_format::encode_vote(vote))
             .await

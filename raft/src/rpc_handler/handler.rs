@@ -112,7 +112,7 @@ impl RpcHandler {
             }
             Request::Abort { cluster } => {
                 let Some(header) = header else { return Err(failed("nobody releases")) };
-                core.identity.promises().abort(cluster, header.from.store).await?;
+                core.identity.bootstrap().abort(cluster, header.from.store).await?;
                 Ok(Response::Done)
             }
         }
@@ -217,6 +217,7 @@ impl RpcHandler {
         self.known_committed.lock().check(own, vote, committed, prev, entries)
     }
 
+    /// Carries out what a follower's batcher has forwarded, if this node leads.
     async fn propose_for_peer(
         &self,
         commands: Vec<Vec<u8>>,

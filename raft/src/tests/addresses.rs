@@ -11,11 +11,11 @@ use tokio::time::timeout;
 use super::support::{SOON, add, eventually, open, open_with, options, released, three_peers};
 use crate::node::Node;
 use crate::runtime::Pending;
-use crate::transport::{FrameHandler, TcpTransport, Transport, TransportError};
+use crate::transport::{FrameHandler, Plain, TcpTransport, Transport, TransportError};
 
 /// A transport that lets no frame out while it is cut.
 struct CutTransport {
-    tcp: Arc<TcpTransport>,
+    tcp: Arc<TcpTransport<Plain>>,
     cut: Arc<AtomicBool>,
 }
 
@@ -60,7 +60,7 @@ async fn a_removed_learner_that_comes_back_elsewhere_is_not_taken_in_again() {
     // The node reaches nobody at first, so nobody tells it that it was removed.
     let mut moved = options(3, &data(3), &peers);
     moved.listen = Some("127.0.0.1:0".parse().unwrap());
-    let tcp = TcpTransport::bind(moved.listen, moved.secret.as_deref()).await.unwrap();
+    let tcp = TcpTransport::bind(moved.listen, moved.secret.as_deref(), Plain).await.unwrap();
     moved.advertise_raft = tcp.listens_on().map(|address| address.to_string());
     let cut = Arc::new(AtomicBool::new(true));
     let transport = Arc::new(CutTransport { tcp: Arc::new(tcp), cut: Arc::clone(&cut) });

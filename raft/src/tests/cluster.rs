@@ -20,7 +20,7 @@ async fn founders_are_prepared_for_the_cluster_that_their_coordinator_committed(
     assert_eq!(add(&nodes[2], 1).await, Ok(1));
     let cluster = nodes[0].handle().status().cluster_id.expect("a cluster");
     for node in &nodes {
-        let prepared = node.handle().core.identity.promises().prepared().expect("it is bound");
+        let prepared = node.handle().core.identity.bootstrap().prepared().expect("it is prepared");
         let coordinator = nodes[0].handle().core.identity.store();
         assert_eq!(
             (prepared.cluster, prepared.coordinator, prepared.store),

@@ -5,11 +5,15 @@
 //! the next, with `[verdict u8][length u32 LE][bytes]`: an answer, or a text that says why there is none.
 //! It answers the greeting only to refuse it, so the greeting costs no round trip.
 
+use std::future::Future;
 use std::io;
+use std::mem;
+use std::pin::pin;
+use std::task::{Context, Waker};
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::task::unconstrained;
 
 use super::interface::{FRAME_BYTES_MAX, PROTOCOL};
 
@@ -38,16 +42,30 @@ pub(super) fn greeting(secret: &[u8]) -> Vec<u8> {
     [&MAGIC[..], &[PROTOCOL], &secret_len.to_le_bytes(), secret].concat()
 }
 
-/// One end of a connection.
+/// One end of a connection, over any byte stream.
 pub(super) struct Channel<S> {
     stream: S,
     /// Bytes that were read and not used yet.
     ahead: BytesMut,
+    /// The greeting of the connecting end until it is sent, and nothing otherwise.
+    unsent: Vec<u8>,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Channel<S> {
-    pub(super) fn new(stream: S) -> Self {
-        Self { stream, ahead: BytesMut::new() }
+    /// The accepting end.
+    pub(super) fn accepted(stream: S) -> Self {
+        Self::opened(stream, Vec::new())
+    }
+
+    /// The connecting end. It sends its greeting together with its first frame.
+    pub(super) fn opened(stream: S, greeting: Vec<u8>) -> Self {
+        Self { stream, ahead: BytesMut::new(), unsent: greeting }
+    }
+
+    /// Sends the greeting of a connection on which no frame is to follow for now.
+    pub(super) async fn greet(&mut self) -> io::Result<()> {
+        let greeting = mem::take(&mut self.unsent);
+        self.send(&greeting, &[]).await
     }
 
     pub(super) async fn receive_greeting(&mut self) -> io::Result<Greeting> {
@@ -69,12 +87,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Channel<S> {
         Ok(Greeting::Node { protocol, secret: self.take(usize::from(secret_len)).await? })
     }
 
-    /// Sends a frame behind `greeting`, which is empty for every frame but the first.
-    pub(super) async fn send_frame(&mut self, greeting: &[u8], frame: &[u8]) -> io::Result<()> {
-        let mut head = Vec::with_capacity(greeting.len() + 4);
-        head.extend_from_slice(greeting);
-        head.put_u32_le(length(frame)?);
-        self.stream.write_all_buf(&mut Buf::chain(&head[..], frame)).await
+    pub(super) async fn send_frame(&mut self, frame: &[u8]) -> io::Result<()> {
+        let length = length(frame)?;
+        let mut head = mem::take(&mut self.unsent);
+        head.put_u32_le(length);
+        self.send(&head, frame).await
     }
 
     pub(super) async fn receive_frame(&mut self) -> io::Result<Bytes> {
@@ -90,7 +107,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Channel<S> {
         };
         let mut head = [verdict; 5];
         head[1..].copy_from_slice(&length(bytes)?.to_le_bytes());
-        self.stream.write_all_buf(&mut Buf::chain(&head[..], bytes)).await
+        self.send(&head, bytes).await
     }
 
     pub(super) async fn receive_answer(&mut self) -> io::Result<Result<Bytes, String>> {
@@ -111,6 +128,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Channel<S> {
             self.ahead.reserve(1);
             let _ = self.stream.read_buf(&mut self.ahead).await;
         }
+    }
+
+    /// Whether the other end has neither hung up nor sent bytes out of turn, as far as this end knows: a read
+    /// would have to wait. A channel that is not silent is of no use any more.
+    pub(super) fn is_silent(&mut self) -> bool {
+        let mut byte = [0];
+        // tokio would have a task that used up its budget wait, whatever there is to read.
+        let read = pin!(unconstrained(self.stream.read(&mut byte)));
+        self.ahead.is_empty() && read.poll(&mut Context::from_waker(Waker::noop())).is_pending()
     }
 
     /// Sends a last text, which need not be a frame, and closes this direction of the connection.
@@ -134,6 +160,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Channel<S> {
         Ok(())
     }
 
+    async fn send(&mut self, head: &[u8], body: &[u8]) -> io::Result<()> {
+        self.stream.write_all_buf(&mut Buf::chain(head, body)).await?;
+        // TCP needs no flush; a stream that encrypts may hold bytes back without one.
+        self.stream.flush().await
+    }
+
     async fn take_body(&mut self, length: u32) -> io::Result<Bytes> {
         let length = length as usize;
         if length > FRAME_BYTES_MAX {
@@ -155,14 +187,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Channel<S> {
             }
         }
         Ok(())
-    }
-}
-
-impl Channel<TcpStream> {
-    /// Whether the other end has neither hung up nor sent bytes out of turn, as far as this end knows.
-    pub(super) fn is_silent(&self) -> bool {
-        let nothing = |error: io::Error| error.kind() == io::ErrorKind::WouldBlock;
-        self.ahead.is_empty() && self.stream.try_read(&mut [0]).is_err_and(nothing)
     }
 }
 

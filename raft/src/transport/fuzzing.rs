@@ -17,7 +17,7 @@ where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let handler = Record::default();
-    let mut channel = Channel::new(stream);
+    let mut channel = Channel::accepted(stream);
     if is_admitted(&mut channel, secret).await.unwrap_or(false) {
         // The other end decides how the conversation ends.
         let _ = answer_frames(channel, &handler).await;

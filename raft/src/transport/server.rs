@@ -15,12 +15,14 @@ use tokio::time::timeout;
 
 use super::channel::{Channel, Greeting};
 use super::interface::{FrameHandler, PROTOCOL};
+use super::layer::Layer;
 
 /// Connections at a time that have not greeted yet. Connections that send nothing therefore cannot shut
-/// nodes out for longer than [`GREETING_TIMEOUT`].
+/// nodes out for longer than two [`GREETING_TIMEOUT`]s.
 const STRANGERS_MAX: usize = 256;
 /// Connections at a time that have greeted. Peers are few, and each keeps a handful.
 const CONNECTIONS_MAX: usize = 1024;
+/// A connection gets this long for its layer's handshake, and this long for its greeting.
 const GREETING_TIMEOUT: Duration = Duration::from_secs(5);
 /// The listener closes a connection on which no frame was completed for this long. Followers keep a silent
 /// connection open to notice the end of a leader's process, and open it again.
@@ -49,7 +51,12 @@ impl Listener {
     }
 
     /// Serves until the task is aborted, which also ends its connections.
-    pub(super) async fn serve(self, handler: Arc<dyn FrameHandler>, secret: Arc<[u8]>) {
+    pub(super) async fn serve<L: Layer>(
+        self,
+        layer: Arc<L>,
+        handler: Arc<dyn FrameHandler>,
+        secret: Arc<[u8]>,
+    ) {
         let strangers = Arc::new(Semaphore::new(STRANGERS_MAX));
         let known = Arc::new(Semaphore::new(CONNECTIONS_MAX));
         let mut connections = JoinSet::new();
@@ -59,12 +66,11 @@ impl Listener {
             match self.0.accept().await {
                 Ok((stream, _)) => {
                     let (handler, secret) = (Arc::clone(&handler), Arc::clone(&secret));
-                    let known = Arc::clone(&known);
+                    let (layer, known) = (Arc::clone(&layer), Arc::clone(&known));
                     connections.spawn(async move {
                         let permits = (stranger, &*known);
-                        if let Err(error) =
-                            serve_connection(stream, permits, &*handler, &secret).await
-                        {
+                        let served = serve_connection(&*layer, stream, permits, &*handler, &secret);
+                        if let Err(error) = served.await {
                             tracing::debug!(%error, "connection from a peer ended");
                         }
                     });
@@ -78,15 +84,17 @@ impl Listener {
     }
 }
 
-async fn serve_connection(
-    stream: TcpStream,
+async fn serve_connection<L: Layer>(
+    layer: &L,
+    tcp: TcpStream,
     (stranger, known): (OwnedSemaphorePermit, &Semaphore),
     handler: &dyn FrameHandler,
     secret: &[u8],
 ) -> io::Result<()> {
     // Without TCP_NODELAY, Nagle's algorithm delays every second small answer.
-    stream.set_nodelay(true)?;
-    let mut channel = Channel::new(stream);
+    tcp.set_nodelay(true)?;
+    let stream = within(GREETING_TIMEOUT, layer.accept(tcp)).await?;
+    let mut channel = Channel::accepted(stream);
     if !is_admitted(&mut channel, secret).await? {
         return Ok(());
     }

@@ -1,4 +1,5 @@
-//! The transport of real nodes: TCP connections that are kept, with one call at a time on each.
+//! The transport of real nodes: TCP connections that are kept, with one call at a time on each. A [`Layer`]
+//! decides what runs on them.
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
@@ -8,19 +9,16 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpStream, lookup_host};
-use tokio::runtime::Handle;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep};
 
-use super::channel::{Channel, greeting};
+use super::channel::Channel;
+use super::connect::Connector;
 use super::interface::{FRAME_BYTES_MAX, FrameHandler, Transport, TransportError};
+use super::layer::Layer;
 use super::server::Listener;
 use crate::error::NodeError;
 use crate::runtime::Pending;
 
-/// Time to connect, for all the addresses of a name together.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// A connection that was not used for this long is not used again. The listener waits longer than that.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Unused connections to one peer that are kept at most.
@@ -29,32 +27,31 @@ const KEPT_MAX: usize = 16;
 const RECONNECT_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Connects to the peers' listeners and, unless this node is a cluster of one, has a listener itself.
-pub(crate) struct TcpTransport {
-    secret: Vec<u8>,
+pub(crate) struct TcpTransport<L: Layer> {
+    connector: Connector<L>,
     listens_on: Option<SocketAddr>,
     /// The listener, until it is served.
     listener: Mutex<Option<Listener>>,
     /// Connections that are not in use, by the address they were opened to; the most recently used one
     /// comes last.
-    kept: Mutex<BTreeMap<String, Vec<Kept>>>,
-    /// The runtime that drives the connections. Callers may run on other, busy runtimes, which must not
-    /// delay Raft's messages.
-    runtime: Handle,
+    kept: Mutex<BTreeMap<String, Vec<Kept<L::Stream>>>>,
 }
 
-struct Kept {
-    channel: Channel<TcpStream>,
+struct Kept<S> {
+    channel: Channel<S>,
     since: Instant,
 }
 
-impl TcpTransport {
-    /// Binds the listener. Members prove the secret to each other; it may be empty.
+impl<L: Layer> TcpTransport<L> {
+    /// Binds the listener. The current runtime will drive the connections. Members prove the secret to each
+    /// other; it may be empty.
     ///
     /// # Errors
     /// When the address cannot be bound.
     pub(crate) async fn bind(
         address: Option<SocketAddr>,
         secret: Option<&[u8]>,
+        layer: L,
     ) -> Result<Self, NodeError> {
         let listener = match address {
             None => None,
@@ -64,11 +61,10 @@ impl TcpTransport {
             }
         };
         Ok(Self {
-            secret: secret.unwrap_or_default().to_owned(),
+            connector: Connector::new(Arc::new(layer), secret.unwrap_or_default().to_owned()),
             listens_on: listener.as_ref().and_then(|listener| listener.local_addr().ok()),
             listener: Mutex::new(listener),
             kept: Mutex::default(),
-            runtime: Handle::current(),
         })
     }
 
@@ -90,26 +86,25 @@ impl TcpTransport {
         &self,
         address: &str,
         frame: &[u8],
-    ) -> Result<Channel<TcpStream>, TransportError> {
+    ) -> Result<Channel<L::Stream>, TransportError> {
         while let Some(mut channel) = self.kept(address) {
             // The peer may have restarted since. A frame that was not sent whole had no effect.
-            if channel.send_frame(&[], frame).await.is_ok() {
+            if channel.send_frame(frame).await.is_ok() {
                 return Ok(channel);
             }
         }
         let opened = async {
-            let connected = self.runtime.spawn(connect(address.to_owned())).await;
-            let mut channel = Channel::new(connected.map_err(io::Error::other)??);
-            channel.send_frame(&greeting(&self.secret), frame).await?;
+            let mut channel = self.connector.open(address).await?;
+            channel.send_frame(frame).await?;
             Ok(channel)
         };
         opened.await.map_err(|error: io::Error| TransportError::Unreachable(error.to_string()))
     }
 
-    fn kept(&self, address: &str) -> Option<Channel<TcpStream>> {
+    fn kept(&self, address: &str) -> Option<Channel<L::Stream>> {
         let mut kept = self.kept.lock();
         let kept = kept.get_mut(address)?;
-        while let Some(Kept { channel, since }) = kept.pop() {
+        while let Some(Kept { mut channel, since }) = kept.pop() {
             if since.elapsed() < IDLE_TIMEOUT && channel.is_silent() {
                 return Some(channel);
             }
@@ -117,10 +112,10 @@ impl TcpTransport {
         None
     }
 
-    fn keep(&self, address: &str, channel: Channel<TcpStream>) {
+    fn keep(&self, address: &str, channel: Channel<L::Stream>) {
         let since = Instant::now();
         let mut kept = self.kept.lock();
-        let is_young = |kept: &Kept| since.duration_since(kept.since) < IDLE_TIMEOUT;
+        let is_young = |kept: &Kept<L::Stream>| since.duration_since(kept.since) < IDLE_TIMEOUT;
         kept.retain(|_, kept| {
             // The connections are sorted by time: a connection that was used is put back last.
             let old = kept.partition_point(|kept| !is_young(kept));
@@ -139,35 +134,7 @@ impl TcpTransport {
     }
 }
 
-/// Connects to the first address of a name that accepts; each address has its share of the time.
-async fn connect(address: String) -> io::Result<TcpStream> {
-    let targets: Vec<SocketAddr> = match address.parse() {
-        Ok(target) => vec![target],
-        Err(_) => lookup(&address).await?,
-    };
-    let share = CONNECT_TIMEOUT / u32::try_from(targets.len().max(1)).unwrap_or(u32::MAX);
-    let mut failed = io::Error::new(ErrorKind::NotFound, "its name has no address");
-    for target in targets {
-        match timeout(share, TcpStream::connect(target)).await {
-            Ok(Ok(stream)) => {
-                // Without TCP_NODELAY, Nagle's algorithm delays every second small message.
-                stream.set_nodelay(true)?;
-                return Ok(stream);
-            }
-            Ok(Err(error)) => failed = error,
-            Err(_) => failed = io::Error::new(ErrorKind::TimedOut, "connecting took too long"),
-        }
-    }
-    Err(failed)
-}
-
-async fn lookup(address: &str) -> io::Result<Vec<SocketAddr>> {
-    let found = timeout(CONNECT_TIMEOUT, lookup_host(address)).await;
-    let too_long = || io::Error::new(ErrorKind::TimedOut, "looking up its name took too long");
-    Ok(found.map_err(|_| too_long())??.collect())
-}
-
-impl Transport for TcpTransport {
+impl<L: Layer> Transport for TcpTransport<L> {
     fn call<'a>(
         &'a self,
         address: &'a str,
@@ -177,14 +144,15 @@ impl Transport for TcpTransport {
     }
 
     fn wait_refused<'a>(&'a self, address: &'a str) -> Pending<'a, ()> {
-        Box::pin(until_refused(address, greeting(&self.secret)))
+        Box::pin(until_refused(&self.connector, address))
     }
 
     fn serve(self: Arc<Self>, handler: Arc<dyn FrameHandler>) -> Pending<'static, ()> {
         let listener = self.listener.lock().take();
         Box::pin(async move {
             if let Some(listener) = listener {
-                listener.serve(handler, self.secret.as_slice().into()).await;
+                let secret = self.connector.secret().into();
+                listener.serve(Arc::clone(self.connector.layer()), handler, secret).await;
             }
         })
     }
@@ -195,17 +163,17 @@ impl Transport for TcpTransport {
 }
 
 /// Resolves when the machine at an address refuses a connection. It keeps a connection open on which it
-/// sends nothing, and tries to open another once that breaks. Only a machine that is up refuses a
+/// sends nothing but its greeting, and tries to open another once that breaks. Only a machine that is up refuses a
 /// connection, and only if no process listens there.
-async fn until_refused(address: &str, greeting: Vec<u8>) {
+async fn until_refused<L: Layer>(connector: &Connector<L>, address: &str) {
     loop {
-        match timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await {
-            Ok(Ok(mut stream)) => {
-                let _ = stream.write_all(&greeting).await;
-                let _ = stream.read(&mut [0]).await;
+        match connector.open(address).await {
+            Ok(mut channel) => {
+                let _ = channel.greet().await;
+                channel.interrupted().await;
             }
-            Ok(Err(error)) if error.kind() == ErrorKind::ConnectionRefused => return,
-            Ok(Err(_)) | Err(_) => {}
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused => return,
+            Err(_) => {}
         }
         sleep(RECONNECT_INTERVAL).await;
     }

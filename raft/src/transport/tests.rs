@@ -1,17 +1,22 @@
+use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufStream, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::channel::greeting;
+use super::channel::{Channel, greeting};
 use super::interface::FRAME_BYTES_MAX;
-use super::{FrameHandler, TcpTransport, Transport, TransportError};
+use super::layer::Layer;
+use super::server::{answer_frames, is_admitted};
+use super::{FrameHandler, Plain, TcpTransport, Transport, TransportError};
 use crate::runtime::Pending;
 
 const SECRET: &[u8] = b"sixteen bytes and more";
@@ -62,8 +67,12 @@ impl Peer {
     }
 
     async fn start_at(address: &str) -> Self {
-        let transport =
-            TcpTransport::bind(Some(address.parse().unwrap()), Some(SECRET)).await.unwrap();
+        Self::start_over(address, Plain).await
+    }
+
+    async fn start_over(address: &str, layer: impl Layer) -> Self {
+        let address = Some(address.parse().unwrap());
+        let transport = TcpTransport::bind(address, Some(SECRET), layer).await.unwrap();
         let address = transport.listens_on().unwrap().to_string();
         let mirror = Arc::new(Mirror::default());
         let handler = Arc::clone(&mirror);
@@ -82,11 +91,15 @@ impl Peer {
     }
 }
 
-async fn client(secret: Option<&[u8]>) -> TcpTransport {
-    TcpTransport::bind(None, secret).await.unwrap()
+async fn client(secret: Option<&[u8]>) -> TcpTransport<Plain> {
+    TcpTransport::bind(None, secret, Plain).await.unwrap()
 }
 
-async fn ask(transport: &TcpTransport, peer: &Peer, frame: &[u8]) -> Result<Bytes, TransportError> {
+async fn ask<L: Layer>(
+    transport: &TcpTransport<L>,
+    peer: &Peer,
+    frame: &[u8],
+) -> Result<Bytes, TransportError> {
     timeout(WITHIN, transport.call(&peer.address, frame.to_vec())).await.unwrap()
 }
 
@@ -195,4 +208,134 @@ async fn a_process_that_speaks_another_protocol_is_not_waited_for() {
     };
     let (lost, _stream) = tokio::join!(transport.call(&address, b"abc".to_vec()), answered);
     assert!(matches!(&lost, Err(TransportError::Lost(why)) if why.contains("no node")), "{lost:?}");
+}
+
+#[tokio::test]
+async fn a_channel_works_over_a_stream_that_is_not_tcp() {
+    let (near, far) = tokio::io::duplex(64);
+    // Such a stream holds back what was written until it is flushed.
+    let (near, far) = (BufStream::new(near), BufStream::new(far));
+    let mirror = Arc::new(Mirror::default());
+    let handler = Arc::clone(&mirror);
+    let serving = tokio::spawn(async move {
+        let mut channel = Channel::accepted(far);
+        assert!(is_admitted(&mut channel, SECRET).await.unwrap());
+        answer_frames(channel, &*handler).await
+    });
+    let mut channel = Channel::opened(near, greeting(SECRET));
+    let long = vec![7; 100_000];
+    for frame in [&b"abc"[..], &long] {
+        assert!(channel.is_silent());
+        channel.send_frame(frame).await.unwrap();
+        let answer = timeout(WITHIN, channel.receive_answer()).await.unwrap().unwrap().unwrap();
+        assert!(answer.iter().eq(frame.iter().rev()));
+    }
+    serving.abort();
+    assert!(serving.await.unwrap_err().is_cancelled());
+    assert!(!channel.is_silent(), "the other end has hung up");
+}
+
+/// A layer that changes every byte, has a handshake, and sends bytes of its own behind it, as TLS sends
+/// tickets.
+struct Masked;
+
+const HELLO: u8 = 0xa5;
+const MASK: u8 = 0x5a;
+/// A byte that the layer keeps to itself; no frame of these tests contains it.
+const OWN: u8 = 0xff;
+
+struct MaskedStream(TcpStream);
+
+impl AsyncRead for MaskedStream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let mut bytes = [0; 256];
+        loop {
+            let room = buf.remaining().min(bytes.len());
+            let mut read = ReadBuf::new(&mut bytes[..room]);
+            ready!(Pin::new(&mut self.0).poll_read(cx, &mut read))?;
+            let is_end = read.filled().is_empty();
+            let before = buf.filled().len();
+            for byte in read.filled().iter().filter(|byte| **byte != OWN) {
+                buf.put_slice(&[byte ^ MASK]);
+            }
+            if is_end || buf.filled().len() > before {
+                return Poll::Ready(Ok(()));
+            }
+        }
+    }
+}
+
+impl AsyncWrite for MaskedStream {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let masked: Vec<u8> = bytes.iter().map(|byte| byte ^ MASK).collect();
+        Pin::new(&mut self.0).poll_write(cx, &masked)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(cx)
+    }
+}
+
+impl Layer for Masked {
+    type Stream = MaskedStream;
+
+    async fn connect(&self, _: &str, mut tcp: TcpStream) -> io::Result<MaskedStream> {
+        tcp.write_u8(HELLO).await?;
+        Ok(MaskedStream(tcp))
+    }
+
+    async fn accept(&self, mut tcp: TcpStream) -> io::Result<MaskedStream> {
+        if tcp.read_u8().await? != HELLO {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        tcp.write_all(&[OWN; 3]).await?;
+        Ok(MaskedStream(tcp))
+    }
+}
+
+#[tokio::test]
+async fn everything_that_a_node_sends_goes_through_the_layer() {
+    let peer = Peer::start_over("127.0.0.1:0", Masked).await;
+    let transport = TcpTransport::bind(None, Some(SECRET), Masked).await.unwrap();
+    for _ in 0..2 {
+        assert_eq!(ask(&transport, &peer, b"abc").await.unwrap(), "cba");
+        assert_eq!(transport.kept_count(&peer.address), 1);
+    }
+    let plain = ask(&client(Some(SECRET)).await, &peer, b"abc").await;
+    assert!(matches!(plain, Err(TransportError::Lost(_))), "{plain:?}");
+    assert_eq!(peer.mirror.frames.load(Ordering::Relaxed), 2);
+}
+
+#[tokio::test]
+async fn the_wait_for_a_refusal_goes_through_the_layer_too() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let transport = Arc::new(TcpTransport::bind(None, Some(SECRET), Masked).await.unwrap());
+    let waiting = tokio::spawn({
+        let (transport, address) = (Arc::clone(&transport), address.clone());
+        async move { transport.wait_refused(&address).await }
+    });
+    let (mut stream, _) = listener.accept().await.unwrap();
+    let expected = greeting(SECRET);
+    let mut heard = vec![0; 1 + expected.len()];
+    timeout(WITHIN, stream.read_exact(&mut heard)).await.unwrap().unwrap();
+    let masked: Vec<u8> = expected.iter().map(|byte| byte ^ MASK).collect();
+    assert_eq!((heard[0], &heard[1..]), (HELLO, &masked[..]));
+    stream.write_all(&[OWN]).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert!(!waiting.is_finished());
+    drop((stream, listener));
+    timeout(WITHIN, waiting).await.unwrap().unwrap();
 }

@@ -63,12 +63,12 @@ fn committing_with_a_majority_is_found_to_name_a_founder_that_is_not_prepared() 
 }
 
 #[test]
-fn preparing_a_prepared_founder_anew_is_found_to_break_its_first_promise() {
+fn preparing_a_prepared_founder_anew_is_found_to_share_it_between_two_clusters() {
     assert!(breaks(Design::PreparedAgain, 1, 0).is_some());
 }
 
 #[test]
-fn accepting_before_the_record_is_on_disk_is_found_to_break_the_promise() {
+fn accepting_before_the_record_is_on_disk_is_found_to_prepare_it_for_two() {
     assert!(breaks(Design::PreparedInMemory, 1, 1).is_some());
 }
 
@@ -78,6 +78,6 @@ fn aborting_in_memory_only_is_found_to_free_a_founder_that_is_prepared_again() {
 }
 
 #[test]
-fn being_freed_by_an_answer_from_before_the_promise_is_found_to_break_it() {
+fn being_freed_by_an_answer_from_before_the_record_is_found_to_end_it_too_early() {
     assert!(breaks(Design::FreedByAnOldAnswer, 1, 0).is_some());
 }

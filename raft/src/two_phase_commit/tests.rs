@@ -23,15 +23,15 @@ fn judge(participant: &Participant, request: &Prepare) -> Result<Accepted, Refus
 fn a_new_founder_accepts_and_accepts_again_when_it_is_asked_again() {
     let offered = prepare(prepared(7, 10));
     assert_eq!(judge(&participant(None), &offered), Ok(Accepted::Now));
-    let bound = Participant { ticket: 6, ..participant(Some(prepared(7, 10))) };
-    assert_eq!(judge(&bound, &offered), Ok(Accepted::Already));
+    let own = Participant { ticket: 6, ..participant(Some(prepared(7, 10))) };
+    assert_eq!(judge(&own, &offered), Ok(Accepted::Already));
 }
 
 #[test]
 fn a_prepared_founder_refuses_every_other_request_and_names_its_coordinator() {
-    let bound = participant(Some(prepared(7, 10)));
+    let own = participant(Some(prepared(7, 10)));
     for other in [prepared(8, 10), prepared(8, 11), prepared(7, 11)] {
-        let refused = judge(&bound, &prepare(other)).unwrap_err();
+        let refused = judge(&own, &prepare(other)).unwrap_err();
         assert_eq!(refused, Refusal::Prepared { cluster: 7, coordinator: 1, store: 10 });
         assert!(!refused.is_fatal());
         let text = refused.to_string();
@@ -57,15 +57,15 @@ fn a_late_request_and_one_from_a_namesake_or_to_a_member_are_refused() {
 
 #[test]
 fn only_the_store_that_drew_an_id_aborts_it() {
-    let bound = prepared(7, 10);
-    assert!(bound.may_be_aborted(7, 10));
-    assert!(!bound.may_be_aborted(8, 10) && !bound.may_be_aborted(7, 11));
-    assert!(bound.is_aborted(10, &participant(None)));
-    assert!(bound.is_aborted(10, &participant(Some(prepared(8, 10)))));
-    assert!(!bound.is_aborted(11, &participant(None)), "somebody else does not know");
-    assert!(!bound.is_aborted(10, &participant(Some(prepared(7, 10)))));
+    let own = prepared(7, 10);
+    assert!(own.may_be_aborted(7, 10));
+    assert!(!own.may_be_aborted(8, 10) && !own.may_be_aborted(7, 11));
+    assert!(own.is_aborted(10, &participant(None)));
+    assert!(own.is_aborted(10, &participant(Some(prepared(8, 10)))));
+    assert!(!own.is_aborted(11, &participant(None)), "somebody else does not know");
+    assert!(!own.is_aborted(10, &participant(Some(prepared(7, 10)))));
     let formed = Participant { cluster: Some(7), ..participant(None) };
-    assert!(!bound.is_aborted(10, &formed));
+    assert!(!own.is_aborted(10, &formed));
 }
 
 fn planned(own: Option<&Prepared>, answers: &[FounderAnswer]) -> Decision {
@@ -74,7 +74,7 @@ fn planned(own: Option<&Prepared>, answers: &[FounderAnswer]) -> Decision {
 
 #[test]
 fn an_id_is_drawn_only_when_all_others_are_new_and_free() {
-    let (free, bound) = (
+    let (free, taken) = (
         FounderAnswer::Participant(participant(None)),
         FounderAnswer::Participant(participant(Some(prepared(8, 11)))),
     );
@@ -82,7 +82,7 @@ fn an_id_is_drawn_only_when_all_others_are_new_and_free() {
     assert_eq!(planned(None, &[free.clone(), free.clone()]), Decision::Draw);
     let formed = FounderAnswer::Participant(Participant { cluster: Some(3), ..participant(None) });
     for other in
-        [bound, formed, FounderAnswer::Silent("down".into()), FounderAnswer::Refused("no".into())]
+        [taken, formed, FounderAnswer::Silent("down".into()), FounderAnswer::Refused("no".into())]
     {
         assert!(
             matches!(planned(None, &[free.clone(), other]), Decision::Wait(why) if why.starts_with("node 3"))

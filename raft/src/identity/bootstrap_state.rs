@@ -1,4 +1,4 @@
-//! What this node's store is prepared for, and which cluster it enters.
+//! How far this node's store has come with bootstrap: what it is prepared for, and which cluster it enters.
 
 use std::sync::Arc;
 
@@ -11,15 +11,17 @@ use crate::raft_storage::disk_format;
 use crate::runtime::to_completion;
 use crate::two_phase_commit::{Accepted, Participant};
 
-/// The promises of a store until it takes part in a cluster, and the cluster that it takes part in.
-pub(crate) struct Promises {
+/// What a store may enter until it takes part in a cluster, and the cluster that it takes part in.
+pub(crate) struct BootstrapState {
     node_id: u64,
     cluster: Mutex<Option<u128>>,
     prepared: Mutex<Option<Prepared>>,
-    /// Quoted by prepare requests. Every change of `prepared` and every start spends the ticket and
-    /// replaces it, so that a request that was under way meanwhile prepares nobody.
+    /// The number that a prepare request has to quote; a handshake tells it. Every change of `prepared` and
+    /// every start spends the ticket and replaces it, so that a request that was under way meanwhile prepares
+    /// nobody.
     ticket: Mutex<u128>,
-    /// The cluster of the nodes that this node was told to ask.
+    /// The cluster to which the nodes belong that this node was told to ask, by `--peers` or `--join`. It is
+    /// not on disk: the store owes that cluster nothing.
     invited: Mutex<Option<u128>>,
     /// Held while `prepared` or `cluster` is judged and written: each excludes the other. Whoever holds it
     /// runs to completion, because a change is first on disk and then in memory.
@@ -27,14 +29,14 @@ pub(crate) struct Promises {
     records: Arc<Records>,
 }
 
-impl Promises {
+impl BootstrapState {
     pub(super) fn load(
         node_id: u64,
         boot_nonce: u128,
         records: Arc<Records>,
     ) -> Result<Self, StorageError> {
         let cluster = taken_part_in(&records)?;
-        let record = records.log().get_meta(MetaKey::Bond)?;
+        let record = records.log().get_meta(MetaKey::Prepared)?;
         let prepared = record.map(|record| disk_format::decode_prepared(&record)).transpose();
         let prepared = prepared.map_err(|error| disk_format::damaged("the bond", &error))?;
         Ok(Self {
@@ -69,7 +71,7 @@ impl Promises {
         *self.invited.lock()
     }
 
-    /// Lets this node be added to a cluster, one of whose members it was told to ask.
+    /// Records the cluster of the nodes that this node was told to ask. That cluster may add this node.
     pub(crate) fn invite(&self, cluster: Option<u128>) {
         *self.invited.lock() = cluster;
     }
@@ -140,7 +142,7 @@ impl Promises {
     async fn write(&self, prepared: Option<Prepared>) -> Result<(), StorageError> {
         self.spend_ticket();
         let record = disk_format::encode_prepared(prepared.as_ref());
-        self.records.write_bytes(MetaKey::Bond, &record).await?;
+        self.records.write_bytes(MetaKey::Prepared, &record).await?;
         *self.prepared.lock() = prepared;
         Ok(())
     }
