@@ -1,5 +1,6 @@
 //! Both halves of a client's connection with their buffers. A protocol's loop reads, answers everything
-//! that has come in, and sends the answers with one write.
+//! that has come in, and sends the answers: together, unless they fill the buffer or one has to be waited
+//! for.
 //!
 //! Buffers grow with use and shrink while nothing comes in, because most connections are idle.
 

@@ -1,12 +1,12 @@
 //! Mintleaf mints ids; no two leaves alike.
 //!
-//! A replicated id service: 63-bit, growing ids per `biz_tag`, from any of three nodes, with
-//! nothing behind them but their own disks.
+//! A replicated id service: 63-bit, growing ids per `biz_tag`, from any node of a cluster of one,
+//! three or five, with nothing behind them but their own disks.
 //!
 //! # The one idea: number lines with watermarks that only rise
 //!
-//! A tag's line counts ids; its watermark `max_id` is the first id not yet reserved. A **grab** is
-//! one command in the replicated log. Applying it raises the mark and answers the interval between
+//! A tag has a number line of ids; its watermark `max_id` is the first id not yet reserved. A **grab**
+//! is one command in the replicated log. Applying it raises the mark and answers the interval between
 //! the old and the new mark, a **segment**. No two ids are alike because:
 //!
 //! 1. **Apply is the only writer of a watermark, and only ever raises it.** So intervals never
@@ -14,14 +14,19 @@
 //! 2. **An interval is used only after its entry is committed**: on disk, really on disk, on a
 //!    quorum. So no later leader can give it again. (`mintleaf_raft`, `mintleaf_storage`)
 //! 3. **An interval is answered to one proposal of one process start, once.** A lost reply, a
-//!    timeout or a crash wastes it; nobody asks for the same one again. ([`replica`])
+//!    timeout or a crash wastes it; nobody asks for the same one again. A proposal that is repeated
+//!    reserves another interval. ([`replica`])
 //! 4. **Inside a process, one cursor walks an interval, upward only.** ([`segment`], [`snowflake`])
 //! 5. **Nothing is carried over a restart.** Intervals live in memory only.
 //!
-//! A **snowflake** worker id has a line too, of milliseconds; its watermark is the fence of the last
-//! window given, and the same five lines hold.
+//! A **snowflake** worker id has a number line too, of milliseconds. Its watermark is called the fence,
+//! its intervals are windows, and the five lines above hold for it with one exception: a process that
+//! no longer needs a worker id gives back the end of its own last window, and the fence falls to there.
+//! It has stopped stamping before it asks, and gives back no millisecond that it has stamped;
+//! `state/worker_entry.rs` takes this from the holder alone and never lowers the fence below that
+//! window's start. So no millisecond that an id may show is given twice.
 //!
-//! No line mentions a clock, the expiry of a lease, or who is leader. Clocks decide when to ask
+//! None of the five lines mentions a clock, an expiry, or who is leader. Clocks decide when to ask
 //! for more, never what may be handed out. Where there is doubt, a node stops; it never guesses.
 //!
 //! # Three crates, one direction
@@ -32,14 +37,21 @@
 //! src/      what ids mean          this crate
 //! ```
 //!
-//! `raft/src/lib.rs` and `storage/src/lib.rs` have maps of their own. Votes and log entries become durable
-//! where `raft/` writes them to `mintleaf_storage::LogEngine` and waits for its `sync`.
+//! `raft/src/lib.rs` and `storage/src/lib.rs` have maps of their own. To look for in them:
+//!
+//! | what | where |
+//! | --- | --- |
+//! | Votes and entries are on disk before they are answered; openraft awaits `save_vote` and the callback of `append`. | `raft/src/raft_storage/log_store.rs` |
+//! | The `fdatasync` behind that. | `storage/src/wal/file.rs` |
+//! | Proposals are put into batches, and sent to the leader. | `raft/src/batcher.rs` |
+//! | A peer's messages come in, forwarded proposals among them. | `raft/src/rpc_handler/handler.rs` |
+//! | Frames travel over TCP; TLS between nodes would go here. | `raft/src/transport/` |
 //!
 //! # The modules of this crate, from the bottom to the top
 //!
 //! | module | what it is | imports |
 //! | --- | --- | --- |
-//! | [`limits`] | Pure: every bound of a request | nothing |
+//! | [`limits`] | Pure: the bounds that clients meet | nothing |
 //! | [`version`] | Pure: the name of this build | nothing |
 //! | `address` | Pure: `HOST:PORT` | nothing |
 //! | [`snowflake`] | Pure: which bits of a snowflake id are what; the generator of a process | nothing |
@@ -53,7 +65,7 @@
 //! | [`encoding`] | The bytes of commands, responses and snapshots | `state` |
 //! | [`replica`] | The replicated log, with types: commands in, responses out | `encoding`, `limits`, `state`, `version` |
 //! | [`service`] | Hands ids out and grabs more: the locks, the waiting, the tasks | `clock`, `limits`, `metrics`, `replica`, `segment`, `snowflake`, `state`, `tag` |
-//! | [`http`] | Leaf's paths, version 1, the pages | `address`, `connection_buffers`, `limits`, `metrics`, `path_segment`, `service`, `snowflake`, `tag`, `watchdog` |
+//! | [`http`] | HTTP/1.1: Leaf's paths, the paths of version 1 (`/v1/`), the pages for people | `address`, `connection_buffers`, `limits`, `metrics`, `path_segment`, `service`, `snowflake`, `tag`, `watchdog` |
 //! | [`resp`] | The Redis protocol | `connection_buffers`, `limits`, `metrics`, `service`, `watchdog` |
 //! | [`listener`] | Client sockets and worker threads, shared by both protocols | `http`, `limits`, `metrics`, `resp`, `service` |
 //! | [`config`] | Settings and their checks | `address`, `snowflake` |
@@ -64,8 +76,10 @@
 //!
 //! | word | meaning |
 //! | --- | --- |
+//! | Leaf | Meituan's id service. Mintleaf has its model, and answers its two id paths and its pages as it does. |
 //! | tag, `biz_tag` | The name of one sequence of ids. |
-//! | step | Fewest ids that one grab of a tag reserves; each tag has its own. |
+//! | auto-creation | The first request for an unknown tag creates it, where `--auto-create-tags` says so. |
+//! | step | Fewest ids that one grab of a tag reserves, as long as the tag has so many; each tag has its own. |
 //! | watermark, `max_id` | The first id of a tag that is not yet reserved. It only rises, even over deletion. |
 //! | segment | The ids of one committed grab: an interval that no other grab overlaps. |
 //! | grab | The command that raises a watermark, and the round trip through the log that brings a segment. |
@@ -73,33 +87,42 @@
 //! | double buffer | The segment that ids come from, and the next one, fetched while the first lasts. |
 //! | slot | One tag on one node: its double buffer, and the callers that wait. |
 //! | worker id | The part of a snowflake id that no two processes share at one time. |
-//! | window | Milliseconds of a worker id that one process owns for good. |
-//! | fence | The watermark of a worker id: the first millisecond that nobody was given. |
-//! | grant, nonce | One acquisition of a worker id, and the number that names it. |
-//! | lease | What a node does to hold worker ids: acquire, renew, give back. |
-//! | incarnation | One start of a node's process. Nothing of it outlives it but what the log holds. |
-//! | level | How far the cluster's log may use what older builds cannot read. It only rises. |
-//! | fast path, dispatch | Code that answers plain requests for ids from their bytes; code that answers or routes all others. |
+//! | window | Milliseconds of one worker id that belong to one process alone, until it gives the unused end back. |
+//! | fence | The watermark of one worker id, where its last window ends: nobody has stamped this millisecond or a later one. It rises with every window, and falls only when the holder gives an unused end back. |
+//! | grant, nonce | One acquisition of a worker id, and the random number that names it, by which its holder is known. (The log target `mintleaf::grants` and the metric of grabs call a segment granted, too.) |
+//! | lease | What a node does to hold worker ids: acquire, renew, give back. Not the leader's lease of the Raft papers. |
+//! | process start | One run of one node's process. No id, segment or window outlives it. |
+//! | store, incarnation | In `raft/`: a data directory, by its random id; and a numbered life of it, which begins at each start and anew each minute, by which an older copy of a store is found out. |
+//! | batch | In `raft/`, the proposals that share a log entry; in `storage/`, the operations that share a sync. |
+//! | snapshot | The state as of one entry, as a file, which takes the place of the log up to there (Raft paper, 7). |
+//! | level | What of the log's format the cluster may use: nothing that a member's build cannot read. It only rises, by an administrator's command. |
+//! | hyper | The library that speaks HTTP/1.1 where the fast path does not. |
+//! | fast path | Code that answers plain requests for ids from their bytes. |
+//! | dispatch | Code that hyper gives its requests to, and the fast path those that must wait: it answers from what is held, or asks the router. |
 //!
 //! # The walk of a GET
 //!
 //! [`listener`] has accepted the connection and dealt it to a worker thread. `http/connection.rs` gives
 //! it to `http/fast_path.rs`, which reads requests from the bytes and takes ids by
-//! [`IdService::held_ids`](service::IdService::held_ids): the slot's lock, then
-//! [`SegmentBuffer::take_some`](segment::SegmentBuffer::take_some), **where an id is handed out**. All
-//! answers leave with one write. On this way there is no await, no Raft and no disk, and the clock is read
-//! once for all the answers of one read, for their `date`. A request that finds no id goes on to
-//! `http/dispatch.rs`, the router and [`IdService::take`](service::IdService::take), which waits for a
-//! grab.
+//! [`HeldIds::take`](service::HeldIds::take) and `Slot::take_some`: the slot's lock, then
+//! [`SegmentBuffer::take_some`](segment::SegmentBuffer::take_some). **Where an id is handed out** is the
+//! cursor there, which all four take functions of `segment.rs` move; for a snowflake it is
+//! `snowflake/generator.rs`. On this way there is no await, no Raft and no disk. Answers are written in
+//! runs: a run ends when the input is used up, when 64 KiB wait to be sent, or at a request for the
+//! dispatch. A run reads the clock once for `date`, besides on entering a segment and at each take of
+//! snowflakes, and leaves with one write. A request that finds no id goes to `http/dispatch.rs`, the router
+//! and [`IdService::take`](service::IdService::take), which waits for a grab. At the first request of
+//! another kind hyper takes the connection over, and calls the same dispatch.
 //!
 //! # The walk of a grab
 //!
 //! A tenth of a segment is used, or a caller waits: the slot asks, and `service/grabber.rs` proposes the
 //! grabs of many tags together by [`Replica::propose_all`](replica::Replica::propose_all) and
-//! `mintleaf_raft::Handle::propose`. `raft/` forwards them to the leader if another node leads, puts the
-//! proposals of many callers into one log entry, and has `storage/` sync it on a quorum. Then every node
-//! applies it by [`State::apply`](state::State::apply), **where a watermark rises**; the response goes
-//! back to the node that proposed, and
+//! `mintleaf_raft::Handle::propose`. `raft/` puts the proposals of many callers into one batch, forwards it
+//! to the leader if another node leads, makes it one log entry there, and has `storage/` sync the entry on a
+//! quorum. Then every node applies it by [`State::apply`](state::State::apply), whose `state/tag_entry.rs`
+//! and `state/watermark.rs` are **where a watermark rises**: by the larger of the size asked for and the
+//! tag's step. The response goes back to the node that proposed, and
 //! [`SegmentBuffer::install`](segment::SegmentBuffer::install) puts the segment behind the current one.
 
 mod address;

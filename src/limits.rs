@@ -1,83 +1,104 @@
-//! Every bound of a request: what a client may ask for, how much of it, and how long anybody waits.
+//! The bounds that a client can meet: what it may ask for, how much of it, and how long anybody waits.
+//! Each names the file that enforces it.
 //!
-//! A bound that only one file enforces, and that no client can meet, stands in that file.
+//! These bounds stand elsewhere: 10 to 15 s without progress, of a half-sent request or an answer that is not
+//! read, in `watchdog.rs`; the rows of the pages for people in `http/pages.rs`; the widths of snowflake ids in
+//! `snowflake/layout.rs`; those of settings in `config/`; and 9.5 s for a change of the membership, the
+//! leader or the level in `raft/src/node/handle.rs`. A bound that no client can meet stands in the file that
+//! enforces it.
 
 use std::time::Duration;
 
 // Values.
 
-/// Most characters (Unicode scalar values, not bytes) in a [`BizTag`](crate::tag::BizTag).
+/// Most characters (Unicode scalar values, not bytes) in a [`BizTag`](crate::tag::BizTag): `tag.rs`.
 pub const TAG_CHARS_MAX: usize = 128;
-/// Most characters in a tag's description.
+/// Most characters in a tag's description: `state/command.rs`.
 pub const DESCRIPTION_CHARS_MAX: usize = 256;
-/// Largest step, and most ids in one grab.
+/// Largest step, and most ids in one grab: `state/command.rs`. `segment/sizing.rs` asks for no more.
 pub const STEP_MAX: u32 = (1 << 31) - 1;
-/// A tag's step when none is given.
+/// A tag's step when none is given: `service/tags.rs`, and `service/ids.rs` for auto-creation.
 pub const STEP_DEFAULT: u32 = 1_000;
-/// A tag's first id when none is given.
+/// A tag's first id when none is given: as [`STEP_DEFAULT`].
 pub const START_DEFAULT: u64 = 1;
-/// Largest id, and largest `start` of a tag: ids fit a signed 64-bit column.
+/// Largest id, and largest `start` of a tag: ids fit a signed 64-bit column. `state/watermark.rs` and
+/// `state/command.rs`.
 pub const ID_MAX: u64 = ID_END - 1;
-/// First number past every id: where a tag's `max_id` stands once all are reserved.
+/// First number past every id: where a tag's `max_id` stands once all are reserved. `state/watermark.rs`.
 pub const ID_END: u64 = 1 << 63;
 /// Longest window of a worker id, and the furthest that one reaches past the stamp of its entry, so
 /// that nobody can take a worker id's future away. An hour is more than any node need go on without
-/// the quorum.
+/// the quorum. `state/command.rs` and `state/worker_entry.rs`.
 pub const AHEAD_MS_MAX: u64 = 60 * 60 * 1000;
 
 // Ids and rows in one answer.
 
-/// Most ids of one answer that lists them: 220 kB of JSON, 250 kB in the Redis protocol.
+/// Most ids of one answer that lists them: 220 kB of JSON, 250 kB in the Redis protocol. `http/ids.rs` and
+/// `resp/id_commands.rs`.
 pub(crate) const LISTED_IDS_MAX: u64 = 10_000;
 /// Most ids of one answer that gives them as ranges, whose size hardly grows with the count; and of
-/// one `INCRBY`, which answers with the last of them.
+/// one `INCRBY`, which answers with the last of them. `http/ids.rs` and `resp/id_commands.rs`.
 pub(crate) const RANGED_IDS_MAX: u64 = 1_000_000;
-/// Tags on one page of `GET /v1/tags` when no limit is given.
+/// Tags on one page of `GET /v1/tags` when no limit is given: `http/tags.rs`.
 pub(crate) const TAGS_PAGE_DEFAULT: usize = 100;
-/// Most tags on one page of `GET /v1/tags`.
+/// Most tags on one page of `GET /v1/tags`: `http/tags.rs`.
 pub(crate) const TAGS_PAGE_MAX: usize = 1_000;
 
 // Bytes of one request.
 
-/// Longest head of an HTTP request; a longer one is answered 431.
+/// Longest head of an HTTP request; a longer one is answered 431. hyper, as `http/connection.rs` sets it.
+/// (The fast path leaves heads of more than 4 KiB to hyper, which no client notices.)
 pub(crate) const HEAD_BYTES_MAX: usize = 16 * 1024;
-/// Most header lines of an HTTP request.
+/// Most header lines of an HTTP request: hyper, as `http/connection.rs` sets it.
 pub(crate) const HEADERS_MAX: usize = 64;
-/// Most parameters in a query: more than any path knows.
+/// Most parameters in a query: more than any path knows. `http/query.rs`.
 pub(crate) const PARAMETERS_MAX: usize = 16;
 /// Longest body: the largest sensible one is a tag with its description, far below this.
+/// `http/body.rs`.
 pub(crate) const BODY_BYTES_MAX: usize = 64 * 1024;
-/// Most fields in a body: more than any request knows.
+/// Most fields in a body: more than any request knows. `http/body.rs`.
 pub(crate) const FIELDS_MAX: usize = 16;
-/// Longest command of the Redis protocol, with its framing.
+/// Longest command of the Redis protocol, with its framing: `resp/parser.rs`.
 pub(crate) const COMMAND_BYTES_MAX: usize = 64 * 1024;
-/// Most arguments of such a command, its name among them.
+/// Most arguments of such a command, its name among them: `resp/parser.rs`.
 pub(crate) const ARGS_MAX: usize = 1024;
-/// Longest name that a client of the Redis protocol may give itself.
+/// Longest name that a client of the Redis protocol may give itself: `resp/session.rs`.
 pub(crate) const CLIENT_NAME_BYTES_MAX: usize = 256;
 
 // Crowds.
 
-/// Open connections of each protocol; one more is told so and closed.
+/// Open connections of each protocol; one more is told so and closed. `listener.rs`.
 pub(crate) const CONNECTIONS_MAX: usize = 10_000;
-/// Callers that may wait for ids of one tag; one more is turned away.
+/// Callers that may wait for ids of one tag; one more is turned away. `service/slot.rs`.
 pub(crate) const WAITERS_MAX: usize = 10_000;
 /// Bytes of answers that one connection may have waiting for its client to read; above it nothing
-/// more of that connection is answered.
+/// more of that connection is answered. `http/fast_path.rs`, `http/write_buffer.rs` and
+/// `resp/connection.rs`.
 pub(crate) const UNSENT_BYTES_MAX: usize = 64 * 1024;
 
 // Time.
 
 /// Longest time from a request to its answer. A guard against waits that nobody bounded: those for
-/// a segment or a quorum end sooner, with a better reason.
+/// a segment or a quorum end sooner, with a better reason. `http/dispatch.rs` and `resp/connection.rs`.
 pub(crate) const REQUEST_MAX: Duration = Duration::from_secs(10);
-/// Longest time from the head of a request to the end of its body.
+/// Longest time from the head of a request to the end of its body: `http/body.rs`.
 pub(crate) const BODY_MAX: Duration = Duration::from_secs(5);
-/// Time that a stop leaves to requests in flight, and a closing connection to its last answers.
+/// How long an idle HTTP connection is kept, in seconds: longer than load balancers keep theirs, so that
+/// they close first. `http/connection.rs`, by the watchdog.
+pub(crate) const HTTP_IDLE_SECONDS_MAX: u64 = 75;
+/// How long an idle connection of the Redis protocol is kept, in seconds: clients keep pools of them, and
+/// do not expect to be cut off. `resp/connection.rs`, by the watchdog.
+pub(crate) const RESP_IDLE_SECONDS_MAX: u64 = 600;
+/// Time that a stop leaves to requests in flight, and a closing connection to its last answers:
+/// `listener.rs`, `http/connection.rs` and `resp/connection.rs`.
 pub(crate) const DRAIN_MAX: Duration = Duration::from_secs(5);
-/// Longest wait for a segment, and for the read that must see every change before it.
+/// How long a client of the Redis protocol may take to read its last answers, once the node has ended the
+/// connection: `resp/connection.rs`.
+pub(crate) const LINGER_MAX: Duration = Duration::from_millis(500);
+/// Longest wait for a segment, and for the read that must see every change before it: `service/ids.rs`,
+/// `service/grabber.rs` and `service/log_access.rs`.
 pub(crate) const GRAB_MAX: Duration = Duration::from_secs(2);
-/// Longest wait for a time window of snowflake ids that is on its way.
+/// Longest wait for a time window of snowflake ids that is on its way: `service/snowflakes.rs`.
 pub(crate) const WINDOW_WAIT_MAX: Duration = Duration::from_secs(2);
-/// Longest that a change of a tag may take: long enough to outlast an election.
-pub(crate) const CHANGE_MAX: Duration = Duration::from_secs(5);
+/// Longest that a change of a tag may take: long enough to outlast an election. `service/log_access.rs`.
+pub(crate) const TAG_CHANGE_MAX: Duration = Duration::from_secs(5);

@@ -36,6 +36,12 @@ pub trait DeletionListener: Send + Sync + 'static {
 }
 
 /// This node's copy of the [`State`], which the log drives.
+///
+/// Entries change it, by [`State::apply`], and a snapshot replaces it, by [`StateMachine::restore`]. No
+/// watermark falls by that. At a start the copy is empty. Later a leader's snapshot replaces it only if the
+/// snapshot reaches beyond every entry that this node knows to be committed, and so beyond every entry that
+/// it has applied: openraft drops any other (`install_full_snapshot` of its `FollowingHandler`). Nor does an
+/// older file take the place of a newer one (`DurableSnapshot::replace` in `raft/`).
 pub struct StateReplica {
     state: RwLock<State>,
     listener: Arc<dyn DeletionListener>,

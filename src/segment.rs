@@ -217,22 +217,22 @@ impl SegmentBuffer {
         self.current.end - self.cursor + upcoming
     }
 
-    /// The buffer as Leaf shows it: two slots that take turns.
+    /// The buffer as Leaf shows it: two places for a segment, which are current by turns.
     pub fn view(&self) -> BufferView {
         let current =
-            SlotView { value: self.cursor, max: self.current.end, step: self.current.len() };
-        let next = self.upcoming.front().map_or_else(SlotView::default, |next| SlotView {
+            SegmentView { value: self.cursor, max: self.current.end, step: self.current.len() };
+        let next = self.upcoming.front().map_or_else(SegmentView::default, |next| SegmentView {
             value: next.start,
             max: next.end,
             step: next.len(),
         });
         let position = (self.switches.saturating_sub(1) % 2) as usize;
-        let slots = if position == 0 { [current, next] } else { [next, current] };
+        let segments = if position == 0 { [current, next] } else { [next, current] };
         BufferView {
             initialized: self.switches > 0,
             next_ready: !self.upcoming.is_empty(),
             position,
-            slots,
+            segments,
         }
     }
 
@@ -255,15 +255,15 @@ pub struct BufferView {
     pub initialized: bool,
     /// Whether the next segment is held.
     pub next_ready: bool,
-    /// Which slot is the current one, 0 or 1.
+    /// Which of the two segments is the current one, 0 or 1.
     pub position: usize,
-    /// The current segment and the next one; an empty slot is all zeros.
-    pub slots: [SlotView; 2],
+    /// The current segment and the next one, in the place that each has; all zeros where there is none.
+    pub segments: [SegmentView; 2],
 }
 
 /// One segment of a [`BufferView`].
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct SlotView {
+pub struct SegmentView {
     /// The next id to give from it.
     pub value: u64,
     /// First id past it.

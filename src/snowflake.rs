@@ -1,13 +1,15 @@
 //! Ids made of a time, a worker id and a sequence number.
 //!
-//! Pure: the caller locks, leases and reads the clock; time and randomness come in as arguments.
+//! Pure: the caller locks, acquires windows and reads the clock; time and randomness come in as arguments.
 //!
 //! - [`Format`] says which bits of an id are what: a [`Layout`] and the origin of its times.
 //! - [`Generator`] makes the ids of one process inside the [`Window`]s that it holds.
 //!
-//! A window is permanent ownership of a worker id for some milliseconds, not a timeout: no other
-//! process is ever given any part of it. So uniqueness needs no clock. A clock says only which of its
-//! milliseconds a process stamps, and a process stamps each id above the one before.
+//! A window is ownership of some milliseconds of a worker id, and no timeout ends it: no other process is
+//! ever given a millisecond that this one may have stamped. The owner alone can end it early: it first
+//! stops stamping ([`Generator::give_up`]), then gives back the milliseconds that it has not stamped. So
+//! uniqueness needs no clock. A clock says only which of its milliseconds a process stamps, and a process
+//! stamps each id above the one before.
 //!
 //! **Nothing is carried over a restart.** None of the generator's types can be stored: a process
 //! that ends wastes what is left of its windows, and a process that starts is given new ones.

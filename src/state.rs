@@ -9,14 +9,18 @@
 //! only way to change a state, and `watermark.rs` holds the only code that can write a mark. A grab
 //! answers the interval between the old mark and the new one, so no two intervals of a tag overlap.
 //!
+//! A snapshot changes no state: it takes the place of a whole one, and no mark falls by that. A snapshot
+//! is a state that applying committed entries made, and the one installed always reaches further than
+//! this replica has applied; `StateReplica` in `replica.rs` says where that is enforced.
+//!
 //! A deleted tag leaves a tombstone that keeps its watermark for ever. Created again, the name goes
 //! on above it; ids of its earlier life are never given a second time.
 //!
 //! The cluster's level decides which commands it may use at all; `level.rs` says why.
 //!
-//! A worker id has a line of milliseconds in the same way, whose mark is called a fence;
-//! `worker_entry.rs` holds the only code that can write one, and says who may take part of a grant
-//! back.
+//! A worker id has a number line of milliseconds in the same way, whose mark is called a fence;
+//! `worker_entry.rs` holds the only code that can write one. A fence falls in one case: its holder, and
+//! nobody else, gives back the end of its window that it has not stamped and never will.
 //!
 //! ```text
 //! apply            State: one committed command at a time

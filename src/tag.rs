@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::limits::{AHEAD_MS_MAX, DESCRIPTION_CHARS_MAX, ID_END, ID_MAX, STEP_MAX, TAG_CHARS_MAX};
 
-/// The name of one line of ids: 1 to [`TAG_CHARS_MAX`] characters, none of them a control
+/// The name of one sequence of ids: 1 to [`TAG_CHARS_MAX`] characters, none of them a control
 /// character.
 ///
 /// Ordered by its UTF-8 bytes, which is also the order of Unicode scalar values.

@@ -15,12 +15,12 @@ use super::dispatch::Dispatch;
 use super::fast_path::{FastPath, READ_BYTES_MAX};
 use super::write_buffer::{AttachedTransport, WriteBuffer};
 use crate::connection_buffers::{ConnectionBuffers, ConnectionWatch, Leftover};
-use crate::limits::{DRAIN_MAX, HEAD_BYTES_MAX, HEADERS_MAX};
+use crate::limits::{DRAIN_MAX, HEAD_BYTES_MAX, HEADERS_MAX, HTTP_IDLE_SECONDS_MAX};
 use crate::watchdog::{Patience, Progress};
 
-/// An idle connection is kept for longer than load balancers keep theirs, so that they close first; a
-/// connection that never brought a request is not kept.
-const PATIENCE: Patience = Patience { idle_seconds_max: 75, unused_is_idle: false };
+/// A connection that never brought a request does not count as idle, and is not kept.
+const PATIENCE: Patience =
+    Patience { idle_seconds_max: HTTP_IDLE_SECONDS_MAX, unused_is_idle: false };
 
 /// The answer to a connection above the limit.
 pub(crate) const TURNED_AWAY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\n\

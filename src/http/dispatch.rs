@@ -57,7 +57,7 @@ impl Dispatch {
         }
         let path = request.uri().path();
         if let Some(query) = request.uri().query() {
-            return self.buffered_batch(path, query, request.headers());
+            return self.buffered_many(path, query, request.headers());
         }
         let (mode, response) = if let Some(raw) = path.strip_prefix(LEAF_SEGMENT) {
             (Mode::Segment, legacy::number(self.ids.next_now(&path_segment::decode(raw)?)?))
@@ -79,7 +79,7 @@ impl Dispatch {
     }
 
     /// The answer to a request for many ids of a tag, if all of them are buffered.
-    fn buffered_batch(
+    fn buffered_many(
         &self,
         path: &str,
         query: &str,

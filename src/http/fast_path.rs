@@ -1,8 +1,8 @@
 //! The fast path: requests for ids, answered straight from the bytes of their connection.
 //!
 //! Every connection begins here. While it sends plain requests for ids, the fast path answers all that
-//! have come in and sends the answers with one write; equal requests right behind each other cost one
-//! look-up. It leaves ids that are not buffered, and everything about them that can go wrong, to the
+//! have come in and then sends the answers: with one write, unless they fill the buffer or one of them
+//! has to be waited for. Equal requests right behind each other cost one look-up. The fast path leaves ids that are not buffered, and everything about them that can go wrong, to the
 //! dispatch, which it calls as hyper would. The first request of any other kind goes to hyper, with all
 //! input that is not answered yet, and the connection stays there.
 //!
@@ -36,7 +36,7 @@ use crate::service::HeldIds;
 /// Most bytes that one read takes.
 pub(super) const READ_BYTES_MAX: usize = 16 * 1024;
 
-/// Why a run of answers ended.
+/// Why a run of answers ended. A run is the answers that are written without a send between them.
 enum AnswersEnd {
     /// The next request has not come in whole.
     NeedMoreInput,
@@ -88,8 +88,8 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> FastPath<'a, R, W> {
         }
     }
 
-    /// Answers the requests that have come in, for as long as ids are buffered. The clock is read once,
-    /// for what the answers say in `date`.
+    /// Answers the requests that have come in, for as long as ids are buffered and the output has room.
+    /// What these answers say in `date` costs one reading of the clock; a take of snowflakes reads it too.
     fn answer(&mut self) -> AnswersEnd {
         self.read_clock();
         let ids = self.dispatch.ids();
@@ -106,11 +106,11 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> FastPath<'a, R, W> {
                 ReadOutcome::Partial => break AnswersEnd::NeedMoreInput,
                 ReadOutcome::Unsupported => break AnswersEnd::ForHyper,
             }
-            if let RequestedIds::Batch(tag, wanted) = self.request.requested() {
+            if let RequestedIds::Many(tag, wanted) = self.request.requested() {
                 let Some(ids) = held.take_exactly(tag, wanted.count) else {
                     break AnswersEnd::ForDispatch;
                 };
-                self.template.write_batch(out, wanted, tag, &ids);
+                self.template.write_many(out, wanted, tag, &ids);
                 answered[Mode::Segment as usize] += 1;
                 self.buffers.consume(self.request.length());
                 continue;
@@ -177,6 +177,6 @@ fn take(
         RequestedIds::Snowflake => {
             Some((Mode::Snowflake, dispatch.ids().take_snowflakes_now(count_max)?))
         }
-        RequestedIds::Batch(..) | RequestedIds::Other => None,
+        RequestedIds::Many(..) | RequestedIds::Other => None,
     }
 }

@@ -53,7 +53,7 @@ pub(super) async fn cache(State(service): State<Arc<TagService>>) -> Html {
     let columns =
         ["name", "init", "next", "pos", "value0", "max0", "step0", "value1", "max1", "step1"];
     let rows = buffers.iter().map(|(name, view)| {
-        let [first, second] = view.slots;
+        let [first, second] = view.segments;
         [
             escape(name.as_str()),
             view.initialized.to_string(),

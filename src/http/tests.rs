@@ -147,7 +147,7 @@ fn front_door_and_router_answer_alike() {
 }
 
 #[test]
-fn a_batch_at_hand_is_answered_as_one_that_was_waited_for() {
+fn buffered_ids_are_answered_as_those_that_were_waited_for() {
     let served = Served::start();
     for (tag, query) in [("ids", "count=20"), ("ranges", "count=20&format=ranges")] {
         for accept in ["*/*", "text/plain"] {

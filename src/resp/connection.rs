@@ -1,4 +1,5 @@
-//! One connection: it reads, carries out the commands that have come in, and answers with one write.
+//! One connection: it reads, carries out the commands that have come in, and sends their answers: together,
+//! unless they fill the buffer or one has to be waited for.
 //!
 //! The memory that a client can make a node hold is bounded: one command, the input that was read with
 //! it, and the answers that the client has not taken yet. While the client does not take them, nothing
@@ -7,7 +8,6 @@
 use std::io;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -21,17 +21,18 @@ use super::pending::{self, PendingIds};
 use super::reply::Reply;
 use super::session::Session;
 use crate::connection_buffers::{ConnectionBuffers, ConnectionWatch, poll_once};
-use crate::limits::{COMMAND_BYTES_MAX, DRAIN_MAX, REQUEST_MAX, UNSENT_BYTES_MAX};
+use crate::limits::{
+    COMMAND_BYTES_MAX, DRAIN_MAX, LINGER_MAX, REQUEST_MAX, RESP_IDLE_SECONDS_MAX, UNSENT_BYTES_MAX,
+};
 use crate::service::{Error, Services};
 use crate::watchdog::{Patience, Progress};
 
 /// The answer to a connection above the limit, in the words of Redis.
 pub(crate) const TURNED_AWAY: &[u8] = b"-ERR max number of clients reached\r\n";
 
-/// Idle connections are kept for long: clients keep pools of them, and do not expect to be cut off.
-const PATIENCE: Patience = Patience { idle_seconds_max: 600, unused_is_idle: true };
-/// How long a client may take to read its last answers, once the node has ended the connection.
-const LINGER_MAX: Duration = Duration::from_millis(500);
+/// A connection that never brought a command counts as idle, too.
+const PATIENCE: Patience =
+    Patience { idle_seconds_max: RESP_IDLE_SECONDS_MAX, unused_is_idle: true };
 
 /// Serves a connection until it ends, makes no progress for too long, or the node stops.
 pub(crate) async fn serve(

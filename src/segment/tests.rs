@@ -134,17 +134,17 @@ fn the_view_shows_two_slots_that_take_turns() {
     assert!(!buffer.view().initialized);
     install(&mut buffer, (1, 11));
     buffer.take_one(unread);
-    let first = SlotView { value: 2, max: 11, step: 10 };
-    let empty = SlotView::default();
+    let first = SegmentView { value: 2, max: 11, step: 10 };
+    let empty = SegmentView::default();
     let view =
-        BufferView { initialized: true, next_ready: false, position: 0, slots: [first, empty] };
+        BufferView { initialized: true, next_ready: false, position: 0, segments: [first, empty] };
     assert_eq!(buffer.view(), view);
     install(&mut buffer, (21, 41));
-    let second = SlotView { value: 21, max: 41, step: 20 };
-    assert_eq!(buffer.view(), BufferView { next_ready: true, slots: [first, second], ..view });
+    let second = SegmentView { value: 21, max: 41, step: 20 };
+    assert_eq!(buffer.view(), BufferView { next_ready: true, segments: [first, second], ..view });
     buffer.take(10, || 0);
-    let second = SlotView { value: 22, ..second };
-    assert_eq!(buffer.view(), BufferView { position: 1, slots: [empty, second], ..view });
+    let second = SegmentView { value: 22, ..second };
+    assert_eq!(buffer.view(), BufferView { position: 1, segments: [empty, second], ..view });
 }
 
 #[test]

@@ -17,7 +17,7 @@ pub struct Assembly {
     pub clock: Arc<dyn Clock>,
     /// How snowflake ids are made.
     pub snowflake: SnowflakeSettings,
-    /// Random, and no incarnation of any node ever had the same: names the grants of worker ids.
+    /// Random, so that no start of any node ever had the same: names the grants of worker ids.
     pub nonce: u128,
     /// Whether an unknown tag is created on first use.
     pub auto_create_tags: bool,

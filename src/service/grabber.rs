@@ -16,9 +16,9 @@ use crate::replica::{COMMANDS_MAX, Replica};
 use crate::segment::Segment;
 use crate::state::{Command, Response};
 
-/// Most batches of grabs in flight. The log takes one entry at a time; a second batch gathers
-/// meanwhile, a third waits.
-const BATCHES_MAX: usize = 3;
+/// Most proposals of grabs in flight. `raft/` carries one batch of proposals at a time; proposals that
+/// come meanwhile make the next.
+const PROPOSALS_MAX: usize = 3;
 /// Pause before a failed grab that a caller waits for is made again.
 const RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -82,20 +82,20 @@ impl Grabber {
         self: Arc<Self>,
         mut asked: mpsc::UnboundedReceiver<Arc<Slot>>,
     ) -> Result<(), JoinError> {
-        let mut batches = JoinSet::new();
+        let mut proposals = JoinSet::new();
         let mut slots = Vec::with_capacity(COMMANDS_MAX);
         loop {
-            while batches.len() >= BATCHES_MAX {
-                finish(batches.join_next().await)?;
+            while proposals.len() >= PROPOSALS_MAX {
+                finish(proposals.join_next().await)?;
             }
             tokio::select! {
                 received = asked.recv_many(&mut slots, COMMANDS_MAX) => {
                     if received == 0 {
                         return Ok(());
                     }
-                    batches.spawn(Arc::clone(&self).grab(std::mem::take(&mut slots)));
+                    proposals.spawn(Arc::clone(&self).grab(std::mem::take(&mut slots)));
                 }
-                Some(ended) = batches.join_next() => finish(Some(ended))?,
+                Some(ended) = proposals.join_next() => finish(Some(ended))?,
             }
         }
     }

@@ -1,7 +1,8 @@
 //! A node's hold on its worker ids.
 //!
-//! Every incarnation of a node has a nonce of its own and is given new windows; nothing of them is
-//! ever written to disk.
+//! Every start of a node draws a nonce of its own and is given new windows. The node writes nothing about
+//! them to disk that it would read at its next start: the replicated state has each worker id's fence and
+//! the nonce of its grant, and only the process that drew that nonce can renew or release it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +29,7 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// Starts the task on the current runtime, under a random nonce that no incarnation ever had.
+    /// Starts the task on the current runtime, under a random nonce that no start of a node ever had.
     pub fn start(
         replica: Arc<Replica>,
         clock: Arc<dyn Clock>,
@@ -60,8 +61,8 @@ impl Lease {
         }
     }
 
-    /// Ends the ids of this incarnation and, if the quorum can be reached soon, gives the worker ids
-    /// back: the next holder may go on right above the last id.
+    /// Ends the ids of this process and, if the quorum can be reached soon, gives the worker ids back: the
+    /// next holder may go on right above the last id.
     pub async fn release(self) {
         // A task that has ended by itself hears nothing, and has nothing to give back.
         if self.stop.send(()).is_ok() {

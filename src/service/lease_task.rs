@@ -26,7 +26,7 @@ const PROPOSAL_MAX: Duration = Duration::from_secs(2);
 /// How long a stop waits for the quorum to take worker ids back.
 pub(super) const RELEASE_MAX: Duration = Duration::from_secs(1);
 
-/// A worker id that the log has granted to this incarnation.
+/// A worker id that the log has granted to this process.
 #[derive(Clone, Copy, Debug)]
 struct HeldWorkerId {
     worker_id: u16,
@@ -34,8 +34,8 @@ struct HeldWorkerId {
     nonce: u128,
 }
 
-/// Names for the grants of one incarnation: the first is random, so that no other incarnation comes
-/// near, and each further one is one more.
+/// Names for the grants of one process: the first is random, so that no other process comes near, and
+/// each further one is one more.
 struct Nonces(u128);
 
 impl Nonces {

@@ -3,7 +3,7 @@
 use tokio::time::Instant;
 
 use super::error::Error;
-use crate::limits::{CHANGE_MAX, GRAB_MAX};
+use crate::limits::{GRAB_MAX, TAG_CHANGE_MAX};
 use crate::replica::Replica;
 use crate::state::{Command, Response};
 
@@ -33,5 +33,5 @@ pub(super) async fn refresh(replica: &Replica, consistency: Consistency) -> Resu
 /// [`Error::InvalidArgument`]; those of the log.
 pub(super) async fn change(replica: &Replica, command: Command) -> Result<Response, Error> {
     command.check()?;
-    Ok(replica.propose(&command, Instant::now() + CHANGE_MAX).await?)
+    Ok(replica.propose(&command, Instant::now() + TAG_CHANGE_MAX).await?)
 }

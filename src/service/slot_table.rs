@@ -15,7 +15,8 @@ use crate::tag::BizTag;
 /// The table, entered for several look-ups; see [`SlotTable::pin`].
 pub(super) type PinnedSlots<'a> = HashMapRef<'a, BizTag, Arc<Slot>, RandomState, LocalGuard<'a>>;
 
-/// Slots by tag. Looking one up takes no lock; idle tags have no slot at all.
+/// Slots by tag. Looking one up takes no lock. A tag that this node was not asked for has no slot; a slot,
+/// once made, stays until its tag is gone or the process ends.
 pub struct SlotTable {
     slots: HashMap<BizTag, Arc<Slot>, RandomState>,
     metrics: Arc<Metrics>,

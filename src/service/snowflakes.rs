@@ -22,7 +22,7 @@ const STEP_MS_MIN: u64 = 5;
 /// How long before the end of the time bits the alarm about it begins.
 const LIFETIME_ALARM_MS: u64 = 365 * 24 * 60 * 60 * 1000;
 
-/// Hands out the snowflake ids of one incarnation.
+/// Hands out the snowflake ids of one process.
 ///
 /// Ids are taken under one lock, so they rise from caller to caller, whatever any clock does.
 pub struct Snowflakes {
@@ -113,7 +113,7 @@ impl Snowflakes {
         wall_ms.saturating_sub_unsigned(self.clock.monotonic_ms())
     }
 
-    /// Adds a window that the log gave to this incarnation.
+    /// Adds a window that the log gave to this process.
     pub(super) fn install(&self, window: Window) {
         let Window { worker_id, floor_ms, fence_ms } = window;
         tracing::debug!(target: "mintleaf::grants", worker_id, floor_ms, fence_ms, "window granted");
@@ -139,7 +139,7 @@ impl Snowflakes {
         self.generator.lock().out_of_reach(clock_ms)
     }
 
-    /// How many ids this incarnation has handed out.
+    /// How many ids this process has handed out.
     pub(super) fn given(&self) -> u64 {
         self.generator.lock().given()
     }

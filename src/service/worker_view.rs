@@ -30,11 +30,11 @@ pub struct WorkerView {
     pub state: &'static str,
     /// The node that holds it or was the last to.
     pub node_id: u64,
-    /// The first hexadecimal digits of the holder's nonce, which tell incarnations of a node apart.
+    /// The first hexadecimal digits of the holder's nonce, which tell the grants and starts of a node apart.
     pub boot: Option<String>,
     /// The first millisecond of its latest window, in Unix time.
     pub floor_ms: u64,
-    /// The first millisecond that was never given to anybody.
+    /// The first millisecond that nobody was given, or that its holder gave back unused.
     pub fence_ms: u64,
     /// What its node's clock showed when it last told the cluster, in Unix milliseconds.
     pub last_reported_ms: Option<u64>,

@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use super::layout::{Format, IdParts};
 
-/// The Unix milliseconds `[floor_ms, fence_ms)` of one worker id, owned for good by the process that
-/// they were given to.
+/// The Unix milliseconds `[floor_ms, fence_ms)` of one worker id, owned by the process that they were
+/// given to, until it [gives them up](Generator::give_up).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[cfg_attr(test, derive(Hash))]
 pub struct Window {

@@ -59,11 +59,11 @@ pub enum Command {
         /// Unix milliseconds.
         clock_ms: u64,
     },
-    /// Reserves milliseconds of a worker id for one incarnation of a node.
+    /// Reserves milliseconds of a worker id for one process.
     AcquireWorker {
         /// The node that asks.
         node_id: u64,
-        /// Names the grant for as long as it lasts; no other grant, of any incarnation, has the same.
+        /// Names the grant for as long as it lasts; no other grant, to any process, has the same.
         nonce: u128,
         /// A certain worker id; when absent, the first that was never used, else the one whose fence
         /// is lowest.

@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_found_in_order_however_they_came() {
+    fn entries_are_found_in_order_however_they_came() {
         let scattered = (0..5000).map(|number| number * 1237 % 5000);
         let orders: [Box<dyn Iterator<Item = u32>>; 3] =
             [Box::new(0..5000), Box::new((0..5000).rev()), Box::new(scattered)];

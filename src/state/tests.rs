@@ -65,7 +65,7 @@ pub(crate) fn with_worker_ids() -> State {
     state
 }
 
-/// Few names, so that commands meet; values in bounds and out of them, near both ends of the line.
+/// Few names, so that commands meet; values in bounds and out of them, near both ends of the number line.
 fn commands() -> impl Strategy<Value = Vec<(u64, Command)>> {
     let tag = prop::sample::select(vec!["a", "b", "c"]).prop_map(tag);
     let step = prop_oneof![0..5u32, 1..200u32, Just(STEP_MAX)];

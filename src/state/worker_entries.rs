@@ -3,8 +3,8 @@
 //!
 //! `now_ms` is the stamp of the log entry as it is, not the highest so far: should a majority of
 //! clocks once have run far ahead, the worker ids that were used then rest until that time has come,
-//! and all others go on with right times at once. Uniqueness does not depend on it: a fence only
-//! rises for anybody but its holder.
+//! and all others go on with right times at once. Uniqueness does not depend on it: whatever a stamp
+//! says, a fence rises, and falls only when its holder gives back what it has not stamped.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +35,7 @@ pub struct WorkerRow {
     pub nonce: Option<u128>,
     /// The first millisecond of the latest window, in Unix time.
     pub floor_ms: u64,
-    /// The first millisecond that was never given to anybody.
+    /// The first millisecond that nobody was given, or that its holder gave back unused.
     pub fence_ms: u64,
 }
 

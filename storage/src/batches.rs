@@ -32,7 +32,8 @@ impl Batches {
                         if format == BATCH_FORMAT { *has == batch } else { has.ends_as(&batch) };
                     if !same {
                         let number = entry.key();
-                        let what = format!("two groups of the log's tail have the number {number}");
+                        let what =
+                            format!("two batches of the write-ahead log have the number {number}");
                         return Err(StorageError::damaged(what));
                     }
                     if has.is_empty() {
@@ -42,7 +43,8 @@ impl Batches {
             }
         }
         let newest = by_number.last_key_value().map(|(_, newest)| newest.clone());
-        let newest = newest.ok_or_else(|| StorageError::damaged("the log's tail is damaged"))?;
+        let newest =
+            newest.ok_or_else(|| StorageError::damaged("the write-ahead log is damaged"))?;
         Ok(Self { by_number, shells, newest })
     }
 

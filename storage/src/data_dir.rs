@@ -1,4 +1,4 @@
-//! One data directory: its owner, the lock that keeps other processes out, and its incarnations.
+//! One data directory: its owner, the lock that keeps other processes out, and how often it was opened.
 
 mod identity;
 
@@ -28,7 +28,7 @@ pub struct DataDir {
 
 impl DataDir {
     /// Opens the data directory at `path`, or creates it together with missing parents, and
-    /// durably counts this incarnation.
+    /// durably counts this opening.
     ///
     /// `fresh_id` becomes the store id of a new directory: 128 random bits, so that no two
     /// directories ever share one. An existing directory keeps the id it has.
@@ -82,9 +82,11 @@ impl DataDir {
         self.identity.lock().store_id
     }
 
-    /// The number of this incarnation: how often the directory was opened, this time included, so 1
-    /// on the first open. It rises durably before `open` returns. A directory that was restored
-    /// from an older image therefore shows a number that its peers have seen before.
+    /// How often the directory was opened, this time included, so 1 on the first open. The count rises
+    /// durably before `open` returns. The caller numbers the incarnations of the directory, its lives as
+    /// its peers see them, from this count on: one begins at each start, and more may follow in one
+    /// process. A directory that was restored from an older image therefore begins one with a number
+    /// that its peers have seen before.
     pub fn starts(&self) -> u64 {
         self.identity.lock().starts
     }
@@ -154,7 +156,7 @@ mod tests {
     const WITHOUT_OWNER: [u8; 12] = [
         1, 0x9a, 0x16, 0x75, 0xb1, // format, crc32
         251, 2, 1, // store id
-        251, 44, 1, // incarnation
+        251, 44, 1, // openings
         1, // log made
     ];
 

@@ -70,8 +70,8 @@ impl SledEngine {
     /// [`StorageError::Damaged`] when anything that was acknowledged is missing or altered.
     pub fn open(dir: &DataDir) -> Result<Self, StorageError> {
         let Opened { wal, manifest, checkpoints } = open::open(dir)?;
-        let (group, extent) = (manifest.batch, manifest.extent);
-        tracing::info!(group, ?extent, dir = %dir.path().display(), "log opened");
+        let (batch, extent) = (manifest.batch, manifest.extent);
+        tracing::info!(batch, ?extent, dir = %dir.path().display(), "log opened");
         let live = Live {
             manifest: manifest.clone(),
             changed: BTreeMap::new(),
@@ -127,7 +127,7 @@ impl SledEngine {
             durable.wal.switch();
         }
         let written = durable.wal.write(batch.manifest.batch, &bytes);
-        self.fatal(written.context(|| "write the tail".into()))?;
+        self.fatal(written.context(|| "write the write-ahead log".into()))?;
         durable.manifest.advance(batch.manifest);
         Ok(())
     }

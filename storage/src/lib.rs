@@ -9,7 +9,7 @@
 //! | file | written by | what it is |
 //! | --- | --- | --- |
 //! | `lock` | [`DataDir`] | locked while a process uses the directory |
-//! | `identity` | [`DataDir`] | store id, number of the incarnation, owner, format |
+//! | `identity` | [`DataDir`] | store id, number of openings, owner, format |
 //! | `tail-a0`, `tail-a1`, `tail-b0`, `tail-b1` | [`SledEngine`] | the write-ahead log: two files that are filled in turn, each in two copies |
 //! | `log-a/`, `log-b/` | [`SledEngine`] | the checkpoints in sled: the records of the log, and the [`MetaKey`] values |
 //! | `snapshot/current` | [`Snapshots`] | the current snapshot |
@@ -26,7 +26,7 @@
 //! | --- | --- | --- |
 //! | `limits`, [`codec`], `error` | the largest sizes; the binary encoding; the errors | nothing |
 //! | `files`, `log_engine` | durable steps on files; the interface of a log engine | `error` |
-//! | `data_dir` | a data directory: its lock, its owner, its incarnations | `codec`, `error`, `files` |
+//! | `data_dir` | a data directory: its lock, its owner, how often it was opened | `codec`, `error`, `files` |
 //! | `snapshot` | the current snapshot | `data_dir`, `error`, `files`, `limits` |
 //! | `record` | one record as it is stored, chained to the record before | `error` |
 //! | `manifest` | everything that the log holds beside the records, as one small value | `codec`, `error` |

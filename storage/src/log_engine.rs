@@ -19,7 +19,8 @@ pub enum MetaKey {
     Removed = 5,
     /// Why the other members must not trust this directory.
     Refused = 6,
-    /// The latest incarnations of this directory.
+    /// The latest incarnations of this directory: its numbered lives, as the members of a cluster tell
+    /// them apart.
     Starts = 7,
     /// For which cluster, still to be bootstrapped, this directory is prepared.
     Prepared = 8,
@@ -28,8 +29,9 @@ pub enum MetaKey {
 /// A log of records with consecutive indices, and a few named values. Bytes in, bytes out.
 ///
 /// Readers see an operation at once. [`LogEngine::sync`] makes all operations since the last sync
-/// durable together. The caller orders appending, truncating and purging; reading and syncing may
-/// run beside anything.
+/// durable together. A truncation, a purge, and an append to several unsynced megabytes do so by
+/// themselves. The caller orders appending, truncating and purging; reading and syncing may run
+/// beside anything.
 ///
 /// When a write or a sync fails, what is on disk is unknown. The engine then stops: that call and
 /// every later one fail with [`StorageError::Stopped`].
@@ -72,7 +74,8 @@ pub trait LogEngine: Send + Sync + 'static {
     /// The named value that was put last; `None` when there never was one.
     fn get_meta(&self, key: MetaKey) -> Result<Option<Vec<u8>>, StorageError>;
 
-    /// Makes every operation before it durable. It is the only barrier, and is cheap when nothing
-    /// is unsynced.
+    /// Makes every operation before it durable. A caller may rely on an append or a named value only
+    /// after this has returned; truncations and purges are durable by themselves. It is cheap when
+    /// nothing is unsynced.
     fn sync(&self) -> Result<(), StorageError>;
 }

@@ -55,7 +55,7 @@ pub(crate) fn open(data: &DataDir) -> Result<Opened, StorageError> {
     // that nothing writes to.
     manifest.batch += 1;
     let begun = Batch { manifest: manifest.clone(), ..Batch::default() };
-    wal.begin(&begun).context(|| "write the tail".into())?;
+    wal.begin(&begun).context(|| "write the write-ahead log".into())?;
     let second = open_intact(&path(dir, intact), &batches, &first, &manifest)?;
     if is_new {
         data.note_log_made()?;

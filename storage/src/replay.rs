@@ -17,7 +17,7 @@ use crate::trees::{Trees, key, missing};
 pub(crate) fn recover(trees: &Trees, batches: &Batches) -> Result<Manifest, StorageError> {
     let manifest = trees.manifest()?;
     let Some(missed) = batches.since(&manifest) else {
-        let what = format!("the log leaves off after group {}", manifest.batch);
+        let what = format!("the log leaves off after batch {}", manifest.batch);
         return Err(StorageError::damaged(what));
     };
     let manifest = if missed.is_empty() { manifest } else { replay(trees, manifest, missed)? };

@@ -14,6 +14,7 @@ use crate::error::{NodeError, Remedy};
 use crate::message::Refusal;
 use crate::node::Node;
 use crate::options::Options;
+use crate::types::Member;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refused_directory_stays_refused_at_every_later_start() {
@@ -63,6 +64,14 @@ async fn a_copy_that_counted_past_what_its_peers_saw_stops_when_it_meets_them() 
     copy_dir(&data("3"), &data("copy"));
     let (three, _) = open(options(3, &data("3"), &peers)).await;
     assert_eq!(add(&three, 1).await, Ok(2));
+    // A start that acknowledged nothing may be forgotten. This one has acknowledged an entry.
+    let second = three.handle().core.identity.origin();
+    let has_seen = |node: &Node| {
+        let member = Member { store: second.store, ..Member::default() };
+        let seen = node.handle().core.identity.destination(3, &member).incarnation_seen;
+        seen == Some(second.incarnation)
+    };
+    eventually("the leader has seen the second start", || has_seen(&one) || has_seen(&two)).await;
     three.shutdown().await;
     drop(released(&data("3")).await);
 

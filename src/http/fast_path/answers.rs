@@ -93,7 +93,7 @@ impl AnswerTemplate {
     }
 
     /// Writes the answer with these ids of a tag.
-    pub(super) fn write_batch(
+    pub(super) fn write_many(
         &self,
         out: &mut Vec<u8>,
         wanted: &IdQuery,

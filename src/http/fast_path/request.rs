@@ -41,7 +41,7 @@ pub(super) enum RequestedIds<'a> {
     /// The next id of a tag.
     Segment(&'a str),
     /// Many ids of a tag.
-    Batch(&'a str, &'a IdQuery),
+    Many(&'a str, &'a IdQuery),
     /// A snowflake id.
     Snowflake,
     /// Many snowflake ids, or a request that may be an error.
@@ -81,7 +81,7 @@ pub(super) struct PlainRequest {
     /// The tag; empty where the path names none.
     tag: String,
     /// The many ids that the query asks for; `None` when it asks for one, or cannot be answered.
-    batch: Option<IdQuery>,
+    many: Option<IdQuery>,
 }
 
 impl Default for PlainRequest {
@@ -94,7 +94,7 @@ impl Default for PlainRequest {
             text: false,
             path: IdPath::Other,
             tag: String::new(),
-            batch: None,
+            many: None,
         }
     }
 }
@@ -135,7 +135,7 @@ impl PlainRequest {
         if block_start + length > PLAIN_HEAD_BYTES_MAX {
             return Err(ReadOutcome::Unsupported);
         }
-        self.batch = query.and_then(|query| IdQuery::many(query, &self.headers));
+        self.many = query.and_then(|query| IdQuery::many(query, &self.headers));
         self.path = id_path;
         self.tag.clear();
         self.tag.push_str(&tag);
@@ -161,8 +161,8 @@ impl PlainRequest {
         match self.path {
             IdPath::LeafSegment | IdPath::Segment => RequestedIds::Segment(&self.tag),
             IdPath::LeafSnowflake | IdPath::Snowflake => RequestedIds::Snowflake,
-            IdPath::Other => match &self.batch {
-                Some(wanted) => RequestedIds::Batch(&self.tag, wanted),
+            IdPath::Other => match &self.many {
+                Some(wanted) => RequestedIds::Many(&self.tag, wanted),
                 None => RequestedIds::Other,
             },
         }

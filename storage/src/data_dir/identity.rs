@@ -81,7 +81,7 @@ mod tests {
         let golden = [
             FORMAT, 0x86, 0x0a, 0xe5, 0xbc, // crc32
             251, 2, 1, // store id
-            251, 44, 1, // incarnation
+            251, 44, 1, // openings
             1, // log made
             1, 5, // owner
         ];

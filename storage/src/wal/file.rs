@@ -45,7 +45,8 @@ impl WalFile {
     /// Copies that cannot be written.
     #[cfg(test)]
     pub(super) fn read_only(dir: &Path, number: usize) -> Result<WalFile, StorageError> {
-        let open = |name: &str| File::open(dir.join(name)).context(|| "open the tail".into());
+        let open =
+            |name: &str| File::open(dir.join(name)).context(|| "open the write-ahead log".into());
         let copies = [open(COPY_NAMES[number][0])?, open(COPY_NAMES[number][1])?];
         Ok(WalFile { copies, len: FILE_BYTES_MIN })
     }
@@ -56,7 +57,8 @@ impl WalFile {
     }
 
     /// Writes the bytes of batch `number` to both copies at offset `at`, and syncs one of them: the
-    /// copies take turns, so that the next batch syncs the other.
+    /// copies take turns, so that the next batch syncs the other. The batch is on disk when this
+    /// returns; every sync of the engine comes down to this `fdatasync`.
     pub(super) fn write(&mut self, number: u64, at: usize, batch: &[u8]) -> io::Result<()> {
         if at + batch.len() > self.len {
             self.grow(at + batch.len())?;

@@ -36,13 +36,13 @@ fn every_beginning_of_a_plain_request_is_partial() {
 }
 
 #[test]
-fn a_batch_is_known_by_its_count_and_anything_odd_is_left_to_the_dispatch() {
+fn many_ids_are_known_by_their_count_and_anything_odd_is_left_to_the_dispatch() {
     let mut request = PlainRequest::default();
     let mut asks = |path: &str| {
         let head = format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n");
         assert_eq!(request.read(head.as_bytes()), ReadOutcome::New, "{path}");
         match request.requested() {
-            RequestedIds::Batch(tag, wanted) => Some((tag.to_owned(), wanted.count)),
+            RequestedIds::Many(tag, wanted) => Some((tag.to_owned(), wanted.count)),
             RequestedIds::Other => None,
             other => panic!("{path} asks for {other:?}"),
         }
