@@ -280,5 +280,5 @@ fn store_without_a_wal_is_refused() {
     (0..4).for_each(|batch| tear_both(&dir, batch));
     let refused = reopened(&dir);
     assert!(is_damaged(&refused));
-    assert!(refused.unwrap_err().to_string().contains("tail is damaged"));
+    assert!(refused.unwrap_err().to_string().contains("write-ahead log is damaged"));
 }
