@@ -37,15 +37,16 @@
 //! src/      what ids mean          this crate
 //! ```
 //!
-//! `raft/src/lib.rs` and `storage/src/lib.rs` have maps of their own. To look for in them:
+//! `raft/src/lib.rs` and `storage/src/lib.rs` have maps of their own. (This crate uses the binary encoding of
+//! `storage/` too.) What a reader looks for there first, and where it is:
 //!
 //! | what | where |
 //! | --- | --- |
 //! | Votes and entries are on disk before they are answered; openraft awaits `save_vote` and the callback of `append`. | `raft/src/raft_storage/log_store.rs` |
-//! | The `fdatasync` behind that. | `storage/src/wal/file.rs` |
+//! | The `fdatasync` behind that: `LogEngine::sync`, `SledEngine::commit`, `Wal::write`, `WalFile::write`. | `storage/src/wal/file.rs` |
 //! | Proposals are put into batches, and sent to the leader. | `raft/src/batcher.rs` |
 //! | A peer's messages come in, forwarded proposals among them. | `raft/src/rpc_handler/handler.rs` |
-//! | Frames travel over TCP; TLS between nodes would go here. | `raft/src/transport/` |
+//! | Frames travel over TCP. TLS between nodes would be another layer, chosen in `Node::open`. | `raft/src/transport/layer.rs` |
 //!
 //! # The modules of this crate, from the bottom to the top
 //!
@@ -82,7 +83,7 @@
 //! | step | Fewest ids that one grab of a tag reserves, as long as the tag has so many; each tag has its own. |
 //! | watermark, `max_id` | The first id of a tag that is not yet reserved. It only rises, even over deletion. |
 //! | segment | The ids of one committed grab: an interval that no other grab overlaps. |
-//! | grab | The command that raises a watermark, and the round trip through the log that brings a segment. |
+//! | grab | The command that reserves a segment by raising a watermark, and its round trip through the log. |
 //! | buffered, held | In the memory of one process, ready to be handed out without a wait. |
 //! | double buffer | The segment that ids come from, and the next one, fetched while the first lasts. |
 //! | slot | One tag on one node: its double buffer, and the callers that wait. |
@@ -98,7 +99,7 @@
 //! | level | What of the log's format the cluster may use: nothing that a member's build cannot read. It only rises, by an administrator's command. |
 //! | hyper | The library that speaks HTTP/1.1 where the fast path does not. |
 //! | fast path | Code that answers plain requests for ids from their bytes. |
-//! | dispatch | Code that hyper gives its requests to, and the fast path those that must wait: it answers from what is held, or asks the router. |
+//! | dispatch | Code that answers what the fast path and hyper pass on: at once from what is held, or else by the router. |
 //!
 //! # The walk of a GET
 //!
@@ -107,23 +108,25 @@
 //! [`HeldIds::take`](service::HeldIds::take) and `Slot::take_some`: the slot's lock, then
 //! [`SegmentBuffer::take_some`](segment::SegmentBuffer::take_some). **Where an id is handed out** is the
 //! cursor there, which all four take functions of `segment.rs` move; for a snowflake it is
-//! `snowflake/generator.rs`. On this way there is no await, no Raft and no disk. Answers are written in
-//! runs: a run ends when the input is used up, when 64 KiB wait to be sent, or at a request for the
-//! dispatch. A run reads the clock once for `date`, besides on entering a segment and at each take of
-//! snowflakes, and leaves with one write. A request that finds no id goes to `http/dispatch.rs`, the router
-//! and [`IdService::take`](service::IdService::take), which waits for a grab. At the first request of
-//! another kind hyper takes the connection over, and calls the same dispatch.
+//! `snowflake/generator.rs`. On this way there is no await, no Raft and no disk. The clock is read for `date`,
+//! once for many answers, on entering a segment, and at each take of snowflakes. Answers wait in the
+//! connection's buffer and leave together: when the input is used up, when 64 KiB wait, or before a wait. A
+//! request that finds no id goes to `http/dispatch.rs`, the router and
+//! [`IdService::take`](service::IdService::take), which waits for a grab. At the first request of another kind
+//! hyper takes the connection over, and calls the same dispatch.
 //!
 //! # The walk of a grab
 //!
-//! A tenth of a segment is used, or a caller waits: the slot asks, and `service/grabber.rs` proposes the
-//! grabs of many tags together by [`Replica::propose_all`](replica::Replica::propose_all) and
-//! `mintleaf_raft::Handle::propose`. `raft/` puts the proposals of many callers into one batch, forwards it
-//! to the leader if another node leads, makes it one log entry there, and has `storage/` sync the entry on a
-//! quorum. Then every node applies it by [`State::apply`](state::State::apply), whose `state/tag_entry.rs`
-//! and `state/watermark.rs` are **where a watermark rises**: by the larger of the size asked for and the
-//! tag's step. The response goes back to the node that proposed, and
-//! [`SegmentBuffer::install`](segment::SegmentBuffer::install) puts the segment behind the current one.
+//! A tenth of a segment is used, or a caller waits: the slot says so to its caller, which asks the grabber.
+//! `service/grabber.rs` proposes the grabs of many tags together by
+//! [`Replica::propose_all`](replica::Replica::propose_all) and `mintleaf_raft::Handle::propose`. `raft/`
+//! puts the proposals of many callers into one batch, forwards it to the leader if another node leads,
+//! makes it one log entry there, and has `storage/` sync the entry on a quorum. Then every node applies it
+//! by [`State::apply`](state::State::apply), whose `state/tag_entry.rs` and `state/watermark.rs` are
+//! **where a watermark rises**: by the larger of the size asked for and the tag's step, or by what is left.
+//! (Creating a tag and changing one raise it too, through the same file.) The response goes back to the
+//! node that proposed, and [`SegmentBuffer::install`](segment::SegmentBuffer::install) puts the segment
+//! behind the current one.
 
 mod address;
 pub mod cli;

@@ -9,7 +9,7 @@
 //! | `options` | [`Options`], [`Tuning`] and the clock | `error` |
 //! | `stop` | The handle by which any part of a node stops it | `error` |
 //! | `types` | openraft's type parameters, and the bounds of what travels and is stored | `runtime` |
-//! | `transport` | The trait by which frames travel between nodes, and TCP | `error`, `runtime` |
+//! | `transport` | The trait by which frames travel between nodes, TCP, and the layer where encryption goes | `error`, `runtime` |
 //! | `message` | Everything that travels between nodes | `error`, `state_machine`, `types` |
 //! | `two_phase_commit` | Rules of bootstrap, without I/O | `message` |
 //! | `leadership_transfer` | The state of a leadership transfer, at either end | `types` |

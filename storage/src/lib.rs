@@ -20,7 +20,8 @@
 //! everything that was acknowledged, or is refused as [`StorageError::Damaged`]; it never opens
 //! with less. `DESIGN.md` gives the reason for each step, crash point by crash point.
 //!
-//! The modules, from the bottom up:
+//! A sync walks [`LogEngine::sync`], `SledEngine::commit`, `Wal::write` and `WalFile::write`, whose `sync_data` is
+//! the barrier. The modules, from the bottom up:
 //!
 //! | module | what it is | imports |
 //! | --- | --- | --- |
