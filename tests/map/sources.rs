@@ -126,8 +126,9 @@ struct Reader<'a> {
     /// Length of the path of the file's own module.
     file_depth: usize,
     modules: &'a BTreeSet<ModulePath>,
-    /// Inline modules of this file, which are no files.
+    /// Other modules of the crate that the file names.
     imports: BTreeSet<String>,
+    /// What it names of other crates.
     foreign: BTreeSet<String>,
 }
 

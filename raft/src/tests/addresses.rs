@@ -8,7 +8,9 @@ use mintleaf_storage::SledEngine;
 use tempfile::TempDir;
 use tokio::time::timeout;
 
-use super::support::{SOON, add, eventually, open, open_with, options, released, three_peers};
+use super::support::{
+    SOON, add, eventually, open, open_three, open_with, options, released, three_peers,
+};
 use crate::node::Node;
 use crate::runtime::Pending;
 use crate::transport::{FrameHandler, Plain, TcpTransport, Transport, TransportError};
@@ -45,9 +47,7 @@ async fn a_removed_learner_that_comes_back_elsewhere_is_not_taken_in_again() {
     let temp = TempDir::new().unwrap();
     let peers = three_peers();
     let data = |id: u64| temp.path().join(format!("node-{id}"));
-    let (one, _) = open(options(1, &data(1), &peers)).await;
-    let (two, _) = open(options(2, &data(2), &peers)).await;
-    let (three, _) = open(options(3, &data(3), &peers)).await;
+    let [one, two, three] = open_three(&peers, &data).await;
     assert_eq!(add(&one, 1).await, Ok(1));
     let member = |id: u64| one.handle().core.member(id);
     one.handle().add_member(3, peers[&3].clone(), String::new(), false).await.unwrap();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tokio::time::{Instant, timeout};
 
-use super::support::{SOON, add, alone, eventually, open, options, three_peers};
+use super::support::{SOON, add, alone, eventually, open, open_three, options, three_peers};
 use crate::message::Change;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -37,9 +37,7 @@ async fn a_late_follower_catches_up_by_a_snapshot() {
     let temp = TempDir::new().unwrap();
     let peers = three_peers();
     let data = |id: u64| temp.path().join(format!("node-{id}"));
-    let (one, _) = open(options(1, &data(1), &peers)).await;
-    let (two, _) = open(options(2, &data(2), &peers)).await;
-    let (three, _) = open(options(3, &data(3), &peers)).await;
+    let [one, two, three] = open_three(&peers, &data).await;
     assert_eq!(add(&three, 1).await, Ok(1));
     three.shutdown().await;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -141,6 +141,17 @@ pub(super) async fn open(options: Options) -> (Node, Arc<Sum>) {
         }
     });
     opened.await.expect("the directory is free")
+}
+
+/// Opens three founders, each on the data directory that `data` gives for its id.
+pub(super) async fn open_three(
+    peers: &BTreeMap<u64, String>,
+    data: impl Fn(u64) -> PathBuf,
+) -> [Node; 3] {
+    let (one, _) = open(options(1, &data(1), peers)).await;
+    let (two, _) = open(options(2, &data(2), peers)).await;
+    let (three, _) = open(options(3, &data(3), peers)).await;
+    [one, two, three]
 }
 
 /// Opens a node with an engine and a transport of the test's own.
