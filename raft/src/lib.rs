@@ -77,4 +77,4 @@ pub use options::{Clock, Options, Tuning};
 pub use peers::PeerClock;
 pub use runtime::{Pending, lower_priority};
 pub use state_machine::{FrozenState, Newer, Release, RestoreError, StateMachine};
-pub use transport::{FrameHandler, Transport, TransportError};
+pub use transport::{FrameHandler, Peer, Reply, Target, Transport, TransportError};

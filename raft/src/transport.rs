@@ -17,6 +17,6 @@ mod tcp;
 mod tests;
 
 pub(crate) use interface::PROTOCOL;
-pub use interface::{FrameHandler, Transport, TransportError};
+pub use interface::{FrameHandler, Peer, Reply, Target, Transport, TransportError};
 pub(crate) use layer::Plain;
 pub(crate) use tcp::TcpTransport;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use mintleaf_raft::simulation::{Process, acknowledges_snapshot, asks_to_prepare, grants_vote};
-use mintleaf_raft::{FrameHandler, Pending, Transport, TransportError};
+use mintleaf_raft::{FrameHandler, Peer, Pending, Reply, Target, Transport, TransportError};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tokio::time::sleep;
@@ -255,7 +255,8 @@ impl NetWire {
         if net.random.chance(net.conditions.lock().doubled) {
             self.deliver_again(host.clone(), frame.clone());
         }
-        let task = host.process.spawn(async move { host.door.handle(&frame).await });
+        let task =
+            host.process.spawn(async move { host.door.handle(Peer::Unproven, &frame).await });
         // A server aborts its work for a caller that hangs up, if it notices in time.
         let guard = net.random.chance(50).then(|| AbortOnDrop(task.abort_handle()));
         let answered = task.await;
@@ -283,7 +284,7 @@ impl NetWire {
         process.spawn(async move {
             sleep(later).await;
             // The second answer is dropped.
-            drop(host.door.handle(&frame).await);
+            drop(host.door.handle(Peer::Unproven, &frame).await);
         });
     }
 }
@@ -303,18 +304,20 @@ fn node_at(address: &str) -> Option<u64> {
 impl Transport for NetWire {
     fn call<'a>(
         &'a self,
-        address: &'a str,
+        target: Target<'a>,
         frame: Vec<u8>,
-    ) -> Pending<'a, Result<Bytes, TransportError>> {
+    ) -> Pending<'a, Result<Reply, TransportError>> {
         Box::pin(async move {
+            let address = target.address;
             let unknown = || TransportError::Unreachable(format!("no such address: {address}"));
-            self.carry(node_at(address).ok_or_else(unknown)?, frame).await
+            let bytes = self.carry(node_at(address).ok_or_else(unknown)?, frame).await?;
+            Ok(Reply { from: Peer::Unproven, bytes })
         })
     }
 
-    fn wait_refused<'a>(&'a self, address: &'a str) -> Pending<'a, ()> {
+    fn wait_refused<'a>(&'a self, target: Target<'a>) -> Pending<'a, ()> {
         Box::pin(async move {
-            let Some(id) = node_at(address) else { return pending().await };
+            let Some(id) = node_at(target.address) else { return pending().await };
             loop {
                 self.live().await;
                 let id = self.net.resolve(id);

@@ -11,7 +11,7 @@ use crate::message::{
     Answer, Destination, Frame, Handshake, Header, Incarnation, Origin, Refusal, Request, Response,
 };
 use crate::peers::Heard;
-use crate::transport::{PROTOCOL, Transport, TransportError};
+use crate::transport::{PROTOCOL, Target, Transport, TransportError};
 use crate::types::Member;
 
 /// Why a call brought no answer.
@@ -188,9 +188,10 @@ impl Client {
     }
 
     async fn carry(&self, address: &str, frame: &Frame) -> Result<Answer, CallError> {
-        let answer = self.transport.call(address, codec::encode(PROTOCOL, frame)).await;
+        let target = Target { address, node_id: None };
+        let answer = self.transport.call(target, codec::encode(PROTOCOL, frame)).await;
         let address = address.to_owned();
-        let body = answer.map_err(|error| match error {
+        let reply = answer.map_err(|error| match error {
             TransportError::Unreachable(reason) => {
                 CallError::Unreachable { address: address.clone(), reason }
             }
@@ -199,7 +200,7 @@ impl Client {
                 CallError::Refused { address: address.clone(), refusal: Refusal::Failed(why) }
             }
         })?;
-        let decoded = codec::decode(&body).map(|(_, answer)| answer);
+        let decoded = codec::decode(&reply.bytes).map(|(_, answer)| answer);
         decoded.map_err(|error| CallError::Lost { address, reason: error.to_string() })
     }
 }

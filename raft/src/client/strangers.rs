@@ -21,7 +21,7 @@ use crate::raft_storage::suite::everything_covered;
 use crate::runtime::Pending;
 use crate::stop::StopHandle;
 use crate::tests::{ELECTION_MAX, StoppedClock};
-use crate::transport::{FrameHandler, PROTOCOL, Transport, TransportError};
+use crate::transport::{FrameHandler, PROTOCOL, Peer, Reply, Target, Transport, TransportError};
 use crate::types::{Member, RaftLogId, RaftMembership};
 
 const CLUSTER: u128 = 77;
@@ -39,9 +39,9 @@ const FATAL: [Refusal; 4] = [
 struct OneAnswer(Mutex<Vec<u8>>);
 
 impl Transport for OneAnswer {
-    fn call<'a>(&'a self, _: &'a str, _: Vec<u8>) -> Pending<'a, Result<Bytes, TransportError>> {
-        let answer = Bytes::from(self.0.lock().clone());
-        Box::pin(std::future::ready(Ok(answer)))
+    fn call<'a>(&'a self, _: Target<'a>, _: Vec<u8>) -> Pending<'a, Result<Reply, TransportError>> {
+        let bytes = Bytes::from(self.0.lock().clone());
+        Box::pin(std::future::ready(Ok(Reply { from: Peer::Unproven, bytes })))
     }
 
     fn serve(self: Arc<Self>, _: Arc<dyn FrameHandler>) -> Pending<'static, ()> {

@@ -23,7 +23,7 @@ use super::votes::{may_campaign, would_elect_another};
 use crate::core::Core;
 use crate::message::{Request, Response};
 use crate::runtime::{in_process, random_below};
-use crate::transport::Transport;
+use crate::transport::{Target, Transport};
 use crate::types::{Member, RaftMembership};
 
 /// A leader that listens again within this long was restarted, and leads on.
@@ -109,18 +109,19 @@ async fn until_gone(core: &Core, transport: &dyn Transport, leader: Option<u64>)
     let Some((leader, turn)) = leader.and_then(|leader| follow(core, leader)) else {
         return std::future::pending().await;
     };
+    let target = Target { address: &leader.1.raft, node_id: Some(leader.0) };
     loop {
-        transport.wait_refused(&leader.raft).await;
+        transport.wait_refused(target).await;
         let heard = core.heard.contact().silent_since().unwrap_or_else(Instant::now);
         sleep_until(heard + core.options.tuning.lease + MARGIN + turn * TURN).await;
-        if timeout(LOOK_AGAIN_TIMEOUT, transport.wait_refused(&leader.raft)).await.is_ok() {
+        if timeout(LOOK_AGAIN_TIMEOUT, transport.wait_refused(target)).await.is_ok() {
             return;
         }
     }
 }
 
 /// The leader to follow, and how many of the other voters campaign before this node does.
-fn follow(core: &Core, leader: u64) -> Option<(Member, u32)> {
+fn follow(core: &Core, leader: u64) -> Option<((u64, Member), u32)> {
     let me = core.identity.node_id();
     if !may_campaign(core) {
         return None;
@@ -129,7 +130,7 @@ fn follow(core: &Core, leader: u64) -> Option<(Member, u32)> {
     let mut successors: Vec<u64> = members.voter_ids().filter(|id| *id != leader).collect();
     successors.sort_unstable();
     let turn = successors.iter().position(|id| *id == me)?;
-    Some((core.member(leader)?, u32::try_from(turn).ok()?))
+    Some(((leader, core.member(leader)?), u32::try_from(turn).ok()?))
 }
 
 /// Stands for election once, if a quorum would elect this node. Returns whether some leader is known

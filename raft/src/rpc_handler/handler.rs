@@ -22,7 +22,7 @@ use crate::identity::{RequestKind, check_member, names};
 use crate::membership::Membership;
 use crate::message::{Answer, Change, ForwardError, Frame, Header, Refusal, Request, Response};
 use crate::runtime::Pending;
-use crate::transport::{FrameHandler, PROTOCOL};
+use crate::transport::{FrameHandler, PROTOCOL, Peer};
 use crate::types::{RaftEntry, RaftLogId, RaftVote, Types};
 
 /// Longest wait that a peer may ask for.
@@ -37,7 +37,7 @@ pub(crate) struct RpcHandler {
 }
 
 impl FrameHandler for RpcHandler {
-    fn handle<'a>(&'a self, frame: &'a [u8]) -> Pending<'a, Result<Vec<u8>, String>> {
+    fn handle<'a>(&'a self, _: Peer, frame: &'a [u8]) -> Pending<'a, Result<Vec<u8>, String>> {
         Box::pin(async move {
             let (_, Frame { header, request }) =
                 codec::decode(frame).map_err(|error| format!("not a frame: {error}"))?;

@@ -13,7 +13,9 @@ use super::support::{
 };
 use crate::node::Node;
 use crate::runtime::Pending;
-use crate::transport::{FrameHandler, Plain, TcpTransport, Transport, TransportError};
+use crate::transport::{
+    FrameHandler, Plain, Reply, Target, TcpTransport, Transport, TransportError,
+};
 
 /// A transport that lets no frame out while it is cut.
 struct CutTransport {
@@ -24,13 +26,13 @@ struct CutTransport {
 impl Transport for CutTransport {
     fn call<'a>(
         &'a self,
-        address: &'a str,
+        target: Target<'a>,
         frame: Vec<u8>,
-    ) -> Pending<'a, Result<bytes::Bytes, TransportError>> {
+    ) -> Pending<'a, Result<Reply, TransportError>> {
         if self.cut.load(Ordering::SeqCst) {
             return Box::pin(std::future::ready(Err(TransportError::Unreachable("cut".into()))));
         }
-        self.tcp.call(address, frame)
+        self.tcp.call(target, frame)
     }
 
     fn serve(self: Arc<Self>, handler: Arc<dyn FrameHandler>) -> Pending<'static, ()> {

@@ -4,7 +4,7 @@ use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::channel::Channel;
-use super::interface::{FRAME_BYTES_MAX, FrameHandler};
+use super::interface::{FRAME_BYTES_MAX, FrameHandler, Peer};
 use super::server::{answer_frames, is_admitted};
 use crate::runtime::Pending;
 
@@ -29,7 +29,7 @@ where
 struct Record(Mutex<Vec<Vec<u8>>>);
 
 impl FrameHandler for Record {
-    fn handle<'a>(&'a self, frame: &'a [u8]) -> Pending<'a, Result<Vec<u8>, String>> {
+    fn handle<'a>(&'a self, _: Peer, frame: &'a [u8]) -> Pending<'a, Result<Vec<u8>, String>> {
         self.0.lock().push(frame.to_vec());
         Box::pin(std::future::ready(Ok(Vec::new())))
     }

@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::channel::{Channel, Greeting};
-use super::interface::{FrameHandler, PROTOCOL};
+use super::interface::{FrameHandler, PROTOCOL, Peer};
 use super::layer::Layer;
 
 /// Connections at a time that have not greeted yet. Connections that send nothing therefore cannot shut
@@ -131,7 +131,7 @@ pub(super) async fn answer_frames<S: AsyncRead + AsyncWrite + Unpin>(
         let frame = within(IDLE_TIMEOUT, channel.receive_frame()).await?;
         let answer = tokio::select! {
             biased;
-            answer = handler.handle(&frame) => answer,
+            answer = handler.handle(Peer::Unproven, &frame) => answer,
             // The caller has hung up, so nobody waits for the answer.
             () = channel.interrupted() => return Ok(()),
         };

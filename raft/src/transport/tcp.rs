@@ -13,7 +13,9 @@ use tokio::time::{Instant, sleep};
 
 use super::channel::Channel;
 use super::connect::Connector;
-use super::interface::{FRAME_BYTES_MAX, FrameHandler, Transport, TransportError};
+use super::interface::{
+    FRAME_BYTES_MAX, FrameHandler, Peer, Reply, Target, Transport, TransportError,
+};
 use super::layer::Layer;
 use super::server::Listener;
 use crate::error::NodeError;
@@ -137,14 +139,17 @@ impl<L: Layer> TcpTransport<L> {
 impl<L: Layer> Transport for TcpTransport<L> {
     fn call<'a>(
         &'a self,
-        address: &'a str,
+        target: Target<'a>,
         frame: Vec<u8>,
-    ) -> Pending<'a, Result<Bytes, TransportError>> {
-        Box::pin(async move { self.carry(address, &frame).await })
+    ) -> Pending<'a, Result<Reply, TransportError>> {
+        Box::pin(async move {
+            let bytes = self.carry(target.address, &frame).await?;
+            Ok(Reply { from: Peer::Unproven, bytes })
+        })
     }
 
-    fn wait_refused<'a>(&'a self, address: &'a str) -> Pending<'a, ()> {
-        Box::pin(until_refused(&self.connector, address))
+    fn wait_refused<'a>(&'a self, target: Target<'a>) -> Pending<'a, ()> {
+        Box::pin(until_refused(&self.connector, target.address))
     }
 
     fn serve(self: Arc<Self>, handler: Arc<dyn FrameHandler>) -> Pending<'static, ()> {

@@ -16,7 +16,7 @@ use super::channel::{Channel, greeting};
 use super::interface::FRAME_BYTES_MAX;
 use super::layer::Layer;
 use super::server::{answer_frames, is_admitted};
-use super::{FrameHandler, Plain, TcpTransport, Transport, TransportError};
+use super::{FrameHandler, Plain, Target, TcpTransport, Transport, TransportError};
 use crate::runtime::Pending;
 
 const SECRET: &[u8] = b"sixteen bytes and more";
@@ -31,7 +31,11 @@ struct Mirror {
 }
 
 impl FrameHandler for Mirror {
-    fn handle<'a>(&'a self, frame: &'a [u8]) -> Pending<'a, Result<Vec<u8>, String>> {
+    fn handle<'a>(
+        &'a self,
+        _: super::Peer,
+        frame: &'a [u8],
+    ) -> Pending<'a, Result<Vec<u8>, String>> {
         self.frames.fetch_add(1, Ordering::Relaxed);
         Box::pin(async move {
             match frame {
@@ -91,6 +95,10 @@ impl Peer {
     }
 }
 
+fn at(address: &str) -> Target<'_> {
+    Target { address, node_id: None }
+}
+
 async fn client(secret: Option<&[u8]>) -> TcpTransport<Plain> {
     TcpTransport::bind(None, secret, Plain).await.unwrap()
 }
@@ -100,7 +108,9 @@ async fn ask<L: Layer>(
     peer: &Peer,
     frame: &[u8],
 ) -> Result<Bytes, TransportError> {
-    timeout(WITHIN, transport.call(&peer.address, frame.to_vec())).await.unwrap()
+    let answered =
+        timeout(WITHIN, transport.call(at(&peer.address), frame.to_vec())).await.unwrap();
+    answered.map(|reply| reply.bytes)
 }
 
 #[tokio::test]
@@ -206,7 +216,7 @@ async fn a_process_that_speaks_another_protocol_is_not_waited_for() {
         stream.write_all(b"HTTP/1.1 400 Bad Request\r\n").await.unwrap();
         stream
     };
-    let (lost, _stream) = tokio::join!(transport.call(&address, b"abc".to_vec()), answered);
+    let (lost, _stream) = tokio::join!(transport.call(at(&address), b"abc".to_vec()), answered);
     assert!(matches!(&lost, Err(TransportError::Lost(why)) if why.contains("no node")), "{lost:?}");
 }
 
@@ -325,7 +335,7 @@ async fn the_wait_for_a_refusal_goes_through_the_layer_too() {
     let transport = Arc::new(TcpTransport::bind(None, Some(SECRET), Masked).await.unwrap());
     let waiting = tokio::spawn({
         let (transport, address) = (Arc::clone(&transport), address.clone());
-        async move { transport.wait_refused(&address).await }
+        async move { transport.wait_refused(at(&address)).await }
     });
     let (mut stream, _) = listener.accept().await.unwrap();
     let expected = greeting(SECRET);

@@ -11,8 +11,8 @@ use mintleaf::service::{Services, TagSpec};
 use mintleaf::snowflake::{Format, Layout, SnowflakeSettings};
 use mintleaf_raft::simulation::Process;
 use mintleaf_raft::{
-    Environment, FrameHandler, Node, NodeError, Options, Pending, StateMachine, Transport,
-    TransportError, Tuning,
+    Environment, FrameHandler, Node, NodeError, Options, Pending, Reply, StateMachine, Target,
+    Transport, TransportError, Tuning,
 };
 use mintleaf_storage::DataDir;
 use parking_lot::Mutex;
@@ -171,11 +171,7 @@ struct NoTransport {
 }
 
 impl Transport for NoTransport {
-    fn call<'a>(
-        &'a self,
-        _: &'a str,
-        _: Vec<u8>,
-    ) -> Pending<'a, Result<bytes::Bytes, TransportError>> {
+    fn call<'a>(&'a self, _: Target<'a>, _: Vec<u8>) -> Pending<'a, Result<Reply, TransportError>> {
         Box::pin(async { Err(TransportError::Unreachable("there is no network".to_owned())) })
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use libfuzzer_sys::fuzz_target;
 use mintleaf_fuzz::{NODE_ID, STORE, Site, sealed};
-use mintleaf_raft::{FrozenState, Newer, Rejected, Release, RestoreError, StateMachine};
+use mintleaf_raft::{FrozenState, Newer, Peer, Rejected, Release, RestoreError, StateMachine};
 use tokio::time::{Duration, sleep};
 
 const PROTOCOL: u8 = 2;
@@ -65,7 +65,7 @@ fuzz_target!(|bytes: &[u8]| {
     }
     site.run(SECONDS_MAX, async move {
         for frame in frames {
-            let _ = door.handle(&frame).await;
+            let _ = door.handle(Peer::Unproven, &frame).await;
         }
         sleep(Duration::from_secs(1)).await;
         node.shutdown().await;
