@@ -77,4 +77,7 @@ pub use options::{Clock, Options, Tuning};
 pub use peers::PeerClock;
 pub use runtime::{Pending, lower_priority};
 pub use state_machine::{FrozenState, Newer, Release, RestoreError, StateMachine};
-pub use transport::{FrameHandler, Peer, Reply, Target, Transport, TransportError};
+pub use transport::{
+    Credentials, CredentialsError, FrameHandler, Peer, PemBytes, Reply, SECRET_BYTES_MIN,
+    SECRETS_MAX, Security, Target, Transport, TransportError,
+};

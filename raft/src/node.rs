@@ -30,7 +30,7 @@ use crate::rpc_handler::RpcHandler;
 use crate::runtime::{Pending, in_process, lower_priority};
 use crate::state_machine::StateMachine;
 use crate::stop::{StopHandle, StopOnPanic};
-use crate::transport::{Plain, TcpTransport, Transport};
+use crate::transport::{Plain, Security, TcpTransport, Tls, Transport};
 use crate::types::{Raft, RaftLogId};
 use crate::upkeep;
 
@@ -74,9 +74,8 @@ impl Node {
     ) -> Result<Self, NodeError> {
         let dir = DataDir::open_for(&options.data, options.fresh_store, options.node_id)?;
         let engine = Arc::new(open_engine(&dir)?);
-        let secret = options.secret.as_deref();
-        let transport = TcpTransport::bind(options.listen, secret, Plain).await?;
-        let environment = Environment { dir, engine, transport: Arc::new(transport) };
+        let transport = open_transport(&options, dir.store_id(), &clock).await?;
+        let environment = Environment { dir, engine, transport };
         Self::open_in(environment, options, state, clock).await
     }
 
@@ -239,6 +238,24 @@ impl Node {
             tracing::warn!("raft did not stop in time");
         }
         self.tasks.shutdown().await;
+    }
+}
+
+/// Binds the internal listener, with the layer that the options ask for.
+async fn open_transport(
+    options: &Options,
+    store: u128,
+    clock: &Arc<dyn Clock>,
+) -> Result<Arc<dyn Transport>, NodeError> {
+    match &options.security {
+        Security::Plain => Ok(Arc::new(TcpTransport::bind(options.listen, Plain).await?)),
+        Security::Tls(credentials) => {
+            let clock = Arc::clone(clock);
+            let now = Arc::new(move || clock.now_ms());
+            let tls = Tls::new((options.node_id, store), credentials.clone(), now);
+            let tls = tls.map_err(|error| NodeError::Options(error.to_string()))?;
+            Ok(Arc::new(TcpTransport::bind(options.listen, tls).await?))
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 use openraft::{Config, SnapshotPolicy};
 
 use crate::error::NodeError;
+use crate::transport::Security;
 
 /// The wall clock. The leader stamps entries with the median of the voters' clocks.
 pub trait Clock: Send + Sync + 'static {
@@ -121,8 +122,8 @@ pub struct Options {
     pub peers: BTreeMap<u64, String>,
     /// The address of a member that a new node asks to be added, instead of founding a cluster.
     pub join: Option<String>,
-    /// The secret that members prove to each other.
-    pub secret: Option<Vec<u8>>,
+    /// How members prove themselves to each other.
+    pub security: Security,
     /// Timers and bounds.
     pub tuning: Tuning,
 }

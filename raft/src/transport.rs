@@ -1,22 +1,30 @@
 //! How frames travel between nodes: the trait, and TCP.
 //!
-//! This module carries bytes and does not read them. A connection begins with the protocol version and the
-//! cluster secret, which are judged before anything else is read; frames have a bounded length. `Channel`
-//! speaks over any byte stream, and a `Layer` makes that stream of a TCP connection, at either end. So an
-//! encrypted transport is another `Layer` (`DESIGN.md`, "Transport", says what it has to bring).
+//! This module carries bytes and does not read them. `Channel` sends frames of bounded length over any byte stream,
+//! and a `Layer` makes that stream of a TCP connection, at either end: `Tls`, in which both ends prove which node they
+//! are, or `Plain`, which proves nothing (`DESIGN.md`, "Transport").
 
 mod channel;
 mod connect;
+mod credentials;
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
 mod interface;
 mod layer;
+mod pace;
+mod places;
+mod plain;
 mod server;
 mod tcp;
 #[cfg(test)]
 mod tests;
+mod tls;
 
+pub use credentials::{
+    Credentials, CredentialsError, PemBytes, SECRET_BYTES_MIN, SECRETS_MAX, Security,
+};
 pub(crate) use interface::PROTOCOL;
 pub use interface::{FrameHandler, Peer, Reply, Target, Transport, TransportError};
-pub(crate) use layer::Plain;
+pub(crate) use plain::Plain;
 pub(crate) use tcp::TcpTransport;
+pub(crate) use tls::Tls;

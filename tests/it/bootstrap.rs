@@ -100,11 +100,9 @@ fn converse(links: &Links, mut caller: TcpStream, node: u64, to: SocketAddr) -> 
         let _ = io::copy(&mut answers, &mut back);
         let _ = back.shutdown(Shutdown::Both);
     });
-    let mut greeting = [0; 7];
+    let mut greeting = [0; 5];
     caller.read_exact(&mut greeting)?;
-    let mut secret = vec![0; usize::from(u16::from_le_bytes([greeting[5], greeting[6]]))];
-    caller.read_exact(&mut secret)?;
-    callee.write_all(&[&greeting[..], &secret].concat())?;
+    callee.write_all(&greeting)?;
     let mut length = [0; 4];
     while caller.read_exact(&mut length).is_ok() {
         let mut frame = vec![0; u32::from_le_bytes(length) as usize];

@@ -14,7 +14,7 @@ use mintleaf::server::{AssembledNode, Assembly};
 use mintleaf::service::Services;
 use mintleaf::snowflake::SnowflakeSettings;
 use mintleaf_raft::simulation::{Process, prepared_by};
-use mintleaf_raft::{Environment, Node, NodeError, Options, Tuning};
+use mintleaf_raft::{Environment, Node, NodeError, Options, Security, Tuning};
 use mintleaf_storage::{DataDir, MetaKey};
 use parking_lot::Mutex;
 use tokio::sync::{oneshot, watch};
@@ -268,7 +268,7 @@ impl Machine {
             advertise_http: String::new(),
             peers: if join.is_some() { BTreeMap::new() } else { self.founders() },
             join: join.map(address),
-            secret: None,
+            security: Security::Plain,
             tuning: Tuning {
                 incarnation_max: Duration::from_secs(2),
                 snapshot_entries: 100,

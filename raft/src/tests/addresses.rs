@@ -14,12 +14,12 @@ use super::support::{
 use crate::node::Node;
 use crate::runtime::Pending;
 use crate::transport::{
-    FrameHandler, Plain, Reply, Target, TcpTransport, Transport, TransportError,
+    FrameHandler, Reply, Security, Target, TcpTransport, Tls, Transport, TransportError,
 };
 
 /// A transport that lets no frame out while it is cut.
 struct CutTransport {
-    tcp: Arc<TcpTransport<Plain>>,
+    tcp: Arc<TcpTransport<Tls>>,
     cut: Arc<AtomicBool>,
 }
 
@@ -62,11 +62,13 @@ async fn a_removed_learner_that_comes_back_elsewhere_is_not_taken_in_again() {
     // The node reaches nobody at first, so nobody tells it that it was removed.
     let mut moved = options(3, &data(3), &peers);
     moved.listen = Some("127.0.0.1:0".parse().unwrap());
-    let tcp = TcpTransport::bind(moved.listen, moved.secret.as_deref(), Plain).await.unwrap();
+    let Security::Tls(credentials) = moved.security.clone() else { panic!("they prove a secret") };
+    let dir = released(&data(3)).await;
+    let tls = Tls::new((3, dir.store_id()), credentials, Arc::new(|| 0)).unwrap();
+    let tcp = TcpTransport::bind(moved.listen, tls).await.unwrap();
     moved.advertise_raft = tcp.listens_on().map(|address| address.to_string());
     let cut = Arc::new(AtomicBool::new(true));
     let transport = Arc::new(CutTransport { tcp: Arc::new(tcp), cut: Arc::clone(&cut) });
-    let dir = released(&data(3)).await;
     let engine = Arc::new(SledEngine::open(&dir).unwrap());
     let (three, _) = open_with(dir, engine, transport, moved).await;
     cut.store(false, Ordering::SeqCst);

@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use tokio::time::timeout;
 
 use super::support::{
-    SOON, StoppedClock, Sum, add, alone, eventually, open, options, released, three_peers,
+    SOON, StoppedClock, Sum, add, alone, eventually, open, options, released, secured, three_peers,
 };
 use crate::error::{NodeError, Remedy};
 use crate::message::Refusal;
@@ -84,7 +84,10 @@ async fn a_copy_that_counted_past_what_its_peers_saw_stops_when_it_meets_them() 
     copy_dir(&data("copy"), &data("3"));
     for _ in 0..5 {
         // A wrong secret keeps it apart from its peers.
-        let apart = Options { secret: Some(b"another".to_vec()), ..options(3, &data("3"), &peers) };
+        let apart = Options {
+            security: secured(b"another secret, which is as long as it must"),
+            ..options(3, &data("3"), &peers)
+        };
         open(apart).await.0.shutdown().await;
     }
     let (copy, _) = open(options(3, &data("3"), &peers)).await;
@@ -111,7 +114,10 @@ async fn a_member_that_was_started_often_alone_is_believed() {
         let total = add(&three, 1).await.expect("it takes part");
         eventually("it has what it added", || sum.total() == total).await;
         three.shutdown().await;
-        let apart = Options { secret: Some(b"another".to_vec()), ..options(3, &data("3"), &peers) };
+        let apart = Options {
+            security: secured(b"another secret, which is as long as it must"),
+            ..options(3, &data("3"), &peers)
+        };
         open(apart).await.0.shutdown().await;
     }
     for node in [one, two] {

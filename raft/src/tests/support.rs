@@ -10,13 +10,14 @@ use std::time::Duration;
 
 use mintleaf_storage::{DataDir, LogEngine};
 use parking_lot::Mutex;
+use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
 use crate::error::{Delivery, NodeError, ProposeError, Rejected};
 use crate::node::{Environment, Node};
 use crate::options::{Clock, Options, Tuning};
 use crate::state_machine::{FrozenState, Newer, Release, RestoreError, StateMachine};
-use crate::transport::Transport;
+use crate::transport::{Credentials, Security, Transport};
 
 pub(super) const SOON: Duration = Duration::from_secs(20);
 
@@ -102,6 +103,12 @@ impl Clock for StoppedClock {
 /// Distinguishes the processes of these tests.
 static BOOTS: AtomicU64 = AtomicU64::new(1);
 
+/// Members prove that they know a secret.
+pub(super) fn secured(secret: &[u8]) -> Security {
+    let credentials = Credentials::from_secrets(&[secret]).unwrap();
+    Security::Tls(watch::Sender::new(Arc::new(credentials)).subscribe())
+}
+
 pub(super) fn options(node_id: u64, data: &Path, peers: &BTreeMap<u64, String>) -> Options {
     let alone = peers.len() == 1;
     let listen: Option<SocketAddr> = (!alone).then(|| peers[&node_id].parse().unwrap());
@@ -115,7 +122,7 @@ pub(super) fn options(node_id: u64, data: &Path, peers: &BTreeMap<u64, String>) 
         advertise_http: String::new(),
         peers: peers.clone(),
         join: None,
-        secret: Some(b"a secret of these tests".to_vec()),
+        security: secured(b"a secret of these tests, 32 bytes or more"),
         tuning: Tuning { snapshot_entries: 50, keep_entries: 5, ..Tuning::default() },
     }
 }

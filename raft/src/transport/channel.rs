@@ -1,125 +1,95 @@
 //! The bytes on one connection between two nodes.
 //!
-//! The connecting end begins with a greeting, `["MLRP"][protocol u8][secret length u16 LE][secret]`, and
-//! sends frames behind it, `[length u32 LE][frame]`. The accepting end answers each frame before it reads
-//! the next, with `[verdict u8][length u32 LE][bytes]`: an answer, or a text that says why there is none.
-//! It answers the greeting only to refuse it, so the greeting costs no round trip.
+//! The connecting end sends frames, `[length u32 LE][frame]`. The accepting end answers each frame before it reads
+//! the next, with `[verdict u8][length u32 LE][bytes]`: an answer, or a text that says why there is none. What comes
+//! before the first frame is the layer's.
 
 use std::future::Future;
 use std::io;
-use std::mem;
 use std::pin::pin;
 use std::task::{Context, Waker};
 
-use bytes::{Buf, BufMut, Bytes, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::task::unconstrained;
 
-use super::interface::{FRAME_BYTES_MAX, PROTOCOL};
+use super::interface::FRAME_BYTES_MAX;
 
-/// The first bytes of every greeting.
-const MAGIC: [u8; 4] = *b"MLRP";
 const ANSWERED: u8 = 0;
 const REFUSED: u8 = 1;
+/// An answer after which the accepting end hangs up.
+const ANSWERED_LAST: u8 = 2;
+/// Bytes of the length of a frame.
+const LENGTH_BYTES: usize = 4;
 /// Bytes of capacity that one read reserves: an ordinary message fits. A longer message takes memory as
 /// it arrives, not by the length that it announces.
 const READ_BYTES: usize = 8 << 10;
-
-/// The greeting that a connection began with.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Greeting {
-    Node {
-        protocol: u8,
-        secret: Bytes,
-    },
-    /// The other end is no node, or a node from before this protocol.
-    Stranger,
-}
-
-/// Encodes the greeting that opens a connection.
-pub(super) fn greeting(secret: &[u8]) -> Vec<u8> {
-    let secret_len = u16::try_from(secret.len()).expect("secrets are short");
-    [&MAGIC[..], &[PROTOCOL], &secret_len.to_le_bytes(), secret].concat()
-}
 
 /// One end of a connection, over any byte stream.
 pub(super) struct Channel<S> {
     stream: S,
     /// Bytes that were read and not used yet.
     ahead: BytesMut,
-    /// The greeting of the connecting end until it is sent, and nothing otherwise.
-    unsent: Vec<u8>,
+}
+
+/// An answer, and whether the connection ends with it.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Answered {
+    pub(super) bytes: Bytes,
+    pub(super) is_last: bool,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Channel<S> {
-    /// The accepting end.
-    pub(super) fn accepted(stream: S) -> Self {
-        Self::opened(stream, Vec::new())
-    }
-
-    /// The connecting end. It sends its greeting together with its first frame.
-    pub(super) fn opened(stream: S, greeting: Vec<u8>) -> Self {
-        Self { stream, ahead: BytesMut::new(), unsent: greeting }
-    }
-
-    /// Sends the greeting of a connection on which no frame is to follow for now.
-    pub(super) async fn greet(&mut self) -> io::Result<()> {
-        let greeting = mem::take(&mut self.unsent);
-        self.send(&greeting, &[]).await
-    }
-
-    pub(super) async fn receive_greeting(&mut self) -> io::Result<Greeting> {
-        let mut matched = 0;
-        while matched < MAGIC.len() {
-            self.fill(matched + 1).await?;
-            if self.ahead[matched] != MAGIC[matched] {
-                return Ok(Greeting::Stranger);
-            }
-            matched += 1;
-        }
-        self.take(MAGIC.len()).await?;
-        let mut rest = self.take(3).await?;
-        let (protocol, secret_len) = (rest.get_u8(), rest.get_u16_le());
-        // The greeting of a later protocol may differ behind its version.
-        if protocol != PROTOCOL {
-            return Ok(Greeting::Node { protocol, secret: Bytes::new() });
-        }
-        Ok(Greeting::Node { protocol, secret: self.take(usize::from(secret_len)).await? })
+    pub(super) fn new(stream: S) -> Self {
+        Self { stream, ahead: BytesMut::new() }
     }
 
     pub(super) async fn send_frame(&mut self, frame: &[u8]) -> io::Result<()> {
         let length = length(frame)?;
-        let mut head = mem::take(&mut self.unsent);
-        head.put_u32_le(length);
-        self.send(&head, frame).await
+        self.send(&length.to_le_bytes(), frame).await
     }
 
+    /// Receives a frame. A caller may give up waiting, and wait again: nothing that was read is lost.
     pub(super) async fn receive_frame(&mut self) -> io::Result<Bytes> {
-        let length = self.take(4).await?.get_u32_le();
-        self.take_body(length).await
+        self.fill(LENGTH_BYTES).await?;
+        let length = checked_length((&self.ahead[..LENGTH_BYTES]).get_u32_le())?;
+        self.fill(LENGTH_BYTES + length).await?;
+        self.ahead.advance(LENGTH_BYTES);
+        Ok(self.ahead.split_to(length).freeze())
     }
 
     /// Sends the answer to a frame, or the reason why there is none.
     pub(super) async fn send_answer(&mut self, answer: Result<&[u8], &str>) -> io::Result<()> {
-        let (verdict, bytes) = match answer {
-            Ok(answer) => (ANSWERED, answer),
-            Err(why) => (REFUSED, why.as_bytes()),
-        };
-        let mut head = [verdict; 5];
+        match answer {
+            Ok(answer) => self.send_verdict(ANSWERED, answer).await,
+            Err(why) => self.send_verdict(REFUSED, why.as_bytes()).await,
+        }
+    }
+
+    /// Sends the last answer on this connection, and closes this direction of it.
+    pub(super) async fn send_last_answer(&mut self, answer: &[u8]) -> io::Result<()> {
+        self.send_verdict(ANSWERED_LAST, answer).await?;
+        self.stream.shutdown().await
+    }
+
+    async fn send_verdict(&mut self, verdict: u8, bytes: &[u8]) -> io::Result<()> {
+        let mut head = [verdict; 1 + LENGTH_BYTES];
         head[1..].copy_from_slice(&length(bytes)?.to_le_bytes());
         self.send(&head, bytes).await
     }
 
-    pub(super) async fn receive_answer(&mut self) -> io::Result<Result<Bytes, String>> {
-        let mut head = self.take(5).await?;
+    pub(super) async fn receive_answer(&mut self) -> io::Result<Result<Answered, String>> {
+        let mut head = self.take(1 + LENGTH_BYTES).await?;
         let (verdict, length) = (head.get_u8(), head.get_u32_le());
-        if verdict != ANSWERED && verdict != REFUSED {
+        if ![ANSWERED, REFUSED, ANSWERED_LAST].contains(&verdict) {
             let why = "no node of this protocol listens there";
             return Err(io::Error::new(io::ErrorKind::InvalidData, why));
         }
-        let bytes = self.take_body(length).await?;
-        let as_text = || String::from_utf8_lossy(&bytes).into_owned();
-        Ok(if verdict == REFUSED { Err(as_text()) } else { Ok(bytes) })
+        let bytes = self.take(checked_length(length)?).await?;
+        if verdict == REFUSED {
+            return Ok(Err(String::from_utf8_lossy(&bytes).into_owned()));
+        }
+        Ok(Ok(Answered { bytes, is_last: verdict == ANSWERED_LAST }))
     }
 
     /// Resolves when the other end hangs up or sends bytes out of turn.
@@ -139,9 +109,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Channel<S> {
         self.ahead.is_empty() && read.poll(&mut Context::from_waker(Waker::noop())).is_pending()
     }
 
-    /// Sends a last text, which need not be a frame, and closes this direction of the connection.
-    pub(super) async fn say_last(&mut self, text: &[u8]) -> io::Result<()> {
-        self.stream.write_all(text).await?;
+    /// Closes this direction of the connection.
+    pub(super) async fn close(&mut self) -> io::Result<()> {
         self.stream.shutdown().await
     }
 
@@ -166,14 +135,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Channel<S> {
         self.stream.flush().await
     }
 
-    async fn take_body(&mut self, length: u32) -> io::Result<Bytes> {
-        let length = length as usize;
-        if length > FRAME_BYTES_MAX {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "a frame that is too long"));
-        }
-        self.take(length).await
-    }
-
     async fn take(&mut self, length: usize) -> io::Result<Bytes> {
         self.fill(length).await?;
         Ok(self.ahead.split_to(length).freeze())
@@ -194,4 +155,13 @@ fn length(bytes: &[u8]) -> io::Result<u32> {
     let too_long = || io::Error::new(io::ErrorKind::InvalidInput, "a frame that is too long");
     let length = u32::try_from(bytes.len()).map_err(|_| too_long())?;
     if bytes.len() > FRAME_BYTES_MAX { Err(too_long()) } else { Ok(length) }
+}
+
+/// The length of what follows, unless it is out of bounds.
+fn checked_length(length: u32) -> io::Result<usize> {
+    let length = length as usize;
+    if length > FRAME_BYTES_MAX {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "a frame that is too long"));
+    }
+    Ok(length)
 }

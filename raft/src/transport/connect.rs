@@ -9,55 +9,64 @@ use tokio::net::{TcpStream, lookup_host};
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 
-use super::channel::{Channel, greeting};
-use super::layer::Layer;
+use super::channel::Channel;
+use super::interface::Target;
+use super::layer::{Layer, Opened, Proof};
 
-/// Time to connect, for all the addresses of a name together.
+/// Time to connect, the layer's handshake included, for all the addresses of a name together.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Opens connections to other nodes' listeners.
 pub(super) struct Connector<L> {
     layer: Arc<L>,
-    secret: Vec<u8>,
     /// The runtime that drives the connections. Callers may run on other, busy runtimes, which must not
     /// delay Raft's messages.
     runtime: Handle,
 }
 
+/// A connection that this node opened.
+pub(super) struct Connection<S> {
+    pub(super) channel: Channel<S>,
+    pub(super) proof: Proof,
+}
+
 impl<L: Layer> Connector<L> {
     /// The current runtime will drive the connections.
-    pub(super) fn new(layer: Arc<L>, secret: Vec<u8>) -> Self {
-        Self { layer, secret, runtime: Handle::current() }
+    pub(super) fn new(layer: Arc<L>) -> Self {
+        Self { layer, runtime: Handle::current() }
     }
 
     pub(super) fn layer(&self) -> &Arc<L> {
         &self.layer
     }
 
-    pub(super) fn secret(&self) -> &[u8] {
-        &self.secret
-    }
-
-    /// Opens a connection, whose greeting is still to be sent. If nobody listens at the address, the kind of
+    /// Opens a connection to the node that the target names. If nobody listens at the address, the kind of
     /// the error is [`ErrorKind::ConnectionRefused`].
-    pub(super) async fn open(&self, address: &str) -> io::Result<Channel<L::Stream>> {
-        let connecting = connect(Arc::clone(&self.layer), address.to_owned());
-        let stream = self.runtime.spawn(connecting).await.map_err(io::Error::other)??;
-        Ok(Channel::opened(stream, greeting(&self.secret)))
+    pub(super) async fn open(&self, target: Target<'_>) -> io::Result<Connection<L::Stream>> {
+        let (address, node_id) = (target.address.to_owned(), target.node_id);
+        let connecting = connect(Arc::clone(&self.layer), address, node_id);
+        let opened = self.runtime.spawn(connecting).await.map_err(io::Error::other)??;
+        Ok(Connection { channel: Channel::new(opened.stream), proof: opened.proof })
     }
 }
 
-/// Connects to the first address of a name that accepts; each address has its share of the time.
-async fn connect<L: Layer>(layer: Arc<L>, address: String) -> io::Result<L::Stream> {
-    let targets: Vec<SocketAddr> = match address.parse() {
-        Ok(target) => vec![target],
+/// Connects to the first address of a name at which the node listens; each address has its share of the
+/// time.
+async fn connect<L: Layer>(
+    layer: Arc<L>,
+    address: String,
+    node_id: Option<u64>,
+) -> io::Result<Opened<L::Stream>> {
+    let places: Vec<SocketAddr> = match address.parse() {
+        Ok(place) => vec![place],
         Err(_) => lookup(&address).await?,
     };
-    let share = CONNECT_TIMEOUT / u32::try_from(targets.len().max(1)).unwrap_or(u32::MAX);
+    let share = CONNECT_TIMEOUT / u32::try_from(places.len().max(1)).unwrap_or(u32::MAX);
     let mut failed = io::Error::new(ErrorKind::NotFound, "its name has no address");
-    for target in targets {
-        match timeout(share, connect_to(&*layer, &address, target)).await {
-            Ok(Ok(stream)) => return Ok(stream),
+    for place in places {
+        let target = Target { address: &address, node_id };
+        match timeout(share, connect_to(&*layer, target, place)).await {
+            Ok(Ok(opened)) => return Ok(opened),
             Ok(Err(error)) => failed = error,
             Err(_) => failed = io::Error::new(ErrorKind::TimedOut, "connecting took too long"),
         }
@@ -67,13 +76,13 @@ async fn connect<L: Layer>(layer: Arc<L>, address: String) -> io::Result<L::Stre
 
 async fn connect_to<L: Layer>(
     layer: &L,
-    address: &str,
-    target: SocketAddr,
-) -> io::Result<L::Stream> {
-    let tcp = TcpStream::connect(target).await?;
+    target: Target<'_>,
+    place: SocketAddr,
+) -> io::Result<Opened<L::Stream>> {
+    let tcp = TcpStream::connect(place).await?;
     // Without TCP_NODELAY, Nagle's algorithm delays every second small message.
     tcp.set_nodelay(true)?;
-    layer.connect(address, tcp).await
+    layer.connect(target, tcp).await
 }
 
 async fn lookup(address: &str) -> io::Result<Vec<SocketAddr>> {

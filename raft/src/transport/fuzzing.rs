@@ -5,22 +5,23 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::channel::Channel;
 use super::interface::{FRAME_BYTES_MAX, FrameHandler, Peer};
-use super::server::{answer_frames, is_admitted};
+use super::layer::Proof;
+use super::plain::{Plain, greeted};
+use super::server::answer_frames;
 use crate::runtime::Pending;
 
 /// Bytes of the longest frame that is accepted.
 pub const FRAME_MAX: usize = FRAME_BYTES_MAX;
 
 /// Serves the other end of a stream, and returns the frames that got through.
-pub async fn conversation<S>(stream: S, secret: &[u8]) -> Vec<Vec<u8>>
+pub async fn conversation<S>(stream: S) -> Vec<Vec<u8>>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let handler = Record::default();
-    let mut channel = Channel::accepted(stream);
-    if is_admitted(&mut channel, secret).await.unwrap_or(false) {
+    if let Ok(stream) = greeted(stream).await {
         // The other end decides how the conversation ends.
-        let _ = answer_frames(channel, &handler).await;
+        let _ = answer_frames(&Plain, Channel::new(stream), Proof::none(), &handler).await;
     }
     handler.0.into_inner()
 }

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use crate::runtime::Pending;
 
 /// Version of the frames; a peer that speaks another one is refused with a clear message.
-pub(crate) const PROTOCOL: u8 = 2;
+pub(crate) const PROTOCOL: u8 = 3;
 /// Bytes of one frame at most: a snapshot chunk is 1 MiB, a replication message carries 64 KiB. A decoded
 /// frame takes a multiple of its length in memory.
 pub(crate) const FRAME_BYTES_MAX: usize = 2 << 20;

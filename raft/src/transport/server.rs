@@ -2,28 +2,32 @@
 
 use std::future::Future;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use subtle::ConstantTimeEq;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::channel::{Channel, Greeting};
-use super::interface::{FrameHandler, PROTOCOL, Peer};
-use super::layer::Layer;
+use super::channel::Channel;
+use super::interface::{FrameHandler, Peer};
+use super::layer::{Layer, Opened, Proof};
+use super::pace::Pace;
+use super::places::{Place, Places};
 
-/// Connections at a time that have not greeted yet. Connections that send nothing therefore cannot shut
-/// nodes out for longer than two [`GREETING_TIMEOUT`]s.
-const STRANGERS_MAX: usize = 256;
-/// Connections at a time that have greeted. Peers are few, and each keeps a handful.
-const CONNECTIONS_MAX: usize = 1024;
-/// A connection gets this long for its layer's handshake, and this long for its greeting.
-const GREETING_TIMEOUT: Duration = Duration::from_secs(5);
+/// Connections at a time that have not proved themselves yet.
+pub(super) const UNPROVEN_MAX: usize = 128;
+/// As many of them as one address may hold. The oldest makes room for a newer one, so connections that send
+/// nothing shut no node out.
+const UNPROVEN_PER_ADDRESS_MAX: usize = UNPROVEN_MAX / 2;
+/// Connections at a time that have proved themselves. Peers are few, and each keeps a handful.
+pub(super) const PROVEN_MAX: usize = 256;
+/// As many of them as one node may hold, or one address where nothing is proven.
+const PROVEN_PER_CALLER_MAX: usize = PROVEN_MAX / 2;
+/// A connection gets this long to prove itself.
+const PROOF_TIMEOUT: Duration = Duration::from_secs(5);
 /// The listener closes a connection on which no frame was completed for this long. Followers keep a silent
 /// connection open to notice the end of a leader's process, and open it again.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -32,14 +36,23 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// The listener keeps reading from a refused connection for this long, so that the other end gets to read
 /// the reason.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
+/// A connection whose proof does not count any more still gets one frame answered within this time. The
+/// caller may have sent it before it could know.
+const DISTRUST_GRACE: Duration = Duration::from_secs(1);
 /// Pause after a failed accept, as when file descriptors ran out.
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
-/// The answer to a client that took this port for the one of `--http`.
-const TO_STRANGERS: &[u8] = b"HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain\r\n\
-    connection: close\r\n\r\nNodes speak with each other here; clients use the address of --http.\n";
+/// Connections that failed to prove themselves are logged at most this often.
+const REPORT_INTERVAL: Duration = Duration::from_secs(10);
 
 /// A bound internal listener, not yet answering.
 pub(super) struct Listener(TcpListener);
+
+/// The owner of a place among the proven connections.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Caller {
+    Node(u64),
+    Address(IpAddr),
+}
 
 impl Listener {
     pub(super) async fn bind(address: SocketAddr) -> io::Result<Self> {
@@ -51,106 +64,117 @@ impl Listener {
     }
 
     /// Serves until the task is aborted, which also ends its connections.
-    pub(super) async fn serve<L: Layer>(
-        self,
-        layer: Arc<L>,
-        handler: Arc<dyn FrameHandler>,
-        secret: Arc<[u8]>,
-    ) {
-        let strangers = Arc::new(Semaphore::new(STRANGERS_MAX));
-        let known = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    pub(super) async fn serve<L: Layer>(self, layer: Arc<L>, handler: Arc<dyn FrameHandler>) {
+        let unproven = Places::new(UNPROVEN_MAX, UNPROVEN_PER_ADDRESS_MAX);
+        let proven = Places::new(PROVEN_MAX, PROVEN_PER_CALLER_MAX);
+        let (mut pace, mut reports) = (Pace::of_handshakes(), Reports::default());
         let mut connections = JoinSet::new();
         loop {
-            while connections.try_join_next().is_some() {}
-            let Ok(stranger) = Arc::clone(&strangers).acquire_owned().await else { return };
+            while let Some(ended) = connections.try_join_next() {
+                reports.of(ended);
+            }
+            pace.wait().await;
             match self.0.accept().await {
-                Ok((stream, _)) => {
-                    let (handler, secret) = (Arc::clone(&handler), Arc::clone(&secret));
-                    let (layer, known) = (Arc::clone(&layer), Arc::clone(&known));
+                Ok((tcp, from)) => {
+                    let place = unproven.take(from.ip());
+                    let (layer, handler) = (Arc::clone(&layer), Arc::clone(&handler));
+                    let proven = Arc::clone(&proven);
                     connections.spawn(async move {
-                        let permits = (stranger, &*known);
-                        let served = serve_connection(&*layer, stream, permits, &*handler, &secret);
-                        if let Err(error) = served.await {
-                            tracing::debug!(%error, "connection from a peer ended");
+                        let proved = prove(&*layer, tcp, place).await;
+                        let opened = proved.map_err(|error| (from, error))?;
+                        if let Err(error) =
+                            serve_node(&*layer, opened, from, &proven, &*handler).await
+                        {
+                            tracing::debug!(%error, %from, "connection from a peer ended");
                         }
+                        Ok(())
                     });
                 }
                 Err(error) => {
                     tracing::warn!(%error, "cannot accept a connection from a peer");
-                    tokio::time::sleep(ACCEPT_BACKOFF).await;
+                    sleep(ACCEPT_BACKOFF).await;
                 }
             }
         }
     }
 }
 
-async fn serve_connection<L: Layer>(
+/// Has the other end prove itself, while its place lasts.
+async fn prove<L: Layer>(
     layer: &L,
     tcp: TcpStream,
-    (stranger, known): (OwnedSemaphorePermit, &Semaphore),
-    handler: &dyn FrameHandler,
-    secret: &[u8],
-) -> io::Result<()> {
+    mut place: Place<IpAddr>,
+) -> io::Result<Opened<L::Stream>> {
     // Without TCP_NODELAY, Nagle's algorithm delays every second small answer.
     tcp.set_nodelay(true)?;
-    let stream = within(GREETING_TIMEOUT, layer.accept(tcp)).await?;
-    let mut channel = Channel::accepted(stream);
-    if !is_admitted(&mut channel, secret).await? {
-        return Ok(());
-    }
-    let Ok(_permit) = known.try_acquire() else {
-        return refuse(&mut channel, "too many connections").await;
-    };
-    drop(stranger);
-    answer_frames(channel, handler).await
-}
-
-/// Reads and judges the greeting, and tells a refused peer the reason.
-pub(super) async fn is_admitted<S: AsyncRead + AsyncWrite + Unpin>(
-    channel: &mut Channel<S>,
-    secret: &[u8],
-) -> io::Result<bool> {
-    match within(GREETING_TIMEOUT, channel.receive_greeting()).await? {
-        Greeting::Node { protocol, secret: sent } => match judge(protocol, secret, &sent) {
-            Ok(()) => Ok(true),
-            Err(why) => refuse(channel, &why).await.map(|()| false),
-        },
-        Greeting::Stranger => {
-            within(ANSWER_TIMEOUT, channel.say_last(TO_STRANGERS)).await?;
-            within(DRAIN_TIMEOUT, channel.drain()).await.map(|()| false)
-        }
+    tokio::select! {
+        opened = within(PROOF_TIMEOUT, layer.accept(tcp)) => opened,
+        () = place.lost() => Err(io::Error::other("newer connections took its place")),
     }
 }
 
-/// Answers frame after frame until the other end hangs up.
-pub(super) async fn answer_frames<S: AsyncRead + AsyncWrite + Unpin>(
-    mut channel: Channel<S>,
+/// Answers the frames of a connection that has proved itself.
+async fn serve_node<L: Layer>(
+    layer: &L,
+    opened: Opened<L::Stream>,
+    from: SocketAddr,
+    proven: &Arc<Places<Caller>>,
     handler: &dyn FrameHandler,
 ) -> io::Result<()> {
+    let Opened { stream, proof } = opened;
+    let caller = match proof.peer {
+        Peer::Proven { node_id, .. } => Caller::Node(node_id),
+        Peer::Unproven => Caller::Address(from.ip()),
+    };
+    let mut channel = Channel::new(stream);
+    let Some(_place) = proven.try_take(caller) else {
+        return refuse(&mut channel, "too many connections").await;
+    };
+    answer_frames(layer, channel, proof, handler).await
+}
+
+/// Answers frame after frame until the other end hangs up, or until this node proves itself by something else:
+/// then the next answer is the last, and the other end opens another connection.
+pub(super) async fn answer_frames<L: Layer, S: AsyncRead + AsyncWrite + Unpin>(
+    layer: &L,
+    mut channel: Channel<S>,
+    mut proof: Proof,
+    handler: &dyn FrameHandler,
+) -> io::Result<()> {
+    let (mut is_outdated, mut distrusted_until) = (false, None);
     loop {
-        let frame = within(IDLE_TIMEOUT, channel.receive_frame()).await?;
+        let frame = tokio::select! {
+            frame = within(IDLE_TIMEOUT, channel.receive_frame()) => frame?,
+            () = proof.changed() => {
+                is_outdated = true;
+                if !layer.trusts(&proof) {
+                    distrusted_until.get_or_insert_with(|| Instant::now() + DISTRUST_GRACE);
+                }
+                continue;
+            }
+            () = until(distrusted_until) => return channel.close().await,
+        };
         let answer = tokio::select! {
             biased;
-            answer = handler.handle(Peer::Unproven, &frame) => answer,
+            answer = handler.handle(proof.peer, &frame) => answer,
             // The caller has hung up, so nobody waits for the answer.
             () = channel.interrupted() => return Ok(()),
         };
         match answer {
+            Ok(answer) if is_outdated => {
+                return within(ANSWER_TIMEOUT, channel.send_last_answer(&answer)).await;
+            }
             Ok(answer) => within(ANSWER_TIMEOUT, channel.send_answer(Ok(&answer))).await?,
             Err(why) => return refuse(&mut channel, &why).await,
         }
     }
 }
 
-fn judge(protocol: u8, ours: &[u8], theirs: &[u8]) -> Result<(), String> {
-    if protocol != PROTOCOL {
-        return Err(format!(
-            "this node speaks protocol {PROTOCOL}, the peer {protocol}: upgrade the older"
-        ));
+async fn until(end: Option<Instant>) {
+    match end {
+        Some(end) => sleep_until(end).await,
+        None => std::future::pending().await,
     }
-    let same: bool = ours.ct_eq(theirs).into();
-    let why = "the cluster secret does not match: give every node the same --cluster-secret-file";
-    if same { Ok(()) } else { Err(why.to_owned()) }
 }
 
 async fn refuse<S: AsyncRead + AsyncWrite + Unpin>(
@@ -159,7 +183,7 @@ async fn refuse<S: AsyncRead + AsyncWrite + Unpin>(
 ) -> io::Result<()> {
     within(ANSWER_TIMEOUT, async {
         channel.send_answer(Err(why)).await?;
-        channel.say_last(&[]).await
+        channel.close().await
     })
     .await?;
     within(DRAIN_TIMEOUT, channel.drain()).await
@@ -167,4 +191,23 @@ async fn refuse<S: AsyncRead + AsyncWrite + Unpin>(
 
 async fn within<T>(time: Duration, work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
     timeout(time, work).await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
+}
+
+/// Reports of connections that did not prove themselves.
+#[derive(Default)]
+struct Reports {
+    last: Option<Instant>,
+    unreported: u64,
+}
+
+impl Reports {
+    fn of(&mut self, ended: Result<Result<(), (SocketAddr, io::Error)>, tokio::task::JoinError>) {
+        let Ok(Err((from, error))) = ended else { return };
+        self.unreported += 1;
+        if self.last.is_none_or(|last| last.elapsed() >= REPORT_INTERVAL) {
+            let others = self.unreported - 1;
+            tracing::warn!(%from, %error, others, "a connection to the internal port proved nothing");
+            (self.last, self.unreported) = (Some(Instant::now()), 0);
+        }
+    }
 }

@@ -7,12 +7,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use parking_lot::Mutex;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Instant, sleep};
 
-use super::channel::Channel;
-use super::connect::Connector;
+use super::channel::Answered;
+use super::connect::{Connection, Connector};
 use super::interface::{
     FRAME_BYTES_MAX, FrameHandler, Peer, Reply, Target, Transport, TransportError,
 };
@@ -40,21 +40,32 @@ pub(crate) struct TcpTransport<L: Layer> {
 }
 
 struct Kept<S> {
-    channel: Channel<S>,
+    connection: Connection<S>,
     since: Instant,
 }
 
+impl<S: AsyncRead + AsyncWrite + Unpin> Kept<S> {
+    /// Whether the connection can carry a call to a node. The other end may have hung up since, and must be the
+    /// node that is wanted, by a proof that is not outdated.
+    fn fits(&mut self, node_id: Option<u64>) -> bool {
+        let Connection { channel, proof } = &mut self.connection;
+        let is_wanted = match (node_id, proof.peer) {
+            (Some(wanted), Peer::Proven { node_id, .. }) => wanted == node_id,
+            (None, _) | (_, Peer::Unproven) => true,
+        };
+        is_wanted
+            && self.since.elapsed() < IDLE_TIMEOUT
+            && !proof.is_outdated()
+            && channel.is_silent()
+    }
+}
+
 impl<L: Layer> TcpTransport<L> {
-    /// Binds the listener. The current runtime will drive the connections. Members prove the secret to each
-    /// other; it may be empty.
+    /// Binds the listener. The current runtime will drive the connections.
     ///
     /// # Errors
     /// When the address cannot be bound.
-    pub(crate) async fn bind(
-        address: Option<SocketAddr>,
-        secret: Option<&[u8]>,
-        layer: L,
-    ) -> Result<Self, NodeError> {
+    pub(crate) async fn bind(address: Option<SocketAddr>, layer: L) -> Result<Self, NodeError> {
         let listener = match address {
             None => None,
             Some(address) => {
@@ -63,58 +74,64 @@ impl<L: Layer> TcpTransport<L> {
             }
         };
         Ok(Self {
-            connector: Connector::new(Arc::new(layer), secret.unwrap_or_default().to_owned()),
+            connector: Connector::new(Arc::new(layer)),
             listens_on: listener.as_ref().and_then(|listener| listener.local_addr().ok()),
             listener: Mutex::new(listener),
             kept: Mutex::default(),
         })
     }
 
-    async fn carry(&self, address: &str, frame: &[u8]) -> Result<Bytes, TransportError> {
+    async fn carry(&self, target: Target<'_>, frame: &[u8]) -> Result<Reply, TransportError> {
         if frame.len() > FRAME_BYTES_MAX {
             return Err(TransportError::Unreachable(format!("{} bytes are no frame", frame.len())));
         }
-        let mut channel = self.send(address, frame).await?;
-        let answer = channel.receive_answer().await;
-        let answer = answer.map_err(|error| TransportError::Lost(error.to_string()))?;
+        let mut connection = self.send(target, frame).await?;
+        let answered = connection.channel.receive_answer().await;
+        let answered = answered.map_err(|error| {
+            let refusal = self.connector.layer().refusal_of_proof(&error);
+            refusal.map_or(TransportError::Lost(error.to_string()), TransportError::Unreachable)
+        })?;
         // The other end hangs up after a refusal.
-        let answer = answer.map_err(TransportError::Refused)?;
-        self.keep(address, channel);
-        Ok(answer)
+        let Answered { bytes, is_last } = answered.map_err(TransportError::Refused)?;
+        let from = connection.proof.peer;
+        if !is_last {
+            self.keep(target.address, connection);
+        }
+        Ok(Reply { from, bytes })
     }
 
     /// Sends a frame on a connection that was kept, or else on a new one.
     async fn send(
         &self,
-        address: &str,
+        target: Target<'_>,
         frame: &[u8],
-    ) -> Result<Channel<L::Stream>, TransportError> {
-        while let Some(mut channel) = self.kept(address) {
+    ) -> Result<Connection<L::Stream>, TransportError> {
+        while let Some(mut connection) = self.kept(target) {
             // The peer may have restarted since. A frame that was not sent whole had no effect.
-            if channel.send_frame(frame).await.is_ok() {
-                return Ok(channel);
+            if connection.channel.send_frame(frame).await.is_ok() {
+                return Ok(connection);
             }
         }
         let opened = async {
-            let mut channel = self.connector.open(address).await?;
-            channel.send_frame(frame).await?;
-            Ok(channel)
+            let mut connection = self.connector.open(target).await?;
+            connection.channel.send_frame(frame).await?;
+            Ok(connection)
         };
         opened.await.map_err(|error: io::Error| TransportError::Unreachable(error.to_string()))
     }
 
-    fn kept(&self, address: &str) -> Option<Channel<L::Stream>> {
+    fn kept(&self, target: Target<'_>) -> Option<Connection<L::Stream>> {
         let mut kept = self.kept.lock();
-        let kept = kept.get_mut(address)?;
-        while let Some(Kept { mut channel, since }) = kept.pop() {
-            if since.elapsed() < IDLE_TIMEOUT && channel.is_silent() {
-                return Some(channel);
+        let kept = kept.get_mut(target.address)?;
+        while let Some(mut last) = kept.pop() {
+            if last.fits(target.node_id) {
+                return Some(last.connection);
             }
         }
         None
     }
 
-    fn keep(&self, address: &str, channel: Channel<L::Stream>) {
+    fn keep(&self, address: &str, connection: Connection<L::Stream>) {
         let since = Instant::now();
         let mut kept = self.kept.lock();
         let is_young = |kept: &Kept<L::Stream>| since.duration_since(kept.since) < IDLE_TIMEOUT;
@@ -126,8 +143,13 @@ impl<L: Layer> TcpTransport<L> {
         });
         let kept = kept.entry(address.to_owned()).or_default();
         if kept.len() < KEPT_MAX {
-            kept.push(Kept { channel, since });
+            kept.push(Kept { connection, since });
         }
+    }
+
+    #[cfg(test)]
+    pub(super) async fn open(&self, target: Target<'_>) -> io::Result<Connection<L::Stream>> {
+        self.connector.open(target).await
     }
 
     #[cfg(test)]
@@ -142,22 +164,18 @@ impl<L: Layer> Transport for TcpTransport<L> {
         target: Target<'a>,
         frame: Vec<u8>,
     ) -> Pending<'a, Result<Reply, TransportError>> {
-        Box::pin(async move {
-            let bytes = self.carry(target.address, &frame).await?;
-            Ok(Reply { from: Peer::Unproven, bytes })
-        })
+        Box::pin(async move { self.carry(target, &frame).await })
     }
 
     fn wait_refused<'a>(&'a self, target: Target<'a>) -> Pending<'a, ()> {
-        Box::pin(until_refused(&self.connector, target.address))
+        Box::pin(until_refused(&self.connector, target))
     }
 
     fn serve(self: Arc<Self>, handler: Arc<dyn FrameHandler>) -> Pending<'static, ()> {
         let listener = self.listener.lock().take();
         Box::pin(async move {
             if let Some(listener) = listener {
-                let secret = self.connector.secret().into();
-                listener.serve(Arc::clone(self.connector.layer()), handler, secret).await;
+                listener.serve(Arc::clone(self.connector.layer()), handler).await;
             }
         })
     }
@@ -168,15 +186,16 @@ impl<L: Layer> Transport for TcpTransport<L> {
 }
 
 /// Resolves when the machine at an address refuses a connection. It keeps a connection open on which it
-/// sends nothing but its greeting, and tries to open another once that breaks. Only a machine that is up refuses a
+/// sends nothing, and tries to open another once that breaks. Only a machine that is up refuses a
 /// connection, and only if no process listens there.
-async fn until_refused<L: Layer>(connector: &Connector<L>, address: &str) {
+async fn until_refused<L: Layer>(connector: &Connector<L>, target: Target<'_>) {
     loop {
-        match connector.open(address).await {
-            Ok(mut channel) => {
-                let _ = channel.greet().await;
-                channel.interrupted().await;
-            }
+        match connector.open(target).await {
+            Ok(Connection { mut channel, mut proof }) => tokio::select! {
+                () = channel.interrupted() => {}
+                // The other end would close a connection whose proof is outdated.
+                () = proof.changed() => {}
+            },
             Err(error) if error.kind() == ErrorKind::ConnectionRefused => return,
             Err(_) => {}
         }

@@ -12,14 +12,14 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::channel::{Channel, greeting};
+use super::channel::Channel;
 use super::interface::FRAME_BYTES_MAX;
-use super::layer::Layer;
-use super::server::{answer_frames, is_admitted};
+use super::layer::{Layer, Opened, Proof};
+use super::plain::{greeted, greeting};
+use super::server::answer_frames;
 use super::{FrameHandler, Plain, Target, TcpTransport, Transport, TransportError};
 use crate::runtime::Pending;
 
-const SECRET: &[u8] = b"sixteen bytes and more";
 const WITHIN: Duration = Duration::from_secs(5);
 
 /// Answers every frame with its bytes reversed, `hang` never, and refuses an empty frame.
@@ -76,7 +76,7 @@ impl Peer {
 
     async fn start_over(address: &str, layer: impl Layer) -> Self {
         let address = Some(address.parse().unwrap());
-        let transport = TcpTransport::bind(address, Some(SECRET), layer).await.unwrap();
+        let transport = TcpTransport::bind(address, layer).await.unwrap();
         let address = transport.listens_on().unwrap().to_string();
         let mirror = Arc::new(Mirror::default());
         let handler = Arc::clone(&mirror);
@@ -99,8 +99,8 @@ fn at(address: &str) -> Target<'_> {
     Target { address, node_id: None }
 }
 
-async fn client(secret: Option<&[u8]>) -> TcpTransport<Plain> {
-    TcpTransport::bind(None, secret, Plain).await.unwrap()
+async fn client() -> TcpTransport<Plain> {
+    TcpTransport::bind(None, Plain).await.unwrap()
 }
 
 async fn ask<L: Layer>(
@@ -115,7 +115,7 @@ async fn ask<L: Layer>(
 
 #[tokio::test]
 async fn answers_come_back_on_one_connection_after_the_other() {
-    let (peer, transport) = (Peer::start().await, client(Some(SECRET)).await);
+    let (peer, transport) = (Peer::start().await, client().await);
     assert_eq!(ask(&transport, &peer, b"abc").await.unwrap(), "cba");
     let long: Vec<u8> = (0..1_500_000u32).map(|n| n as u8).collect();
     let back: Vec<u8> = long.iter().rev().copied().collect();
@@ -126,23 +126,16 @@ async fn answers_come_back_on_one_connection_after_the_other() {
 
 #[tokio::test]
 async fn a_refused_frame_is_told_why_and_the_next_one_gets_through() {
-    let (peer, transport) = (Peer::start().await, client(Some(SECRET)).await);
+    let (peer, transport) = (Peer::start().await, client().await);
     let refused = ask(&transport, &peer, b"").await;
     assert_eq!(refused, Err(TransportError::Refused("nothing was asked".to_owned())));
     assert_eq!(ask(&transport, &peer, b"abc").await.unwrap(), "cba");
 }
 
 #[tokio::test]
-async fn another_secret_and_another_protocol_are_refused_before_a_frame_is_read() {
+async fn another_protocol_is_refused_before_a_frame_is_read() {
     let peer = Peer::start().await;
-    for secret in [None, Some(&b"another one, as long."[..])] {
-        let refused = ask(&client(secret).await, &peer, b"abc").await.unwrap_err();
-        assert!(
-            matches!(&refused, TransportError::Refused(why) if why.contains("--cluster-secret-file")),
-            "{refused:?}"
-        );
-    }
-    let mut later = greeting(SECRET);
+    let mut later = greeting();
     later[4] += 1;
     let heard = peer.hear_after(&later).await;
     assert!(String::from_utf8_lossy(&heard).contains("upgrade the older"), "{heard:?}");
@@ -161,9 +154,9 @@ async fn a_client_that_takes_it_for_the_port_of_http_is_told() {
 async fn a_length_out_of_bounds_ends_the_connection_at_once() {
     let peer = Peer::start().await;
     let too_long = u32::try_from(FRAME_BYTES_MAX).unwrap() + 1;
-    let said = [&greeting(SECRET)[..], &too_long.to_le_bytes()].concat();
+    let said = [&greeting()[..], &too_long.to_le_bytes()].concat();
     assert_eq!(peer.hear_after(&said).await, b"");
-    let transport = client(Some(SECRET)).await;
+    let transport = client().await;
     let unsent = ask(&transport, &peer, &vec![1; FRAME_BYTES_MAX + 1]).await.unwrap_err();
     assert!(matches!(unsent, TransportError::Unreachable(_)), "{unsent:?}");
     assert_eq!(ask(&transport, &peer, b"abc").await.unwrap(), "cba");
@@ -174,7 +167,7 @@ async fn bytes_may_come_one_at_a_time() {
     let peer = Peer::start().await;
     let mut stream = TcpStream::connect(&peer.address).await.unwrap();
     stream.set_nodelay(true).unwrap();
-    for byte in [&greeting(SECRET)[..], &[3, 0, 0, 0], b"abc"].concat() {
+    for byte in [&greeting()[..], &[3, 0, 0, 0], b"abc"].concat() {
         stream.write_all(&[byte]).await.unwrap();
         tokio::task::yield_now().await;
     }
@@ -185,7 +178,7 @@ async fn bytes_may_come_one_at_a_time() {
 
 #[tokio::test]
 async fn a_peer_that_came_back_is_reached_though_its_old_connections_were_kept() {
-    let (mut peer, transport) = (Peer::start().await, client(Some(SECRET)).await);
+    let (mut peer, transport) = (Peer::start().await, client().await);
     ask(&transport, &peer, b"abc").await.unwrap();
     peer.serving.shutdown().await;
     let refused = ask(&transport, &peer, b"abc").await;
@@ -196,7 +189,7 @@ async fn a_peer_that_came_back_is_reached_though_its_old_connections_were_kept()
 
 #[tokio::test]
 async fn work_that_nobody_waits_for_any_more_is_given_up() {
-    let (peer, transport) = (Peer::start().await, client(Some(SECRET)).await);
+    let (peer, transport) = (Peer::start().await, client().await);
     let asked = tokio::select! {
         answer = ask(&transport, &peer, b"hang") => Some(answer),
         () = peer.mirror.hanging.notified() => None,
@@ -210,7 +203,7 @@ async fn work_that_nobody_waits_for_any_more_is_given_up() {
 async fn a_process_that_speaks_another_protocol_is_not_waited_for() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
-    let transport = client(Some(SECRET)).await;
+    let transport = client().await;
     let answered = async {
         let (mut stream, _) = listener.accept().await.unwrap();
         stream.write_all(b"HTTP/1.1 400 Bad Request\r\n").await.unwrap();
@@ -228,17 +221,18 @@ async fn a_channel_works_over_a_stream_that_is_not_tcp() {
     let mirror = Arc::new(Mirror::default());
     let handler = Arc::clone(&mirror);
     let serving = tokio::spawn(async move {
-        let mut channel = Channel::accepted(far);
-        assert!(is_admitted(&mut channel, SECRET).await.unwrap());
-        answer_frames(channel, &*handler).await
+        let channel = Channel::new(greeted(far).await.unwrap());
+        answer_frames(&Plain, channel, Proof::none(), &*handler).await
     });
-    let mut channel = Channel::opened(near, greeting(SECRET));
+    let mut near = near;
+    near.write_all(&greeting()).await.unwrap();
+    let mut channel = Channel::new(near);
     let long = vec![7; 100_000];
     for frame in [&b"abc"[..], &long] {
         assert!(channel.is_silent());
         channel.send_frame(frame).await.unwrap();
         let answer = timeout(WITHIN, channel.receive_answer()).await.unwrap().unwrap().unwrap();
-        assert!(answer.iter().eq(frame.iter().rev()));
+        assert!(answer.bytes.iter().eq(frame.iter().rev()));
     }
     serving.abort();
     assert!(serving.await.unwrap_err().is_cancelled());
@@ -301,30 +295,37 @@ impl AsyncWrite for MaskedStream {
 impl Layer for Masked {
     type Stream = MaskedStream;
 
-    async fn connect(&self, _: &str, mut tcp: TcpStream) -> io::Result<MaskedStream> {
+    async fn connect(&self, _: Target<'_>, mut tcp: TcpStream) -> io::Result<Opened<MaskedStream>> {
         tcp.write_u8(HELLO).await?;
-        Ok(MaskedStream(tcp))
+        Ok(Opened { stream: MaskedStream(tcp), proof: Proof::none() })
     }
 
-    async fn accept(&self, mut tcp: TcpStream) -> io::Result<MaskedStream> {
+    async fn accept(&self, mut tcp: TcpStream) -> io::Result<Opened<MaskedStream>> {
         if tcp.read_u8().await? != HELLO {
             return Err(io::ErrorKind::InvalidData.into());
         }
         tcp.write_all(&[OWN; 3]).await?;
-        Ok(MaskedStream(tcp))
+        Ok(Opened { stream: MaskedStream(tcp), proof: Proof::none() })
+    }
+
+    fn trusts(&self, _: &Proof) -> bool {
+        true
     }
 }
 
 #[tokio::test]
 async fn everything_that_a_node_sends_goes_through_the_layer() {
     let peer = Peer::start_over("127.0.0.1:0", Masked).await;
-    let transport = TcpTransport::bind(None, Some(SECRET), Masked).await.unwrap();
+    let transport = TcpTransport::bind(None, Masked).await.unwrap();
     for _ in 0..2 {
         assert_eq!(ask(&transport, &peer, b"abc").await.unwrap(), "cba");
         assert_eq!(transport.kept_count(&peer.address), 1);
     }
-    let plain = ask(&client(Some(SECRET)).await, &peer, b"abc").await;
-    assert!(matches!(plain, Err(TransportError::Lost(_))), "{plain:?}");
+    let plain = ask(&client().await, &peer, b"abc").await;
+    assert!(
+        matches!(plain, Err(TransportError::Lost(_) | TransportError::Unreachable(_))),
+        "{plain:?}"
+    );
     assert_eq!(peer.mirror.frames.load(Ordering::Relaxed), 2);
 }
 
@@ -332,17 +333,13 @@ async fn everything_that_a_node_sends_goes_through_the_layer() {
 async fn the_wait_for_a_refusal_goes_through_the_layer_too() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
-    let transport = Arc::new(TcpTransport::bind(None, Some(SECRET), Masked).await.unwrap());
+    let transport = Arc::new(TcpTransport::bind(None, Masked).await.unwrap());
     let waiting = tokio::spawn({
         let (transport, address) = (Arc::clone(&transport), address.clone());
         async move { transport.wait_refused(at(&address)).await }
     });
     let (mut stream, _) = listener.accept().await.unwrap();
-    let expected = greeting(SECRET);
-    let mut heard = vec![0; 1 + expected.len()];
-    timeout(WITHIN, stream.read_exact(&mut heard)).await.unwrap().unwrap();
-    let masked: Vec<u8> = expected.iter().map(|byte| byte ^ MASK).collect();
-    assert_eq!((heard[0], &heard[1..]), (HELLO, &masked[..]));
+    assert_eq!(timeout(WITHIN, stream.read_u8()).await.unwrap().unwrap(), HELLO);
     stream.write_all(&[OWN]).await.unwrap();
     tokio::time::sleep(Duration::from_millis(100)).await;
     assert!(!waiting.is_finished());

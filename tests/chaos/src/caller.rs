@@ -11,7 +11,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use crate::links::NodeId;
 
 /// The first bytes of a connection: the magic of nodes, and the protocol whose frames are known here.
-const GREETING: &[u8] = b"MLRP\x02";
+const GREETING: &[u8] = b"MLRP\x03";
 /// The width of the length before each frame.
 const FRAME_LENGTH_BYTES: usize = 4;
 /// The width of the format and the checksum, which stand before the fields of a frame.
@@ -55,9 +55,7 @@ fn sender(start: &[u8]) -> io::Result<Option<NodeId>> {
 
 /// The part of the first frame that has arrived.
 fn first_frame(start: &[u8]) -> Option<&[u8]> {
-    let (length, rest) = start.get(GREETING.len()..)?.split_first_chunk()?;
-    let secret_length = usize::from(u16::from_le_bytes(*length));
-    rest.get(secret_length + FRAME_LENGTH_BYTES..)
+    start.get(GREETING.len() + FRAME_LENGTH_BYTES..)
 }
 
 /// A frame is an optional header and a request. A header begins with the cluster and its sender; a
@@ -97,8 +95,8 @@ fn unknown(why: &str) -> io::Error {
 mod tests {
     use super::*;
 
-    /// With a secret of three bytes, and a length that nobody looks at.
-    const HEAD: &[u8] = b"MLRP\x02\x03\0key\xff\0\0\0";
+    /// With a length that nobody looks at.
+    const HEAD: &[u8] = b"MLRP\x03\xff\0\0\0";
 
     fn request(fields: &[u8]) -> Vec<u8> {
         [HEAD, &[1, 9, 9, 9, 9], fields].concat()
@@ -118,7 +116,7 @@ mod tests {
     async fn what_ends_early_or_is_no_nodes_is_refused() {
         let cut = request(&[1, 254, 7, 7]);
         assert_eq!(of(&mut &cut[..]).await.unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
-        for stranger in [&b"GET / HTTP/1.1\r\n"[..], b"MLRP\x03"] {
+        for stranger in [&b"GET / HTTP/1.1\r\n"[..], b"MLRP\x04"] {
             assert_eq!(of(&mut &*stranger).await.unwrap_err().kind(), io::ErrorKind::InvalidData);
         }
     }

@@ -11,8 +11,8 @@ use mintleaf::service::{Services, TagSpec};
 use mintleaf::snowflake::{Format, Layout, SnowflakeSettings};
 use mintleaf_raft::simulation::Process;
 use mintleaf_raft::{
-    Environment, FrameHandler, Node, NodeError, Options, Pending, Reply, StateMachine, Target,
-    Transport, TransportError, Tuning,
+    Environment, FrameHandler, Node, NodeError, Options, Pending, Reply, Security, StateMachine,
+    Target, Transport, TransportError, Tuning,
 };
 use mintleaf_storage::DataDir;
 use parking_lot::Mutex;
@@ -96,7 +96,7 @@ impl Site {
             advertise_http: "a:2".to_owned(),
             peers: founders.iter().map(|id| (*id, format!("a:{id}"))).collect(),
             join: None,
-            secret: None,
+            security: Security::Plain,
             tuning: Tuning { snapshot_entries: 100, keep_entries: 20, ..Tuning::default() },
         }
     }

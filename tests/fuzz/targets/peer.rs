@@ -10,7 +10,7 @@ use mintleaf_fuzz::{NODE_ID, STORE, Site, sealed};
 use mintleaf_raft::{FrozenState, Newer, Peer, Rejected, Release, RestoreError, StateMachine};
 use tokio::time::{Duration, sleep};
 
-const PROTOCOL: u8 = 2;
+const PROTOCOL: u8 = 3;
 /// A frame may wait for a proposal or a change of the membership.
 const SECONDS_MAX: u64 = 60;
 const FRAMES_MAX: usize = 8;

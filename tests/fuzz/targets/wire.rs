@@ -6,8 +6,7 @@ use mintleaf_raft::fuzzing::{FRAME_MAX, conversation};
 use tokio::io::{AsyncWriteExt, duplex, sink, split};
 use tokio::runtime::Builder;
 
-const SECRET: &[u8] = b"secret";
-const PROTOCOL: u8 = 2;
+const PROTOCOL: u8 = 3;
 /// More than what comes back for the longest input.
 const PIPE_BYTES: usize = 64 << 10;
 
@@ -24,7 +23,7 @@ fuzz_target!(|bytes: &[u8]| {
 });
 
 fn greeting() -> Vec<u8> {
-    [&b"MLRP"[..], &[PROTOCOL, 6, 0], SECRET].concat()
+    [&b"MLRP"[..], &[PROTOCOL]].concat()
 }
 
 /// Says it in pieces to the listener's end, which must come to one by itself.
@@ -40,7 +39,7 @@ async fn hold(said: &[u8], piece_bytes: usize) -> Vec<Vec<u8>> {
         let _ = to.shutdown().await;
     };
     let hear = async { tokio::io::copy(&mut from, &mut sink()).await };
-    let (heard, (), _) = tokio::join!(conversation(theirs, SECRET), say, hear);
+    let (heard, (), _) = tokio::join!(conversation(theirs), say, hear);
     heard
 }
 

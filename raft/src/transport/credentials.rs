@@ -1,0 +1,131 @@
+//! What a node proves itself by to other nodes, and what it accepts of them.
+
+mod cluster_ca;
+mod error;
+mod key;
+mod names;
+mod pem_files;
+
+use std::fmt;
+use std::sync::Arc;
+
+use rustls::RootCertStore;
+use rustls::pki_types::UnixTime;
+
+use cluster_ca::ClusterCa;
+use pem_files::PemFiles;
+
+pub use cluster_ca::SECRET_BYTES_MIN;
+pub use error::CredentialsError;
+pub(super) use key::NodeKey;
+pub(super) use names::{CertifiedNode, certified_node, node_name};
+pub use pem_files::PemBytes;
+
+/// Secrets at a time: the present one and the one before it.
+pub const SECRETS_MAX: usize = 2;
+
+/// What a node proves itself by, and accepts. It holds keys, so its debug form does not show them.
+pub struct Credentials(Kind);
+
+enum Kind {
+    Secrets(Vec<ClusterCa>),
+    Files(PemFiles),
+}
+
+impl Credentials {
+    /// Credentials of a cluster whose members share secrets. A node proves itself by the first that the other
+    /// end accepts, and accepts a node that proves itself by any.
+    ///
+    /// # Errors
+    /// When a secret is shorter than [`SECRET_BYTES_MIN`], or there are none or more than [`SECRETS_MAX`].
+    pub fn from_secrets(secrets: &[impl AsRef<[u8]>]) -> Result<Self, CredentialsError> {
+        if secrets.is_empty() || secrets.len() > SECRETS_MAX {
+            let why =
+                format!("{} secrets were given: 1 to {SECRETS_MAX} are possible", secrets.len());
+            return Err(CredentialsError::Secret(why));
+        }
+        let cas = secrets.iter().map(|secret| ClusterCa::derive(secret.as_ref()));
+        Ok(Self(Kind::Secrets(cas.collect::<Result<_, _>>()?)))
+    }
+
+    /// Credentials of a node whose certificate an operator's CA signed.
+    ///
+    /// # Errors
+    /// When a file is not PEM of what it has to hold, the key is another certificate's, or the certificate is
+    /// not the CA's for `node-N.mintleaf`, where N is the node's id.
+    pub fn from_pem(node_id: u64, files: &PemBytes) -> Result<Self, CredentialsError> {
+        PemFiles::read(node_id, files).map(|files| Self(Kind::Files(files)))
+    }
+
+    /// When the node's own certificate or the last of its CAs expires, in Unix seconds, whichever is first;
+    /// `None` where nothing expires.
+    #[must_use]
+    pub fn expires_at_s(&self) -> Option<u64> {
+        match &self.0 {
+            Kind::Secrets(_) => None,
+            Kind::Files(files) => Some(files.expires_at_s),
+        }
+    }
+
+    /// The CAs that this node accepts.
+    pub(super) fn roots(&self) -> RootCertStore {
+        match &self.0 {
+            Kind::Secrets(cas) => {
+                RootCertStore { roots: cas.iter().map(|ca| ca.anchor.clone()).collect() }
+            }
+            Kind::Files(files) => files.roots.clone(),
+        }
+    }
+
+    /// The keys by which this node may prove itself, the preferred one first. A key of a shared secret is made
+    /// here, for this node and its store.
+    pub(super) fn certify(
+        &self,
+        node_id: u64,
+        store: u128,
+    ) -> Result<Vec<NodeKey>, CredentialsError> {
+        match &self.0 {
+            Kind::Secrets(cas) => cas.iter().map(|ca| ca.certify(node_id, store)).collect(),
+            Kind::Files(files) => {
+                Ok(vec![NodeKey { issuer: None, key: Arc::clone(&files.certified) }])
+            }
+        }
+    }
+
+    /// The time at which certificates are judged. Certificates of a shared secret do not expire, so that a
+    /// wrong clock shuts no member out.
+    pub(super) fn judged_at(&self, now: Option<UnixTime>) -> Option<UnixTime> {
+        match &self.0 {
+            Kind::Secrets(_) => Some(cluster_ca::JUDGED_AT),
+            Kind::Files(_) => now,
+        }
+    }
+
+    /// What an operator checks when another node is not accepted.
+    pub(super) fn remedy(&self) -> &'static str {
+        match &self.0 {
+            Kind::Secrets(_) => {
+                "the cluster secret does not match: give every node the same --cluster-secret-file"
+            }
+            Kind::Files(_) => "check --raft-cert and --raft-ca of both nodes",
+        }
+    }
+}
+
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match &self.0 {
+            Kind::Secrets(_) => "Credentials of a shared secret",
+            Kind::Files(_) => "Credentials of an operator's CA",
+        })
+    }
+}
+
+/// How the nodes of a cluster prove themselves to each other.
+#[derive(Clone, Debug)]
+pub enum Security {
+    /// They do not. Every process that reaches the internal port is taken at its word.
+    Plain,
+    /// By TLS 1.3, both ends, with the credentials that the channel holds at the time.
+    Tls(tokio::sync::watch::Receiver<Arc<Credentials>>),
+}
