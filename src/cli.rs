@@ -4,6 +4,7 @@
 //! cli      arguments, dispatch, exit codes
 //!   tag, cluster, ids    one group of commands each: call, then print
 //!     client             HTTP with failover
+//!   secret               a new secret
 //!     output             tables and JSON on a stdout that may close early
 //! ```
 
@@ -11,6 +12,7 @@ mod client;
 mod cluster;
 mod ids;
 mod output;
+mod secret;
 mod tag;
 
 use std::process::ExitCode;
@@ -29,8 +31,10 @@ Try it:
   mintleaf snowflake                                  an id made of time, worker and sequence
 
 A cluster of three, one command on each machine:
+  mintleaf secret new > secret                        once; give every node a copy
   mintleaf serve --node-id 1 --http 0.0.0.0:8080 --raft 0.0.0.0:9080 \\
-      --peers 1=a.example:9080,2=b.example:9080,3=c.example:9080
+      --peers 1=a.example:9080,2=b.example:9080,3=c.example:9080 \\
+      --cluster-secret-file secret
   mintleaf cluster status --url http://a.example:8080
 
 Client commands exit with 0 on success, 1 when refused or unanswered, 2 on bad usage.";
@@ -55,6 +59,12 @@ pub enum CliCommand {
     #[command(after_help = "Every flag is also an environment variable and a key of the --config \
                             file; a flag wins over the environment, and that over the file.")]
     Serve(Box<ServeArgs>),
+    /// Make the secret by which nodes prove themselves to each other
+    Secret {
+        /// What to make.
+        #[command(subcommand)]
+        command: secret::SecretCommand,
+    },
     /// What a client of a running node can do.
     #[command(flatten)]
     Client(ClientCommand),
@@ -124,6 +134,11 @@ pub struct Connect {
     json: bool,
 }
 
+/// Prints a new secret.
+pub fn secret(command: &secret::SecretCommand) -> ExitCode {
+    finish(secret::run(command))
+}
+
 /// Runs a client command to its end; prints what it has to say.
 pub fn run(command: ClientCommand) -> ExitCode {
     let outcome = tokio::runtime::Builder::new_current_thread()
@@ -131,6 +146,10 @@ pub fn run(command: ClientCommand) -> ExitCode {
         .build()
         .map_err(|error| Failure::new(format!("cannot start: {error}")))
         .and_then(|runtime| runtime.block_on(dispatch(command)));
+    finish(outcome)
+}
+
+fn finish(outcome: Result<(), Failure>) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {

@@ -8,7 +8,7 @@
 //! serve, dev    one node of a cluster; a cluster in one process
 //!   args        every setting of a node, in all three sources
 //!   checks      the checks of each value
-//!   secret      the secret that members share
+//!   peer_keys   the files by which nodes prove themselves to each other
 //!   error       the error of a setting
 //!   defaults
 //! ```
@@ -18,7 +18,7 @@ mod checks;
 mod defaults;
 mod dev;
 mod error;
-mod secret;
+mod peer_keys;
 mod serve;
 
 pub use args::{LogFormat, ServeArgs};
@@ -28,7 +28,7 @@ pub use defaults::{
 };
 pub use dev::{DevArgs, DevConfig};
 pub use error::ConfigError;
-pub use secret::read_secret;
+pub use peer_keys::{KeyFiles, PeerKeys};
 pub use serve::ServeConfig;
 
 #[cfg(test)]

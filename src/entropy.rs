@@ -7,10 +7,18 @@ use std::io;
 /// # Errors
 /// When the operating system has none to give; the caller must not go on with less.
 pub fn random_u128() -> io::Result<u128> {
-    let mut bytes = [0; 16];
+    random_bytes().map(u128::from_be_bytes)
+}
+
+/// Random bytes, for keys.
+///
+/// # Errors
+/// When the operating system has none to give; the caller must not go on with less.
+pub fn random_bytes<const N: usize>() -> io::Result<[u8; N]> {
+    let mut bytes = [0; N];
     // The one place that the ban on generators leaves open.
     #[expect(clippy::disallowed_methods)]
     getrandom::fill(&mut bytes)
         .map_err(|error| io::Error::other(format!("no random numbers: {error}")))?;
-    Ok(u128::from_be_bytes(bytes))
+    Ok(bytes)
 }

@@ -46,7 +46,7 @@
 //! | The `fdatasync` behind that: `LogEngine::sync`, `SledEngine::commit`, `Wal::write`, `WalFile::write`. | `storage/src/wal/file.rs` |
 //! | Proposals are put into batches, and sent to the leader. | `raft/src/batcher.rs` |
 //! | A peer's messages come in, forwarded proposals among them. | `raft/src/rpc_handler/handler.rs` |
-//! | Frames travel over TCP. TLS between nodes would be another layer, chosen in `Node::open`. | `raft/src/transport/layer.rs` |
+//! | Frames travel over TLS 1.3; whom a node accepts at the other end of a connection. | `raft/src/transport/tls/verifier.rs` |
 //!
 //! # The modules of this crate, from the bottom to the top
 //!
@@ -70,7 +70,7 @@
 //! | [`resp`] | The Redis protocol | `connection_buffers`, `limits`, `metrics`, `service`, `watchdog` |
 //! | [`listener`] | Client sockets and worker threads, shared by both protocols | `http`, `limits`, `metrics`, `resp`, `service` |
 //! | [`config`] | Settings and their checks | `address`, `snowflake` |
-//! | [`cli`] | The command line, and the commands that are clients of a node | `config`, `path_segment`, `version` |
+//! | [`cli`] | The command line, and the commands that are clients of a node | `config`, `entropy`, `path_segment`, `version` |
 //! | [`server`] | A node put together, and run by `serve` or `dev` | `clock`, `config`, `entropy`, `listener`, `metrics`, `replica`, `service`, `snowflake` |
 //!
 //! # Words

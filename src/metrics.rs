@@ -45,6 +45,7 @@ pub struct Metrics {
     http_connections: ConnectionGauges,
     resp_connections: ConnectionGauges,
     ready: LevelGauge,
+    peer_certificate_expiry: LevelGauge,
     cluster: ClusterGauges,
     snowflake: SnowflakeGauges,
 }
@@ -84,6 +85,11 @@ impl Metrics {
             http_connections: ConnectionGauges::new(r, Protocol::Http),
             resp_connections: ConnectionGauges::new(r, Protocol::Resp),
             ready: gauge(r, "ready", "1 while this node can hand out ids"),
+            peer_certificate_expiry: gauge(
+                r,
+                "raft_certificate_expiry_timestamp_seconds",
+                "When the certificate of --raft-cert expires, in Unix seconds; 0 without one",
+            ),
             cluster: ClusterGauges::new(r),
             snowflake: SnowflakeGauges::new(r),
             registry,
@@ -105,6 +111,11 @@ impl Metrics {
     /// Records that a caller waited this many seconds for a segment, in vain or not.
     pub fn waited(&self, seconds: f64) {
         self.wait_seconds.observe(seconds);
+    }
+
+    /// Records when this node's certificate towards other nodes expires.
+    pub(crate) fn peer_certificate_expires(&self, at_s: u64) {
+        self.peer_certificate_expiry.set(at_s);
     }
 
     /// Counts a segment buffer that came into being.

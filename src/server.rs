@@ -3,18 +3,23 @@
 //!
 //! ```text
 //! serve, dev    one node until a signal; a cluster in one process
-//!   exit        exit codes, signals
+//!   exit        exit codes
 //!   node        one node with its sockets, from start to stop
 //!     assemble  one node below its sockets
+//!     peer_credentials    its keys towards other nodes, read again when their files change
+//!       signals           what signals ask for
 //! ```
 
 mod assemble;
 mod dev;
 mod exit;
 mod node;
+mod peer_credentials;
 mod serve;
+mod signals;
 
 pub use assemble::{AssembledNode, Assembly, assemble};
 pub use dev::dev;
-pub use node::{NodeConfig, NodeFailure, RunningNode};
+pub use node::{NodeConfig, NodeFailure, PeerSecurity, RunningNode};
 pub use serve::serve;
+pub use signals::Reload;

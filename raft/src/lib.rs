@@ -6,10 +6,10 @@
 //! | --- | --- | --- |
 //! | `error`, `runtime` | The errors of a node; what its tasks run on, and their priority | nothing |
 //! | `state_machine` | [`StateMachine`], the trait that the user of this crate implements | `error` |
-//! | `options` | [`Options`], [`Tuning`] and the clock | `error` |
+//! | `transport` | The trait by which frames travel between nodes, TCP, and the proof of who is at the other end | `error`, `runtime` |
+//! | `options` | [`Options`], [`Tuning`] and the clock | `error`, `transport` |
 //! | `stop` | The handle by which any part of a node stops it | `error` |
 //! | `types` | openraft's type parameters, and the bounds of what travels and is stored | `runtime` |
-//! | `transport` | The trait by which frames travel between nodes, TCP, and the layer where encryption goes | `error`, `runtime` |
 //! | `message` | Everything that travels between nodes | `error`, `state_machine`, `types` |
 //! | `two_phase_commit` | Rules of bootstrap, without I/O | `message` |
 //! | `leadership_transfer` | The state of a leadership transfer, at either end | `types` |

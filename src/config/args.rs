@@ -58,10 +58,24 @@ pub struct ServeArgs {
     #[arg(long, env = "MINTLEAF_ADVERTISE_RAFT", value_name = "HOST:PORT")]
     #[serde(alias = "advertise_raft")]
     pub advertise_raft: Option<String>,
-    /// File with the secret that members share, 16 to 1024 bytes
+    /// File with the secret by which members prove themselves to each other, 32 to 1024 bytes; a second line
+    /// may hold the secret of before
     #[arg(long, env = "MINTLEAF_CLUSTER_SECRET_FILE", value_name = "FILE")]
     #[serde(alias = "cluster_secret_file")]
     pub cluster_secret_file: Option<PathBuf>,
+    /// PEM file with this node's certificate for other nodes, whose name is node-N.mintleaf, instead of a
+    /// secret
+    #[arg(long, env = "MINTLEAF_RAFT_CERT", value_name = "FILE")]
+    #[serde(alias = "raft_cert")]
+    pub raft_cert: Option<PathBuf>,
+    /// PEM file with the private key of --raft-cert
+    #[arg(long, env = "MINTLEAF_RAFT_KEY", value_name = "FILE")]
+    #[serde(alias = "raft_key")]
+    pub raft_key: Option<PathBuf>,
+    /// PEM file with the CAs that sign the nodes' certificates
+    #[arg(long, env = "MINTLEAF_RAFT_CA", value_name = "FILE")]
+    #[serde(alias = "raft_ca")]
+    pub raft_ca: Option<PathBuf>,
     /// Create an unknown tag when its first id is asked for
     #[arg(long, env = "MINTLEAF_AUTO_CREATE_TAGS", value_name = "BOOL")]
     #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "true")]
@@ -113,6 +127,9 @@ impl ServeArgs {
             advertise_http: self.advertise_http.or(fallback.advertise_http),
             advertise_raft: self.advertise_raft.or(fallback.advertise_raft),
             cluster_secret_file: self.cluster_secret_file.or(fallback.cluster_secret_file),
+            raft_cert: self.raft_cert.or(fallback.raft_cert),
+            raft_key: self.raft_key.or(fallback.raft_key),
+            raft_ca: self.raft_ca.or(fallback.raft_ca),
             auto_create_tags: self.auto_create_tags.or(fallback.auto_create_tags),
             snowflake_window: self.snowflake_window.or(fallback.snowflake_window),
             snowflake_epoch_ms: self.snowflake_epoch_ms.or(fallback.snowflake_epoch_ms),

@@ -9,6 +9,13 @@ use thiserror::Error;
 #[error("{0}")]
 pub struct ConfigError(String);
 
+impl ConfigError {
+    /// The error of a setting that names itself.
+    pub(super) fn of(error: impl fmt::Display) -> Self {
+        Self(error.to_string())
+    }
+}
+
 /// The error for the setting `name`; `what` goes on after its flag.
 pub(super) fn fault(name: &str, what: impl fmt::Display) -> ConfigError {
     ConfigError(format!("--{name} {what}"))

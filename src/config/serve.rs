@@ -9,6 +9,7 @@ use super::checks::{
 };
 use super::defaults::{DATA_DEFAULT, HTTP_DEFAULT, RAFT_DEFAULT};
 use super::error::{ConfigError, fault};
+use super::peer_keys::PeerKeys;
 use crate::address::at_host_of;
 use crate::snowflake::SnowflakeSettings;
 
@@ -35,8 +36,8 @@ pub struct ServeConfig {
     /// The raft address that other nodes are told: the flag's, else this node's among `peers`; `None` for
     /// the bound one.
     pub advertise_raft: Option<String>,
-    /// Where the shared secret is; see [`read_secret`](super::read_secret).
-    pub cluster_secret_file: Option<PathBuf>,
+    /// By which files the node proves itself to other nodes, if at all.
+    pub peer_keys: Option<PeerKeys>,
     /// Whether an unknown tag is created on first use.
     pub auto_create_tags: bool,
     /// How snowflake ids are made.
@@ -62,6 +63,7 @@ impl ServeConfig {
 
     pub(super) fn check(args: ServeArgs) -> Result<Self, ConfigError> {
         let snowflake = snowflake(&args)?;
+        let peer_keys = PeerKeys::of(&args)?;
         let node_id = match args.node_id {
             Some(0) => return Err(fault("node-id", "must be 1 or more")),
             Some(node_id) => node_id,
@@ -103,7 +105,7 @@ impl ServeConfig {
             join: remote("join", args.join)?,
             advertise_http,
             advertise_raft,
-            cluster_secret_file: args.cluster_secret_file,
+            peer_keys,
             auto_create_tags: args.auto_create_tags.unwrap_or(false),
             snapshot_entries: snapshot_entries(args.snapshot_entries)?,
             log_format: args.log_format.unwrap_or_default(),

@@ -164,19 +164,50 @@ fn durations_are_read_with_their_unit() {
 }
 
 #[test]
-fn secrets_lose_one_line_break_and_have_bounds() {
+fn a_secret_file_holds_one_secret_a_line_and_two_at_most() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("secret");
-    let read = |bytes: &[u8]| {
+    let keys = PeerKeys::Secret(path.clone());
+    let credentials = |bytes: &[u8]| {
         std::fs::write(&path, bytes).unwrap();
-        read_secret(&path).ok()
+        keys.read().and_then(|files| keys.credentials(1, &files)).map(|_| ())
     };
-    assert_eq!(read(b"0123456789abcdef\n").as_deref(), Some(b"0123456789abcdef".as_slice()));
-    assert_eq!(read(b"0123456789abcdef\r\n").as_deref(), Some(b"0123456789abcdef".as_slice()));
-    assert_eq!(read(b"0123456789abcde\n\n").as_deref(), Some(b"0123456789abcde\n".as_slice()));
-    assert_eq!(read(b"0123456789abcde\n"), None);
-    assert_eq!(read(&[b'x'; 1025]), None);
-    assert!(read_secret(&dir.path().join("missing")).is_err());
+    let (long, other) = ("0123456789abcdef".repeat(2), "fedcba9876543210".repeat(2));
+    for text in [
+        long.clone(),
+        format!("{long}\n"),
+        format!("{long}\r\n"),
+        format!("{long}\n{other}"),
+        format!("{long}\r\n{other}\r\n\n"),
+    ] {
+        assert_eq!(credentials(text.as_bytes()), Ok(()), "{text:?}");
+    }
+    for (text, why) in [
+        (String::new(), "0 secrets"),
+        (format!("{}\n", &long[1..]), "31 bytes"),
+        (format!("{long}\nshort\n"), "5 bytes"),
+        (format!("{long}\n{other}\n{long}\n"), "3 secrets"),
+        ("x".repeat(1025), "longer than 1024"),
+    ] {
+        let refused = credentials(text.as_bytes()).expect_err(&text).to_string();
+        assert!(refused.contains(why) && refused.contains("mintleaf secret new"), "{refused}");
+    }
+    std::fs::remove_file(&path).unwrap();
+    assert!(keys.read().is_err());
+}
+
+#[test]
+fn keys_between_nodes_are_a_secret_or_three_files() {
+    let keys =
+        |line: &[&str]| checked(&[&["--node-id", "1"], line].concat()).map(|it| it.peer_keys);
+    assert_eq!(keys(&[]), Ok(None));
+    let certificate = ["--raft-cert", "c", "--raft-key", "k", "--raft-ca", "a"];
+    let [certificate_file, key, ca] = ["c", "k", "a"].map(PathBuf::from);
+    let files = PeerKeys::Certificate { certificate: certificate_file, key, ca };
+    assert_eq!(keys(&certificate), Ok(Some(files)));
+    assert!(keys(&certificate[..4]).unwrap_err().contains("--raft-ca"));
+    let both = [&certificate[..], &["--cluster-secret-file", "s"]].concat();
+    assert!(keys(&both).unwrap_err().contains("exclude each other"));
 }
 
 #[test]

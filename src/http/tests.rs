@@ -17,7 +17,7 @@ use tokio::runtime::{Builder, Runtime};
 use super::ops;
 use super::router::routes;
 use crate::config::{SNAPSHOT_ENTRIES_DEFAULT, SNOWFLAKE_EPOCH_MS_DEFAULT};
-use crate::server::{NodeConfig, RunningNode};
+use crate::server::{NodeConfig, PeerSecurity, RunningNode};
 use crate::snowflake::{Format, Layout, SnowflakeSettings};
 
 struct Served {
@@ -40,7 +40,7 @@ impl Served {
             join: None,
             advertise_http: None,
             advertise_raft: None,
-            secret: None,
+            security: PeerSecurity::Plain,
             auto_create_tags: true,
             snapshot_entries: SNAPSHOT_ENTRIES_DEFAULT,
             snowflake: SnowflakeSettings {

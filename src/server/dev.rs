@@ -7,16 +7,18 @@ use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use mintleaf_raft::Remedy;
+use mintleaf_raft::{Credentials, Remedy};
 use tokio::sync::watch;
 
-use super::exit::{failed, stop_on_signal};
-use super::node::{NodeConfig, NodeFailure, RunningNode, absolute};
+use super::exit::failed;
+use super::node::{NodeConfig, NodeFailure, PeerSecurity, RunningNode, absolute};
+use super::signals::{Signals, listen_for_signals};
 use crate::config::{DevConfig, SNAPSHOT_ENTRIES_DEFAULT};
+use crate::entropy;
 
 /// From a node's client port to its internal one: 8080 goes with 9080.
 const RAFT_PORT_OFFSET: u16 = 1_000;
@@ -49,7 +51,7 @@ pub fn dev(config: DevConfig) -> ExitCode {
 
 fn run(config: &DevConfig) -> Result<(), NodeFailure> {
     refuse_other_size(config)?;
-    let stopping = stop_on_signal()?;
+    let Signals { stopping, .. } = listen_for_signals()?;
     let (report, reports) = mpsc::channel();
     let mut watchers: Vec<Watcher> = Vec::new();
     for node in node_configs(config)? {
@@ -87,6 +89,7 @@ fn refuse_other_size(config: &DevConfig) -> Result<(), NodeFailure> {
 
 fn node_configs(config: &DevConfig) -> Result<Vec<NodeConfig>, NodeFailure> {
     let alone = config.nodes == 1;
+    let security = if alone { PeerSecurity::Plain } else { own_secret()? };
     let mut nodes = Vec::new();
     for number in 0..config.nodes {
         let (http, raft) = addresses(config.http, number)?;
@@ -103,7 +106,7 @@ fn node_configs(config: &DevConfig) -> Result<Vec<NodeConfig>, NodeFailure> {
                 .is_unspecified()
                 .then(|| SocketAddr::new(raft.ip(), 0).to_string()),
             advertise_raft: None,
-            secret: None,
+            security: security.clone(),
             auto_create_tags: true,
             snowflake: config.snowflake.clone(),
             snapshot_entries: SNAPSHOT_ENTRIES_DEFAULT,
@@ -113,6 +116,13 @@ fn node_configs(config: &DevConfig) -> Result<Vec<NodeConfig>, NodeFailure> {
     let peers = nodes.iter().map(|node| (node.node_id, address(node))).collect();
     nodes.iter_mut().for_each(|node| node.peers = Clone::clone(&peers));
     Ok(nodes)
+}
+
+/// A secret that only the nodes of this process know, and no later process needs.
+fn own_secret() -> Result<PeerSecurity, NodeFailure> {
+    let credentials = Credentials::from_secrets(&[entropy::random_bytes::<32>()?]);
+    let credentials = credentials.map_err(|error| NodeFailure::Usage(error.to_string()))?;
+    Ok(PeerSecurity::Shared(Arc::new(credentials)))
 }
 
 /// The client and the internal address of the node at this place, counted from 0. The internal one is a

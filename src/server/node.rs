@@ -7,13 +7,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use mintleaf_raft::{Node, NodeError, Options, Remedy, StopReason, Tuning};
+use mintleaf_raft::{Credentials, Node, NodeError, Options, Remedy, Security, StopReason, Tuning};
 use thiserror::Error;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 
 use super::assemble::{AssembledNode, Assembly, assemble};
+use super::peer_credentials::PeerCredentials;
+use super::signals::Reload;
 use crate::clock::SystemClock;
+use crate::config::PeerKeys;
 use crate::entropy;
 use crate::listener::{self, ClientCapacity, ClientPort, RunningServer};
 use crate::snowflake::SnowflakeSettings;
@@ -47,14 +50,25 @@ pub struct NodeConfig {
     pub advertise_http: Option<String>,
     /// The internal address that other nodes are told instead of the bound one.
     pub advertise_raft: Option<String>,
-    /// The secret that members prove to each other that they know.
-    pub secret: Option<Vec<u8>>,
+    /// How the node and its peers prove themselves to each other.
+    pub security: PeerSecurity,
     /// Whether an unknown tag is created on first use.
     pub auto_create_tags: bool,
     /// How snowflake ids are made.
     pub snowflake: SnowflakeSettings,
     /// Log entries after which a snapshot replaces them.
     pub snapshot_entries: u64,
+}
+
+/// How a node and its peers prove themselves to each other.
+#[derive(Clone, Debug)]
+pub enum PeerSecurity {
+    /// They do not.
+    Plain,
+    /// By what these files hold at the time.
+    Files(PeerKeys, Reload),
+    /// By credentials that they share, and that never change.
+    Shared(Arc<Credentials>),
 }
 
 /// Why a node did not start, or stopped by itself.
@@ -130,7 +144,8 @@ impl RunningNode {
         let resp = config.resp.map(bind).transpose()?;
         let http_addr = http.local_addr();
         let resp_addr = resp.as_ref().map(ClientPort::local_addr);
-        let options = options(config, http_addr)?;
+        let (security, files) = security(config)?;
+        let options = options(config, http_addr, security)?;
         let assembly = Assembly {
             clock: Arc::new(SystemClock::default()),
             snowflake: config.snowflake.clone(),
@@ -140,6 +155,9 @@ impl RunningNode {
         let opened = assemble(assembly, |state, clock| Node::open(options, state, clock));
         let assembled = runtime.block_on(opened)?;
         let capacity = ClientCapacity::default();
+        if let Some((files, reload)) = files {
+            runtime.spawn(files.follow(reload, assembled.services.clone()));
+        }
         let clients = listener::start(http, resp, capacity, &assembled.services)?;
         drop(_within);
         Ok(Self { runtime, assembled, clients, http_addr, resp_addr })
@@ -197,7 +215,29 @@ fn advertised(config: &NodeConfig, http_addr: SocketAddr) -> String {
     }
 }
 
-fn options(config: &NodeConfig, http_addr: SocketAddr) -> Result<Options, io::Error> {
+/// How to prove oneself to other nodes, and the files to watch for that.
+#[expect(clippy::type_complexity)]
+fn security(
+    config: &NodeConfig,
+) -> Result<(Security, Option<(PeerCredentials, Reload)>), NodeFailure> {
+    Ok(match &config.security {
+        PeerSecurity::Plain => (Security::Plain, None),
+        PeerSecurity::Shared(credentials) => {
+            (Security::Tls(watch::Sender::new(Arc::clone(credentials)).subscribe()), None)
+        }
+        PeerSecurity::Files(keys, reload) => {
+            let files = PeerCredentials::open(keys.clone(), config.node_id)
+                .map_err(|error| NodeFailure::Usage(error.to_string()))?;
+            (Security::Tls(files.watch()), Some((files, reload.clone())))
+        }
+    })
+}
+
+fn options(
+    config: &NodeConfig,
+    http_addr: SocketAddr,
+    security: Security,
+) -> Result<Options, io::Error> {
     Ok(Options {
         node_id: config.node_id,
         data: config.data.clone(),
@@ -208,7 +248,7 @@ fn options(config: &NodeConfig, http_addr: SocketAddr) -> Result<Options, io::Er
         advertise_http: advertised(config, http_addr),
         peers: config.peers.clone(),
         join: config.join.clone(),
-        secret: config.secret.clone(),
+        security,
         tuning: Tuning::default().with_snapshots_every(config.snapshot_entries),
     })
 }

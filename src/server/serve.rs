@@ -5,9 +5,10 @@ use std::process::ExitCode;
 use std::thread;
 use std::time::Duration;
 
-use super::exit::{failed, stop_on_signal};
-use super::node::{NodeConfig, NodeFailure, RunningNode, absolute};
-use crate::config::{ConfigError, ServeConfig, read_secret};
+use super::exit::failed;
+use super::node::{NodeConfig, NodeFailure, PeerSecurity, RunningNode, absolute};
+use super::signals::{Reload, Signals, listen_for_signals};
+use crate::config::ServeConfig;
 use crate::listener::CLIENT_THREADS;
 
 /// The longest that stopping may take. The steps of a stop have bounds of their own, 10 s together.
@@ -16,17 +17,11 @@ const STOP_MAX: Duration = Duration::from_secs(15);
 /// Runs one node of a cluster until a signal, or until it stops by itself. The exit code is 0 after a
 /// signal, 2 when a setting is wrong, otherwise that of [`NodeFailure::exit_code`].
 pub fn serve(config: ServeConfig) -> ExitCode {
-    let config = match node_config(config) {
-        Ok(config) => config,
-        Err(error) => {
-            tracing::error!(%error, "cannot start");
-            return ExitCode::from(2);
-        }
-    };
-    let mut stopping = match stop_on_signal() {
-        Ok(stopping) => stopping,
+    let Signals { mut stopping, reload } = match listen_for_signals() {
+        Ok(signals) => signals,
         Err(error) => return failed(&NodeFailure::System(error)),
     };
+    let config = node_config(config, reload);
     let mut node = match RunningNode::start(&config) {
         Ok(node) => node,
         Err(error) => return failed(&error),
@@ -75,16 +70,10 @@ fn end_after(stop_max: Duration) {
     });
 }
 
-fn node_config(config: ServeConfig) -> Result<NodeConfig, ConfigError> {
-    let secret = config.cluster_secret_file.as_deref().map(read_secret).transpose()?;
-    if secret.is_none() && !config.raft.ip().is_loopback() {
-        tracing::warn!(
-            raft = %config.raft,
-            "other machines can reach the internal address and no --cluster-secret-file is given: \
-             whoever can connect to it can change the cluster"
-        );
-    }
-    Ok(NodeConfig {
+fn node_config(config: ServeConfig, reload: Reload) -> NodeConfig {
+    let security =
+        config.peer_keys.map_or(PeerSecurity::Plain, |keys| PeerSecurity::Files(keys, reload));
+    NodeConfig {
         node_id: config.node_id,
         http: config.http,
         resp: config.resp,
@@ -94,11 +83,11 @@ fn node_config(config: ServeConfig) -> Result<NodeConfig, ConfigError> {
         join: config.join,
         advertise_http: config.advertise_http,
         advertise_raft: config.advertise_raft,
-        secret,
+        security,
         auto_create_tags: config.auto_create_tags,
         snowflake: config.snowflake,
         snapshot_entries: config.snapshot_entries,
-    })
+    }
 }
 
 fn announce(node: &RunningNode, config: &NodeConfig) {

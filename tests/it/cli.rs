@@ -180,6 +180,7 @@ fn a_setting_that_cannot_be_used_exits_2_and_is_named() {
             &["--node-id", "1", "--cluster-secret-file", short.to_str().unwrap()],
             "--cluster-secret-file",
         ),
+        (&["--node-id", "1", "--raft-cert", "cert.pem"], "--raft-ca"),
     ] {
         let refused =
             Finished::of(mintleaf().command().arg("serve").args(args).current_dir(dir.path()));

@@ -12,7 +12,7 @@ use crate::harness::{
     Answer, Api, Cluster, Finished, Load, eventually, known_leader, mintleaf, secs,
 };
 
-const SECRET: &str = "correct-horse-battery-staple";
+const SECRET: &str = "correct-horse-battery-staple-in-the-stable";
 
 /// A member's role, as a node shows it.
 fn role(api: Api, id: u64) -> Option<String> {
@@ -378,7 +378,10 @@ fn a_node_without_the_cluster_secret_never_joins_and_is_told_the_flag() {
         fs::write(&path, text).unwrap();
         path.to_str().unwrap().to_owned()
     };
-    let (right, wrong) = (file("right", SECRET), file("wrong", "something-else-entirely"));
+    let (right, wrong) = (
+        file("right", SECRET),
+        file("wrong", "something-else-entirely, and as long as it must be"),
+    );
     let mut cluster = mintleaf().prepare(1, &["--cluster-secret-file", &right]);
     cluster.start_all();
     for (id, flags) in [(2, &["--cluster-secret-file", wrong.as_str()][..]), (3, &[])] {

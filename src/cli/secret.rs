@@ -1,0 +1,34 @@
+//! `mintleaf secret`: secrets by which nodes prove themselves to each other.
+
+use clap::Subcommand;
+
+use super::client::Failure;
+use super::output;
+use crate::entropy;
+
+/// Bytes of randomness in a secret: as many as the key that is derived from it has.
+const SECRET_BYTES: usize = 32;
+
+/// What to do with secrets.
+#[derive(Debug, Subcommand)]
+pub enum SecretCommand {
+    /// Print a new secret: 32 random bytes, as 64 hexadecimal digits
+    #[command(after_help = "\
+Give every node a file with it, which only the node can read:
+  (umask 077; mintleaf secret new > secret)
+
+To replace a secret, put the new one on the first line of every node's file and leave the old one on the
+second. Once every node has read its file (it looks every 5 s), remove the second lines.")]
+    New,
+}
+
+pub(super) fn run(command: &SecretCommand) -> Result<(), Failure> {
+    match command {
+        SecretCommand::New => {
+            let bytes: [u8; SECRET_BYTES] = entropy::random_bytes()
+                .map_err(|error| Failure::new(format!("cannot make a secret: {error}")))?;
+            let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+            output::print(&format!("{digits}\n"))
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! What signals ask of a process that runs nodes.
+
+use std::io;
+use std::thread;
+
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+/// What signals ask of a process that runs nodes.
+pub(super) struct Signals {
+    /// Turns true on SIGTERM or SIGINT; a second signal ends the process at once.
+    pub(super) stopping: watch::Receiver<bool>,
+    pub(super) reload: Reload,
+}
+
+/// Requests to read files again, by SIGHUP.
+#[derive(Clone, Debug)]
+pub struct Reload(watch::Receiver<u64>);
+
+impl Reload {
+    /// Resolves at the next SIGHUP.
+    pub(super) async fn asked(&mut self) {
+        if self.0.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+/// Listens for signals. SIGHUP ends no process from here on.
+pub(super) fn listen_for_signals() -> io::Result<Signals> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let (mut terminate, mut interrupt, mut hangup) = {
+        let _within = runtime.enter();
+        let listen = |kind| signal(kind);
+        (
+            listen(SignalKind::terminate())?,
+            listen(SignalKind::interrupt())?,
+            listen(SignalKind::hangup())?,
+        )
+    };
+    let ((stop, stopping), (again, reload)) = (watch::channel(false), watch::channel(0));
+    let wait_for_signals = move || {
+        runtime.block_on(async {
+            let mut next = async || {
+                loop {
+                    tokio::select! {
+                        _ = terminate.recv() => return,
+                        _ = interrupt.recv() => return,
+                        _ = hangup.recv() => again.send_modify(|times| *times += 1),
+                    }
+                }
+            };
+            next().await;
+            tracing::info!("stopping; a second signal stops at once");
+            stop.send_replace(true);
+            next().await;
+            std::process::exit(1);
+        });
+    };
+    // The thread lives as long as the process: there is always one more signal to wait for.
+    thread::Builder::new().name("mintleaf-signals".to_owned()).spawn(wait_for_signals)?;
+    Ok(Signals { stopping, reload: Reload(reload) })
+}
