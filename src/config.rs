@@ -8,6 +8,7 @@
 //! serve, dev    one node of a cluster; a cluster in one process
 //!   args        every setting of a node, in all three sources
 //!   checks      the checks of each value
+//!   exposure    the addresses that other machines can reach
 //!   secret      the secret that members share
 //!   error       the error of a setting
 //!   defaults
@@ -18,6 +19,7 @@ mod checks;
 mod defaults;
 mod dev;
 mod error;
+mod exposure;
 mod secret;
 mod serve;
 

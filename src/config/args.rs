@@ -62,6 +62,11 @@ pub struct ServeArgs {
     #[arg(long, env = "MINTLEAF_CLUSTER_SECRET_FILE", value_name = "FILE")]
     #[serde(alias = "cluster_secret_file")]
     pub cluster_secret_file: Option<PathBuf>,
+    /// Accept what lets strangers in: clients on an --http or --resp that is no loopback address, changes
+    /// by whoever reaches --http, and nodes elsewhere without --cluster-secret-file
+    #[arg(long, env = "MINTLEAF_INSECURE", value_name = "BOOL")]
+    #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub insecure: Option<bool>,
     /// Create an unknown tag when its first id is asked for
     #[arg(long, env = "MINTLEAF_AUTO_CREATE_TAGS", value_name = "BOOL")]
     #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "true")]
@@ -113,6 +118,7 @@ impl ServeArgs {
             advertise_http: self.advertise_http.or(fallback.advertise_http),
             advertise_raft: self.advertise_raft.or(fallback.advertise_raft),
             cluster_secret_file: self.cluster_secret_file.or(fallback.cluster_secret_file),
+            insecure: self.insecure.or(fallback.insecure),
             auto_create_tags: self.auto_create_tags.or(fallback.auto_create_tags),
             snowflake_window: self.snowflake_window.or(fallback.snowflake_window),
             snowflake_epoch_ms: self.snowflake_epoch_ms.or(fallback.snowflake_epoch_ms),

@@ -17,9 +17,9 @@ pub struct Connections {
 }
 
 impl Connections {
-    /// Connections to a node's services.
+    /// Connections to a node's services, of clients that may change everything.
     pub fn new(services: Services) -> Self {
-        Self { dispatch: Dispatch::new(services), stop: watch::Sender::new(()) }
+        Self { dispatch: Dispatch::new(services, true), stop: watch::Sender::new(()) }
     }
 
     /// Serves one connection to its end.

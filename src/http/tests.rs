@@ -40,6 +40,7 @@ impl Served {
             join: None,
             advertise_http: None,
             advertise_raft: None,
+            insecure: false,
             secret: None,
             auto_create_tags: true,
             snapshot_entries: SNAPSHOT_ENTRIES_DEFAULT,
@@ -268,6 +269,40 @@ fn fast_path_and_hyper_answer_alike() {
             let with_hyper = served.exchange(&[other, request.clone(), request]);
             for answer in on_fast_path {
                 assert_eq!(masked(&answer), masked(&with_hyper[1]), "{path}");
+            }
+        }
+    }
+}
+
+/// Each request comes on a connection of its own, and again behind another request, which hyper answers.
+#[test]
+fn fast_path_and_hyper_refuse_the_same_hosts() {
+    let served = Served::start();
+    let other = "GET /livez HTTP/1.1\r\nhost: a\r\n\r\n".to_owned();
+    let no_id = served.exchange(&["GET /v1/snowflake HTTP/1.1\r\nhost: a\r\n\r\n".to_owned()]);
+    assert!(no_id[0].starts_with("HTTP/1.1 200"), "{no_id:?}");
+    for (hosts, status) in [
+        ("host: a\r\n", 200),
+        ("host:\r\n", 200),
+        ("host: [::1]:8080\r\n", 200),
+        ("", 400),
+        ("host: a\r\nhost: a\r\n", 400),
+        ("host: a b\r\n", 400),
+        ("host: a\r\nhost:\r\n", 400),
+    ] {
+        for path in ["/api/segment/get/a", "/v1/segment/a?count=2", "/v1/snowflake", "/v1/tags"] {
+            for version in ["1.1", "1.0"] {
+                let keep = "connection: keep-alive\r\n";
+                let request = format!("GET {path} HTTP/{version}\r\n{hosts}{keep}\r\n");
+                let status = if version == "1.0" && hosts.is_empty() { 200 } else { status };
+                let first = served.exchange(std::slice::from_ref(&request));
+                let behind = served.exchange(&[other.clone(), request.clone()]);
+                let begin = format!("HTTP/{version} {status} ");
+                assert!(first[0].starts_with(&begin), "{request}: {first:?}");
+                if version == "1.1" {
+                    assert_eq!(masked(&first[0]), masked(&behind[1]), "{request}");
+                }
+                assert!(behind[1].starts_with(&begin), "{request}: {behind:?}");
             }
         }
     }

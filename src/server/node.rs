@@ -47,6 +47,8 @@ pub struct NodeConfig {
     pub advertise_http: Option<String>,
     /// The internal address that other nodes are told instead of the bound one.
     pub advertise_raft: Option<String>,
+    /// Whether whoever reaches the client address may change everything, and not this machine alone.
+    pub insecure: bool,
     /// The secret that members prove to each other that they know.
     pub secret: Option<Vec<u8>>,
     /// Whether an unknown tag is created on first use.
@@ -140,7 +142,7 @@ impl RunningNode {
         let opened = assemble(assembly, |state, clock| Node::open(options, state, clock));
         let assembled = runtime.block_on(opened)?;
         let capacity = ClientCapacity::default();
-        let clients = listener::start(http, resp, capacity, &assembled.services)?;
+        let clients = listener::start(http, resp, capacity, config.insecure, &assembled.services)?;
         drop(_within);
         Ok(Self { runtime, assembled, clients, http_addr, resp_addr })
     }
@@ -216,4 +218,15 @@ fn options(config: &NodeConfig, http_addr: SocketAddr) -> Result<Options, io::Er
 /// A path from the root, for people; as it is when it leads nowhere.
 pub(super) fn absolute(path: &Path) -> String {
     path.canonicalize().unwrap_or_else(|_| path.to_owned()).display().to_string()
+}
+
+/// Warns, once for each start of a process, of addresses that `--insecure` lets strangers reach.
+pub(super) fn warn_if_exposed(addresses: &[String]) {
+    if !addresses.is_empty() {
+        tracing::warn!(
+            addresses = addresses.join(", "),
+            "--insecure is given: other machines can reach this node, and whoever does can change \
+             everything; let a firewall, or a proxy with access rules, keep strangers out"
+        );
+    }
 }

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::exit::{failed, stop_on_signal};
-use super::node::{NodeConfig, NodeFailure, RunningNode, absolute};
+use super::node::{NodeConfig, NodeFailure, RunningNode, absolute, warn_if_exposed};
 use crate::config::{ConfigError, ServeConfig, read_secret};
 use crate::listener::CLIENT_THREADS;
 
@@ -77,13 +77,7 @@ fn end_after(stop_max: Duration) {
 
 fn node_config(config: ServeConfig) -> Result<NodeConfig, ConfigError> {
     let secret = config.cluster_secret_file.as_deref().map(read_secret).transpose()?;
-    if secret.is_none() && !config.raft.ip().is_loopback() {
-        tracing::warn!(
-            raft = %config.raft,
-            "other machines can reach the internal address and no --cluster-secret-file is given: \
-             whoever can connect to it can change the cluster"
-        );
-    }
+    warn_if_exposed(&config.exposed);
     Ok(NodeConfig {
         node_id: config.node_id,
         http: config.http,
@@ -94,6 +88,7 @@ fn node_config(config: ServeConfig) -> Result<NodeConfig, ConfigError> {
         join: config.join,
         advertise_http: config.advertise_http,
         advertise_raft: config.advertise_raft,
+        insecure: config.insecure,
         secret,
         auto_create_tags: config.auto_create_tags,
         snowflake: config.snowflake,
