@@ -183,6 +183,29 @@ fn head_has_the_head_of_get_and_no_body() {
 }
 
 #[test]
+fn head_on_an_id_path_has_the_head_of_get_without_a_length_and_takes_nothing() {
+    let served = Served::start();
+    let id = |path: &str| String::from_utf8(served.ask(Method::GET, path, "text/plain").2.to_vec());
+    assert_eq!(id("/v1/segment/a").unwrap(), "1\n");
+    for [at, query] in
+        [["/api/segment/get/", ""], ["/v1/segment/", ""], ["/v1/segment/", "?count=3"]]
+    {
+        let path = |tag: &str| format!("{at}{tag}{query}");
+        for accept in ["*/*", "text/plain"] {
+            let (status, mut headers, body) = served.ask(Method::HEAD, &path("a"), accept);
+            assert!(headers.remove(DATE).is_some());
+            assert_eq!((status, body.len()), (StatusCode::OK, 0), "{at}{query}");
+            let (status, mut expected, _) = served.ask(Method::GET, &path("b"), accept);
+            assert_eq!(status, StatusCode::OK);
+            expected.remove(DATE);
+            expected.remove(CONTENT_LENGTH);
+            assert_eq!(headers, expected, "{at}{query}");
+        }
+    }
+    assert_eq!(id("/v1/segment/a").unwrap(), "2\n");
+}
+
+#[test]
 fn a_snowflake_id_says_who_made_it_and_when() {
     let served = Served::start();
     let get = |path: &str| served.ask(Method::GET, path, "*/*");

@@ -271,14 +271,19 @@ fn is_for_hyper(headers: &HeaderMap) -> bool {
         || headers.get_all(CONNECTION).iter().any(closes)
 }
 
-/// Where the plain requests end that `bytes` begin with, and where hyper's parser ends them.
+/// Where the plain requests end that `bytes` begin with, and where hyper's parser ends those of them that
+/// the dispatch would answer.
 #[cfg(feature = "fuzzing")]
 pub(in crate::http) fn ends(bytes: &[u8]) -> [Vec<usize>; 2] {
     let (mut known, mut ends, mut start) = (PlainRequest::default(), [vec![], vec![]], 0);
     while matches!(known.read(&bytes[start..]), ReadOutcome::New | ReadOutcome::Again) {
         let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
-        if let Ok(Status::Complete(length)) =
-            httparse::Request::new(&mut headers).parse(&bytes[start..])
+        let mut parsed = httparse::Request::new(&mut headers);
+        if let Ok(Status::Complete(length)) = parsed.parse(&bytes[start..])
+            && let hosts =
+                parsed.headers.iter().filter(|header| header.name.eq_ignore_ascii_case("host"))
+            && let [host] = hosts.map(|header| header.value).collect::<Vec<_>>()[..]
+            && host::name(host).is_some()
         {
             ends[1].push(start + length);
         }
