@@ -66,6 +66,7 @@ pub struct ServeArgs {
     /// by whoever reaches --http, and nodes elsewhere without --cluster-secret-file
     #[arg(long, env = "MINTLEAF_INSECURE", value_name = "BOOL")]
     #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    #[arg(value_parser = clap::builder::BoolishValueParser::new())]
     pub insecure: Option<bool>,
     /// Create an unknown tag when its first id is asked for
     #[arg(long, env = "MINTLEAF_AUTO_CREATE_TAGS", value_name = "BOOL")]

@@ -33,7 +33,7 @@ pub struct DevArgs {
     /// Accept clients on addresses that are no loopback addresses, and changes by whoever reaches --http
     #[arg(long, env = "MINTLEAF_INSECURE", value_name = "BOOL", default_value = "false")]
     #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "true")]
-    #[arg(action = clap::ArgAction::Set)]
+    #[arg(action = clap::ArgAction::Set, value_parser = clap::builder::BoolishValueParser::new())]
     pub insecure: bool,
     /// How log lines look; RUST_LOG says which there are
     #[arg(long, env = "MINTLEAF_LOG_FORMAT", value_name = "FORMAT", default_value = "text")]

@@ -281,7 +281,7 @@ fn insecure_lifts_what_keeps_strangers_out_and_says_so_once() {
     let everywhere = |port: &Port| format!("0.0.0.0:{}", port.addr().port());
     let mut serving = serve(dir.path(), &["--peers", &format!("1={}", raft.addr())]);
     serving.args(["--http", &everywhere(&http), "--resp", &everywhere(&resp)]);
-    serving.args(["--raft", &everywhere(&raft)]).env("MINTLEAF_INSECURE", "true");
+    serving.args(["--raft", &everywhere(&raft)]).env("MINTLEAF_INSECURE", "1");
     let dev_ports = Port::claim_row(3);
     let mut dev = mintleaf().command();
     dev.args(["dev", "--insecure", "--nodes", "3", "--http", &everywhere(&dev_ports[0])]);

@@ -117,6 +117,7 @@ fn headers_that_hyper_acts_on_are_unsupported() {
     assert_eq!(read("GET /v1/snowflake HTTP/1.1\r\n\r\n"), ReadOutcome::Unsupported, "no host");
     for (host, outcome) in [
         ("", ReadOutcome::New),
+        ("\ta \t", ReadOutcome::New),
         ("127.0.0.1:8080", ReadOutcome::New),
         ("[::1]:8080", ReadOutcome::New),
         ("a b", ReadOutcome::Unsupported),
