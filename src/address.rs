@@ -1,6 +1,6 @@
 //! Addresses as people write them, `HOST:PORT`, and what may be said of them without a look-up.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Longest host name.
 const HOST_BYTES_MAX: usize = 253;
@@ -46,6 +46,23 @@ pub(crate) fn is_everywhere(host_port: &str) -> bool {
     host.parse::<IpAddr>().is_ok_and(|ip| ip.to_canonical().is_unspecified())
 }
 
+/// Whether a host, an IPv6 address in its brackets, is this machine to whoever uses it: `localhost`, an
+/// address of 127.0.0.0/8, or [::1]. No other name is, whatever it resolves to at the moment.
+pub(crate) fn is_loopback_host(host: &str) -> bool {
+    match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
+        Some(host) => host.parse::<Ipv6Addr>().is_ok_and(|ip| ip.is_loopback()),
+        None => {
+            host.eq_ignore_ascii_case("localhost")
+                || host.parse::<Ipv4Addr>().is_ok_and(|ip| ip.is_loopback())
+        }
+    }
+}
+
+/// Whether the host of `HOST:PORT` is this machine to whoever uses it: see [`is_loopback_host`].
+pub(crate) fn is_loopback(host_port: &str) -> bool {
+    is_loopback_host(host_of(host_port))
+}
+
 /// The port `port` of the host in `host_port`.
 pub(crate) fn at_host_of(host_port: &str, port: u16) -> String {
     format!("{}:{port}", host_of(host_port))
@@ -58,6 +75,24 @@ fn host_of(host_port: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_loopback_addresses_and_localhost_are_this_machine() {
+        for own in ["localhost:1", "LOCALHOST:1", "127.0.0.1:1", "127.255.0.9:1", "[::1]:1"] {
+            assert!(is_loopback(own), "{own}");
+        }
+        for other in [
+            "a:1",
+            "localhost.a:1",
+            "a.localhost:1",
+            "0.0.0.0:1",
+            "10.0.0.1:1",
+            "[::]:1",
+            "127.1:1",
+        ] {
+            assert!(!is_loopback(other), "{other}");
+        }
+    }
 
     #[test]
     fn addresses_are_host_and_port() {

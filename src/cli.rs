@@ -32,10 +32,9 @@ Try it:
 
 A cluster of three, one command on each machine:
   mintleaf secret new > secret                        once; give every node a copy
-  mintleaf serve --node-id 1 --http 0.0.0.0:8080 --raft 0.0.0.0:9080 \\
-      --peers 1=a.example:9080,2=b.example:9080,3=c.example:9080 \\
-      --cluster-secret-file secret
-  mintleaf cluster status --url http://a.example:8080
+  mintleaf serve --node-id 1 --raft 0.0.0.0:9080 --cluster-secret-file secret \\
+      --peers 1=a.example:9080,2=b.example:9080,3=c.example:9080
+  mintleaf cluster status
 
 Client commands exit with 0 on success, 1 when refused or unanswered, 2 on bad usage.";
 

@@ -8,6 +8,7 @@
 //! serve, dev    one node of a cluster; a cluster in one process
 //!   args        every setting of a node, in all three sources
 //!   checks      the checks of each value
+//!   exposure    the addresses that other machines can reach
 //!   peer_keys   the files by which nodes prove themselves to each other
 //!   error       the error of a setting
 //!   defaults
@@ -18,6 +19,7 @@ mod checks;
 mod defaults;
 mod dev;
 mod error;
+mod exposure;
 mod peer_keys;
 mod serve;
 

@@ -5,6 +5,8 @@
 //!   fast_path       plain requests for ids, answered from the bytes
 //!   write_buffer    for hyper, which takes all else: one write for many answers
 //!   dispatch        ids that are buffered at once, else the router; problems get their bodies here
+//!     host          what a request's `Host` must be
+//!     access        who may do what
 //!     router        every path and its handler
 //!       legacy, ids, snowflake, tags, cluster, pages, ops    one group of paths each
 //!         key, query, body    what clients send, read strictly
@@ -16,6 +18,7 @@
 //! nothing behind it. `openapi.json` describes every path that `router::routes` lists; a test holds the
 //! two together.
 
+mod access;
 mod body;
 mod cluster;
 mod connection;
@@ -24,6 +27,7 @@ mod dispatch;
 mod fast_path;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
+mod host;
 mod ids;
 mod key;
 mod legacy;

@@ -97,6 +97,7 @@
 //! | batch | In `raft/`, the proposals that share a log entry; in `storage/`, the operations that share a sync. |
 //! | snapshot | The state as of one entry, as a file, which takes the place of the log up to there (Raft paper, 7). |
 //! | level | What of the log's format the cluster may use: nothing that a member's build cannot read. It only rises, by an administrator's command. |
+//! | change, admin request | A request over HTTP that is no GET, HEAD or OPTIONS and takes no id. The node's own machine may send it, and no other, unless `--insecure` says so. |
 //! | hyper | The library that speaks HTTP/1.1 where the fast path does not. |
 //! | fast path | Code that answers plain requests for ids from their bytes. |
 //! | dispatch | Code that answers what the fast path and hyper pass on: at once from what is held, or else by the router. |

@@ -77,7 +77,8 @@ impl ClientPort {
     }
 }
 
-/// Starts to answer on `http`, and on `resp` if there is one, on threads of its own.
+/// Starts to answer on `http`, and on `resp` if there is one, on threads of its own. `insecure`: whoever
+/// reaches `http` may change everything.
 ///
 /// # Errors
 /// Those of starting threads.
@@ -85,11 +86,12 @@ pub fn start(
     http: ClientPort,
     resp: Option<ClientPort>,
     capacity: ClientCapacity,
+    insecure: bool,
     services: &Services,
 ) -> io::Result<RunningServer> {
     let (stop, stopping) = watch::channel(());
     let (running, stopped) = mpsc::channel(1);
-    let dispatch = Dispatch::new(services.clone());
+    let dispatch = Dispatch::new(services.clone(), insecure);
     let mut workers = Vec::with_capacity(capacity.workers.get());
     for number in 0..capacity.workers.get() {
         let (handover, accepted) = mpsc::channel(HANDOVER_MAX);

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! ids           IdService: ids of tags, and snowflake ids
+//!   availability  whether ids could be had, without taking any
 //!   held_ids    takes ids that are buffered, without a wait
 //!   slot_table  tag to slot, no lock
 //!     slot      one tag: double buffer, waiting callers; one lock of its own
@@ -20,6 +21,7 @@
 //! The pure rules are in `segment` and `state`; the waiting, the locks and the tasks are here. Ids are
 //! taken under their slot's lock, so one node hands a tag's ids out in increasing order.
 
+mod availability;
 mod clock_reports;
 mod cluster;
 mod cluster_view;

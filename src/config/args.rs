@@ -76,6 +76,12 @@ pub struct ServeArgs {
     #[arg(long, env = "MINTLEAF_RAFT_CA", value_name = "FILE")]
     #[serde(alias = "raft_ca")]
     pub raft_ca: Option<PathBuf>,
+    /// Accept what lets strangers in: clients on an --http or --resp that is no loopback address, changes
+    /// by whoever reaches --http, and nodes elsewhere without --cluster-secret-file
+    #[arg(long, env = "MINTLEAF_INSECURE", value_name = "BOOL")]
+    #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    #[arg(value_parser = clap::builder::BoolishValueParser::new())]
+    pub insecure: Option<bool>,
     /// Create an unknown tag when its first id is asked for
     #[arg(long, env = "MINTLEAF_AUTO_CREATE_TAGS", value_name = "BOOL")]
     #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "true")]
@@ -130,6 +136,7 @@ impl ServeArgs {
             raft_cert: self.raft_cert.or(fallback.raft_cert),
             raft_key: self.raft_key.or(fallback.raft_key),
             raft_ca: self.raft_ca.or(fallback.raft_ca),
+            insecure: self.insecure.or(fallback.insecure),
             auto_create_tags: self.auto_create_tags.or(fallback.auto_create_tags),
             snowflake_window: self.snowflake_window.or(fallback.snowflake_window),
             snowflake_epoch_ms: self.snowflake_epoch_ms.or(fallback.snowflake_epoch_ms),

@@ -7,6 +7,7 @@ use super::args::{LogFormat, ServeArgs};
 use super::checks::{listen_address, resp_address, snowflake};
 use super::defaults::{DATA_DEFAULT, HTTP_DEFAULT};
 use super::error::{ConfigError, fault};
+use super::exposure::{Exposure, check_exposure};
 use crate::snowflake::SnowflakeSettings;
 
 /// Most nodes in one process: more than any trial needs.
@@ -29,6 +30,11 @@ pub struct DevArgs {
     /// Data directory; the next start goes on from it
     #[arg(long, value_name = "DIR", default_value = DATA_DEFAULT)]
     pub data: PathBuf,
+    /// Accept clients on addresses that are no loopback addresses, and changes by whoever reaches --http
+    #[arg(long, env = "MINTLEAF_INSECURE", value_name = "BOOL", default_value = "false")]
+    #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    #[arg(action = clap::ArgAction::Set, value_parser = clap::builder::BoolishValueParser::new())]
+    pub insecure: bool,
     /// How log lines look; RUST_LOG says which there are
     #[arg(long, env = "MINTLEAF_LOG_FORMAT", value_name = "FORMAT", default_value = "text")]
     pub log_format: LogFormat,
@@ -45,6 +51,10 @@ pub struct DevConfig {
     pub resp: Option<SocketAddr>,
     /// The directory that holds every node's data.
     pub data: PathBuf,
+    /// Whether whoever reaches a client address may change everything, and not this machine alone.
+    pub insecure: bool,
+    /// The flags with addresses that strangers can reach; empty unless `insecure`.
+    pub exposed: Vec<String>,
     /// How snowflake ids are made.
     pub snowflake: SnowflakeSettings,
     /// How log lines look.
@@ -67,7 +77,17 @@ impl DevConfig {
             }
         }
         let (nodes, data, log_format) = (args.nodes, args.data, args.log_format);
+        let insecure = args.insecure;
+        // The nodes talk to each other over loopback addresses.
+        let exposed = check_exposure(&Exposure {
+            http,
+            resp,
+            raft: None,
+            advertised_raft: None,
+            raft_is_proven: false,
+            insecure,
+        })?;
         let snowflake = snowflake(&ServeArgs::default())?;
-        Ok(Self { nodes, http, resp, data, snowflake, log_format })
+        Ok(Self { nodes, http, resp, data, insecure, exposed, snowflake, log_format })
     }
 }

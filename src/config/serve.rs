@@ -9,6 +9,7 @@ use super::checks::{
 };
 use super::defaults::{DATA_DEFAULT, HTTP_DEFAULT, RAFT_DEFAULT};
 use super::error::{ConfigError, fault};
+use super::exposure::{Exposure, check_exposure};
 use super::peer_keys::PeerKeys;
 use crate::address::at_host_of;
 use crate::snowflake::SnowflakeSettings;
@@ -38,6 +39,10 @@ pub struct ServeConfig {
     pub advertise_raft: Option<String>,
     /// By which files the node proves itself to other nodes, if at all.
     pub peer_keys: Option<PeerKeys>,
+    /// Whether whoever reaches the client address may change everything, and not this machine alone.
+    pub insecure: bool,
+    /// The flags with addresses that strangers can reach; empty unless `insecure`.
+    pub exposed: Vec<String>,
     /// Whether an unknown tag is created on first use.
     pub auto_create_tags: bool,
     /// How snowflake ids are made.
@@ -81,12 +86,24 @@ impl ServeConfig {
             ));
         }
         let raft = listen_address("raft", args.raft.as_deref().unwrap_or(RAFT_DEFAULT))?;
-        let advertise_raft = remote("advertise-raft", args.advertise_raft)?.or(own);
+        let told = remote("advertise-raft", args.advertise_raft)?;
+        let told_by = if told.is_some() { "advertise-raft" } else { "peers" };
+        let advertise_raft = told.or(own);
         if advertise_raft.is_none() && raft.ip().is_unspecified() {
             let why = format_args!("is needed: nobody can reach this node at {raft}");
             return Err(fault("advertise-raft", why));
         }
         let http = listen_address("http", args.http.as_deref().unwrap_or(HTTP_DEFAULT))?;
+        let resp = resp_address(args.resp.as_deref())?;
+        let insecure = args.insecure.unwrap_or(false);
+        let exposed = check_exposure(&Exposure {
+            http,
+            resp,
+            raft: Some(raft),
+            advertised_raft: advertise_raft.as_deref().map(|address| (told_by, address)),
+            raft_is_proven: peer_keys.is_some(),
+            insecure,
+        })?;
         let advertise_http = match remote("advertise-http", args.advertise_http)? {
             None if http.ip().is_unspecified() => {
                 let raft = advertise_raft.clone().unwrap_or_else(|| raft.to_string());
@@ -98,7 +115,7 @@ impl ServeConfig {
             node_id,
             snowflake,
             http,
-            resp: resp_address(args.resp.as_deref())?,
+            resp,
             raft,
             data: args.data.unwrap_or_else(|| DATA_DEFAULT.into()),
             peers,
@@ -106,6 +123,8 @@ impl ServeConfig {
             advertise_http,
             advertise_raft,
             peer_keys,
+            insecure,
+            exposed,
             auto_create_tags: args.auto_create_tags.unwrap_or(false),
             snapshot_entries: snapshot_entries(args.snapshot_entries)?,
             log_format: args.log_format.unwrap_or_default(),

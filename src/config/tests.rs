@@ -94,7 +94,7 @@ fn peers_are_sorted_and_name_this_node() {
     let ids = config.peers.iter().map(|(id, _)| *id).collect::<Vec<_>>();
     assert_eq!(ids, [1, 2, 3]);
     assert_eq!(config.advertise_raft.as_deref(), Some("[::1]:9080"));
-    let line = ["--node-id", "2", "--peers", list, "--advertise-raft", "d:1"];
+    let line = ["--node-id", "2", "--peers", list, "--insecure", "--advertise-raft", "d:1"];
     assert_eq!(checked(&line).unwrap().advertise_raft.as_deref(), Some("d:1"));
 }
 
@@ -218,6 +218,7 @@ fn dev_refuses_ports_past_the_last() {
             http: http.to_owned(),
             resp: resp.map(str::to_owned),
             data: PathBuf::new(),
+            insecure: false,
             log_format: LogFormat::Text,
         };
         DevConfig::resolve(args)
@@ -235,7 +236,7 @@ fn dev_refuses_ports_past_the_last() {
 #[test]
 fn for_every_address_of_the_machine_the_host_that_nodes_use_is_advertised() {
     let advertised = |line: &[&str]| {
-        let line = [&["--node-id", "2"], line].concat();
+        let line = [&["--node-id", "2", "--insecure"], line].concat();
         checked(&line).unwrap().advertise_http
     };
     let list = "1=a.example:9080,2=b.example:9081";
@@ -248,4 +249,53 @@ fn for_every_address_of_the_machine_the_host_that_nodes_use_is_advertised() {
     assert_eq!(with(&["--raft", "10.0.0.7:9080"]).as_deref(), Some("10.0.0.7:8080"));
     assert_eq!(advertised(&["--http", "[::]:0"]).as_deref(), Some("127.0.0.1:0"));
     assert_eq!(advertised(&["--http", "127.0.0.1:8080"]), None, "the bound one");
+}
+
+#[test]
+fn an_address_that_strangers_can_reach_wants_a_secret_or_the_flag_that_says_so() {
+    let list = "1=a.example:9080,2=b.example:9080";
+    refused(&["--node-id", "1", "--http", "0.0.0.0:8080"], "--http 0.0.0.0:8080 can be reached");
+    refused(&["--node-id", "1", "--resp", "10.0.0.1:6379"], "--resp 10.0.0.1:6379 can be reached");
+    refused(&["--node-id", "1", "--raft", "10.0.0.1:9080"], "--raft 10.0.0.1:9080 can be reached");
+    refused(&["--node-id", "1", "--peers", list], "--peers a.example:9080 can be reached");
+    let told = ["--node-id", "1", "--advertise-raft", "a.example:9080"];
+    refused(&told, "--advertise-raft a.example:9080 can be reached");
+
+    let secret = ["--node-id", "1", "--peers", list, "--cluster-secret-file", "/secret"];
+    let config = checked(&secret).unwrap();
+    assert!(!config.insecure && config.exposed.is_empty());
+    refused(&[&secret[..], &["--http", "0.0.0.0:8080"]].concat(), "--http 0.0.0.0:8080");
+
+    let insecure = ["--node-id", "1", "--insecure", "--peers", list, "--http", "0.0.0.0:8080"];
+    let config = checked(&insecure).unwrap();
+    assert!(config.insecure);
+    assert_eq!(config.exposed, ["--http 0.0.0.0:8080", "--peers a.example:9080"]);
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("node.toml");
+    std::fs::write(&file, "node-id = 1\nhttp = \"0.0.0.0:8080\"\ninsecure = true\n").unwrap();
+    let line = ["--config", file.to_str().unwrap()];
+    assert!(ServeConfig::resolve(args(&line)).unwrap().insecure);
+    let line = [&line[..], &["--insecure=false"]].concat();
+    assert!(ServeConfig::resolve(args(&line)).is_err());
+}
+
+#[test]
+fn dev_serves_this_machine_alone_unless_told_otherwise() {
+    let dev = |http: &str, resp: Option<&str>, insecure| {
+        DevConfig::resolve(DevArgs {
+            nodes: 3,
+            http: http.to_owned(),
+            resp: resp.map(str::to_owned),
+            data: PathBuf::new(),
+            insecure,
+            log_format: LogFormat::Text,
+        })
+    };
+    for (http, resp, named) in
+        [("0.0.0.0:8080", None, "--http"), ("127.0.0.1:8080", Some("[::]:6379"), "--resp")]
+    {
+        let refused = dev(http, resp, false).unwrap_err().to_string();
+        assert!(refused.starts_with(named) && refused.contains("--insecure"), "{refused}");
+        assert_eq!(dev(http, resp, true).unwrap().exposed.len(), 1);
+    }
 }

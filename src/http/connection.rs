@@ -35,6 +35,8 @@ pub(crate) async fn serve(
     dispatch: Dispatch,
     stopping: watch::Receiver<()>,
 ) {
+    let is_local = stream.peer_addr().is_ok_and(|peer| peer.ip().to_canonical().is_loopback());
+    let dispatch = dispatch.for_connection(is_local);
     let (read, write) = stream.split();
     converse(read, write, dispatch, stopping).await;
 }

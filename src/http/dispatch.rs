@@ -4,7 +4,8 @@
 //! connection it comes: no router, no future on the heap, no clock but a snowflake's, no log line. This
 //! is a short cut and nothing more, because the [router] answers the same request in the same words.
 //! Every other request goes to the router under a deadline; on the way out problems get their bodies
-//! and everything is counted.
+//! and everything is counted. A request whose `Host` is at fault, or whose sender may not make it, gets no
+//! further than here.
 //!
 //! [router]: super::router
 
@@ -15,17 +16,18 @@ use std::task::{Context, Poll};
 
 use axum::Router;
 use axum::body::{Body, Bytes, HttpBody};
-use axum::http::header::CACHE_CONTROL;
+use axum::http::header::{CACHE_CONTROL, CONNECTION, CONTENT_LENGTH};
 use axum::http::{HeaderMap, HeaderValue, Method, Request, Response};
 use axum::response::IntoResponse;
 use http_body_util::{Either, Full};
 use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
 
+use super::access::Access;
 use super::paths::{LEAF_SEGMENT, LEAF_SNOWFLAKE, V1_SEGMENT, V1_SNOWFLAKE};
 use super::problem::{FailedWith, Problem};
 use super::router::router;
-use super::{ids, legacy};
+use super::{host, ids, legacy};
 use crate::limits::REQUEST_MAX;
 use crate::metrics::Mode;
 use crate::path_segment;
@@ -36,12 +38,20 @@ use crate::service::{IdService, Services};
 pub(crate) struct Dispatch {
     ids: Arc<IdService>,
     router: TowerToHyperService<Router>,
+    access: Access,
 }
 
 impl Dispatch {
-    pub(crate) fn new(services: Services) -> Self {
+    /// A dispatch over these services. `insecure`: whoever reaches it may change everything.
+    pub(crate) fn new(services: Services, insecure: bool) -> Self {
         let ids = Arc::clone(&services.ids);
-        Self { ids, router: TowerToHyperService::new(router(services)) }
+        let router = TowerToHyperService::new(router(services));
+        Self { ids, router, access: Access::new(insecure) }
+    }
+
+    /// The same for one connection, whose other end is on this machine, or not.
+    pub(super) fn for_connection(self, is_local: bool) -> Self {
+        Self { access: self.access.from(is_local), ..self }
     }
 
     /// The ids that the short cut and the fast path take.
@@ -97,21 +107,48 @@ impl Dispatch {
         B: HttpBody<Data = Bytes, Error: Into<axum::BoxError>> + Send + 'static,
     {
         let path = request.uri().path().to_owned();
+        let method = request.method().clone();
         let answer = self.router.call(request);
-        let mut response = match tokio::time::timeout(REQUEST_MAX, answer).await {
+        let response = match tokio::time::timeout(REQUEST_MAX, answer).await {
             Ok(Ok(response)) => response,
             Err(_) => Problem::unavailable("no answer could be had in time").into_response(),
         };
-        let mode = mode_of(&path);
+        self.finish(&method, &path, response).map(Either::Right)
+    }
+
+    /// The answer to a request that is not carried out, if it must not be.
+    fn refusal<B>(&self, request: &Request<B>) -> Option<Response<Either<Full<Bytes>, Body>>> {
+        let fault = host::fault(request.version(), request.headers());
+        let problem = match fault {
+            Some(fault) => Problem::invalid_argument(fault),
+            None => self.access.refusal(request)?,
+        };
+        let mut response =
+            self.finish(request.method(), request.uri().path(), problem.into_response());
+        if fault.is_some() {
+            // Whatever stands before the node may read the next request in another way than the node.
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        Some(response.map(Either::Right))
+    }
+
+    /// Counts an answer, and gives it the headers and the body that it still lacks.
+    fn finish(&self, method: &Method, path: &str, mut response: Response<Body>) -> Response<Body> {
+        let mode = mode_of(path);
         self.ids.metrics().request_answered(mode);
         if let Some(problem) = response.extensions_mut().remove::<Problem>() {
             self.ids.metrics().request_failed(mode, problem.code());
-            *response.body_mut() = problem.render(&mut response, &path).into();
+            *response.body_mut() = problem.render(&mut response, path).into();
         } else if let Some(FailedWith(code)) = response.extensions().get() {
             self.ids.metrics().request_failed(mode, code);
         }
         response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        response.map(Either::Right)
+        if *method == Method::HEAD && mode != Mode::Admin {
+            // The length of an answer with an id is not known before the id is.
+            response.headers_mut().remove(CONTENT_LENGTH);
+            *response.body_mut() = Body::empty();
+        }
+        response
     }
 }
 
@@ -125,6 +162,9 @@ where
 
     #[inline]
     fn call(&self, request: Request<B>) -> Self::Future {
+        if let Some(refusal) = self.refusal(&request) {
+            return ResponseFuture::Ready(Some(refusal));
+        }
         match self.buffered_id(&request) {
             Some(response) => {
                 let response = response.map(|body| Either::Left(Full::new(body)));

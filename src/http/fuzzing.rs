@@ -1,12 +1,15 @@
 //! Entry points to the code that reads clients' bytes, for `tests/fuzz` and `benches`.
 
+use axum::http::{Request, Version};
 use tokio::io::DuplexStream;
 use tokio::sync::watch;
 
+use super::access::Access;
 use super::body::Fields;
 use super::dispatch::Dispatch;
 use super::query::Query;
-use super::{connection, fast_path, key};
+use super::{connection, fast_path, host, key};
+use crate::limits::HEADERS_MAX;
 use crate::path_segment;
 use crate::service::Services;
 
@@ -17,9 +20,9 @@ pub struct Connections {
 }
 
 impl Connections {
-    /// Connections to a node's services.
+    /// Connections to a node's services, of clients that may change everything.
     pub fn new(services: Services) -> Self {
-        Self { dispatch: Dispatch::new(services), stop: watch::Sender::new(()) }
+        Self { dispatch: Dispatch::new(services, true), stop: watch::Sender::new(()) }
     }
 
     /// Serves one connection to its end.
@@ -33,6 +36,22 @@ impl Connections {
 /// other, and as hyper's parser reads each.
 pub fn plain_requests(bytes: &[u8]) -> [Vec<usize>; 2] {
     fast_path::ends(bytes)
+}
+
+/// Whether the request that `head` is, sent from this machine, is taken for an administrator's; `None` when
+/// hyper's parser or the dispatch refuses to read it.
+pub fn is_admin(head: &[u8]) -> Option<bool> {
+    let mut parsed = [httparse::EMPTY_HEADER; HEADERS_MAX];
+    let mut parsed = httparse::Request::new(&mut parsed);
+    parsed.parse(head).ok().filter(httparse::Status::is_complete)?;
+    let mut request = Request::builder().method(parsed.method?).uri(parsed.path?);
+    for header in &*parsed.headers {
+        request = request.header(header.name, header.value);
+    }
+    let version = if parsed.version? == 0 { Version::HTTP_10 } else { Version::HTTP_11 };
+    let request = request.version(version).body(()).ok()?;
+    let is_readable = host::fault(request.version(), request.headers()).is_none();
+    is_readable.then(|| Access::new(false).from(true).refusal(&request).is_none())
 }
 
 /// The last segment of a path, undone from its escapes; `None` when it is refused.

@@ -104,6 +104,18 @@ pub(super) async fn segment(
     Ok(wanted.answer(Some(tag.as_str()), &taken).map(axum::body::Body::from))
 }
 
+/// The head of the answer that [`segment`] would give. Takes no id.
+pub(super) async fn segment_head(
+    State(service): State<Arc<IdService>>,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Result<Response<axum::body::Body>, Problem> {
+    let tag = key::tag(uri.path())?;
+    let wanted = IdQuery::of(uri.query(), &headers)?;
+    service.could_take(tag.as_str(), wanted.count).await?;
+    Ok(wanted.answer(Some(tag.as_str()), &[]).map(axum::body::Body::from))
+}
+
 /// The answer with a single id that [`segment`] would give to a request without a query.
 #[inline]
 pub(super) fn single(tag: Option<&str>, id: u64, headers: &HeaderMap) -> Response<Bytes> {

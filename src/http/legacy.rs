@@ -36,6 +36,26 @@ pub(super) async fn segment(
     response.map(axum::body::Body::from)
 }
 
+/// The head of the answer that [`segment`] would give. Takes no id.
+pub(super) async fn segment_head(
+    State(ids): State<Arc<IdService>>,
+    State(cluster): State<Arc<ClusterService>>,
+    uri: Uri,
+) -> Response<axum::body::Body> {
+    let outcome = match key::tag(uri.path()) {
+        Ok(tag) => ids.could_take(tag.as_str(), 1).await,
+        Err(_) => Err(Error::UnknownTag),
+    };
+    let response = match outcome {
+        Ok(()) => success(Bytes::new()),
+        Err(error) => {
+            let bootstrapped = cluster.view().cluster_id.is_some();
+            failure(segment_code(&error, bootstrapped), error, uri.path(), ids.now_ms())
+        }
+    };
+    response.map(axum::body::Body::from)
+}
+
 /// One snowflake id. The key is ignored, as in Leaf.
 pub(super) async fn snowflake(
     State(ids): State<Arc<IdService>>,
@@ -43,6 +63,18 @@ pub(super) async fn snowflake(
 ) -> Response<axum::body::Body> {
     let response = match ids.next_snowflake().await {
         Ok(id) => number(id),
+        Err(error) => no_snowflake(error, uri.path(), ids.now_ms()),
+    };
+    response.map(axum::body::Body::from)
+}
+
+/// The head of the answer that [`snowflake`] would give. Takes no id.
+pub(super) async fn snowflake_head(
+    State(ids): State<Arc<IdService>>,
+    uri: Uri,
+) -> Response<axum::body::Body> {
+    let response = match ids.could_take_snowflakes().await {
+        Ok(()) => success(Bytes::new()),
         Err(error) => no_snowflake(error, uri.path(), ids.now_ms()),
     };
     response.map(axum::body::Body::from)
@@ -63,7 +95,10 @@ fn no_snowflake(error: Error, path: &str, now_ms: u64) -> Response<Bytes> {
 /// The bare decimal id.
 #[inline]
 pub(super) fn number(id: u64) -> Response<Bytes> {
-    let body = Bytes::copy_from_slice(itoa::Buffer::new().format(id).as_bytes());
+    success(Bytes::copy_from_slice(itoa::Buffer::new().format(id).as_bytes()))
+}
+
+fn success(body: Bytes) -> Response<Bytes> {
     answer(body, "text/plain;charset=UTF-8")
 }
 

@@ -1,4 +1,4 @@
-//! The paths that ids are asked for at.
+//! The paths that ids are asked for at, and taken apart.
 
 /// Leaf's path of ids of a tag, which follows.
 pub(super) const LEAF_SEGMENT: &str = "/api/segment/get/";
@@ -6,5 +6,7 @@ pub(super) const LEAF_SEGMENT: &str = "/api/segment/get/";
 pub(super) const V1_SEGMENT: &str = "/v1/segment/";
 /// Leaf's path of a snowflake id; any key follows.
 pub(super) const LEAF_SNOWFLAKE: &str = "/api/snowflake/get/";
+/// Leaf's path that takes a snowflake id apart.
+pub(super) const LEAF_DECODE: &str = "/decodeSnowflakeId";
 /// The path of snowflake ids.
 pub(super) const V1_SNOWFLAKE: &str = "/v1/snowflake";

@@ -33,6 +33,11 @@ impl Problem {
         Self::new(StatusCode::BAD_REQUEST, "invalid_argument", detail)
     }
 
+    /// A request that its sender may not make; `why` says what to do instead.
+    pub(super) fn forbidden(why: &str) -> Self {
+        Self::new(StatusCode::FORBIDDEN, "forbidden", why)
+    }
+
     /// A path that has no handler.
     pub(super) fn not_found() -> Self {
         Self::new(StatusCode::NOT_FOUND, "not_found", "there is nothing at this path")

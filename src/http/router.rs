@@ -6,23 +6,25 @@ use axum::Router;
 use axum::extract::FromRef;
 use axum::routing::{MethodRouter, delete, get, post};
 
+use super::paths::LEAF_DECODE;
 use super::problem::Problem;
 use super::{cluster, ids, legacy, ops, pages, snowflake, tags};
 use crate::service::{ClusterService, IdService, Services, TagService};
 
 type Route = (&'static str, MethodRouter<Services>);
 
-/// Every path, in OpenAPI's notation. `get` answers HEAD as well.
+/// Every path, in OpenAPI's notation. `get` answers HEAD as well, with the handler of
+/// GET: where that takes ids, HEAD has a handler that takes none.
 pub(super) fn routes() -> [Route; 21] {
     [
         ("/", get(pages::index)),
-        ("/api/segment/get/{key}", get(legacy::segment)),
-        ("/api/snowflake/get/{key}", get(legacy::snowflake)),
-        ("/decodeSnowflakeId", get(snowflake::leaf_decode)),
+        ("/api/segment/get/{key}", get(legacy::segment).head(legacy::segment_head)),
+        ("/api/snowflake/get/{key}", get(legacy::snowflake).head(legacy::snowflake_head)),
+        (LEAF_DECODE, get(snowflake::leaf_decode)),
         ("/cache", get(pages::cache)),
         ("/db", get(pages::db)),
-        ("/v1/segment/{tag}", get(ids::segment)),
-        ("/v1/snowflake", get(snowflake::take)),
+        ("/v1/segment/{tag}", get(ids::segment).head(ids::segment_head)),
+        ("/v1/snowflake", get(snowflake::take).head(snowflake::take_head)),
         ("/v1/snowflake/{id}", get(snowflake::decode)),
         ("/v1/workers", get(snowflake::workers)),
         ("/v1/tags", get(tags::list).post(tags::create)),

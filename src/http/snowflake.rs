@@ -28,6 +28,17 @@ pub(super) async fn take(
     Ok(wanted.answer(None, &taken).map(Body::from))
 }
 
+/// The head of the answer that [`take`] would give. Takes no id.
+pub(super) async fn take_head(
+    State(service): Ids,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Result<Response<Body>, Problem> {
+    let wanted = ids::IdQuery::of(uri.query(), &headers)?;
+    service.could_take_snowflakes().await?;
+    Ok(wanted.answer(None, &[]).map(Body::from))
+}
+
 /// The fields of an id, for clients of version 1.
 #[derive(Serialize)]
 pub(super) struct Decoded {

@@ -41,6 +41,7 @@ impl Served {
             advertise_http: None,
             advertise_raft: None,
             security: PeerSecurity::Plain,
+            insecure: false,
             auto_create_tags: true,
             snapshot_entries: SNAPSHOT_ENTRIES_DEFAULT,
             snowflake: SnowflakeSettings {
@@ -182,6 +183,29 @@ fn head_has_the_head_of_get_and_no_body() {
 }
 
 #[test]
+fn head_on_an_id_path_has_the_head_of_get_without_a_length_and_takes_nothing() {
+    let served = Served::start();
+    let id = |path: &str| String::from_utf8(served.ask(Method::GET, path, "text/plain").2.to_vec());
+    assert_eq!(id("/v1/segment/a").unwrap(), "1\n");
+    for [at, query] in
+        [["/api/segment/get/", ""], ["/v1/segment/", ""], ["/v1/segment/", "?count=3"]]
+    {
+        let path = |tag: &str| format!("{at}{tag}{query}");
+        for accept in ["*/*", "text/plain"] {
+            let (status, mut headers, body) = served.ask(Method::HEAD, &path("a"), accept);
+            assert!(headers.remove(DATE).is_some());
+            assert_eq!((status, body.len()), (StatusCode::OK, 0), "{at}{query}");
+            let (status, mut expected, _) = served.ask(Method::GET, &path("b"), accept);
+            assert_eq!(status, StatusCode::OK);
+            expected.remove(DATE);
+            expected.remove(CONTENT_LENGTH);
+            assert_eq!(headers, expected, "{at}{query}");
+        }
+    }
+    assert_eq!(id("/v1/segment/a").unwrap(), "2\n");
+}
+
+#[test]
 fn a_snowflake_id_says_who_made_it_and_when() {
     let served = Served::start();
     let get = |path: &str| served.ask(Method::GET, path, "*/*");
@@ -268,6 +292,40 @@ fn fast_path_and_hyper_answer_alike() {
             let with_hyper = served.exchange(&[other, request.clone(), request]);
             for answer in on_fast_path {
                 assert_eq!(masked(&answer), masked(&with_hyper[1]), "{path}");
+            }
+        }
+    }
+}
+
+/// Each request comes on a connection of its own, and again behind another request, which hyper answers.
+#[test]
+fn fast_path_and_hyper_refuse_the_same_hosts() {
+    let served = Served::start();
+    let other = "GET /livez HTTP/1.1\r\nhost: a\r\n\r\n".to_owned();
+    let no_id = served.exchange(&["GET /v1/snowflake HTTP/1.1\r\nhost: a\r\n\r\n".to_owned()]);
+    assert!(no_id[0].starts_with("HTTP/1.1 200"), "{no_id:?}");
+    for (hosts, status) in [
+        ("host: a\r\n", 200),
+        ("host:\r\n", 200),
+        ("host: [::1]:8080\r\n", 200),
+        ("", 400),
+        ("host: a\r\nhost: a\r\n", 400),
+        ("host: a b\r\n", 400),
+        ("host: a\r\nhost:\r\n", 400),
+    ] {
+        for path in ["/api/segment/get/a", "/v1/segment/a?count=2", "/v1/snowflake", "/v1/tags"] {
+            for version in ["1.1", "1.0"] {
+                let keep = "connection: keep-alive\r\n";
+                let request = format!("GET {path} HTTP/{version}\r\n{hosts}{keep}\r\n");
+                let status = if version == "1.0" && hosts.is_empty() { 200 } else { status };
+                let first = served.exchange(std::slice::from_ref(&request));
+                let behind = served.exchange(&[other.clone(), request.clone()]);
+                let begin = format!("HTTP/{version} {status} ");
+                assert!(first[0].starts_with(&begin), "{request}: {first:?}");
+                if version == "1.1" {
+                    assert_eq!(masked(&first[0]), masked(&behind[1]), "{request}");
+                }
+                assert!(behind[1].starts_with(&begin), "{request}: {behind:?}");
             }
         }
     }

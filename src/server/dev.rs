@@ -3,8 +3,10 @@
 //! Its nodes are real: each has its own data directory, log, ports and threads. Each is watched by
 //! a thread of its own, which starts it again when it had to stop and another start may help.
 
+use std::fs::{self, DirEntry, Permissions};
 use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Arc, mpsc};
@@ -15,7 +17,7 @@ use mintleaf_raft::{Credentials, Remedy};
 use tokio::sync::watch;
 
 use super::exit::failed;
-use super::node::{NodeConfig, NodeFailure, PeerSecurity, RunningNode, absolute};
+use super::node::{NodeConfig, NodeFailure, PeerSecurity, RunningNode, absolute, warn_if_exposed};
 use super::signals::{Signals, listen_for_signals};
 use crate::config::{DevConfig, SNAPSHOT_ENTRIES_DEFAULT};
 use crate::entropy;
@@ -51,6 +53,8 @@ pub fn dev(config: DevConfig) -> ExitCode {
 
 fn run(config: &DevConfig) -> Result<(), NodeFailure> {
     refuse_other_size(config)?;
+    warn_if_exposed(&config.exposed);
+    keep_others_out(&config.data);
     let Signals { stopping, .. } = listen_for_signals()?;
     let (report, reports) = mpsc::channel();
     let mut watchers: Vec<Watcher> = Vec::new();
@@ -87,6 +91,16 @@ fn refuse_other_size(config: &DevConfig) -> Result<(), NodeFailure> {
     )))
 }
 
+/// Takes the right to enter from everybody but the owner, where the directory holds nothing but nodes. Each
+/// of them closes its own directory anyway; so it is all the same whether that succeeds here.
+fn keep_others_out(data: &Path) {
+    let is_node = |entry: &DirEntry| entry.file_name().to_string_lossy().starts_with("node-");
+    let Ok(mut entries) = fs::read_dir(data) else { return };
+    if entries.all(|entry| entry.is_ok_and(|entry| is_node(&entry))) {
+        let _ = fs::set_permissions(data, Permissions::from_mode(0o700));
+    }
+}
+
 fn node_configs(config: &DevConfig) -> Result<Vec<NodeConfig>, NodeFailure> {
     let alone = config.nodes == 1;
     let security = if alone { PeerSecurity::Plain } else { own_secret()? };
@@ -107,6 +121,7 @@ fn node_configs(config: &DevConfig) -> Result<Vec<NodeConfig>, NodeFailure> {
                 .then(|| SocketAddr::new(raft.ip(), 0).to_string()),
             advertise_raft: None,
             security: security.clone(),
+            insecure: config.insecure,
             auto_create_tags: true,
             snowflake: config.snowflake.clone(),
             snapshot_entries: SNAPSHOT_ENTRIES_DEFAULT,
@@ -126,13 +141,12 @@ fn own_secret() -> Result<PeerSecurity, NodeFailure> {
 }
 
 /// The client and the internal address of the node at this place, counted from 0. The internal one is a
-/// loopback address even where clients may come from anywhere: nodes of one process need only each
-/// other.
+/// loopback address wherever clients may come from: nodes of one process need only each other.
 fn addresses(first: SocketAddr, place: u8) -> Result<(SocketAddr, SocketAddr), NodeFailure> {
     let mut raft = first;
     match first.ip() {
-        IpAddr::V4(ip) if ip.is_unspecified() => raft.set_ip(Ipv4Addr::LOCALHOST.into()),
-        IpAddr::V6(ip) if ip.is_unspecified() => raft.set_ip(Ipv6Addr::LOCALHOST.into()),
+        IpAddr::V4(ip) if !ip.is_loopback() => raft.set_ip(Ipv4Addr::LOCALHOST.into()),
+        IpAddr::V6(ip) if !ip.is_loopback() => raft.set_ip(Ipv6Addr::LOCALHOST.into()),
         _ => {}
     }
     if first.port() == 0 {

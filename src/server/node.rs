@@ -52,6 +52,8 @@ pub struct NodeConfig {
     pub advertise_raft: Option<String>,
     /// How the node and its peers prove themselves to each other.
     pub security: PeerSecurity,
+    /// Whether whoever reaches the client address may change everything, and not this machine alone.
+    pub insecure: bool,
     /// Whether an unknown tag is created on first use.
     pub auto_create_tags: bool,
     /// How snowflake ids are made.
@@ -158,7 +160,7 @@ impl RunningNode {
         if let Some((files, reload)) = files {
             runtime.spawn(files.follow(reload, assembled.services.clone()));
         }
-        let clients = listener::start(http, resp, capacity, &assembled.services)?;
+        let clients = listener::start(http, resp, capacity, config.insecure, &assembled.services)?;
         drop(_within);
         Ok(Self { runtime, assembled, clients, http_addr, resp_addr })
     }
@@ -256,4 +258,15 @@ fn options(
 /// A path from the root, for people; as it is when it leads nowhere.
 pub(super) fn absolute(path: &Path) -> String {
     path.canonicalize().unwrap_or_else(|_| path.to_owned()).display().to_string()
+}
+
+/// Warns, once for each start of a process, of addresses that `--insecure` lets strangers reach.
+pub(super) fn warn_if_exposed(addresses: &[String]) {
+    if !addresses.is_empty() {
+        tracing::warn!(
+            addresses = addresses.join(", "),
+            "--insecure is given: other machines can reach this node, and whoever does can change \
+             everything; let a firewall, or a proxy with access rules, keep strangers out"
+        );
+    }
 }

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::exit::failed;
-use super::node::{NodeConfig, NodeFailure, PeerSecurity, RunningNode, absolute};
+use super::node::{NodeConfig, NodeFailure, PeerSecurity, RunningNode, absolute, warn_if_exposed};
 use super::signals::{Reload, Signals, listen_for_signals};
 use crate::config::ServeConfig;
 use crate::listener::CLIENT_THREADS;
@@ -73,6 +73,7 @@ fn end_after(stop_max: Duration) {
 fn node_config(config: ServeConfig, reload: Reload) -> NodeConfig {
     let security =
         config.peer_keys.map_or(PeerSecurity::Plain, |keys| PeerSecurity::Files(keys, reload));
+    warn_if_exposed(&config.exposed);
     NodeConfig {
         node_id: config.node_id,
         http: config.http,
@@ -84,6 +85,7 @@ fn node_config(config: ServeConfig, reload: Reload) -> NodeConfig {
         advertise_http: config.advertise_http,
         advertise_raft: config.advertise_raft,
         security,
+        insecure: config.insecure,
         auto_create_tags: config.auto_create_tags,
         snowflake: config.snowflake,
         snapshot_entries: config.snapshot_entries,

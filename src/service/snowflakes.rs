@@ -64,12 +64,26 @@ impl Snowflakes {
 
     /// The next `count` ids. Waits a little for a window that is on its way.
     pub(super) async fn take(&self, count: u64) -> Result<Vec<Range<u64>>, Error> {
+        self.try_until(|generator, clock_ms| generator.take(count, clock_ms)).await
+    }
+
+    /// Whether there is an id to take. Waits a little for a window that is on its way, and takes none.
+    pub(super) async fn could_take(&self) -> Result<(), Error> {
+        self.try_until(|generator, clock_ms| generator.could_take(clock_ms)).await
+    }
+
+    /// Tries again with every window that comes, until the deadline of a caller or a refusal that no
+    /// window can change.
+    async fn try_until<T>(
+        &self,
+        attempt: impl Fn(&mut Generator, u64) -> Result<T, Refusal>,
+    ) -> Result<T, Error> {
         let deadline = Instant::now() + WINDOW_WAIT_MAX;
         let mut changes = self.changes.subscribe();
         loop {
             let clock_ms = self.clock.now_ms();
-            let refused = match self.generator.lock().take(count, clock_ms) {
-                Ok(ranges) => return Ok(ranges),
+            let refused = match attempt(&mut self.generator.lock(), clock_ms) {
+                Ok(taken) => return Ok(taken),
                 Err(refusal) => refusal,
             };
             let may_pass = refused != Refusal::Spent && self.status.lock().is_brief();

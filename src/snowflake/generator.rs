@@ -132,6 +132,14 @@ impl Generator {
         Ok(runs)
     }
 
+    /// Whether there is an id to take. Takes none.
+    ///
+    /// # Errors
+    /// [`Refusal`], as for the caller who would take one.
+    pub fn could_take(&self, clock_ms: u64) -> Result<(), Refusal> {
+        if self.remaining_ms(clock_ms) > 0 { Ok(()) } else { Err(self.refusal(clock_ms)) }
+    }
+
     /// Takes the next ids, up to `count` of one worker id and millisecond.
     #[inline]
     fn run(&mut self, clock_ms: u64, count: u64) -> Option<Range<u64>> {

@@ -1,5 +1,6 @@
 //! One data directory: its owner, the lock that keeps other processes out, and how often it was opened.
 
+mod entry;
 mod identity;
 
 use crate::error::{Context, StorageError};
@@ -28,7 +29,8 @@ pub struct DataDir {
 
 impl DataDir {
     /// Opens the data directory at `path`, or creates it together with missing parents, and
-    /// durably counts this opening.
+    /// durably counts this opening. Its owner alone may enter it from then on, as far as the file system
+    /// lets itself be told.
     ///
     /// `fresh_id` becomes the store id of a new directory: 128 random bits, so that no two
     /// directories ever share one. An existing directory keeps the id it has.
@@ -65,6 +67,7 @@ impl DataDir {
         {
             return Err(StorageError::OtherNode { dir: path.to_path_buf(), owner, node });
         }
+        entry::keep_others_out(path);
         identity.owner = identity.owner.or(node);
         identity.starts += 1;
         identity::write(path, &identity)?;

@@ -2,7 +2,7 @@
 //! function says otherwise.
 
 use crate::error::{Context, StorageError};
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File};
 use std::io::{ErrorKind, Write};
 use std::path::Path;
 
@@ -14,18 +14,32 @@ pub(crate) fn sync_dir(dir: &Path) -> Result<(), StorageError> {
         .context(|| format!("sync directory {}", dir.display()))
 }
 
-/// Creates a directory and its missing parents; nothing happens when it exists.
+/// Creates a directory and its missing parents, which nobody but their owner may enter, whatever the
+/// umask; nothing happens when it exists.
 pub(crate) fn create_dir(dir: &Path) -> Result<(), StorageError> {
     if dir.as_os_str().is_empty() || dir.is_dir() {
         return Ok(());
     }
     let parent = dir.parent().unwrap_or(Path::new(""));
     create_dir(parent)?;
-    match fs::create_dir(dir) {
+    match private_dirs().create(dir) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists && dir.is_dir() => {}
         result => result.context(|| format!("create directory {}", dir.display()))?,
     }
     sync_dir(parent)
+}
+
+#[cfg(unix)]
+fn private_dirs() -> DirBuilder {
+    use std::os::unix::fs::DirBuilderExt;
+    let mut builder = DirBuilder::new();
+    builder.mode(0o700);
+    builder
+}
+
+#[cfg(not(unix))]
+fn private_dirs() -> DirBuilder {
+    DirBuilder::new()
 }
 
 /// Replaces the file `dir/name` so that a crash leaves the old content or the new, never a mix.

@@ -65,7 +65,7 @@ fn no_address_of_every_interface_is_told_to_anybody() {
     let [http, raft] = [(); 2].map(|()| Port::claim());
     let everywhere = format!("0.0.0.0:{}", http.addr().port());
     let mut command = mintleaf().command();
-    command.args(["serve", "--node-id", "1", "--http", &everywhere]);
+    command.args(["serve", "--node-id", "1", "--insecure", "--http", &everywhere]);
     command.args(["--raft", &format!("0.0.0.0:{}", raft.addr().port())]);
     command.args(["--peers", &format!("1={}", raft.addr()), "--data"]).arg(dir.path().join("data"));
     let _node = Process::start("the node", &mut command, &dir.path().join("log")).unwrap();

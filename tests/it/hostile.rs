@@ -107,7 +107,7 @@ fn is_silence(error: &io::Error) -> bool {
 fn a_body_that_stalls_is_408() {
     let dev = mintleaf().dev();
     let mut stream = connect(dev.api());
-    let head = "POST /v1/tags HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\n";
+    let head = "POST /v1/tags HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n";
     stream.write_all(format!("{head}content-length: 20\r\n\r\n{{\"tag\"").as_bytes()).unwrap();
     let answer = read_all(&stream);
     assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
@@ -117,7 +117,7 @@ fn a_body_that_stalls_is_408() {
 #[test]
 fn a_body_that_is_too_long_is_413_however_it_is_framed() {
     let dev = mintleaf().dev();
-    let head = "POST /v1/tags HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\n";
+    let head = "POST /v1/tags HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n";
     let announced = format!("{head}content-length: 99999999999\r\n\r\n");
     let answer = exchange(dev.api(), announced.as_bytes());
     assert!(answer.starts_with("HTTP/1.1 413 "), "{answer}");

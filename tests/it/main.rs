@@ -5,6 +5,7 @@
 //! api, hostile            one node as HTTP clients see it
 //! docs                    every command, name and link of the documents
 //! resp                    one node as clients of the Redis protocol see it, Redis' own among them
+//! exposure                who can reach what: pages, proxies, strangers, and other users of the machine
 //! cli                     the client commands, and what start-up refuses
 //! bootstrap               founders that exist twice, are cut off, killed, and lost
 //! levels                  two releases in one cluster
@@ -27,6 +28,7 @@ mod cli;
 mod dev;
 mod docs;
 mod ends;
+mod exposure;
 mod faults;
 mod harness;
 mod hostile;

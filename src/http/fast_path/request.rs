@@ -3,11 +3,12 @@
 use std::borrow::Cow;
 
 use axum::body::Bytes;
-use axum::http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, HOST, TRANSFER_ENCODING, UPGRADE};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Uri};
+use axum::http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, TRANSFER_ENCODING, UPGRADE};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Uri, Version};
 use http_body_util::Empty;
 use httparse::Status;
 
+use crate::http::host;
 use crate::http::ids::{self, IdQuery};
 use crate::http::paths::{LEAF_SEGMENT, LEAF_SNOWFLAKE, V1_SEGMENT, V1_SNOWFLAKE};
 use crate::limits::HEADERS_MAX;
@@ -261,24 +262,28 @@ fn plain_headers(block: &[u8]) -> Result<(usize, HeaderMap), ReadOutcome> {
     if is_for_hyper(&headers) { Err(ReadOutcome::Unsupported) } else { Ok((length, headers)) }
 }
 
-/// Whether headers say more than that a request without a body has come in.
+/// Whether headers say more, or less, than that a request without a body has come in.
 fn is_for_hyper(headers: &HeaderMap) -> bool {
     let closes = |value: &HeaderValue| !value.as_bytes().eq_ignore_ascii_case(b"keep-alive");
-    let hosts = headers.get_all(HOST).iter().count();
     let framing = [CONTENT_LENGTH, TRANSFER_ENCODING, EXPECT, UPGRADE];
-    hosts != 1
+    host::fault(Version::HTTP_11, headers).is_some()
         || framing.iter().any(|name| headers.contains_key(name))
         || headers.get_all(CONNECTION).iter().any(closes)
 }
 
-/// Where the plain requests end that `bytes` begin with, and where hyper's parser ends them.
+/// Where the plain requests end that `bytes` begin with, and where hyper's parser ends those of them that
+/// the dispatch would answer.
 #[cfg(feature = "fuzzing")]
 pub(in crate::http) fn ends(bytes: &[u8]) -> [Vec<usize>; 2] {
     let (mut known, mut ends, mut start) = (PlainRequest::default(), [vec![], vec![]], 0);
     while matches!(known.read(&bytes[start..]), ReadOutcome::New | ReadOutcome::Again) {
         let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
-        if let Ok(Status::Complete(length)) =
-            httparse::Request::new(&mut headers).parse(&bytes[start..])
+        let mut parsed = httparse::Request::new(&mut headers);
+        if let Ok(Status::Complete(length)) = parsed.parse(&bytes[start..])
+            && let hosts =
+                parsed.headers.iter().filter(|header| header.name.eq_ignore_ascii_case("host"))
+            && let [host] = hosts.map(|header| header.value).collect::<Vec<_>>()[..]
+            && host::name(host).is_some()
         {
             ends[1].push(start + length);
         }

@@ -94,3 +94,54 @@ fn altered_identity_is_damage_and_says_what_to_do() {
         assert!(refused.to_string().contains("join the node again as a learner"));
     }
 }
+
+#[cfg(unix)]
+mod mode {
+    use super::*;
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
+    use std::path::Path;
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().permissions().mode() & 0o777
+    }
+
+    fn set_mode(path: &Path, mode: u32) {
+        fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[test]
+    fn a_new_directory_and_its_missing_parents_are_the_owners_alone() {
+        let parent = tempdir().unwrap();
+        set_mode(parent.path(), 0o755);
+        let path = parent.path().join("a/b");
+        DataDir::open(&path, 1).unwrap();
+        assert_eq!([mode(&path), mode(&parent.path().join("a"))], [0o700, 0o700]);
+        assert_eq!(mode(parent.path()), 0o755, "it is not the directory's");
+    }
+
+    #[test]
+    fn a_directory_that_others_can_enter_is_closed_to_them() {
+        for found in [0o755, 0o777, 0o750, 0o701] {
+            let parent = tempdir().unwrap();
+            DataDir::open(parent.path(), 1).unwrap();
+            set_mode(parent.path(), found);
+            DataDir::open(parent.path(), 1).unwrap();
+            assert_eq!(mode(parent.path()), 0o700, "was {found:o}");
+        }
+    }
+
+    #[test]
+    fn the_directory_of_somebody_else_keeps_its_mode() {
+        let parent = tempdir().unwrap();
+        set_mode(parent.path(), 0o755);
+        fs::write(parent.path().join("thesis.tex"), "x").unwrap();
+        DataDir::open(parent.path(), 1).unwrap_err();
+        assert_eq!(mode(parent.path()), 0o755);
+        fs::remove_file(parent.path().join("thesis.tex")).unwrap();
+        DataDir::open_for(parent.path(), 1, 5).unwrap();
+        set_mode(parent.path(), 0o755);
+        DataDir::open_for(parent.path(), 1, 3).unwrap_err();
+        assert_eq!(mode(parent.path()), 0o755);
+    }
+}

@@ -104,6 +104,7 @@ fn headers_that_hyper_acts_on_are_unsupported() {
         "expect: 100-continue\r\n",
         "upgrade: h2c\r\n",
         "host: y\r\n",
+        "Host: x\r\n",
         "x : y\r\n",
         " x: y\r\n",
         "x: y\r\n z\r\n",
@@ -114,6 +115,18 @@ fn headers_that_hyper_acts_on_are_unsupported() {
         assert_eq!(get("/v1/snowflake", headers), ReadOutcome::Unsupported, "{headers:?}");
     }
     assert_eq!(read("GET /v1/snowflake HTTP/1.1\r\n\r\n"), ReadOutcome::Unsupported, "no host");
+    for (host, outcome) in [
+        ("", ReadOutcome::New),
+        ("\ta \t", ReadOutcome::New),
+        ("127.0.0.1:8080", ReadOutcome::New),
+        ("[::1]:8080", ReadOutcome::New),
+        ("a b", ReadOutcome::Unsupported),
+        ("a@b", ReadOutcome::Unsupported),
+        ("[::1", ReadOutcome::Unsupported),
+    ] {
+        let request = format!("GET /v1/snowflake HTTP/1.1\r\nhost: {host}\r\n\r\n");
+        assert_eq!(read(&request), outcome, "{host}");
+    }
     assert_eq!(read("GET /v1/snowflake HTTP/1.0\r\nhost: a\r\n\r\n"), ReadOutcome::Unsupported);
     assert_eq!(read("HEAD /v1/snowflake HTTP/1.1\r\nhost: a\r\n\r\n"), ReadOutcome::Unsupported);
     assert_eq!(read("\r\nGET /v1/snowflake HTTP/1.1\r\nhost: a\r\n\r\n"), ReadOutcome::Unsupported);
@@ -139,6 +152,7 @@ fn piece() -> impl Strategy<Value = Vec<u8>> {
             "?count=2",
             " HTTP/1.1\r\n",
             "host: x\r\n",
+            "host:\r\n",
             "Accept: text/plain\r\n",
             "connection: keep-alive\r\n",
             "\r\n",
@@ -160,6 +174,7 @@ fn piece() -> impl Strategy<Value = Vec<u8>> {
         "transfer-encoding: chunked\r\n",
         "connection: close\r\n",
         "host: y\n",
+        "host: y z\r\n",
         "#",
         "x",
     ]);
@@ -184,6 +199,7 @@ proptest! {
             prop_assert_eq!((parsed.method, parsed.version), (Some("GET"), Some(1)));
             let request = known.to_http();
             prop_assert_eq!(request.uri().to_string(), parsed.path.unwrap_or_default());
+            prop_assert_eq!(host::fault(request.version(), request.headers()), None);
             prop_assert_eq!(request.headers().len(), parsed.headers.len());
             let mut fresh = PlainRequest::default();
             prop_assert_eq!(fresh.read(rest), ReadOutcome::New);

@@ -1,0 +1,122 @@
+//! The addresses that other machines can reach, and what must keep strangers out there.
+
+use std::net::SocketAddr;
+
+use super::error::{ConfigError, fault};
+use crate::address::is_loopback;
+
+/// Where a node is to be reached, and by whom.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Exposure<'a> {
+    pub(super) http: SocketAddr,
+    pub(super) resp: Option<SocketAddr>,
+    /// The internal address, where one is opened.
+    pub(super) raft: Option<SocketAddr>,
+    /// The internal address that others are told, and the flag that it comes from.
+    pub(super) advertised_raft: Option<(&'static str, &'a str)>,
+    /// Whether whoever connects to the internal address must prove to be a member.
+    pub(super) raft_is_proven: bool,
+    /// Whether all of it is allowed, whoever can reach it.
+    pub(super) insecure: bool,
+}
+
+/// Checks that nothing listens for strangers who could do harm: that clients come from this machine,
+/// because nobody asks them who they are, and other nodes too, unless they prove it. Answers the addresses
+/// that `insecure` lets through, each behind its flag.
+///
+/// # Errors
+/// The first address that other machines can reach, what could happen, and what to do.
+pub(super) fn check_exposure(exposure: &Exposure<'_>) -> Result<Vec<String>, ConfigError> {
+    let mut exposed = Vec::new();
+    let mut check = |name: &'static str, address: String, is_open: bool, why: &str| {
+        match is_open {
+            false => {}
+            true if exposure.insecure => exposed.push(format!("--{name} {address}")),
+            true => return Err(fault(name, format_args!("{address} {why}"))),
+        }
+        Ok(())
+    };
+    let clients = [("http", Some(exposure.http)), ("resp", exposure.resp)];
+    for (name, address) in clients.into_iter().filter_map(|(name, at)| Some((name, at?))) {
+        let why = "can be reached from other machines, and nobody asks clients who they are: \
+                   listen on a loopback address, such as 127.0.0.1, behind a proxy that keeps strangers out, \
+                   or give --insecure where a firewall does";
+        check(name, address.to_string(), is_exposed(address), why)?;
+    }
+    let why = "can be reached from other machines, and whoever connects to it can change the cluster: \
+               give every node the same --cluster-secret-file or a --raft-cert, or use loopback addresses only, or give \
+               --insecure where a firewall keeps strangers out";
+    if let Some(raft) = exposure.raft {
+        check("raft", raft.to_string(), is_exposed(raft) && !exposure.raft_is_proven, why)?;
+    }
+    if let Some((name, address)) = exposure.advertised_raft {
+        let is_open = !is_loopback(address) && !exposure.raft_is_proven;
+        check(name, address.to_owned(), is_open, why)?;
+    }
+    Ok(exposed)
+}
+
+fn is_exposed(address: SocketAddr) -> bool {
+    !address.ip().to_canonical().is_loopback()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn checked(
+        [http, resp, raft, advertised]: [&str; 4],
+        raft_is_proven: bool,
+        insecure: bool,
+    ) -> Result<Vec<String>, String> {
+        let address = |text: &str| text.parse::<SocketAddr>().ok();
+        check_exposure(&Exposure {
+            http: address(http).unwrap(),
+            resp: address(resp),
+            raft: address(raft),
+            advertised_raft: (!advertised.is_empty()).then_some(("peers", advertised)),
+            raft_is_proven,
+            insecure,
+        })
+        .map_err(|error| error.to_string())
+    }
+
+    const OWN: &str = "127.0.0.1:1";
+    const OPEN: &str = "0.0.0.0:1";
+
+    #[test]
+    fn loopback_addresses_need_nothing() {
+        for addresses in [
+            [OWN, "", "", ""],
+            [OWN, OWN, OWN, ""],
+            ["[::1]:1", "127.9.9.9:1", "[::ffff:127.0.0.1]:1", "localhost:1"],
+        ] {
+            assert_eq!(checked(addresses, false, false), Ok(vec![]), "{addresses:?}");
+        }
+    }
+
+    #[test]
+    fn an_address_that_others_can_reach_is_refused_by_name() {
+        for (addresses, name) in [
+            ([OPEN, "", "", ""], "--http 0.0.0.0:1 "),
+            (["10.0.0.1:1", "", "", ""], "--http 10.0.0.1:1 "),
+            (["[::]:1", "", "", ""], "--http [::]:1 "),
+            ([OWN, OPEN, "", ""], "--resp 0.0.0.0:1 "),
+            ([OWN, OWN, OPEN, ""], "--raft 0.0.0.0:1 "),
+            ([OWN, OWN, OWN, "10.0.0.1:1"], "--peers 10.0.0.1:1 "),
+            ([OWN, OWN, OWN, "a.example:1"], "--peers a.example:1 "),
+        ] {
+            let refused = checked(addresses, false, false).unwrap_err();
+            assert!(refused.starts_with(name) && refused.contains("--insecure"), "{refused}");
+            let exposed = checked(addresses, false, true).unwrap();
+            assert_eq!(exposed, [name.trim_end()], "{addresses:?}");
+        }
+    }
+
+    #[test]
+    fn nodes_that_prove_themselves_may_be_anywhere_and_clients_may_not() {
+        assert_eq!(checked([OWN, "", OPEN, "a.example:1"], true, false), Ok(vec![]));
+        let refused = checked([OPEN, "", OPEN, "a.example:1"], true, false).unwrap_err();
+        assert!(refused.starts_with("--http"), "{refused}");
+    }
+}

@@ -1,0 +1,40 @@
+//! Whether ids could be had: the outcome of a request for them, without an id taken or a tag created.
+
+use tokio::time::Instant;
+
+use super::error::Error;
+use super::ids::IdService;
+use crate::limits::{GRAB_MAX, ID_END};
+use crate::tag::BizTag;
+
+impl IdService {
+    /// Whether [`take`](Self::take) would give `count` ids of a tag now. Takes nothing, reserves nothing
+    /// and creates no tag. Ids that are held need no quorum, and all others need one, as when they are
+    /// taken.
+    ///
+    /// # Errors
+    /// As [`take`](Self::take), but for overload, which has passed by the next request.
+    pub async fn could_take(&self, tag: &str, count: u64) -> Result<(), Error> {
+        let tag = BizTag::parse(tag)?;
+        let held = self.table.pin().get(tag.as_str()).map_or(0, |slot| slot.remaining());
+        if held >= count {
+            return Ok(());
+        }
+        self.replica.read_barrier(Instant::now() + GRAB_MAX).await?;
+        match self.replica.read(|state| state.tag(tag.as_str())) {
+            Some(row) if held + (ID_END - row.max_id) < count => Err(Error::Exhausted),
+            Some(_) => Ok(()),
+            None if self.auto_create_tags => Ok(()),
+            None => Err(Error::UnknownTag),
+        }
+    }
+
+    /// Whether [`take_snowflakes`](Self::take_snowflakes) would give an id. Takes none; waits as it does
+    /// for a window that is on its way.
+    ///
+    /// # Errors
+    /// As [`take_snowflakes`](Self::take_snowflakes), but for overload.
+    pub async fn could_take_snowflakes(&self) -> Result<(), Error> {
+        self.snowflakes.could_take().await
+    }
+}
