@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use super::args::{LogFormat, ServeArgs};
-use super::checks::{listen_address, resp_address, snowflake};
+use super::checks::{listen_address, resp_address, snowflake, tags_max};
 use super::defaults::{DATA_DEFAULT, HTTP_DEFAULT};
 use super::error::{ConfigError, fault};
 use crate::snowflake::SnowflakeSettings;
@@ -29,6 +29,10 @@ pub struct DevArgs {
     /// Data directory; the next start goes on from it
     #[arg(long, value_name = "DIR", default_value = DATA_DEFAULT)]
     pub data: PathBuf,
+    /// Most names of tags that the cluster keeps, those of deleted ones included, 1 to 1000000000
+    /// [default: 10000000]
+    #[arg(long, env = "MINTLEAF_TAGS_MAX", value_name = "N")]
+    pub tags_max: Option<u64>,
     /// How log lines look; RUST_LOG says which there are
     #[arg(long, env = "MINTLEAF_LOG_FORMAT", value_name = "FORMAT", default_value = "text")]
     pub log_format: LogFormat,
@@ -45,6 +49,8 @@ pub struct DevConfig {
     pub resp: Option<SocketAddr>,
     /// The directory that holds every node's data.
     pub data: PathBuf,
+    /// Most names of tags that the cluster keeps, those of deleted ones included.
+    pub tags_max: u64,
     /// How snowflake ids are made.
     pub snowflake: SnowflakeSettings,
     /// How log lines look.
@@ -68,6 +74,7 @@ impl DevConfig {
         }
         let (nodes, data, log_format) = (args.nodes, args.data, args.log_format);
         let snowflake = snowflake(&ServeArgs::default())?;
-        Ok(Self { nodes, http, resp, data, snowflake, log_format })
+        let tags_max = tags_max(args.tags_max)?;
+        Ok(Self { nodes, http, resp, data, tags_max, snowflake, log_format })
     }
 }

@@ -16,7 +16,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use super::ops;
 use super::router::routes;
-use crate::config::{SNAPSHOT_ENTRIES_DEFAULT, SNOWFLAKE_EPOCH_MS_DEFAULT};
+use crate::config::{SNAPSHOT_ENTRIES_DEFAULT, SNOWFLAKE_EPOCH_MS_DEFAULT, TAGS_MAX_DEFAULT};
 use crate::server::{NodeConfig, RunningNode};
 use crate::snowflake::{Format, Layout, SnowflakeSettings};
 
@@ -42,6 +42,7 @@ impl Served {
             advertise_raft: None,
             secret: None,
             auto_create_tags: true,
+            tags_max: TAGS_MAX_DEFAULT,
             snapshot_entries: SNAPSHOT_ENTRIES_DEFAULT,
             snowflake: SnowflakeSettings {
                 format: Format::new(Layout::LEAF, SNOWFLAKE_EPOCH_MS_DEFAULT).unwrap(),

@@ -105,6 +105,7 @@ fn node_configs(config: &DevConfig) -> Result<Vec<NodeConfig>, NodeFailure> {
             advertise_raft: None,
             secret: None,
             auto_create_tags: true,
+            tags_max: config.tags_max,
             snowflake: config.snowflake.clone(),
             snapshot_entries: SNAPSHOT_ENTRIES_DEFAULT,
         });

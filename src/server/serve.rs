@@ -96,6 +96,7 @@ fn node_config(config: ServeConfig) -> Result<NodeConfig, ConfigError> {
         advertise_raft: config.advertise_raft,
         secret,
         auto_create_tags: config.auto_create_tags,
+        tags_max: config.tags_max,
         snowflake: config.snowflake,
         snapshot_entries: config.snapshot_entries,
     })

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::error::Error;
 use super::log_access::{Consistency, change, refresh};
 use super::slot_table::SlotTable;
-use crate::limits::{START_DEFAULT, STEP_DEFAULT};
+use super::tag_creation::{TagCreation, TagSpec};
 use crate::replica::Replica;
 use crate::segment::BufferView;
 use crate::state::{Command, Response, TagRow};
@@ -13,25 +13,9 @@ use crate::tag::BizTag;
 
 /// The tags of the cluster, and what this node holds of them.
 pub struct TagService {
-    replica: Arc<Replica>,
-    table: Arc<SlotTable>,
-}
-
-/// The fields of a new tag.
-#[derive(Clone, Debug)]
-pub struct TagSpec {
-    /// Ids per grab.
-    pub step: u32,
-    /// The first id, unless the name was used before; then ids go on above all it ever had.
-    pub start: u64,
-    /// Free text.
-    pub description: String,
-}
-
-impl Default for TagSpec {
-    fn default() -> Self {
-        Self { step: STEP_DEFAULT, start: START_DEFAULT, description: String::new() }
-    }
+    pub(super) replica: Arc<Replica>,
+    pub(super) table: Arc<SlotTable>,
+    pub(super) creation: Arc<TagCreation>,
 }
 
 /// The fields of a tag that shall change; `None` leaves a field as it is.
@@ -46,17 +30,13 @@ pub struct TagChange {
 }
 
 impl TagService {
-    pub(super) fn new(replica: Arc<Replica>, table: Arc<SlotTable>) -> Self {
-        Self { replica, table }
-    }
-
     /// Creates a tag. A tag that was deleted goes on above every id it ever had.
     ///
     /// # Errors
-    /// [`Error::TagExists`], [`Error::InvalidArgument`]; [`Error::Unavailable`] without a quorum.
+    /// [`Error::TagExists`], [`Error::TooManyTags`], [`Error::InvalidArgument`]; [`Error::Overloaded`] behind
+    /// too many other creations; [`Error::Unavailable`] without a quorum.
     pub async fn create(&self, tag: BizTag, spec: TagSpec) -> Result<TagRow, Error> {
-        let TagSpec { step, start, description } = spec;
-        self.change(Command::CreateTag { tag, step, start, description }).await
+        self.creation.create(tag, spec).await
     }
 
     /// Changes the given fields of a tag: all of them, or none on an error.
@@ -66,7 +46,11 @@ impl TagService {
     /// [`Error::Unavailable`] without a quorum.
     pub async fn update(&self, tag: BizTag, fields: TagChange) -> Result<TagRow, Error> {
         let TagChange { step, max_id, description } = fields;
-        self.change(Command::UpdateTag { tag, step, max_id, description }).await
+        let command = Command::UpdateTag { tag, step, max_id, description };
+        match change(&self.replica, command).await? {
+            Response::Tag(row) => Ok(row),
+            rejection => Err(Error::rejected(&rejection)),
+        }
     }
 
     /// Deletes a tag. Every node that the quorum reaches stops handing its ids out within a second.
@@ -111,12 +95,5 @@ impl TagService {
     /// The buffers of up to `limit` tags on this node, in the order of their names.
     pub fn buffers(&self, limit: usize) -> Vec<(BizTag, BufferView)> {
         self.table.views(limit)
-    }
-
-    async fn change(&self, command: Command) -> Result<TagRow, Error> {
-        match change(&self.replica, command).await? {
-            Response::Tag(row) => Ok(row),
-            rejection => Err(Error::rejected(&rejection)),
-        }
     }
 }

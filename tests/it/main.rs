@@ -28,6 +28,7 @@ mod dev;
 mod docs;
 mod ends;
 mod faults;
+mod flood;
 mod harness;
 mod hostile;
 mod levels;
