@@ -31,6 +31,10 @@ pub const ID_END: u64 = 1 << 63;
 /// the quorum. `state/command.rs` and `state/worker_entry.rs`.
 pub const AHEAD_MS_MAX: u64 = 60 * 60 * 1000;
 
+/// Furthest that a change moves a tag's `max_id` unless it says `force`: a thousand ids a second for 34 years.
+/// `service/tags.rs`.
+pub const UNFORCED_RISE_MAX: u64 = 1 << 40;
+
 // Ids and rows in one answer.
 
 /// Most ids of one answer that lists them: 220 kB of JSON, 250 kB in the Redis protocol. `http/ids.rs` and

@@ -6,6 +6,7 @@ use super::error::Error;
 use super::log_access::{Consistency, change, refresh};
 use super::slot_table::SlotTable;
 use super::tag_creation::{TagCreation, TagSpec};
+use crate::limits::UNFORCED_RISE_MAX;
 use crate::replica::Replica;
 use crate::segment::BufferView;
 use crate::state::{Command, Response, TagRow};
@@ -27,6 +28,8 @@ pub struct TagChange {
     pub max_id: Option<u64>,
     /// Free text.
     pub description: Option<String>,
+    /// Whether the watermark may rise by more than [`UNFORCED_RISE_MAX`].
+    pub force: bool,
 }
 
 impl TagService {
@@ -45,8 +48,12 @@ impl TagService {
     /// [`Error::UnknownTag`], [`Error::Conflict`], [`Error::InvalidArgument`];
     /// [`Error::Unavailable`] without a quorum.
     pub async fn update(&self, tag: BizTag, fields: TagChange) -> Result<TagRow, Error> {
-        let TagChange { step, max_id, description } = fields;
-        let command = Command::UpdateTag { tag, step, max_id, description };
+        let TagChange { step, max_id, description, force } = fields;
+        let command = Command::UpdateTag { tag: tag.clone(), step, max_id, description };
+        command.check()?;
+        if let (Some(max_id), false) = (max_id, force) {
+            self.check_rise(&tag, max_id).await?;
+        }
         match change(&self.replica, command).await? {
             Response::Tag(row) => Ok(row),
             rejection => Err(Error::rejected(&rejection)),
@@ -95,5 +102,28 @@ impl TagService {
     /// The buffers of up to `limit` tags on this node, in the order of their names.
     pub fn buffers(&self, limit: usize) -> Vec<(BizTag, BufferView)> {
         self.table.views(limit)
+    }
+
+    /// Refuses a rise of the watermark that would use up most of a tag by a slip of a digit.
+    ///
+    /// A watermark never falls. So the rise is at most what any copy shows, however far behind: a small one
+    /// is let through without asking the quorum, and a raise that comes between this check and the change
+    /// makes the rise smaller.
+    async fn check_rise(&self, tag: &BizTag, max_id: u64) -> Result<(), Error> {
+        let rise = |known: Option<u64>| known.map(|known| max_id.saturating_sub(known));
+        if rise(self.max_id(tag.as_str())).is_some_and(|rise| rise <= UNFORCED_RISE_MAX) {
+            return Ok(());
+        }
+        refresh(&self.replica, Consistency::Linearizable).await?;
+        match rise(self.max_id(tag.as_str())) {
+            None => Err(Error::UnknownTag),
+            Some(..=UNFORCED_RISE_MAX) => Ok(()),
+            Some(rise) => Err(Error::Conflict {
+                detail: format!(
+                    "max_id would rise by {rise}, which is more than 2^40 and cannot be undone: send \
+                     \"force\": true (--force) if that is meant"
+                ),
+            }),
+        }
     }
 }
