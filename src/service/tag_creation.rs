@@ -186,3 +186,6 @@ async fn carry<T: Send + 'static>(
         Err(_) => Err(Error::unavailable("this node is stopping")),
     }
 }
+
+#[cfg(test)]
+mod tests;
