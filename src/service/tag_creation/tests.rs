@@ -1,9 +1,10 @@
-//! Callers at once, on a whole node: what a place is worth shows only where creations overlap.
+//! Callers at once, and callers who go away: what a place is worth shows only where creations overlap.
 
 use std::time::Duration;
 
 use mintleaf_raft::{Node, Options, Tuning};
 use tempfile::TempDir;
+use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
@@ -75,17 +76,19 @@ async fn no_more_names_than_places_though_all_ask_at_once() {
     node.stop().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(start_paused = true)]
 async fn a_caller_who_goes_away_frees_no_place_before_its_time() {
-    let dir = TempDir::new().unwrap();
-    let node = open(&dir).await;
-    for patience_ms in 1..=15 {
-        let mut callers = creators(&node);
-        sleep(Duration::from_millis(patience_ms)).await;
-        callers.abort_all();
-        while callers.join_next().await.is_some() {}
-    }
-    creators(&node).join_all().await;
-    assert_eq!(node.replica.read(State::names), TAGS_MAX);
-    node.stop().await;
+    let places = Arc::new(Semaphore::new(1));
+    let place = Arc::clone(&places).acquire_owned().await.unwrap();
+    let (answer, answered) = oneshot::channel();
+    let proposal = async move { Ok(answered.await.unwrap()) };
+    let caller = tokio::spawn(carry(Some(place), proposal));
+    sleep(Duration::from_secs(1)).await;
+    caller.abort();
+    assert!(caller.await.unwrap_err().is_cancelled());
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(places.available_permits(), 0, "the creation is still under way");
+    answer.send(()).unwrap();
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(places.available_permits(), 1);
 }
