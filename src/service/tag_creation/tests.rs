@@ -81,7 +81,10 @@ async fn a_caller_who_goes_away_frees_no_place_before_its_time() {
     let places = Arc::new(Semaphore::new(1));
     let place = Arc::clone(&places).acquire_owned().await.unwrap();
     let (answer, answered) = oneshot::channel();
-    let proposal = async move { Ok(answered.await.unwrap()) };
+    let proposal = async move {
+        answered.await.unwrap();
+        Ok(())
+    };
     let caller = tokio::spawn(carry(Some(place), proposal));
     sleep(Duration::from_secs(1)).await;
     caller.abort();
