@@ -26,7 +26,7 @@ mod serve;
 pub use args::{LogFormat, ServeArgs};
 pub use defaults::{
     DATA_DEFAULT, HTTP_DEFAULT, MAX_CLOCK_SKEW_DEFAULT, RAFT_DEFAULT, SNAPSHOT_ENTRIES_DEFAULT,
-    SNOWFLAKE_EPOCH_MS_DEFAULT, SNOWFLAKE_WINDOW_DEFAULT,
+    SNOWFLAKE_EPOCH_MS_DEFAULT, SNOWFLAKE_WINDOW_DEFAULT, TAGS_MAX_DEFAULT,
 };
 pub use dev::{DevArgs, DevConfig};
 pub use error::ConfigError;

@@ -17,7 +17,7 @@ pub const TAG_CHARS_MAX: usize = 128;
 pub const DESCRIPTION_CHARS_MAX: usize = 256;
 /// Largest step, and most ids in one grab: `state/command.rs`. `segment/sizing.rs` asks for no more.
 pub const STEP_MAX: u32 = (1 << 31) - 1;
-/// A tag's step when none is given: `service/tags.rs`, and `service/ids.rs` for auto-creation.
+/// A tag's step when none is given: `service/tag_creation.rs`.
 pub const STEP_DEFAULT: u32 = 1_000;
 /// A tag's first id when none is given: as [`STEP_DEFAULT`].
 pub const START_DEFAULT: u64 = 1;
@@ -30,6 +30,10 @@ pub const ID_END: u64 = 1 << 63;
 /// that nobody can take a worker id's future away. An hour is more than any node need go on without
 /// the quorum. `state/command.rs` and `state/worker_entry.rs`.
 pub const AHEAD_MS_MAX: u64 = 60 * 60 * 1000;
+
+/// Furthest that a change moves a tag's `max_id` unless it says `force`: a thousand ids a second for 34 years.
+/// `service/tags.rs`.
+pub const UNFORCED_RISE_MAX: u64 = 1 << 40;
 
 // Ids and rows in one answer.
 
@@ -71,6 +75,14 @@ pub(crate) const CLIENT_NAME_BYTES_MAX: usize = 256;
 pub(crate) const CONNECTIONS_MAX: usize = 10_000;
 /// Callers that may wait for ids of one tag; one more is turned away. `service/slot.rs`.
 pub(crate) const WAITERS_MAX: usize = 10_000;
+/// Tags that a node creates on first use at once, after a rest: a service that moves in with ten thousand
+/// tags, each used in the first second, notices nothing. They take 10 MB at most.
+/// `service/tag_creation.rs`.
+pub(crate) const FIRST_USES_BURST: u64 = 10_000;
+/// Tags that a node creates on first use in each further second. At this rate a flood of made-up names takes
+/// at most 1 MB a second, and hours to fill a cluster, in which somebody sees it.
+/// `service/tag_creation.rs`.
+pub(crate) const FIRST_USES_PER_SECOND_MAX: u64 = 1_000;
 /// Bytes of answers that one connection may have waiting for its client to read; above it nothing
 /// more of that connection is answered. `http/fast_path.rs`, `http/write_buffer.rs` and
 /// `resp/connection.rs`.

@@ -14,6 +14,8 @@
 //!     clock_reports   reports of clocks to the log
 //!     lease_status    whether anything keeps the node from having windows
 //! tags          TagService: create, read, change, delete
+//! tag_creation  creates tags, as long as there is a place for another name
+//!   first_uses  how fast a node creates tags on first use
 //! cluster       ClusterService: membership, levels, clocks, readiness, metrics
 //!   cluster_view, worker_view   what clients read of them
 //! ```
@@ -26,6 +28,7 @@ mod clock_reports;
 mod cluster;
 mod cluster_view;
 mod error;
+mod first_uses;
 mod grabber;
 mod held_ids;
 mod ids;
@@ -36,6 +39,7 @@ mod log_access;
 mod slot;
 mod slot_table;
 mod snowflakes;
+mod tag_creation;
 mod tags;
 mod worker_demand;
 mod worker_view;
@@ -52,7 +56,8 @@ pub use lease::Lease;
 pub use log_access::Consistency;
 pub use slot_table::SlotTable;
 pub use snowflakes::Snowflakes;
-pub use tags::{TagChange, TagService, TagSpec};
+pub use tag_creation::TagSpec;
+pub use tags::{TagChange, TagService};
 pub use worker_view::{ClockView, WorkerView, WorkersView};
 
 pub use crate::state::TagRow;
@@ -61,6 +66,7 @@ use crate::clock::Clock;
 use crate::metrics::Metrics;
 use crate::replica::Replica;
 use grabber::Grabber;
+use tag_creation::TagCreation;
 
 /// The services of one node, one for each kind of caller; cheap to clone.
 #[derive(Clone)]
@@ -87,16 +93,25 @@ pub struct ServiceParts {
     pub snowflakes: Arc<Snowflakes>,
     /// Whether an unknown tag is created on first use.
     pub auto_create_tags: bool,
+    /// Most names of tags that the cluster shall know, deleted ones included.
+    pub tags_max: u64,
 }
 
 impl Services {
     /// Starts the services on the current runtime. The task belongs to the caller: the services grab
     /// nothing more once it is dropped, and the node must stop when it ends by itself.
     pub fn start(parts: ServiceParts) -> (Self, ServiceTask) {
-        let ServiceParts { replica, table, clock, metrics, snowflakes, auto_create_tags } = parts;
+        let ServiceParts { replica, table, clock, metrics, snowflakes, auto_create_tags, tags_max } =
+            parts;
         let (grabs, task) =
             Grabber::start(Arc::clone(&replica), Arc::clone(&table), Arc::clone(&metrics));
-        let tags = TagService::new(Arc::clone(&replica), Arc::clone(&table));
+        let creation = TagCreation::new(Arc::clone(&replica), Arc::clone(&clock), tags_max);
+        let creation = Arc::new(creation);
+        let tags = TagService {
+            replica: Arc::clone(&replica),
+            table: Arc::clone(&table),
+            creation: Arc::clone(&creation),
+        };
         let cluster = ClusterService {
             replica: Arc::clone(&replica),
             table: Arc::clone(&table),
@@ -104,7 +119,8 @@ impl Services {
             clock: Arc::clone(&clock),
             metrics: Arc::clone(&metrics),
         };
-        let ids = IdService { replica, table, clock, metrics, grabs, snowflakes, auto_create_tags };
+        let creation = auto_create_tags.then_some(creation);
+        let ids = IdService { replica, table, clock, metrics, grabs, snowflakes, creation };
         (Self { ids: Arc::new(ids), tags: Arc::new(tags), cluster: Arc::new(cluster) }, task)
     }
 }

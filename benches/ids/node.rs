@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mintleaf::clock::SystemClock;
+use mintleaf::config::TAGS_MAX_DEFAULT;
 use mintleaf::limits::STEP_MAX;
 use mintleaf::server::{AssembledNode, Assembly, assemble};
 use mintleaf::service::{Services, TagSpec};
@@ -48,6 +49,7 @@ async fn open(dir: &TempDir) -> AssembledNode {
         snowflake: snowflakes(),
         nonce: 1,
         auto_create_tags: false,
+        tags_max: TAGS_MAX_DEFAULT,
     };
     let opened =
         assemble(assembly, |state, clock| mintleaf_raft::Node::open(options(dir), state, clock));

@@ -65,6 +65,9 @@ pub struct UpdateArgs {
     /// Skip ahead: nothing below this id is reserved any more. Forward only
     #[arg(long, value_name = "ID", group = "change")]
     max_id: Option<u64>,
+    /// Skip ahead by more than 2^40 ids, which cannot be undone
+    #[arg(long, requires = "max_id")]
+    force: bool,
     /// What the tag is for, up to 256 characters
     #[arg(long, value_name = "TEXT", group = "change")]
     description: Option<String>,
@@ -89,6 +92,7 @@ pub(super) async fn run(command: TagCommand, client: &Client, json: bool) -> Res
                 ("step", args.step.map(Value::from)),
                 ("max_id", args.max_id.map(|id| json!(id.to_string()))),
                 ("description", args.description.map(Value::from)),
+                ("force", args.force.then_some(json!(true))),
             ]);
             show(&client.change(Method::PATCH, &path(&args.name), Some(&body)).await?, json)
         }

@@ -87,6 +87,11 @@ pub struct ServeArgs {
     #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     #[serde(alias = "auto_create_tags")]
     pub auto_create_tags: Option<bool>,
+    /// Most names of tags that the cluster keeps, those of deleted ones included, 1 to 1000000000
+    /// [default: 10000000]
+    #[arg(long, env = "MINTLEAF_TAGS_MAX", value_name = "N")]
+    #[serde(alias = "tags_max")]
+    pub tags_max: Option<u64>,
     /// How long snowflake ids go on without the quorum, 1s to 1h [default: 60s]
     #[arg(long, env = "MINTLEAF_SNOWFLAKE_WINDOW", value_name = "DURATION")]
     #[serde(alias = "snowflake_window")]
@@ -138,6 +143,7 @@ impl ServeArgs {
             raft_ca: self.raft_ca.or(fallback.raft_ca),
             insecure: self.insecure.or(fallback.insecure),
             auto_create_tags: self.auto_create_tags.or(fallback.auto_create_tags),
+            tags_max: self.tags_max.or(fallback.tags_max),
             snowflake_window: self.snowflake_window.or(fallback.snowflake_window),
             snowflake_epoch_ms: self.snowflake_epoch_ms.or(fallback.snowflake_epoch_ms),
             snowflake_layout: self.snowflake_layout.or(fallback.snowflake_layout),

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::args::ServeArgs;
 use super::defaults::{
     MAX_CLOCK_SKEW_DEFAULT, SNAPSHOT_ENTRIES_DEFAULT, SNOWFLAKE_EPOCH_MS_DEFAULT,
-    SNOWFLAKE_WINDOW_DEFAULT,
+    SNOWFLAKE_WINDOW_DEFAULT, TAGS_MAX_DEFAULT,
 };
 use super::error::{ConfigError, fault};
 use crate::address::{PortRule, check_host_port, is_everywhere};
@@ -16,6 +16,8 @@ use crate::snowflake::{Format, Layout, SnowflakeSettings};
 
 /// Log entries between two snapshots: fewer would write more snapshots than log.
 const SNAPSHOT_ENTRIES: RangeInclusive<u64> = 100..=10_000_000;
+/// Most names of tags: more than any machine's memory holds would bound nothing.
+const TAGS_MAX: RangeInclusive<u64> = 1..=1_000_000_000;
 /// Most configured worker ids: more than any one node can use up.
 const WORKER_IDS_MAX: usize = 16;
 
@@ -138,12 +140,23 @@ pub(super) fn snowflake(args: &ServeArgs) -> Result<SnowflakeSettings, ConfigErr
 /// # Errors
 /// When they are out of bounds.
 pub(super) fn snapshot_entries(given: Option<u64>) -> Result<u64, ConfigError> {
-    let entries = given.unwrap_or(SNAPSHOT_ENTRIES_DEFAULT);
-    if SNAPSHOT_ENTRIES.contains(&entries) {
-        return Ok(entries);
+    within("snapshot-entries", given.unwrap_or(SNAPSHOT_ENTRIES_DEFAULT), &SNAPSHOT_ENTRIES)
+}
+
+/// Most names of tags that the cluster keeps.
+///
+/// # Errors
+/// When they are out of bounds.
+pub(super) fn tags_max(given: Option<u64>) -> Result<u64, ConfigError> {
+    within("tags-max", given.unwrap_or(TAGS_MAX_DEFAULT), &TAGS_MAX)
+}
+
+fn within(name: &str, number: u64, bounds: &RangeInclusive<u64>) -> Result<u64, ConfigError> {
+    if bounds.contains(&number) {
+        return Ok(number);
     }
-    let (min, max) = (SNAPSHOT_ENTRIES.start(), SNAPSHOT_ENTRIES.end());
-    Err(fault("snapshot-entries", format_args!("must be from {min} to {max}, and is {entries}")))
+    let (min, max) = (bounds.start(), bounds.end());
+    Err(fault(name, format_args!("must be from {min} to {max}, and is {number}")))
 }
 
 fn worker_ids(given: &[u16], layout: Layout) -> Result<Vec<u16>, ConfigError> {

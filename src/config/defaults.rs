@@ -6,6 +6,8 @@ pub const HTTP_DEFAULT: &str = "127.0.0.1:8080";
 pub const RAFT_DEFAULT: &str = "127.0.0.1:9080";
 /// Data directory.
 pub const DATA_DEFAULT: &str = "./mintleaf-data";
+/// Most names of tags that the cluster keeps: 1 GB of memory on each node, with names of a usual length.
+pub const TAGS_MAX_DEFAULT: u64 = 10_000_000;
 /// How long a node makes snowflake ids without the quorum.
 pub const SNOWFLAKE_WINDOW_DEFAULT: &str = "60s";
 /// Origin of snowflake times: that of Leaf and Twitter, so that ids go on where theirs ended.

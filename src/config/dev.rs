@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use super::args::{LogFormat, ServeArgs};
-use super::checks::{listen_address, resp_address, snowflake};
+use super::checks::{listen_address, resp_address, snowflake, tags_max};
 use super::defaults::{DATA_DEFAULT, HTTP_DEFAULT};
 use super::error::{ConfigError, fault};
 use super::exposure::{Exposure, check_exposure};
@@ -35,6 +35,10 @@ pub struct DevArgs {
     #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     #[arg(action = clap::ArgAction::Set, value_parser = clap::builder::BoolishValueParser::new())]
     pub insecure: bool,
+    /// Most names of tags that the cluster keeps, those of deleted ones included, 1 to 1000000000
+    /// [default: 10000000]
+    #[arg(long, env = "MINTLEAF_TAGS_MAX", value_name = "N")]
+    pub tags_max: Option<u64>,
     /// How log lines look; RUST_LOG says which there are
     #[arg(long, env = "MINTLEAF_LOG_FORMAT", value_name = "FORMAT", default_value = "text")]
     pub log_format: LogFormat,
@@ -55,6 +59,8 @@ pub struct DevConfig {
     pub insecure: bool,
     /// The flags with addresses that strangers can reach; empty unless `insecure`.
     pub exposed: Vec<String>,
+    /// Most names of tags that the cluster keeps, those of deleted ones included.
+    pub tags_max: u64,
     /// How snowflake ids are made.
     pub snowflake: SnowflakeSettings,
     /// How log lines look.
@@ -88,6 +94,7 @@ impl DevConfig {
             insecure,
         })?;
         let snowflake = snowflake(&ServeArgs::default())?;
-        Ok(Self { nodes, http, resp, data, insecure, exposed, snowflake, log_format })
+        let tags_max = tags_max(args.tags_max)?;
+        Ok(Self { nodes, http, resp, data, insecure, exposed, tags_max, snowflake, log_format })
     }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::args::{LogFormat, ServeArgs, read_file};
 use super::checks::{
-    listen_address, parse_peers, remote, resp_address, snapshot_entries, snowflake,
+    listen_address, parse_peers, remote, resp_address, snapshot_entries, snowflake, tags_max,
 };
 use super::defaults::{DATA_DEFAULT, HTTP_DEFAULT, RAFT_DEFAULT};
 use super::error::{ConfigError, fault};
@@ -45,6 +45,8 @@ pub struct ServeConfig {
     pub exposed: Vec<String>,
     /// Whether an unknown tag is created on first use.
     pub auto_create_tags: bool,
+    /// Most names of tags that the cluster keeps, those of deleted ones included.
+    pub tags_max: u64,
     /// How snowflake ids are made.
     pub snowflake: SnowflakeSettings,
     /// Log entries after which a snapshot replaces them.
@@ -126,6 +128,7 @@ impl ServeConfig {
             insecure,
             exposed,
             auto_create_tags: args.auto_create_tags.unwrap_or(false),
+            tags_max: tags_max(args.tags_max)?,
             snapshot_entries: snapshot_entries(args.snapshot_entries)?,
             log_format: args.log_format.unwrap_or_default(),
         })

@@ -37,6 +37,7 @@ fn defaults_are_those_of_a_trial_on_one_machine() {
     assert_eq!(config.snowflake.format.epoch_ms(), 1_288_834_974_657);
     assert!(!config.auto_create_tags);
     assert_eq!(config.snapshot_entries, 20_000);
+    assert_eq!(config.tags_max, 10_000_000);
     assert!(config.peers.is_empty() && config.join.is_none());
     assert_eq!(config.resp, None, "the Redis protocol is spoken on request only");
 }
@@ -46,6 +47,7 @@ fn flags_win_over_the_file() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("node.toml");
     let text = "node-id = 2\nhttp = \"127.0.0.1:7001\"\nauto-create-tags = true\n\
+                tags-max = 5\n\
                 snowflake_window = \"2m\"\nlog-format = \"json\"\n";
     std::fs::write(&file, text).unwrap();
     let line = ["--config", file.to_str().unwrap(), "--http", "127.0.0.1:0"];
@@ -54,7 +56,7 @@ fn flags_win_over_the_file() {
     assert_eq!(config.http.port(), 0);
     assert!(config.auto_create_tags);
     assert_eq!(config.snowflake.window, Duration::from_secs(120));
-    assert_eq!(config.log_format, LogFormat::Json);
+    assert_eq!((config.log_format, config.tags_max), (LogFormat::Json, 5));
     let line = ["--config", file.to_str().unwrap(), "--auto-create-tags=false"];
     assert!(!ServeConfig::resolve(args(&line)).unwrap().auto_create_tags);
 }
@@ -123,6 +125,7 @@ fn mistakes_name_the_setting_and_the_remedy() {
     refused(&["--node-id", "1", "--max-clock-skew", "soon"], "--max-clock-skew must be a duration");
     refused(&["--node-id", "1", "--snowflake-epoch-ms", "9999999999999"], "--snowflake-epoch-ms");
     refused(&["--node-id", "1", "--snapshot-entries", "99"], "from 100 to 10000000, and is 99");
+    refused(&["--node-id", "1", "--tags-max", "0"], "from 1 to 1000000000, and is 0");
     let layout = |bits: &str, expected: &str| {
         refused(&["--node-id", "1", "--snowflake-layout", bits], expected);
     };
@@ -219,6 +222,7 @@ fn dev_refuses_ports_past_the_last() {
             resp: resp.map(str::to_owned),
             data: PathBuf::new(),
             insecure: false,
+            tags_max: None,
             log_format: LogFormat::Text,
         };
         DevConfig::resolve(args)

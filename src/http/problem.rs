@@ -147,6 +147,12 @@ impl From<Error> for Problem {
                 "exhausted",
                 "the tag has too few ids left below 2^63",
             ),
+            Error::TooManyTags { .. } => {
+                Self::new(StatusCode::UNPROCESSABLE_ENTITY, "too_many_tags", error.to_string())
+            }
+            Error::RateLimited => {
+                Self::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", error.to_string())
+            }
             Error::Overloaded => Self::new(
                 StatusCode::TOO_MANY_REQUESTS,
                 "overloaded",
@@ -193,7 +199,9 @@ mod tests {
         assert_eq!(seen(Error::WrongCluster { detail: detail() }), (409, "wrong_cluster"));
         assert_eq!(seen(Error::Level { detail: detail() }), (409, "level"));
         assert_eq!(seen(Error::Exhausted), (422, "exhausted"));
+        assert_eq!(seen(Error::TooManyTags { tags_max: 7 }), (422, "too_many_tags"));
         assert_eq!(seen(Error::Overloaded), (429, "overloaded"));
+        assert_eq!(seen(Error::RateLimited), (429, "rate_limited"));
         assert_eq!(seen(Error::ClockBehind { by_ms: 7 }), (503, "unavailable"));
         assert_eq!(seen(Error::Unavailable { detail: detail() }), (503, "unavailable"));
     }
@@ -213,7 +221,8 @@ mod tests {
 
     #[test]
     fn unavailable_and_overloaded_say_when_to_retry() {
-        for error in [Error::Overloaded, Error::Unavailable { detail: "no quorum".into() }] {
+        let unavailable = Error::Unavailable { detail: "no quorum".into() };
+        for error in [Error::Overloaded, Error::RateLimited, unavailable] {
             let problem = Problem::from(error);
             let mut response = problem.clone().into_response();
             problem.render(&mut response, "/");

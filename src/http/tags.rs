@@ -70,11 +70,12 @@ pub(super) async fn update(
     let step = step(&mut fields)?;
     let max_id = fields.big_integer("max_id", 1..=ID_END)?;
     let description = description(&mut fields)?;
+    let force = fields.flag("force")?.unwrap_or(false);
     fields.finish()?;
     if step.is_none() && max_id.is_none() && description.is_none() {
         return Err(Problem::invalid("body", "must change step, max_id or description"));
     }
-    Ok(Json(service.update(tag, TagChange { step, max_id, description }).await?.into()))
+    Ok(Json(service.update(tag, TagChange { step, max_id, description, force }).await?.into()))
 }
 
 pub(super) async fn delete(State(service): Tags, uri: Uri) -> Result<StatusCode, Problem> {

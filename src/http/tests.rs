@@ -16,7 +16,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use super::ops;
 use super::router::routes;
-use crate::config::{SNAPSHOT_ENTRIES_DEFAULT, SNOWFLAKE_EPOCH_MS_DEFAULT};
+use crate::config::{SNAPSHOT_ENTRIES_DEFAULT, SNOWFLAKE_EPOCH_MS_DEFAULT, TAGS_MAX_DEFAULT};
 use crate::server::{NodeConfig, PeerSecurity, RunningNode};
 use crate::snowflake::{Format, Layout, SnowflakeSettings};
 
@@ -43,6 +43,7 @@ impl Served {
             security: PeerSecurity::Plain,
             insecure: false,
             auto_create_tags: true,
+            tags_max: TAGS_MAX_DEFAULT,
             snapshot_entries: SNAPSHOT_ENTRIES_DEFAULT,
             snowflake: SnowflakeSettings {
                 format: Format::new(Layout::LEAF, SNOWFLAKE_EPOCH_MS_DEFAULT).unwrap(),

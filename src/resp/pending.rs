@@ -75,6 +75,8 @@ pub(super) fn refuse(error: &Error, reply: &mut Reply<'_>) -> &'static str {
     let (word, code) = match error {
         Error::UnknownTag => ("ERR", "unknown_tag"),
         Error::Exhausted => ("EXHAUSTED", "exhausted"),
+        Error::TooManyTags { .. } => ("TOOMANYTAGS", "too_many_tags"),
+        Error::RateLimited => ("RATELIMITED", "rate_limited"),
         Error::Overloaded => ("OVERLOADED", "overloaded"),
         Error::Unavailable { .. } | Error::ClockBehind { .. } => ("UNAVAILABLE", "unavailable"),
         Error::NotFound { .. } => ("ERR", "not_found"),

@@ -21,6 +21,8 @@ pub struct Assembly {
     pub nonce: u128,
     /// Whether an unknown tag is created on first use.
     pub auto_create_tags: bool,
+    /// Most names of tags that the cluster keeps, those of deleted ones included.
+    pub tags_max: u64,
 }
 
 /// A node that takes part in the log and hands out ids, below its sockets.
@@ -47,7 +49,7 @@ pub async fn assemble<F>(
 where
     F: Future<Output = Result<Node, NodeError>>,
 {
-    let Assembly { clock, snowflake, nonce, auto_create_tags } = assembly;
+    let Assembly { clock, snowflake, nonce, auto_create_tags, tags_max } = assembly;
     let metrics = Arc::new(Metrics::new());
     let table = Arc::new(SlotTable::new(Arc::clone(&metrics)));
     let listener: Arc<dyn DeletionListener> = Arc::clone(&table) as _;
@@ -62,6 +64,7 @@ where
         metrics,
         snowflakes: lease.snowflakes(),
         auto_create_tags,
+        tags_max,
     });
     Ok(AssembledNode { node, services, replica, task, lease })
 }

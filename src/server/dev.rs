@@ -123,6 +123,7 @@ fn node_configs(config: &DevConfig) -> Result<Vec<NodeConfig>, NodeFailure> {
             security: security.clone(),
             insecure: config.insecure,
             auto_create_tags: true,
+            tags_max: config.tags_max,
             snowflake: config.snowflake.clone(),
             snapshot_entries: SNAPSHOT_ENTRIES_DEFAULT,
         });

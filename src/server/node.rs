@@ -56,6 +56,8 @@ pub struct NodeConfig {
     pub insecure: bool,
     /// Whether an unknown tag is created on first use.
     pub auto_create_tags: bool,
+    /// Most names of tags that the cluster keeps, those of deleted ones included.
+    pub tags_max: u64,
     /// How snowflake ids are made.
     pub snowflake: SnowflakeSettings,
     /// Log entries after which a snapshot replaces them.
@@ -153,6 +155,7 @@ impl RunningNode {
             snowflake: config.snowflake.clone(),
             nonce: entropy::random_u128()?,
             auto_create_tags: config.auto_create_tags,
+            tags_max: config.tags_max,
         };
         let opened = assemble(assembly, |state, clock| Node::open(options, state, clock));
         let assembled = runtime.block_on(opened)?;

@@ -87,6 +87,7 @@ fn node_config(config: ServeConfig, reload: Reload) -> NodeConfig {
         security,
         insecure: config.insecure,
         auto_create_tags: config.auto_create_tags,
+        tags_max: config.tags_max,
         snowflake: config.snowflake,
         snapshot_entries: config.snapshot_entries,
     }

@@ -3,6 +3,7 @@
 use mintleaf_raft::{MembershipError, ProposeError, Rejected};
 use thiserror::Error as ThisError;
 
+use crate::limits::FIRST_USES_PER_SECOND_MAX;
 use crate::state::{Response, first_version_of};
 use crate::tag::{InvalidTag, OutOfBounds};
 
@@ -50,6 +51,21 @@ pub enum Error {
     /// The tag has no ids left.
     #[error("the tag has no ids left below 2^63")]
     Exhausted,
+    /// The cluster keeps as many names of tags as it shall.
+    #[error(
+        "the cluster keeps {tags_max} names of tags, those of deleted ones included, and --tags-max \
+         allows no more"
+    )]
+    TooManyTags {
+        /// The bound.
+        tags_max: u64,
+    },
+    /// This node has created too many tags on first use just now.
+    #[error(
+        "this node creates no more than {FIRST_USES_PER_SECOND_MAX} tags a second on first use: try \
+         again soon, or create the tag beforehand"
+    )]
+    RateLimited,
     /// Too many requests wait already.
     #[error("too many requests are waiting")]
     Overloaded,
@@ -70,7 +86,13 @@ pub enum Error {
 impl Error {
     /// Whether the same request may succeed later, without any change by an operator.
     pub fn is_retryable(&self) -> bool {
-        matches!(self, Self::Overloaded | Self::ClockBehind { .. } | Self::Unavailable { .. })
+        matches!(
+            self,
+            Self::RateLimited
+                | Self::Overloaded
+                | Self::ClockBehind { .. }
+                | Self::Unavailable { .. }
+        )
     }
 
     pub(crate) fn unavailable(detail: impl Into<String>) -> Self {

@@ -12,12 +12,13 @@ use super::held_ids::HeldIds;
 use super::slot::{Arrangement, Slot, TakeOutcome, TakenIds};
 use super::slot_table::SlotTable;
 use super::snowflakes::Snowflakes;
+use super::tag_creation::TagCreation;
 use crate::clock::Clock;
-use crate::limits::{GRAB_MAX, ID_END, START_DEFAULT, STEP_DEFAULT};
+use crate::limits::{GRAB_MAX, ID_END};
 use crate::metrics::{Metrics, Mode};
 use crate::replica::Replica;
 use crate::snowflake::Format;
-use crate::state::{Command, Response, TagRow};
+use crate::state::TagRow;
 use crate::tag::BizTag;
 
 /// Hands out ids.
@@ -28,7 +29,8 @@ pub struct IdService {
     pub(super) metrics: Arc<Metrics>,
     pub(super) grabs: GrabQueue,
     pub(super) snowflakes: Arc<Snowflakes>,
-    pub(super) auto_create_tags: bool,
+    /// Creates tags on first use; `None` where that is off.
+    pub(super) creation: Option<Arc<TagCreation>>,
 }
 
 impl IdService {
@@ -58,7 +60,8 @@ impl IdService {
     ///
     /// # Errors
     /// [`Error::UnknownTag`], [`Error::Exhausted`]; [`Error::Unavailable`] when no segment could be
-    /// had in time; [`Error::Overloaded`]; [`Error::InvalidArgument`] for an impossible tag.
+    /// had in time; [`Error::Overloaded`]; [`Error::InvalidArgument`] for an impossible tag;
+    /// [`Error::TooManyTags`] and [`Error::RateLimited`] for one that would have to be created.
     pub async fn take(&self, tag: &str, count: u64) -> Result<Vec<Range<u64>>, Error> {
         self.take_arranged(tag, count, Arrangement::Ranges).await
     }
@@ -197,20 +200,11 @@ impl IdService {
         if let Some(row) = self.row(tag) {
             return Ok(row);
         }
-        if !self.auto_create_tags {
-            return Err(Error::UnknownTag);
-        }
-        let create = Command::CreateTag {
-            tag: tag.clone(),
-            step: STEP_DEFAULT,
-            start: START_DEFAULT,
-            description: String::new(),
-        };
-        let created = self.replica.propose_all(&[create], deadline).await?;
-        match created.into_iter().next() {
-            Some(Response::Tag(row)) => Ok(row),
+        let creation = self.creation.as_ref().ok_or(Error::UnknownTag)?;
+        match creation.create_on_first_use(tag, deadline).await? {
+            Some(row) => Ok(row),
             // Another caller, here or on another node, was first.
-            _ => {
+            None => {
                 self.replica.read_barrier(Instant::now() + GRAB_MAX).await?;
                 self.row(tag).ok_or(Error::UnknownTag)
             }

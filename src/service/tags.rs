@@ -5,7 +5,8 @@ use std::sync::Arc;
 use super::error::Error;
 use super::log_access::{Consistency, change, refresh};
 use super::slot_table::SlotTable;
-use crate::limits::{START_DEFAULT, STEP_DEFAULT};
+use super::tag_creation::{TagCreation, TagSpec};
+use crate::limits::UNFORCED_RISE_MAX;
 use crate::replica::Replica;
 use crate::segment::BufferView;
 use crate::state::{Command, Response, TagRow};
@@ -13,25 +14,9 @@ use crate::tag::BizTag;
 
 /// The tags of the cluster, and what this node holds of them.
 pub struct TagService {
-    replica: Arc<Replica>,
-    table: Arc<SlotTable>,
-}
-
-/// The fields of a new tag.
-#[derive(Clone, Debug)]
-pub struct TagSpec {
-    /// Ids per grab.
-    pub step: u32,
-    /// The first id, unless the name was used before; then ids go on above all it ever had.
-    pub start: u64,
-    /// Free text.
-    pub description: String,
-}
-
-impl Default for TagSpec {
-    fn default() -> Self {
-        Self { step: STEP_DEFAULT, start: START_DEFAULT, description: String::new() }
-    }
+    pub(super) replica: Arc<Replica>,
+    pub(super) table: Arc<SlotTable>,
+    pub(super) creation: Arc<TagCreation>,
 }
 
 /// The fields of a tag that shall change; `None` leaves a field as it is.
@@ -43,20 +28,18 @@ pub struct TagChange {
     pub max_id: Option<u64>,
     /// Free text.
     pub description: Option<String>,
+    /// Whether the watermark may rise by more than [`UNFORCED_RISE_MAX`].
+    pub force: bool,
 }
 
 impl TagService {
-    pub(super) fn new(replica: Arc<Replica>, table: Arc<SlotTable>) -> Self {
-        Self { replica, table }
-    }
-
     /// Creates a tag. A tag that was deleted goes on above every id it ever had.
     ///
     /// # Errors
-    /// [`Error::TagExists`], [`Error::InvalidArgument`]; [`Error::Unavailable`] without a quorum.
+    /// [`Error::TagExists`], [`Error::TooManyTags`], [`Error::InvalidArgument`]; [`Error::Overloaded`] behind
+    /// too many other creations; [`Error::Unavailable`] without a quorum.
     pub async fn create(&self, tag: BizTag, spec: TagSpec) -> Result<TagRow, Error> {
-        let TagSpec { step, start, description } = spec;
-        self.change(Command::CreateTag { tag, step, start, description }).await
+        self.creation.create(tag, spec).await
     }
 
     /// Changes the given fields of a tag: all of them, or none on an error.
@@ -65,8 +48,16 @@ impl TagService {
     /// [`Error::UnknownTag`], [`Error::Conflict`], [`Error::InvalidArgument`];
     /// [`Error::Unavailable`] without a quorum.
     pub async fn update(&self, tag: BizTag, fields: TagChange) -> Result<TagRow, Error> {
-        let TagChange { step, max_id, description } = fields;
-        self.change(Command::UpdateTag { tag, step, max_id, description }).await
+        let TagChange { step, max_id, description, force } = fields;
+        let command = Command::UpdateTag { tag: tag.clone(), step, max_id, description };
+        command.check()?;
+        if let (Some(max_id), false) = (max_id, force) {
+            self.check_rise(&tag, max_id).await?;
+        }
+        match change(&self.replica, command).await? {
+            Response::Tag(row) => Ok(row),
+            rejection => Err(Error::rejected(&rejection)),
+        }
     }
 
     /// Deletes a tag. Every node that the quorum reaches stops handing its ids out within a second.
@@ -113,10 +104,26 @@ impl TagService {
         self.table.views(limit)
     }
 
-    async fn change(&self, command: Command) -> Result<TagRow, Error> {
-        match change(&self.replica, command).await? {
-            Response::Tag(row) => Ok(row),
-            rejection => Err(Error::rejected(&rejection)),
+    /// Refuses a rise of the watermark that would use up most of a tag by a slip of a digit.
+    ///
+    /// A watermark never falls. So the rise is at most what any copy shows, however far behind: a small one
+    /// is let through without asking the quorum, and a raise that comes between this check and the change
+    /// makes the rise smaller.
+    async fn check_rise(&self, tag: &BizTag, max_id: u64) -> Result<(), Error> {
+        let rise = |known: Option<u64>| known.map(|known| max_id.saturating_sub(known));
+        if rise(self.max_id(tag.as_str())).is_some_and(|rise| rise <= UNFORCED_RISE_MAX) {
+            return Ok(());
+        }
+        refresh(&self.replica, Consistency::Linearizable).await?;
+        match rise(self.max_id(tag.as_str())) {
+            None => Err(Error::UnknownTag),
+            Some(..=UNFORCED_RISE_MAX) => Ok(()),
+            Some(rise) => Err(Error::Conflict {
+                detail: format!(
+                    "max_id would rise by {rise}, which is more than 2^40 and cannot be undone: send \
+                     \"force\": true (--force) if that is meant"
+                ),
+            }),
         }
     }
 }

@@ -93,6 +93,16 @@ impl State {
         self.tags == 0
     }
 
+    /// How many names the state keeps for ever: those of the tags that exist, and of those that were deleted.
+    pub fn names(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether the state keeps this name: a tag has it or had it.
+    pub fn knows(&self, name: &str) -> bool {
+        self.entries.get(name).is_some()
+    }
+
     /// The state's time in Unix milliseconds: the highest stamp applied, 0 before the first.
     pub fn clock_ms(&self) -> u64 {
         self.clock_ms

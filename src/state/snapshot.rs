@@ -143,7 +143,7 @@ impl Restorer {
     /// When entries are missing, or there are too many.
     pub(crate) fn finish(self) -> Result<State, UnfitSnapshot> {
         if self.state.entries.len() as u64 != self.entries {
-            return Err(UnfitSnapshot::Malformed("it has another number of lines than it says"));
+            return Err(UnfitSnapshot::Malformed("it has another number of entries than it says"));
         }
         Ok(self.state)
     }
@@ -222,7 +222,7 @@ mod tests {
             (vec![header(0), header(0), Section::End], "it has two headers"),
             (
                 vec![header(2), chunk(&["a"]), Section::End],
-                "it has another number of lines than it says",
+                "it has another number of entries than it says",
             ),
             (vec![header(2), chunk(&["b", "a"]), Section::End], "its names do not ascend"),
             (

@@ -197,3 +197,15 @@ fn equal_states_have_equal_snapshots_whatever_order_they_came_in() {
     }
     assert!(written(&ascending) == written(&descending), "equal states, other bytes");
 }
+
+#[test]
+fn a_name_is_counted_once_and_for_ever() {
+    let mut state = two_tags_and_a_tombstone();
+    let counted = |state: &State| (state.names(), state.len(), state.knows("b"));
+    assert_eq!(counted(&state), (3, 2, true));
+    state.apply(5000, &create("b", 10, 1));
+    assert_eq!(counted(&state), (3, 3, true));
+    assert!(!state.knows("d"));
+    let restored = read_snapshot(written(&two_tags_and_a_tombstone()).as_slice()).unwrap();
+    assert_eq!(counted(&restored), (3, 2, true));
+}

@@ -82,6 +82,9 @@ fn a_refusal_exits_1_and_bad_usage_2() {
     let behind = ask(&dev, &["tag", "update", "orders", "--max-id", "1"]);
     assert_eq!(behind.code, Some(0), "the same max_id is no step back: {behind:?}");
     assert_fails(&ask(&dev, &["tag", "create", "t", "--step", "0"]), 1, "step");
+    let far = ["tag", "update", "orders", "--max-id", "2000000000000"];
+    assert_fails(&ask(&dev, &far), 1, "by 1999999999999, which is more than 2^40");
+    assert_eq!(ask(&dev, &[&far[..], &["--force"]].concat()).code, Some(0));
     assert_fails(&ask(&dev, &["cluster", "remove", "7"]), 1, "not a member");
 
     for args in [
@@ -89,6 +92,7 @@ fn a_refusal_exits_1_and_bad_usage_2() {
         &["next", "orders", "-n", "1000001"],
         &["next"],
         &["tag", "update", "orders"],
+        &["tag", "update", "orders", "--step", "5", "--force"],
         &["tag", "create", "t", "--step", "many"],
         &["next", "orders", "--url", "ftp://x"],
         &["cluster", "transfer", "0"],

@@ -30,6 +30,7 @@ mod docs;
 mod ends;
 mod exposure;
 mod faults;
+mod flood;
 mod harness;
 mod hostile;
 mod levels;

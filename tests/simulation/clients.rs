@@ -200,7 +200,7 @@ impl Clients {
         serving
             .services
             .tags
-            .update(tag, TagChange { step, max_id, description: None })
+            .update(tag, TagChange { step, max_id, ..TagChange::default() })
             .await
             .map(drop)
     }

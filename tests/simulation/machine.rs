@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use mintleaf::config::TAGS_MAX_DEFAULT;
 use mintleaf::replica::Replica;
 use mintleaf::server::{AssembledNode, Assembly};
 use mintleaf::service::Services;
@@ -374,6 +375,7 @@ async fn assemble(
         snowflake: site.snowflake.clone(),
         nonce: incarnation.nonce(),
         auto_create_tags: true,
+        tags_max: TAGS_MAX_DEFAULT,
     };
     let oracle = Arc::clone(&site.oracle);
     let opened = mintleaf::server::assemble(assembly, |state, clock| {

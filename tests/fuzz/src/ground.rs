@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mintleaf::clock::Clock;
+use mintleaf::config::TAGS_MAX_DEFAULT;
 use mintleaf::server::{AssembledNode, Assembly, assemble};
 use mintleaf::service::{Services, TagSpec};
 use mintleaf::snowflake::{Format, Layout, SnowflakeSettings};
@@ -135,6 +136,7 @@ impl Service {
             snowflake: snowflakes(),
             nonce: 1,
             auto_create_tags: false,
+            tags_max: TAGS_MAX_DEFAULT,
         };
         let node = site.run(60, async move {
             let opened = assemble(assembly, |state, clock| open(options, transport, state, clock));

@@ -141,6 +141,48 @@ fn update_changes_what_is_given_and_max_id_forward_only() {
 }
 
 #[test]
+fn a_rise_of_max_id_beyond_2_to_the_40_wants_force() {
+    const FAR: u64 = 1 << 40;
+    let mut cluster = mintleaf().cluster(3);
+    let leader = cluster.leader();
+    create(cluster.api(1), "orders", 10).ok();
+    let patch =
+        |node: u64, body: serde_json::Value| cluster.api(node).patch("/v1/tags/orders", &body);
+    for node in cluster.ids() {
+        let refused = patch(node, json!({ "max_id": (FAR + 2).to_string(), "step": 20 }));
+        let (code, detail) = refusal(&refused, 409, "/v1/tags/orders");
+        assert_eq!(code, "conflict");
+        for told in ["by 1099511627777,", "2^40", "\"force\": true"] {
+            assert!(detail.contains(told), "{detail}");
+        }
+    }
+    let unforced = patch(1, json!({ "max_id": (FAR + 2).to_string(), "force": false }));
+    assert_eq!(refusal(&unforced, 409, "/v1/tags/orders").0, "conflict");
+    let unchanged = cluster.api(1).get("/v1/tags/orders").ok();
+    assert_eq!((&unchanged["max_id"], &unchanged["step"]), (&json!("1"), &json!(10)));
+
+    // Every node takes the rise from where the mark is, not from where its own copy has it.
+    let mut max_id = 1;
+    for node in [leader, cluster.others(leader)[0], cluster.others(leader)[1]] {
+        max_id += FAR;
+        let moved = patch(node, json!({ "max_id": max_id.to_string() })).ok();
+        assert_eq!(moved["max_id"], max_id.to_string());
+    }
+    let last = json!({ "max_id": "9223372036854775808", "force": true });
+    assert_eq!(patch(1, last).ok()["max_id"], "9223372036854775808");
+    for (body, named) in
+        [(json!({ "max_id": "5", "force": "yes" }), "force"), (json!({ "force": true }), "max_id")]
+    {
+        let (code, detail) = refusal(&patch(1, body), 400, "/v1/tags/orders");
+        assert_eq!(code, "invalid_argument");
+        assert!(detail.contains(named), "{detail}");
+    }
+    let unknown = json!({ "max_id": LAST_ID });
+    let unknown = cluster.api(1).patch("/v1/tags/nobody", &unknown);
+    assert_eq!(refusal(&unknown, 404, "/v1/tags/nobody").0, "unknown_tag");
+}
+
+#[test]
 fn step_takes_effect_with_the_next_grab() {
     // The step is larger than any rate alone would make a node grab.
     const STEP: u64 = 1_500_000;

@@ -1,0 +1,191 @@
+//! Creates tags: as long as the cluster has a place for another name, and on first use no faster than a
+//! node may.
+//!
+//! A name is kept for ever, because its tombstone keeps its watermark. So what clients may add is bounded,
+//! by `--tags-max`. Applying reads no setting of a node, hence the node that proposes a creation decides,
+//! before it proposes. It counts the names after a read barrier, by which the count is as fresh as the
+//! leader's. The creations that are under way meanwhile are missing in it, and they are what the bound can
+//! be exceeded by:
+//!
+//! - A node has at most [`AT_ONCE_MAX`] creations under way, the one that it decides on among them.
+//! - Where fewer places are left than all members together may have under way, a node creates one tag at a
+//!   time. So one node alone never exceeds the bound; `m` members exceed it by `m - 1` names when all of them
+//!   take the last place at the same moment.
+//! - When a member's creations are held up until the other members have used those places up, they come on
+//!   top: [`AT_ONCE_MAX`] for each member but one.
+//! - A creation whose outcome is unknown (503) is not under way any more, and may still happen.
+//!
+//! A name that the cluster knows needs no place: the answer is that the tag exists, or it goes on above its
+//! tombstone. A cluster with more names than the bound (which is lower than it was) hands out ids as before.
+//!
+//! Nothing is kept for a name that was refused.
+
+use std::sync::Arc;
+
+use mintleaf_raft::ProposeError;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, timeout_at};
+
+use super::error::Error;
+use super::first_uses::FirstUses;
+use crate::clock::Clock;
+use crate::limits::{START_DEFAULT, STEP_DEFAULT, TAG_CHANGE_MAX};
+use crate::replica::Replica;
+use crate::state::{Command, Response, TagRow};
+use crate::tag::BizTag;
+
+/// Most creations that a node has under way: enough to fill the batches of the log, and few beside any bound
+/// that is worth setting.
+const AT_ONCE_MAX: u32 = 64;
+
+/// The fields of a new tag.
+#[derive(Clone, Debug)]
+pub struct TagSpec {
+    /// Ids per grab.
+    pub step: u32,
+    /// The first id, unless the name was used before; then ids go on above all it ever had.
+    pub start: u64,
+    /// Free text.
+    pub description: String,
+}
+
+impl Default for TagSpec {
+    fn default() -> Self {
+        Self { step: STEP_DEFAULT, start: START_DEFAULT, description: String::new() }
+    }
+}
+
+impl TagSpec {
+    fn creation_of(self, tag: BizTag) -> Command {
+        let Self { step, start, description } = self;
+        Command::CreateTag { tag, step, start, description }
+    }
+}
+
+/// Creates tags.
+pub(super) struct TagCreation {
+    replica: Arc<Replica>,
+    clock: Arc<dyn Clock>,
+    /// Most names that the cluster shall know.
+    tags_max: u64,
+    /// One permit for each creation that may be under way; all of them for one that must be the only one.
+    under_way: Arc<Semaphore>,
+    first_uses: FirstUses,
+}
+
+impl TagCreation {
+    pub(super) fn new(replica: Arc<Replica>, clock: Arc<dyn Clock>, tags_max: u64) -> Self {
+        let under_way = Arc::new(Semaphore::new(AT_ONCE_MAX as usize));
+        Self { replica, clock, tags_max, under_way, first_uses: FirstUses::default() }
+    }
+
+    /// Creates a tag that an administrator asked for.
+    ///
+    /// # Errors
+    /// [`Error::TagExists`], [`Error::TooManyTags`], [`Error::InvalidArgument`]; [`Error::Overloaded`] or
+    /// [`Error::Unavailable`] when it did not happen in time.
+    pub(super) async fn create(&self, tag: BizTag, spec: TagSpec) -> Result<TagRow, Error> {
+        let deadline = Instant::now() + TAG_CHANGE_MAX;
+        let command = spec.creation_of(tag.clone());
+        command.check()?;
+        let place = self.place(&tag, deadline).await?;
+        let replica = Arc::clone(&self.replica);
+        let proposal = async move { replica.propose(&command, deadline).await };
+        match carry(place, proposal).await? {
+            Response::Tag(row) => Ok(row),
+            rejection => Err(Error::rejected(&rejection)),
+        }
+    }
+
+    /// Creates a tag because its first id was asked for; `None` when another caller was first, here or on
+    /// another node.
+    ///
+    /// # Errors
+    /// [`Error::TooManyTags`], [`Error::RateLimited`]; [`Error::Overloaded`] or [`Error::Unavailable`] when it
+    /// did not happen in time.
+    pub(super) async fn create_on_first_use(
+        &self,
+        tag: &BizTag,
+        deadline: Instant,
+    ) -> Result<Option<TagRow>, Error> {
+        if !self.knows(tag) {
+            self.places_left()?;
+        }
+        if !self.first_uses.admit(self.clock.monotonic_ms()) {
+            return Err(Error::RateLimited);
+        }
+        let place = self.place(tag, deadline).await?;
+        let create = [TagSpec::default().creation_of(tag.clone())];
+        let replica = Arc::clone(&self.replica);
+        let proposal = async move { replica.propose_all(&create, deadline).await };
+        match carry(place, proposal).await?.pop() {
+            Some(Response::Tag(row)) => Ok(Some(row)),
+            _ => Ok(None),
+        }
+    }
+
+    /// A place for this name, which is the caller's until it drops the place; none when the name needs none.
+    async fn place(
+        &self,
+        tag: &BizTag,
+        deadline: Instant,
+    ) -> Result<Option<OwnedSemaphorePermit>, Error> {
+        let mut alone = false;
+        while !self.knows(tag) {
+            // The copy may be behind, but a name that it shows is there for ever. So what it refuses is
+            // refused rightly, and what is crowded by it is crowded.
+            alone |= self.places_left()? <= self.crowd();
+            let permits = if alone { AT_ONCE_MAX } else { 1 };
+            let place = Arc::clone(&self.under_way).acquire_many_owned(permits);
+            let Ok(Ok(place)) = timeout_at(deadline, place).await else {
+                return Err(Error::Overloaded);
+            };
+            self.replica.read_barrier(deadline).await?;
+            if self.knows(tag) {
+                break;
+            }
+            let left = self.places_left()?;
+            if alone || left > self.crowd() {
+                return Ok(Some(place));
+            }
+        }
+        Ok(None)
+    }
+
+    /// How many names may be added, as far as this node's copy shows: 1 or more.
+    fn places_left(&self) -> Result<u64, Error> {
+        let names = self.replica.read(|state| state.names()) as u64;
+        let left = self.tags_max.saturating_sub(names);
+        if left > 0 { Ok(left) } else { Err(Error::TooManyTags { tags_max: self.tags_max }) }
+    }
+
+    /// How many creations all members together may have under way.
+    fn crowd(&self) -> u64 {
+        let members = self.replica.node().status().members.len().max(1);
+        members as u64 * u64::from(AT_ONCE_MAX)
+    }
+
+    fn knows(&self, tag: &BizTag) -> bool {
+        self.replica.read(|state| state.knows(tag.as_str()))
+    }
+}
+
+/// Carries a proposal through, which has its place until its outcome is known, also when the caller goes away
+/// before. The proposal's deadline ends it.
+async fn carry<T: Send + 'static>(
+    place: Option<OwnedSemaphorePermit>,
+    proposal: impl Future<Output = Result<T, ProposeError>> + Send + 'static,
+) -> Result<T, Error> {
+    let carried = tokio::spawn(async move {
+        let outcome = proposal.await;
+        drop(place);
+        outcome
+    });
+    match carried.await {
+        Ok(outcome) => Ok(outcome?),
+        Err(_) => Err(Error::unavailable("this node is stopping")),
+    }
+}
+
+#[cfg(test)]
+mod tests;
