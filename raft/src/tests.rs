@@ -8,4 +8,4 @@ mod poison;
 mod single_node;
 mod support;
 
-pub(crate) use support::{ELECTION_MAX, StoppedClock, Sum};
+pub(crate) use support::{ELECTION_MAX, StoppedClock, Sum, first_release};

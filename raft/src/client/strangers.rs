@@ -131,9 +131,8 @@ async fn no_answer_to_a_handshake_ends_a_node() {
         node.is_answered((2, STORES[1]), Err(refusal));
         let (from, cluster) = (node.identity.origin(), Some(CLUSTER));
         let handshake = Handshake { from, cluster, purpose: Purpose::Join };
-        assert!(
-            node.client.handshake("anywhere", handshake, Duration::from_secs(1)).await.is_err()
-        );
+        let target = Target { address: "anywhere", node_id: None };
+        assert!(node.client.handshake(target, handshake, Duration::from_secs(1)).await.is_err());
     }
     assert!(!node.identity.stop_handle().must_stop());
 }
