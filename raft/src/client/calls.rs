@@ -94,7 +94,7 @@ impl Client {
         }
         if let Ok(Answer { from, result: Err(Refusal::Restarted { seen }), .. }) = &answer
             && header.to.is(from)
-            && !self.identity.is_contradicted(*seen).await
+            && !self.identity.is_contradicted(*seen, from).await
         {
             let request = Request::ConfirmIncarnation { seen: *seen };
             self.send(at(address), &Frame { header: Some(header), request }, within).await?;
@@ -173,7 +173,7 @@ impl Client {
         told: Option<Incarnation>,
         from: Origin,
     ) -> Result<(), Refusal> {
-        if from.store != header.to.store {
+        if !header.to.is(&from) {
             return Err(Refusal::WrongStore);
         }
         self.identity.record_incarnation(told, &from).await

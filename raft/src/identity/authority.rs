@@ -4,7 +4,7 @@
 //! `DESIGN.md` ("Who may say what") why.
 
 use crate::message::{Change, Origin, Refusal, Request};
-use crate::types::RaftMembership;
+use crate::types::{Member, RaftMembership};
 
 /// The node that may make a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,6 +79,7 @@ impl Speaker {
 
     /// Refuses a sender that must not make the request, as far as the membership tells.
     pub(crate) fn check(self, members: &RaftMembership, from: &Origin) -> Result<(), Refusal> {
+        check_store(members, from)?;
         let is_member = names(members, from.node_id, from.store);
         let is_itself = |node_id, store| (node_id, store) == (from.node_id, from.store);
         match self {
@@ -101,6 +102,17 @@ impl Speaker {
             Self::Member => Err(only_members()),
         }
     }
+}
+
+/// Refuses a store that the membership names for another node: a data directory keeps its node id for good. A
+/// certificate need not name a store, and what is recorded of a store must not come from another node.
+fn check_store(members: &RaftMembership, from: &Origin) -> Result<(), Refusal> {
+    let of_another =
+        |(id, member): (&u64, &Member)| member.store == from.store && *id != from.node_id;
+    if members.nodes().any(of_another) {
+        return Err(Refusal::Failed("that data directory is another node's".to_owned()));
+    }
+    Ok(())
 }
 
 /// Refuses a sender that this node's membership does not contain, unless the sender knows a newer membership
@@ -142,7 +154,7 @@ mod tests {
     use super::*;
     use crate::message::{Handshake, Incarnation, Prepare, Prepared, Purpose};
     use crate::tests::first_release;
-    use crate::types::{Member, RaftLogId};
+    use crate::types::RaftLogId;
 
     const INCARNATION: Incarnation = Incarnation { number: 5, nonce: 55 };
     /// The index of the membership, which names node 2 with store 20.
@@ -278,6 +290,15 @@ mod tests {
         assert!(!fatal(&vote(), STRANGER));
         for request in [Request::ReadIndex, Request::Removed { members_index: 9 }] {
             assert!(!fatal(&request, FORMER) && !fatal(&request, STRANGER));
+        }
+    }
+
+    #[test]
+    fn nobody_speaks_with_the_store_of_another_node() {
+        let thief = Origin { node_id: 3, ..MEMBER };
+        for speaker in [Speaker::Anybody, Speaker::Leader, Speaker::Candidate, Speaker::Member] {
+            assert_eq!(speaker.check(&members(), &MEMBER), Ok(()));
+            assert!(speaker.check(&members(), &thief).is_err_and(|refusal| !refusal.is_fatal()));
         }
     }
 

@@ -145,10 +145,10 @@ impl NodeIdentity {
         if header.to.store == self.store
             && self.cluster().is_none_or(|ours| ours == header.cluster)
             && let Some(seen) = header.to.incarnation_seen
-            && self.is_contradicted(seen).await
+            && self.is_contradicted(seen, &header.from).await
         {
             // The refusal of a stale incarnation would say that the sender's own data is in doubt.
-            let why = "this node runs on an older copy of its data directory, and stops";
+            let why = "this node's data directory never had the start that was seen of it";
             return Err(Refusal::Failed(why.to_owned()));
         }
         self.judge(header, speaker)?;
@@ -202,11 +202,11 @@ impl NodeIdentity {
         }
     }
 
-    /// Whether a peer has seen an incarnation that this store never had. Then this is an older copy of the
-    /// store, and the node stops.
-    pub(crate) async fn is_contradicted(&self, seen: Incarnation) -> bool {
+    /// Whether `by` has seen an incarnation that this store never had. Then this is an older copy of the store,
+    /// and must not take part. The node stops if a member says so; a stranger stops nobody.
+    pub(crate) async fn is_contradicted(&self, seen: Incarnation, by: &Origin) -> bool {
         let contradicted = self.own.lock().is_contradicted_by(seen);
-        if contradicted {
+        if contradicted && self.knows(by.node_id, by.store) {
             let refusal = Refusal::StaleIncarnation { seen: seen.number };
             self.stop_as_refused(&refusal, refusal.to_string()).await;
         }

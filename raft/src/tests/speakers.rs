@@ -226,6 +226,17 @@ async fn strangers_cannot_have_a_node_remember_them() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_stranger_cannot_have_a_node_take_itself_for_an_older_copy() {
+    let alone = Alone::open().await;
+    let own = alone.node.handle().core.identity.incarnation();
+    let mut header = alone.header(peer_origin(NEWCOMER.0, NEWCOMER.1, Some(1 << 40)));
+    header.to.incarnation_seen = Some(Incarnation { nonce: own.nonce + 1, ..own });
+    let answer = alone.deliver(Peer::Unproven, Some(header), Request::Ping).await.result;
+    assert!(refused(answer).is_some_and(|why| why.contains("never had")));
+    alone.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_newcomer_is_a_member_once_it_answers_at_the_address_that_it_tells() {
     let alone = Alone::open().await;
     let mut told = Vec::new();
