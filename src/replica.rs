@@ -170,7 +170,7 @@ impl Replica {
     ) -> Result<Response, ProposeError> {
         let encoded = vec![encode_command(command)];
         let replies = self.node.propose(encoded, Delivery::AtMostOnce, deadline).await?;
-        Ok(decode(&replies).remove(0))
+        decode(&replies[0])
     }
 
     /// Proposes commands together, [`COMMANDS_MAX`] at most, each of which may be applied twice.
@@ -184,7 +184,7 @@ impl Replica {
     ) -> Result<Vec<Response>, ProposeError> {
         let encoded = commands.iter().map(encode_command).collect();
         let replies = self.node.propose(encoded, Delivery::AtLeastOnce, deadline).await?;
-        Ok(decode(&replies))
+        replies.iter().map(|reply| decode(reply)).collect()
     }
 
     /// Waits until the local state holds everything committed before the call. Callers that wait
@@ -207,13 +207,14 @@ impl Replica {
     }
 }
 
-/// Reads the log's replies, which a [`StateReplica`] encoded: in this process, or in another one of
-/// this release or a neighbouring one. A reply that cannot be read is a broken invariant.
-fn decode(replies: &[Vec<u8>]) -> Vec<Response> {
-    let decode = |reply: &Vec<u8>| {
-        decode_response(reply).unwrap_or_else(|error| panic!("reply cannot be read: {error}"))
-    };
-    replies.iter().map(decode).collect()
+/// Reads a reply of the log, which a [`StateReplica`] encoded: in this process, or in the leader's. The
+/// command was applied, and what it did is not known here. That is doubt about one answer of another process,
+/// and none about this node's data, which its own replica applies from its own log.
+fn decode(reply: &[u8]) -> Result<Response, ProposeError> {
+    decode_response(reply).map_err(|error| {
+        tracing::error!(%error, "the reply to a proposal cannot be read");
+        ProposeError::Unknown(format!("the reply cannot be read: {error}"))
+    })
 }
 
 #[cfg(test)]
@@ -276,6 +277,18 @@ mod tests {
         let other = replica(2);
         other.restore(&mut snapshot.as_slice()).unwrap();
         assert_eq!(other.needs(), ended.needs);
+    }
+
+    #[test]
+    fn a_reply_that_cannot_be_read_leaves_its_proposal_in_doubt_and_ends_nothing() {
+        let whole = encode_response(&Response::Deleted, 1);
+        assert_eq!(decode(&whole), Ok(Response::Deleted));
+        let mut altered = whole.clone();
+        *altered.last_mut().unwrap() ^= 1;
+        for unreadable in [&altered[..], b"", b"garbage!"] {
+            let doubt = decode(unreadable);
+            assert!(matches!(doubt, Err(ProposeError::Unknown(_))), "{doubt:?}");
+        }
     }
 
     #[cfg(feature = "next-level")]

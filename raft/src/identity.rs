@@ -1,15 +1,17 @@
-//! Who this node is, what its store is prepared for, and whose messages it accepts.
+//! Who this node is, what its store is prepared for, whose messages it accepts, and who may say what.
 //!
 //! A member is a node id and a **store**: one data directory, with an identity of its own. A node stops
 //! as soon as it learns of a doubt about either.
 
 mod admission;
+mod authority;
 mod bootstrap_state;
 mod incarnations;
 mod node_identity;
 mod records;
+mod seen_incarnations;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use admission::{RequestKind, check_member, names};
+pub(crate) use authority::Speaker;
 pub(crate) use node_identity::NodeIdentity;

@@ -14,15 +14,15 @@
 //! | `two_phase_commit` | Rules of bootstrap, without I/O | `message` |
 //! | `leadership_transfer` | The state of a leadership transfer, at either end | `types` |
 //! | `raft_storage` | openraft's storage: log, snapshots, state machine; the formats on disk | `message`, `runtime`, `state_machine`, `stop`, `types` |
-//! | `identity` | Who this node is, what its store is prepared for, whose messages it accepts | `error`, `message`, `raft_storage`, `runtime`, `stop`, `two_phase_commit`, `types` |
+//! | `identity` | Who this node is, what its store is prepared for, whose messages it accepts, who may say what | `error`, `message`, `raft_storage`, `runtime`, `stop`, `two_phase_commit`, `types` |
 //! | `peers` | What messages told of the peers: clocks, contact, reachability | `identity`, `options`, `types` |
 //! | `client` | Calls to peers, by this node's tasks and by openraft | `identity`, `leadership_transfer`, `message`, `peers`, `transport`, `types` |
 //! | `core` | The parts that all tasks share, and the few operations that several need | `client`, `error`, `identity`, `leadership_transfer`, `message`, `options`, `peers`, `raft_storage`, `state_machine`, `types` |
 //! | `batcher` | Many proposals, one log entry; forwarding to the leader | `client`, `core`, `error`, `message`, `types` |
 //! | `election` | Campaigns, votes and heartbeats | `core`, `identity`, `leadership_transfer`, `message`, `peers`, `runtime`, `transport`, `types` |
-//! | `bootstrap` | How a new node founds or joins a cluster, and how a member comes back | `client`, `core`, `error`, `identity`, `message`, `runtime`, `two_phase_commit`, `types` |
-//! | `membership` | Changes of the membership, the leader and the level | `bootstrap`, `client`, `core`, `message`, `state_machine`, `types` |
-//! | `upkeep` | Periodic tasks of every member: probes, releases, incarnations, the membership | `core`, `membership`, `message` |
+//! | `bootstrap` | How a new node founds or joins a cluster, and how a member comes back | `client`, `core`, `error`, `message`, `runtime`, `transport`, `two_phase_commit`, `types` |
+//! | `membership` | Changes of the membership, the leader and the level | `bootstrap`, `client`, `core`, `message`, `runtime`, `state_machine`, `types` |
+//! | `upkeep` | Periodic tasks of every member: probes, releases, incarnations, the membership | `core`, `membership`, `message`, `peers` |
 //! | `rpc_handler` | What a node does with its peers' requests | `bootstrap`, `core`, `election`, `error`, `identity`, `membership`, `message`, `runtime`, `transport`, `types` |
 //! | `node` | [`Node`], which assembles the others, and its [`Handle`] | all above |
 //! | `simulation` | What a simulated network needs to know of nodes; only with the feature of that name | `message`, `raft_storage`, `runtime`, `types` |

@@ -9,3 +9,4 @@ mod reachability;
 pub use clocks::PeerClock;
 pub(crate) use heard::Heard;
 pub(crate) use leader_contact::LATE;
+pub(crate) use reachability::Reachability;

@@ -7,7 +7,7 @@ mod process;
 
 pub use openraft_runtime::Pending;
 pub(crate) use openraft_runtime::{
-    Runtime, blocking, in_process, random_below, random_u128, to_completion,
+    Runtime, Spawner, blocking, in_process, random_below, random_u128, to_completion,
 };
 pub use priority::lower_priority;
 #[cfg(feature = "simulation")]

@@ -6,6 +6,7 @@ mod copies;
 mod levels;
 mod poison;
 mod single_node;
+mod speakers;
 mod support;
 
-pub(crate) use support::{ELECTION_MAX, StoppedClock, Sum};
+pub(crate) use support::{ELECTION_MAX, StoppedClock, Sum, first_release};

@@ -292,6 +292,7 @@ fn dev_serves_this_machine_alone_unless_told_otherwise() {
             resp: resp.map(str::to_owned),
             data: PathBuf::new(),
             insecure,
+            tags_max: None,
             log_format: LogFormat::Text,
         })
     };

@@ -24,7 +24,7 @@ impl IdService {
         match self.replica.read(|state| state.tag(tag.as_str())) {
             Some(row) if held + (ID_END - row.max_id) < count => Err(Error::Exhausted),
             Some(_) => Ok(()),
-            None if self.auto_create_tags => Ok(()),
+            None if self.creation.is_some() => Ok(()),
             None => Err(Error::UnknownTag),
         }
     }

@@ -141,6 +141,27 @@ fn whatever_else_listens_at_an_address_is_refused_with_one_text() {
 }
 
 #[test]
+fn a_joiner_that_tells_a_wrong_address_is_told_and_becomes_a_member_with_the_right_one() {
+    let mut cluster = mintleaf().cluster(3);
+    let before = members(cluster.api(1));
+    let closed = Port::claim();
+    for wrong in [closed.addr(), cluster.raft(2)] {
+        cluster.start_joiner(4, 1, &["--advertise-raft", &wrong.to_string()]);
+        let told = format!("node 4 does not answer at {wrong}: check --advertise-raft");
+        eventually("the reason in the log", secs(10), || {
+            cluster.process(4).log().contains(&told).then_some(())
+        });
+        assert_eq!(members(cluster.api(1)), before);
+        assert!(cluster.process(4).is_running());
+        cluster.kill(4);
+    }
+    cluster.start_joiner(4, 1, &[]);
+    eventually("the joiner to be a member", secs(10), || {
+        (members(cluster.api(1)).len() == 4).then_some(())
+    });
+}
+
+#[test]
 fn a_foreign_node_at_a_members_address_is_no_member_and_disturbs_nobody() {
     let mut cluster = mintleaf().cluster(3);
     cluster.api(1).post("/v1/tags", &json!({ "tag": "orders" })).ok();

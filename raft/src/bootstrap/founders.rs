@@ -14,8 +14,8 @@ use crate::client::CallError;
 use crate::core::Core;
 use crate::error::{NodeError, StopReason};
 use crate::message::{
-    AskerKnown, HandshakeReply, Header, KNOWN_OTHERWISE, Origin, Prepare, Prepared, Purpose,
-    Refusal, Request, Response,
+    AskerKnown, HandshakeReply, KNOWN_OTHERWISE, Origin, Prepare, Prepared, Purpose, Refusal,
+    Request, Response,
 };
 use crate::runtime::{random_below, random_u128};
 use crate::two_phase_commit::{Decision, FounderAnswer, Participant, decide};
@@ -47,11 +47,11 @@ enum Round {
 /// Answers a coordinator's prepare request.
 pub(crate) async fn prepare_for_coordinator(
     core: &Core,
-    header: Option<&Header>,
+    from: &Origin,
     request: Prepare,
 ) -> Result<Response, Refusal> {
-    let from = header.map(|header| (header.from.node_id, header.from.store));
-    if from != Some((request.prepared.coordinator, request.prepared.store)) {
+    let Prepared { coordinator, store, .. } = request.prepared;
+    if (from.node_id, from.store) != (coordinator, store) {
         return Err(Refusal::Failed("the offer is not the sender's".to_owned()));
     }
     core.identity.bootstrap().prepare(&core.options.founders(), request).await?;
@@ -92,9 +92,8 @@ async fn is_known_otherwise(core: &Core) -> bool {
         if id == core.identity.node_id() {
             continue;
         }
-        match handshake::send(core, address, Purpose::Found { founders: core.options.founders() })
-            .await
-        {
+        let purpose = Purpose::Found { founders: core.options.founders() };
+        match handshake::send(core, Some(id), address, purpose).await {
             Ok((
                 from,
                 HandshakeReply { cluster: Some(cluster), asker: AskerKnown::Otherwise, .. },
@@ -282,7 +281,7 @@ async fn ask_founders(core: &Core) -> Answers {
 
 async fn ask_founder(core: &Core, id: u64, address: &str) -> (FounderAnswer, Option<Member>) {
     let purpose = Purpose::Found { founders: core.options.founders() };
-    match handshake::send(core, address, purpose).await {
+    match handshake::send(core, Some(id), address, purpose).await {
         Ok((from, reply)) if from.node_id == id => known(&from, reply),
         Ok((from, _)) => {
             let other = from.node_id;

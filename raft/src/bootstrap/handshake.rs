@@ -5,20 +5,24 @@ use std::time::Duration;
 use crate::client::CallError;
 use crate::core::Core;
 use crate::message::{AskerKnown, Handshake, HandshakeReply, Origin, Purpose, Refusal, Response};
+use crate::transport::Target;
 use crate::two_phase_commit::{Participant, check_lists};
 use crate::types::Member;
 
-const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(1);
+/// A handshake waits this long for its answer.
+pub(crate) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Introduces this node to the node at an address, and returns who answered.
+/// Introduces this node to the node at an address, and returns who answered. `node_id` is the node that has to
+/// listen there, if that is known.
 pub(crate) async fn send(
     core: &Core,
+    node_id: Option<u64>,
     address: &str,
     purpose: Purpose,
 ) -> Result<(Origin, HandshakeReply), CallError> {
     let cluster = core.identity.cluster();
     let handshake = Handshake { from: core.identity.origin(), cluster, purpose };
-    match core.client.handshake(address, handshake, HANDSHAKE_TIMEOUT).await? {
+    match core.client.handshake(Target { address, node_id }, handshake, HANDSHAKE_TIMEOUT).await? {
         (from, Response::Handshake(reply)) => Ok((from, reply)),
         _ => Err(CallError::Lost {
             address: address.to_owned(),

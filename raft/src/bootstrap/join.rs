@@ -34,8 +34,9 @@ pub(super) async fn join(core: &Core, seed: &str) -> Result<(), NodeError> {
 }
 
 async fn ask_to_join(core: &Core, seed: &str) -> Result<(), String> {
-    let (from, reply) =
-        handshake::send(core, seed, Purpose::Join).await.map_err(|error| error.to_string())?;
+    let (from, reply) = handshake::send(core, None, seed, Purpose::Join)
+        .await
+        .map_err(|error| error.to_string())?;
     let Some(cluster) = reply.cluster else {
         return Err(format!("{seed} belongs to no cluster itself yet"));
     };

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use crate::client::CallError;
 use crate::core::Core;
-use crate::identity::check_member;
 use crate::message::{Origin, Refusal, Request};
 use crate::types::RaftVote;
 
@@ -27,20 +26,11 @@ pub(crate) async fn announce(core: &Core, last: Option<u64>) {
     }
 }
 
-/// Judges a member that comes back: whether it is one, and whether it has lost log entries.
+/// Judges a member that comes back: whether it has lost log entries.
+///
+/// The leader knows how far every follower's log reached, and a shorter log has lost entries. The exception is
+/// a follower that has seen a later leader, maybe of the same term: that leader may have truncated its log.
 pub(crate) fn judge(
-    core: &Core,
-    from: &Origin,
-    vote: &RaftVote,
-    last_log_index: Option<u64>,
-) -> Result<(), Refusal> {
-    check_member(&core.identity.members(), from)?;
-    check_log(core, from, vote, last_log_index)
-}
-
-// The leader knows how far every follower's log reached, and a shorter log has lost entries. The exception is
-// a follower that has seen a later leader, maybe of the same term: that leader may have truncated its log.
-fn check_log(
     core: &Core,
     from: &Origin,
     vote: &RaftVote,

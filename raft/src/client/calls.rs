@@ -78,26 +78,27 @@ impl Client {
         let header = self.header(cluster, node_id, member);
         let told = header.to.incarnation_seen;
         let frame = Frame { header: Some(header), request };
+        let at = |address| Target { address, node_id: Some(node_id) };
         let mut address = &member.raft;
-        let mut answer = self.send(address, &frame, within).await;
+        let mut answer = self.send(at(address), &frame, within).await;
         if missed(&answer, &header.to)
             && let Some(listed) = self.listed.get(&node_id).filter(|listed| *listed != address)
         {
             // The whole cluster may have moved, maybe to each other's addresses. Then only the operator's
             // list is up to date.
             address = listed;
-            answer = self.send(address, &frame, within).await;
+            answer = self.send(at(address), &frame, within).await;
         }
         if let Err(CallError::Unreachable { .. }) = answer {
             self.heard.reachability().refused(node_id);
         }
         if let Ok(Answer { from, result: Err(Refusal::Restarted { seen }), .. }) = &answer
             && header.to.is(from)
-            && !self.identity.is_contradicted(*seen).await
+            && !self.identity.is_contradicted(*seen, from).await
         {
             let request = Request::ConfirmIncarnation { seen: *seen };
-            self.send(address, &Frame { header: Some(header), request }, within).await?;
-            answer = self.send(address, &frame, within).await;
+            self.send(at(address), &Frame { header: Some(header), request }, within).await?;
+            answer = self.send(at(address), &frame, within).await;
         }
         self.conclude(address, &header, told, answer?).await
     }
@@ -108,18 +109,20 @@ impl Client {
         Header { cluster, from: self.identity.origin(), to, clock_ms, median_ms }
     }
 
-    /// Sends a handshake to the node that listens at an address. No answer of a stranger stops this node.
+    /// Sends a handshake to the node that listens at an address, or to the one that has to listen there. No
+    /// answer of a stranger stops this node.
     pub(crate) async fn handshake(
         &self,
-        address: &str,
+        target: Target<'_>,
         handshake: Handshake,
         within: Duration,
     ) -> Result<(Origin, Response), CallError> {
         let frame = Frame { header: None, request: Request::Handshake(handshake) };
-        let answer = self.send(address, &frame, within).await?;
+        let answer = self.send(target, &frame, within).await?;
+        let address = target.address.to_owned();
         match answer.result {
             Ok(response) => Ok((answer.from, response)),
-            Err(refusal) => Err(CallError::Refused { address: address.to_owned(), refusal }),
+            Err(refusal) => Err(CallError::Refused { address, refusal }),
         }
     }
 
@@ -134,7 +137,7 @@ impl Client {
         let Answer { from, clock_ms, result } = answer;
         let address = address.to_owned();
         if header.to.is(&from) {
-            self.heard.reachability().heard(from.node_id);
+            self.heard.reachability().answered(from.node_id);
             // The clock of a stranger must not be taken for a member's.
             self.heard.clocks().read(from.node_id, clock_ms);
         }
@@ -170,7 +173,7 @@ impl Client {
         told: Option<Incarnation>,
         from: Origin,
     ) -> Result<(), Refusal> {
-        if from.store != header.to.store {
+        if !header.to.is(&from) {
             return Err(Refusal::WrongStore);
         }
         self.identity.record_incarnation(told, &from).await
@@ -178,19 +181,21 @@ impl Client {
 
     async fn send(
         &self,
-        address: &str,
+        target: Target<'_>,
         frame: &Frame,
         within: Duration,
     ) -> Result<Answer, CallError> {
-        let lost = |reason: String| CallError::Lost { address: address.to_owned(), reason };
-        let answer = tokio::time::timeout(within, self.carry(address, frame));
+        let address = || target.address.to_owned();
+        let lost = |reason: String| CallError::Lost { address: address(), reason };
+        let answer = tokio::time::timeout(within, self.carry(target, frame));
         answer.await.map_err(|_| lost(format!("timed out after {within:?}")))?
     }
 
-    async fn carry(&self, address: &str, frame: &Frame) -> Result<Answer, CallError> {
-        let target = Target { address, node_id: None };
+    /// Carries a frame there and its answer back. An answer in the name of another node than the proven one
+    /// is none.
+    async fn carry(&self, target: Target<'_>, frame: &Frame) -> Result<Answer, CallError> {
         let answer = self.transport.call(target, codec::encode(PROTOCOL, frame)).await;
-        let address = address.to_owned();
+        let address = target.address.to_owned();
         let reply = answer.map_err(|error| match error {
             TransportError::Unreachable(reason) => {
                 CallError::Unreachable { address: address.clone(), reason }
@@ -200,8 +205,17 @@ impl Client {
                 CallError::Refused { address: address.clone(), refusal: Refusal::Failed(why) }
             }
         })?;
-        let decoded = codec::decode(&reply.bytes).map(|(_, answer)| answer);
-        decoded.map_err(|error| CallError::Lost { address, reason: error.to_string() })
+        let lost = |reason| CallError::Lost { address, reason };
+        let answer: Answer = match codec::decode(&reply.bytes) {
+            Ok((_, answer)) => answer,
+            Err(error) => return Err(lost(error.to_string())),
+        };
+        if !reply.from.may_speak_for(answer.from.node_id, answer.from.store) {
+            return Err(lost(
+                "another node answered than the one that has proved itself".to_owned(),
+            ));
+        }
+        Ok(answer)
     }
 }
 

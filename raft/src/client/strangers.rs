@@ -35,13 +35,30 @@ const FATAL: [Refusal; 4] = [
 ];
 
 /// Gives one answer to every request at every address.
-#[derive(Default)]
-struct OneAnswer(Mutex<Vec<u8>>);
+struct OneAnswer {
+    bytes: Mutex<Vec<u8>>,
+    /// Who has proved to give it.
+    from: Mutex<Peer>,
+    /// The node that the last call wanted.
+    wanted: Mutex<Option<u64>>,
+}
+
+impl Default for OneAnswer {
+    fn default() -> Self {
+        let (bytes, wanted) = Default::default();
+        Self { bytes, from: Mutex::new(Peer::Unproven), wanted }
+    }
+}
 
 impl Transport for OneAnswer {
-    fn call<'a>(&'a self, _: Target<'a>, _: Vec<u8>) -> Pending<'a, Result<Reply, TransportError>> {
-        let bytes = Bytes::from(self.0.lock().clone());
-        Box::pin(std::future::ready(Ok(Reply { from: Peer::Unproven, bytes })))
+    fn call<'a>(
+        &'a self,
+        target: Target<'a>,
+        _: Vec<u8>,
+    ) -> Pending<'a, Result<Reply, TransportError>> {
+        *self.wanted.lock() = target.node_id;
+        let bytes = Bytes::from(self.bytes.lock().clone());
+        Box::pin(std::future::ready(Ok(Reply { from: *self.from.lock(), bytes })))
     }
 
     fn serve(self: Arc<Self>, _: Arc<dyn FrameHandler>) -> Pending<'static, ()> {
@@ -89,7 +106,7 @@ impl NodeUnderTest {
         let incarnation = Incarnation { number: 1, nonce: 5 };
         let from = Origin { node_id, store, incarnation, members_index: Some(9) };
         let answer = Answer { from, clock_ms: 1_700_000_009_000, result };
-        *self.transport.0.lock() = codec::encode(PROTOCOL, &answer);
+        *self.transport.bytes.lock() = codec::encode(PROTOCOL, &answer);
     }
 
     /// Sends node 2 a request, as a member of this cluster.
@@ -131,9 +148,8 @@ async fn no_answer_to_a_handshake_ends_a_node() {
         node.is_answered((2, STORES[1]), Err(refusal));
         let (from, cluster) = (node.identity.origin(), Some(CLUSTER));
         let handshake = Handshake { from, cluster, purpose: Purpose::Join };
-        assert!(
-            node.client.handshake("anywhere", handshake, Duration::from_secs(1)).await.is_err()
-        );
+        let target = Target { address: "anywhere", node_id: None };
+        assert!(node.client.handshake(target, handshake, Duration::from_secs(1)).await.is_err());
     }
     assert!(!node.identity.stop_handle().must_stop());
 }
@@ -145,6 +161,27 @@ async fn a_stranger_at_a_members_address_is_no_sign_of_life_and_sets_no_clock() 
     node.is_answered((2, 21), Err(Refusal::WrongStore));
     node.ask(CLUSTER).await;
     assert_eq!((node.heard.is_reachable(2), clocks()), (false, 0));
+    node.is_answered((2, STORES[1]), Ok(Response::Done));
+    node.ask(CLUSTER).await;
+    assert_eq!((node.heard.is_reachable(2), clocks()), (true, 1));
+}
+
+#[tokio::test]
+async fn an_answer_in_the_name_of_another_than_the_proven_node_is_none() {
+    let node = node().await;
+    let clocks = || node.heard.clocks().offsets(1_700_000_000_000).len();
+    let others = [(2, Some(21)), (3, Some(STORES[1])), (3, None)];
+    for (node_id, store) in others {
+        *node.transport.from.lock() = Peer::Proven { node_id, store };
+        for result in FATAL.map(Err).into_iter().chain([Ok(Response::Done)]) {
+            node.is_answered((2, STORES[1]), result);
+            node.ask(CLUSTER).await;
+        }
+        let told = (node.heard.is_reachable(2), clocks(), node.identity.stop_handle().must_stop());
+        assert_eq!(told, (false, 0, false), "node {node_id} with store {store:?} is believed");
+    }
+    assert_eq!(*node.transport.wanted.lock(), Some(2), "whoever listens may answer");
+    *node.transport.from.lock() = Peer::Proven { node_id: 2, store: Some(STORES[1]) };
     node.is_answered((2, STORES[1]), Ok(Response::Done));
     node.ask(CLUSTER).await;
     assert_eq!((node.heard.is_reachable(2), clocks()), (true, 1));

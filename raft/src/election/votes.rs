@@ -32,12 +32,8 @@ pub(crate) fn is_transfer(core: &Core, by: Option<RaftVote>) -> bool {
 }
 
 /// Stands for election at the leader's request (Raft thesis, 3.10). Nobody else may request it.
-pub(crate) async fn timeout_now(
-    core: &Core,
-    sender: Option<u64>,
-    by: RaftVote,
-) -> Result<(), Refusal> {
-    let from_leader = sender.is_some() && core.leader() == sender;
+pub(crate) async fn timeout_now(core: &Core, sender: u64, by: RaftVote) -> Result<(), Refusal> {
+    let from_leader = core.leader() == Some(sender);
     if !from_leader || !is_transfer(core, Some(by)) {
         return Err(Refusal::Failed("only its leader asks a node to take over".to_owned()));
     }

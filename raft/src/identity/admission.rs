@@ -10,21 +10,9 @@
 //! membership names, in answer to a message within one cluster. A process that listens at an address by a
 //! mix-up or a typo can say that it is the wrong one, and stops nobody.
 
-use std::collections::BTreeMap;
-
+use super::authority::Speaker;
 use crate::message::{Header, Incarnation, Origin, Prepared, Refusal};
 use crate::types::RaftMembership;
-
-/// The kind of a request, as far as admission depends on it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum RequestKind {
-    /// A candidate asks for a vote.
-    Vote,
-    /// A coordinator bootstraps a cluster, to which nobody belongs yet.
-    Bootstrap,
-    /// A member makes any other request.
-    Other,
-}
 
 /// What a node knows when it judges a message.
 #[derive(Clone, Copy)]
@@ -36,21 +24,18 @@ pub(crate) struct AdmissionView<'a> {
     /// The cluster of the nodes that it was told to ask, while it belongs to none.
     pub(crate) invited: Option<u128>,
     pub(crate) members: &'a RaftMembership,
-    /// Latest incarnation seen, by store.
-    pub(crate) incarnations: &'a BTreeMap<u128, Incarnation>,
+    /// The latest incarnation seen of the sender's store.
+    pub(crate) seen: Option<Incarnation>,
 }
 
-/// Judges a message from another member.
-///
-/// Only a candidate has to be a member of this node's membership. A leader may know a newer one, or be
-/// committing its own removal (Raft paper, 6), and Raft's terms judge it already.
+/// Judges a message: whether it is meant for this node, and whether its sender may make the request.
 pub(crate) fn admit(
     view: &AdmissionView<'_>,
     header: &Header,
-    kind: RequestKind,
+    speaker: Speaker,
 ) -> Result<(), Refusal> {
     // The cluster comes first: how another cluster names its nodes and directories means nothing here.
-    if kind != RequestKind::Bootstrap {
+    if !speaker.is_of_no_cluster() {
         check_cluster(view, header.cluster)?;
     }
     if header.to.node_id != view.me.node_id {
@@ -59,10 +44,8 @@ pub(crate) fn admit(
     if header.to.store != view.me.store {
         return Err(Refusal::WrongStore);
     }
-    if kind == RequestKind::Vote {
-        check_member(view.members, &header.from)?;
-    }
-    check_incarnation(view.incarnations, &header.from)
+    speaker.check(view.members, &header.from)?;
+    check_incarnation(view.seen, &header.from)
 }
 
 /// Refuses messages of another cluster than this node's own. A node that belongs to none enters the one
@@ -82,32 +65,10 @@ fn check_cluster(view: &AdmissionView<'_>, cluster: u128) -> Result<(), Refusal>
     }
 }
 
-/// Refuses a sender that this node's membership does not contain, unless the sender knows a newer membership
-/// that contains it: then it has joined meanwhile.
-pub(crate) fn check_member(members: &RaftMembership, from: &Origin) -> Result<(), Refusal> {
-    let Some(members_index) = members.log_id().map(|id| id.index) else { return Ok(()) };
-    match (members.membership().get_node(&from.node_id), from.members_index) {
-        (Some(member), _) if member.store == from.store => Ok(()),
-        (_, Some(index)) if index > members_index => Ok(()),
-        (Some(_), _) => Err(Refusal::Replaced { members_index }),
-        (None, Some(_)) => Err(Refusal::Removed { members_index }),
-        // The sender was never a member as far as it knows. It may be joining, and this node may be behind.
-        (None, None) => Ok(()),
-    }
-}
-
-/// Whether a membership names this very store under this id.
-pub(crate) fn names(members: &RaftMembership, node_id: u64, store: u128) -> bool {
-    members.membership().get_node(&node_id).is_some_and(|member| member.store == store)
-}
-
 /// Refuses a store that was already seen in a later incarnation: an older copy of it is running.
-pub(crate) fn check_incarnation(
-    incarnations: &BTreeMap<u128, Incarnation>,
-    from: &Origin,
-) -> Result<(), Refusal> {
-    match incarnations.get(&from.store) {
-        Some(&seen) if from.incarnation.is_stale(seen) => {
+pub(crate) fn check_incarnation(seen: Option<Incarnation>, from: &Origin) -> Result<(), Refusal> {
+    match seen {
+        Some(seen) if from.incarnation.is_stale(seen) => {
             Err(Refusal::StaleIncarnation { seen: seen.number })
         }
         _ => Ok(()),
@@ -116,7 +77,7 @@ pub(crate) fn check_incarnation(
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
+    use std::collections::{BTreeMap, BTreeSet};
 
     use openraft::{LeaderId, Membership};
 
@@ -143,19 +104,15 @@ mod tests {
     }
 
     /// The view of a node that belongs to no cluster.
-    fn new<'a>(
-        me: Origin,
-        members: &'a RaftMembership,
-        incarnations: &'a BTreeMap<u128, Incarnation>,
-    ) -> AdmissionView<'a> {
-        AdmissionView { me, cluster: None, prepared: None, invited: None, members, incarnations }
+    fn new(me: Origin, members: &RaftMembership) -> AdmissionView<'_> {
+        AdmissionView { me, cluster: None, prepared: None, invited: None, members, seen: None }
     }
 
     fn judge(members: &RaftMembership, from: Origin, to: Destination) -> Result<(), Refusal> {
-        let incarnations = BTreeMap::from([(20, INCARNATION)]);
+        let seen = (from.store == 20).then_some(INCARNATION);
         let me = node(1, 10, 8);
-        let view = AdmissionView { cluster: Some(CLUSTER), ..new(me, members, &incarnations) };
-        admit(&view, &header(from, to), RequestKind::Vote)
+        let view = AdmissionView { cluster: Some(CLUSTER), seen, ..new(me, members) };
+        admit(&view, &header(from, to), Speaker::Candidate)
     }
 
     const INCARNATION: Incarnation = Incarnation { number: 5, nonce: 55 };
@@ -192,12 +149,6 @@ mod tests {
     }
 
     #[test]
-    fn a_lagging_peer_does_not_tell_a_joiner_that_it_was_removed() {
-        let joiner = Origin { members_index: None, ..node(4, 40, 0) };
-        assert_eq!(check_member(&members(8, &[(1, 10), (2, 20)]), &joiner), Ok(()));
-    }
-
-    #[test]
     fn only_a_directory_that_was_refused_itself_is_told_to_be_wiped_and_to_be_removed_first() {
         let members_index = 8;
         for mixed_up in [
@@ -219,25 +170,24 @@ mod tests {
     #[test]
     fn a_leader_that_commits_its_own_removal_is_heard() {
         let members = members(8, &[(1, 10)]);
-        let incarnations = BTreeMap::new();
         let me = node(1, 10, 8);
-        let view = AdmissionView { cluster: Some(CLUSTER), ..new(me, &members, &incarnations) };
+        let view = AdmissionView { cluster: Some(CLUSTER), ..new(me, &members) };
         let header = header(node(2, 20, 8), TO_ME);
-        assert_eq!(admit(&view, &header, RequestKind::Other), Ok(()));
-        assert!(admit(&view, &header, RequestKind::Vote).is_err());
+        assert_eq!(admit(&view, &header, Speaker::Leader), Ok(()));
+        assert!(admit(&view, &header, Speaker::Candidate).is_err());
     }
 
     #[test]
     fn a_node_without_a_cluster_enters_only_the_one_that_it_is_prepared_for_or_pointed_to() {
-        let (members, incarnations) = (RaftMembership::default(), BTreeMap::new());
-        let unknown = new(node(1, 10, 8), &members, &incarnations);
+        let members = RaftMembership::default();
+        let unknown = new(node(1, 10, 8), &members);
         let prepared =
             |cluster| Prepared { cluster, coordinator: 2, store: 20, founders: String::new() };
         let (ours, theirs) = (prepared(CLUSTER), prepared(78));
         let header = header(node(2, 20, 8), TO_ME);
-        for kind in [RequestKind::Vote, RequestKind::Other] {
+        for speaker in [Speaker::Candidate, Speaker::Leader] {
             let judge = |prepared, invited| {
-                admit(&AdmissionView { prepared, invited, ..unknown }, &header, kind)
+                admit(&AdmissionView { prepared, invited, ..unknown }, &header, speaker)
             };
             assert_eq!(judge(Some(&ours), None), Ok(()));
             assert_eq!(judge(Some(&theirs), Some(CLUSTER)), Err(theirs.refusal()));
@@ -248,7 +198,7 @@ mod tests {
             }
         }
         assert_eq!(
-            admit(&unknown, &header, RequestKind::Bootstrap),
+            admit(&unknown, &header, Speaker::Coordinator),
             Ok(()),
             "judged by what it offers"
         );
@@ -271,13 +221,11 @@ mod tests {
     #[test]
     fn another_cluster_and_another_node_are_refused() {
         let members = members(8, &[(1, 10), (2, 20)]);
-        let incarnations = BTreeMap::new();
-        let view =
-            AdmissionView { cluster: Some(78), ..new(node(1, 10, 8), &members, &incarnations) };
+        let view = AdmissionView { cluster: Some(78), ..new(node(1, 10, 8), &members) };
         let header = header(node(2, 20, 8), TO_ME);
         // Whatever it calls its nodes and their directories.
         for to in [TO_ME, Destination { node_id: 3, ..TO_ME }, Destination { store: 11, ..TO_ME }] {
-            let refused = admit(&view, &Header { to, ..header }, RequestKind::Other);
+            let refused = admit(&view, &Header { to, ..header }, Speaker::Leader);
             assert_eq!(refused, Err(Refusal::WrongCluster { ours: 78 }));
         }
         let to = Destination { node_id: 3, ..TO_ME };

@@ -1,6 +1,5 @@
 //! This node's identity, and the incarnations of its peers' data directories.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use mintleaf_storage::{MetaKey, StorageError};
@@ -8,10 +7,12 @@ use openraft::RaftMetrics;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use super::admission::{self, AdmissionView, RequestKind};
+use super::admission::{self, AdmissionView};
+use super::authority::{self, Speaker};
 use super::bootstrap_state::BootstrapState;
 use super::incarnations::OwnIncarnations;
 use super::records::Records;
+use super::seen_incarnations::SeenIncarnations;
 use crate::error::StopReason;
 use crate::message::{Destination, Header, Incarnation, Origin, Refusal};
 use crate::raft_storage::LogStore;
@@ -27,10 +28,7 @@ pub(crate) struct NodeIdentity {
     boot_nonce: u128,
     /// The incarnations of this store that are on its disk.
     own: Mutex<OwnIncarnations>,
-    /// Latest incarnation seen of every peer's store. It is on disk before the peer is answered.
-    seen: Mutex<BTreeMap<u128, Incarnation>>,
-    /// The part of `seen` that is certainly on disk.
-    recorded: Mutex<BTreeMap<u128, Incarnation>>,
+    seen: Mutex<SeenIncarnations>,
     bootstrap: Arc<BootstrapState>,
     metrics: Mutex<Option<watch::Receiver<RaftMetrics<u64, Member>>>>,
     records: Arc<Records>,
@@ -46,16 +44,14 @@ impl NodeIdentity {
     ) -> Result<Self, StorageError> {
         let records = Arc::new(Records::new(log, stop));
         let bootstrap = Arc::new(BootstrapState::load(node_id, boot_nonce, Arc::clone(&records))?);
-        let seen: BTreeMap<u128, Incarnation> =
-            records.read(MetaKey::Members, "the peers' starts")?.unwrap_or_default();
+        let seen = records.read(MetaKey::Members, "the peers' starts")?.unwrap_or_default();
         let own = records.read(MetaKey::Starts, "this store's starts")?.unwrap_or_default();
         Ok(Self {
             node_id,
             store,
             boot_nonce,
             own: Mutex::new(own),
-            recorded: Mutex::new(seen.clone()),
-            seen: Mutex::new(seen),
+            seen: Mutex::new(SeenIncarnations::on_disk(seen)),
             bootstrap,
             metrics: Mutex::new(None),
             records,
@@ -127,7 +123,7 @@ impl NodeIdentity {
 
     /// Whether the membership in effect names this store under this id.
     pub(crate) fn knows(&self, node_id: u64, store: u128) -> bool {
-        admission::names(&self.members(), node_id, store)
+        authority::names(&self.members(), node_id, store)
     }
 
     /// Log index of the membership in effect, if it names this very store.
@@ -139,34 +135,35 @@ impl NodeIdentity {
 
     /// The destination of a message to a member.
     pub(crate) fn destination(&self, to: u64, member: &Member) -> Destination {
-        let incarnation_seen = self.seen.lock().get(&member.store).copied();
+        let incarnation_seen = self.seen.lock().latest(member.store);
         Destination { node_id: to, store: member.store, incarnation_seen }
     }
 
-    /// Judges a message, and this node itself by what the sender has seen of its store.
-    pub(crate) async fn admit(&self, header: &Header, kind: RequestKind) -> Result<(), Refusal> {
+    /// Judges a message, which has to come from `speaker`, and this node itself by what the sender has seen of
+    /// its store.
+    pub(crate) async fn admit(&self, header: &Header, speaker: Speaker) -> Result<(), Refusal> {
         if header.to.store == self.store
             && self.cluster().is_none_or(|ours| ours == header.cluster)
             && let Some(seen) = header.to.incarnation_seen
-            && self.is_contradicted(seen).await
+            && self.is_contradicted(seen, &header.from).await
         {
             // The refusal of a stale incarnation would say that the sender's own data is in doubt.
-            let why = "this node runs on an older copy of its data directory, and stops";
+            let why = "this node's data directory never had the start that was seen of it";
             return Err(Refusal::Failed(why.to_owned()));
         }
-        self.judge(header, kind)?;
-        if self.cluster().is_none() && kind != RequestKind::Bootstrap {
+        self.judge(header, speaker)?;
+        if self.cluster().is_none() && !speaker.is_of_no_cluster() {
             let entered = self.bootstrap.enter(header.cluster).await;
             if !entered.map_err(|error| Refusal::Failed(error.to_string()))? {
                 return Err(Refusal::Failed("it has been bound to another cluster".to_owned()));
             }
         }
-        self.observe_incarnation(&header.from).await
+        self.observe_incarnation(&header.from, speaker).await
     }
 
-    fn judge(&self, header: &Header, kind: RequestKind) -> Result<(), Refusal> {
+    fn judge(&self, header: &Header, speaker: Speaker) -> Result<(), Refusal> {
         let (me, members) = (self.origin(), self.members());
-        let incarnations = self.seen.lock();
+        let seen = self.seen.lock().latest(header.from.store);
         let (cluster, prepared) = (self.cluster(), self.bootstrap.prepared());
         let view = AdmissionView {
             me,
@@ -174,20 +171,22 @@ impl NodeIdentity {
             prepared: prepared.as_ref(),
             invited: self.bootstrap.invited(),
             members: &members,
-            incarnations: &incarnations,
+            seen,
         };
-        admission::admit(&view, header, kind)
+        admission::admit(&view, header, speaker)
     }
 
     /// Records the incarnation of a store that was never seen before, and later ones of the same process;
     /// refuses an older copy. Another process on a known store has to confirm first what was seen: see
-    /// [`NodeIdentity::record_incarnation`].
-    async fn observe_incarnation(&self, from: &Origin) -> Result<(), Refusal> {
-        let known = self.seen.lock().get(&from.store).copied();
+    /// [`NodeIdentity::record_incarnation`]. Of a stranger on whose memory nothing rests, nothing is
+    /// recorded, so it cannot have this node write to its disk.
+    async fn observe_incarnation(&self, from: &Origin, speaker: Speaker) -> Result<(), Refusal> {
+        let known = self.seen.lock().latest(from.store);
         match known {
             Some(seen) if !from.incarnation.is_same_process(seen) => {
-                admission::check_incarnation(&self.seen.lock(), from)
+                admission::check_incarnation(known, from)
             }
+            None if !speaker.is_relied_on() && !self.knows(from.node_id, from.store) => Ok(()),
             known => self.record_incarnation(known, from).await,
         }
     }
@@ -195,19 +194,19 @@ impl NodeIdentity {
     /// Refuses a process that is new on a store that was seen before. The process may run on an older copy
     /// of the store. It finds that out itself once it is told what was seen.
     pub(crate) fn check_confirmed(&self, from: &Origin) -> Result<(), Refusal> {
-        match self.seen.lock().get(&from.store) {
-            Some(&seen) if !from.incarnation.is_same_process(seen) => {
+        match self.seen.lock().latest(from.store) {
+            Some(seen) if !from.incarnation.is_same_process(seen) => {
                 Err(Refusal::Restarted { seen })
             }
             _ => Ok(()),
         }
     }
 
-    /// Whether a peer has seen an incarnation that this store never had. Then this is an older copy of the
-    /// store, and the node stops.
-    pub(crate) async fn is_contradicted(&self, seen: Incarnation) -> bool {
+    /// Whether `by` has seen an incarnation that this store never had. Then this is an older copy of the store,
+    /// and must not take part. The node stops if a member says so; a stranger stops nobody.
+    pub(crate) async fn is_contradicted(&self, seen: Incarnation, by: &Origin) -> bool {
         let contradicted = self.own.lock().is_contradicted_by(seen);
-        if contradicted {
+        if contradicted && self.knows(by.node_id, by.store) {
             let refusal = Refusal::StaleIncarnation { seen: seen.number };
             self.stop_as_refused(&refusal, refusal.to_string()).await;
         }
@@ -230,51 +229,29 @@ impl NodeIdentity {
         told: Option<Incarnation>,
         from: &Origin,
     ) -> Result<(), Refusal> {
-        let (seen, written) = {
+        let written = {
             let mut seen = self.seen.lock();
-            admission::check_incarnation(&seen, from)?;
-            let known = seen.get(&from.store).copied();
-            let same = known.filter(|&known| from.incarnation.is_same_process(known));
-            if same.is_none() && known != told {
+            let known = seen.latest(from.store);
+            admission::check_incarnation(known, from)?;
+            let is_same = known.is_some_and(|known| from.incarnation.is_same_process(known));
+            if !is_same && known != told {
                 let why = "another start of its data directory was seen meanwhile";
                 return Err(Refusal::Failed(why.to_owned()));
             }
-            if same.is_some() && self.is_recorded(from) {
-                return Ok(());
-            }
             // An incarnation that is known but not on disk yet is written again: the answer to the first
             // request may still be waiting for the disk.
-            if same.is_none_or(|known| from.incarnation.number > known.number) {
-                seen.insert(from.store, from.incarnation);
-                self.forget_strangers(&mut seen, from.store);
+            if seen.is_on_disk(from) {
+                return Ok(());
             }
+            let members = self.members();
+            seen.record(from, |store| members.nodes().any(|(_, member)| member.store == store));
             // Several threads call peers. The list is written under its lock, so that no older list replaces
             // it on disk.
-            (seen.clone(), self.records.write(MetaKey::Members, &*seen))
+            self.records.write(MetaKey::Members, &seen.to_write())
         };
         written.await.map_err(|error| Refusal::Failed(error.to_string()))?;
-        let mut recorded = self.recorded.lock();
-        recorded.insert(from.store, from.incarnation);
-        recorded.retain(|store, _| seen.contains_key(store));
+        self.seen.lock().written(from);
         Ok(())
-    }
-
-    /// Whether an incarnation, or a later one of the same process, is on disk. Every message asks this, so
-    /// the answer needs no disk.
-    fn is_recorded(&self, from: &Origin) -> bool {
-        self.recorded.lock().get(&from.store).is_some_and(|&recorded| {
-            from.incarnation.is_same_process(recorded) && from.incarnation.number <= recorded.number
-        })
-    }
-
-    /// Keeps the list as short as the membership. Stores that left the membership are refused for that.
-    fn forget_strangers(&self, seen: &mut BTreeMap<u128, Incarnation>, newest: u128) {
-        const STRANGERS_MAX: usize = 64;
-        if seen.len() > STRANGERS_MAX {
-            let members = self.members();
-            let is_member = |store| members.nodes().any(|(_, member)| member.store == store);
-            seen.retain(|&store, _| store == newest || is_member(store));
-        }
     }
 
     /// Stops this node for good because it was removed. Its later starts end with the same reason.

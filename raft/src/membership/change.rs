@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use openraft::ChangeMembers;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep_until, timeout};
 
 use super::openraft_change::{FormerVoters, Outcome, change_membership, leave_joint_configuration};
 use super::progress::{CALL_TIMEOUT, LAG_ENTRIES_MAX, unavailable, wait_until_caught_up};
 use super::{level, transfer};
-use crate::bootstrap::handshake;
+use crate::bootstrap::handshake::{self, HANDSHAKE_TIMEOUT};
 use crate::client::CallError;
 use crate::core::Core;
 use crate::message::{Change, MembershipError, Purpose, Refusal, Request};
@@ -17,6 +17,8 @@ use crate::types::Member;
 
 /// A learner may take this long to catch up before it is left a learner for now.
 const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(6);
+/// Bytes of an address at most: the longest host name, a port, and some to spare.
+const ADDRESS_BYTES_MAX: usize = 512;
 /// Pause before a member is pinged again.
 const ASK_AGAIN_INTERVAL: Duration = Duration::from_millis(100);
 
@@ -25,8 +27,13 @@ pub(super) async fn carry_out(core: &Core, change: Change) -> Outcome {
     leave_joint_configuration(core).await?;
     match change {
         Change::Add { id, raft, http, voter, store, release } => {
-            if let Some(release) = release {
-                level::check_supports(core, id, &release)?;
+            match release {
+                Some(release) => level::check_supports(core, id, &release)?,
+                // A member that tells its addresses may have been removed meanwhile.
+                None if store.is_some() && core.member(id).is_none() => {
+                    return Err(MembershipError::Unknown(id));
+                }
+                None => {}
             }
             add(core, id, raft, http, voter, store).await
         }
@@ -50,6 +57,33 @@ async fn settle_members(core: &Core) -> Outcome {
     let settled = timeout(CALL_TIMEOUT, settled).await;
     let no_quorum = || MembershipError::NoLeader("no quorum confirms the membership".to_owned());
     settled.ok().flatten().ok_or_else(no_quorum)
+}
+
+/// Dials an internal address that a node tells of itself, before the membership says that the node is there: a
+/// node that joins, and a member that has moved. That very node and its store have to answer. So nobody makes
+/// a cluster send a member's messages somewhere else, and a node that was given a wrong address learns it.
+///
+/// The error says nothing of what listens there instead, and takes as long as silence would, so that nobody
+/// explores a network with this request. It leaves the node free to ask again.
+pub(super) async fn dial_told_address(core: &Core, change: &Change) -> Outcome {
+    let Change::Add { id, raft, http, store: Some(store), .. } = change else { return Ok(()) };
+    if raft.len().max(http.len()) > ADDRESS_BYTES_MAX {
+        let why = format!("an address has {ADDRESS_BYTES_MAX} bytes at most");
+        return Err(MembershipError::Conflict(why));
+    }
+    let is_there = |member: &Member| (&member.raft, member.store) == (raft, *store);
+    if core.member(*id).as_ref().is_some_and(is_there) {
+        return Ok(());
+    }
+    let silent_at = Instant::now() + HANDSHAKE_TIMEOUT;
+    let found = match handshake::send(core, Some(*id), raft, Purpose::Join).await {
+        Ok((from, _)) if (from.node_id, from.store) == (*id, *store) => return Ok(()),
+        Ok((from, _)) => format!("node {} listens there, with another directory", from.node_id),
+        Err(error) => error.to_string(),
+    };
+    tracing::info!(node = id, %raft, %found, "a node does not answer at the address that it tells");
+    sleep_until(silent_at).await;
+    Err(unavailable(format!("node {id} does not answer at {raft}: check --advertise-raft")))
 }
 
 /// Adds a node as a learner, or changes its role or its addresses.
@@ -89,8 +123,8 @@ async fn add(
 }
 
 /// Asks a newcomer for its store. A member that is down is added as the membership knows it. Everything else
-/// at the address is no node that can be added. Only the log says what exactly it is, so that callers cannot
-/// explore a network with this request.
+/// at the address is no node that can be added. Only the log says what exactly it is, and the error takes as
+/// long as silence would, so that callers cannot explore a network with this request.
 async fn ask_newcomer(
     core: &Core,
     id: u64,
@@ -101,7 +135,8 @@ async fn ask_newcomer(
         let why = format!("the node at {raft} belongs to another cluster; check the address");
         MembershipError::WrongCluster(why)
     };
-    let asked = match handshake::send(core, &raft, Purpose::Join).await {
+    let silent_at = Instant::now() + HANDSHAKE_TIMEOUT;
+    let asked = match handshake::send(core, None, &raft, Purpose::Join).await {
         Err(CallError::Refused { refusal: Refusal::WrongCluster { .. }, .. }) => {
             return Err(foreign());
         }
@@ -125,7 +160,10 @@ async fn ask_newcomer(
         Err(found) => {
             tracing::info!(node = id, %raft, %found, "no node to add");
             let present = core.member(id).filter(|present| present.raft == raft);
-            let present = present.ok_or_else(|| nobody_to_add(id, &raft))?;
+            let Some(present) = present else {
+                sleep_until(silent_at).await;
+                return Err(nobody_to_add(id, &raft));
+            };
             let http = if http.is_empty() { present.http } else { http };
             Ok(Member { http, ..present })
         }

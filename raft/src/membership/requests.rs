@@ -11,6 +11,7 @@ use super::progress::{CALL_TIMEOUT, no_leader, unavailable};
 use super::{change, openraft_change};
 use crate::core::Core;
 use crate::message::{Change, MembershipError, Request, Response};
+use crate::runtime::Spawner;
 use crate::types::Member;
 
 /// A caller waits this long for a change; the change itself goes on.
@@ -27,13 +28,16 @@ pub(crate) struct Membership {
     /// Held while a change is carried out.
     changing: Arc<Mutex<()>>,
     /// Runs the changes, which must outlive their callers.
-    runtime: tokio::runtime::Handle,
+    spawner: Spawner,
+    /// Why this node's addresses could not be told, as its operator last read it.
+    untold: parking_lot::Mutex<Option<String>>,
 }
 
 impl Membership {
-    /// Changes run on the current runtime.
+    /// Changes run as tasks of the current process, on its runtime.
     pub(crate) fn new(core: Arc<Core>) -> Self {
-        Self { core, changing: Arc::default(), runtime: tokio::runtime::Handle::current() }
+        let (changing, untold) = Default::default();
+        Self { core, changing, spawner: Spawner::current(), untold }
     }
 
     /// Has a change carried out, and waits for a leader until the deadline. Asking again is safe: a change that
@@ -85,12 +89,14 @@ impl Membership {
         if !self.core.leads() {
             return Err(no_leader());
         }
+        // This precedes the turn, so that a node with a wrong address does not keep others waiting.
+        change::dial_told_address(&self.core, &change).await?;
         let turn = timeout(TURN_TIMEOUT, Arc::clone(&self.changing).lock_owned());
         let Ok(one_at_a_time) = turn.await else {
             return Err(MembershipError::Busy);
         };
         let core = Arc::clone(&self.core);
-        let carried_out = self.runtime.spawn(async move {
+        let carried_out = self.spawner.spawn(async move {
             let _one_at_a_time = one_at_a_time;
             change::carry_out(&core, change).await
         });
@@ -113,6 +119,12 @@ impl Membership {
         let add = Change::Add { id: me, raft, http, voter: false, store, release: None };
         match self.change_now(add).await {
             Ok(()) => tracing::info!(node = me, "told the cluster this node's new addresses"),
+            Err(MembershipError::Unavailable(why)) => {
+                let before = self.untold.lock().replace(why.clone());
+                if before.as_ref() != Some(&why) {
+                    tracing::warn!(node = me, %why, "the cluster does not take over new addresses");
+                }
+            }
             Err(error) => tracing::debug!(node = me, %error, "new addresses are not known yet"),
         }
     }

@@ -28,14 +28,9 @@ pub(crate) enum Change {
 }
 
 impl Change {
-    /// Whether a member tells its own addresses.
-    pub(crate) fn is_from_member(&self) -> bool {
-        matches!(self, Self::Add { store: Some(_), release: None, .. })
-    }
-
-    /// Whether a node asks for itself, which need not be a member yet.
-    pub(crate) fn is_from_newcomer(&self) -> bool {
-        matches!(self, Self::Add { store: Some(_), .. })
+    /// Whether this node asks for itself: to be added, or to be known by its new addresses.
+    pub(crate) fn is_for(&self, node_id: u64) -> bool {
+        matches!(self, Self::Add { id, store: Some(_), .. } if *id == node_id)
     }
 }
 

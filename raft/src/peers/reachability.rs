@@ -1,4 +1,4 @@
-//! When each peer last showed a sign of life.
+//! When each peer last showed a sign of life, and when it last answered this node.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,14 +10,28 @@ use tokio::time::Instant;
 /// most.
 const FRESH_MAX: Duration = Duration::from_millis(1_800);
 
-/// When each peer last showed a sign of life.
+/// When each peer last showed a sign of life, and when it last answered this node.
 #[derive(Default)]
-pub(crate) struct Reachability(Mutex<BTreeMap<u64, Instant>>);
+pub(crate) struct Reachability(Mutex<BTreeMap<u64, Contact>>);
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Contact {
+    /// `None` while no process listens at its address.
+    heard: Option<Instant>,
+    /// When it last answered, on a connection that this node has opened and the transport keeps.
+    answered: Option<Instant>,
+}
 
 impl Reachability {
     /// Records a sign of life of a member: a message by the store that the membership names.
     pub(crate) fn heard(&self, node_id: u64) {
-        self.0.lock().insert(node_id, Instant::now());
+        self.0.lock().entry(node_id).or_default().heard = Some(Instant::now());
+    }
+
+    /// Records the answer of a member, which is a sign of life too.
+    pub(crate) fn answered(&self, node_id: u64) {
+        let now = Some(Instant::now());
+        self.0.lock().insert(node_id, Contact { heard: now, answered: now });
     }
 
     /// Records that no process listens at a member's address.
@@ -32,7 +46,16 @@ impl Reachability {
 
     /// Whether a member has given no sign of life for `time`.
     pub(crate) fn is_silent_for(&self, node_id: u64, time: Duration) -> bool {
-        self.0.lock().get(&node_id).is_none_or(|heard| heard.elapsed() >= time)
+        self.since(node_id, |contact| contact.heard).is_none_or(|silence| silence >= time)
+    }
+
+    /// Whether a member has not answered this node for `time`.
+    pub(crate) fn has_not_answered_for(&self, node_id: u64, time: Duration) -> bool {
+        self.since(node_id, |contact| contact.answered).is_none_or(|silence| silence >= time)
+    }
+
+    fn since(&self, node_id: u64, what: impl Fn(&Contact) -> Option<Instant>) -> Option<Duration> {
+        self.0.lock().get(&node_id).and_then(what).map(|at| at.elapsed())
     }
 
     /// Forgets nodes that are no members any more.
@@ -56,6 +79,18 @@ mod tests {
         assert!(reach.is_fresh(2));
         advance(Duration::from_millis(200)).await;
         assert!(!reach.is_fresh(2));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_a_member_asks_is_no_answer_of_it() {
+        let reach = Reachability::default();
+        let time = Duration::from_secs(10);
+        assert!(reach.has_not_answered_for(2, time), "never asked");
+        reach.answered(2);
+        assert!(reach.is_fresh(2) && !reach.has_not_answered_for(2, time));
+        advance(time).await;
+        reach.heard(2);
+        assert!(reach.is_fresh(2) && reach.has_not_answered_for(2, time));
     }
 
     #[tokio::test(start_paused = true)]

@@ -18,10 +18,12 @@ use crate::bootstrap::{self, handshake, rejoin};
 use crate::core::Core;
 use crate::election;
 use crate::error::{Delivery, ProposeError};
-use crate::identity::{RequestKind, check_member, names};
+use crate::identity::Speaker;
 use crate::membership::Membership;
-use crate::message::{Answer, Change, ForwardError, Frame, Header, Refusal, Request, Response};
-use crate::runtime::Pending;
+use crate::message::{
+    Answer, Change, ForwardError, Frame, Header, Origin, Refusal, Request, Response,
+};
+use crate::runtime::{Pending, to_completion};
 use crate::transport::{FrameHandler, PROTOCOL, Peer};
 use crate::types::{RaftEntry, RaftLogId, RaftVote, Types};
 
@@ -37,14 +39,19 @@ pub(crate) struct RpcHandler {
 }
 
 impl FrameHandler for RpcHandler {
-    fn handle<'a>(&'a self, _: Peer, frame: &'a [u8]) -> Pending<'a, Result<Vec<u8>, String>> {
+    fn handle<'a>(&'a self, caller: Peer, frame: &'a [u8]) -> Pending<'a, Result<Vec<u8>, String>> {
         Box::pin(async move {
             let (_, Frame { header, request }) =
                 codec::decode(frame).map_err(|error| format!("not a frame: {error}"))?;
-            if header.is_none() && !matches!(request, Request::Handshake(_)) {
-                return Err("the frame has no header".to_owned());
-            }
-            let result = self.respond(header, request).await;
+            let sender = match (&header, &request) {
+                (Some(header), _) => header.from,
+                (None, Request::Handshake(handshake)) => handshake.from,
+                (None, _) => return Err("the frame has no header".to_owned()),
+            };
+            let result = match caller.may_speak_for(sender.node_id, sender.store) {
+                true => self.respond(header, request).await,
+                false => Err(failed("the sender is not the node that has proved itself")),
+            };
             let (from, clock_ms) = (self.core.identity.origin(), self.core.heard.own_ms());
             Ok(codec::encode(PROTOCOL, &Answer { from, clock_ms, result }))
         })
@@ -56,13 +63,23 @@ impl RpcHandler {
         Self { core, membership, known_committed: Mutex::default() }
     }
 
-    /// Judges and answers one request.
+    /// Answers one request, after the sender was judged.
     async fn respond(&self, header: Option<Header>, request: Request) -> Result<Response, Refusal> {
-        let core = &*self.core;
-        if let Some(header) = &header {
-            self.admit(header, &request).await?;
+        match (header, request) {
+            (Some(header), request) => {
+                self.admit(&header, &request).await?;
+                self.carry_out(&header.from, request).await
+            }
+            (None, Request::Handshake(handshake)) => {
+                handshake::answer(&self.core, &handshake).map(Response::Handshake)
+            }
+            (None, _) => Err(failed("the request has no sender")),
         }
-        let sender = header.as_ref().map(|header| header.from.node_id);
+    }
+
+    /// Carries out what the sender may ask.
+    async fn carry_out(&self, from: &Origin, request: Request) -> Result<Response, Refusal> {
+        let (core, sender) = (&*self.core, from.node_id);
         match request {
             Request::Append(rpc) => self.append_from(sender, rpc).await,
             Request::Vote { rpc, transferred_by } => {
@@ -71,20 +88,11 @@ impl RpcHandler {
             Request::PreVote { last } => Ok(election::pre_vote(core, last)),
             Request::Snapshot(rpc) => self.install_from(sender, rpc).await,
             Request::Propose { commands, within_ms } => {
-                self.check_proposer(header.as_ref())?;
                 Ok(Response::Proposed(self.propose_for_peer(commands, within_ms).await))
             }
             Request::ReadIndex => Ok(Response::ReadIndex(core.read_index_as_leader().await)),
-            Request::Handshake(handshake) => {
-                handshake::answer(core, &handshake).map(Response::Handshake)
-            }
-            Request::Change(change) => {
-                // A node that tells its new addresses takes itself for a member, and may have been removed.
-                if let (Some(header), true) = (&header, change.is_from_member()) {
-                    check_member(&core.identity.members(), &header.from)?;
-                }
-                self.change_for_peer(change).await
-            }
+            Request::Handshake(_) => Err(failed("a handshake has no header")),
+            Request::Change(change) => self.change_for_peer(from, change).await,
             Request::Supports => Ok(Response::Supports(core.state.supports())),
             Request::TimeoutNow { from } => {
                 election::timeout_now(core, sender, from).await.map(|()| Response::Done)
@@ -97,48 +105,46 @@ impl RpcHandler {
                 Ok(Response::Done)
             }
             Request::Return { vote, last_log_index } => {
-                let Some(header) = header else { return Err(failed("nobody returns")) };
-                rejoin::judge(core, &header.from, &vote, last_log_index)?;
-                Ok(Response::Done)
+                rejoin::judge(core, from, &vote, last_log_index).map(|()| Response::Done)
             }
             Request::Ping => Ok(Response::Done),
             Request::ConfirmIncarnation { seen } => {
-                let Some(header) = header else { return Err(failed("nobody vouches")) };
-                core.identity.record_incarnation(Some(seen), &header.from).await?;
+                core.identity.record_incarnation(Some(seen), from).await?;
                 Ok(Response::Done)
             }
             Request::Prepare(request) => {
-                bootstrap::prepare_for_coordinator(core, header.as_ref(), request).await
+                bootstrap::prepare_for_coordinator(core, from, request).await
             }
             Request::Abort { cluster } => {
-                let Some(header) = header else { return Err(failed("nobody releases")) };
-                core.identity.bootstrap().abort(cluster, header.from.store).await?;
+                core.identity.bootstrap().abort(cluster, from.store).await?;
                 Ok(Response::Done)
             }
         }
     }
 
     /// Refuses a request whose sender is not who it has to be, and records what the header tells of the
-    /// sender.
+    /// sender. Clocks are told by members only, and their median by the one that this node follows.
     async fn admit(&self, header: &Header, request: &Request) -> Result<(), Refusal> {
         let Core { identity, heard, .. } = &*self.core;
-        identity.admit(header, kind(request)).await?;
+        let Header { from, clock_ms, median_ms, .. } = *header;
+        identity.admit(header, Speaker::of(request)).await?;
         if relies_on_memory(request) {
-            identity.check_confirmed(&header.from)?;
+            identity.check_confirmed(&from)?;
         }
-        if identity.knows(header.from.node_id, header.from.store) {
-            heard.reachability().heard(header.from.node_id);
-            heard.clocks().read(header.from.node_id, header.clock_ms);
-        }
-        if let Some(median_ms) = header.median_ms {
-            heard.clocks().read_median(median_ms);
+        if identity.knows(from.node_id, from.store) {
+            heard.reachability().heard(from.node_id);
+            heard.clocks().read(from.node_id, clock_ms);
+            let is_leader = self.core.leader() == Some(from.node_id);
+            if let Some(median_ms) = median_ms.filter(|_| is_leader) {
+                heard.clocks().read_median(median_ms);
+            }
         }
         Ok(())
     }
 
     async fn append_from(
         &self,
-        sender: Option<u64>,
+        sender: u64,
         rpc: AppendEntriesRequest<Types>,
     ) -> Result<Response, Refusal> {
         let (prev, entries) = (rpc.prev_log_id, &rpc.entries);
@@ -169,27 +175,32 @@ impl RpcHandler {
     /// leadership wants the vote itself.
     async fn vote_for(
         &self,
-        sender: Option<u64>,
+        sender: u64,
         rpc: VoteRequest<u64>,
         transferred_by: Option<RaftVote>,
     ) -> Result<Response, Refusal> {
         let core = &*self.core;
-        if Some(rpc.vote.leader_id.node_id) != sender {
+        if rpc.vote.leader_id.node_id != sender {
             return Err(failed("the vote asked for is not the sender's"));
         }
         if !election::is_transfer(core, transferred_by) && !election::would_elect_another(core) {
             return Err(failed("a leader is alive"));
         }
-        let answer = core.raft.vote(rpc).await.map_err(failed)?;
-        if answer.vote_granted {
-            core.heard.contact().voted(Instant::now());
-        }
-        Ok(Response::Vote(answer))
+        let core = Arc::clone(&self.core);
+        // A candidate hangs up before a slow disk has the vote, which is given all the same.
+        let voted = to_completion(async move {
+            let answer = core.raft.vote(rpc).await;
+            if answer.as_ref().is_ok_and(|answer| answer.vote_granted) {
+                core.heard.contact().voted(Instant::now());
+            }
+            answer
+        });
+        voted.await.map(Response::Vote).map_err(failed)
     }
 
     async fn install_from(
         &self,
-        sender: Option<u64>,
+        sender: u64,
         rpc: InstallSnapshotRequest<Types>,
     ) -> Result<Response, Refusal> {
         let reach = rpc.meta.last_log_id;
@@ -236,32 +247,14 @@ impl RpcHandler {
         })
     }
 
-    /// Refuses proposals of nodes that are no members. The leader's membership is the newest there is, and no
-    /// node learns who leads before that membership contains it.
-    fn check_proposer(&self, header: Option<&Header>) -> Result<(), Refusal> {
-        let members = self.core.identity.members();
-        match header {
-            Some(Header { from, .. }) if names(&members, from.node_id, from.store) => Ok(()),
-            _ => Err(failed("only a member's proposals are let in")),
-        }
-    }
-
-    // A newcomer asks the member that it knows. Only that first request may be forwarded.
-    async fn change_for_peer(&self, change: Change) -> Result<Response, Refusal> {
-        let outcome = if self.core.leads() || !change.is_from_newcomer() {
-            self.membership.change_as_leader(change).await
-        } else {
-            self.membership.change_now(change).await
+    /// Carries a change out, or passes it on to the leader if the sender asks for itself: a newcomer asks the
+    /// member that it knows. What another node has passed on is not passed on again.
+    async fn change_for_peer(&self, from: &Origin, change: Change) -> Result<Response, Refusal> {
+        let outcome = match self.core.leads() || !change.is_for(from.node_id) {
+            true => self.membership.change_as_leader(change).await,
+            false => self.membership.change_now(change).await,
         };
         Ok(Response::Changed(outcome))
-    }
-}
-
-fn kind(request: &Request) -> RequestKind {
-    match request {
-        Request::Vote { .. } | Request::PreVote { .. } => RequestKind::Vote,
-        Request::Prepare(_) | Request::Abort { .. } => RequestKind::Bootstrap,
-        _ => RequestKind::Other,
     }
 }
 

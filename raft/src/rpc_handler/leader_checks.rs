@@ -44,11 +44,11 @@ impl KnownCommitted {
 /// Refuses what only a leader sends if no quorum has elected the sender, or if its log is of a later term
 /// than its own.
 pub(super) fn check_leads(
-    sender: Option<u64>,
+    sender: u64,
     vote: &RaftVote,
     last: Option<RaftLogId>,
 ) -> Result<(), Refusal> {
-    let elected = vote.is_committed() && Some(vote.leader_id.node_id) == sender;
+    let elected = vote.is_committed() && vote.leader_id.node_id == sender;
     let wrote = last.is_none_or(|last| last.leader_id <= vote.leader_id);
     if elected && wrote { Ok(()) } else { Err(failed("the sender does not lead")) }
 }
@@ -123,11 +123,11 @@ mod tests {
     #[test]
     fn only_an_elected_sender_leads() {
         let (elected, last) = (RaftVote::new_committed(3, 1), Some(entry(3, 7).log_id));
-        assert_eq!(check_leads(Some(1), &elected, last), Ok(()));
-        assert_eq!(check_leads(Some(1), &elected, None), Ok(()));
-        assert!(check_leads(Some(1), &RaftVote::new(3, 1), last).is_err());
-        assert!(check_leads(Some(2), &elected, last).is_err());
-        assert!(check_leads(Some(1), &elected, Some(entry(4, 7).log_id)).is_err());
+        assert_eq!(check_leads(1, &elected, last), Ok(()));
+        assert_eq!(check_leads(1, &elected, None), Ok(()));
+        assert!(check_leads(1, &RaftVote::new(3, 1), last).is_err());
+        assert!(check_leads(2, &elected, last).is_err());
+        assert!(check_leads(1, &elected, Some(entry(4, 7).log_id)).is_err());
     }
 
     #[test]

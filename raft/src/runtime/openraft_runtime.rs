@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use openraft::{AsyncRuntime, OptionalSend, TokioRuntime};
 use rand::RngCore;
+use tokio::runtime::Handle;
 use tokio::task::{JoinError, JoinHandle};
 use tokio::time::{Sleep, Timeout};
 
@@ -31,6 +32,35 @@ where
     T::Output: Send + 'static,
 {
     tokio::spawn(future)
+}
+
+/// Starts tasks of the process in which it was made, on its runtime. Callers may run elsewhere.
+pub(crate) struct Spawner {
+    runtime: Handle,
+    #[cfg(feature = "simulation")]
+    process: Option<std::sync::Arc<super::process::Process>>,
+}
+
+impl Spawner {
+    pub(crate) fn current() -> Self {
+        Self {
+            runtime: Handle::current(),
+            #[cfg(feature = "simulation")]
+            process: super::process::Process::current(),
+        }
+    }
+
+    pub(crate) fn spawn<T>(&self, future: T) -> JoinHandle<T::Output>
+    where
+        T: Future + Send + 'static,
+        T::Output: Send + 'static,
+    {
+        #[cfg(feature = "simulation")]
+        if let Some(process) = &self.process {
+            return process.spawn(future);
+        }
+        self.runtime.spawn(future)
+    }
 }
 
 /// Makes a task a part of the process in which it is created: a simulated process is paused and killed

@@ -106,6 +106,9 @@ async fn leadership_is_transferred_and_the_log_goes_on() {
         }
     });
     transferred.await.expect("the target leads");
+    let knows_time =
+        || nodes.iter().all(|node| node.handle().core.heard.cluster_now_ms().is_some());
+    eventually("every follower has the new leader's median", knows_time).await;
     assert_eq!(add(&nodes[0], 1).await, Ok(2));
     for node in nodes {
         node.shutdown().await;

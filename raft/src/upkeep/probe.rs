@@ -1,8 +1,12 @@
-//! Probes of members that were silent, so that every node knows which others can be reached.
+//! Probes of members, so that every node knows which others can be reached, and keeps a connection to each.
 //!
 //! The leader and its followers hear of each other with every heartbeat. Followers are silent to each other,
 //! so a node pings a member that was silent for a while. That is one ping a second for each pair, because it
 //! shows both ends to each other.
+//!
+//! A ping of one end keeps that end's connection alone. The transport closes one that was idle for 30 s, and a
+//! candidate that has to open one needs a listener that accepts it just then. So each end calls the other
+//! every few seconds, whatever it hears of it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,9 +16,13 @@ use tokio::time::sleep;
 
 use crate::core::Core;
 use crate::message::Request;
+use crate::peers::Reachability;
 
 /// A member that was silent for this long is pinged.
 const SILENCE_MAX: Duration = Duration::from_millis(700);
+/// A member that has not answered this node for this long is pinged: a third of the time for which the
+/// transport keeps an idle connection.
+const UNANSWERED_MAX: Duration = Duration::from_secs(9);
 /// Time between two looks at which members were silent.
 const LOOK_INTERVAL: Duration = Duration::from_millis(350);
 /// A ping waits this long for its answer. Another ping is sent meanwhile.
@@ -22,7 +30,13 @@ const ANSWER_TIMEOUT: Duration = Duration::from_millis(1_000);
 /// Pings under way at once. Members are few, and a member that does not answer is pinged again.
 const PINGS_MAX: usize = 64;
 
-/// Pings members that were silent, for as long as the node runs.
+/// Whether a ping is due.
+fn is_due(reachability: &Reachability, node_id: u64) -> bool {
+    reachability.is_silent_for(node_id, SILENCE_MAX)
+        || reachability.has_not_answered_for(node_id, UNANSWERED_MAX)
+}
+
+/// Pings members, for as long as the node runs.
 pub(crate) async fn probe(core: Arc<Core>) {
     let mut pings = JoinSet::new();
     loop {
@@ -30,8 +44,7 @@ pub(crate) async fn probe(core: Arc<Core>) {
         let others = core.others();
         core.heard.reachability().keep_only(|node_id| others.contains_key(&node_id));
         for (id, member) in others {
-            let silent = core.heard.reachability().is_silent_for(id, SILENCE_MAX);
-            if silent && pings.len() < PINGS_MAX {
+            if is_due(core.heard.reachability(), id) && pings.len() < PINGS_MAX {
                 let core = Arc::clone(&core);
                 pings.spawn(async move {
                     // The client records the outcome.
@@ -40,5 +53,26 @@ pub(crate) async fn probe(core: Arc<Core>) {
             }
         }
         sleep(LOOK_INTERVAL).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::advance;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_member_that_only_asks_is_called_before_its_kept_connection_ends() {
+        let reachability = Reachability::default();
+        reachability.answered(2);
+        for _ in 0..17 {
+            assert!(!is_due(&reachability, 2));
+            advance(Duration::from_millis(500)).await;
+            reachability.heard(2);
+        }
+        advance(Duration::from_millis(500)).await;
+        reachability.heard(2);
+        assert!(is_due(&reachability, 2));
     }
 }

@@ -42,7 +42,7 @@ async fn open(dir: &TempDir) -> AssembledNode {
         advertise_http: NOWHERE.to_owned(),
         peers: [(1, NOWHERE.to_owned())].into(),
         join: None,
-        secret: None,
+        security: mintleaf_raft::Security::Plain,
         tuning: Tuning::default(),
     };
     assemble(assembly, |state, clock| Node::open(options, state, clock)).await.unwrap()
