@@ -40,6 +40,9 @@ const ATTEMPT_MAX: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_millis(160);
 
+/// Pause of a node that may not campaign before it looks at its membership again.
+const MEMBERSHIP_INTERVAL: Duration = Duration::from_millis(200);
+
 type Metrics = watch::Receiver<RaftServerMetrics<u64, Member>>;
 
 /// Campaigns whenever the leader is silent or its process is gone, for as long as the node runs.
@@ -78,8 +81,12 @@ pub(crate) async fn run(core: Arc<Core>, transport: Arc<dyn Transport>) {
 async fn until_silent(core: &Core, leader: Option<u64>) {
     let (contact, tuning) = (core.heard.contact(), &core.options.tuning);
     contact.set_timer(None);
-    if leader == Some(core.identity.node_id()) || !may_campaign(core) {
+    if leader == Some(core.identity.node_id()) {
         return std::future::pending().await;
+    }
+    // A membership may be seen a moment after the change that has woken this task.
+    while !may_campaign(core) {
+        sleep(MEMBERSHIP_INTERVAL).await;
     }
     // Nobody else could win against a lone voter.
     if is_quorum(&core.identity.members(), &BTreeSet::from([core.identity.node_id()])) {

@@ -129,10 +129,11 @@ fn check_member(members: &RaftMembership, from: &Origin) -> Result<(), Refusal> 
     }
 }
 
-/// Whether the sender knows a newer membership than this one, which contains it; or any, if this node knows
-/// none.
+/// Whether the sender knows a newer membership than this one, which contains it. Every sender may, as long as
+/// this node knows none: the first candidate of a cluster sends its vote at the very moment in which its own
+/// membership takes effect, and its header need not show that yet.
 fn knows_newer(members: &RaftMembership, from: &Origin) -> bool {
-    from.members_index > members.log_id().map(|id| id.index)
+    members.log_id().is_none_or(|id| from.members_index > Some(id.index))
 }
 
 /// Whether a membership names this very store under this id.
