@@ -229,6 +229,20 @@ pub(crate) const ROWS: &[Row] = &[
         measure: commits::many_callers,
     },
     Row {
+        id: "grab-tls",
+        work: "one durable change by one caller, TLS between nodes; p50, to none",
+        goal: Goal::below(1.15, 1.05, ""),
+        needs: ALONE,
+        measure: commits::one_caller_by_tls,
+    },
+    Row {
+        id: "grabs50-tls",
+        work: "the same by 50 callers; changes/s",
+        goal: Goal::above(0.85, 0.95, ""),
+        needs: ALONE,
+        measure: commits::many_callers_by_tls,
+    },
+    Row {
         id: "failover",
         work: "leader killed until another node has grabbed anew",
         goal: Goal::below(0.35, 0.25, " s"),

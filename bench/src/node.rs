@@ -18,12 +18,14 @@ pub(crate) struct Build<'a> {
     pub(crate) binary: &'a Path,
     /// What the directories of its nodes begin with.
     pub(crate) name: &'a str,
+    /// Whether its nodes prove themselves to each other by a secret, and so speak TLS.
+    pub(crate) secured: bool,
 }
 
 impl<'a> Build<'a> {
     /// The build that a run measures.
     pub(crate) fn measured(bench: &'a Bench) -> Self {
-        Self { binary: &bench.options.binary, name: "mintleaf" }
+        Self { binary: &bench.options.binary, name: "mintleaf", secured: false }
     }
 }
 
@@ -36,8 +38,12 @@ pub(crate) struct Node {
     id: u64,
     ports: [Port; 3],
     dir: PathBuf,
-    peers: String,
+    /// The arguments that say who the other nodes are.
+    peers: Vec<String>,
 }
+
+/// A secret of the shortest length that is taken.
+const SECRET: &str = "a secret of the bench in 32 bytes";
 
 impl Node {
     /// A cluster of one.
@@ -60,6 +66,12 @@ impl Node {
         let ports = [Port::claim(), Port::claim(), raft];
         let (http, resp) = (ports[0].addr(), ports[1].addr());
         let binary = build.binary.to_owned();
+        let mut peers = vec!["--peers".to_owned(), peers];
+        if build.secured {
+            let secret = dir.join("secret");
+            std::fs::write(&secret, SECRET)?;
+            peers.extend(["--cluster-secret-file".to_owned(), secret.display().to_string()]);
+        }
         let command = command(bench, &binary, id, &ports, &dir, &peers);
         let process = Process::start(&name, command, &dir)?;
         Ok(Self { process, http, resp, binary, id, ports, dir, peers })
@@ -106,12 +118,12 @@ fn command(
     id: u64,
     ports: &[Port; 3],
     dir: &Path,
-    peers: &str,
+    peers: &[String],
 ) -> Command {
     let mut command = bench.server_at(binary);
     let [http, resp, raft] = ports.each_ref().map(Port::addr);
     Serve { id, http, raft, data: &dir.join("data") }.add_to(&mut command);
-    command.args(["--peers", peers, "--resp", &resp.to_string()]);
+    command.args(peers).args(["--resp", &resp.to_string()]);
     command
 }
 

@@ -10,7 +10,7 @@ use crate::Result;
 use crate::bench::Bench;
 use crate::catalog::Finding;
 use crate::load::{Load, Protocol};
-use crate::node::Cluster;
+use crate::node::{Build, Cluster};
 use crate::peers::Etcd;
 use crate::slices::{Measure, Slice, alternate, slice};
 
@@ -35,6 +35,22 @@ fn changes(bench: &Bench, by: Measure, callers: u64) -> Result<Finding> {
         slice(bench, &etcd.processes(), &load)
     };
     Ok(by.finding(&alternate(bench, [&mut ours, &mut theirs])?))
+}
+
+/// The cost of the proof between nodes: three that share a secret, and so speak TLS, against three that do not.
+pub(crate) fn one_caller_by_tls(bench: &Bench) -> Result<Finding> {
+    of_clusters(bench, &secured_and_plain(bench)?, Measure::P50, 1)
+}
+
+/// The same by many callers.
+pub(crate) fn many_callers_by_tls(bench: &Bench) -> Result<Finding> {
+    of_clusters(bench, &secured_and_plain(bench)?, Measure::Rate, 50)
+}
+
+fn secured_and_plain(bench: &Bench) -> Result<[Cluster; 2]> {
+    let plain = Build::measured(bench);
+    let secured = Build { name: "secured", secured: true, ..plain };
+    Ok([Cluster::start_of(bench, secured)?, Cluster::start_of(bench, plain)?])
 }
 
 /// Two clusters on the same disk and core, with so many callers of each in its slices.
