@@ -25,8 +25,11 @@ use crate::runtime::Pending;
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Unused connections to one peer that are kept at most.
 const KEPT_MAX: usize = 16;
-/// Pause before a broken connection is opened again.
-const RECONNECT_INTERVAL: Duration = Duration::from_millis(20);
+/// Pause before a broken connection is opened again, after one that lasted.
+const RECONNECT_MIN: Duration = Duration::from_millis(20);
+/// Longest pause before a connection is tried again that keeps failing, as with a node that does not accept
+/// this one.
+const RECONNECT_MAX: Duration = Duration::from_millis(640);
 
 /// Connects to the peers' listeners and, unless this node is a cluster of one, has a listener itself.
 pub(crate) struct TcpTransport<L: Layer> {
@@ -189,7 +192,9 @@ impl<L: Layer> Transport for TcpTransport<L> {
 /// sends nothing, and tries to open another once that breaks. Only a machine that is up refuses a
 /// connection, and only if no process listens there.
 async fn until_refused<L: Layer>(connector: &Connector<L>, target: Target<'_>) {
+    let mut pause = RECONNECT_MIN;
     loop {
+        let began = Instant::now();
         match connector.open(target).await {
             Ok(Connection { mut channel, mut proof }) => tokio::select! {
                 () = channel.interrupted() => {}
@@ -199,6 +204,8 @@ async fn until_refused<L: Layer>(connector: &Connector<L>, target: Target<'_>) {
             Err(error) if error.kind() == ErrorKind::ConnectionRefused => return,
             Err(_) => {}
         }
-        sleep(RECONNECT_INTERVAL).await;
+        let lasted = began.elapsed() > RECONNECT_MAX;
+        pause = if lasted { RECONNECT_MIN } else { (pause * 2).min(RECONNECT_MAX) };
+        sleep(pause).await;
     }
 }
