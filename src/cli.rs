@@ -4,7 +4,7 @@
 //! cli      arguments, dispatch, exit codes
 //!   tag, cluster, ids    one group of commands each: call, then print
 //!     client             HTTP with failover
-//!   secret               a new secret
+//!   secret, token        a new secret; a new token of clients
 //!     output             tables and JSON on a stdout that may close early
 //! ```
 
@@ -14,6 +14,7 @@ mod ids;
 mod output;
 mod secret;
 mod tag;
+mod token;
 
 use std::process::ExitCode;
 
@@ -21,7 +22,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::config::{DevArgs, ServeArgs};
 use crate::version::VERSION;
-use client::{BaseUrl, Client, Failure};
+use client::{BaseUrl, Client, Failure, ShownToken};
 
 const EXAMPLES: &str = "\
 Try it:
@@ -58,6 +59,12 @@ pub enum CliCommand {
     #[command(after_help = "Every flag is also an environment variable and a key of the --config \
                             file; a flag wins over the environment, and that over the file.")]
     Serve(Box<ServeArgs>),
+    /// Make a token by which clients prove themselves to a node with an auth file
+    Token {
+        /// What to make.
+        #[command(subcommand)]
+        command: token::TokenCommand,
+    },
     /// Make the secret by which nodes prove themselves to each other
     Secret {
         /// What to make.
@@ -128,9 +135,18 @@ pub struct Connect {
     #[arg(long = "url", env = "MINTLEAF_URL", value_name = "URL", global = true)]
     #[arg(value_delimiter = ',', default_value = "http://127.0.0.1:8080")]
     urls: Vec<BaseUrl>,
+    /// The token to show to nodes with an auth file; better MINTLEAF_TOKEN, because other users see arguments
+    #[arg(long, env = "MINTLEAF_TOKEN", value_name = "TOKEN", global = true)]
+    #[arg(hide_env_values = true)]
+    token: Option<ShownToken>,
     /// Print JSON instead of text for people
     #[arg(long, global = true)]
     json: bool,
+}
+
+/// Prints a new token.
+pub fn token(command: &token::TokenCommand) -> ExitCode {
+    finish(token::run(command))
 }
 
 /// Prints a new secret.
@@ -161,19 +177,19 @@ fn finish(outcome: Result<(), Failure>) -> ExitCode {
 async fn dispatch(command: ClientCommand) -> Result<(), Failure> {
     match command {
         ClientCommand::Tag { command, connect } => {
-            tag::run(command, &Client::new(connect.urls), connect.json).await
+            tag::run(command, &Client::new(connect.urls, connect.token), connect.json).await
         }
         ClientCommand::Next { args, connect } => {
-            ids::next(&args, &Client::new(connect.urls), connect.json).await
+            ids::next(&args, &Client::new(connect.urls, connect.token), connect.json).await
         }
         ClientCommand::Snowflake { args, connect } => {
-            ids::snowflake(&args, &Client::new(connect.urls), connect.json).await
+            ids::snowflake(&args, &Client::new(connect.urls, connect.token), connect.json).await
         }
         ClientCommand::Decode { id, connect } => {
-            ids::decode(id, &Client::new(connect.urls), connect.json).await
+            ids::decode(id, &Client::new(connect.urls, connect.token), connect.json).await
         }
         ClientCommand::Cluster { command, connect } => {
-            cluster::run(command, &Client::new(connect.urls), connect.json).await
+            cluster::run(command, &Client::new(connect.urls, connect.token), connect.json).await
         }
     }
 }

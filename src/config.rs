@@ -10,11 +10,13 @@
 //!   checks      the checks of each value
 //!   exposure    the addresses that other machines can reach
 //!   peer_keys   the files by which nodes prove themselves to each other
+//!   auth_source the auth file on disk
 //!   error       the error of a setting
 //!   defaults
 //! ```
 
 mod args;
+mod auth_source;
 mod checks;
 mod defaults;
 mod dev;
@@ -24,6 +26,7 @@ mod peer_keys;
 mod serve;
 
 pub use args::{LogFormat, ServeArgs};
+pub use auth_source::AuthSource;
 pub use defaults::{
     DATA_DEFAULT, HTTP_DEFAULT, MAX_CLOCK_SKEW_DEFAULT, RAFT_DEFAULT, SNAPSHOT_ENTRIES_DEFAULT,
     SNOWFLAKE_EPOCH_MS_DEFAULT, SNOWFLAKE_WINDOW_DEFAULT, TAGS_MAX_DEFAULT,

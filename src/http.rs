@@ -6,8 +6,8 @@
 //!   write_buffer    for hyper, which takes all else: one write for many answers
 //!   dispatch        ids that are buffered at once, else the router; problems get their bodies here
 //!     host          what a request's `Host` must be
-//!     access        who may do what
-//!     router        every path and its handler
+//!     access        whether its sender may make a request
+//!     router        the handler of every route
 //!       legacy, ids, snowflake, tags, cluster, pages, ops    one group of paths each
 //!         key, query, body    what clients send, read strictly
 //!         decimal             numbers, read strictly and written fast
@@ -15,7 +15,7 @@
 //! ```
 //!
 //! Each handler is given the one of the [`Services`](crate::service::Services) that it needs, and sees
-//! nothing behind it. `openapi.json` describes every path that `router::routes` lists; a test holds the
+//! nothing behind it. `openapi.json` describes every route of `access/matrix.rs`; a test holds the
 //! two together.
 
 mod access;

@@ -62,16 +62,17 @@
 //! | [`clock`], [`entropy`] | The machine's clocks, as a trait; its random numbers | nothing |
 //! | [`metrics`] | The counters of a node, and the page for Prometheus | nothing |
 //! | `path_segment`, `watchdog` | %-escapes in paths; the end of connections that make no progress | nothing |
+//! | [`access`] | Who may do what: roles, what each request needs, the tokens of the auth file | `path_segment` |
 //! | `connection_buffers` | A client's connection with its buffers | `watchdog` |
 //! | [`encoding`] | The bytes of commands, responses and snapshots | `state` |
 //! | [`replica`] | The replicated log, with types: commands in, responses out | `encoding`, `limits`, `state`, `version` |
 //! | [`service`] | Hands ids out and grabs more: the locks, the waiting, the tasks | `clock`, `limits`, `metrics`, `replica`, `segment`, `snowflake`, `state`, `tag` |
-//! | [`http`] | HTTP/1.1: Leaf's paths, the paths of version 1 (`/v1/`), the pages for people | `address`, `connection_buffers`, `limits`, `metrics`, `path_segment`, `service`, `snowflake`, `tag`, `watchdog` |
-//! | [`resp`] | The Redis protocol | `connection_buffers`, `limits`, `metrics`, `service`, `watchdog` |
-//! | [`listener`] | Client sockets and worker threads, shared by both protocols | `http`, `limits`, `metrics`, `resp`, `service` |
-//! | [`config`] | Settings and their checks | `address`, `snowflake` |
-//! | [`cli`] | The command line, and the commands that are clients of a node | `config`, `entropy`, `path_segment`, `version` |
-//! | [`server`] | A node put together, and run by `serve` or `dev` | `clock`, `config`, `entropy`, `listener`, `metrics`, `replica`, `service`, `snowflake` |
+//! | [`http`] | HTTP/1.1: Leaf's paths, the paths of version 1 (`/v1/`), the pages for people | `access`, `address`, `connection_buffers`, `limits`, `metrics`, `path_segment`, `service`, `snowflake`, `tag`, `watchdog` |
+//! | [`resp`] | The Redis protocol | `access`, `connection_buffers`, `limits`, `metrics`, `service`, `watchdog` |
+//! | [`listener`] | Client sockets and worker threads, shared by both protocols | `access`, `http`, `limits`, `metrics`, `resp`, `service` |
+//! | [`config`] | Settings and their checks | `access`, `address`, `snowflake` |
+//! | [`cli`] | The command line, and the commands that are clients of a node | `access`, `config`, `entropy`, `path_segment`, `version` |
+//! | [`server`] | A node put together, and run by `serve` or `dev` | `access`, `clock`, `config`, `entropy`, `listener`, `metrics`, `replica`, `service`, `snowflake` |
 //!
 //! # Words
 //!
@@ -129,6 +130,7 @@
 //! node that proposed, and [`SegmentBuffer::install`](segment::SegmentBuffer::install) puts the segment
 //! behind the current one.
 
+pub mod access;
 mod address;
 pub mod cli;
 pub mod clock;

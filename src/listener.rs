@@ -19,6 +19,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tracing::warn;
 
+use crate::access::{Doors, Tokens};
 use crate::http::{self, Dispatch};
 use crate::limits::{CONNECTIONS_MAX, DRAIN_MAX};
 use crate::metrics::Protocol;
@@ -77,8 +78,7 @@ impl ClientPort {
     }
 }
 
-/// Starts to answer on `http`, and on `resp` if there is one, on threads of its own. `insecure`: whoever
-/// reaches `http` may change everything.
+/// Starts to answer on `http`, and on `resp` if there is one, on threads of its own, behind `doors`.
 ///
 /// # Errors
 /// Those of starting threads.
@@ -86,19 +86,24 @@ pub fn start(
     http: ClientPort,
     resp: Option<ClientPort>,
     capacity: ClientCapacity,
-    insecure: bool,
+    doors: Doors,
     services: &Services,
 ) -> io::Result<RunningServer> {
     let (stop, stopping) = watch::channel(());
     let (running, stopped) = mpsc::channel(1);
-    let dispatch = Dispatch::new(services.clone(), insecure);
+    let tokens = doors.tokens.clone();
+    let dispatch = Dispatch::new(services.clone(), doors);
     let mut workers = Vec::with_capacity(capacity.workers.get());
     for number in 0..capacity.workers.get() {
         let (handover, accepted) = mpsc::channel(HANDOVER_MAX);
-        let (services, dispatch) = (services.clone(), dispatch.clone());
+        let served = Served {
+            services: services.clone(),
+            dispatch: dispatch.clone(),
+            tokens: tokens.clone(),
+        };
         let (stopping, running) = (stopping.clone(), running.clone());
         on_thread(&format!("{CLIENT_THREADS}{number}"), async move {
-            work(accepted, services, dispatch, stopping).await;
+            work(accepted, served, stopping).await;
             drop(running);
         })?;
         workers.push(handover);
@@ -159,6 +164,15 @@ struct Accepted {
     protocol: Protocol,
     stream: std::net::TcpStream,
     permit: OwnedSemaphorePermit,
+}
+
+/// What connections are served from; cheap to clone.
+#[derive(Clone)]
+struct Served {
+    services: Services,
+    dispatch: Dispatch,
+    /// The tokens that clients of the Redis protocol show; those of HTTP are the dispatch's matter.
+    tokens: Option<Arc<Tokens>>,
 }
 
 struct Acceptor {
@@ -241,16 +255,15 @@ fn is_of_one_connection(error: &io::Error) -> bool {
 /// Serves the connections that the acceptors deal out until they stop, then lets connections finish.
 async fn work(
     mut accepted: mpsc::Receiver<Accepted>,
-    services: Services,
-    dispatch: Dispatch,
+    served: Served,
     stopping: watch::Receiver<()>,
 ) {
     let (open, mut drained) = mpsc::channel::<Infallible>(1);
     while let Some(connection) = accepted.recv().await {
-        let (services, dispatch) = (services.clone(), dispatch.clone());
+        let served = served.clone();
         let (stopping, open) = (stopping.clone(), open.clone());
         tokio::spawn(async move {
-            serve(connection, services, dispatch, stopping).await;
+            serve(connection, served, stopping).await;
             drop(open);
         });
     }
@@ -259,12 +272,8 @@ async fn work(
     let _ = tokio::time::timeout(DRAIN_MAX, drained.recv()).await;
 }
 
-async fn serve(
-    connection: Accepted,
-    services: Services,
-    dispatch: Dispatch,
-    stopping: watch::Receiver<()>,
-) {
+async fn serve(connection: Accepted, served: Served, stopping: watch::Receiver<()>) {
+    let Served { services, dispatch, tokens } = served;
     let Accepted { protocol, stream, permit } = connection;
     let Ok(stream) = TcpStream::from_std(stream) else { return };
     // Small answers must not wait for an acknowledgement of the one before.
@@ -272,7 +281,7 @@ async fn serve(
     services.ids.metrics().connection_opened(protocol);
     match protocol {
         Protocol::Http => http::serve(stream, dispatch, stopping).await,
-        Protocol::Resp => resp::serve(stream, &services, stopping).await,
+        Protocol::Resp => resp::serve(stream, &services, tokens.as_deref(), stopping).await,
     }
     services.ids.metrics().connection_closed(protocol);
     drop(permit);

@@ -38,6 +38,7 @@ pub struct Metrics {
     requests: [HotCounter; 3],
     commands: [HotCounter; 3],
     errors: Family<Labels<2>, Counter>,
+    auth_failures: [Counter; 2],
     grabs: [Counter; 3],
     grab_seconds: Histogram,
     wait_seconds: Histogram,
@@ -68,6 +69,13 @@ impl Metrics {
             requests: by_label(r, "http_requests", "Requests answered", "mode", modes),
             commands: by_label(r, "resp_commands", "Redis commands answered", "mode", modes),
             errors: metric(r, "errors", "Requests that failed", Family::default()),
+            auth_failures: by_label(
+                r,
+                "auth_failures",
+                "Attempts with a token that does not hold",
+                "protocol",
+                Protocol::ALL.map(Protocol::name),
+            ),
             grabs: by_label(r, "grabs", "Grabs by how they ended", "outcome", outcomes),
             grab_seconds: metric(
                 r,
@@ -144,6 +152,11 @@ impl Metrics {
     /// protocol.
     pub(crate) fn request_failed(&self, mode: Mode, code: &'static str) {
         self.errors.get_or_create(&[("mode", mode.label()), ("code", code)]).inc();
+    }
+
+    /// Counts an attempt with a token that does not hold.
+    pub(crate) fn auth_failed(&self, protocol: Protocol) {
+        self.auth_failures[protocol as usize].inc();
     }
 
     /// Counts commands of the Redis protocol that were answered, well or not, by mode.

@@ -5,6 +5,7 @@
 //!   commands          the table of commands
 //!     id_commands     ids, and questions about tags
 //!     connect_commands  what clients send at connect
+//!       permission    whether a connection may have a command carried out; its login
 //!       call          one command that is carried out
 //!       pending       ids that are not buffered, and how the reply tells them
 //!       session       what a connection remembers
@@ -25,6 +26,7 @@ pub mod fuzzing;
 mod id_commands;
 mod parser;
 mod pending;
+mod permission;
 mod reply;
 mod session;
 

@@ -7,12 +7,16 @@
 //!   node        one node with its sockets, from start to stop
 //!     assemble  one node below its sockets
 //!     peer_credentials    its keys towards other nodes, read again when their files change
-//!       signals           what signals ask for
+//!     client_tokens       the tokens of clients, read again likewise
+//!       followed_files    files that are looked at while the node runs
+//!         signals         what signals ask for
 //! ```
 
 mod assemble;
+mod client_tokens;
 mod dev;
 mod exit;
+mod followed_files;
 mod node;
 mod peer_credentials;
 mod serve;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
-use hyper::header::CONTENT_TYPE;
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use hyper::{Method, Request, StatusCode, Uri};
 use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -48,6 +48,28 @@ impl fmt::Display for BaseUrl {
     }
 }
 
+/// A token of the command line. Its debug form does not show it.
+#[derive(Clone)]
+pub(super) struct ShownToken(HeaderValue);
+
+impl FromStr for ShownToken {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let is_sound = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
+        let mut header = is_sound.then(|| HeaderValue::from_str(&format!("Bearer {text}")).ok());
+        let mut header = header.take().flatten().ok_or("must be visible ASCII without spaces")?;
+        header.set_sensitive(true);
+        Ok(Self(header))
+    }
+}
+
+impl fmt::Debug for ShownToken {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("ShownToken")
+    }
+}
+
 /// Why a command failed, and what may help.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Failure {
@@ -74,6 +96,7 @@ impl Failure {
         let hint = match problem["code"].as_str() {
             Some("unknown_tag") => Some("mintleaf tag create NAME creates a tag"),
             Some("tag_exists") => Some("mintleaf tag update NAME changes a tag"),
+            Some("unauthenticated") => Some("MINTLEAF_TOKEN or --token gives the token to show"),
             Some("unavailable") => Some("mintleaf cluster status shows who can be reached"),
             _ => None,
         };
@@ -97,15 +120,16 @@ enum Attempt {
 #[derive(Debug)]
 pub(super) struct Client {
     urls: Vec<BaseUrl>,
+    token: Option<ShownToken>,
     http: legacy::Client<HttpConnector, Full<Bytes>>,
 }
 
 impl Client {
-    pub(super) fn new(urls: Vec<BaseUrl>) -> Self {
+    pub(super) fn new(urls: Vec<BaseUrl>, token: Option<ShownToken>) -> Self {
         let mut connector = HttpConnector::new();
         connector.set_connect_timeout(Some(Duration::from_millis(CONNECT_MS_MAX)));
         connector.set_nodelay(true);
-        Self { urls, http: legacy::Client::builder(TokioExecutor::new()).build(connector) }
+        Self { urls, token, http: legacy::Client::builder(TokioExecutor::new()).build(connector) }
     }
 
     /// Reads `path` from the first node that can answer.
@@ -162,7 +186,10 @@ impl Client {
         path: &str,
         body: Option<&Value>,
     ) -> Result<Value, Attempt> {
-        let request = request(url, method, path, body).map_err(Attempt::Refused)?;
+        let mut request = request(url, method, path, body).map_err(Attempt::Refused)?;
+        if let Some(ShownToken(header)) = &self.token {
+            request.headers_mut().insert(AUTHORIZATION, header.clone());
+        }
         let exchange = async {
             let response = self.http.request(request).await.map_err(|error| {
                 if error.is_connect() { unconnected(url, &error) } else { lost(url, &error) }

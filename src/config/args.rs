@@ -76,8 +76,12 @@ pub struct ServeArgs {
     #[arg(long, env = "MINTLEAF_RAFT_CA", value_name = "FILE")]
     #[serde(alias = "raft_ca")]
     pub raft_ca: Option<PathBuf>,
-    /// Accept what lets strangers in: clients on an --http or --resp that is no loopback address, changes
-    /// by whoever reaches --http, and nodes elsewhere without --cluster-secret-file
+    /// File with the tokens that clients show, and what each allows; `mintleaf token new` prints its lines
+    #[arg(long, env = "MINTLEAF_AUTH_FILE", value_name = "FILE")]
+    #[serde(alias = "auth_file")]
+    pub auth_file: Option<PathBuf>,
+    /// Accept what lets strangers in: clients on an --http or --resp that is no loopback address and changes by
+    /// whoever reaches --http, both without --auth-file, and nodes elsewhere without --cluster-secret-file
     #[arg(long, env = "MINTLEAF_INSECURE", value_name = "BOOL")]
     #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     #[arg(value_parser = clap::builder::BoolishValueParser::new())]
@@ -141,6 +145,7 @@ impl ServeArgs {
             raft_cert: self.raft_cert.or(fallback.raft_cert),
             raft_key: self.raft_key.or(fallback.raft_key),
             raft_ca: self.raft_ca.or(fallback.raft_ca),
+            auth_file: self.auth_file.or(fallback.auth_file),
             insecure: self.insecure.or(fallback.insecure),
             auto_create_tags: self.auto_create_tags.or(fallback.auto_create_tags),
             tags_max: self.tags_max.or(fallback.tags_max),

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use super::args::{LogFormat, ServeArgs};
+use super::auth_source::AuthSource;
 use super::checks::{listen_address, resp_address, snowflake, tags_max};
 use super::defaults::{DATA_DEFAULT, HTTP_DEFAULT};
 use super::error::{ConfigError, fault};
@@ -30,6 +31,9 @@ pub struct DevArgs {
     /// Data directory; the next start goes on from it
     #[arg(long, value_name = "DIR", default_value = DATA_DEFAULT)]
     pub data: PathBuf,
+    /// File with the tokens that clients show, and what each allows; `mintleaf token new` prints its lines
+    #[arg(long, env = "MINTLEAF_AUTH_FILE", value_name = "FILE")]
+    pub auth_file: Option<PathBuf>,
     /// Accept clients on addresses that are no loopback addresses, and changes by whoever reaches --http
     #[arg(long, env = "MINTLEAF_INSECURE", value_name = "BOOL", default_value = "false")]
     #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "true")]
@@ -55,6 +59,8 @@ pub struct DevConfig {
     pub resp: Option<SocketAddr>,
     /// The directory that holds every node's data.
     pub data: PathBuf,
+    /// The tokens that clients have to show, if they have to.
+    pub auth_file: Option<AuthSource>,
     /// Whether whoever reaches a client address may change everything, and not this machine alone.
     pub insecure: bool,
     /// The flags with addresses that strangers can reach; empty unless `insecure`.
@@ -84,10 +90,12 @@ impl DevConfig {
         }
         let (nodes, data, log_format) = (args.nodes, args.data, args.log_format);
         let insecure = args.insecure;
+        let auth_file = args.auth_file.map(AuthSource::at);
         // The nodes talk to each other over loopback addresses.
         let exposed = check_exposure(&Exposure {
             http,
             resp,
+            clients_are_known: auth_file.is_some(),
             raft: None,
             advertised_raft: None,
             raft_is_proven: false,
@@ -95,6 +103,17 @@ impl DevConfig {
         })?;
         let snowflake = snowflake(&ServeArgs::default())?;
         let tags_max = tags_max(args.tags_max)?;
-        Ok(Self { nodes, http, resp, data, insecure, exposed, tags_max, snowflake, log_format })
+        Ok(Self {
+            nodes,
+            http,
+            resp,
+            data,
+            auth_file,
+            insecure,
+            exposed,
+            tags_max,
+            snowflake,
+            log_format,
+        })
     }
 }

@@ -10,6 +10,8 @@ use crate::address::is_loopback;
 pub(super) struct Exposure<'a> {
     pub(super) http: SocketAddr,
     pub(super) resp: Option<SocketAddr>,
+    /// Whether clients have to show tokens.
+    pub(super) clients_are_known: bool,
     /// The internal address, where one is opened.
     pub(super) raft: Option<SocketAddr>,
     /// The internal address that others are told, and the flag that it comes from.
@@ -20,8 +22,8 @@ pub(super) struct Exposure<'a> {
     pub(super) insecure: bool,
 }
 
-/// Checks that nothing listens for strangers who could do harm: that clients come from this machine,
-/// because nobody asks them who they are, and other nodes too, unless they prove it. Answers the addresses
+/// Checks that nothing listens for strangers who could do harm: that clients show tokens or come from this machine,
+/// because nobody asks them who they are then, and other nodes too, unless they prove it. Answers the addresses
 /// that `insecure` lets through, each behind its flag.
 ///
 /// # Errors
@@ -39,9 +41,10 @@ pub(super) fn check_exposure(exposure: &Exposure<'_>) -> Result<Vec<String>, Con
     let clients = [("http", Some(exposure.http)), ("resp", exposure.resp)];
     for (name, address) in clients.into_iter().filter_map(|(name, at)| Some((name, at?))) {
         let why = "can be reached from other machines, and nobody asks clients who they are: \
-                   listen on a loopback address, such as 127.0.0.1, behind a proxy that keeps strangers out, \
-                   or give --insecure where a firewall does";
-        check(name, address.to_string(), is_exposed(address), why)?;
+                   give --auth-file, or listen on a loopback address, such as 127.0.0.1, behind a proxy that keeps \
+                   strangers out, or give --insecure where a firewall does";
+        let is_open = is_exposed(address) && !exposure.clients_are_known;
+        check(name, address.to_string(), is_open, why)?;
     }
     let why = "can be reached from other machines, and whoever connects to it can change the cluster: \
                give every node the same --cluster-secret-file or a --raft-cert, or use loopback addresses only, or give \
@@ -71,6 +74,7 @@ mod tests {
     ) -> Result<Vec<String>, String> {
         let address = |text: &str| text.parse::<SocketAddr>().ok();
         check_exposure(&Exposure {
+            clients_are_known: false,
             http: address(http).unwrap(),
             resp: address(resp),
             raft: address(raft),
@@ -118,5 +122,23 @@ mod tests {
         assert_eq!(checked([OWN, "", OPEN, "a.example:1"], true, false), Ok(vec![]));
         let refused = checked([OPEN, "", OPEN, "a.example:1"], true, false).unwrap_err();
         assert!(refused.starts_with("--http"), "{refused}");
+    }
+
+    #[test]
+    fn clients_that_show_tokens_may_be_anywhere_and_nodes_may_not() {
+        let exposure = |raft: &str| {
+            let [http, resp, raft] = [OPEN, OPEN, raft].map(|text| text.parse().ok());
+            check_exposure(&Exposure {
+                http: http.unwrap(),
+                resp,
+                clients_are_known: true,
+                raft,
+                advertised_raft: None,
+                raft_is_proven: false,
+                insecure: false,
+            })
+        };
+        assert_eq!(exposure(OWN), Ok(vec![]));
+        assert!(exposure(OPEN).unwrap_err().to_string().starts_with("--raft"));
     }
 }

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use super::args::{LogFormat, ServeArgs, read_file};
+use super::auth_source::AuthSource;
 use super::checks::{
     listen_address, parse_peers, remote, resp_address, snapshot_entries, snowflake, tags_max,
 };
@@ -39,6 +40,8 @@ pub struct ServeConfig {
     pub advertise_raft: Option<String>,
     /// By which files the node proves itself to other nodes, if at all.
     pub peer_keys: Option<PeerKeys>,
+    /// The tokens that clients have to show, if they have to.
+    pub auth_file: Option<AuthSource>,
     /// Whether whoever reaches the client address may change everything, and not this machine alone.
     pub insecure: bool,
     /// The flags with addresses that strangers can reach; empty unless `insecure`.
@@ -101,6 +104,7 @@ impl ServeConfig {
         let exposed = check_exposure(&Exposure {
             http,
             resp,
+            clients_are_known: args.auth_file.is_some(),
             raft: Some(raft),
             advertised_raft: advertise_raft.as_deref().map(|address| (told_by, address)),
             raft_is_proven: peer_keys.is_some(),
@@ -125,6 +129,7 @@ impl ServeConfig {
             advertise_http,
             advertise_raft,
             peer_keys,
+            auth_file: args.auth_file.map(AuthSource::at),
             insecure,
             exposed,
             auto_create_tags: args.auto_create_tags.unwrap_or(false),

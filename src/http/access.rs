@@ -1,90 +1,39 @@
-//! Who may do what: the role that a request needs, and whether its sender has it.
+//! Whether the sender of a request may make it.
 //!
-//! Anybody who reaches the port may take ids and read. Admin requests change something, and clients have no
-//! names, so these requests are taken from the node's own machine alone. A page that a browser there
-//! shows can send requests too, under whatever name its site has given to 127.0.0.1, and a proxy on that
-//! machine passes on requests of others: the headers tell them apart from an administrator's own.
+//! With an auth file its token says so. Without one, anybody who reaches the port may take ids and read. Admin
+//! requests change something, and clients have no names then, so these requests are taken from the node's own
+//! machine alone. A page that a browser there shows can send requests too, under whatever name its site has given
+//! to 127.0.0.1, and a proxy on that machine passes on requests of others: the headers tell them apart from an
+//! administrator's own.
 
-use axum::http::header::{FORWARDED, HOST, ORIGIN, VIA};
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use axum::extract::FromRequestParts;
+use axum::http::header::{AUTHORIZATION, FORWARDED, HOST, ORIGIN, VIA};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, Method, Request};
 
 use super::host;
-use super::paths::{LEAF_DECODE, LEAF_SEGMENT, LEAF_SNOWFLAKE, V1_SEGMENT, V1_SNOWFLAKE};
 use super::problem::Problem;
+use crate::access::{Caller, Denial, Doors, Needs, Token, Tokens, route};
 use crate::address::is_loopback_host;
+use crate::tag::BizTag;
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// What the sender of a request must be allowed to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Role {
-    /// Take ids, with what that needs: the creation of a tag on first use, and reading ids.
-    Issue,
-    /// Read everything else.
-    Read,
-    /// Change tags, the membership, and whatever else can be changed.
-    Admin,
-}
-
-/// One path, or all that begin alike.
-#[derive(Clone, Copy, Debug)]
-enum Paths {
-    Exactly(&'static str),
-    Below(&'static str),
-}
-
-/// The roles that requests for some paths need: those that only read by their method, and all others.
-#[derive(Clone, Copy, Debug)]
-struct Rule {
-    paths: Paths,
-    reads: Role,
-    others: Role,
-}
-
-const fn rule(paths: Paths, reads: Role, others: Role) -> Rule {
-    Rule { paths, reads, others }
-}
-
-/// The first rule whose paths fit is the one that holds.
-const RULES: [Rule; 6] = [
-    rule(Paths::Below(LEAF_SEGMENT), Role::Issue, Role::Issue),
-    rule(Paths::Below(LEAF_SNOWFLAKE), Role::Issue, Role::Issue),
-    rule(Paths::Below(V1_SEGMENT), Role::Issue, Role::Issue),
-    rule(Paths::Exactly(V1_SNOWFLAKE), Role::Issue, Role::Issue),
-    rule(Paths::Below(V1_SNOWFLAKE), Role::Issue, Role::Admin),
-    rule(Paths::Exactly(LEAF_DECODE), Role::Issue, Role::Admin),
-];
-/// The rule of all other paths. A request that nobody has thought of needs the most.
-const OTHERWISE: Rule = rule(Paths::Below(""), Role::Read, Role::Admin);
-
-impl Role {
-    /// The role that a request needs.
-    pub(super) fn needed(method: &Method, path: &str) -> Self {
-        let fits = |rule: &&Rule| match rule.paths {
-            Paths::Exactly(exactly) => path == exactly,
-            Paths::Below(begin) => path.starts_with(begin),
-        };
-        let rule = RULES.iter().find(fits).unwrap_or(&OTHERWISE);
-        match *method {
-            Method::GET | Method::HEAD | Method::OPTIONS => rule.reads,
-            _ => rule.others,
-        }
-    }
-}
-
 /// Whom a connection's requests can come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(super) struct Access {
-    /// Whether anybody is an administrator who can reach the port.
-    insecure: bool,
+    doors: Doors,
     /// Whether the other end of the connection is on this machine.
     is_local: bool,
 }
 
 impl Access {
     /// The access of a connection whose other end is not known.
-    pub(super) fn new(insecure: bool) -> Self {
-        Self { insecure, is_local: false }
+    pub(super) fn new(doors: Doors) -> Self {
+        Self { doors, is_local: false }
     }
 
     /// The access of a connection whose other end is on this machine, or not.
@@ -92,17 +41,29 @@ impl Access {
         Self { is_local, ..self }
     }
 
-    /// Why a request is refused whose sender has not the role that it needs.
-    pub(super) fn refusal<B>(self, request: &Request<B>) -> Option<Problem> {
-        match Role::needed(request.method(), request.uri().path()) {
-            Role::Issue | Role::Read => None,
-            Role::Admin if self.insecure => None,
-            Role::Admin => self.not_admin(request).map(Problem::forbidden),
+    /// The tokens of the node's auth file, if it has one.
+    #[inline]
+    pub(super) fn tokens(&self) -> Option<&Tokens> {
+        self.doors.tokens.as_deref()
+    }
+
+    /// Why a request is refused whose sender may not make it. `caller` is whom the requests of its connection
+    /// come from.
+    pub(super) fn refusal<B>(&self, request: &Request<B>, caller: &mut Caller) -> Option<Problem> {
+        let (method, path) = (request.method(), request.uri().path());
+        if let Some(tokens) = self.tokens() {
+            caller.shows(tokens, authorization(request.headers()));
+            return caller.check_demand(&route(method.as_str(), path)).err().map(refused);
         }
+        let reads = matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
+        if reads || self.doors.insecure || route(method.as_str(), path).needs != Needs::Admin {
+            return None;
+        }
+        self.not_admin(request).map(Problem::forbidden)
     }
 
     /// Why a request is not taken for an administrator's on this machine.
-    fn not_admin<B>(self, request: &Request<B>) -> Option<&'static str> {
+    fn not_admin<B>(&self, request: &Request<B>) -> Option<&'static str> {
         let headers = request.headers();
         if !self.is_local {
             return Some(
@@ -132,6 +93,55 @@ impl Access {
             );
         }
         None
+    }
+}
+
+/// The one `Authorization` of a request; two of them are one that is no token.
+#[inline]
+pub(super) fn authorization(headers: &HeaderMap) -> Option<&[u8]> {
+    let mut given = headers.get_all(AUTHORIZATION).iter();
+    match (given.next(), given.next()) {
+        (Some(_), Some(_)) => Some(b"two"),
+        (given, _) => given.map(|value| value.as_bytes()),
+    }
+}
+
+/// The token that a request was taken with, if any: for handlers that learn from the body which tag it is about.
+#[derive(Clone, Debug)]
+pub(super) struct Sender(pub(super) Option<Arc<Token>>);
+
+impl Sender {
+    /// Checks whether the token reaches a tag.
+    ///
+    /// # Errors
+    /// `forbidden`, when it does not.
+    pub(super) fn check(&self, tag: &BizTag) -> Result<(), Problem> {
+        match &self.0 {
+            Some(token) if !token.reaches(tag.as_str().as_bytes()) => Err(refused(Denial::Tags)),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for Sender {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        Ok(parts.extensions.get().cloned().unwrap_or(Self(None)))
+    }
+}
+
+/// The problem of a request that is refused by its token.
+pub(super) fn refused(denial: Denial) -> Problem {
+    match denial {
+        Denial::NoToken => Problem::unauthenticated(
+            "this needs a token: send Authorization: Bearer and the token; with the command line, MINTLEAF_TOKEN",
+        ),
+        Denial::UnknownToken => {
+            Problem::unauthenticated("the token is not one that this node knows")
+        }
+        Denial::Role => Problem::forbidden("the role of the token does not allow this"),
+        Denial::Tags => Problem::forbidden("the token is for other tags"),
     }
 }
 

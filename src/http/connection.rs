@@ -1,9 +1,13 @@
 //! One HTTP connection: the fast path, then hyper; its bounds, and its end.
 
+use std::cell::RefCell;
+use std::convert::Infallible;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+use axum::http::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::Service;
 use hyper_util::rt::TokioIo;
@@ -11,9 +15,10 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 
-use super::dispatch::Dispatch;
+use super::dispatch::{Dispatch, DispatchResponse, ResponseFuture};
 use super::fast_path::{FastPath, READ_BYTES_MAX};
 use super::write_buffer::{AttachedTransport, WriteBuffer};
+use crate::access::Caller;
 use crate::connection_buffers::{ConnectionBuffers, ConnectionWatch, Leftover};
 use crate::limits::{DRAIN_MAX, HEAD_BYTES_MAX, HEADERS_MAX, HTTP_IDLE_SECONDS_MAX};
 use crate::watchdog::{Patience, Progress};
@@ -106,7 +111,7 @@ async fn with_hyper<R, W>(
     W: AsyncWrite + Unpin,
 {
     let progress = write_buffer.progress();
-    let watched = Watched { inner: dispatch, progress: Arc::clone(progress) };
+    let watched = Watched { dispatch, caller: RefCell::default(), progress: Arc::clone(progress) };
     let mut connection = pin!(
         http1::Builder::new()
             // The watchdog bounds heads and idle time, each by its own measure.
@@ -126,22 +131,22 @@ async fn with_hyper<R, W>(
     }
 }
 
-/// A service that counts the requests of one connection.
-#[derive(Clone, Debug)]
-struct Watched<S> {
-    inner: S,
+/// Answers the requests of one connection, counts them, and remembers whom they come from.
+struct Watched {
+    dispatch: Dispatch,
+    caller: RefCell<Caller>,
     progress: Arc<Progress>,
 }
 
-impl<S: Service<R>, R> Service<R> for Watched<S> {
-    type Response = S::Response;
-    type Error = S::Error;
-    type Future = S::Future;
+impl Service<Request<Incoming>> for Watched {
+    type Response = DispatchResponse;
+    type Error = Infallible;
+    type Future = ResponseFuture<DispatchResponse>;
 
     #[inline]
-    fn call(&self, request: R) -> S::Future {
+    fn call(&self, request: Request<Incoming>) -> Self::Future {
         self.progress.request_begun();
-        self.inner.call(request)
+        self.dispatch.call(&mut self.caller.borrow_mut(), request)
     }
 }
 

@@ -20,18 +20,22 @@ use axum::http::header::{CACHE_CONTROL, CONNECTION, CONTENT_LENGTH};
 use axum::http::{HeaderMap, HeaderValue, Method, Request, Response};
 use axum::response::IntoResponse;
 use http_body_util::{Either, Full};
-use hyper::service::Service;
+use hyper::service::Service as _;
 use hyper_util::service::TowerToHyperService;
 
-use super::access::Access;
+use super::access::{Access, Sender};
 use super::paths::{LEAF_SEGMENT, LEAF_SNOWFLAKE, V1_SEGMENT, V1_SNOWFLAKE};
 use super::problem::{FailedWith, Problem};
 use super::router::router;
 use super::{host, ids, legacy};
+use crate::access::{Caller, Doors, Tokens};
 use crate::limits::REQUEST_MAX;
-use crate::metrics::Mode;
+use crate::metrics::{Mode, Protocol};
 use crate::path_segment;
 use crate::service::{IdService, Services};
+
+/// An answer, whose body is there already or comes from the router.
+pub(super) type DispatchResponse = Response<Either<Full<Bytes>, Body>>;
 
 /// Answers the requests of one connection after another; cheap to clone.
 #[derive(Clone)]
@@ -42,16 +46,22 @@ pub(crate) struct Dispatch {
 }
 
 impl Dispatch {
-    /// A dispatch over these services. `insecure`: whoever reaches it may change everything.
-    pub(crate) fn new(services: Services, insecure: bool) -> Self {
+    /// A dispatch over these services, behind these doors.
+    pub(crate) fn new(services: Services, doors: Doors) -> Self {
         let ids = Arc::clone(&services.ids);
         let router = TowerToHyperService::new(router(services));
-        Self { ids, router, access: Access::new(insecure) }
+        Self { ids, router, access: Access::new(doors) }
     }
 
     /// The same for one connection, whose other end is on this machine, or not.
     pub(super) fn for_connection(self, is_local: bool) -> Self {
         Self { access: self.access.from(is_local), ..self }
+    }
+
+    /// The tokens of the node's auth file, if it has one.
+    #[inline]
+    pub(super) fn tokens(&self) -> Option<&Tokens> {
+        self.access.tokens()
     }
 
     /// The ids that the short cut and the fast path take.
@@ -102,7 +112,7 @@ impl Dispatch {
         Some(wanted.answer(Some(&tag), &ids))
     }
 
-    async fn routed<B>(self, request: Request<B>) -> Response<Either<Full<Bytes>, Body>>
+    async fn routed<B>(self, request: Request<B>) -> DispatchResponse
     where
         B: HttpBody<Data = Bytes, Error: Into<axum::BoxError>> + Send + 'static,
     {
@@ -117,19 +127,52 @@ impl Dispatch {
     }
 
     /// The answer to a request that is not carried out, if it must not be.
-    fn refusal<B>(&self, request: &Request<B>) -> Option<Response<Either<Full<Bytes>, Body>>> {
+    fn refusal<B>(&self, request: &Request<B>, caller: &mut Caller) -> Option<DispatchResponse> {
         let fault = host::fault(request.version(), request.headers());
         let problem = match fault {
             Some(fault) => Problem::invalid_argument(fault),
-            None => self.access.refusal(request)?,
+            None => self.access.refusal(request, caller)?,
         };
         let mut response =
             self.finish(request.method(), request.uri().path(), problem.into_response());
+        if let Some(tokens) =
+            self.tokens().filter(|_| fault.is_none() && caller.shows_an_unknown_token())
+        {
+            self.ids.metrics().auth_failed(Protocol::Http);
+            tokens.attempt_failed(self.ids.now_ms());
+        }
         if fault.is_some() {
             // Whatever stands before the node may read the next request in another way than the node.
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         Some(response.map(Either::Right))
+    }
+
+    /// Answers a request. `caller` is whom the requests of its connection come from.
+    #[inline]
+    pub(super) fn call<B>(
+        &self,
+        caller: &mut Caller,
+        mut request: Request<B>,
+    ) -> ResponseFuture<DispatchResponse>
+    where
+        B: HttpBody<Data = Bytes, Error: Into<axum::BoxError>> + Send + 'static,
+    {
+        if let Some(refusal) = self.refusal(&request, caller) {
+            return ResponseFuture::Ready(Some(refusal));
+        }
+        match self.buffered_id(&request) {
+            Some(response) => {
+                let response = response.map(|body| Either::Left(Full::new(body)));
+                ResponseFuture::Ready(Some(response))
+            }
+            None => {
+                if let Some(token) = caller.token() {
+                    request.extensions_mut().insert(Sender(Some(Arc::clone(token))));
+                }
+                ResponseFuture::Routed(Box::pin(self.clone().routed(request)))
+            }
+        }
     }
 
     /// Counts an answer, and gives it the headers and the body that it still lacks.
@@ -149,29 +192,6 @@ impl Dispatch {
             *response.body_mut() = Body::empty();
         }
         response
-    }
-}
-
-impl<B> Service<Request<B>> for Dispatch
-where
-    B: HttpBody<Data = Bytes, Error: Into<axum::BoxError>> + Send + 'static,
-{
-    type Response = Response<Either<Full<Bytes>, Body>>;
-    type Error = Infallible;
-    type Future = ResponseFuture<Self::Response>;
-
-    #[inline]
-    fn call(&self, request: Request<B>) -> Self::Future {
-        if let Some(refusal) = self.refusal(&request) {
-            return ResponseFuture::Ready(Some(refusal));
-        }
-        match self.buffered_id(&request) {
-            Some(response) => {
-                let response = response.map(|body| Either::Left(Full::new(body)));
-                ResponseFuture::Ready(Some(response))
-            }
-            None => ResponseFuture::Routed(Box::pin(self.clone().routed(request))),
-        }
     }
 }
 

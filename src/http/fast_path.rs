@@ -12,6 +12,7 @@
 
 mod answers;
 mod date;
+mod permit;
 mod request;
 
 #[cfg(feature = "fuzzing")]
@@ -22,10 +23,10 @@ use std::ops::Range;
 use std::pin::pin;
 
 use http_body_util::BodyExt;
-use hyper::service::Service;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use self::answers::AnswerTemplate;
+use self::permit::Permit;
 use self::request::{PlainRequest, ReadOutcome, RequestedIds};
 use super::dispatch::Dispatch;
 use crate::connection_buffers::{ConnectionBuffers, Leftover, poll_once};
@@ -55,12 +56,13 @@ pub(super) struct FastPath<'a, R, W> {
     /// The last request. Most requests are like the one before.
     request: PlainRequest,
     template: AnswerTemplate,
+    permit: Permit,
 }
 
 impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> FastPath<'a, R, W> {
     pub(super) fn new(buffers: ConnectionBuffers<'a, R, W>, dispatch: &'a Dispatch) -> Self {
         let (request, template) = (PlainRequest::default(), AnswerTemplate::default());
-        Self { buffers, dispatch, request, template }
+        Self { buffers, dispatch, request, template, permit: Permit::default() }
     }
 
     /// Serves until the connection ends, the node stops, or hyper has to take over.
@@ -100,11 +102,17 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> FastPath<'a, R, W> {
             if out.len() >= UNSENT_BYTES_MAX {
                 break AnswersEnd::OutputFull;
             }
-            match self.request.read(unread) {
+            let read = self.request.read(unread);
+            match read {
                 ReadOutcome::Again => {}
                 ReadOutcome::New => self.template.fit(&self.request),
                 ReadOutcome::Partial => break AnswersEnd::NeedMoreInput,
                 ReadOutcome::Unsupported => break AnswersEnd::ForHyper,
+            }
+            if let Some(tokens) = self.dispatch.tokens()
+                && !self.permit.covers(tokens, &self.request, read == ReadOutcome::New)
+            {
+                break AnswersEnd::ForDispatch;
             }
             if let RequestedIds::Many(tag, wanted) = self.request.requested() {
                 let Some(ids) = held.take_exactly(tag, wanted.count) else {
@@ -146,7 +154,8 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> FastPath<'a, R, W> {
     /// not held back meanwhile.
     async fn ask_dispatch(&mut self) -> io::Result<()> {
         self.buffers.progress.requests_begun_but(0);
-        let mut answer = pin!(self.dispatch.call(self.request.to_http()));
+        let request = self.request.to_http();
+        let mut answer = pin!(self.dispatch.call(&mut self.permit.caller, request));
         let answered = match poll_once(answer.as_mut()).await {
             Some(answered) => answered,
             None => {

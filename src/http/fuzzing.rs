@@ -1,5 +1,7 @@
 //! Entry points to the code that reads clients' bytes, for `tests/fuzz` and `benches`.
 
+use std::sync::Arc;
+
 use axum::http::{Request, Version};
 use tokio::io::DuplexStream;
 use tokio::sync::watch;
@@ -9,6 +11,7 @@ use super::body::Fields;
 use super::dispatch::Dispatch;
 use super::query::Query;
 use super::{connection, fast_path, host, key};
+use crate::access::{Caller, Doors, Tokens};
 use crate::limits::HEADERS_MAX;
 use crate::path_segment;
 use crate::service::Services;
@@ -20,9 +23,10 @@ pub struct Connections {
 }
 
 impl Connections {
-    /// Connections to a node's services, of clients that may change everything.
-    pub fn new(services: Services) -> Self {
-        Self { dispatch: Dispatch::new(services, true), stop: watch::Sender::new(()) }
+    /// Connections to a node's services; without tokens, of clients that may change everything.
+    pub fn new(services: Services, tokens: Option<Arc<Tokens>>) -> Self {
+        let doors = Doors { tokens, insecure: true };
+        Self { dispatch: Dispatch::new(services, doors), stop: watch::Sender::new(()) }
     }
 
     /// Serves one connection to its end.
@@ -51,7 +55,8 @@ pub fn is_admin(head: &[u8]) -> Option<bool> {
     let version = if parsed.version? == 0 { Version::HTTP_10 } else { Version::HTTP_11 };
     let request = request.version(version).body(()).ok()?;
     let is_readable = host::fault(request.version(), request.headers()).is_none();
-    is_readable.then(|| Access::new(false).from(true).refusal(&request).is_none())
+    let access = Access::new(Doors::default()).from(true);
+    is_readable.then(|| access.refusal(&request, &mut Caller::default()).is_none())
 }
 
 /// The last segment of a path, undone from its escapes; `None` when it is refused.

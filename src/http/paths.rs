@@ -6,7 +6,5 @@ pub(super) const LEAF_SEGMENT: &str = "/api/segment/get/";
 pub(super) const V1_SEGMENT: &str = "/v1/segment/";
 /// Leaf's path of a snowflake id; any key follows.
 pub(super) const LEAF_SNOWFLAKE: &str = "/api/snowflake/get/";
-/// Leaf's path that takes a snowflake id apart.
-pub(super) const LEAF_DECODE: &str = "/decodeSnowflakeId";
 /// The path of snowflake ids.
 pub(super) const V1_SNOWFLAKE: &str = "/v1/snowflake";

@@ -3,7 +3,9 @@
 //! This is the one place that gives an error its status and code. Handlers answer with a [`Problem`];
 //! the dispatch writes its body, because it knows the path and the mode.
 
-use axum::http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
+use axum::http::header::{
+    CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE,
+};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
@@ -31,6 +33,11 @@ impl Problem {
     /// An argument as for [`Problem::invalid`], with a sentence that names the argument itself.
     pub(super) fn invalid_argument(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "invalid_argument", detail)
+    }
+
+    /// A request whose sender has to show a token that holds.
+    pub(super) fn unauthenticated(why: &str) -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, "unauthenticated", why)
     }
 
     /// A request that its sender may not make; `why` says what to do instead.
@@ -95,6 +102,9 @@ impl Problem {
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
         if matches!(self.status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS) {
             headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        if self.status == StatusCode::UNAUTHORIZED {
+            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         let body = ProblemBody {
             kind: "about:blank",

@@ -1,57 +1,57 @@
-//! Every path of a node, and the handler that answers it.
+//! The handler of every route. Which routes there are, and who may use them, is one table: `access/matrix.rs`.
 
 use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::FromRef;
-use axum::routing::{MethodRouter, delete, get, post};
+use axum::routing::{MethodRouter, delete, get, patch, post};
 
-use super::paths::LEAF_DECODE;
 use super::problem::Problem;
 use super::{cluster, ids, legacy, ops, pages, snowflake, tags};
+use crate::access::{Endpoint, ROUTES};
 use crate::service::{ClusterService, IdService, Services, TagService};
 
-type Route = (&'static str, MethodRouter<Services>);
-
-/// Every path, in OpenAPI's notation. `get` answers HEAD as well, with the handler of
-/// GET: where that takes ids, HEAD has a handler that takes none.
-pub(super) fn routes() -> [Route; 21] {
-    [
-        ("/", get(pages::index)),
-        ("/api/segment/get/{key}", get(legacy::segment).head(legacy::segment_head)),
-        ("/api/snowflake/get/{key}", get(legacy::snowflake).head(legacy::snowflake_head)),
-        (LEAF_DECODE, get(snowflake::leaf_decode)),
-        ("/cache", get(pages::cache)),
-        ("/db", get(pages::db)),
-        ("/v1/segment/{tag}", get(ids::segment).head(ids::segment_head)),
-        ("/v1/snowflake", get(snowflake::take).head(snowflake::take_head)),
-        ("/v1/snowflake/{id}", get(snowflake::decode)),
-        ("/v1/workers", get(snowflake::workers)),
-        ("/v1/tags", get(tags::list).post(tags::create)),
-        ("/v1/tags/{tag}", get(tags::get).patch(tags::update).delete(tags::delete)),
-        ("/v1/cluster", get(cluster::show)),
-        ("/v1/cluster/nodes", post(cluster::add)),
-        ("/v1/cluster/nodes/{id}", delete(cluster::remove)),
-        ("/v1/cluster/leader", post(cluster::transfer)),
-        ("/v1/cluster/level", post(cluster::raise_level)),
-        ("/livez", get(ops::livez)),
-        ("/readyz", get(ops::readyz)),
-        ("/metrics", get(ops::metrics)),
-        ("/openapi.json", get(ops::openapi)),
-    ]
-}
-
-/// The router over these services.
+/// The router over these services: every route of the matrix of roles, and its handler.
 pub(super) fn router(services: Services) -> Router {
-    let router = Router::new();
-    #[cfg(feature = "next-level")]
-    let router = router.route("/v1/cluster/note", post(cluster::leave_note));
-    routes()
-        .into_iter()
-        .fold(router, |router, (path, methods)| router.route(path, methods))
+    ROUTES
+        .iter()
+        .fold(Router::new(), |router, row| router.route(row.path, handler(row.endpoint)))
         .fallback(async || Problem::not_found())
         .method_not_allowed_fallback(async || Problem::method_not_allowed())
         .with_state(services)
+}
+
+/// The handler of a route. `get` answers HEAD as well, with the handler of GET: where that takes ids, HEAD has a
+/// handler that takes none.
+fn handler(endpoint: Endpoint) -> MethodRouter<Services> {
+    match endpoint {
+        Endpoint::LeafSegment => get(legacy::segment).head(legacy::segment_head),
+        Endpoint::Segment => get(ids::segment).head(ids::segment_head),
+        Endpoint::LeafSnowflake => get(legacy::snowflake).head(legacy::snowflake_head),
+        Endpoint::Snowflake => get(snowflake::take).head(snowflake::take_head),
+        Endpoint::LeafDecode => get(snowflake::leaf_decode),
+        Endpoint::Decode => get(snowflake::decode),
+        Endpoint::Index => get(pages::index),
+        Endpoint::Livez => get(ops::livez),
+        Endpoint::Readyz => get(ops::readyz),
+        Endpoint::Cache => get(pages::cache),
+        Endpoint::Db => get(pages::db),
+        Endpoint::ListTags => get(tags::list),
+        Endpoint::ShowTag => get(tags::get),
+        Endpoint::CreateTag => post(tags::create),
+        Endpoint::UpdateTag => patch(tags::update),
+        Endpoint::DeleteTag => delete(tags::delete),
+        Endpoint::Workers => get(snowflake::workers),
+        Endpoint::Cluster => get(cluster::show),
+        Endpoint::AddNode => post(cluster::add),
+        Endpoint::RemoveNode => delete(cluster::remove),
+        Endpoint::Transfer => post(cluster::transfer),
+        Endpoint::RaiseLevel => post(cluster::raise_level),
+        #[cfg(feature = "next-level")]
+        Endpoint::LeaveNote => post(cluster::leave_note),
+        Endpoint::Metrics => get(ops::metrics),
+        Endpoint::OpenApi => get(ops::openapi),
+    }
 }
 
 // A handler names the service that it needs as its state.

@@ -9,6 +9,7 @@ use axum::http::{HeaderName, StatusCode, Uri};
 use jiff::Timestamp;
 use serde::Serialize;
 
+use super::access::Sender;
 use super::body::{Fields, required};
 use super::key;
 use super::problem::Problem;
@@ -25,10 +26,12 @@ type Tags = State<Arc<TagService>>;
 
 pub(super) async fn create(
     State(service): Tags,
+    sender: Sender,
     mut fields: Fields,
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Json<TagBody>), Problem> {
     let tag = required("tag", fields.text("tag")?)?;
     let tag = BizTag::parse(&tag).map_err(|error| Problem::invalid_argument(error.to_string()))?;
+    sender.check(&tag)?;
     let step = step(&mut fields)?.unwrap_or(STEP_DEFAULT);
     let start = fields.big_integer("start", 1..=ID_MAX)?.unwrap_or(START_DEFAULT);
     let description = description(&mut fields)?.unwrap_or_default();

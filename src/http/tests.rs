@@ -15,7 +15,7 @@ use serde_json::Value;
 use tokio::runtime::{Builder, Runtime};
 
 use super::ops;
-use super::router::routes;
+use crate::access::ROUTES;
 use crate::config::{SNAPSHOT_ENTRIES_DEFAULT, SNOWFLAKE_EPOCH_MS_DEFAULT, TAGS_MAX_DEFAULT};
 use crate::server::{NodeConfig, PeerSecurity, RunningNode};
 use crate::snowflake::{Format, Layout, SnowflakeSettings};
@@ -41,6 +41,7 @@ impl Served {
             advertise_http: None,
             advertise_raft: None,
             security: PeerSecurity::Plain,
+            auth: None,
             insecure: false,
             auto_create_tags: true,
             tags_max: TAGS_MAX_DEFAULT,
@@ -96,14 +97,18 @@ fn described() -> BTreeMap<String, BTreeSet<String>> {
 fn every_route_is_described_and_every_description_is_routed() {
     let served = Served::start();
     let mut routed = BTreeMap::new();
-    for (path, _) in routes() {
-        let concrete = path.replace(['{', '}'], "");
-        let (status, headers, _) = served.ask(Method::TRACE, &concrete, "*/*");
+    for path in ROUTES.iter().map(|row| row.path) {
+        let (status, headers, _) = served.ask(Method::TRACE, &path.replace(['{', '}'], ""), "*/*");
         assert_eq!(status, StatusCode::METHOD_NOT_ALLOWED, "{path}");
         let allowed = headers[ALLOW].to_str().unwrap().split(',').filter(|name| *name != "HEAD");
         routed.insert(path.to_owned(), allowed.map(str::to_owned).collect::<BTreeSet<_>>());
     }
     assert_eq!(described(), routed);
+    let mut judged = BTreeMap::<_, BTreeSet<_>>::new(); // By the matrix of roles.
+    for row in ROUTES {
+        judged.entry(row.path.to_owned()).or_default().insert(row.method.replace('*', "GET"));
+    }
+    assert_eq!(judged, routed, "a verdict is about another method than its handler");
 }
 
 #[test]

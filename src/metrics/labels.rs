@@ -33,6 +33,8 @@ pub(crate) enum Protocol {
 }
 
 impl Protocol {
+    pub(super) const ALL: [Protocol; 2] = [Protocol::Http, Protocol::Resp];
+
     /// The protocol in names of threads and metrics.
     pub(crate) fn name(self) -> &'static str {
         match self {

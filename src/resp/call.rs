@@ -3,6 +3,7 @@
 use super::pending::PendingIds;
 use super::reply::Reply;
 use super::session::Session;
+use crate::access::Tokens;
 use crate::metrics::Mode;
 use crate::service::{HeldIds, Services};
 
@@ -14,6 +15,8 @@ pub(super) const QUOTED_BYTES_MAX: usize = 128;
 /// One command that is carried out, and everything that it works on.
 pub(super) struct Call<'a> {
     pub(super) services: &'a Services,
+    /// The tokens of the node's auth file, if it has one.
+    pub(super) tokens: Option<&'a Tokens>,
     /// The ids that this node holds.
     pub(super) held: &'a HeldIds<'a>,
     pub(super) session: &'a mut Session,
@@ -42,13 +45,13 @@ pub(super) enum CommandOutcome {
 impl<'a> Call<'a> {
     /// A call of the command `bytes`, with the input behind it.
     pub(super) fn new(
-        services: &'a Services,
+        (services, tokens): (&'a Services, Option<&'a Tokens>),
         held: &'a HeldIds<'a>,
         session: &'a mut Session,
         out: &'a mut Vec<u8>,
         (bytes, behind): (&'a [u8], &'a [u8]),
     ) -> Self {
-        Self { services, held, session, out, mode: Mode::Admin, bytes, behind, copies: 0 }
+        Self { services, tokens, held, session, out, mode: Mode::Admin, bytes, behind, copies: 0 }
     }
 
     /// How many copies of this command follow it.
@@ -68,8 +71,13 @@ impl<'a> Call<'a> {
 
     /// Answers with an error that the client has caused.
     pub(super) fn refuse(&mut self, text: &str) -> CommandOutcome {
+        self.refuse_as(text, "invalid_argument")
+    }
+
+    /// Answers with an error that is counted under this code.
+    pub(super) fn refuse_as(&mut self, text: &str, code: &'static str) -> CommandOutcome {
         self.reply().error(text);
-        self.services.ids.metrics().request_failed(self.mode, "invalid_argument");
+        self.services.ids.metrics().request_failed(self.mode, code);
         CommandOutcome::Answered
     }
 }

@@ -4,13 +4,16 @@ use std::ops::RangeInclusive;
 
 use super::call::{Call, CommandOutcome, QUOTED_BYTES_MAX, shown, wrong_arguments};
 use super::parser::Args;
-use super::{connect_commands, id_commands};
+use super::{connect_commands, id_commands, permission};
+use crate::access::{self, CommandRule};
 
 type Handler = fn(&mut Call<'_>, Args<'_>) -> CommandOutcome;
 
 /// A command that is served.
 struct ServedCommand {
     name: &'static str,
+    /// What it needs of whoever sends it.
+    rule: CommandRule,
     /// How many arguments it takes, its name not counted.
     args: RangeInclusive<usize>,
     run: Handler,
@@ -19,7 +22,7 @@ struct ServedCommand {
 const ANY: usize = usize::MAX;
 
 const fn command(name: &'static str, args: RangeInclusive<usize>, run: Handler) -> ServedCommand {
-    ServedCommand { name, args, run }
+    ServedCommand { name, rule: access::command(name), args, run }
 }
 
 /// The commands; those that are used most stand first.
@@ -73,7 +76,12 @@ pub(super) fn run(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
     let Some(name) = args.get(0) else { return CommandOutcome::Answered };
     let named = |command: &&ServedCommand| name.eq_ignore_ascii_case(command.name.as_bytes());
     match COMMANDS.iter().find(named) {
-        Some(command) if command.args.contains(&(args.len() - 1)) => (command.run)(call, args),
+        Some(command) if command.args.contains(&(args.len() - 1)) => {
+            match permission::denied(call, &command.rule, args) {
+                None => (command.run)(call, args),
+                Some(refused) => refused,
+            }
+        }
         Some(command) => wrong_arguments(call, command.name),
         None => unknown(call, args),
     }

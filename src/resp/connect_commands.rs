@@ -2,8 +2,10 @@
 
 use super::call::{Call, CommandOutcome, number, shown, wrong_arguments};
 use super::parser::Args;
+use super::permission;
 use super::reply::Reply;
 use super::session::{Session, checked_name};
+use crate::access::Caller;
 
 /// The Redis release whose behaviour the node shows. Clients look at it to find out what they may use.
 const REDIS_VERSION: &str = "7.0.0";
@@ -33,6 +35,7 @@ pub(super) fn quit(call: &mut Call<'_>, _: Args<'_>) -> CommandOutcome {
 pub(super) fn reset(call: &mut Call<'_>, _: Args<'_>) -> CommandOutcome {
     call.session.resp3 = false;
     call.session.name.clear();
+    call.session.caller = Caller::default();
     call.reply().simple("RESET");
     CommandOutcome::Answered
 }
@@ -46,31 +49,33 @@ pub(super) fn select(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
     CommandOutcome::Answered
 }
 
-/// `AUTH [user] password`, as Redis without a password: its default user may log in with any password.
+/// `AUTH [name] token`. Without an auth file as Redis without a password: its default user may log in with any.
 pub(super) fn auth(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
-    match (args.get(1), args.get(2)) {
-        (Some(user), Some(_)) => match known_user(user) {
-            Ok(()) => call.reply().ok(),
-            Err(why) => return call.refuse(why),
-        },
+    let (user, token) = match (args.get(1), args.get(2)) {
+        (Some(user), Some(token)) => (Some(user), token),
+        (Some(token), None) if call.tokens.is_some() => (None, token),
         _ => {
             return call.refuse(
                 "ERR AUTH <password> called without any password configured for the default user. \
                  Are you sure your configuration is correct?",
             );
         }
+    };
+    match permission::log_in(call, user, token) {
+        Ok(()) => call.reply().ok(),
+        Err(why) => return call.refuse_as(why, "unauthenticated"),
     }
     CommandOutcome::Answered
 }
 
-fn known_user(user: &[u8]) -> Result<(), &'static str> {
-    match user {
-        b"default" => Ok(()),
-        _ => Err("WRONGPASS invalid username-password pair or user is disabled."),
-    }
+/// What `HELLO` asks for, besides a version.
+#[derive(Default)]
+struct HelloOptions<'a> {
+    login: Option<(&'a [u8], &'a [u8])>,
+    name: Option<&'a [u8]>,
 }
 
-/// `HELLO [2|3 [AUTH user password] [SETNAME name]]`; all of it, or nothing on an error.
+/// `HELLO [2|3 [AUTH name token] [SETNAME name]]`; all of it, or nothing on an error.
 pub(super) fn hello(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
     let resp3 = match args.get(1).map(number) {
         None => call.session.resp3,
@@ -81,34 +86,53 @@ pub(super) fn hello(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
             return call.refuse("ERR Protocol version is not an integer or out of range");
         }
     };
-    let mut name = None;
-    let mut options = args.skip(2);
-    while let Some(option) = options.get(0) {
-        let taken = match (options.get(1), options.get(2)) {
-            (Some(user), Some(_)) if option.eq_ignore_ascii_case(b"AUTH") => {
-                known_user(user).map(|()| 3)
-            }
-            (Some(given), _) if option.eq_ignore_ascii_case(b"SETNAME") => {
-                name = Some(given);
-                checked_name(given).map(|()| 2)
-            }
-            _ => {
-                let option = shown(option);
-                return call.refuse(&format!("ERR Syntax error in HELLO option '{option}'"));
-            }
-        };
-        match taken {
-            Ok(taken) => options = options.skip(taken),
-            Err(why) => return call.refuse(why),
-        }
+    let options = match hello_options(args) {
+        Ok(options) => options,
+        Err(why) => return call.refuse(&why),
+    };
+    if let Some((user, token)) = options.login
+        && let Err(why) = permission::log_in(call, Some(user), token)
+    {
+        return call.refuse_as(why, "unauthenticated");
+    }
+    if !permission::has_role(call) {
+        return call.refuse_as(
+            "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> \
+             AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol \
+             version at the same time",
+            "unauthenticated",
+        );
     }
     call.session.resp3 = resp3;
-    if let Some(name) = name {
+    if let Some(name) = options.name {
         call.session.name = name.to_vec();
     }
     let id = call.session.id;
     greet(&mut call.reply(), id);
     CommandOutcome::Answered
+}
+
+fn hello_options<'a>(args: Args<'a>) -> Result<HelloOptions<'a>, String> {
+    let mut asked = HelloOptions::default();
+    let mut options = args.skip(2);
+    while let Some(option) = options.get(0) {
+        let taken = match (options.get(1), options.get(2)) {
+            (Some(user), Some(token)) if option.eq_ignore_ascii_case(b"AUTH") => {
+                asked.login = Some((user, token));
+                3
+            }
+            (Some(given), _) if option.eq_ignore_ascii_case(b"SETNAME") => {
+                checked_name(given)?;
+                asked.name = Some(given);
+                2
+            }
+            _ => {
+                return Err(format!("ERR Syntax error in HELLO option '{}'", shown(option)));
+            }
+        };
+        options = options.skip(taken);
+    }
+    Ok(asked)
 }
 
 fn greet(reply: &mut Reply<'_>, id: u64) {
@@ -152,7 +176,7 @@ pub(super) fn client(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
             call.reply().integer(id);
         }
         (b"INFO", 0) => {
-            let Session { id, name, resp3 } = &*call.session;
+            let Session { id, name, resp3, .. } = &*call.session;
             let version = if *resp3 { 3 } else { 2 };
             let name = String::from_utf8_lossy(name);
             let line = format!("id={id} name={name} db=0 resp={version}\n");

@@ -20,6 +20,7 @@ use super::parser::Parser;
 use super::pending::{self, PendingIds};
 use super::reply::Reply;
 use super::session::Session;
+use crate::access::Tokens;
 use crate::connection_buffers::{ConnectionBuffers, ConnectionWatch, poll_once};
 use crate::limits::{
     COMMAND_BYTES_MAX, DRAIN_MAX, LINGER_MAX, REQUEST_MAX, RESP_IDLE_SECONDS_MAX, UNSENT_BYTES_MAX,
@@ -38,10 +39,11 @@ const PATIENCE: Patience =
 pub(crate) async fn serve(
     mut stream: TcpStream,
     services: &Services,
+    tokens: Option<&Tokens>,
     stopping: watch::Receiver<()>,
 ) {
     let (read, write) = stream.split();
-    if converse(read, write, services, stopping).await {
+    if converse(read, write, (services, tokens), stopping).await {
         farewell(&mut stream).await;
     }
 }
@@ -51,7 +53,7 @@ pub(crate) async fn serve(
 pub(super) async fn converse<R, W>(
     read: R,
     write: W,
-    services: &Services,
+    served: (&Services, Option<&Tokens>),
     mut stopping: watch::Receiver<()>,
 ) -> bool
 where
@@ -63,7 +65,7 @@ where
     let watch =
         ConnectionWatch { unsent: &unsent, progress: &progress, stopping: stopping.clone() };
     let buffers = ConnectionBuffers::new(read, write, COMMAND_BYTES_MAX, watch);
-    let connection = RespConnection::new(buffers, services);
+    let connection = RespConnection::new(buffers, served);
     let mut running = pin!(connection.run());
     tokio::select! {
         biased;
@@ -106,11 +108,15 @@ struct RespConnection<'a, R, W> {
     parser: Parser,
     session: Session,
     services: &'a Services,
+    tokens: Option<&'a Tokens>,
 }
 
 impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> RespConnection<'a, R, W> {
-    fn new(buffers: ConnectionBuffers<'a, R, W>, services: &'a Services) -> Self {
-        Self { buffers, parser: Parser::default(), session: Session::new(), services }
+    fn new(
+        buffers: ConnectionBuffers<'a, R, W>,
+        (services, tokens): (&'a Services, Option<&'a Tokens>),
+    ) -> Self {
+        Self { buffers, parser: Parser::default(), session: Session::new(), services, tokens }
     }
 
     async fn run(mut self) -> io::Result<()> {
@@ -148,7 +154,8 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> RespConnection<'a, R, W> {
                 }
             };
             let split = input.split_at(length);
-            let mut call = Call::new(self.services, &held, &mut self.session, out, split);
+            let mut call =
+                Call::new((self.services, self.tokens), &held, &mut self.session, out, split);
             let outcome = commands::run(&mut call, args);
             answered[call.mode as usize] += 1 + call.copies as u64;
             let length = length * (1 + call.copies);

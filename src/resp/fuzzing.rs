@@ -5,6 +5,7 @@ use tokio::sync::watch;
 
 use super::connection;
 use super::parser::Parser;
+use crate::access::Tokens;
 use crate::service::Services;
 
 /// A command's arguments, and how many bytes it takes.
@@ -20,9 +21,9 @@ pub fn command(bytes: &[u8]) -> Result<Option<Parsed>, String> {
     Ok(parsed.map(|(args, length)| (args.iter().map(<[u8]>::to_vec).collect(), length)))
 }
 
-/// Serves one connection to its end.
-pub async fn serve(stream: DuplexStream, services: &Services) {
+/// Serves one connection to its end; with tokens, it has to show one.
+pub async fn serve(stream: DuplexStream, services: &Services, tokens: Option<&Tokens>) {
     let (read, write) = tokio::io::split(stream);
     let stop = watch::Sender::new(());
-    connection::converse(read, write, services, stop.subscribe()).await;
+    connection::converse(read, write, (services, tokens), stop.subscribe()).await;
 }

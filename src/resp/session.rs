@@ -2,22 +2,31 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use crate::access::Caller;
 use crate::limits::CLIENT_NAME_BYTES_MAX;
 
-/// The memory of a connection: its id, its name, its version of the protocol.
+/// The memory of a connection: its id, its name, its version of the protocol, and whom it
+/// is for.
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) id: u64,
     pub(super) name: Vec<u8>,
     /// Whether version 3 of the protocol was chosen.
     pub(super) resp3: bool,
+    /// Whom the commands come from.
+    pub(super) caller: Caller,
 }
 
 impl Session {
     /// A session under an id that no connection of this process had.
     pub(super) fn new() -> Self {
         static LAST: AtomicU64 = AtomicU64::new(0);
-        Self { id: LAST.fetch_add(1, Relaxed) + 1, name: Vec::new(), resp3: false }
+        Self {
+            id: LAST.fetch_add(1, Relaxed) + 1,
+            name: Vec::new(),
+            resp3: false,
+            caller: Caller::default(),
+        }
     }
 }
 

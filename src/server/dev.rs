@@ -18,7 +18,7 @@ use tokio::sync::watch;
 
 use super::exit::failed;
 use super::node::{NodeConfig, NodeFailure, PeerSecurity, RunningNode, absolute, warn_if_exposed};
-use super::signals::{Signals, listen_for_signals};
+use super::signals::{Reload, Signals, listen_for_signals};
 use crate::config::{DevConfig, SNAPSHOT_ENTRIES_DEFAULT};
 use crate::entropy;
 
@@ -55,10 +55,10 @@ fn run(config: &DevConfig) -> Result<(), NodeFailure> {
     refuse_other_size(config)?;
     warn_if_exposed(&config.exposed);
     keep_others_out(&config.data);
-    let Signals { stopping, .. } = listen_for_signals()?;
+    let Signals { stopping, reload } = listen_for_signals()?;
     let (report, reports) = mpsc::channel();
     let mut watchers: Vec<Watcher> = Vec::new();
-    for node in node_configs(config)? {
+    for node in node_configs(config, &reload)? {
         watchers.push(watch_node(node, stopping.clone(), report.clone())?);
     }
     drop(report);
@@ -101,7 +101,7 @@ fn keep_others_out(data: &Path) {
     }
 }
 
-fn node_configs(config: &DevConfig) -> Result<Vec<NodeConfig>, NodeFailure> {
+fn node_configs(config: &DevConfig, reload: &Reload) -> Result<Vec<NodeConfig>, NodeFailure> {
     let alone = config.nodes == 1;
     let security = if alone { PeerSecurity::Plain } else { own_secret()? };
     let mut nodes = Vec::new();
@@ -121,6 +121,7 @@ fn node_configs(config: &DevConfig) -> Result<Vec<NodeConfig>, NodeFailure> {
                 .then(|| SocketAddr::new(raft.ip(), 0).to_string()),
             advertise_raft: None,
             security: security.clone(),
+            auth: config.auth_file.clone().map(|source| (source, reload.clone())),
             insecure: config.insecure,
             auto_create_tags: true,
             tags_max: config.tags_max,

@@ -13,10 +13,12 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 
 use super::assemble::{AssembledNode, Assembly, assemble};
+use super::client_tokens::ClientTokens;
 use super::peer_credentials::PeerCredentials;
 use super::signals::Reload;
+use crate::access::Doors;
 use crate::clock::SystemClock;
-use crate::config::PeerKeys;
+use crate::config::{AuthSource, PeerKeys};
 use crate::entropy;
 use crate::listener::{self, ClientCapacity, ClientPort, RunningServer};
 use crate::snowflake::SnowflakeSettings;
@@ -52,7 +54,11 @@ pub struct NodeConfig {
     pub advertise_raft: Option<String>,
     /// How the node and its peers prove themselves to each other.
     pub security: PeerSecurity,
-    /// Whether whoever reaches the client address may change everything, and not this machine alone.
+    /// The auth file that lists the tokens of clients, and requests to read it again; `None` where nobody is asked
+    /// for one.
+    pub auth: Option<(AuthSource, Reload)>,
+    /// Without an auth file: whether whoever reaches the client address may change everything, and not this
+    /// machine alone.
     pub insecure: bool,
     /// Whether an unknown tag is created on first use.
     pub auto_create_tags: bool,
@@ -144,6 +150,7 @@ impl RunningNode {
             .enable_all()
             .build()?;
         let _within = runtime.enter();
+        let auth = auth(config)?;
         let http = bind(config.http)?;
         let resp = config.resp.map(bind).transpose()?;
         let http_addr = http.local_addr();
@@ -163,7 +170,13 @@ impl RunningNode {
         if let Some((files, reload)) = files {
             runtime.spawn(files.follow(reload, assembled.services.clone()));
         }
-        let clients = listener::start(http, resp, capacity, config.insecure, &assembled.services)?;
+        let tokens = auth.map(|(files, reload)| {
+            let tokens = files.current();
+            runtime.spawn(files.follow(reload));
+            tokens
+        });
+        let doors = Doors { tokens, insecure: config.insecure };
+        let clients = listener::start(http, resp, capacity, doors, &assembled.services)?;
         drop(_within);
         Ok(Self { runtime, assembled, clients, http_addr, resp_addr })
     }
@@ -236,6 +249,14 @@ fn security(
             (Security::Tls(files.watch()), Some((files, reload.clone())))
         }
     })
+}
+
+/// The tokens that clients show, and when to read them again.
+fn auth(config: &NodeConfig) -> Result<Option<(ClientTokens, Reload)>, NodeFailure> {
+    let Some((source, reload)) = &config.auth else { return Ok(None) };
+    let tokens = ClientTokens::open(source.clone());
+    let tokens = tokens.map_err(|error| NodeFailure::Usage(error.to_string()))?;
+    Ok(Some((tokens, reload.clone())))
 }
 
 fn options(

@@ -71,8 +71,9 @@ fn end_after(stop_max: Duration) {
 }
 
 fn node_config(config: ServeConfig, reload: Reload) -> NodeConfig {
-    let security =
-        config.peer_keys.map_or(PeerSecurity::Plain, |keys| PeerSecurity::Files(keys, reload));
+    let security = config
+        .peer_keys
+        .map_or(PeerSecurity::Plain, |keys| PeerSecurity::Files(keys, reload.clone()));
     warn_if_exposed(&config.exposed);
     NodeConfig {
         node_id: config.node_id,
@@ -85,6 +86,7 @@ fn node_config(config: ServeConfig, reload: Reload) -> NodeConfig {
         advertise_http: config.advertise_http,
         advertise_raft: config.advertise_raft,
         security,
+        auth: config.auth_file.map(|source| (source, reload)),
         insecure: config.insecure,
         auto_create_tags: config.auto_create_tags,
         tags_max: config.tags_max,

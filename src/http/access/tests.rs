@@ -1,7 +1,9 @@
 use super::*;
 
-const LOCAL: Access = Access { insecure: false, is_local: true };
-const REMOTE: Access = Access { insecure: false, is_local: false };
+/// Why a request is refused, without an auth file, that comes from this machine or another.
+fn refusal(is_local: bool, request: &Request<()>) -> Option<Problem> {
+    Access::new(Doors::default()).from(is_local).refusal(request, &mut Caller::default())
+}
 
 fn request(method: &str, target: &str, headers: &[(&str, &str)]) -> Request<()> {
     let mut request = Request::builder().method(method).uri(target);
@@ -13,70 +15,31 @@ fn request(method: &str, target: &str, headers: &[(&str, &str)]) -> Request<()> 
 
 /// A change with these headers, sent from this machine.
 fn is_taken(headers: &[(&str, &str)]) -> bool {
-    LOCAL.refusal(&request("POST", "/v1/tags", headers)).is_none()
-}
-
-#[test]
-fn every_request_needs_the_role_of_what_it_does() {
-    for (method, path, needed) in [
-        ("GET", "/api/segment/get/orders", Role::Issue),
-        ("HEAD", "/api/segment/get/orders", Role::Issue),
-        ("POST", "/api/segment/get/orders", Role::Issue),
-        ("DELETE", "/api/snowflake/get/x", Role::Issue),
-        ("GET", "/v1/segment/orders", Role::Issue),
-        ("GET", "/v1/snowflake", Role::Issue),
-        ("POST", "/v1/snowflake", Role::Issue),
-        ("GET", "/v1/snowflake/17", Role::Issue),
-        ("POST", "/v1/snowflake/floor", Role::Admin),
-        ("GET", "/decodeSnowflakeId", Role::Issue),
-        ("POST", "/decodeSnowflakeId", Role::Admin),
-        ("GET", "/", Role::Read),
-        ("GET", "/v1/tags", Role::Read),
-        ("HEAD", "/v1/tags/orders", Role::Read),
-        ("OPTIONS", "/v1/tags", Role::Read),
-        ("POST", "/v1/tags", Role::Admin),
-        ("PATCH", "/v1/tags/orders", Role::Admin),
-        ("DELETE", "/v1/tags/orders", Role::Admin),
-        ("POST", "/v1/cluster/nodes", Role::Admin),
-        ("DELETE", "/v1/cluster/nodes/3", Role::Admin),
-        ("POST", "/v1/cluster/leader", Role::Admin),
-        ("POST", "/v1/cluster/level", Role::Admin),
-        ("PUT", "/v1/segment", Role::Admin),
-        ("POST", "//api/segment/get/orders", Role::Admin),
-        ("POST", "/v1/t%61gs", Role::Admin),
-        ("POST", "/nothing", Role::Admin),
-        ("BREW", "/livez", Role::Admin),
-        ("CONNECT", "", Role::Admin),
-    ] {
-        let method = method.parse().unwrap();
-        assert_eq!(Role::needed(&method, path), needed, "{method} {path}");
-    }
+    refusal(true, &request("POST", "/v1/tags", headers)).is_none()
 }
 
 #[test]
 fn ids_and_reading_are_open_to_everybody() {
     let evil = [("host", "evil.example"), ("origin", "null"), ("via", "1.1 proxy")];
     for path in ["/api/segment/get/orders", "/v1/snowflake", "/v1/tags", "/v1/cluster"] {
-        assert_eq!(REMOTE.refusal(&request("GET", path, &evil)), None, "{path}");
+        assert_eq!(refusal(false, &request("GET", path, &evil)), None, "{path}");
     }
 }
 
 #[test]
 fn changes_are_taken_from_this_machine_only_unless_anybody_may_make_them() {
     let change = request("POST", "/v1/tags", &[("host", "127.0.0.1:8080")]);
-    assert_eq!(LOCAL.refusal(&change), None);
-    let refused = REMOTE.refusal(&change).unwrap();
+    assert_eq!(refusal(true, &change), None);
+    let refused = refusal(false, &change).unwrap();
     assert_eq!(refused.code(), "forbidden");
     let evil =
         [("host", "evil.example"), ("origin", "http://evil.example"), ("forwarded", "for=a")];
     let evil = request("POST", "/v1/tags", &evil);
-    assert!(LOCAL.refusal(&evil).is_some());
-    assert_eq!(Access::new(true).refusal(&evil), None);
-    assert_eq!(
-        Access::new(false).refusal(&change),
-        Some(refused),
-        "nobody knows where it comes from"
-    );
+    assert!(refusal(true, &evil).is_some());
+    let insecure = Access::new(Doors { tokens: None, insecure: true });
+    assert_eq!(insecure.refusal(&evil, &mut Caller::default()), None);
+    let unknown = Access::new(Doors::default()).refusal(&change, &mut Caller::default());
+    assert_eq!(unknown, Some(refused), "nobody knows where it comes from");
 }
 
 #[test]
@@ -131,7 +94,7 @@ fn the_host_of_a_change_is_a_loopback_name() {
 #[test]
 fn the_target_of_a_change_is_a_loopback_name_where_it_has_one() {
     let refused =
-        |target| LOCAL.refusal(&request("POST", target, &[("host", "localhost")])).is_some();
+        |target| refusal(true, &request("POST", target, &[("host", "localhost")])).is_some();
     assert!(!refused("http://localhost:8080/v1/tags"));
     assert!(!refused("http://[::1]/v1/tags"));
     assert!(refused("http://evil.example/v1/tags"));

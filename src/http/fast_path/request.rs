@@ -177,6 +177,18 @@ impl PlainRequest {
         &self.tag
     }
 
+    pub(super) fn headers(&self) -> &HeaderMap {
+        &self.headers
+    }
+
+    /// The path, without a query.
+    pub(super) fn path_text(&self) -> &str {
+        let target = &self.bytes[METHOD.len()..self.path_end];
+        let end = target.iter().position(|byte| *byte == b'?').unwrap_or(target.len());
+        // The bytes of `is_plain` are ASCII.
+        std::str::from_utf8(&target[..end]).unwrap_or_default()
+    }
+
     /// Whether ids are wanted as text, where there is a choice.
     pub(super) fn wants_text(&self) -> bool {
         self.text

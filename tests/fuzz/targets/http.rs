@@ -19,7 +19,7 @@ thread_local! {
 fuzz_target!(|bytes: &[u8]| {
     let answers = SERVER.with_borrow_mut(|server| {
         server.converse(bytes, SECONDS_MAX, async |stream, services| {
-            Connections::new(services).serve(stream).await;
+            Connections::new(services, None).serve(stream).await;
         })
     });
     check(&answers);

@@ -17,7 +17,9 @@ thread_local! {
 
 fuzz_target!(|bytes: &[u8]| {
     let answers = SERVER.with_borrow_mut(|server| {
-        server.converse(bytes, SECONDS_MAX, async |stream, services| serve(stream, &services).await)
+        server.converse(bytes, SECONDS_MAX, async |stream, services| {
+            serve(stream, &services, None).await
+        })
     });
     // Every type that there is begins with one of these.
     assert!(answers.first().is_none_or(|kind| b"+-:$*%_#".contains(kind)), "{answers:?}");

@@ -1,0 +1,41 @@
+//! Who may do what: roles, what each request and command needs, and the tokens of the auth file.
+//!
+//! ```text
+//! caller      one connection: whom its requests come from, remembered
+//!   tokens    the tokens that hold now; a number that rises with every change of them
+//!     auth_file   the file that lists them, read strictly
+//!       token     one token, known by its hash
+//!   matrix    every route and every command, with what it needs
+//!     role    the three roles
+//! ```
+//!
+//! Without an auth file nobody is asked for a token, and `http/access.rs` has rules of its own.
+
+mod auth_file;
+mod caller;
+mod matrix;
+mod role;
+mod token;
+mod tokens;
+
+pub(crate) use auth_file::{AUTH_FILE_BYTES_MAX, checked_name, checked_tags};
+pub use auth_file::{AuthFile, AuthFileError};
+pub(crate) use caller::{Caller, Denial};
+pub(crate) use matrix::{CommandRule, Endpoint, NamedTags, ROUTES, command, route};
+pub(crate) use role::Needs;
+pub use role::Role;
+pub(crate) use token::Token;
+pub use token::{hash_of, written_hash};
+pub use tokens::Tokens;
+
+use std::sync::Arc;
+
+/// What keeps strangers from the ports of clients.
+#[derive(Clone, Debug, Default)]
+pub struct Doors {
+    /// The tokens that clients show; `None` without an auth file.
+    pub tokens: Option<Arc<Tokens>>,
+    /// Without an auth file: whether whoever reaches the HTTP port may change everything, and not this
+    /// machine alone.
+    pub insecure: bool,
+}

@@ -1,0 +1,196 @@
+//! Whom the requests of one connection come from.
+//!
+//! A client shows the same token with every request. It is hashed and looked up once; after that the bytes that it
+//! shows are compared with those it showed before, and what they allow holds for as long as nobody has changed
+//! the tokens.
+
+use std::sync::Arc;
+
+use super::matrix::Demand;
+use super::role::{Needs, Role, Scope};
+use super::token::{Hash, Token, hash_of};
+use super::tokens::Tokens;
+
+/// Longest token that is looked at; a longer one is unknown.
+const TOKEN_BYTES_MAX: usize = 1024;
+/// Longest `Authorization` that is remembered.
+const SHOWN_BYTES_MAX: usize = TOKEN_BYTES_MAX + 16;
+
+/// Why a request is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Denial {
+    /// Its sender shows no token, and without one may not do this.
+    NoToken,
+    /// Its sender shows a token that does not hold.
+    UnknownToken,
+    /// The token's role is not enough.
+    Role,
+    /// The token is confined to other tags.
+    Tags,
+}
+
+/// The token that a caller has shown.
+#[derive(Debug, Default, PartialEq, Eq)]
+enum Shown {
+    /// None.
+    #[default]
+    Nothing,
+    /// Something that can be no token.
+    Nonsense,
+    /// One with this hash.
+    Token(Hash),
+}
+
+/// Whom the requests of one connection come from.
+#[derive(Debug, Default)]
+pub(crate) struct Caller {
+    /// The `Authorization` that was read last, and the number of the tokens by which it was judged.
+    header: Vec<u8>,
+    generation: u64,
+    shown: Shown,
+    token: Option<Arc<Token>>,
+    anonymous: Option<Role>,
+}
+
+impl Caller {
+    /// Takes note of what a request of HTTP shows: the one `Authorization`, or none.
+    #[inline]
+    pub(crate) fn shows(&mut self, tokens: &Tokens, authorization: Option<&[u8]>) {
+        if self.generation == 0 || authorization.unwrap_or_default() != self.header {
+            self.take_note(authorization);
+        }
+        self.refresh(tokens);
+    }
+
+    #[cold]
+    fn take_note(&mut self, authorization: Option<&[u8]>) {
+        self.generation = 0;
+        self.header.clear();
+        self.shown = match authorization {
+            None | Some([]) => Shown::Nothing,
+            Some(header) => {
+                // One byte more than is looked at: whatever begins so is too long as well.
+                let length = header.len().min(SHOWN_BYTES_MAX + 1);
+                self.header.extend_from_slice(&header[..length]);
+                match bearer(header) {
+                    Some(token) => Shown::Token(hash_of(token)),
+                    None => Shown::Nonsense,
+                }
+            }
+        };
+    }
+
+    /// Looks the token up again if the tokens have changed.
+    #[inline]
+    pub(crate) fn refresh(&mut self, tokens: &Tokens) {
+        let generation = tokens.generation();
+        if generation != self.generation {
+            self.look_up(tokens);
+            self.generation = generation;
+        }
+    }
+
+    #[cold]
+    fn look_up(&mut self, tokens: &Tokens) {
+        let file = tokens.current();
+        self.anonymous = file.anonymous;
+        let known = match &self.shown {
+            Shown::Token(hash) => file.by_hash.get(hash).cloned(),
+            Shown::Nothing | Shown::Nonsense => None,
+        };
+        self.token = known;
+    }
+
+    /// Logs in with a token, whose name must be `name` where one is given; answers whether it holds. Otherwise
+    /// everything stays as it is.
+    pub(crate) fn log_in(&mut self, tokens: &Tokens, name: Option<&[u8]>, token: &[u8]) -> bool {
+        if token.len() > TOKEN_BYTES_MAX {
+            return false;
+        }
+        let mut caller = Self { shown: Shown::Token(hash_of(token)), ..Self::default() };
+        caller.refresh(tokens);
+        let holds = caller
+            .token
+            .as_ref()
+            .is_some_and(|known| name.is_none_or(|name| name == known.name.as_bytes()));
+        if holds {
+            *self = caller;
+        }
+        holds
+    }
+
+    /// The token that it shows, if that holds.
+    pub(crate) fn token(&self) -> Option<&Arc<Token>> {
+        self.token.as_ref()
+    }
+
+    /// Whether it shows a token that does not hold.
+    pub(crate) fn shows_an_unknown_token(&self) -> bool {
+        self.shown != Shown::Nothing && self.token.is_none()
+    }
+
+    /// Checks whether it may do what needs so much.
+    ///
+    /// # Errors
+    /// Why not.
+    #[inline]
+    pub(crate) fn check(&self, needs: Needs) -> Result<(), Denial> {
+        if needs == Needs::Nothing {
+            return Ok(());
+        }
+        match (&self.token, &self.shown) {
+            (Some(token), _) if token.role.is_enough_for(needs) => Ok(()),
+            (Some(_), _) => Err(Denial::Role),
+            (None, Shown::Token(_) | Shown::Nonsense) => Err(Denial::UnknownToken),
+            (None, Shown::Nothing) => match self.anonymous {
+                Some(role) if role.is_enough_for(needs) => Ok(()),
+                _ => Err(Denial::NoToken),
+            },
+        }
+    }
+
+    /// Checks whether its token reaches a tag.
+    ///
+    /// # Errors
+    /// When it does not.
+    #[inline]
+    pub(crate) fn check_tag(&self, tag: &[u8]) -> Result<(), Denial> {
+        match &self.token {
+            Some(token) if !token.reaches(tag) => Err(Denial::Tags),
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks whether it may make a request.
+    ///
+    /// # Errors
+    /// Why not.
+    #[inline]
+    pub(crate) fn check_demand(&self, demand: &Demand<'_>) -> Result<(), Denial> {
+        self.check(demand.needs)?;
+        let confined = self.token.as_ref().is_some_and(|token| token.tags.is_some());
+        match demand.scope {
+            Scope::TagOfPath if confined => match demand.tag() {
+                Some(tag) => self.check_tag(tag.as_bytes()),
+                None => Err(Denial::Tags),
+            },
+            Scope::Everything if confined => Err(Denial::Tags),
+            Scope::NoTag | Scope::TagOfBody | Scope::TagOfPath | Scope::Everything => Ok(()),
+        }
+    }
+}
+
+/// The token in an `Authorization` of RFC 6750.
+fn bearer(header: &[u8]) -> Option<&[u8]> {
+    const SCHEME: &[u8] = b"bearer ";
+    if header.len() > SHOWN_BYTES_MAX {
+        return None;
+    }
+    let (scheme, rest) = header.split_at_checked(SCHEME.len())?;
+    let token = rest.trim_ascii();
+    let is_one = (1..=TOKEN_BYTES_MAX).contains(&token.len()) && !token.contains(&b' ');
+    (scheme.eq_ignore_ascii_case(SCHEME) && is_one).then_some(token)
+}
+
+#[cfg(test)]
+mod tests;

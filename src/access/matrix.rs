@@ -1,0 +1,225 @@
+//! What every route and every command needs. The router is made from this table, the commands of the Redis
+//! protocol do not compile without a row of it, and `docs/security.md` shows it.
+
+use super::role::{Needs, Scope};
+use crate::path_segment;
+
+/// A handler of the HTTP interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Endpoint {
+    LeafSegment,
+    Segment,
+    LeafSnowflake,
+    Snowflake,
+    LeafDecode,
+    Decode,
+    Index,
+    Livez,
+    Readyz,
+    Cache,
+    Db,
+    ListTags,
+    ShowTag,
+    CreateTag,
+    UpdateTag,
+    DeleteTag,
+    Workers,
+    Cluster,
+    AddNode,
+    RemoveNode,
+    Transfer,
+    RaiseLevel,
+    #[cfg(feature = "next-level")]
+    LeaveNote,
+    Metrics,
+    OpenApi,
+}
+
+/// One method of one path: who may use it, and what answers.
+#[derive(Debug)]
+pub(crate) struct Route {
+    /// `GET` stands for `HEAD` and `OPTIONS` too, `*` for every method.
+    pub(crate) method: &'static str,
+    /// The path in OpenAPI's notation.
+    pub(crate) path: &'static str,
+    pub(crate) endpoint: Endpoint,
+    pub(crate) needs: Needs,
+    pub(crate) scope: Scope,
+}
+
+const fn row(
+    method: &'static str,
+    path: &'static str,
+    endpoint: Endpoint,
+    needs: Needs,
+    scope: Scope,
+) -> Route {
+    Route { method, path, endpoint, needs, scope }
+}
+
+/// Every route. Those that are asked for most stand first, and no two rows of one method fit the same path.
+pub(crate) static ROUTES: &[Route] = &[
+    row("*", "/api/segment/get/{key}", Endpoint::LeafSegment, Needs::Issue, Scope::TagOfPath),
+    row("*", "/v1/segment/{tag}", Endpoint::Segment, Needs::Issue, Scope::TagOfPath),
+    row("*", "/api/snowflake/get/{key}", Endpoint::LeafSnowflake, Needs::Issue, Scope::NoTag),
+    row("*", "/v1/snowflake", Endpoint::Snowflake, Needs::Issue, Scope::NoTag),
+    row("GET", "/v1/snowflake/{id}", Endpoint::Decode, Needs::AnyRole, Scope::NoTag),
+    row("GET", "/decodeSnowflakeId", Endpoint::LeafDecode, Needs::AnyRole, Scope::NoTag),
+    row("GET", "/", Endpoint::Index, Needs::Nothing, Scope::NoTag),
+    row("GET", "/livez", Endpoint::Livez, Needs::Nothing, Scope::NoTag),
+    row("GET", "/readyz", Endpoint::Readyz, Needs::Nothing, Scope::NoTag),
+    row("GET", "/cache", Endpoint::Cache, Needs::Read, Scope::Everything),
+    row("GET", "/db", Endpoint::Db, Needs::Read, Scope::Everything),
+    row("GET", "/v1/tags", Endpoint::ListTags, Needs::Read, Scope::Everything),
+    row("POST", "/v1/tags", Endpoint::CreateTag, Needs::Admin, Scope::TagOfBody),
+    row("GET", "/v1/tags/{tag}", Endpoint::ShowTag, Needs::Read, Scope::TagOfPath),
+    row("PATCH", "/v1/tags/{tag}", Endpoint::UpdateTag, Needs::Admin, Scope::TagOfPath),
+    row("DELETE", "/v1/tags/{tag}", Endpoint::DeleteTag, Needs::Admin, Scope::TagOfPath),
+    row("GET", "/v1/workers", Endpoint::Workers, Needs::Read, Scope::NoTag),
+    row("GET", "/v1/cluster", Endpoint::Cluster, Needs::Read, Scope::NoTag),
+    row("POST", "/v1/cluster/nodes", Endpoint::AddNode, Needs::Admin, Scope::Everything),
+    row("DELETE", "/v1/cluster/nodes/{id}", Endpoint::RemoveNode, Needs::Admin, Scope::Everything),
+    row("POST", "/v1/cluster/leader", Endpoint::Transfer, Needs::Admin, Scope::Everything),
+    row("POST", "/v1/cluster/level", Endpoint::RaiseLevel, Needs::Admin, Scope::Everything),
+    #[cfg(feature = "next-level")]
+    row("POST", "/v1/cluster/note", Endpoint::LeaveNote, Needs::Admin, Scope::Everything),
+    row("GET", "/metrics", Endpoint::Metrics, Needs::Read, Scope::NoTag),
+    row("GET", "/openapi.json", Endpoint::OpenApi, Needs::Read, Scope::NoTag),
+];
+
+/// What a request needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Demand<'a> {
+    pub(crate) needs: Needs,
+    pub(crate) scope: Scope,
+    /// What the first `{…}` of the path stands for, as it came.
+    pub(crate) first: Option<&'a str>,
+}
+
+/// Whether a request of this method only reads.
+fn reads(method: &str) -> bool {
+    matches!(method, "GET" | "HEAD" | "OPTIONS")
+}
+
+/// What a request needs. One that has no row needs the most that its method allows it to do.
+#[inline]
+pub(crate) fn route<'a>(method: &str, path: &'a str) -> Demand<'a> {
+    let listed_as = if reads(method) { "GET" } else { method };
+    for row in ROUTES.iter().filter(|row| row.method == "*" || row.method == listed_as) {
+        if let Some(first) = fit(row.path, path) {
+            return Demand { needs: row.needs, scope: row.scope, first };
+        }
+    }
+    match listed_as {
+        "GET" => Demand { needs: Needs::Read, scope: Scope::NoTag, first: None },
+        _ => Demand { needs: Needs::Admin, scope: Scope::Everything, first: None },
+    }
+}
+
+/// Whether a path is the one of a row: the first text that a `{…}` of it stands for, if it has any.
+#[inline]
+fn fit<'a>(pattern: &str, path: &'a str) -> Option<Option<&'a str>> {
+    let fixed = pattern.find('{').unwrap_or(pattern.len());
+    if !path.as_bytes().starts_with(&pattern.as_bytes()[..fixed]) {
+        return None;
+    }
+    let (mut first, mut rest) = (None, &path[fixed..]);
+    let mut pattern = &pattern[fixed..];
+    while let Some(end) = pattern.find('}') {
+        let (segment, behind) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        if segment.is_empty() {
+            return None;
+        }
+        first = first.or(Some(segment));
+        pattern = &pattern[end + 1..];
+        let fixed = &pattern[..pattern.find('{').unwrap_or(pattern.len())];
+        rest = behind.strip_prefix(fixed)?;
+        pattern = &pattern[fixed.len()..];
+    }
+    rest.is_empty().then_some(first)
+}
+
+impl<'a> Demand<'a> {
+    /// The tag that the path names; `None` when it cannot be read.
+    #[inline]
+    pub(crate) fn tag(&self) -> Option<std::borrow::Cow<'a, str>> {
+        path_segment::decode(self.first?)
+    }
+}
+
+/// Which arguments of a command are tags.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NamedTags {
+    /// None.
+    None,
+    /// The first.
+    First,
+    /// All.
+    All,
+}
+
+/// What a command of the Redis protocol needs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CommandRule {
+    pub(crate) name: &'static str,
+    pub(crate) needs: Needs,
+    pub(crate) tags: NamedTags,
+}
+
+const fn rule(name: &'static str, needs: Needs, tags: NamedTags) -> CommandRule {
+    CommandRule { name, needs, tags }
+}
+
+/// Every command of the Redis protocol.
+pub(crate) const COMMANDS: [CommandRule; 20] = [
+    rule("INCR", Needs::Issue, NamedTags::First),
+    rule("INCRBY", Needs::Issue, NamedTags::First),
+    rule("MINT", Needs::Issue, NamedTags::First),
+    rule("SNOWFLAKE", Needs::Issue, NamedTags::None),
+    rule("GET", Needs::Read, NamedTags::First),
+    rule("EXISTS", Needs::Read, NamedTags::All),
+    rule("TYPE", Needs::Read, NamedTags::First),
+    rule("PING", Needs::AnyRole, NamedTags::None),
+    rule("ECHO", Needs::AnyRole, NamedTags::None),
+    rule("SELECT", Needs::AnyRole, NamedTags::None),
+    rule("CLIENT", Needs::AnyRole, NamedTags::None),
+    rule("COMMAND", Needs::AnyRole, NamedTags::None),
+    rule("CONFIG", Needs::AnyRole, NamedTags::None),
+    rule("INFO", Needs::AnyRole, NamedTags::None),
+    // HELLO asks for a role by itself, because it may bring the token.
+    rule("HELLO", Needs::Nothing, NamedTags::None),
+    rule("AUTH", Needs::Nothing, NamedTags::None),
+    rule("RESET", Needs::Nothing, NamedTags::None),
+    rule("QUIT", Needs::Nothing, NamedTags::None),
+    rule("POST", Needs::Nothing, NamedTags::None),
+    rule("HOST:", Needs::Nothing, NamedTags::None),
+];
+
+/// The rule of a command. In a constant, a command without one does not compile.
+pub(crate) const fn command(name: &'static str) -> CommandRule {
+    let mut at = 0;
+    while at < COMMANDS.len() {
+        if is_equal(COMMANDS[at].name.as_bytes(), name.as_bytes()) {
+            return COMMANDS[at];
+        }
+        at += 1;
+    }
+    panic!("the command has no row in the matrix of roles")
+}
+
+const fn is_equal(one: &[u8], other: &[u8]) -> bool {
+    if one.len() != other.len() {
+        return false;
+    }
+    let mut at = 0;
+    while at < one.len() {
+        if one[at] != other[at] {
+            return false;
+        }
+        at += 1;
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests;

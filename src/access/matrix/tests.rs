@@ -1,0 +1,113 @@
+use super::*;
+use crate::access::Role;
+
+#[test]
+fn every_request_needs_the_role_of_what_it_does() {
+    for (line, needs, first) in [
+        ("GET /api/segment/get/orders", Needs::Issue, Some("orders")),
+        ("HEAD /api/segment/get/orders", Needs::Issue, Some("orders")),
+        ("POST /api/segment/get/orders", Needs::Issue, Some("orders")),
+        ("DELETE /api/snowflake/get/x", Needs::Issue, Some("x")),
+        ("GET /v1/segment/a%2Fb", Needs::Issue, Some("a%2Fb")),
+        ("GET /v1/snowflake", Needs::Issue, None),
+        ("POST /v1/snowflake", Needs::Issue, None),
+        ("GET /v1/snowflake/17", Needs::AnyRole, Some("17")),
+        ("POST /v1/snowflake/floor", Needs::Admin, None),
+        ("GET /decodeSnowflakeId", Needs::AnyRole, None),
+        ("POST /decodeSnowflakeId", Needs::Admin, None),
+        ("GET /", Needs::Nothing, None),
+        ("HEAD /livez", Needs::Nothing, None),
+        ("POST /readyz", Needs::Admin, None),
+        ("GET /v1/tags", Needs::Read, None),
+        ("HEAD /v1/tags/orders", Needs::Read, Some("orders")),
+        ("OPTIONS /v1/tags", Needs::Read, None),
+        ("OPTIONS /v1/cluster/nodes", Needs::Read, None),
+        ("POST /v1/tags", Needs::Admin, None),
+        ("PATCH /v1/tags/orders", Needs::Admin, Some("orders")),
+        ("DELETE /v1/tags/orders", Needs::Admin, Some("orders")),
+        ("POST /v1/cluster/nodes", Needs::Admin, None),
+        ("DELETE /v1/cluster/nodes/3", Needs::Admin, Some("3")),
+        ("POST /v1/cluster/leader", Needs::Admin, None),
+        ("POST /v1/cluster/level", Needs::Admin, None),
+        ("PUT /v1/segment", Needs::Admin, None),
+        ("GET /v1/segment/", Needs::Read, None),
+        ("GET /v1/segment/a/b", Needs::Read, None),
+        ("GET /livez/", Needs::Read, None),
+        ("GET /livezz", Needs::Read, None),
+        ("GET //livez", Needs::Read, None),
+        ("GET ", Needs::Read, None),
+        ("POST //api/segment/get/orders", Needs::Admin, None),
+        ("POST /v1/t%61gs", Needs::Admin, None),
+        ("POST /nothing", Needs::Admin, None),
+        ("BREW /livez", Needs::Admin, None),
+        ("CONNECT ", Needs::Admin, None),
+        ("* /v1/segment/orders", Needs::Issue, Some("orders")),
+        ("get /livez", Needs::Admin, None),
+    ] {
+        let (method, path) = line.split_once(' ').unwrap();
+        let demand = route(method, path);
+        assert_eq!((demand.needs, demand.first), (needs, first), "{line}");
+    }
+}
+
+#[test]
+fn paths_with_two_names_are_told_from_those_with_one() {
+    let pattern = "/v1/sequence/{tag}/{key}/last";
+    assert_eq!(fit(pattern, "/v1/sequence/chat/room/last"), Some(Some("chat")));
+    for path in ["/v1/sequence/chat/last", "/v1/sequence/chat/a/b/last", "/v1/sequence//a/last"] {
+        assert_eq!(fit(pattern, path), None, "{path}");
+    }
+    assert_eq!(fit("/v1/sequence/{tag}/{key}", "/v1/sequence/chat/room"), Some(Some("chat")));
+}
+
+#[test]
+fn no_two_rows_fit_one_request() {
+    for row in ROUTES {
+        let path = row.path.replace(['{', '}'], "");
+        let fits = |other: &&Route| {
+            (other.method == row.method || other.method == "*" || row.method == "*")
+                && fit(other.path, &path).is_some()
+        };
+        assert_eq!(ROUTES.iter().filter(fits).count(), 1, "{} {}", row.method, row.path);
+    }
+}
+
+/// The roles that may, as a row of a table in Markdown has them.
+fn cells(needs: Needs) -> String {
+    let may = |role: Role| if role.is_enough_for(needs) { "yes" } else { "-" };
+    let nobody = if needs == Needs::Nothing { "yes" } else { "-" };
+    let [issue, read, admin] = Role::ALL.map(may);
+    format!("{nobody} | {issue} | {read} | {admin}")
+}
+
+#[test]
+fn the_document_shows_the_matrix() {
+    let document = include_str!("../../../docs/security.md");
+    let scope = |scope| match scope {
+        Scope::NoTag => "-",
+        Scope::TagOfPath | Scope::TagOfBody => "its tags",
+        Scope::Everything => "no",
+    };
+    // A build of the next level has a route of its own, which no release has.
+    let released = |row: &&Route| row.path != "/v1/cluster/note";
+    let mut rows: Vec<String> = ROUTES
+        .iter()
+        .filter(released)
+        .map(|row| {
+            let Route { method, path, needs, .. } = row;
+            let method = if *method == "*" { "any method" } else { method };
+            format!("| {method} | `{path}` | {} | {} |", cells(*needs), scope(row.scope))
+        })
+        .collect();
+    let commands = COMMANDS.iter().filter(|rule| !["POST", "HOST:"].contains(&rule.name));
+    rows.extend(commands.map(|rule| {
+        let tags = if rule.tags == NamedTags::None { "-" } else { "its tags" };
+        format!("| RESP | `{}` | {} | {tags} |", rule.name, cells(rule.needs))
+    }));
+    let shown: Vec<&str> = document
+        .lines()
+        .filter(|line| line.ends_with('|') && line.matches(" | ").count() == 6)
+        .filter(|line| line.contains("| `"))
+        .collect();
+    assert_eq!(shown, rows, "docs/security.md must have these rows:\n{}", rows.join("\n"));
+}

@@ -1,0 +1,72 @@
+//! The three roles, and what requests need of them.
+
+/// What the holder of a token may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Take ids of its tags and snowflakes, with what that needs: the creation of a tag on first use, and
+    /// taking ids apart.
+    Issue,
+    /// Read everything but ids and backups.
+    Read,
+    /// Everything.
+    Admin,
+}
+
+impl Role {
+    /// All of them.
+    pub const ALL: [Role; 3] = [Role::Issue, Role::Read, Role::Admin];
+
+    /// The role of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|role| role.name() == name)
+    }
+
+    /// Its name in the auth file.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Role::Issue => "issue",
+            Role::Read => "read",
+            Role::Admin => "admin",
+        }
+    }
+
+    /// Whether the role is enough for what needs so much.
+    #[inline]
+    pub(crate) const fn is_enough_for(self, needs: Needs) -> bool {
+        match needs {
+            Needs::Nothing | Needs::AnyRole => true,
+            Needs::Issue => matches!(self, Role::Issue | Role::Admin),
+            Needs::Read => matches!(self, Role::Read | Role::Admin),
+            Needs::Admin => matches!(self, Role::Admin),
+        }
+    }
+}
+
+/// What a request needs of its sender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Needs {
+    /// Nothing: it is open to everybody.
+    Nothing,
+    /// A role, whichever.
+    AnyRole,
+    /// The role `issue`, or `admin`.
+    Issue,
+    /// The role `read`, or `admin`.
+    Read,
+    /// The role `admin`.
+    Admin,
+}
+
+/// What of the cluster a request is about: a token that is confined to some tags is refused where it is about
+/// others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// No tag.
+    NoTag,
+    /// The tag that the first `{…}` of the path stands for.
+    TagOfPath,
+    /// The tag that the body names. The handler checks it, as soon as it has read the body.
+    TagOfBody,
+    /// All tags, or the cluster itself.
+    Everything,
+}

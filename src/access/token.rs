@@ -1,0 +1,64 @@
+//! One token: what it allows, and the SHA-256 by which alone a node knows it.
+//!
+//! A token is looked up by its hash in a map: how long that takes says nothing of how much of a guess was right,
+//! because no guess can come near a hash step by step.
+
+use std::fmt::Write;
+
+use ring::digest::{SHA256, digest};
+
+use super::role::Role;
+
+/// The SHA-256 of a token's bytes.
+pub(crate) type Hash = [u8; 32];
+
+/// What one token allows.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Token {
+    pub(crate) name: String,
+    pub(crate) role: Role,
+    /// The tags that it is confined to; `None` for all.
+    pub(crate) tags: Option<Vec<TagGlob>>,
+}
+
+impl Token {
+    /// Whether it reaches a tag of this name.
+    #[inline]
+    pub(crate) fn reaches(&self, tag: &[u8]) -> bool {
+        self.tags.as_ref().is_none_or(|globs| globs.iter().any(|glob| glob.fits(tag)))
+    }
+}
+
+/// Names of tags: one, or all that begin alike.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TagGlob {
+    pub(crate) begin: String,
+    /// Whether anything may follow.
+    pub(crate) open: bool,
+}
+
+impl TagGlob {
+    #[inline]
+    fn fits(&self, tag: &[u8]) -> bool {
+        match self.open {
+            true => tag.starts_with(self.begin.as_bytes()),
+            false => tag == self.begin.as_bytes(),
+        }
+    }
+}
+
+/// The hash by which a token is known.
+pub fn hash_of(token: &[u8]) -> Hash {
+    let mut hash = Hash::default();
+    hash.copy_from_slice(digest(&SHA256, token).as_ref());
+    hash
+}
+
+/// A hash as the auth file has it.
+pub fn written_hash(hash: &Hash) -> String {
+    hash.iter().fold(String::from("sha256:"), |mut text, byte| {
+        // Writing to a `String` cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}

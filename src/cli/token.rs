@@ -1,0 +1,89 @@
+//! `mintleaf token`: tokens by which clients prove themselves to a node with an auth file.
+
+use clap::Subcommand;
+use serde_json::json;
+
+use super::client::Failure;
+use super::output;
+use crate::access::{Role, checked_name, checked_tags, hash_of, written_hash};
+use crate::entropy;
+
+/// Bytes of randomness in a token.
+const TOKEN_BYTES: usize = 32;
+/// What a token begins with, so that one that strayed is known for what it is.
+const TOKEN_BEGIN: &str = "mlt_";
+
+/// What to do with tokens.
+#[derive(Debug, Subcommand)]
+pub enum TokenCommand {
+    /// Print a new token, and the lines for the auth file that let it in
+    #[command(after_help = "\
+The first line is the token, which is shown this once: give it to the client. What follows is for the file of
+--auth-file on every node, which holds the token's hash and not the token:
+  (umask 077; mintleaf token new shop --role issue --tags 'pay*' > shop)
+  head -n 1 shop                  the token
+  tail -n +3 shop >> auth.toml    the lines for the file
+
+A node looks at its file every 5 s, and at once on SIGHUP.")]
+    New {
+        /// Name of the token: 1 to 64 letters, digits and the characters - _ . @
+        #[arg(value_parser = |name: &str| checked_name(name).map(str::to_owned))]
+        name: String,
+        /// What it allows: issue (take ids), read (everything but ids and backups), or admin (everything)
+        #[arg(long, value_parser = |name: &str| Role::named(name).ok_or("must be issue, read or admin"))]
+        role: Role,
+        /// Tags that it is confined to, each a name or a beginning and a star; all tags without this
+        #[arg(long, value_name = "LIST", value_delimiter = ',')]
+        #[arg(value_parser = |tag: &str| checked_tags(&[tag]).map(|_| tag.to_owned()))]
+        tags: Vec<String>,
+        /// Print JSON instead of text
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+pub(super) fn run(command: &TokenCommand) -> Result<(), Failure> {
+    let TokenCommand::New { name, role, tags, json } = command;
+    if !tags.is_empty() {
+        let given: Vec<&str> = tags.iter().map(String::as_str).collect();
+        checked_tags(&given).map_err(Failure::new)?;
+    }
+    let bytes: [u8; TOKEN_BYTES] = entropy::random_bytes()
+        .map_err(|error| Failure::new(format!("cannot make a token: {error}")))?;
+    let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let token = format!("{TOKEN_BEGIN}{digits}");
+    let hash = written_hash(&hash_of(token.as_bytes()));
+    let lines = lines(name, &hash, *role, tags);
+    if *json {
+        return output::print_json(&json!({ "token": token, "lines": lines }));
+    }
+    output::print(&format!("{token}\n\n{lines}"))
+}
+
+/// The lines of a token in the auth file.
+fn lines(name: &str, hash: &str, role: Role, tags: &[String]) -> String {
+    let role = role.name();
+    let mut lines = format!("[[token]]\nname = \"{name}\"\nhash = \"{hash}\"\nrole = \"{role}\"\n");
+    if !tags.is_empty() {
+        // A list of strings in JSON is one in TOML.
+        lines += &format!("tags = {}\n", json!(tags));
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::access::AuthFile;
+
+    #[test]
+    fn the_lines_of_a_token_are_an_auth_file() {
+        let hash = written_hash(&hash_of(b"t"));
+        for tags in [&[][..], &["pay*".to_owned(), "a\"b\\".to_owned(), "订*".to_owned()]] {
+            for role in Role::ALL {
+                let lines = lines("shop", &hash, role, tags);
+                AuthFile::parse(&lines).unwrap_or_else(|error| panic!("{error}: {lines}"));
+            }
+        }
+    }
+}

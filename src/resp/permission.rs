@@ -1,0 +1,73 @@
+//! Whether a connection may have a command carried out, and its login.
+
+use super::call::{Call, CommandOutcome};
+use super::parser::Args;
+use crate::access::{CommandRule, Denial, NamedTags, Needs};
+use crate::metrics::Protocol;
+
+pub(super) const NO_AUTH: &str = "NOAUTH Authentication required.";
+pub(super) const WRONG_PASS: &str = "WRONGPASS invalid username-password pair or user is disabled.";
+/// The user of a client that names none: Redis' word for it.
+const DEFAULT_USER: &[u8] = b"default";
+
+/// The answer to a command that its sender may not send; `None` where it may.
+#[inline]
+pub(super) fn denied(
+    call: &mut Call<'_>,
+    rule: &CommandRule,
+    args: Args<'_>,
+) -> Option<CommandOutcome> {
+    call.session.caller.refresh(call.tokens?);
+    let caller = &call.session.caller;
+    let checked = caller.check(rule.needs).and_then(|()| match rule.tags {
+        NamedTags::None => Ok(()),
+        NamedTags::First => caller.check_tag(args.get(1).unwrap_or_default()),
+        NamedTags::All => args.iter().skip(1).try_for_each(|tag| caller.check_tag(tag)),
+    });
+    checked.err().map(|denial| refuse(call, denial, rule.name))
+}
+
+#[cold]
+fn refuse(call: &mut Call<'_>, denial: Denial, command: &str) -> CommandOutcome {
+    let name = call.session.caller.token().map_or("default", |token| token.name.as_str());
+    match denial {
+        Denial::NoToken | Denial::UnknownToken => call.refuse_as(NO_AUTH, "unauthenticated"),
+        Denial::Role => {
+            let command = command.to_ascii_lowercase();
+            let text =
+                format!("NOPERM User {name} has no permissions to run the '{command}' command");
+            call.refuse_as(&text, "forbidden")
+        }
+        Denial::Tags => call.refuse_as("NOPERM No permissions to access a tag", "forbidden"),
+    }
+}
+
+/// Logs in. A token names itself: a client that gives it as a password alone, or as that of the user `default`,
+/// need not know its name.
+///
+/// # Errors
+/// The error to answer with.
+pub(super) fn log_in(
+    call: &mut Call<'_>,
+    user: Option<&[u8]>,
+    token: &[u8],
+) -> Result<(), &'static str> {
+    let Some(tokens) = call.tokens else {
+        // As Redis without a password: its default user may log in with any.
+        return if user == Some(DEFAULT_USER) { Ok(()) } else { Err(WRONG_PASS) };
+    };
+    let name = user.filter(|user| *user != DEFAULT_USER);
+    if call.session.caller.log_in(tokens, name, token) {
+        return Ok(());
+    }
+    call.services.ids.metrics().auth_failed(Protocol::Resp);
+    tokens.attempt_failed(call.services.ids.now_ms());
+    Err(WRONG_PASS)
+}
+
+/// Whether the connection has a role, or needs none.
+pub(super) fn has_role(call: &mut Call<'_>) -> bool {
+    let Some(tokens) = call.tokens else { return true };
+    call.session.caller.refresh(tokens);
+    call.session.caller.check(Needs::AnyRole).is_ok()
+}
