@@ -4,11 +4,14 @@
 mod node;
 
 use std::hint::black_box;
+use std::sync::Arc;
 
 use criterion::{Criterion, Throughput};
+use mintleaf::access::{AuthFile, Tokens, hash_of, written_hash};
 use mintleaf::encoding::{decode_command, encode_command};
 use mintleaf::http::fuzzing::Connections;
 use mintleaf::limits::STEP_MAX;
+use mintleaf::resp::fuzzing::serve;
 use mintleaf::segment::{Segment, SegmentBuffer};
 use mintleaf::snowflake::{Format, Generator, Layout, Window};
 use mintleaf::state::{Command, State};
@@ -20,6 +23,8 @@ use node::{Client, Node, TAG};
 const NOW_MS: u64 = 1_800_000_000_000;
 /// Requests that a client sends at once.
 const DEPTH: u64 = 64;
+/// A token as `mintleaf token new` makes them.
+const TOKEN: &str = "mlt_0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
 fn main() {
     let mut criterion = Criterion::default().configure_from_args();
@@ -76,14 +81,42 @@ fn service(criterion: &mut Criterion, node: &Node) {
     assert!(node.services.ids.next_now(TAG).is_some(), "the ids went out");
 }
 
+/// The tokens of an auth file with one that is confined to some tags.
+fn tokens() -> Arc<Tokens> {
+    let hash = written_hash(&hash_of(TOKEN.as_bytes()));
+    let lines = format!(
+        "[[token]]\nname = \"shop\"\nhash = \"{hash}\"\nrole = \"issue\"\ntags = [\"pay*\", \"ord*\"]\n"
+    );
+    Arc::new(Tokens::new(AuthFile::parse(&lines).expect("it is an auth file")))
+}
+
 fn http(criterion: &mut Criterion, node: &Node) {
-    let connections = Connections::new(node.services.clone());
-    let mut client = Client::new(async move |far| connections.serve(far).await);
-    let one = format!("GET /api/segment/get/{TAG} HTTP/1.1\r\nhost: a\r\n\r\n");
+    let connect = |tokens| {
+        let connections = Connections::new(node.services.clone(), tokens);
+        Client::new(async move |far| connections.serve(far).await)
+    };
+    let (mut client, mut known) = (connect(None), connect(Some(tokens())));
+    // The header is sent without an auth file too: its bytes cost the same wherever they are read.
+    let shown = format!("authorization: Bearer {TOKEN}\r\n");
+    let ask = |target: &str| format!("GET {target} HTTP/1.1\r\nhost: a\r\n{shown}\r\n");
+    let leaf = format!("/api/segment/get/{TAG}");
+    let one = ask(&leaf).repeat(DEPTH as usize);
+    // No request is like the one before: each is judged anew.
+    let in_turn = (ask(&leaf) + &ask(&format!("/v1/segment/{TAG}"))).repeat(DEPTH as usize / 2);
+    let single = ask(&leaf);
     let mut group = criterion.benchmark_group("http");
-    group.throughput(Throughput::Elements(DEPTH));
-    let pipelined = client.request(one.repeat(DEPTH as usize));
-    group.bench_function("64 requests for one id", |bench| bench.iter(|| client.ask(&pipelined)));
+    for (name, bytes, count) in [
+        ("64 requests for one id", one, DEPTH),
+        ("64 requests that differ", in_turn, DEPTH),
+        ("1 request for one id", single, 1),
+    ] {
+        group.throughput(Throughput::Elements(count));
+        for (client, with) in [(&mut client, ""), (&mut known, ", with a token")] {
+            let request = client.request(bytes.clone());
+            let name = format!("{name}{with}");
+            group.bench_function(name, |bench| bench.iter(|| client.ask(&request)));
+        }
+    }
 
     let batch = format!(
         "GET /v1/segment/{TAG}?count=1000 HTTP/1.1\r\nhost: a\r\naccept: text/plain\r\n\r\n"
@@ -101,12 +134,34 @@ fn resp(criterion: &mut Criterion, node: &Node) {
         bench.iter(|| black_box(mintleaf::resp::fuzzing::command(black_box(bytes)).is_ok()));
     });
     let services = node.services.clone();
-    let mut client =
-        Client::new(async move |far| mintleaf::resp::fuzzing::serve(far, &services).await);
-    let pipelined = client.request(incr.repeat(DEPTH as usize));
+    let connect = |tokens: Option<Arc<Tokens>>| {
+        let services = services.clone();
+        Client::new(async move |far| serve(far, &services, tokens.as_deref()).await)
+    };
+    let (mut client, mut known) = (connect(None), connect(Some(tokens())));
+    known.request_answered(format!("AUTH shop {TOKEN}\r\n"), b"+OK");
     let mut group = criterion.benchmark_group("resp");
     group.throughput(Throughput::Elements(DEPTH));
-    group.bench_function("64 INCR", |bench| bench.iter(|| client.ask(&pipelined)));
+    let pipelined = incr.repeat(DEPTH as usize);
+    let in_turn = format!("{incr}{}", incr.replace("INCR", "incr")).repeat(DEPTH as usize / 2);
+    for (name, bytes) in [("64 INCR", pipelined), ("64 INCR that differ", in_turn)] {
+        for (client, with) in [(&mut client, ""), (&mut known, ", logged in")] {
+            let request = client.request(bytes.clone());
+            let name = format!("{name}{with}");
+            group.bench_function(name, |bench| bench.iter(|| client.ask(&request)));
+        }
+    }
+    // How long a refusal takes must not tell whether a name is known, or how much of a token is right.
+    let most_of_it = format!("{}x", &TOKEN[..TOKEN.len() - 1]);
+    for (name, user, token) in [
+        ("AUTH with an unknown name", "shot", "x".repeat(TOKEN.len())),
+        ("AUTH with a wrong token", "shop", "x".repeat(TOKEN.len())),
+        ("AUTH with a token that is almost right", "shop", most_of_it),
+    ] {
+        let wrong = format!("AUTH {user} {token}\r\n");
+        let wrong = known.request_answered(wrong.repeat(DEPTH as usize), b"-WRONGPASS");
+        group.bench_function(name, |bench| bench.iter(|| known.ask(&wrong)));
+    }
     group.finish();
 }
 

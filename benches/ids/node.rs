@@ -10,7 +10,7 @@ use mintleaf::server::{AssembledNode, Assembly, assemble};
 use mintleaf::service::{Services, TagSpec};
 use mintleaf::snowflake::{Format, Layout, SnowflakeSettings};
 use mintleaf::tag::BizTag;
-use mintleaf_raft::{Options, Tuning};
+use mintleaf_raft::{Options, Security, Tuning};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::runtime::{Builder, Runtime};
@@ -75,7 +75,7 @@ fn options(dir: &TempDir) -> Options {
         advertise_http: NOWHERE.to_owned(),
         peers: [(1, NOWHERE.to_owned())].into(),
         join: None,
-        secret: None,
+        security: Security::Plain,
         tuning: Tuning::default(),
     }
 }
@@ -115,8 +115,14 @@ impl Client {
         Self { stream: near, runtime }
     }
 
-    /// Sends a request for the first time, and notes how long its answer is.
+    /// Sends a request for ids for the first time, and notes how long its answer is.
     pub(crate) fn request(&mut self, bytes: String) -> Request {
+        let begin: &[u8] = if bytes.starts_with("GET ") { b"HTTP/1.1 200" } else { b":" };
+        self.request_answered(bytes, begin)
+    }
+
+    /// Sends a request for the first time whose answer must begin so, and notes how long that is.
+    pub(crate) fn request_answered(&mut self, bytes: String, begin: &[u8]) -> Request {
         let Self { stream, runtime } = self;
         let answer_length = runtime.block_on(async {
             stream.write_all(bytes.as_bytes()).await.expect("it is served");
@@ -125,8 +131,7 @@ impl Client {
             while let Ok(read) = timeout(QUIET, stream.read(&mut answer[length..])).await {
                 length += read.expect("it is served");
             }
-            let good = answer.starts_with(b"HTTP/1.1 200") || answer.starts_with(b":");
-            assert!(good, "{}", answer[..length].escape_ascii());
+            assert!(answer.starts_with(begin), "{}", answer[..length].escape_ascii());
             length
         });
         Request { bytes: bytes.into_bytes(), answer_length }

@@ -5,6 +5,7 @@
 //! api, hostile            one node as HTTP clients see it
 //! docs                    every command, name and link of the documents
 //! resp                    one node as clients of the Redis protocol see it, Redis' own among them
+//! auth                    tokens and roles, over both protocols and in real clients
 //! exposure                who can reach what: pages, proxies, strangers, and other users of the machine
 //! cli                     the client commands, and what start-up refuses
 //! bootstrap               founders that exist twice, are cut off, killed, and lost
@@ -23,6 +24,7 @@
 #![allow(clippy::disallowed_methods, reason = "tests poll other processes, which wake nobody here")]
 
 mod api;
+mod auth;
 mod bootstrap;
 mod cli;
 mod dev;

@@ -1,0 +1,180 @@
+//! Tokens and roles: who may do what over both protocols, and tokens that change while clients go on.
+//!
+//! ```text
+//! matrix     every role at every route and command, by the table of docs/security.md
+//! changes    tokens that come and go, on one node and on three under load
+//! clients    curl, redis-cli, redis-py, Java, and the command line
+//! ```
+
+mod changes;
+mod clients;
+mod matrix;
+
+use std::fs::{self, Permissions};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use mintleaf::access::{hash_of, written_hash};
+
+use crate::harness::{Dev, Finished, Port, Process, eventually, mintleaf, secs};
+
+/// The lines of a token in an auth file. The token is its name with `-token` behind it.
+fn entry(name: &str, role: &str, tags: &str) -> String {
+    let hash = written_hash(&hash_of(token(name).as_bytes()));
+    let tags = if tags.is_empty() { String::new() } else { format!("tags = {tags}\n") };
+    format!("[[token]]\nname = \"{name}\"\nhash = \"{hash}\"\nrole = \"{role}\"\n{tags}")
+}
+
+fn token(name: &str) -> String {
+    format!("{name}-token")
+}
+
+/// Writes an auth file as an operator should: beside the old one, and renamed.
+fn write(path: &Path, text: &str) {
+    let new = path.with_extension("new");
+    fs::write(&new, text).unwrap();
+    fs::set_permissions(&new, Permissions::from_mode(0o600)).unwrap();
+    fs::rename(new, path).unwrap();
+}
+
+/// A node with an auth file, and the directory that holds it.
+struct Guarded {
+    dev: Dev,
+    file: PathBuf,
+    // Goes last.
+    _dir: tempfile::TempDir,
+}
+
+impl Guarded {
+    fn start(text: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("auth.toml");
+        write(&file, text);
+        let setting = format!("MINTLEAF_AUTH_FILE={}", file.display());
+        let dev = mintleaf().under(["env".to_owned(), setting]).dev();
+        Self { dev, file, _dir: dir }
+    }
+
+    /// Replaces the file, and has the node read it.
+    fn replace(&mut self, text: &str) {
+        write(&self.file, text);
+        self.dev.process().signal("HUP");
+    }
+}
+
+/// A connection of HTTP that stays open.
+struct Kept(BufReader<TcpStream>);
+
+impl Kept {
+    fn open(node: SocketAddr) -> Self {
+        let stream = TcpStream::connect(node).unwrap();
+        stream.set_read_timeout(Some(secs(20))).unwrap();
+        Self(BufReader::new(stream))
+    }
+
+    /// GET with these header lines; the status and the body.
+    fn get(&mut self, path: &str, headers: &str) -> (u16, String) {
+        let request = format!("GET {path} HTTP/1.1\r\nhost: a\r\n{headers}\r\n");
+        self.0.get_mut().write_all(request.as_bytes()).unwrap();
+        self.answer()
+    }
+
+    fn answer(&mut self) -> (u16, String) {
+        let (mut head, mut length) = (String::new(), 0);
+        loop {
+            let start = head.len();
+            assert!(self.0.read_line(&mut head).unwrap() > 0, "closed after {head:?}");
+            let line = &head[start..];
+            if let Some(given) = line.strip_prefix("content-length: ") {
+                length = given.trim().parse().unwrap();
+            }
+            if line == "\r\n" {
+                break;
+            }
+        }
+        let mut body = vec![0; length];
+        self.0.read_exact(&mut body).unwrap();
+        (head[9..12].parse().unwrap(), String::from_utf8(body).unwrap())
+    }
+}
+
+/// The header line that shows a token.
+fn bearer(name: &str) -> String {
+    format!("authorization: Bearer {}\r\n", token(name))
+}
+
+fn serve(dir: &Path, args: &[&str]) -> std::process::Command {
+    let mut command = mintleaf().command();
+    command.args(["serve", "--node-id", "1", "--data"]).arg(dir.join("data")).args(args);
+    command
+}
+
+#[test]
+fn an_auth_file_that_cannot_be_used_ends_a_node_that_starts_with_2_and_its_line() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("auth.toml");
+    let good = entry("shop", "issue", "");
+    for (text, mode, why) in [
+        (good.clone(), 0o644, "chmod 600"),
+        (good.clone(), 0o640, "chmod 600"),
+        (good.clone(), 0o602, "chmod 600"),
+        (String::new(), 0o600, "no [[token]]"),
+        (format!("{good}colour = 1\n"), 0o600, "line 5: unknown key colour"),
+        (good.clone() + &good, 0o600, "line 5: the name shop"),
+        (good.clone() + &good.replace("shop", "other"), 0o600, "line 5: other has the same hash"),
+        (entry("shop", "issue", "[\"a*b\"]"), 0o600, "line 5: each of tags"),
+        (good.replace("sha256:", "sha256:A"), 0o600, "line 3: hash must be"),
+        (good.replace("issue", "write"), 0o600, "line 4: role must be"),
+        ("token = 5".to_owned(), 0o600, "line 1: token must"),
+        ("[[token".to_owned(), 0o600, "line 1: is not TOML"),
+    ] {
+        write(&file, &text);
+        fs::set_permissions(&file, Permissions::from_mode(mode)).unwrap();
+        let path = file.to_str().unwrap();
+        let args = ["--http", "127.0.0.1:0", "--raft", "127.0.0.1:0", "--auth-file", path];
+        let run = Finished::of(&mut serve(dir.path(), &args));
+        assert_eq!(run.code, Some(2), "{why}: {run:?}");
+        assert!(run.stderr.contains("--auth-file") && run.stderr.contains(why), "{why}: {run:?}");
+    }
+    let args = ["--http", "127.0.0.1:0", "--auth-file", "/no/such/file"];
+    let run = Finished::of(&mut serve(dir.path(), &args));
+    assert!(run.code == Some(2) && run.stderr.contains("/no/such/file"), "{run:?}");
+    assert!(!dir.path().join("data").exists(), "nothing is made before the file is read");
+}
+
+#[test]
+fn with_an_auth_file_clients_may_come_from_anywhere_and_under_any_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("auth.toml");
+    write(&file, &entry("ops", "admin", ""));
+    let [http, resp, raft] = [(); 3].map(|()| Port::claim());
+    let [http_at, resp_at] = [&http, &resp].map(|port| format!("0.0.0.0:{}", port.addr().port()));
+    let toml = dir.path().join("node.toml");
+    let settings = format!(
+        "http = \"{http_at}\"\nresp = \"{resp_at}\"\nraft = \"{}\"\nauth-file = \"{}\"\n",
+        raft.addr(),
+        file.display()
+    );
+    fs::write(&toml, settings).unwrap();
+    let peers = format!("1={}", raft.addr());
+    let args = ["--config", toml.to_str().unwrap(), "--peers", &peers];
+    let log = dir.path().join("log");
+    let node = Process::start("the node", &mut serve(dir.path(), &args), &log).unwrap();
+    let api = crate::harness::Api(http.addr());
+    eventually("the node to be ready", secs(15), || {
+        (api.try_get("/readyz").ok()?.status == 200).then_some(())
+    });
+    let create = |headers: &[(&str, &str)]| {
+        let json = [("content-type", "application/json")];
+        let headers = [&json[..], headers].concat();
+        api.send(&hyper::Method::POST, "/v1/tags", &headers, r#"{"tag":"orders"}"#)
+    };
+    assert_eq!(create(&[]).problem(), (401, "unauthenticated".to_owned()));
+    let bearer = format!("Bearer {}", token("ops"));
+    let through_a_proxy =
+        [("authorization", bearer.as_str()), ("via", "1.1 a"), ("origin", "http://a.example")];
+    assert_eq!(create(&through_a_proxy).status, 201);
+    assert!(!node.said().contains("--insecure"), "{}", node.said());
+}
