@@ -1,12 +1,14 @@
 //! What the targets in `targets/` share. See README.md.
 #![cfg(feature = "fuzzer")]
 
+mod auth;
 mod client;
 mod ground;
 mod log;
 
 use std::path::PathBuf;
 
+pub use auth::{TOKEN, shows_token, tokens};
 pub use client::Server;
 pub use ground::{NODE_ID, STORE, Service, Site};
 use libfuzzer_sys::arbitrary::{Result, Unstructured};

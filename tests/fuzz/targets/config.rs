@@ -1,4 +1,4 @@
-//! The configuration file and the command line.
+//! The configuration file, the auth file and the command line.
 #![no_main]
 
 use std::net::SocketAddr;
@@ -7,12 +7,16 @@ use std::time::Duration;
 
 use clap::Parser;
 use libfuzzer_sys::fuzz_target;
+use mintleaf::access::{AuthFile, AuthFileError};
 use mintleaf::cli::{Cli, CliCommand};
 use mintleaf::config::{DevConfig, ServeArgs, ServeConfig};
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((&kind, rest)) = bytes.split_first() else { return };
     let Ok(text) = str::from_utf8(rest) else { return };
+    if kind >= 0x80 {
+        return tokens(text);
+    }
     if kind % 2 == 0 {
         return toml::from_str(text).map_or((), served);
     }
@@ -29,6 +33,17 @@ fuzz_target!(|bytes: &[u8]| {
         _ => {}
     }
 });
+
+/// What an auth file says, it says again, and a fault is on a line that is there.
+fn tokens(text: &str) {
+    match AuthFile::parse(text) {
+        Ok(file) => assert_eq!(AuthFile::parse(text), Ok(file)),
+        Err(AuthFileError::Line { line, .. }) => {
+            assert!((1..=1 + text.matches('\n').count()).contains(&line));
+        }
+        Err(AuthFileError::Whole(_)) => {}
+    }
+}
 
 /// What comes through is within every bound.
 fn served(mut args: ServeArgs) {

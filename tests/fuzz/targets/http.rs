@@ -6,7 +6,7 @@ use std::cell::RefCell;
 
 use libfuzzer_sys::fuzz_target;
 use mintleaf::http::fuzzing::Connections;
-use mintleaf_fuzz::Server;
+use mintleaf_fuzz::{Server, shows_token, tokens};
 
 /// More than the slowest client can take: one that changes the membership in each of its requests,
 /// then keeps the connection open and says nothing more.
@@ -17,13 +17,32 @@ thread_local! {
 }
 
 fuzz_target!(|bytes: &[u8]| {
+    let tokens = tokens(bytes);
+    let is_stranger = tokens.is_some() && !shows_token(bytes);
     let answers = SERVER.with_borrow_mut(|server| {
         server.converse(bytes, SECONDS_MAX, async |stream, services| {
-            Connections::new(services, None).serve(stream).await;
+            Connections::new(services, tokens).serve(stream).await;
         })
     });
     check(&answers);
+    if is_stranger {
+        check_stranger(&answers);
+    }
 });
+
+/// Whoever shows no token gets no id, and changes and reads nothing.
+fn check_stranger(answers: &[u8]) {
+    let text = String::from_utf8_lossy(answers);
+    for given in [
+        "content-type: text/plain;charset=UTF-8\r\n",
+        "\"ids\":[",
+        "\"ranges\":[",
+        "HTTP/1.1 201",
+        "\"leader_id\"",
+    ] {
+        assert!(!text.contains(given), "{text}");
+    }
+}
 
 /// Only Leaf's paths answer 500, in Leaf's words.
 fn check(answers: &[u8]) {

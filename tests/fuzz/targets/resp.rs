@@ -6,7 +6,7 @@ use std::cell::RefCell;
 
 use libfuzzer_sys::fuzz_target;
 use mintleaf::resp::fuzzing::serve;
-use mintleaf_fuzz::Server;
+use mintleaf_fuzz::{Server, shows_token, tokens};
 
 /// More than the slowest client can take: one that keeps a connection open and says nothing more.
 const SECONDS_MAX: u64 = 2_000;
@@ -16,11 +16,22 @@ thread_local! {
 }
 
 fuzz_target!(|bytes: &[u8]| {
+    let tokens = tokens(bytes);
+    let is_stranger = tokens.is_some() && !shows_token(bytes);
     let answers = SERVER.with_borrow_mut(|server| {
         server.converse(bytes, SECONDS_MAX, async |stream, services| {
-            serve(stream, &services, None).await
+            serve(stream, &services, tokens.as_deref()).await;
         })
     });
+    // Whoever shows no token is told errors, or that the session is reset or ended.
+    if is_stranger {
+        let lines = answers.split_inclusive(|byte| *byte == b'\n');
+        let refusals = lines.filter(|line| line.ends_with(b"\r\n"));
+        for line in refusals {
+            let is_refusal = [&b"-"[..], b"+OK", b"+RESET"].iter().any(|b| line.starts_with(b));
+            assert!(is_refusal, "{}", answers.escape_ascii());
+        }
+    }
     // Every type that there is begins with one of these.
     assert!(answers.first().is_none_or(|kind| b"+-:$*%_#".contains(kind)), "{answers:?}");
 });
