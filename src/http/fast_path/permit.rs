@@ -28,3 +28,34 @@ impl Permit {
         self.is_given
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::access::{AuthFile, hash_of, written_hash};
+    use crate::http::fast_path::request::ReadOutcome;
+
+    fn file(role: &str) -> AuthFile {
+        let hash = written_hash(&hash_of(b"s3cret"));
+        let lines = format!("[[token]]\nname = \"a\"\nhash = \"{hash}\"\nrole = \"{role}\"\n");
+        AuthFile::parse(&lines).unwrap()
+    }
+
+    #[test]
+    fn a_request_that_is_repeated_is_allowed_as_long_as_its_token_holds() {
+        let bytes =
+            b"GET /v1/segment/orders HTTP/1.1\r\nhost: a\r\nauthorization: Bearer s3cret\r\n\r\n";
+        let (tokens, mut permit) = (Tokens::new(file("issue")), Permit::default());
+        let mut request = PlainRequest::default();
+        assert_eq!(request.read(bytes), ReadOutcome::New);
+        assert!(permit.covers(&tokens, &request, true));
+        assert_eq!(request.read(bytes), ReadOutcome::Again);
+        assert!(permit.covers(&tokens, &request, false));
+        tokens.replace(file("read"));
+        assert!(!permit.covers(&tokens, &request, false), "the role has changed");
+        tokens.replace(file("admin"));
+        assert!(permit.covers(&tokens, &request, false));
+        tokens.replace(AuthFile::parse("anonymous = \"issue\"").unwrap());
+        assert!(!permit.covers(&tokens, &request, false), "the token has left");
+    }
+}
