@@ -19,7 +19,7 @@ fuzz_target!(|bytes: &[u8]| {
     let tokens = tokens(bytes);
     let is_stranger = tokens.is_some() && !shows_token(bytes);
     let answers = SERVER.with_borrow_mut(|server| {
-        server.converse(bytes, SECONDS_MAX, async |stream, services| {
+        server.converse(bytes, SECONDS_MAX, async move |stream, services| {
             serve(stream, &services, tokens.as_deref()).await;
         })
     });
