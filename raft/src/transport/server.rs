@@ -27,7 +27,7 @@ pub(super) const PROVEN_MAX: usize = 256;
 /// As many of them as one node may hold, or one address where nothing is proven.
 const PROVEN_PER_CALLER_MAX: usize = PROVEN_MAX / 2;
 /// A connection gets this long to prove itself.
-const PROOF_TIMEOUT: Duration = Duration::from_secs(5);
+pub(super) const PROOF_TIMEOUT: Duration = Duration::from_secs(5);
 /// The listener closes a connection on which no frame was completed for this long. Followers keep a silent
 /// connection open to notice the end of a leader's process, and open it again.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -193,7 +193,10 @@ async fn refuse<S: AsyncRead + AsyncWrite + Unpin>(
     within(DRAIN_TIMEOUT, channel.drain()).await
 }
 
-async fn within<T>(time: Duration, work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+pub(super) async fn within<T>(
+    time: Duration,
+    work: impl Future<Output = io::Result<T>>,
+) -> io::Result<T> {
     timeout(time, work).await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
 }
 
