@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
@@ -41,6 +41,9 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 const DISTRUST_GRACE: Duration = Duration::from_secs(1);
 /// Pause after a failed accept, as when file descriptors ran out.
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
+/// Connections that wait to be accepted. The kernel drops further ones, and a caller tries again only after a
+/// second, so a flood that fills the queue would shut nodes out.
+const BACKLOG: u32 = 4096;
 /// Connections that failed to prove themselves are logged at most this often.
 const REPORT_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -56,7 +59,11 @@ enum Caller {
 
 impl Listener {
     pub(super) async fn bind(address: SocketAddr) -> io::Result<Self> {
-        Ok(Self(TcpListener::bind(address).await?))
+        let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+        // A process that starts again takes its port over, whatever connections of before are still ending.
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        Ok(Self(socket.listen(BACKLOG)?))
     }
 
     pub(super) fn local_addr(&self) -> io::Result<SocketAddr> {
