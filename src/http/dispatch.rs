@@ -116,7 +116,9 @@ impl Dispatch {
         self.finish(&method, &path, response).map(Either::Right)
     }
 
-    /// The answer to a request that is not carried out, if it must not be.
+    /// The answer to a request that is not carried out, if it must not be. Never a part of the fast path's
+    /// own code, which passes requests on to here.
+    #[inline(never)]
     fn refusal<B>(&self, request: &Request<B>) -> Option<Response<Either<Full<Bytes>, Body>>> {
         let fault = host::fault(request.version(), request.headers());
         let problem = match fault {
