@@ -71,7 +71,7 @@
 //! | [`listener`] | Client sockets and worker threads, shared by both protocols | `http`, `limits`, `metrics`, `resp`, `service` |
 //! | [`config`] | Settings and their checks | `address`, `snowflake` |
 //! | [`cli`] | The command line, and the commands that are clients of a node | `config`, `path_segment`, `version` |
-//! | [`server`] | A node put together, and run by `serve` or `dev` | `clock`, `config`, `entropy`, `listener`, `metrics`, `replica`, `service`, `snowflake` |
+//! | [`server`] | A node put together, and run by `serve` or `dev` | `clock`, `config`, `entropy`, `limits`, `listener`, `metrics`, `replica`, `service`, `snowflake` |
 //!
 //! # Words
 //!

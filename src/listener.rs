@@ -32,6 +32,9 @@ const HANDOVER_MAX: usize = 256;
 /// Pause after the kernel could not give a connection, most likely because descriptors ran out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
+/// Connections that may be about to end while their places are given to others already, of each protocol.
+pub const LEAVING_MAX: usize = 32;
+
 /// How many clients a node serves, and on how many threads.
 #[derive(Clone, Copy, Debug)]
 pub struct ClientCapacity {

@@ -4,6 +4,7 @@
 //! ```text
 //! serve, dev    one node until a signal; a cluster in one process
 //!   exit        exit codes, signals
+//!   open_files  how many of them clients may have
 //!   node        one node with its sockets, from start to stop
 //!     assemble  one node below its sockets
 //! ```
@@ -12,6 +13,7 @@ mod assemble;
 mod dev;
 mod exit;
 mod node;
+mod open_files;
 mod serve;
 
 pub use assemble::{AssembledNode, Assembly, assemble};

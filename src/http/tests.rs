@@ -43,6 +43,7 @@ impl Served {
             secret: None,
             auto_create_tags: true,
             snapshot_entries: SNAPSHOT_ENTRIES_DEFAULT,
+            clients: Default::default(),
             snowflake: SnowflakeSettings {
                 format: Format::new(Layout::LEAF, SNOWFLAKE_EPOCH_MS_DEFAULT).unwrap(),
                 window: Duration::from_secs(60),

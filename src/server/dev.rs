@@ -5,6 +5,7 @@
 
 use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+use std::num::NonZeroUsize;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::mpsc;
@@ -16,6 +17,7 @@ use tokio::sync::watch;
 
 use super::exit::{failed, stop_on_signal};
 use super::node::{NodeConfig, NodeFailure, RunningNode, absolute};
+use super::open_files::{Nodes, client_capacity};
 use crate::config::{DevConfig, SNAPSHOT_ENTRIES_DEFAULT};
 
 /// From a node's client port to its internal one: 8080 goes with 9080.
@@ -87,6 +89,8 @@ fn refuse_other_size(config: &DevConfig) -> Result<(), NodeFailure> {
 
 fn node_configs(config: &DevConfig) -> Result<Vec<NodeConfig>, NodeFailure> {
     let alone = config.nodes == 1;
+    let count = NonZeroUsize::new(usize::from(config.nodes)).unwrap_or(NonZeroUsize::MIN);
+    let clients = client_capacity(Nodes { count, raft: !alone, resp: config.resp.is_some() })?;
     let mut nodes = Vec::new();
     for number in 0..config.nodes {
         let (http, raft) = addresses(config.http, number)?;
@@ -107,6 +111,7 @@ fn node_configs(config: &DevConfig) -> Result<Vec<NodeConfig>, NodeFailure> {
             auto_create_tags: true,
             snowflake: config.snowflake.clone(),
             snapshot_entries: SNAPSHOT_ENTRIES_DEFAULT,
+            clients,
         });
     }
     let address = |node: &NodeConfig| node.raft.map(|raft| raft.to_string()).unwrap_or_default();

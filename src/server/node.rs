@@ -55,6 +55,8 @@ pub struct NodeConfig {
     pub snowflake: SnowflakeSettings,
     /// Log entries after which a snapshot replaces them.
     pub snapshot_entries: u64,
+    /// How many clients are served, and on how many threads.
+    pub clients: ClientCapacity,
 }
 
 /// Why a node did not start, or stopped by itself.
@@ -139,8 +141,7 @@ impl RunningNode {
         };
         let opened = assemble(assembly, |state, clock| Node::open(options, state, clock));
         let assembled = runtime.block_on(opened)?;
-        let capacity = ClientCapacity::default();
-        let clients = listener::start(http, resp, capacity, &assembled.services)?;
+        let clients = listener::start(http, resp, config.clients, &assembled.services)?;
         drop(_within);
         Ok(Self { runtime, assembled, clients, http_addr, resp_addr })
     }

@@ -1,5 +1,6 @@
 //! `mintleaf serve`: one node of a cluster.
 
+use std::num::NonZeroUsize;
 use std::panic;
 use std::process::ExitCode;
 use std::thread;
@@ -7,8 +8,9 @@ use std::time::Duration;
 
 use super::exit::{failed, stop_on_signal};
 use super::node::{NodeConfig, NodeFailure, RunningNode, absolute};
+use super::open_files::{Nodes, client_capacity};
 use crate::config::{ConfigError, ServeConfig, read_secret};
-use crate::listener::CLIENT_THREADS;
+use crate::listener::{CLIENT_THREADS, ClientCapacity};
 
 /// The longest that stopping may take. The steps of a stop have bounds of their own, 10 s together.
 const STOP_MAX: Duration = Duration::from_secs(15);
@@ -16,7 +18,12 @@ const STOP_MAX: Duration = Duration::from_secs(15);
 /// Runs one node of a cluster until a signal, or until it stops by itself. The exit code is 0 after a
 /// signal, 2 when a setting is wrong, otherwise that of [`NodeFailure::exit_code`].
 pub fn serve(config: ServeConfig) -> ExitCode {
-    let config = match node_config(config) {
+    let nodes = Nodes { count: NonZeroUsize::MIN, raft: true, resp: config.resp.is_some() };
+    let clients = match client_capacity(nodes) {
+        Ok(clients) => clients,
+        Err(error) => return failed(&error),
+    };
+    let config = match node_config(config, clients) {
         Ok(config) => config,
         Err(error) => {
             tracing::error!(%error, "cannot start");
@@ -75,7 +82,7 @@ fn end_after(stop_max: Duration) {
     });
 }
 
-fn node_config(config: ServeConfig) -> Result<NodeConfig, ConfigError> {
+fn node_config(config: ServeConfig, clients: ClientCapacity) -> Result<NodeConfig, ConfigError> {
     let secret = config.cluster_secret_file.as_deref().map(read_secret).transpose()?;
     if secret.is_none() && !config.raft.ip().is_loopback() {
         tracing::warn!(
@@ -98,6 +105,7 @@ fn node_config(config: ServeConfig) -> Result<NodeConfig, ConfigError> {
         auto_create_tags: config.auto_create_tags,
         snowflake: config.snowflake,
         snapshot_entries: config.snapshot_entries,
+        clients,
     })
 }
 
