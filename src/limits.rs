@@ -76,6 +76,10 @@ pub(crate) const WAITERS_MAX: usize = 10_000;
 /// `resp/connection.rs`.
 pub(crate) const UNSENT_BYTES_MAX: usize = 64 * 1024;
 
+/// Bytes a second that a client has to read while answers wait for it, measured over ten seconds: a link of
+/// 64 kbit/s carries twice that. `watchdog.rs`.
+pub(crate) const READ_RATE_MIN: u64 = 4 * 1024;
+
 // Time.
 
 /// Longest time from a request to its answer. A guard against waits that nobody bounded: those for

@@ -153,6 +153,14 @@ impl Metrics {
         self.connections(protocol).refused.inc();
     }
 
+    pub(crate) fn connection_evicted(&self, protocol: Protocol) {
+        self.connections(protocol).evicted.inc();
+    }
+
+    pub(crate) fn connection_too_slow(&self, protocol: Protocol) {
+        self.connections(protocol).too_slow.inc();
+    }
+
     fn connections(&self, protocol: Protocol) -> &ConnectionGauges {
         match protocol {
             Protocol::Http => &self.http_connections,

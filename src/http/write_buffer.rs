@@ -24,7 +24,7 @@ const KEPT_BYTES_MAX: usize = 4 * 1024;
 
 /// The bytes that a connection has written and its socket has not taken yet. Above
 /// [`UNSENT_BYTES_MAX`] hyper is held up, and so is the client.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct WriteBuffer {
     unsent: Arc<Mutex<Unsent>>,
     progress: Arc<Progress>,
@@ -41,6 +41,11 @@ struct Unsent {
 }
 
 impl WriteBuffer {
+    /// An empty buffer of a connection.
+    pub(super) fn new(progress: Arc<Progress>) -> Self {
+        Self { unsent: Arc::default(), progress }
+    }
+
     /// How far the connection has come.
     pub(super) fn progress(&self) -> &Arc<Progress> {
         &self.progress
@@ -198,7 +203,7 @@ mod tests {
         let (client, server) = tokio::io::duplex(WINDOW);
         tokio::spawn(async move {
             let (read, mut write) = tokio::io::split(server);
-            let write_buffer = WriteBuffer::default();
+            let write_buffer = WriteBuffer::new(Arc::default());
             let transport = TokioIo::new(write_buffer.attach(read, Leftover::default()));
             let mut connection =
                 pin!(http1::Builder::new().serve_connection(transport, service_fn(answer)));
