@@ -63,11 +63,12 @@
 //! | [`metrics`] | The counters of a node, and the page for Prometheus | nothing |
 //! | `path_segment` | %-escapes in paths | nothing |
 //! | `watchdog` | The end of connections that make no progress, read too slowly, or rest while others want in | `limits` |
-//! | `connection_buffers` | A client's connection with its buffers | `watchdog` |
+//! | [`answer_budget`] | The memory of answers that clients have not read yet | `limits`, `metrics` |
+//! | `connection_buffers` | A client's connection with its buffers | `answer_budget`, `watchdog` |
 //! | [`encoding`] | The bytes of commands, responses and snapshots | `state` |
 //! | [`replica`] | The replicated log, with types: commands in, responses out | `encoding`, `limits`, `state`, `version` |
-//! | [`service`] | Hands ids out and grabs more: the locks, the waiting, the tasks | `clock`, `limits`, `metrics`, `replica`, `segment`, `snowflake`, `state`, `tag` |
-//! | [`http`] | HTTP/1.1: Leaf's paths, the paths of version 1 (`/v1/`), the pages for people | `address`, `connection_buffers`, `limits`, `metrics`, `path_segment`, `service`, `snowflake`, `tag`, `watchdog` |
+//! | [`service`] | Hands ids out and grabs more: the locks, the waiting, the tasks | `answer_budget`, `clock`, `limits`, `metrics`, `replica`, `segment`, `snowflake`, `state`, `tag` |
+//! | [`http`] | HTTP/1.1: Leaf's paths, the paths of version 1 (`/v1/`), the pages for people | `address`, `answer_budget`, `connection_buffers`, `limits`, `metrics`, `path_segment`, `service`, `snowflake`, `tag`, `watchdog` |
 //! | [`resp`] | The Redis protocol | `connection_buffers`, `limits`, `metrics`, `service`, `watchdog` |
 //! | [`listener`] | Client sockets and worker threads, shared by both protocols | `http`, `limits`, `metrics`, `resp`, `service`, `watchdog` |
 //! | [`config`] | Settings and their checks | `address`, `snowflake` |
@@ -130,6 +131,7 @@
 //! behind the current one.
 
 mod address;
+pub mod answer_budget;
 pub mod cli;
 pub mod clock;
 pub mod config;

@@ -55,6 +55,7 @@ pub use worker_view::{ClockView, WorkerView, WorkersView};
 
 pub use crate::state::TagRow;
 
+use crate::answer_budget::AnswerBudget;
 use crate::clock::Clock;
 use crate::metrics::Metrics;
 use crate::replica::Replica;
@@ -69,6 +70,8 @@ pub struct Services {
     pub tags: Arc<TagService>,
     /// Membership, levels, clocks, readiness, metrics.
     pub cluster: Arc<ClusterService>,
+    /// The memory of answers that clients have not read yet.
+    pub answers: Arc<AnswerBudget>,
 }
 
 /// Everything that the services of a node need.
@@ -95,6 +98,7 @@ impl Services {
         let (grabs, task) =
             Grabber::start(Arc::clone(&replica), Arc::clone(&table), Arc::clone(&metrics));
         let tags = TagService::new(Arc::clone(&replica), Arc::clone(&table));
+        let answers = AnswerBudget::new(Arc::clone(&metrics));
         let cluster = ClusterService {
             replica: Arc::clone(&replica),
             table: Arc::clone(&table),
@@ -103,6 +107,7 @@ impl Services {
             metrics: Arc::clone(&metrics),
         };
         let ids = IdService { replica, table, clock, metrics, grabs, snowflakes, auto_create_tags };
-        (Self { ids: Arc::new(ids), tags: Arc::new(tags), cluster: Arc::new(cluster) }, task)
+        let (ids, tags, cluster) = (Arc::new(ids), Arc::new(tags), Arc::new(cluster));
+        (Self { ids, tags, cluster, answers }, task)
     }
 }

@@ -53,7 +53,7 @@ where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
 {
-    let write_buffer = WriteBuffer::new(progress);
+    let write_buffer = WriteBuffer::new(progress, Arc::clone(dispatch.answers()));
     let progress = write_buffer.progress();
     let verdict =
         match on_fast_path(&mut read, &mut write, &dispatch, progress, &mut stopping).await {
@@ -99,7 +99,8 @@ where
     W: AsyncWrite + Unpin,
 {
     let unsent = AtomicBool::new(false);
-    let watch = ConnectionWatch { unsent: &unsent, progress, stopping: stopping.clone() };
+    let answers = dispatch.answers();
+    let watch = ConnectionWatch { unsent: &unsent, progress, answers, stopping: stopping.clone() };
     let buffers = ConnectionBuffers::new(read, write, READ_BYTES_MAX, watch);
     let mut running = pin!(FastPath::new(buffers, dispatch).run());
     let ended = tokio::select! {

@@ -18,7 +18,7 @@ use axum::body::{Body, Bytes, HttpBody};
 use axum::http::header::CACHE_CONTROL;
 use axum::http::{HeaderMap, HeaderValue, Method, Request, Response};
 use axum::response::IntoResponse;
-use http_body_util::{Either, Full};
+use http_body_util::{BodyExt, Either, Full};
 use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
 
@@ -26,27 +26,37 @@ use super::paths::{LEAF_SEGMENT, LEAF_SNOWFLAKE, V1_SEGMENT, V1_SNOWFLAKE};
 use super::problem::{FailedWith, Problem};
 use super::router::router;
 use super::{ids, legacy};
-use crate::limits::REQUEST_MAX;
+use crate::answer_budget::AnswerBudget;
+use crate::limits::{ORDINARY_ANSWER_BYTES, REQUEST_MAX};
 use crate::metrics::Mode;
 use crate::path_segment;
 use crate::service::{IdService, Services};
+
+/// Paths that answer with a list.
+const LISTS: [&str; 4] = ["/v1/tags", "/v1/workers", "/cache", "/db"];
 
 /// Answers the requests of one connection after another; cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Dispatch {
     ids: Arc<IdService>,
+    answers: Arc<AnswerBudget>,
     router: TowerToHyperService<Router>,
 }
 
 impl Dispatch {
     pub(crate) fn new(services: Services) -> Self {
-        let ids = Arc::clone(&services.ids);
-        Self { ids, router: TowerToHyperService::new(router(services)) }
+        let (ids, answers) = (Arc::clone(&services.ids), Arc::clone(&services.answers));
+        Self { ids, answers, router: TowerToHyperService::new(router(services)) }
     }
 
     /// The ids that the short cut and the fast path take.
     pub(super) fn ids(&self) -> &IdService {
         &self.ids
+    }
+
+    /// The memory of answers that clients have not read yet.
+    pub(super) fn answers(&self) -> &Arc<AnswerBudget> {
+        &self.answers
     }
 
     /// The answer to a request for one id, if it needs no waiting.
@@ -87,9 +97,39 @@ impl Dispatch {
     ) -> Option<Response<Bytes>> {
         let tag = path_segment::decode(path.strip_prefix(V1_SEGMENT)?)?;
         let wanted = ids::IdQuery::many(query, headers)?;
+        if wanted.is_long() && self.answers.is_spent() {
+            return None;
+        }
         let ids = self.ids.held_ids().take_exactly(&tag, wanted.count)?;
+        let (head, body) = wanted.answer(Some(&tag), &ids).into_parts();
+        let body = self.answers.hold_answer(body)?;
         self.ids.metrics().request_answered(Mode::Segment);
-        Some(wanted.answer(Some(&tag), &ids))
+        Some(Response::from_parts(head, body))
+    }
+
+    async fn ask_router<B>(&self, request: Request<B>) -> Response<Body>
+    where
+        B: HttpBody<Data = Bytes, Error: Into<axum::BoxError>> + Send + 'static,
+    {
+        let answer = self.router.call(request);
+        match tokio::time::timeout(REQUEST_MAX, answer).await {
+            Ok(Ok(response)) => response,
+            Err(_) => Problem::unavailable("no answer could be had in time").into_response(),
+        }
+    }
+
+    /// The response, held against the budget if it is long; or a problem where that has no room.
+    async fn hold(&self, response: Response<Body>) -> Response<Body> {
+        if response.body().size_hint().lower() <= ORDINARY_ANSWER_BYTES as u64 {
+            return response;
+        }
+        let (head, body) = response.into_parts();
+        // Every body is there as a whole.
+        let bytes = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+        match self.answers.hold_answer(bytes) {
+            Some(bytes) => Response::from_parts(head, Body::from(bytes)),
+            None => Problem::unread_answers().into_response(),
+        }
     }
 
     async fn routed<B>(self, request: Request<B>) -> Response<Either<Full<Bytes>, Body>>
@@ -97,10 +137,9 @@ impl Dispatch {
         B: HttpBody<Data = Bytes, Error: Into<axum::BoxError>> + Send + 'static,
     {
         let path = request.uri().path().to_owned();
-        let answer = self.router.call(request);
-        let mut response = match tokio::time::timeout(REQUEST_MAX, answer).await {
-            Ok(Ok(response)) => response,
-            Err(_) => Problem::unavailable("no answer could be had in time").into_response(),
+        let mut response = match self.answers.is_spent() && wants_long_answer(&request) {
+            true => Problem::unread_answers().into_response(),
+            false => self.hold(self.ask_router(request).await).await,
         };
         let mode = mode_of(&path);
         self.ids.metrics().request_answered(mode);
@@ -155,6 +194,16 @@ impl<T: Unpin> Future for ResponseFuture<T> {
             ResponseFuture::Routed(response) => response.as_mut().poll(context).map(Ok),
         }
     }
+}
+
+/// Whether the answer may be long: many ids, or a list.
+fn wants_long_answer<B>(request: &Request<B>) -> bool {
+    let path = request.uri().path();
+    if path.starts_with(V1_SEGMENT) || path == V1_SNOWFLAKE {
+        let wanted = ids::IdQuery::of(request.uri().query(), request.headers());
+        return wanted.is_ok_and(|wanted| wanted.is_long());
+    }
+    request.method() == Method::GET && LISTS.contains(&path)
 }
 
 fn mode_of(path: &str) -> Mode {

@@ -9,12 +9,13 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use crate::answer_budget::{AnswerBudget, HeldBytes};
 use crate::connection_buffers::Leftover;
 use crate::limits::UNSENT_BYTES_MAX;
 use crate::watchdog::Progress;
@@ -28,6 +29,7 @@ const KEPT_BYTES_MAX: usize = 4 * 1024;
 pub(super) struct WriteBuffer {
     unsent: Arc<Mutex<Unsent>>,
     progress: Arc<Progress>,
+    answers: Arc<AnswerBudget>,
 }
 
 #[derive(Debug, Default)]
@@ -38,12 +40,14 @@ struct Unsent {
     /// Whether a write was refused since the last look, because the buffer was full. Nothing but
     /// `drive` wakes its writer.
     refused: bool,
+    /// What the bytes take of the node's budget, once the socket has not taken all of them.
+    held: Option<HeldBytes>,
 }
 
 impl WriteBuffer {
     /// An empty buffer of a connection.
-    pub(super) fn new(progress: Arc<Progress>) -> Self {
-        Self { unsent: Arc::default(), progress }
+    pub(super) fn new(progress: Arc<Progress>, answers: Arc<AnswerBudget>) -> Self {
+        Self { unsent: Arc::default(), progress, answers }
     }
 
     /// How far the connection has come.
@@ -101,7 +105,13 @@ impl WriteBuffer {
         let mut unsent = self.unsent.lock();
         while unsent.sent < unsent.bytes.len() {
             let rest = &unsent.bytes[unsent.sent..];
-            match ready!(Pin::new(&mut *socket).poll_write(context, rest)) {
+            let Poll::Ready(taken) = Pin::new(&mut *socket).poll_write(context, rest) else {
+                if unsent.held.is_none() {
+                    unsent.held = self.answers.hold_buffer(unsent.bytes.capacity())?;
+                }
+                return Poll::Pending;
+            };
+            match taken {
                 Ok(0) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
                 Ok(taken) => {
                     unsent.sent += taken;
@@ -113,6 +123,7 @@ impl WriteBuffer {
         unsent.sent = 0;
         unsent.bytes.clear();
         unsent.bytes.shrink_to(KEPT_BYTES_MAX);
+        unsent.held = None;
         Poll::Ready(Ok(()))
     }
 
@@ -203,7 +214,7 @@ mod tests {
         let (client, server) = tokio::io::duplex(WINDOW);
         tokio::spawn(async move {
             let (read, mut write) = tokio::io::split(server);
-            let write_buffer = WriteBuffer::new(Arc::default());
+            let write_buffer = WriteBuffer::new(Arc::default(), AnswerBudget::new(Arc::default()));
             let transport = TokioIo::new(write_buffer.attach(read, Leftover::default()));
             let mut connection =
                 pin!(http1::Builder::new().serve_connection(transport, service_fn(answer)));

@@ -64,7 +64,8 @@ where
     W: AsyncWrite + Unpin,
 {
     let unsent = AtomicBool::new(false);
-    let watch = ConnectionWatch { unsent: &unsent, progress, stopping: stopping.clone() };
+    let answers = &services.answers;
+    let watch = ConnectionWatch { unsent: &unsent, progress, answers, stopping: stopping.clone() };
     let buffers = ConnectionBuffers::new(read, write, COMMAND_BYTES_MAX, watch);
     let connection = RespConnection::new(buffers, services);
     let mut running = pin!(connection.run());
@@ -170,9 +171,16 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> RespConnection<'a, R, W> {
         end
     }
 
-    /// Waits for ids and answers with them. Answers that are there already are not held back meanwhile.
+    /// Waits for ids and answers with them, unless too many answers wait to be read already. Answers that are there already are not held back meanwhile.
     async fn answer_later(&mut self, pending: &PendingIds) -> io::Result<()> {
-        let mut ids = Box::pin(pending.take(&self.services.ids));
+        let turned_away = || pending.is_long() && self.services.answers.is_spent();
+        let ids = async {
+            match turned_away() {
+                true => Err(Error::Overloaded),
+                false => pending.take(&self.services.ids).await,
+            }
+        };
+        let mut ids = Box::pin(ids);
         let taken = match poll_once(ids.as_mut()).await {
             Some(taken) => taken,
             None => {
@@ -181,6 +189,8 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> RespConnection<'a, R, W> {
                 timeout(REQUEST_MAX, ids).await.unwrap_or_else(late)
             }
         };
+        // Others may have taken the memory during the wait.
+        let taken = if turned_away() { Err(Error::Overloaded) } else { taken };
         let mut reply = Reply { out: &mut self.buffers.output, resp3: self.session.resp3 };
         match taken {
             Ok(ids) => pending.write(&ids, &mut reply),
