@@ -5,7 +5,8 @@
 //! however many they are:
 //!
 //! - A long answer, until hyper has handed it on. It may use up to three quarters of the budget; beyond
-//!   that its request is turned away, before the answer is built where it can be.
+//!   that its request is turned away: one for ids before it takes any, one for a list before its answer
+//!   leaves the step that made it, of which each worker thread carries out one at a time.
 //! - A connection's buffer, once its socket does not take all of it. Where that does not fit any more the
 //!   connection ends.
 

@@ -86,7 +86,7 @@ pub(crate) const UNSENT_BYTES_MAX: usize = 64 * 1024;
 pub(crate) const UNREAD_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// An answer, or a buffer of answers, up to this size is an ordinary one: `answer_budget.rs`.
 pub(crate) const ORDINARY_ANSWER_BYTES: usize = 16 * 1024;
-/// Bytes a second that a client has to read while answers wait for it, measured over ten seconds: a link of
+/// Bytes a second that a client has to read while answers wait for it, measured over twenty seconds: a link of
 /// 64 kbit/s carries twice that. `watchdog.rs`.
 pub(crate) const READ_RATE_MIN: u64 = 4 * 1024;
 

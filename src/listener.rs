@@ -22,6 +22,8 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::thread;
 
+#[cfg(target_os = "linux")]
+use socket2::SockRef;
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{mpsc, watch};
@@ -29,7 +31,7 @@ use tokio::sync::{mpsc, watch};
 use self::acceptor::{Accepted, Acceptor};
 pub(crate) use self::places::LEAVING_MAX;
 use crate::http::{self, Dispatch};
-use crate::limits::{CONNECTIONS_MAX, DRAIN_MAX};
+use crate::limits::{CONNECTIONS_MAX, DRAIN_MAX, UNSENT_BYTES_MAX};
 use crate::metrics::Protocol;
 use crate::resp;
 use crate::service::Services;
@@ -75,6 +77,7 @@ impl ClientPort {
         socket.set_reuseaddr(true)?;
         socket.bind(addr)?;
         let listener = socket.listen(BACKLOG)?.into_std()?;
+        bound_kernel_buffers(&listener)?;
         let local_addr = listener.local_addr()?;
         Ok(Self { listener, local_addr })
     }
@@ -83,6 +86,16 @@ impl ClientPort {
     pub fn local_addr(&self) -> SocketAddr {
         self.local_addr
     }
+}
+
+/// Has the kernel buffer no more than [`UNSENT_BYTES_MAX`] of each accepted connection that it cannot send
+/// yet. Otherwise it takes megabytes for a client that does not read, and nobody sees for how long.
+fn bound_kernel_buffers(listener: &TcpListener) -> io::Result<()> {
+    // Other systems have no such bound.
+    #[cfg(target_os = "linux")]
+    SockRef::from(listener).set_tcp_notsent_lowat(UNSENT_BYTES_MAX as u32)?;
+    let _ = listener;
+    Ok(())
 }
 
 /// Starts to answer on `http`, and on `resp` if there is one, on threads of its own.

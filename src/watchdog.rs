@@ -23,8 +23,9 @@ use crate::limits::READ_RATE_MIN;
 pub(crate) const LOOK_INTERVAL: Duration = Duration::from_secs(5);
 /// How many looks without progress end a connection with a half-sent request or an unread answer.
 const STALLED_LOOKS_MAX: u64 = 2;
-/// Looks over which the rate of a reader is measured: sockets take answers in lumps.
-const RATE_LOOKS: u64 = 2;
+/// Looks over which the rate of a reader is measured: a socket takes answers in lumps of 32 KiB, which
+/// 64 kbit/s carries in four seconds.
+const RATE_LOOKS: u64 = 4;
 
 /// How long a connection between two requests is kept.
 #[derive(Clone, Copy, Debug)]
@@ -217,8 +218,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_client_that_reads_a_trickle_is_ended_and_a_slow_link_is_not() {
-        assert_eq!(seconds_of_a_reader(350).await, Some((15, Verdict::ReadsTooSlowly)));
-        assert_eq!(seconds_of_a_reader(4_000).await, Some((15, Verdict::ReadsTooSlowly)));
+        assert_eq!(seconds_of_a_reader(350).await, Some((25, Verdict::ReadsTooSlowly)));
+        assert_eq!(seconds_of_a_reader(4_000).await, Some((25, Verdict::ReadsTooSlowly)));
         assert_eq!(seconds_of_a_reader(64_000 / 8).await, None);
     }
 

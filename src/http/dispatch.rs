@@ -32,9 +32,6 @@ use crate::metrics::Mode;
 use crate::path_segment;
 use crate::service::{IdService, Services};
 
-/// Paths that answer with a list.
-const LISTS: [&str; 4] = ["/v1/tags", "/v1/workers", "/cache", "/db"];
-
 /// Answers the requests of one connection after another; cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Dispatch {
@@ -196,14 +193,13 @@ impl<T: Unpin> Future for ResponseFuture<T> {
     }
 }
 
-/// Whether the answer may be long: many ids, or a list.
+/// Whether a request asks for so many ids that its answer is long. It must be turned away before it takes
+/// them; a list that finds no memory has cost nothing but its making.
 fn wants_long_answer<B>(request: &Request<B>) -> bool {
     let path = request.uri().path();
-    if path.starts_with(V1_SEGMENT) || path == V1_SNOWFLAKE {
-        let wanted = ids::IdQuery::of(request.uri().query(), request.headers());
-        return wanted.is_ok_and(|wanted| wanted.is_long());
-    }
-    request.method() == Method::GET && LISTS.contains(&path)
+    let wants_ids = path.starts_with(V1_SEGMENT) || path == V1_SNOWFLAKE;
+    let wanted = || ids::IdQuery::of(request.uri().query(), request.headers());
+    wants_ids && wanted().is_ok_and(|wanted| wanted.is_long())
 }
 
 fn mode_of(path: &str) -> Mode {
