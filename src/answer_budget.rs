@@ -73,6 +73,8 @@ impl AnswerBudget {
             return Some(bytes);
         }
         let _held = self.take(bytes.len(), LONG_BYTES_MAX)?;
+        // A buffer that grew to its size may be twice as large as what is in it.
+        let bytes = Bytes::copy_from_slice(&bytes);
         Some(Bytes::from_owner(LongAnswer { bytes, _held }))
     }
 

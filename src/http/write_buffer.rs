@@ -6,7 +6,7 @@
 //! as unread input is buffered: behind a slow request, and for ever when the connection ends there, be
 //! it by an error, by `connection: close` or by a shutdown.)
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -162,17 +162,35 @@ impl<R: AsyncRead + Unpin> AsyncRead for AttachedTransport<R> {
 impl<R: Unpin> AsyncWrite for AttachedTransport<R> {
     fn poll_write(
         self: Pin<&mut Self>,
-        _: &mut Context<'_>,
+        context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
+        self.poll_write_vectored(context, &[IoSlice::new(bytes)])
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
         let mut unsent = self.write_buffer.unsent.lock();
-        let taken = bytes.len().min(UNSENT_BYTES_MAX.saturating_sub(unsent.bytes.len()));
-        if taken == 0 && !bytes.is_empty() {
+        let (mut wanted, mut taken) = (0, 0);
+        for slice in slices {
+            let room = UNSENT_BYTES_MAX.saturating_sub(unsent.bytes.len());
+            let fits = slice.len().min(room);
+            unsent.bytes.extend_from_slice(&slice[..fits]);
+            (wanted, taken) = (wanted + slice.len(), taken + fits);
+        }
+        if taken == 0 && wanted > 0 {
             unsent.refused = true;
             return Poll::Pending;
         }
-        unsent.bytes.extend_from_slice(&bytes[..taken]);
         Poll::Ready(Ok(taken))
+    }
+
+    /// Has hyper keep a long answer as it was given, with what it takes of the budget, rather than copy it.
+    fn is_write_vectored(&self) -> bool {
+        true
     }
 
     /// Sending is left to [`WriteBuffer::drive`].

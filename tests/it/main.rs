@@ -3,6 +3,7 @@
 //! ```text
 //! harness                 the binary under test, for `mintleaf-harness`: processes, clusters, clients, load
 //! api, hostile            one node as HTTP clients see it
+//! exhaustion              clients that take all places, descriptors or memory
 //! docs                    every command, name and link of the documents
 //! resp                    one node as clients of the Redis protocol see it, Redis' own among them
 //! cli                     the client commands, and what start-up refuses
@@ -27,6 +28,7 @@ mod cli;
 mod dev;
 mod docs;
 mod ends;
+mod exhaustion;
 mod faults;
 mod harness;
 mod hostile;
