@@ -125,7 +125,7 @@ impl TagService {
         self.replica.read(|state| state.tag(tag)).map(|row| row.max_id)
     }
 
-    /// The buffers of this node's first [`BUFFERS_SHOWN_MAX`] tags in the order of their names, as they were
+    /// The buffers of this node's first 1,001 tags in the order of their names, as they were
     /// at most a second ago. A node may have many more, so they are looked through on a thread of its own,
     /// once for all who ask at about the same time.
     pub async fn buffers(&self) -> Arc<BufferViews> {
