@@ -8,6 +8,7 @@
 //! resp                    one node as clients of the Redis protocol see it, Redis' own among them
 //! exposure                who can reach what: pages, proxies, strangers, and other users of the machine
 //! cli                     the client commands, and what start-up refuses
+//! between_nodes           rogues, recordings, floods and new secrets at the ports between nodes
 //! bootstrap               founders that exist twice, are cut off, killed, and lost
 //! levels                  two releases in one cluster
 //! dev, ends, faults, membership, mixups, poison, scale
@@ -24,6 +25,7 @@
 #![allow(clippy::disallowed_methods, reason = "tests poll other processes, which wake nobody here")]
 
 mod api;
+mod between_nodes;
 mod bootstrap;
 mod cli;
 mod dev;

@@ -51,7 +51,7 @@ impl Foreigner {
 }
 
 /// Id, address and role of every member, as a node shows them.
-fn members(api: Api) -> Vec<Value> {
+pub(crate) fn members(api: Api) -> Vec<Value> {
     let shown = api.get("/v1/cluster").ok();
     let nodes = shown["nodes"].as_array().unwrap().iter();
     nodes.map(|node| json!([node["id"], node["raft"], node["role"]])).collect()
@@ -63,7 +63,7 @@ fn addresses(api: Api) -> Vec<Value> {
     members.map(|member| json!([member[0], member[1]])).collect()
 }
 
-fn add(cluster: &Cluster, id: u64, raft: SocketAddr) -> Answer {
+pub(crate) fn add(cluster: &Cluster, id: u64, raft: SocketAddr) -> Answer {
     let body = json!({ "id": id, "raft": raft.to_string() });
     cluster.api(1).post("/v1/cluster/nodes", &body)
 }
@@ -256,7 +256,7 @@ fn two_members_whose_directories_were_swapped_are_told_the_owners_names() {
 }
 
 /// Whether a node says that it reaches another one; it must say so or deny it.
-fn reachable(api: Api, id: u64) -> Option<bool> {
+pub(crate) fn reachable(api: Api, id: u64) -> Option<bool> {
     let shown = api.get("/v1/cluster").ok();
     let node = shown["nodes"].as_array()?.iter().find(|node| node["id"] == id)?;
     let reachable = &node["reachable"];

@@ -72,11 +72,15 @@ impl Listener {
         let (mut pace, mut reports) = (Pace::of_handshakes(), Reports::default());
         let mut connections = JoinSet::new();
         loop {
-            while let Some(ended) = connections.try_join_next() {
-                reports.of(ended);
-            }
+            let accepted = tokio::select! {
+                accepted = self.0.accept() => accepted,
+                Some(ended) = connections.join_next() => {
+                    reports.of(ended);
+                    continue;
+                }
+            };
             pace.wait().await;
-            match self.0.accept().await {
+            match accepted {
                 Ok((tcp, from)) => {
                     let place = unproven.take(from.ip());
                     let (layer, handler) = (Arc::clone(&layer), Arc::clone(&handler));
