@@ -3,6 +3,7 @@
 //! ```text
 //! harness                 the binary under test, for `mintleaf-harness`: processes, clusters, clients, load
 //! api, hostile            one node as HTTP clients see it
+//! exhaustion              clients that take all places, descriptors or memory
 //! docs                    every command, name and link of the documents
 //! resp                    one node as clients of the Redis protocol see it, Redis' own among them
 //! exposure                who can reach what: pages, proxies, strangers, and other users of the machine
@@ -30,6 +31,7 @@ mod cli;
 mod dev;
 mod docs;
 mod ends;
+mod exhaustion;
 mod exposure;
 mod faults;
 mod flood;

@@ -18,14 +18,16 @@ use super::pace::Pace;
 use super::places::{Place, Places};
 
 /// Connections at a time that have not proved themselves yet.
-pub(super) const UNPROVEN_MAX: usize = 128;
+const UNPROVEN_MAX: usize = 128;
 /// As many of them as one address may hold. The oldest makes room for a newer one, so connections that send
 /// nothing shut no node out.
 const UNPROVEN_PER_ADDRESS_MAX: usize = UNPROVEN_MAX / 2;
 /// Connections at a time that have proved themselves. Peers are few, and each keeps a handful.
-pub(super) const PROVEN_MAX: usize = 256;
+const PROVEN_MAX: usize = 256;
 /// As many of them as one node may hold, or one address where nothing is proven.
 const PROVEN_PER_CALLER_MAX: usize = PROVEN_MAX / 2;
+/// Connections at a time that the internal listener keeps open, proven or not.
+pub const PEER_CONNECTIONS_MAX: usize = UNPROVEN_MAX + PROVEN_MAX;
 /// A connection gets this long to prove itself.
 pub(super) const PROOF_TIMEOUT: Duration = Duration::from_secs(5);
 /// The listener closes a connection on which no frame was completed for this long. Followers keep a silent
