@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use mintleaf_storage::{DataDir, LogEngine, MetaKey, SledEngine, StorageError, codec};
 use openraft::Vote;
-use openraft::raft::VoteRequest;
+use openraft::raft::{AppendEntriesRequest, VoteRequest};
 use parking_lot::Mutex;
 use tempfile::TempDir;
 use tokio::time::{Instant, timeout};
@@ -194,6 +194,31 @@ async fn a_node_that_is_no_member_commands_nobody() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_no_member_knows_leads_nobody_and_gets_no_vote_whatever_it_says_of_itself() {
+    let alone = Alone::open().await;
+    let status = || alone.node.handle().status();
+    let before = (status().leader_id, status().term, status().last_log_index);
+    let vote = Vote::new_committed(1000, NEWCOMER.0);
+    let last = Some(RaftLogId::new(vote.leader_id, 1 << 40));
+    let entries =
+        AppendEntriesRequest { vote, prev_log_id: None, entries: vec![], leader_commit: None };
+    let rpc = VoteRequest { vote: Vote::new(1001, NEWCOMER.0), last_log_id: last };
+    for request in [
+        Request::Append(entries),
+        Request::PreVote { last },
+        Request::Vote { rpc, transferred_by: None },
+    ] {
+        let asked = format!("{request:?}");
+        // It claims a membership that this node does not know yet.
+        let header = alone.header(peer_origin(NEWCOMER.0, NEWCOMER.1, Some(1 << 40)));
+        let why = refused(alone.deliver(Peer::Unproven, Some(header), request).await.result);
+        assert!(why.is_some_and(|why| why.contains("has vouched for it")), "{asked}");
+    }
+    assert_eq!((status().leader_id, status().term, status().last_log_index), before);
+    alone.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_clocks_of_strangers_are_nobodys_time() {
     let alone = Alone::open().await;
     assert!(alone.asked_by_newcomer(Request::Ping).await.is_ok());
@@ -343,6 +368,8 @@ impl LogEngine for SlowVotes {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_vote_counts_as_contact_though_its_candidate_hung_up_during_the_sync() {
     let alone = Alone::open().await;
+    *alone.wire.listens.lock() = Some(NEWCOMER);
+    assert!(alone.asked_by_newcomer(joins(NEWCOMER, ADDRESS)).await.is_ok());
     let core = alone.node.handle().core;
     // openraft has a new leader refuse its vote for as long as its leader lease.
     tokio::time::sleep(core.options.tuning.lease_end()).await;
