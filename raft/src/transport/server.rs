@@ -44,8 +44,9 @@ const DISTRUST_GRACE: Duration = Duration::from_secs(1);
 /// Pause after a failed accept, as when file descriptors ran out.
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
 /// Connections that wait to be accepted. The kernel drops further ones, and a caller tries again only after a
-/// second, so a flood that fills the queue would shut nodes out.
-const BACKLOG: u32 = 4096;
+/// second. At the pace at which connections are accepted a full queue is a wait of 0.4 s, less than half of the
+/// time that a node takes to connect.
+const BACKLOG: u32 = 2048;
 /// Connections that failed to prove themselves are logged at most this often.
 const REPORT_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -76,7 +77,7 @@ impl Listener {
     pub(super) async fn serve<L: Layer>(self, layer: Arc<L>, handler: Arc<dyn FrameHandler>) {
         let unproven = Places::new(UNPROVEN_MAX, UNPROVEN_PER_ADDRESS_MAX);
         let proven = Places::new(PROVEN_MAX, PROVEN_PER_CALLER_MAX);
-        let (mut pace, mut reports) = (Pace::of_handshakes(), Reports::default());
+        let (mut pace, mut reports) = (Pace::of_connections(), Reports::default());
         let mut connections = JoinSet::new();
         loop {
             let accepted = tokio::select! {
@@ -86,7 +87,7 @@ impl Listener {
                     continue;
                 }
             };
-            pace.wait().await;
+            sleep_until(pace.turn()).await;
             match accepted {
                 Ok((tcp, from)) => {
                     let place = unproven.take(from.ip());

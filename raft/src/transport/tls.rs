@@ -24,6 +24,7 @@ use rustls::{ClientConfig, ServerConfig, SignatureScheme};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
+use tokio::time::sleep_until;
 use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
 
 use super::credentials::{
@@ -31,6 +32,7 @@ use super::credentials::{
 };
 use super::interface::{PROTOCOL, Peer, Target};
 use super::layer::{Layer, Opened, Proof};
+use super::pace::Handshakes;
 use super::plain::{Greeting, receive_greeting, refuse_node, refuse_stranger};
 use explain::{explained, refusal_of_proof};
 use verifier::{ANY_NODE, NodeVerifier};
@@ -46,6 +48,7 @@ pub(crate) struct Tls {
     clock: UnixClock,
     /// Made of the credentials that were there at the time.
     made: Mutex<Made>,
+    handshakes: Mutex<Handshakes>,
 }
 
 /// The wall clock, in Unix milliseconds.
@@ -75,7 +78,7 @@ impl Tls {
         let of = Arc::clone(&*credentials.borrow());
         let ends = ends(&of, (node_id, store), &clock)?;
         let made = Mutex::new(Made { of, ends: Arc::new(ends) });
-        Ok(Self { node_id, store, credentials, clock, made })
+        Ok(Self { node_id, store, credentials, clock, made, handshakes: Mutex::default() })
     }
 
     /// Both ends by the present credentials.
@@ -141,7 +144,12 @@ impl Layer for Tls {
                 Greeting::Stranger => refuse_stranger(&mut tcp).await,
             };
         }
-        self.accept_tls(tcp).await
+        let from = tcp.peer_addr()?.ip();
+        let turn = self.handshakes.lock().turn(from);
+        sleep_until(turn).await;
+        let opened = self.accept_tls(tcp).await?;
+        self.handshakes.lock().proven(from);
+        Ok(opened)
     }
 
     fn trusts(&self, proof: &Proof) -> bool {

@@ -61,7 +61,7 @@ impl ClusterCa {
         let key =
             KeyPair::try_from(&PrivatePkcs8KeyDer::from(private_key(secret))).map_err(failed)?;
         let mut params = CertificateParams::default();
-        // The name tells the CAs of two secrets apart, and nothing of either.
+        // The name tells the CAs of two secrets apart.
         let fingerprint = digest::digest(&digest::SHA256, key.public_key_raw());
         let shown: String =
             fingerprint.as_ref()[..16].iter().map(|byte| format!("{byte:02x}")).collect();
