@@ -24,4 +24,4 @@ pub use assemble::{AssembledNode, Assembly, assemble};
 pub use dev::dev;
 pub use node::{NodeConfig, NodeFailure, PeerSecurity, RunningNode};
 pub use serve::serve;
-pub use signals::Reload;
+pub use signals::{Reload, survive_hangup};
