@@ -33,8 +33,9 @@ struct Heard {
 }
 
 impl Vouchers {
-    /// Refuses a leader or a candidate that is no member, as far as this node can learn. A node without a
-    /// membership knows nobody to ask; it hears the cluster that it is bound to or was pointed to.
+    /// Refuses a leader or a candidate that is no member, as far as this node can learn. A node whose own store
+    /// its membership does not name is still joining. It knows nobody to ask: what it holds may be an old snapshot,
+    /// of whose members none is left. It hears the cluster that it is bound to or was pointed to.
     pub(super) async fn check(
         self: &Arc<Self>,
         core: &Arc<Core>,
@@ -42,8 +43,7 @@ impl Vouchers {
         request: &Request,
     ) -> Result<(), Refusal> {
         let Some(vote) = claimed_vote(request) else { return Ok(()) };
-        let members = core.identity.members();
-        let Some(index) = members.log_id().map(|id| id.index) else { return Ok(()) };
+        let Some(index) = core.identity.origin().members_index else { return Ok(()) };
         if core.identity.knows(from.node_id, from.store) {
             if let Claim::Leads(vote) = vote {
                 self.follow(from.store, vote);
