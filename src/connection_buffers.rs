@@ -6,7 +6,6 @@
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::task::Poll;
 use std::{io, mem};
@@ -14,7 +13,7 @@ use std::{io, mem};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::watch;
 
-use crate::answer_budget::AnswerBudget;
+use crate::answer_budget::OriginBudget;
 use crate::watchdog::Progress;
 
 /// How many bytes a read takes at most at first; the capacity doubles while reads use it up.
@@ -38,7 +37,7 @@ pub(crate) struct ConnectionWatch<'a> {
     /// How far the connection has come.
     pub(crate) progress: &'a Progress,
     /// Bounds the answers that clients have not read.
-    pub(crate) answers: &'a Arc<AnswerBudget>,
+    pub(crate) answers: &'a OriginBudget,
     /// Closed when the node stops.
     pub(crate) stopping: watch::Receiver<()>,
 }
@@ -59,7 +58,8 @@ pub(crate) struct ConnectionBuffers<'a, R, W> {
     /// Whether the client has yet to take some of the answers. The watchdog reads it.
     unsent: &'a AtomicBool,
     pub(crate) progress: &'a Progress,
-    answers: &'a Arc<AnswerBudget>,
+    /// Bounds the answers that clients have not read.
+    pub(crate) answers: &'a OriginBudget,
     stopping: watch::Receiver<()>,
 }
 

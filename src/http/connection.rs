@@ -37,8 +37,7 @@ pub(crate) async fn serve(
     progress: Arc<Progress>,
     stopping: watch::Receiver<()>,
 ) -> Option<Verdict> {
-    let is_local = stream.peer_addr().is_ok_and(|peer| peer.ip().to_canonical().is_loopback());
-    let dispatch = dispatch.for_connection(is_local);
+    let dispatch = dispatch.for_connection(stream.peer_addr().ok().map(|peer| peer.ip()));
     let (read, write) = stream.split();
     converse(read, write, dispatch, progress, stopping).await
 }
@@ -55,7 +54,7 @@ where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
 {
-    let write_buffer = WriteBuffer::new(progress, Arc::clone(dispatch.answers()));
+    let write_buffer = WriteBuffer::new(progress, dispatch.answers().clone());
     let progress = write_buffer.progress();
     let verdict =
         match on_fast_path(&mut read, &mut write, &dispatch, progress, &mut stopping).await {

@@ -10,6 +10,7 @@
 //! [router]: super::router
 
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -28,7 +29,7 @@ use super::paths::{LEAF_SEGMENT, LEAF_SNOWFLAKE, V1_SEGMENT, V1_SNOWFLAKE};
 use super::problem::{FailedWith, Problem};
 use super::router::router;
 use super::{host, ids, legacy};
-use crate::answer_budget::AnswerBudget;
+use crate::answer_budget::OriginBudget;
 use crate::limits::{ORDINARY_ANSWER_BYTES, REQUEST_MAX};
 use crate::metrics::Mode;
 use crate::path_segment;
@@ -38,7 +39,7 @@ use crate::service::{IdService, Services};
 #[derive(Clone)]
 pub(crate) struct Dispatch {
     ids: Arc<IdService>,
-    answers: Arc<AnswerBudget>,
+    answers: OriginBudget,
     router: TowerToHyperService<Router>,
     access: Access,
 }
@@ -46,14 +47,15 @@ pub(crate) struct Dispatch {
 impl Dispatch {
     /// A dispatch over these services. `insecure`: whoever reaches it may change everything.
     pub(crate) fn new(services: Services, insecure: bool) -> Self {
-        let (ids, answers) = (Arc::clone(&services.ids), Arc::clone(&services.answers));
+        let (ids, answers) = (Arc::clone(&services.ids), services.answers.of(None));
         let router = TowerToHyperService::new(router(services));
         Self { ids, answers, router, access: Access::new(insecure) }
     }
 
-    /// The same for one connection, whose other end is on this machine, or not.
-    pub(super) fn for_connection(self, is_local: bool) -> Self {
-        Self { access: self.access.from(is_local), ..self }
+    /// The same for one connection, whose other end has this address, if it is known.
+    pub(super) fn for_connection(self, address: Option<IpAddr>) -> Self {
+        let is_local = address.is_some_and(|address| address.to_canonical().is_loopback());
+        Self { access: self.access.from(is_local), answers: self.answers.at(address), ..self }
     }
 
     /// The ids that the short cut and the fast path take.
@@ -61,8 +63,8 @@ impl Dispatch {
         &self.ids
     }
 
-    /// The memory of answers that clients have not read yet.
-    pub(super) fn answers(&self) -> &Arc<AnswerBudget> {
+    /// The memory of answers that clients have not read yet, as this one has it.
+    pub(super) fn answers(&self) -> &OriginBudget {
         &self.answers
     }
 
@@ -145,7 +147,7 @@ impl Dispatch {
     {
         let path = request.uri().path().to_owned();
         let method = request.method().clone();
-        let response = match self.answers.is_spent() && wants_long_answer(&request) {
+        let response = match wants_long_answer(&request) && self.answers.is_spent() {
             true => Problem::unread_answers().into_response(),
             false => self.hold(self.ask_router(request).await).await,
         };

@@ -15,7 +15,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::answer_budget::{AnswerBudget, HeldBytes};
+use crate::answer_budget::{HeldBytes, OriginBudget};
 use crate::connection_buffers::Leftover;
 use crate::limits::UNSENT_BYTES_MAX;
 use crate::watchdog::Progress;
@@ -29,7 +29,7 @@ const KEPT_BYTES_MAX: usize = 4 * 1024;
 pub(super) struct WriteBuffer {
     unsent: Arc<Mutex<Unsent>>,
     progress: Arc<Progress>,
-    answers: Arc<AnswerBudget>,
+    answers: OriginBudget,
 }
 
 #[derive(Debug, Default)]
@@ -46,7 +46,7 @@ struct Unsent {
 
 impl WriteBuffer {
     /// An empty buffer of a connection.
-    pub(super) fn new(progress: Arc<Progress>, answers: Arc<AnswerBudget>) -> Self {
+    pub(super) fn new(progress: Arc<Progress>, answers: OriginBudget) -> Self {
         Self { unsent: Arc::default(), progress, answers }
     }
 
@@ -207,6 +207,7 @@ impl<R: Unpin> AsyncWrite for AttachedTransport<R> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::answer_budget::AnswerBudget;
     use std::convert::Infallible;
     use std::pin::pin;
 
@@ -232,7 +233,8 @@ mod tests {
         let (client, server) = tokio::io::duplex(WINDOW);
         tokio::spawn(async move {
             let (read, mut write) = tokio::io::split(server);
-            let write_buffer = WriteBuffer::new(Arc::default(), AnswerBudget::new(Arc::default()));
+            let write_buffer =
+                WriteBuffer::new(Arc::default(), AnswerBudget::new(Arc::default()).of(None));
             let transport = TokioIo::new(write_buffer.attach(read, Leftover::default()));
             let mut connection =
                 pin!(http1::Builder::new().serve_connection(transport, service_fn(answer)));

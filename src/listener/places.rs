@@ -9,12 +9,13 @@
 //! nothing of all this.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 
+use crate::origin::Origin;
 use crate::watchdog::{LOOK_INTERVAL, Progress};
 
 /// Connections that may be about to end while their places are given to others already, of each protocol.
@@ -27,27 +28,6 @@ const UNUSED_MIN: Duration = Duration::from_secs(1);
 /// After a search that found nobody idle, the next one waits for this long: a flood of newcomers must not
 /// keep the acceptor searching.
 const SEARCH_PAUSE: Duration = Duration::from_millis(100);
-
-/// Where clients are counted together: an IPv4 address, or the /64 of an IPv6 one, which is what one
-/// subscriber gets.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-enum Origin {
-    V4([u8; 4]),
-    V6([u8; 8]),
-}
-
-impl From<IpAddr> for Origin {
-    fn from(address: IpAddr) -> Self {
-        let prefix = |address: Ipv6Addr| {
-            let [a, b, c, d, e, f, g, h, ..] = address.octets();
-            Self::V6([a, b, c, d, e, f, g, h])
-        };
-        match address.to_canonical() {
-            IpAddr::V4(address) => Self::V4(address.octets()),
-            IpAddr::V6(address) => prefix(address),
-        }
-    }
-}
 
 /// The name of a place: who holds it, and a number that no other place of the registry had.
 type PlaceId = (Origin, u64);
@@ -300,20 +280,6 @@ mod tests {
         place.progress.received(1);
         assert!(!is_granted(&mut places, A, now));
         assert!(places.leaving.is_empty());
-    }
-
-    #[test]
-    fn addresses_are_counted_together_as_subscribers_get_them() {
-        let same = [
-            ("2001:db8:1:2::1", "2001:db8:1:2:ffff::9", true),
-            ("2001:db8:1:2::1", "2001:db8:1:3::1", false),
-            ("::ffff:10.0.0.1", "10.0.0.1", true),
-            ("10.0.0.1", "10.0.0.2", false),
-        ];
-        for (one, other, together) in same {
-            let origin = |text: &str| Origin::from(text.parse::<IpAddr>().unwrap());
-            assert_eq!(origin(one) == origin(other), together, "{one} {other}");
-        }
     }
 
     #[test]

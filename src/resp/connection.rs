@@ -21,6 +21,7 @@ use super::parser::Parser;
 use super::pending::{self, PendingIds};
 use super::reply::Reply;
 use super::session::Session;
+use crate::answer_budget::OriginBudget;
 use crate::connection_buffers::{ConnectionBuffers, ConnectionWatch, poll_once};
 use crate::limits::{
     COMMAND_BYTES_MAX, DRAIN_MAX, LINGER_MAX, REQUEST_MAX, RESP_IDLE_SECONDS_MAX, UNSENT_BYTES_MAX,
@@ -43,8 +44,9 @@ pub(crate) async fn serve(
     progress: Arc<Progress>,
     stopping: watch::Receiver<()>,
 ) -> Option<Verdict> {
+    let answers = services.answers.of(stream.peer_addr().ok().map(|peer| peer.ip()));
     let (read, write) = stream.split();
-    let verdict = converse(read, write, services, &progress, stopping).await;
+    let verdict = converse(read, write, (services, &answers), &progress, stopping).await;
     if verdict.is_none() {
         farewell(&mut stream).await;
     }
@@ -55,7 +57,7 @@ pub(crate) async fn serve(
 pub(super) async fn converse<R, W>(
     read: R,
     write: W,
-    services: &Services,
+    (services, answers): (&Services, &OriginBudget),
     progress: &Progress,
     mut stopping: watch::Receiver<()>,
 ) -> Option<Verdict>
@@ -64,7 +66,6 @@ where
     W: AsyncWrite + Unpin,
 {
     let unsent = AtomicBool::new(false);
-    let answers = &services.answers;
     let watch = ConnectionWatch { unsent: &unsent, progress, answers, stopping: stopping.clone() };
     let buffers = ConnectionBuffers::new(read, write, COMMAND_BYTES_MAX, watch);
     let connection = RespConnection::new(buffers, services);
@@ -171,9 +172,11 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> RespConnection<'a, R, W> {
         end
     }
 
-    /// Waits for ids and answers with them, unless too many answers wait to be read already. Answers that are there already are not held back meanwhile.
+    /// Waits for ids and answers with them, unless too many answers wait to be read already. Answers that are
+    /// there already are not held back meanwhile.
     async fn answer_later(&mut self, pending: &PendingIds) -> io::Result<()> {
-        let turned_away = || pending.is_long() && self.services.answers.is_spent();
+        let answers = self.buffers.answers;
+        let turned_away = || pending.is_long() && answers.is_spent();
         let ids = async {
             match turned_away() {
                 true => Err(Error::Overloaded),

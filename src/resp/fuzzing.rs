@@ -25,5 +25,7 @@ pub fn command(bytes: &[u8]) -> Result<Option<Parsed>, String> {
 pub async fn serve(stream: DuplexStream, services: &Services) {
     let (read, write) = tokio::io::split(stream);
     let stop = watch::Sender::new(());
+    let answers = services.answers.of(None);
+    let services = (services, &answers);
     connection::converse(read, write, services, &Progress::default(), stop.subscribe()).await;
 }

@@ -1,7 +1,9 @@
 //! The limit of open files, and how many of them clients may have.
 //!
 //! A node that cannot open a file cannot write a snapshot, and has to end. So the descriptors of its log,
-//! its snapshots and its internal port are set aside at the start, and clients share what is left.
+//! its snapshots and its internal port are set aside at the start, and clients share what is left. A node of
+//! `dev` sets fewer aside for its internal port than may be open there: the other nodes never need more, but
+//! strangers on this machine who fill the port can take descriptors of the rest.
 
 use std::num::NonZeroUsize;
 

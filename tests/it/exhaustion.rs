@@ -239,8 +239,8 @@ fn resident(pid: u32) -> u64 {
     kilobytes * 1024
 }
 
-/// Has 300 clients ask and read 350 bytes a second, until the node has ended every one of them that an answer
-/// waits for. Meanwhile a client of another address is served, and memory stays within bounds.
+/// Has 300 clients of two addresses, which may use up the budget together, ask and read 350 bytes a second, until
+/// the node has ended every one of them that an answer waits for. Meanwhile another client is served, and memory stays within bounds.
 fn slow_readers_are_ended(dev: &mut Dev, address: SocketAddr, request: &[u8], protocol: &str) {
     /// The budget of unread answers, 64 MiB, and 32 KiB for each connection, which does not count.
     const MORE_BYTES_MAX: u64 = (64 << 20) + 300 * (32 << 10);
@@ -248,8 +248,9 @@ fn slow_readers_are_ended(dev: &mut Dev, address: SocketAddr, request: &[u8], pr
     let (api, pid) = (dev.api(), dev.process().pid());
     let before = resident(pid);
     let mut readers: Vec<TcpStream> = (0..300)
-        .map(|_| {
-            let mut stream = connect(HERE, address, Some(2048));
+        .map(|number| {
+            let from = if number % 2 == 0 { HERE } else { ELSEWHERE };
+            let mut stream = connect(from, address, Some(2048));
             stream.write_all(request).unwrap();
             stream.set_nonblocking(true).unwrap();
             stream
