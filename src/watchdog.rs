@@ -202,9 +202,11 @@ mod tests {
         progress.request_begun();
         let began = Instant::now();
         let reads = async {
+            // Between the seconds, so that no read falls on the same moment as a look.
+            tokio::time::sleep(Duration::from_millis(500)).await;
             for _ in 0..600 {
-                tokio::time::sleep(Duration::from_secs(1)).await;
                 progress.sent(bytes_per_second);
+                tokio::time::sleep(Duration::from_secs(1)).await;
             }
         };
         let patience = Patience { idle_seconds_max: 75, unused_is_idle: false };
