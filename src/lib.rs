@@ -61,18 +61,21 @@
 //! | [`state`] | Pure: the replicated state, and the one function that changes it | `limits`, `snowflake`, `tag`, `version` |
 //! | [`clock`], [`entropy`] | The machine's clocks, as a trait; its random numbers | nothing |
 //! | [`metrics`] | The counters of a node, and the page for Prometheus | nothing |
-//! | `path_segment`, `watchdog` | %-escapes in paths; the end of connections that make no progress | nothing |
+//! | `origin` | Pure: where clients are counted together | nothing |
+//! | `path_segment` | %-escapes in paths | nothing |
+//! | `watchdog` | The end of connections that make no progress, read too slowly, or rest while others want in | `limits` |
 //! | [`access`] | Who may do what: roles, what each request needs, the tokens of the auth file | `path_segment` |
-//! | `connection_buffers` | A client's connection with its buffers | `watchdog` |
+//! | [`answer_budget`] | The memory of answers that clients have not read yet | `limits`, `metrics`, `origin` |
+//! | `connection_buffers` | A client's connection with its buffers | `answer_budget`, `watchdog` |
 //! | [`encoding`] | The bytes of commands, responses and snapshots | `state` |
 //! | [`replica`] | The replicated log, with types: commands in, responses out | `encoding`, `limits`, `state`, `version` |
-//! | [`service`] | Hands ids out and grabs more: the locks, the waiting, the tasks | `clock`, `limits`, `metrics`, `replica`, `segment`, `snowflake`, `state`, `tag` |
-//! | [`http`] | HTTP/1.1: Leaf's paths, the paths of version 1 (`/v1/`), the pages for people | `access`, `address`, `connection_buffers`, `limits`, `metrics`, `path_segment`, `service`, `snowflake`, `tag`, `watchdog` |
-//! | [`resp`] | The Redis protocol | `access`, `connection_buffers`, `limits`, `metrics`, `service`, `watchdog` |
-//! | [`listener`] | Client sockets and worker threads, shared by both protocols | `access`, `http`, `limits`, `metrics`, `resp`, `service` |
+//! | [`service`] | Hands ids out and grabs more: the locks, the waiting, the tasks | `answer_budget`, `clock`, `limits`, `metrics`, `replica`, `segment`, `snowflake`, `state`, `tag` |
+//! | [`http`] | HTTP/1.1: Leaf's paths, the paths of version 1 (`/v1/`), the pages for people | `access`, `address`, `answer_budget`, `connection_buffers`, `limits`, `metrics`, `path_segment`, `service`, `snowflake`, `tag`, `watchdog` |
+//! | [`resp`] | The Redis protocol | `access`, `answer_budget`, `connection_buffers`, `limits`, `metrics`, `service`, `watchdog` |
+//! | [`listener`] | Client sockets and worker threads, shared by both protocols | `access`, `http`, `limits`, `metrics`, `origin`, `resp`, `service`, `watchdog` |
 //! | [`config`] | Settings and their checks | `access`, `address`, `snowflake` |
 //! | [`cli`] | The command line, and the commands that are clients of a node | `access`, `config`, `entropy`, `path_segment`, `version` |
-//! | [`server`] | A node put together, and run by `serve` or `dev` | `access`, `clock`, `config`, `entropy`, `listener`, `metrics`, `replica`, `service`, `snowflake` |
+//! | [`server`] | A node put together, and run by `serve` or `dev` | `access`, `clock`, `config`, `entropy`, `limits`, `listener`, `metrics`, `replica`, `service`, `snowflake` |
 //!
 //! # Words
 //!
@@ -132,6 +135,7 @@
 
 pub mod access;
 mod address;
+pub mod answer_budget;
 pub mod cli;
 pub mod clock;
 pub mod config;
@@ -142,6 +146,7 @@ pub mod http;
 pub mod limits;
 pub mod listener;
 pub mod metrics;
+mod origin;
 mod path_segment;
 pub mod replica;
 pub mod resp;

@@ -1,5 +1,6 @@
 //! The `mintleaf` command.
 
+use std::env;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
@@ -14,6 +15,13 @@ use tracing_subscriber::EnvFilter;
 const LOG_DEFAULT: &str = "info,openraft=off";
 
 fn main() -> ExitCode {
+    // Before clap, which takes milliseconds. Commands that are clients end with their terminal, as is usual.
+    if env::args_os().nth(1).is_some_and(|command| command == "serve" || command == "dev")
+        && let Err(error) = server::survive_hangup()
+    {
+        eprintln!("error: cannot listen for signals: {error}");
+        return ExitCode::FAILURE;
+    }
     match Cli::parse().command {
         CliCommand::Dev(args) => match DevConfig::resolve(args) {
             Ok(config) => {

@@ -4,6 +4,7 @@
 //! ```text
 //! serve, dev    one node until a signal; a cluster in one process
 //!   exit        exit codes
+//!   open_files  how many of them clients may have
 //!   node        one node with its sockets, from start to stop
 //!     assemble  one node below its sockets
 //!     peer_credentials    its keys towards other nodes, read again when their files change
@@ -18,6 +19,7 @@ mod dev;
 mod exit;
 mod followed_files;
 mod node;
+mod open_files;
 mod peer_credentials;
 mod serve;
 mod signals;
@@ -26,4 +28,4 @@ pub use assemble::{AssembledNode, Assembly, assemble};
 pub use dev::dev;
 pub use node::{NodeConfig, NodeFailure, PeerSecurity, RunningNode};
 pub use serve::serve;
-pub use signals::Reload;
+pub use signals::{Reload, survive_hangup};

@@ -62,6 +62,7 @@ pub use worker_view::{ClockView, WorkerView, WorkersView};
 
 pub use crate::state::TagRow;
 
+use crate::answer_budget::AnswerBudget;
 use crate::clock::Clock;
 use crate::metrics::Metrics;
 use crate::replica::Replica;
@@ -77,6 +78,8 @@ pub struct Services {
     pub tags: Arc<TagService>,
     /// Membership, levels, clocks, readiness, metrics.
     pub cluster: Arc<ClusterService>,
+    /// The memory of answers that clients have not read yet.
+    pub answers: Arc<AnswerBudget>,
 }
 
 /// Everything that the services of a node need.
@@ -111,7 +114,9 @@ impl Services {
             replica: Arc::clone(&replica),
             table: Arc::clone(&table),
             creation: Arc::clone(&creation),
+            recent: Default::default(),
         };
+        let answers = AnswerBudget::new(Arc::clone(&metrics));
         let cluster = ClusterService {
             replica: Arc::clone(&replica),
             table: Arc::clone(&table),
@@ -121,6 +126,7 @@ impl Services {
         };
         let creation = auto_create_tags.then_some(creation);
         let ids = IdService { replica, table, clock, metrics, grabs, snowflakes, creation };
-        (Self { ids: Arc::new(ids), tags: Arc::new(tags), cluster: Arc::new(cluster) }, task)
+        let (ids, tags, cluster) = (Arc::new(ids), Arc::new(tags), Arc::new(cluster));
+        (Self { ids, tags, cluster, answers }, task)
     }
 }

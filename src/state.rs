@@ -44,7 +44,7 @@ mod watermark;
 mod worker_entries;
 mod worker_entry;
 
-pub use apply::State;
+pub use apply::{State, TagPage, VISITED_MAX};
 pub use command::Command;
 pub use level::{LEVEL_MAX, first_version_of};
 pub use response::Response;

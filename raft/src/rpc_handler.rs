@@ -2,5 +2,6 @@
 
 mod handler;
 mod leader_checks;
+mod vouchers;
 
 pub(crate) use handler::RpcHandler;

@@ -47,8 +47,8 @@ pub(super) fn check_exposure(exposure: &Exposure<'_>) -> Result<Vec<String>, Con
         check(name, address.to_string(), is_open, why)?;
     }
     let why = "can be reached from other machines, and whoever connects to it can change the cluster: \
-               give every node the same --cluster-secret-file or a --raft-cert, or use loopback addresses only, or give \
-               --insecure where a firewall keeps strangers out";
+               give every node the same --cluster-secret-file or a --raft-cert, or use loopback addresses only, \
+               or give --insecure where a firewall keeps strangers out";
     if let Some(raft) = exposure.raft {
         check("raft", raft.to_string(), is_exposed(raft) && !exposure.raft_is_proven, why)?;
     }

@@ -2,9 +2,10 @@
 //!
 //! Every connection begins here. While it sends plain requests for ids, the fast path answers all that
 //! have come in and then sends the answers: with one write, unless they fill the buffer or one of them
-//! has to be waited for. Equal requests right behind each other cost one look-up. The fast path leaves ids that are not buffered, and everything about them that can go wrong, to the
-//! dispatch, which it calls as hyper would. The first request of any other kind goes to hyper, with all
-//! input that is not answered yet, and the connection stays there.
+//! has to be waited for. Equal requests right behind each other cost one look-up. The fast path leaves
+//! ids that are not buffered, and everything about them that can go wrong, to the dispatch, which it
+//! calls as hyper would. The first request of any other kind goes to hyper, with all input that is not
+//! answered yet, and the connection stays there.
 //!
 //! **The fast path and hyper never differ.** They agree on where a request ends: hyper's own parser
 //! judges heads, and a request that may have a body is hyper's. And they agree on the answer, byte for
@@ -115,6 +116,9 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> FastPath<'a, R, W> {
                 break AnswersEnd::ForDispatch;
             }
             if let RequestedIds::Many(tag, wanted) = self.request.requested() {
+                if wanted.is_long() && self.dispatch.answers().is_spent() {
+                    break AnswersEnd::ForDispatch;
+                }
                 let Some(ids) = held.take_exactly(tag, wanted.count) else {
                     break AnswersEnd::ForDispatch;
                 };

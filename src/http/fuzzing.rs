@@ -32,7 +32,8 @@ impl Connections {
     /// Serves one connection to its end.
     pub async fn serve(&self, stream: DuplexStream) {
         let (read, write) = tokio::io::split(stream);
-        connection::converse(read, write, self.dispatch.clone(), self.stop.subscribe()).await;
+        let (dispatch, progress) = (self.dispatch.clone(), Arc::default());
+        connection::converse(read, write, dispatch, progress, self.stop.subscribe()).await;
     }
 }
 

@@ -4,6 +4,7 @@ use super::pending::PendingIds;
 use super::reply::Reply;
 use super::session::Session;
 use crate::access::Tokens;
+use crate::answer_budget::OriginBudget;
 use crate::metrics::Mode;
 use crate::service::{HeldIds, Services};
 
@@ -11,6 +12,16 @@ use crate::service::{HeldIds, Services};
 const COPIES_MAX: usize = 1_000;
 /// Most bytes of a client's input that an error quotes.
 pub(super) const QUOTED_BYTES_MAX: usize = 128;
+
+/// What connections are served from.
+#[derive(Clone, Copy)]
+pub(super) struct Served<'a> {
+    pub(super) services: &'a Services,
+    /// The memory of replies that clients have not read yet, as this one has it.
+    pub(super) answers: &'a OriginBudget,
+    /// The tokens of the node's auth file, if it has one.
+    pub(super) tokens: Option<&'a Tokens>,
+}
 
 /// One command that is carried out, and everything that it works on.
 pub(super) struct Call<'a> {
@@ -45,7 +56,7 @@ pub(super) enum CommandOutcome {
 impl<'a> Call<'a> {
     /// A call of the command `bytes`, with the input behind it.
     pub(super) fn new(
-        (services, tokens): (&'a Services, Option<&'a Tokens>),
+        Served { services, tokens, .. }: Served<'a>,
         held: &'a HeldIds<'a>,
         session: &'a mut Session,
         out: &'a mut Vec<u8>,

@@ -7,6 +7,7 @@
 
 use std::io;
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -14,7 +15,7 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::call::{Call, CommandOutcome};
+use super::call::{Call, CommandOutcome, Served};
 use super::commands;
 use super::parser::Parser;
 use super::pending::{self, PendingIds};
@@ -26,7 +27,7 @@ use crate::limits::{
     COMMAND_BYTES_MAX, DRAIN_MAX, LINGER_MAX, REQUEST_MAX, RESP_IDLE_SECONDS_MAX, UNSENT_BYTES_MAX,
 };
 use crate::service::{Error, Services};
-use crate::watchdog::{Patience, Progress};
+use crate::watchdog::{Patience, Progress, Verdict};
 
 /// The answer to a connection above the limit, in the words of Redis.
 pub(crate) const TURNED_AWAY: &[u8] = b"-ERR max number of clients reached\r\n";
@@ -35,46 +36,55 @@ pub(crate) const TURNED_AWAY: &[u8] = b"-ERR max number of clients reached\r\n";
 const PATIENCE: Patience =
     Patience { idle_seconds_max: RESP_IDLE_SECONDS_MAX, unused_is_idle: true };
 
-/// Serves a connection until it ends, makes no progress for too long, or the node stops.
+/// Serves a connection until it ends, its watchdog ends it, or the node stops; answers the watchdog's
+/// verdict, if it came to one.
 pub(crate) async fn serve(
     mut stream: TcpStream,
     services: &Services,
     tokens: Option<&Tokens>,
+    progress: Arc<Progress>,
     stopping: watch::Receiver<()>,
-) {
+) -> Option<Verdict> {
+    let answers = services.answers.of(stream.peer_addr().ok().map(|peer| peer.ip()));
     let (read, write) = stream.split();
-    if converse(read, write, (services, tokens), stopping).await {
+    let served = Served { services, answers: &answers, tokens };
+    let verdict = converse(read, write, served, &progress, stopping).await;
+    if verdict.is_none() {
         farewell(&mut stream).await;
     }
+    verdict
 }
 
-/// Serves a connection on any transport, as [`serve`] does but for the farewell; answers whether there
-/// shall be one.
+/// Serves a connection on any transport, as [`serve`] does but for the farewell.
 pub(super) async fn converse<R, W>(
     read: R,
     write: W,
-    served: (&Services, Option<&Tokens>),
+    served: Served<'_>,
+    progress: &Progress,
     mut stopping: watch::Receiver<()>,
-) -> bool
+) -> Option<Verdict>
 where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
 {
-    let progress = Progress::default();
     let unsent = AtomicBool::new(false);
-    let watch =
-        ConnectionWatch { unsent: &unsent, progress: &progress, stopping: stopping.clone() };
+    let watch = ConnectionWatch {
+        unsent: &unsent,
+        progress,
+        answers: served.answers,
+        stopping: stopping.clone(),
+    };
     let buffers = ConnectionBuffers::new(read, write, COMMAND_BYTES_MAX, watch);
     let connection = RespConnection::new(buffers, served);
     let mut running = pin!(connection.run());
     tokio::select! {
         biased;
         // A connection that breaks leaves nobody to tell.
-        _ = running.as_mut() => true,
-        () = progress.stalled(PATIENCE, || unsent.load(Relaxed)) => false,
+        _ = running.as_mut() => None,
+        verdict = progress.must_end(PATIENCE, || unsent.load(Relaxed)) => Some(verdict),
         _ = stopping.changed() => {
             let _ = timeout(DRAIN_MAX, running).await;
-            true
+            None
         }
     }
 }
@@ -107,16 +117,12 @@ struct RespConnection<'a, R, W> {
     buffers: ConnectionBuffers<'a, R, W>,
     parser: Parser,
     session: Session,
-    services: &'a Services,
-    tokens: Option<&'a Tokens>,
+    served: Served<'a>,
 }
 
 impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> RespConnection<'a, R, W> {
-    fn new(
-        buffers: ConnectionBuffers<'a, R, W>,
-        (services, tokens): (&'a Services, Option<&'a Tokens>),
-    ) -> Self {
-        Self { buffers, parser: Parser::default(), session: Session::new(), services, tokens }
+    fn new(buffers: ConnectionBuffers<'a, R, W>, served: Served<'a>) -> Self {
+        Self { buffers, parser: Parser::default(), session: Session::new(), served }
     }
 
     async fn run(mut self) -> io::Result<()> {
@@ -138,7 +144,7 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> RespConnection<'a, R, W> {
     /// Carries out the commands that have come in, until one has to wait.
     fn answer(&mut self) -> CommandsEnd {
         let (mut length_done, mut answered) = (0, [0; 3]);
-        let held = self.services.ids.held_ids();
+        let held = self.served.services.ids.held_ids();
         let end = loop {
             let (input, out) = self.buffers.parts();
             if out.len() >= UNSENT_BYTES_MAX {
@@ -154,8 +160,7 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> RespConnection<'a, R, W> {
                 }
             };
             let split = input.split_at(length);
-            let mut call =
-                Call::new((self.services, self.tokens), &held, &mut self.session, out, split);
+            let mut call = Call::new(self.served, &held, &mut self.session, out, split);
             let outcome = commands::run(&mut call, args);
             answered[call.mode as usize] += 1 + call.copies as u64;
             let length = length * (1 + call.copies);
@@ -169,14 +174,23 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> RespConnection<'a, R, W> {
         };
         if length_done > 0 {
             self.buffers.progress.requests_begun(length_done);
-            self.services.ids.metrics().commands_answered(answered);
+            self.served.services.ids.metrics().commands_answered(answered);
         }
         end
     }
 
-    /// Waits for ids and answers with them. Answers that are there already are not held back meanwhile.
+    /// Waits for ids and answers with them, unless too many answers wait to be read already. Answers that are
+    /// there already are not held back meanwhile.
     async fn answer_later(&mut self, pending: &PendingIds) -> io::Result<()> {
-        let mut ids = Box::pin(pending.take(&self.services.ids));
+        let answers = self.buffers.answers;
+        let turned_away = || pending.is_long() && answers.is_spent();
+        let ids = async {
+            match turned_away() {
+                true => Err(Error::Overloaded),
+                false => pending.take(&self.served.services.ids).await,
+            }
+        };
+        let mut ids = Box::pin(ids);
         let taken = match poll_once(ids.as_mut()).await {
             Some(taken) => taken,
             None => {
@@ -185,12 +199,14 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> RespConnection<'a, R, W> {
                 timeout(REQUEST_MAX, ids).await.unwrap_or_else(late)
             }
         };
+        // Others may have taken the memory during the wait.
+        let taken = if turned_away() { Err(Error::Overloaded) } else { taken };
         let mut reply = Reply { out: &mut self.buffers.output, resp3: self.session.resp3 };
         match taken {
             Ok(ids) => pending.write(&ids, &mut reply),
             Err(error) => {
                 let code = pending::refuse(&error, &mut reply);
-                self.services.ids.metrics().request_failed(pending.mode(), code);
+                self.served.services.ids.metrics().request_failed(pending.mode(), code);
             }
         }
         Ok(())

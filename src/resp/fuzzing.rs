@@ -3,10 +3,12 @@
 use tokio::io::DuplexStream;
 use tokio::sync::watch;
 
+use super::call::Served;
 use super::connection;
 use super::parser::Parser;
 use crate::access::Tokens;
 use crate::service::Services;
+use crate::watchdog::Progress;
 
 /// A command's arguments, and how many bytes it takes.
 pub type Parsed = (Vec<Vec<u8>>, usize);
@@ -25,5 +27,7 @@ pub fn command(bytes: &[u8]) -> Result<Option<Parsed>, String> {
 pub async fn serve(stream: DuplexStream, services: &Services, tokens: Option<&Tokens>) {
     let (read, write) = tokio::io::split(stream);
     let stop = watch::Sender::new(());
-    connection::converse(read, write, (services, tokens), stop.subscribe()).await;
+    let answers = services.answers.of(None);
+    let served = Served { services, answers: &answers, tokens };
+    connection::converse(read, write, served, &Progress::default(), stop.subscribe()).await;
 }

@@ -68,6 +68,8 @@ pub struct NodeConfig {
     pub snowflake: SnowflakeSettings,
     /// Log entries after which a snapshot replaces them.
     pub snapshot_entries: u64,
+    /// How many clients are served, and on how many threads.
+    pub clients: ClientCapacity,
 }
 
 /// How a node and its peers prove themselves to each other.
@@ -166,7 +168,6 @@ impl RunningNode {
         };
         let opened = assemble(assembly, |state, clock| Node::open(options, state, clock));
         let assembled = runtime.block_on(opened)?;
-        let capacity = ClientCapacity::default();
         if let Some((files, reload)) = files {
             runtime.spawn(files.follow(reload, assembled.services.clone()));
         }
@@ -176,7 +177,7 @@ impl RunningNode {
             tokens
         });
         let doors = Doors { tokens, insecure: config.insecure };
-        let clients = listener::start(http, resp, capacity, doors, &assembled.services)?;
+        let clients = listener::start(http, resp, config.clients, doors, &assembled.services)?;
         drop(_within);
         Ok(Self { runtime, assembled, clients, http_addr, resp_addr })
     }
@@ -234,7 +235,6 @@ fn advertised(config: &NodeConfig, http_addr: SocketAddr) -> String {
 }
 
 /// How to prove oneself to other nodes, and the files to watch for that.
-#[expect(clippy::type_complexity)]
 fn security(
     config: &NodeConfig,
 ) -> Result<(Security, Option<(PeerCredentials, Reload)>), NodeFailure> {

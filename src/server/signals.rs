@@ -26,7 +26,20 @@ impl Reload {
     }
 }
 
-/// Listens for signals. SIGHUP ends no process from here on.
+/// Lets no SIGHUP end the process from here on. The files that one asks for are read later than this in any case.
+/// Called before arguments and settings are read, because whoever replaces a file does not know how far a node has
+/// come with its start.
+///
+/// # Errors
+/// Those of the system.
+pub fn survive_hangup() -> io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    let _within = runtime.enter();
+    // The handler stays for as long as the process lives.
+    signal(SignalKind::hangup()).map(drop)
+}
+
+/// Listens for signals.
 pub(super) fn listen_for_signals() -> io::Result<Signals> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (mut terminate, mut interrupt, mut hangup) = {

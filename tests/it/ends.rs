@@ -5,7 +5,9 @@ use std::process::Command;
 
 use serde_json::json;
 
-use crate::harness::{Api, Cluster, Finished, Port, Process, eventually, mintleaf, secs};
+use crate::harness::{
+    Api, Cluster, Finished, Port, Process, eventually, mintleaf, ms, pause, secs,
+};
 
 /// The command that serves as node `id` on the data of node `owner`; that node must not run.
 fn serve_as(cluster: &Cluster, id: u64, owner: u64) -> Command {
@@ -57,6 +59,25 @@ fn a_new_directory_that_is_told_no_cluster_is_bad_usage() {
     let refused = Finished::of(command.arg("--data").arg(dir.path().join("data")));
     assert_eq!(refused.code, Some(2), "{refused:?}");
     assert!(refused.stderr.contains("--peers"), "{refused:?}");
+}
+
+#[test]
+fn a_request_to_read_files_again_ends_no_node_that_still_reads_its_settings() {
+    let dir = tempfile::tempdir().unwrap();
+    // The node waits for its settings until this test closes the pipe.
+    let settings = dir.path().join("settings");
+    assert!(Command::new("mkfifo").arg(&settings).status().unwrap().success());
+    let mut command = mintleaf().command();
+    command.args(["serve", "--config"]).arg(&settings);
+    let mut node = Process::start("the node", &mut command, &dir.path().join("log")).unwrap();
+    let pipe = fs::File::options().write(true).open(&settings).unwrap();
+    for _ in 0..3 {
+        node.signal("HUP");
+        pause(ms(10));
+    }
+    drop(pipe);
+    assert_eq!(node.exit_code(secs(10)), Some(2), "{}", node.log());
+    assert!(node.log().contains("--node-id"), "{}", node.log());
 }
 
 #[test]

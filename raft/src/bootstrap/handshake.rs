@@ -45,14 +45,18 @@ pub(crate) fn answer(core: &Core, handshake: &Handshake) -> Result<HandshakeRepl
             check_lists(&core.options.founders(), founders)?;
         }
         Purpose::Join if ours.is_none() => check_invited(core, handshake.cluster)?,
-        Purpose::Found { .. } | Purpose::Join => {}
+        Purpose::Found { .. } | Purpose::Join | Purpose::Vouch { .. } => {}
     }
     let Member { raft, http, .. } = core.myself();
     let Participant { prepared, ticket, .. } = core.identity.bootstrap().participant();
     let release = core.state.supports();
-    let asker = match core.member(handshake.from.node_id) {
+    let (node_id, store) = match handshake.purpose {
+        Purpose::Vouch { node_id, store } => (node_id, store),
+        _ => (handshake.from.node_id, handshake.from.store),
+    };
+    let asker = match core.member(node_id) {
         None => AskerKnown::No,
-        Some(known) if known.store == handshake.from.store => AskerKnown::AsSuch,
+        Some(known) if known.store == store => AskerKnown::AsSuch,
         Some(_) => AskerKnown::Otherwise,
     };
     Ok(HandshakeReply { raft, http, cluster: ours, prepared, ticket, asker, release })

@@ -53,6 +53,8 @@ pub(crate) enum Purpose {
     Found { founders: String },
     /// The node is new and looks for the cluster that it is to join, or was asked to add somebody.
     Join,
+    /// The node is a member, and wants to know whether the receiver has this node and store as a member.
+    Vouch { node_id: u64, store: u128 },
 }
 
 /// The answer to a [`Handshake`].
@@ -66,7 +68,7 @@ pub(crate) struct HandshakeReply {
     pub(crate) prepared: Option<Prepared>,
     /// The ticket that a [`Prepare`] to this node has to quote.
     pub(crate) ticket: u128,
-    /// What the node's membership says of the asker's id.
+    /// What the node's membership says of the asker's id, or of the node that it asks about.
     pub(crate) asker: AskerKnown,
     /// What the node's build supports.
     pub(crate) release: Release,

@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use super::leader_checks::{
     KnownCommitted, check_history, check_leads, check_members, check_order,
 };
+use super::vouchers::Vouchers;
 use crate::bootstrap::{self, handshake, rejoin};
 use crate::core::Core;
 use crate::election;
@@ -36,6 +37,7 @@ pub(crate) struct RpcHandler {
     membership: Arc<Membership>,
     /// A leader's log is compared with it.
     known_committed: Mutex<KnownCommitted>,
+    vouchers: Arc<Vouchers>,
 }
 
 impl FrameHandler for RpcHandler {
@@ -60,7 +62,7 @@ impl FrameHandler for RpcHandler {
 
 impl RpcHandler {
     pub(crate) fn new(core: Arc<Core>, membership: Arc<Membership>) -> Self {
-        Self { core, membership, known_committed: Mutex::default() }
+        Self { core, membership, known_committed: Mutex::default(), vouchers: Arc::default() }
     }
 
     /// Answers one request, after the sender was judged.
@@ -128,6 +130,7 @@ impl RpcHandler {
         let Core { identity, heard, .. } = &*self.core;
         let Header { from, clock_ms, median_ms, .. } = *header;
         identity.admit(header, Speaker::of(request)).await?;
+        self.vouchers.check(&self.core, &from, request).await?;
         if relies_on_memory(request) {
             identity.check_confirmed(&from)?;
         }

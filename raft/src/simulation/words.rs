@@ -48,6 +48,7 @@ pub fn request_in_words(frame: &[u8]) -> Option<Words> {
         Request::Handshake(Handshake { purpose, cluster, .. }) => {
             let purpose = match (purpose, cluster) {
                 (Purpose::Found { .. }, _) => "of a founder",
+                (Purpose::Vouch { .. }, _) => "of a member that asks about another node",
                 (Purpose::Join, None) => "of a node that is to join",
                 (Purpose::Join, Some(_)) => "of a member that is asked to add the receiver",
             };

@@ -21,8 +21,10 @@ use rustls::sign::CertifiedKey;
 use rustls::time_provider::TimeProvider;
 use rustls::version::TLS13;
 use rustls::{ClientConfig, ServerConfig, SignatureScheme};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
+use tokio::time::sleep_until;
 use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
 
 use super::credentials::{
@@ -30,6 +32,7 @@ use super::credentials::{
 };
 use super::interface::{PROTOCOL, Peer, Target};
 use super::layer::{Layer, Opened, Proof};
+use super::pace::Handshakes;
 use super::plain::{Greeting, receive_greeting, refuse_node, refuse_stranger};
 use explain::{explained, refusal_of_proof};
 use verifier::{ANY_NODE, NodeVerifier};
@@ -45,6 +48,7 @@ pub(crate) struct Tls {
     clock: UnixClock,
     /// Made of the credentials that were there at the time.
     made: Mutex<Made>,
+    handshakes: Mutex<Handshakes>,
 }
 
 /// The wall clock, in Unix milliseconds.
@@ -74,7 +78,7 @@ impl Tls {
         let of = Arc::clone(&*credentials.borrow());
         let ends = ends(&of, (node_id, store), &clock)?;
         let made = Mutex::new(Made { of, ends: Arc::new(ends) });
-        Ok(Self { node_id, store, credentials, clock, made })
+        Ok(Self { node_id, store, credentials, clock, made, handshakes: Mutex::default() })
     }
 
     /// Both ends by the present credentials.
@@ -96,6 +100,29 @@ impl Tls {
         credentials.mark_unchanged();
         credentials
     }
+
+    /// Has the process at the other end of a stream prove itself.
+    pub(super) async fn accept_tls<S: AsyncRead + AsyncWrite + Unpin>(
+        &self,
+        stream: S,
+    ) -> io::Result<Opened<TlsStream<S>>> {
+        let (credentials, ends) = (self.watched(), self.ends());
+        let stream = ends.acceptor.accept(stream).await;
+        let stream = stream.map_err(|error| explained(error, ends.remedy))?;
+        opened(stream.into(), credentials)
+    }
+
+    /// Proves itself to the node at the other end of a stream, and has it do the same.
+    pub(super) async fn connect_tls<S: AsyncRead + AsyncWrite + Unpin>(
+        &self,
+        target: Target<'_>,
+        stream: S,
+    ) -> io::Result<Opened<TlsStream<S>>> {
+        let (credentials, ends) = (self.watched(), self.ends());
+        let connected = ends.connector.connect(wanted(target), stream).await;
+        let stream = connected.map_err(|error| explained(error, ends.remedy))?;
+        opened(stream.into(), credentials)
+    }
 }
 
 impl Layer for Tls {
@@ -106,10 +133,7 @@ impl Layer for Tls {
         target: Target<'_>,
         tcp: TcpStream,
     ) -> io::Result<Opened<TlsStream<TcpStream>>> {
-        let (credentials, ends) = (self.watched(), self.ends());
-        let connected = ends.connector.connect(wanted(target), tcp).await;
-        let stream = connected.map_err(|error| explained(error, ends.remedy))?;
-        opened(stream.into(), credentials)
+        self.connect_tls(target, tcp).await
     }
 
     async fn accept(&self, mut tcp: TcpStream) -> io::Result<Opened<TlsStream<TcpStream>>> {
@@ -120,10 +144,12 @@ impl Layer for Tls {
                 Greeting::Stranger => refuse_stranger(&mut tcp).await,
             };
         }
-        let (credentials, ends) = (self.watched(), self.ends());
-        let stream = ends.acceptor.accept(tcp).await;
-        let stream = stream.map_err(|error| explained(error, ends.remedy))?;
-        opened(stream.into(), credentials)
+        let from = tcp.peer_addr()?.ip();
+        let turn = self.handshakes.lock().turn(from);
+        sleep_until(turn).await;
+        let opened = self.accept_tls(tcp).await?;
+        self.handshakes.lock().proven(from);
+        Ok(opened)
     }
 
     fn trusts(&self, proof: &Proof) -> bool {
@@ -148,10 +174,10 @@ fn wanted(target: Target<'_>) -> ServerName<'static> {
 }
 
 /// The proof of a handshake that has succeeded.
-fn opened(
-    stream: TlsStream<TcpStream>,
+fn opened<S>(
+    stream: TlsStream<S>,
     credentials: watch::Receiver<Arc<Credentials>>,
-) -> io::Result<Opened<TlsStream<TcpStream>>> {
+) -> io::Result<Opened<TlsStream<S>>> {
     let (_, session) = stream.get_ref();
     let unfit = |why: &str| io::Error::new(ErrorKind::PermissionDenied, why.to_owned());
     if session.alpn_protocol() != Some(&protocol_name()) {

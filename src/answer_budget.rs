@@ -1,0 +1,255 @@
+//! The memory of a node's answers that their clients have not read yet.
+//!
+//! One budget for all connections of both protocols. Most answers never meet it: they are short, and the
+//! socket takes them at once. Two kinds are held against it, so that what slow readers can pin is bounded
+//! however many they are:
+//!
+//! - A long answer, until hyper has handed it on. It may use up to three quarters of the budget; beyond
+//!   that its request is turned away: one for ids before it takes any, one for a list before its answer
+//!   leaves the step that made it, of which each worker thread carries out one at a time.
+//! - A connection's buffer, once its socket does not take all of it. Where that does not fit any more the
+//!   connection ends.
+//!
+//! One origin gets half of either at most, so that others get the rest. Callers behind one proxy share an
+//! origin.
+//!
+//! What is held is counted under one lock, which ordinary answers never take. An origin is counted while it
+//! holds something, which is always more than an ordinary answer: so there are 4,096 of them at most.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+
+use crate::limits::{ORDINARY_ANSWER_BYTES, UNREAD_BYTES_MAX};
+use crate::metrics::Metrics;
+use crate::origin::Origin;
+
+/// Bytes of long answers that may be held.
+const LONG_BYTES_MAX: usize = UNREAD_BYTES_MAX / 4 * 3;
+
+/// The budget of one node.
+#[derive(Debug)]
+pub struct AnswerBudget {
+    held: Mutex<Held>,
+    metrics: Arc<Metrics>,
+}
+
+#[derive(Debug, Default)]
+struct Held {
+    bytes: usize,
+    /// Those of each origin that holds any.
+    by_origin: HashMap<Origin, usize>,
+}
+
+impl Held {
+    /// Whether `origin` may hold so many bytes more, where all may hold `bytes_max`.
+    fn has_room(&self, origin: Origin, bytes: usize, bytes_max: usize) -> bool {
+        let fits = |held: usize, max| held.checked_add(bytes).is_some_and(|held| held <= max);
+        let own = self.by_origin.get(&origin).copied().unwrap_or_default();
+        fits(self.bytes, bytes_max) && fits(own, bytes_max / 2)
+    }
+
+    fn give_back(&mut self, origin: Origin, bytes: usize) {
+        self.bytes -= bytes;
+        if let Entry::Occupied(mut own) = self.by_origin.entry(origin) {
+            *own.get_mut() -= bytes;
+            if *own.get() == 0 {
+                own.remove();
+            }
+        }
+    }
+}
+
+/// The budget as the clients of one origin have it.
+#[derive(Clone, Debug)]
+pub(crate) struct OriginBudget {
+    budget: Arc<AnswerBudget>,
+    origin: Origin,
+}
+
+/// A part of the budget, given back when this is dropped.
+#[derive(Debug)]
+pub(crate) struct HeldBytes {
+    from: OriginBudget,
+    bytes: usize,
+}
+
+impl HeldBytes {
+    /// A long answer, held until the last copy of it is dropped. What was reserved for it beyond its length
+    /// is given back.
+    pub(crate) fn hold(mut self, answer: &Bytes) -> Bytes {
+        self.give_back(self.bytes.saturating_sub(answer.len()));
+        // A buffer that grew to its size may be twice as large as what is in it.
+        let bytes = Bytes::copy_from_slice(answer);
+        Bytes::from_owner(LongAnswer { bytes, _held: self })
+    }
+
+    fn give_back(&mut self, bytes: usize) {
+        self.bytes -= bytes;
+        let OriginBudget { budget, origin } = &self.from;
+        budget.held.lock().give_back(*origin, bytes);
+        budget.metrics.answers_read(bytes);
+    }
+}
+
+impl Drop for HeldBytes {
+    fn drop(&mut self) {
+        self.give_back(self.bytes);
+    }
+}
+
+/// A long answer and its part of the budget.
+struct LongAnswer {
+    bytes: Bytes,
+    _held: HeldBytes,
+}
+
+impl AsRef<[u8]> for LongAnswer {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl AnswerBudget {
+    pub(crate) fn new(metrics: Arc<Metrics>) -> Arc<Self> {
+        Arc::new(Self { held: Mutex::default(), metrics })
+    }
+
+    /// The budget as clients at this address have it.
+    pub(crate) fn of(self: &Arc<Self>, address: Option<IpAddr>) -> OriginBudget {
+        let origin = address.map_or(Origin::UNKNOWN, Origin::from);
+        OriginBudget { budget: Arc::clone(self), origin }
+    }
+}
+
+impl OriginBudget {
+    /// The same for clients at another address.
+    pub(crate) fn at(&self, address: Option<IpAddr>) -> Self {
+        self.budget.of(address)
+    }
+
+    /// Whether a request for a long answer must be turned away. Only such a request asks: this takes a lock.
+    pub(crate) fn is_spent(&self) -> bool {
+        !self.budget.held.lock().has_room(self.origin, 1, LONG_BYTES_MAX)
+    }
+
+    /// Room for a long answer of up to so many bytes, which is not made yet; `None` where there is none.
+    pub(crate) fn reserve(&self, bytes: usize) -> Option<HeldBytes> {
+        self.take(bytes, LONG_BYTES_MAX)
+    }
+
+    /// An answer that is held against the budget until the last copy of it is dropped, if it is a long one;
+    /// `None` where it does not fit.
+    pub(crate) fn hold_answer(&self, answer: Bytes) -> Option<Bytes> {
+        if answer.len() <= ORDINARY_ANSWER_BYTES {
+            return Some(answer);
+        }
+        Some(self.reserve(answer.len())?.hold(&answer))
+    }
+
+    /// Holds a buffer of so many bytes, which a socket did not take as a whole; nothing if it is an ordinary
+    /// one.
+    ///
+    /// # Errors
+    /// That the connection must end, because the budget has no room for it.
+    pub(crate) fn hold_buffer(&self, bytes: usize) -> io::Result<Option<HeldBytes>> {
+        if bytes <= ORDINARY_ANSWER_BYTES {
+            return Ok(None);
+        }
+        let held = self.take(bytes, UNREAD_BYTES_MAX);
+        if held.is_none() {
+            self.budget.metrics.answers_dropped();
+        }
+        held.map(Some).ok_or_else(|| io::Error::other("too many answers wait to be read"))
+    }
+
+    fn take(&self, bytes: usize, bytes_max: usize) -> Option<HeldBytes> {
+        let mut held = self.budget.held.lock();
+        if !held.has_room(self.origin, bytes, bytes_max) {
+            return None;
+        }
+        held.bytes += bytes;
+        *held.by_origin.entry(self.origin).or_default() += bytes;
+        drop(held);
+        self.budget.metrics.answers_unread(bytes);
+        Some(HeldBytes { from: self.clone(), bytes })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LONG: usize = 256 * 1024;
+
+    fn budget() -> Arc<AnswerBudget> {
+        AnswerBudget::new(Arc::default())
+    }
+
+    fn client(budget: &Arc<AnswerBudget>, last: u8) -> OriginBudget {
+        budget.of(Some([10, 0, 0, last].into()))
+    }
+
+    /// As many long answers as the client gets.
+    fn long_answers(client: &OriginBudget) -> Vec<Bytes> {
+        std::iter::from_fn(|| client.hold_answer(Bytes::from(vec![0; LONG]))).collect()
+    }
+
+    #[test]
+    fn long_answers_leave_a_quarter_to_buffers_and_nothing_passes_the_whole() {
+        let budget = budget();
+        let clients = [1, 2, 3].map(|last| client(&budget, last));
+        let answers: Vec<Bytes> = clients.iter().flat_map(long_answers).collect();
+        assert_eq!(answers.len() * LONG, LONG_BYTES_MAX);
+        assert!(clients.iter().all(OriginBudget::is_spent));
+        let buffer = || clients[2].hold_buffer(LONG).ok();
+        let buffers: Vec<_> = std::iter::from_fn(buffer).collect();
+        assert_eq!((answers.len() + buffers.len()) * LONG, UNREAD_BYTES_MAX);
+        drop(buffers);
+        assert!(clients.iter().all(|client| long_answers(client).is_empty()));
+        drop(answers);
+        assert!(!clients[0].is_spent() && !long_answers(&clients[0]).is_empty());
+        let held = budget.held.lock();
+        assert_eq!((held.bytes, held.by_origin.len()), (0, 0));
+    }
+
+    #[test]
+    fn one_address_gets_half_and_leaves_the_rest_to_others() {
+        let budget = budget();
+        let (greedy, other) = (client(&budget, 1), client(&budget, 2));
+        let answers = long_answers(&greedy);
+        assert_eq!(answers.len() * LONG, LONG_BYTES_MAX / 2);
+        let buffers: Vec<_> = std::iter::from_fn(|| greedy.hold_buffer(LONG).ok()).collect();
+        assert_eq!((answers.len() + buffers.len()) * LONG, UNREAD_BYTES_MAX / 2);
+        assert!(greedy.is_spent() && !other.is_spent());
+        assert!(!long_answers(&other).is_empty() && other.hold_buffer(LONG).is_ok());
+        drop(answers);
+        assert!(!long_answers(&greedy).is_empty());
+    }
+
+    #[test]
+    fn what_was_reserved_beyond_an_answers_length_is_given_back() {
+        let budget = budget();
+        let client = client(&budget, 1);
+        let answer = client.reserve(LONG).unwrap().hold(&Bytes::from(vec![7; LONG / 2]));
+        assert_eq!(budget.held.lock().bytes, LONG / 2);
+        assert_eq!(answer, vec![7; LONG / 2]);
+        drop(answer);
+        assert_eq!(budget.held.lock().bytes, 0);
+    }
+
+    #[test]
+    fn an_ordinary_answer_never_meets_the_budget() {
+        let budget = budget();
+        let client = client(&budget, 1);
+        let _all = client.take(UNREAD_BYTES_MAX / 2, UNREAD_BYTES_MAX).unwrap();
+        assert!(client.hold_answer(Bytes::from(vec![0; ORDINARY_ANSWER_BYTES])).is_some());
+        assert!(client.hold_buffer(ORDINARY_ANSWER_BYTES).unwrap().is_none());
+        assert!(client.hold_buffer(ORDINARY_ANSWER_BYTES + 1).is_err());
+    }
+}

@@ -1,0 +1,49 @@
+//! Where clients are counted together, so that one of them cannot use up what all of them share.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// An IPv4 address, or the /64 of an IPv6 one, which is what one subscriber gets.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(crate) enum Origin {
+    /// All of the address.
+    V4([u8; 4]),
+    /// The first half of the address.
+    V6([u8; 8]),
+}
+
+impl Origin {
+    /// The origin of clients whose address is not known.
+    pub(crate) const UNKNOWN: Self = Self::V4(Ipv4Addr::UNSPECIFIED.octets());
+}
+
+impl From<IpAddr> for Origin {
+    fn from(address: IpAddr) -> Self {
+        let prefix = |address: Ipv6Addr| {
+            let [a, b, c, d, e, f, g, h, ..] = address.octets();
+            Self::V6([a, b, c, d, e, f, g, h])
+        };
+        match address.to_canonical() {
+            IpAddr::V4(address) => Self::V4(address.octets()),
+            IpAddr::V6(address) => prefix(address),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_counted_together_as_subscribers_get_them() {
+        let same = [
+            ("2001:db8:1:2::1", "2001:db8:1:2:ffff::9", true),
+            ("2001:db8:1:2::1", "2001:db8:1:3::1", false),
+            ("::ffff:10.0.0.1", "10.0.0.1", true),
+            ("10.0.0.1", "10.0.0.2", false),
+        ];
+        for (one, other, together) in same {
+            let origin = |text: &str| Origin::from(text.parse::<IpAddr>().unwrap());
+            assert_eq!(origin(one) == origin(other), together, "{one} {other}");
+        }
+    }
+}
