@@ -4,12 +4,16 @@
 //! cli      arguments, dispatch, exit codes
 //!   tag, cluster, ids    one group of commands each: call, then print
 //!     client             HTTP with failover
+//!       https            TLS below it
 //!   secret               a new secret
+//!   cert                 a small CA
 //!     output             tables and JSON on a stdout that may close early
 //! ```
 
+mod cert;
 mod client;
 mod cluster;
+mod https;
 mod ids;
 mod output;
 mod secret;
@@ -58,6 +62,12 @@ pub enum CliCommand {
     #[command(after_help = "Every flag is also an environment variable and a key of the --config \
                             file; a flag wins over the environment, and that over the file.")]
     Serve(Box<ServeArgs>),
+    /// Make a CA, and certificates of nodes and clients
+    Cert {
+        /// What to make.
+        #[command(subcommand)]
+        command: cert::CertCommand,
+    },
     /// Make the secret by which nodes prove themselves to each other
     Secret {
         /// What to make.
@@ -128,9 +138,24 @@ pub struct Connect {
     #[arg(long = "url", env = "MINTLEAF_URL", value_name = "URL", global = true)]
     #[arg(value_delimiter = ',', default_value = "http://127.0.0.1:8080")]
     urls: Vec<BaseUrl>,
+    /// Whom to believe behind https.
+    #[command(flatten)]
+    tls: https::TlsArgs,
     /// Print JSON instead of text for people
     #[arg(long, global = true)]
     json: bool,
+}
+
+impl Connect {
+    /// The client, and whether to print JSON.
+    fn open(self) -> Result<(Client, bool), Failure> {
+        Ok((Client::new(self.urls, &self.tls)?, self.json))
+    }
+}
+
+/// Makes a CA or a certificate.
+pub fn cert(command: &cert::CertCommand) -> ExitCode {
+    finish(cert::run(command))
 }
 
 /// Prints a new secret.
@@ -161,19 +186,24 @@ fn finish(outcome: Result<(), Failure>) -> ExitCode {
 async fn dispatch(command: ClientCommand) -> Result<(), Failure> {
     match command {
         ClientCommand::Tag { command, connect } => {
-            tag::run(command, &Client::new(connect.urls), connect.json).await
+            let (client, json) = connect.open()?;
+            tag::run(command, &client, json).await
         }
         ClientCommand::Next { args, connect } => {
-            ids::next(&args, &Client::new(connect.urls), connect.json).await
+            let (client, json) = connect.open()?;
+            ids::next(&args, &client, json).await
         }
         ClientCommand::Snowflake { args, connect } => {
-            ids::snowflake(&args, &Client::new(connect.urls), connect.json).await
+            let (client, json) = connect.open()?;
+            ids::snowflake(&args, &client, json).await
         }
         ClientCommand::Decode { id, connect } => {
-            ids::decode(id, &Client::new(connect.urls), connect.json).await
+            let (client, json) = connect.open()?;
+            ids::decode(id, &client, json).await
         }
         ClientCommand::Cluster { command, connect } => {
-            cluster::run(command, &Client::new(connect.urls), connect.json).await
+            let (client, json) = connect.open()?;
+            cluster::run(command, &client, json).await
         }
     }
 }

@@ -146,6 +146,19 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> ConnectionBuffers<'a, R, W
                 }
             }
         }
+        // A layer of TLS may hold what it took until the socket takes it.
+        let flushed =
+            if sent == 0 { Some(Ok(())) } else { poll_once(pin!(self.write.flush())).await };
+        match flushed {
+            Some(flushed) => flushed?,
+            None => {
+                if held.is_none() {
+                    held = self.answers.hold_buffer(self.output.capacity())?;
+                }
+                self.write.flush().await?;
+            }
+        }
+        drop(held);
         self.unsent.store(false, Relaxed);
         self.output.clear();
         Ok(())

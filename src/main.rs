@@ -29,6 +29,7 @@ fn main() -> ExitCode {
             }
             Err(error) => bad_usage(&error),
         },
+        CliCommand::Cert { command } => cli::cert(&command),
         CliCommand::Secret { command } => cli::secret(&command),
         CliCommand::Client(command) => cli::run(command),
     }

@@ -28,4 +28,4 @@ mod pending;
 mod reply;
 mod session;
 
-pub(crate) use connection::{TURNED_AWAY, serve};
+pub(crate) use connection::{TURNED_AWAY, WITHOUT_TLS, serve};

@@ -7,13 +7,17 @@
 //!   open_files  how many of them clients may have
 //!   node        one node with its sockets, from start to stop
 //!     assemble  one node below its sockets
+//!     client_credentials  its certificate for clients, likewise
 //!     peer_credentials    its keys towards other nodes, read again when their files change
-//!       signals           what signals ask for
+//!       followed_files    files that are looked at every 5 s
+//!         signals         what signals ask for
 //! ```
 
 mod assemble;
+mod client_credentials;
 mod dev;
 mod exit;
+mod followed_files;
 mod node;
 mod open_files;
 mod peer_credentials;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use super::args::{LogFormat, ServeArgs};
 use super::checks::{listen_address, resp_address, snowflake, tags_max};
+use super::client_tls_files::ClientTlsFiles;
 use super::defaults::{DATA_DEFAULT, HTTP_DEFAULT};
 use super::error::{ConfigError, fault};
 use super::exposure::{Exposure, check_exposure};
@@ -30,6 +31,15 @@ pub struct DevArgs {
     /// Data directory; the next start goes on from it
     #[arg(long, value_name = "DIR", default_value = DATA_DEFAULT)]
     pub data: PathBuf,
+    /// PEM file with this node's certificate for clients: HTTP and the Redis protocol speak TLS then
+    #[arg(long, env = "MINTLEAF_TLS_CERT", value_name = "FILE")]
+    pub tls_cert: Option<PathBuf>,
+    /// PEM file with the private key of --tls-cert
+    #[arg(long, env = "MINTLEAF_TLS_KEY", value_name = "FILE")]
+    pub tls_key: Option<PathBuf>,
+    /// PEM file with the CAs that sign clients' certificates; every client must show one then
+    #[arg(long, env = "MINTLEAF_TLS_CLIENT_CA", value_name = "FILE")]
+    pub tls_client_ca: Option<PathBuf>,
     /// Accept clients on addresses that are no loopback addresses, and changes by whoever reaches --http
     #[arg(long, env = "MINTLEAF_INSECURE", value_name = "BOOL", default_value = "false")]
     #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "true")]
@@ -55,6 +65,8 @@ pub struct DevConfig {
     pub resp: Option<SocketAddr>,
     /// The directory that holds every node's data.
     pub data: PathBuf,
+    /// By which files the nodes prove themselves to clients, if at all.
+    pub client_tls: Option<ClientTlsFiles>,
     /// Whether whoever reaches a client address may change everything, and not this machine alone.
     pub insecure: bool,
     /// The flags with addresses that strangers can reach; empty unless `insecure`.
@@ -84,6 +96,7 @@ impl DevConfig {
         }
         let (nodes, data, log_format) = (args.nodes, args.data, args.log_format);
         let insecure = args.insecure;
+        let client_tls = ClientTlsFiles::of([args.tls_cert, args.tls_key, args.tls_client_ca])?;
         // The nodes talk to each other over loopback addresses.
         let exposed = check_exposure(&Exposure {
             http,
@@ -95,6 +108,17 @@ impl DevConfig {
         })?;
         let snowflake = snowflake(&ServeArgs::default())?;
         let tags_max = tags_max(args.tags_max)?;
-        Ok(Self { nodes, http, resp, data, insecure, exposed, tags_max, snowflake, log_format })
+        Ok(Self {
+            nodes,
+            http,
+            resp,
+            data,
+            client_tls,
+            insecure,
+            exposed,
+            tags_max,
+            snowflake,
+            log_format,
+        })
     }
 }

@@ -7,6 +7,7 @@ use super::args::{LogFormat, ServeArgs, read_file};
 use super::checks::{
     listen_address, parse_peers, remote, resp_address, snapshot_entries, snowflake, tags_max,
 };
+use super::client_tls_files::ClientTlsFiles;
 use super::defaults::{DATA_DEFAULT, HTTP_DEFAULT, RAFT_DEFAULT};
 use super::error::{ConfigError, fault};
 use super::exposure::{Exposure, check_exposure};
@@ -39,6 +40,8 @@ pub struct ServeConfig {
     pub advertise_raft: Option<String>,
     /// By which files the node proves itself to other nodes, if at all.
     pub peer_keys: Option<PeerKeys>,
+    /// By which files the node proves itself to clients, if at all.
+    pub client_tls: Option<ClientTlsFiles>,
     /// Whether whoever reaches the client address may change everything, and not this machine alone.
     pub insecure: bool,
     /// The flags with addresses that strangers can reach; empty unless `insecure`.
@@ -71,6 +74,8 @@ impl ServeConfig {
     pub(super) fn check(args: ServeArgs) -> Result<Self, ConfigError> {
         let snowflake = snowflake(&args)?;
         let peer_keys = PeerKeys::of(&args)?;
+        let client_tls = [&args.tls_cert, &args.tls_key, &args.tls_client_ca].map(Clone::clone);
+        let client_tls = ClientTlsFiles::of(client_tls)?;
         let node_id = match args.node_id {
             Some(0) => return Err(fault("node-id", "must be 1 or more")),
             Some(node_id) => node_id,
@@ -125,6 +130,7 @@ impl ServeConfig {
             advertise_http,
             advertise_raft,
             peer_keys,
+            client_tls,
             insecure,
             exposed,
             auto_create_tags: args.auto_create_tags.unwrap_or(false),

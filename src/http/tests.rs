@@ -41,6 +41,7 @@ impl Served {
             advertise_http: None,
             advertise_raft: None,
             security: PeerSecurity::Plain,
+            client_tls: None,
             insecure: false,
             auto_create_tags: true,
             tags_max: TAGS_MAX_DEFAULT,

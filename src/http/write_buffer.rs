@@ -120,6 +120,18 @@ impl WriteBuffer {
                 Err(error) => return Poll::Ready(Err(error)),
             }
         }
+        // A layer of TLS may hold what it took until the socket takes it.
+        if unsent.sent > 0 {
+            match Pin::new(&mut *socket).poll_flush(context) {
+                Poll::Ready(flushed) => flushed?,
+                Poll::Pending => {
+                    if unsent.held.is_none() {
+                        unsent.held = self.answers.hold_buffer(unsent.bytes.capacity())?;
+                    }
+                    return Poll::Pending;
+                }
+            }
+        }
         unsent.sent = 0;
         unsent.bytes.clear();
         unsent.bytes.shrink_to(KEPT_BYTES_MAX);

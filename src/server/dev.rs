@@ -20,7 +20,7 @@ use tokio::sync::watch;
 use super::exit::failed;
 use super::node::{NodeConfig, NodeFailure, PeerSecurity, RunningNode, absolute, warn_if_exposed};
 use super::open_files::{Nodes, client_capacity};
-use super::signals::{Signals, listen_for_signals};
+use super::signals::{Reload, Signals, listen_for_signals};
 use crate::config::{DevConfig, SNAPSHOT_ENTRIES_DEFAULT};
 use crate::entropy;
 
@@ -57,10 +57,10 @@ fn run(config: &DevConfig) -> Result<(), NodeFailure> {
     refuse_other_size(config)?;
     warn_if_exposed(&config.exposed);
     keep_others_out(&config.data);
-    let Signals { stopping, .. } = listen_for_signals()?;
+    let Signals { stopping, reload } = listen_for_signals()?;
     let (report, reports) = mpsc::channel();
     let mut watchers: Vec<Watcher> = Vec::new();
-    for node in node_configs(config)? {
+    for node in node_configs(config, &reload)? {
         watchers.push(watch_node(node, stopping.clone(), report.clone())?);
     }
     drop(report);
@@ -68,7 +68,7 @@ fn run(config: &DevConfig) -> Result<(), NodeFailure> {
     match started {
         Ok(mut addresses) => {
             addresses.sort();
-            greet(&addresses, &config.data)?;
+            greet(&addresses, &config.data, config.client_tls.is_some())?;
             // A watcher that panicked has printed why; the others go on to their end.
             let ends = watchers.into_iter().filter_map(|watcher| watcher.join().ok().flatten());
             let last = ends.last();
@@ -103,7 +103,7 @@ fn keep_others_out(data: &Path) {
     }
 }
 
-fn node_configs(config: &DevConfig) -> Result<Vec<NodeConfig>, NodeFailure> {
+fn node_configs(config: &DevConfig, reload: &Reload) -> Result<Vec<NodeConfig>, NodeFailure> {
     let alone = config.nodes == 1;
     let security = if alone { PeerSecurity::Plain } else { own_secret()? };
     let count = NonZeroUsize::new(usize::from(config.nodes)).unwrap_or(NonZeroUsize::MIN);
@@ -125,6 +125,7 @@ fn node_configs(config: &DevConfig) -> Result<Vec<NodeConfig>, NodeFailure> {
                 .then(|| SocketAddr::new(raft.ip(), 0).to_string()),
             advertise_raft: None,
             security: security.clone(),
+            client_tls: config.client_tls.clone().map(|files| (files, reload.clone())),
             insecure: config.insecure,
             auto_create_tags: true,
             tags_max: config.tags_max,
@@ -237,23 +238,28 @@ fn pause(stopping: &mut watch::Receiver<bool>) {
 }
 
 /// Tells a person what runs where and what to type next.
-fn greet(addresses: &[Addresses], data: &Path) -> io::Result<()> {
+fn greet(addresses: &[Addresses], data: &Path, has_tls: bool) -> io::Result<()> {
     let mut out = io::stdout().lock();
     let Some(&Addresses { http: first, resp }) = addresses.first() else { return Ok(()) };
+    let s = if has_tls { "s" } else { "" };
+    let [curl, redis_cli] = match has_tls {
+        true => ["curl --cacert CA.pem", "redis-cli --tls --cacert CA.pem"],
+        false => ["curl", "redis-cli"],
+    };
     writeln!(out, "mintleaf dev: {} on this machine", nodes(addresses.len()))?;
     for address in addresses {
-        writeln!(out, "  listening on   http://{}", address.http)?;
+        writeln!(out, "  listening on   http{s}://{}", address.http)?;
     }
     for resp in addresses.iter().filter_map(|address| address.resp) {
-        writeln!(out, "                 redis://{resp}")?;
+        writeln!(out, "                 redis{s}://{resp}")?;
     }
     writeln!(out, "  data in        {}", absolute(data))?;
-    writeln!(out, "  try            curl http://{first}/api/segment/get/orders")?;
-    writeln!(out, "                 curl 'http://{first}/v1/segment/orders?count=10'")?;
-    writeln!(out, "                 curl http://{first}/v1/snowflake")?;
+    writeln!(out, "  try            {curl} http{s}://{first}/api/segment/get/orders")?;
+    writeln!(out, "                 {curl} 'http{s}://{first}/v1/segment/orders?count=10'")?;
+    writeln!(out, "                 {curl} http{s}://{first}/v1/snowflake")?;
     if let Some(resp) = resp {
         let (host, port) = (resp.ip(), resp.port());
-        writeln!(out, "                 redis-cli -h {host} -p {port} INCR orders")?;
+        writeln!(out, "                 {redis_cli} -h {host} -p {port} INCR orders")?;
     }
     writeln!(out, "  stop           ctrl-c; the next start carries on")?;
     out.flush()

@@ -13,12 +13,13 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 
 use super::assemble::{AssembledNode, Assembly, assemble};
+use super::client_credentials::ClientCredentials;
 use super::peer_credentials::PeerCredentials;
 use super::signals::Reload;
 use crate::clock::SystemClock;
-use crate::config::PeerKeys;
+use crate::config::{ClientTlsFiles, PeerKeys};
 use crate::entropy;
-use crate::listener::{self, ClientCapacity, ClientPort, RunningServer};
+use crate::listener::{self, ClientCapacity, ClientPort, ClientPorts, RunningServer};
 use crate::snowflake::SnowflakeSettings;
 
 /// Threads of the runtime that carries Raft and the grabs. A commit is a chain of short steps, and a
@@ -52,6 +53,8 @@ pub struct NodeConfig {
     pub advertise_raft: Option<String>,
     /// How the node and its peers prove themselves to each other.
     pub security: PeerSecurity,
+    /// By what the node proves itself to clients, if at all.
+    pub client_tls: Option<(ClientTlsFiles, Reload)>,
     /// Whether whoever reaches the client address may change everything, and not this machine alone.
     pub insecure: bool,
     /// Whether an unknown tag is created on first use.
@@ -146,6 +149,7 @@ impl RunningNode {
             .enable_all()
             .build()?;
         let _within = runtime.enter();
+        let client_credentials = client_credentials(config)?;
         let http = bind(config.http)?;
         let resp = config.resp.map(bind).transpose()?;
         let http_addr = http.local_addr();
@@ -164,8 +168,13 @@ impl RunningNode {
         if let Some((files, reload)) = files {
             runtime.spawn(files.follow(reload, assembled.services.clone()));
         }
-        let (capacity, insecure) = (config.clients, config.insecure);
-        let clients = listener::start(http, resp, capacity, insecure, &assembled.services)?;
+        let tls = client_credentials.map(|(files, reload)| {
+            let tls = files.watch();
+            runtime.spawn(files.follow(reload, assembled.services.clone()));
+            tls
+        });
+        let (ports, insecure) = (ClientPorts { http, resp, tls }, config.insecure);
+        let clients = listener::start(ports, config.clients, insecure, &assembled.services)?;
         drop(_within);
         Ok(Self { runtime, assembled, clients, http_addr, resp_addr })
     }
@@ -238,6 +247,16 @@ fn security(
             (Security::Tls(files.watch()), Some((files, reload.clone())))
         }
     })
+}
+
+/// By what the node proves itself to clients, and when to read that again.
+fn client_credentials(
+    config: &NodeConfig,
+) -> Result<Option<(ClientCredentials, Reload)>, NodeFailure> {
+    let Some((files, reload)) = &config.client_tls else { return Ok(None) };
+    let opened = ClientCredentials::open(files.clone());
+    let opened = opened.map_err(|error| NodeFailure::Usage(error.to_string()))?;
+    Ok(Some((opened, reload.clone())))
 }
 
 fn options(

@@ -1,30 +1,27 @@
 //! The credentials of a node towards other nodes, kept as its files are.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use mintleaf_raft::Credentials;
 use tokio::sync::watch;
-use tokio::time::{sleep, timeout};
 
+use super::followed_files::{FollowedFiles, follow};
 use super::signals::Reload;
 use crate::clock::{Clock, SystemClock};
 use crate::config::{ConfigError, KeyFiles, PeerKeys};
 use crate::metrics::Metrics;
 use crate::service::Services;
 
-/// Time between two looks at the files, which a signal cuts short.
-const LOOK_INTERVAL: Duration = Duration::from_secs(5);
 /// How long before its end a certificate is warned of.
-const EXPIRY_WARNING_S: u64 = 30 * 24 * 3600;
+pub(super) const EXPIRY_WARNING_S: u64 = 30 * 24 * 3600;
 /// A certificate that is about to expire is warned of once in so many looks: four times a day.
-const LOOKS_PER_WARNING: u32 = 6 * 3600 / 5;
+pub(super) const LOOKS_PER_WARNING: u32 = 6 * 3600 / 5;
 
 /// Keeps what other parts of the node watch up to date with the files.
 pub(super) struct PeerCredentials {
     keys: PeerKeys,
     node_id: u64,
-    /// What the files held at the last look, usable or not.
+    /// What the files held at the start.
     seen: KeyFiles,
     current: watch::Sender<Arc<Credentials>>,
 }
@@ -48,42 +45,9 @@ impl PeerCredentials {
 
     /// Reads the files again when they change, and on a signal, for as long as it is polled. Files that cannot
     /// be used change nothing.
-    pub(super) async fn follow(mut self, mut reload: Reload, services: Services) {
-        let clock = SystemClock::default();
-        for look in 0.. {
-            self.report_expiry(services.ids.metrics(), clock.now_ms(), look);
-            let asked = timeout(LOOK_INTERVAL, reload.asked()).await.is_ok();
-            let keys = self.keys.clone();
-            match tokio::task::spawn_blocking(move || keys.read()).await {
-                Ok(Ok(files)) => self.take(files, asked),
-                Ok(Err(error)) if asked => {
-                    tracing::error!(%error, "cannot read the keys between nodes again");
-                }
-                // A file may be missing for a moment while it is replaced.
-                Ok(Err(_)) => {}
-                // The runtime is ending.
-                Err(_) => sleep(LOOK_INTERVAL).await,
-            }
-        }
-    }
-
-    fn take(&mut self, files: KeyFiles, asked: bool) {
-        if files == self.seen {
-            if asked {
-                tracing::info!("the keys between nodes are unchanged");
-            }
-            return;
-        }
-        match self.keys.credentials(self.node_id, &files) {
-            Ok(credentials) => {
-                self.current.send_replace(Arc::new(credentials));
-                tracing::info!("took new keys between nodes into use");
-            }
-            Err(error) => {
-                tracing::error!(%error, "new keys between nodes cannot be used; the old ones stay");
-            }
-        }
-        self.seen = files;
+    pub(super) async fn follow(self, reload: Reload, services: Services) {
+        let seen = self.seen.clone();
+        follow(Following { credentials: self, services }, seen, reload).await;
     }
 
     fn report_expiry(&self, metrics: &Metrics, now_ms: u64, look: u32) {
@@ -98,5 +62,32 @@ impl PeerCredentials {
                  nodes will not accept this node then"
             );
         }
+    }
+}
+
+/// Credentials that follow their files, and where to report when they expire.
+struct Following {
+    credentials: PeerCredentials,
+    services: Services,
+}
+
+impl FollowedFiles for Following {
+    const WHAT: &'static str = "keys between nodes";
+    type Content = KeyFiles;
+
+    fn reader(&self) -> impl FnOnce() -> Result<KeyFiles, ConfigError> + Send + 'static {
+        let keys = self.credentials.keys.clone();
+        move || keys.read()
+    }
+
+    fn take(&mut self, files: &KeyFiles) -> Result<(), ConfigError> {
+        let PeerCredentials { keys, node_id, current, .. } = &self.credentials;
+        current.send_replace(Arc::new(keys.credentials(*node_id, files)?));
+        Ok(())
+    }
+
+    fn before_look(&self, look: u32) {
+        let now_ms = SystemClock::default().now_ms();
+        self.credentials.report_expiry(self.services.ids.metrics(), now_ms, look);
     }
 }

@@ -78,8 +78,9 @@ fn end_after(stop_max: Duration) {
 }
 
 fn node_config(config: ServeConfig, reload: Reload, clients: ClientCapacity) -> NodeConfig {
-    let security =
-        config.peer_keys.map_or(PeerSecurity::Plain, |keys| PeerSecurity::Files(keys, reload));
+    let security = config
+        .peer_keys
+        .map_or(PeerSecurity::Plain, |keys| PeerSecurity::Files(keys, reload.clone()));
     warn_if_exposed(&config.exposed);
     NodeConfig {
         node_id: config.node_id,
@@ -92,6 +93,7 @@ fn node_config(config: ServeConfig, reload: Reload, clients: ClientCapacity) -> 
         advertise_http: config.advertise_http,
         advertise_raft: config.advertise_raft,
         security,
+        client_tls: config.client_tls.map(|files| (files, reload)),
         insecure: config.insecure,
         auto_create_tags: config.auto_create_tags,
         tags_max: config.tags_max,
@@ -103,13 +105,14 @@ fn node_config(config: ServeConfig, reload: Reload, clients: ClientCapacity) -> 
 
 fn announce(node: &RunningNode, config: &NodeConfig) {
     let http = node.http_addr();
+    let scheme = if config.client_tls.is_some() { "https" } else { "http" };
     tracing::info!(
         node_id = config.node_id,
         %http,
         resp = %node.resp_addr().map(|resp| resp.to_string()).unwrap_or_default(),
         raft = %node.raft_addr().map(|raft| raft.to_string()).unwrap_or_default(),
         data = %absolute(&config.data),
-        "node {} is up; try: curl http://{http}/readyz",
+        "node {} is up; try: curl {scheme}://{http}/readyz",
         config.node_id
     );
 }
