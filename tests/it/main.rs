@@ -7,6 +7,7 @@
 //! docs                    every command, name and link of the documents
 //! resp                    one node as clients of the Redis protocol see it, Redis' own among them
 //! exposure                who can reach what: pages, proxies, strangers, and other users of the machine
+//! tls                     TLS for clients, with certificates that change
 //! cli                     the client commands, and what start-up refuses
 //! between_nodes           rogues, recordings, floods and new secrets at the ports between nodes
 //! bootstrap               founders that exist twice, are cut off, killed, and lost
@@ -44,3 +45,4 @@ mod poison;
 mod resp;
 mod scale;
 mod snowflake;
+mod tls;
