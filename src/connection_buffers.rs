@@ -220,3 +220,27 @@ pub(crate) async fn poll_once<F: Future>(mut future: Pin<&mut F>) -> Option<F::O
     })
     .await
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn bytes_that_a_layer_below_has_taken_are_flushed() {
+        let (mut client, server) = tokio::io::duplex(1024);
+        let (read, write) = tokio::io::split(server);
+        let (unsent, progress) = (AtomicBool::new(false), Progress::default());
+        let answers = AnswerBudget::new(Arc::default());
+        let stop = watch::Sender::new(());
+        let stopping = stop.subscribe();
+        let watch =
+            ConnectionWatch { unsent: &unsent, progress: &progress, answers: &answers, stopping };
+        let keeps_bytes = tokio::io::BufWriter::new(write);
+        let mut buffers = ConnectionBuffers::new(read, keeps_bytes, 1024, watch);
+        buffers.output.extend_from_slice(b"answer");
+        buffers.send().await.unwrap();
+        let mut heard = [0; 6];
+        client.read_exact(&mut heard).await.unwrap();
+        assert!(&heard == b"answer" && !unsent.load(Relaxed));
+    }
+}

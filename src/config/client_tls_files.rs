@@ -38,6 +38,12 @@ impl ClientTlsFiles {
         }
     }
 
+    /// These files, without CAs of clients.
+    #[cfg(test)]
+    pub(crate) fn at(certificate: PathBuf, key: PathBuf) -> Self {
+        Self { certificate, key, client_ca: None }
+    }
+
     /// Reads the files.
     ///
     /// # Errors

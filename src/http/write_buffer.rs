@@ -262,6 +262,18 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn bytes_that_a_layer_below_has_taken_are_flushed() {
+        let (mut client, server) = tokio::io::duplex(WINDOW);
+        let mut keeps_bytes = tokio::io::BufWriter::new(server);
+        let write_buffer = WriteBuffer::new(Arc::default(), AnswerBudget::new(Arc::default()));
+        write_buffer.unsent.lock().bytes = b"answer".to_vec();
+        write_buffer.send(&mut keeps_bytes).await.unwrap();
+        let mut heard = [0; 6];
+        client.read_exact(&mut heard).await.unwrap();
+        assert!(&heard == b"answer" && !write_buffer.has_unsent());
+    }
+
+    #[tokio::test]
     async fn answers_survive_the_error_that_follows_them() {
         let mut client = connect();
         client

@@ -45,6 +45,11 @@ impl ClientCredentials {
         follow(Following { credentials: self, services }, seen, reload).await;
     }
 
+    fn take(&self, contents: &PemContents) -> Result<(), ConfigError> {
+        self.current.send_replace(Arc::new(self.files.credentials(contents)?));
+        Ok(())
+    }
+
     fn report_expiry(&self, metrics: &Metrics, now_ms: u64, look: u32) {
         let expires_at_s = self.current.borrow().expires_at_s();
         metrics.client_certificate_expires(expires_at_s);
@@ -76,13 +81,43 @@ impl FollowedFiles for Following {
     }
 
     fn take(&mut self, contents: &PemContents) -> Result<(), ConfigError> {
-        let ClientCredentials { files, current, .. } = &self.credentials;
-        current.send_replace(Arc::new(files.credentials(contents)?));
+        self.credentials.take(contents)?;
+        // A new certificate may expire soon, too.
+        self.before_look(0);
         Ok(())
     }
 
     fn before_look(&self, look: u32) {
         let now_ms = SystemClock::default().now_ms();
         self.credentials.report_expiry(self.services.ids.metrics(), now_ms, look);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn new_files_are_for_the_connections_that_begin_from_then_on() {
+        let dir = tempfile::tempdir().unwrap();
+        let [certificate, key] = ["node.pem", "node.key"].map(|name| dir.path().join(name));
+        let write = |days: u8| {
+            let own = rcgen::KeyPair::generate().unwrap();
+            let mut params = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+            params.not_after = rcgen::date_time_ymd(2050, 1, days);
+            std::fs::write(&certificate, params.self_signed(&own).unwrap().pem()).unwrap();
+            std::fs::write(&key, own.serialize_pem()).unwrap();
+        };
+        write(1);
+        let files = ClientTlsFiles::at(certificate.clone(), key.clone());
+        let credentials = ClientCredentials::open(files.clone()).unwrap();
+        let watched = credentials.watch();
+        let before = watched.borrow().expires_at_s();
+        write(2);
+        credentials.take(&files.read().unwrap()).unwrap();
+        assert_eq!(watched.borrow().expires_at_s() - before, 24 * 3600);
+        std::fs::write(&key, "no key").unwrap();
+        assert!(credentials.take(&files.read().unwrap()).is_err());
+        assert_eq!(watched.borrow().expires_at_s() - before, 24 * 3600, "the old ones stay");
     }
 }
