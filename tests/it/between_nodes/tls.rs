@@ -65,7 +65,7 @@ pub(super) fn send_frame(
         None => config.with_no_client_auth(),
     };
     config.alpn_protocols = vec![ALPN.to_vec()];
-    let tcp = TcpStream::connect(to).unwrap();
+    let tcp = TcpStream::connect_timeout(&to, secs(10)).unwrap();
     tcp.set_read_timeout(Some(secs(10))).unwrap();
     let name = ServerName::try_from("mintleaf").unwrap();
     let session = ClientConnection::new(Arc::new(config), name).unwrap();
