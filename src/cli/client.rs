@@ -118,7 +118,8 @@ impl Client {
         connector.set_nodelay(true);
         // The scheme is the next layer's matter.
         connector.enforce_http(false);
-        let connector = tls.connector(connector, urls.iter().any(BaseUrl::is_https))?;
+        let connector = tls.connector(connector, urls.iter().any(BaseUrl::is_https));
+        let connector = connector.map_err(|error| Failure::new(error.to_string()))?;
         Ok(Self { urls, http: legacy::Client::builder(TokioExecutor::new()).build(connector) })
     }
 

@@ -1,6 +1,6 @@
 //! TLS of the command line: whom it believes, what it shows, and errors that a person can act on.
 
-use std::error::Error;
+use std::error::Error as StdError;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,8 +12,7 @@ use rustls::crypto::ring::default_provider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{AlertDescription, CertificateError, ClientConfig, RootCertStore};
-
-use super::client::Failure;
+use thiserror::Error;
 
 /// Whom to believe behind https, and what to show there.
 #[derive(Args, Clone, Debug)]
@@ -29,6 +28,11 @@ pub(super) struct TlsArgs {
     key: Option<PathBuf>,
 }
 
+/// Why files are of no use for https, in words for a person.
+#[derive(Debug, Error)]
+#[error("{0}")]
+pub(super) struct HttpsError(String);
+
 impl TlsArgs {
     /// The connector for requests over `http`, and over TLS where `wanted`: without, no file is read.
     ///
@@ -38,18 +42,18 @@ impl TlsArgs {
         &self,
         http: HttpConnector,
         wanted: bool,
-    ) -> Result<HttpsConnector<HttpConnector>, Failure> {
+    ) -> Result<HttpsConnector<HttpConnector>, HttpsError> {
         let roots = if wanted { self.roots()? } else { RootCertStore::empty() };
         let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
             .with_safe_default_protocol_versions()
-            .map_err(|error| Failure::new(format!("cannot speak TLS: {error}")))?
+            .map_err(|error| HttpsError(format!("cannot speak TLS: {error}")))?
             .with_root_certificates(roots);
         let config = match self.identity().filter(|_| wanted) {
             Some(files) => {
                 let (chain, key) = files?;
                 let fits = config.with_client_auth_cert(chain, key);
                 fits.map_err(|error| {
-                    Failure::new(format!("--key is not the key of --cert: {error}"))
+                    HttpsError(format!("--key is not the key of --cert: {error}"))
                 })?
             }
             None => config.with_no_client_auth(),
@@ -61,7 +65,7 @@ impl TlsArgs {
             .wrap_connector(http))
     }
 
-    fn roots(&self) -> Result<RootCertStore, Failure> {
+    fn roots(&self) -> Result<RootCertStore, HttpsError> {
         let mut roots = RootCertStore::empty();
         match &self.cacert {
             Some(path) => {
@@ -74,8 +78,9 @@ impl TlsArgs {
                 // One that this TLS cannot read is one that nobody here can believe.
                 let (added, _) = roots.add_parsable_certificates(found.certs);
                 if added == 0 {
-                    return Err(Failure::new(
-                        "this machine has no CAs to believe: give the one of the nodes by --cacert",
+                    return Err(HttpsError(
+                        "this machine has no CAs to believe: give the one of the nodes by --cacert"
+                            .to_owned(),
                     ));
                 }
             }
@@ -84,22 +89,21 @@ impl TlsArgs {
     }
 
     /// What to show to a node that asks, if anything.
-    #[expect(clippy::type_complexity)]
     fn identity(
         &self,
-    ) -> Option<Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), Failure>> {
+    ) -> Option<Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), HttpsError>> {
         match (&self.cert, &self.key) {
             (None, None) => None,
             (Some(cert), Some(key)) => Some(certificates("--cert", cert).and_then(|chain| {
                 let read = PrivateKeyDer::from_pem_file(key);
                 Ok((chain, read.map_err(|error| unusable("--key", key, &error))?))
             })),
-            _ => Some(Err(Failure::new("--cert and --key need each other"))),
+            _ => Some(Err(HttpsError("--cert and --key need each other".to_owned()))),
         }
     }
 }
 
-fn certificates(flag: &str, path: &Path) -> Result<Vec<CertificateDer<'static>>, Failure> {
+fn certificates(flag: &str, path: &Path) -> Result<Vec<CertificateDer<'static>>, HttpsError> {
     let found = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
     let found: Vec<_> = found.map_err(|error| unusable(flag, path, &error))?;
     if found.is_empty() {
@@ -108,12 +112,12 @@ fn certificates(flag: &str, path: &Path) -> Result<Vec<CertificateDer<'static>>,
     Ok(found)
 }
 
-fn unusable(flag: &str, path: &Path, why: &dyn std::fmt::Display) -> Failure {
-    Failure::new(format!("{flag} {}: {why}", path.display()))
+fn unusable(flag: &str, path: &Path, why: &dyn std::fmt::Display) -> HttpsError {
+    HttpsError(format!("{flag} {}: {why}", path.display()))
 }
 
 /// What is wrong with a connection, where TLS is what is wrong.
-pub(super) fn explained(error: &(dyn Error + 'static)) -> Option<String> {
+pub(super) fn explained(error: &(dyn StdError + 'static)) -> Option<String> {
     let error = tls_error(error)?;
     Some(match error {
         rustls::Error::InvalidCertificate(
@@ -151,12 +155,12 @@ pub(super) fn explained(error: &(dyn Error + 'static)) -> Option<String> {
 }
 
 /// The error of TLS behind an error, if there is one. An [`io::Error`] does not name what it holds as its source.
-fn tls_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> {
+fn tls_error<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a rustls::Error> {
     if let Some(found) = error.downcast_ref() {
         return Some(found);
     }
     let held = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
-    let within: Option<&'a (dyn Error + 'static)> = match held {
+    let within: Option<&'a (dyn StdError + 'static)> = match held {
         Some(held) => Some(held),
         None => error.source(),
     };

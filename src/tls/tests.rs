@@ -59,7 +59,7 @@ fn files_that_do_not_are_refused_with_the_flag() {
         (PemContents { key: vec![], ..good.clone() }, "--tls-key holds no private key"),
         (PemContents { key: other.key, ..good.clone() }, "--tls-key is not the key of --tls-cert"),
         (
-            PemContents { client_ca: Some(vec![]), ..good.clone() },
+            PemContents { client_ca: Some(vec![]), ..good },
             "--tls-client-ca holds no certificate",
         ),
     ] {
