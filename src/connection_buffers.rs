@@ -240,7 +240,9 @@ mod tests {
         buffers.output.extend_from_slice(b"answer");
         buffers.send().await.unwrap();
         let mut heard = [0; 6];
-        client.read_exact(&mut heard).await.unwrap();
+        let within = std::time::Duration::from_secs(5);
+        let read = tokio::time::timeout(within, client.read_exact(&mut heard)).await;
+        read.expect("the bytes are not kept").unwrap();
         assert!(&heard == b"answer" && !unsent.load(Relaxed));
     }
 }

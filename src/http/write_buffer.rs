@@ -269,7 +269,9 @@ mod tests {
         write_buffer.unsent.lock().bytes = b"answer".to_vec();
         write_buffer.send(&mut keeps_bytes).await.unwrap();
         let mut heard = [0; 6];
-        client.read_exact(&mut heard).await.unwrap();
+        let within = std::time::Duration::from_secs(5);
+        let read = tokio::time::timeout(within, client.read_exact(&mut heard)).await;
+        read.expect("the bytes are not kept").unwrap();
         assert!(&heard == b"answer" && !write_buffer.has_unsent());
     }
 

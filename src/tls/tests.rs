@@ -58,10 +58,7 @@ fn files_that_do_not_are_refused_with_the_flag() {
         (PemContents { certificate: vec![], ..good.clone() }, "--tls-cert holds no certificate"),
         (PemContents { key: vec![], ..good.clone() }, "--tls-key holds no private key"),
         (PemContents { key: other.key, ..good.clone() }, "--tls-key is not the key of --tls-cert"),
-        (
-            PemContents { client_ca: Some(vec![]), ..good },
-            "--tls-client-ca holds no certificate",
-        ),
+        (PemContents { client_ca: Some(vec![]), ..good }, "--tls-client-ca holds no certificate"),
     ] {
         let refused = ClientTls::from_pem(&broken).unwrap_err().to_string();
         assert!(refused.starts_with(why), "{why}: {refused}");
