@@ -4,12 +4,16 @@
 //! cli      arguments, dispatch, exit codes
 //!   tag, cluster, ids    one group of commands each: call, then print
 //!     client             HTTP with failover
+//!       https            TLS below it
 //!   secret, token        a new secret; a new token of clients
+//!   cert                 a small CA
 //!     output             tables and JSON on a stdout that may close early
 //! ```
 
+mod cert;
 mod client;
 mod cluster;
+mod https;
 mod ids;
 mod output;
 mod secret;
@@ -64,6 +68,12 @@ pub enum CliCommand {
         /// What to make.
         #[command(subcommand)]
         command: token::TokenCommand,
+    },
+    /// Make a CA, and certificates of nodes and clients
+    Cert {
+        /// What to make.
+        #[command(subcommand)]
+        command: cert::CertCommand,
     },
     /// Make the secret by which nodes prove themselves to each other
     Secret {
@@ -139,14 +149,29 @@ pub struct Connect {
     #[arg(long, env = "MINTLEAF_TOKEN", value_name = "TOKEN", global = true)]
     #[arg(hide_env_values = true)]
     token: Option<ShownToken>,
+    /// Whom to believe behind https.
+    #[command(flatten)]
+    tls: https::TlsArgs,
     /// Print JSON instead of text for people
     #[arg(long, global = true)]
     json: bool,
 }
 
+impl Connect {
+    /// The client, and whether to print JSON.
+    fn open(self) -> Result<(Client, bool), Failure> {
+        Ok((Client::new(self.urls, self.token, &self.tls)?, self.json))
+    }
+}
+
 /// Prints a new token.
 pub fn token(command: &token::TokenCommand) -> ExitCode {
     finish(token::run(command))
+}
+
+/// Makes a CA or a certificate.
+pub fn cert(command: &cert::CertCommand) -> ExitCode {
+    finish(cert::run(command))
 }
 
 /// Prints a new secret.
@@ -177,19 +202,24 @@ fn finish(outcome: Result<(), Failure>) -> ExitCode {
 async fn dispatch(command: ClientCommand) -> Result<(), Failure> {
     match command {
         ClientCommand::Tag { command, connect } => {
-            tag::run(command, &Client::new(connect.urls, connect.token), connect.json).await
+            let (client, json) = connect.open()?;
+            tag::run(command, &client, json).await
         }
         ClientCommand::Next { args, connect } => {
-            ids::next(&args, &Client::new(connect.urls, connect.token), connect.json).await
+            let (client, json) = connect.open()?;
+            ids::next(&args, &client, json).await
         }
         ClientCommand::Snowflake { args, connect } => {
-            ids::snowflake(&args, &Client::new(connect.urls, connect.token), connect.json).await
+            let (client, json) = connect.open()?;
+            ids::snowflake(&args, &client, json).await
         }
         ClientCommand::Decode { id, connect } => {
-            ids::decode(id, &Client::new(connect.urls, connect.token), connect.json).await
+            let (client, json) = connect.open()?;
+            ids::decode(id, &client, json).await
         }
         ClientCommand::Cluster { command, connect } => {
-            cluster::run(command, &Client::new(connect.urls, connect.token), connect.json).await
+            let (client, json) = connect.open()?;
+            cluster::run(command, &client, json).await
         }
     }
 }

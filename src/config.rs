@@ -11,6 +11,8 @@
 //!   exposure    the addresses that other machines can reach
 //!   peer_keys   the files by which nodes prove themselves to each other
 //!   auth_source the auth file on disk
+//!   client_tls_files    the files by which a node proves itself to clients
+//!     pem_file  such a file, read within a bound
 //!   error       the error of a setting
 //!   defaults
 //! ```
@@ -18,15 +20,18 @@
 mod args;
 mod auth_source;
 mod checks;
+mod client_tls_files;
 mod defaults;
 mod dev;
 mod error;
 mod exposure;
 mod peer_keys;
+mod pem_file;
 mod serve;
 
 pub use args::{LogFormat, ServeArgs};
 pub use auth_source::AuthSource;
+pub use client_tls_files::ClientTlsFiles;
 pub use defaults::{
     DATA_DEFAULT, HTTP_DEFAULT, MAX_CLOCK_SKEW_DEFAULT, RAFT_DEFAULT, SNAPSHOT_ENTRIES_DEFAULT,
     SNOWFLAKE_EPOCH_MS_DEFAULT, SNOWFLAKE_WINDOW_DEFAULT, TAGS_MAX_DEFAULT,

@@ -146,6 +146,19 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> ConnectionBuffers<'a, R, W
                 }
             }
         }
+        // A layer of TLS may hold what it took until the socket takes it.
+        let flushed =
+            if sent == 0 { Some(Ok(())) } else { poll_once(pin!(self.write.flush())).await };
+        match flushed {
+            Some(flushed) => flushed?,
+            None => {
+                if held.is_none() {
+                    held = self.answers.hold_buffer(self.output.capacity())?;
+                }
+                self.write.flush().await?;
+            }
+        }
+        drop(held);
         self.unsent.store(false, Relaxed);
         self.output.clear();
         Ok(())
@@ -206,4 +219,33 @@ pub(crate) async fn poll_once<F: Future>(mut future: Pin<&mut F>) -> Option<F::O
         Poll::Pending => Poll::Ready(None),
     })
     .await
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::answer_budget::AnswerBudget;
+
+    #[tokio::test]
+    async fn bytes_that_a_layer_below_has_taken_are_flushed() {
+        let (mut client, server) = tokio::io::duplex(1024);
+        let (read, write) = tokio::io::split(server);
+        let (unsent, progress) = (AtomicBool::new(false), Progress::default());
+        let answers = AnswerBudget::new(Arc::default()).of(None);
+        let stop = watch::Sender::new(());
+        let stopping = stop.subscribe();
+        let watch =
+            ConnectionWatch { unsent: &unsent, progress: &progress, answers: &answers, stopping };
+        let keeps_bytes = tokio::io::BufWriter::new(write);
+        let mut buffers = ConnectionBuffers::new(read, keeps_bytes, 1024, watch);
+        buffers.output.extend_from_slice(b"answer");
+        buffers.send().await.unwrap();
+        let mut heard = [0; 6];
+        let within = std::time::Duration::from_secs(5);
+        let read = tokio::time::timeout(within, client.read_exact(&mut heard)).await;
+        read.expect("the bytes are not kept").unwrap();
+        assert!(&heard == b"answer" && !unsent.load(Relaxed));
+    }
 }

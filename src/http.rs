@@ -41,7 +41,7 @@ mod snowflake;
 mod tags;
 mod write_buffer;
 
-pub(crate) use connection::{TURNED_AWAY, serve};
+pub(crate) use connection::{TURNED_AWAY, WITHOUT_TLS, serve};
 pub(crate) use dispatch::Dispatch;
 
 #[cfg(test)]

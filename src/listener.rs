@@ -36,7 +36,8 @@ use crate::limits::{CONNECTIONS_MAX, DRAIN_MAX, UNSENT_BYTES_MAX};
 use crate::metrics::Protocol;
 use crate::resp;
 use crate::service::Services;
-use crate::watchdog::Verdict;
+use crate::tls::{self, ClientStream, ClientTls, Handshake};
+use crate::watchdog::{Progress, Verdict};
 
 /// Connections that may wait to be accepted.
 const BACKLOG: u32 = 1024;
@@ -99,29 +100,37 @@ fn bound_kernel_buffers(listener: &TcpListener) -> io::Result<()> {
     Ok(())
 }
 
-/// Starts to answer on `http`, and on `resp` if there is one, on threads of its own, behind `doors`.
+/// Where clients are served, and how.
+#[derive(Debug)]
+pub struct ClientPorts {
+    /// Where HTTP is spoken.
+    pub http: ClientPort,
+    /// Where the Redis protocol is spoken, if anywhere.
+    pub resp: Option<ClientPort>,
+    /// What the node proves itself by, at any time; `None`: neither port speaks TLS.
+    pub tls: Option<watch::Receiver<Arc<ClientTls>>>,
+}
+
+/// Starts to answer on the ports, on threads of its own, behind `doors`.
 ///
 /// # Errors
 /// Those of starting threads.
 pub fn start(
-    http: ClientPort,
-    resp: Option<ClientPort>,
+    ports: ClientPorts,
     capacity: ClientCapacity,
     doors: Doors,
     services: &Services,
 ) -> io::Result<RunningServer> {
+    let ClientPorts { http, resp, tls } = ports;
     let (stop, stopping) = watch::channel(());
     let (running, stopped) = mpsc::channel(1);
     let tokens = doors.tokens.clone();
     let dispatch = Dispatch::new(services.clone(), doors);
+    let served = Served { services: services.clone(), dispatch, tokens, tls };
     let mut workers = Vec::with_capacity(capacity.workers.get());
     for number in 0..capacity.workers.get() {
         let (handover, accepted) = mpsc::channel(HANDOVER_MAX);
-        let served = Served {
-            services: services.clone(),
-            dispatch: dispatch.clone(),
-            tokens: tokens.clone(),
-        };
+        let served = served.clone();
         let (stopping, running) = (stopping.clone(), running.clone());
         on_thread(&format!("{CLIENT_THREADS}{number}"), async move {
             work(accepted, served, stopping).await;
@@ -182,6 +191,8 @@ struct Served {
     dispatch: Dispatch,
     /// The tokens that clients of the Redis protocol show; those of HTTP are the dispatch's matter.
     tokens: Option<Arc<Tokens>>,
+    /// What the node proves itself by; `None`: clients speak without TLS.
+    tls: Option<watch::Receiver<Arc<ClientTls>>>,
 }
 
 /// Serves the connections that the acceptors deal out until they stop, then lets connections finish.
@@ -205,18 +216,34 @@ async fn work(
 }
 
 async fn serve(connection: Accepted, served: Served, stopping: watch::Receiver<()>) {
-    let Served { services, dispatch, tokens } = served;
     let Accepted { protocol, stream, place } = connection;
     let Ok(stream) = TcpStream::from_std(stream) else { return };
     // Small answers must not wait for an acknowledgement of the one before.
     let _ = stream.set_nodelay(true);
+    let services = served.services.clone();
     let metrics = services.ids.metrics();
     metrics.connection_opened(protocol);
     let progress = Arc::clone(&place.progress);
-    let verdict = match protocol {
-        Protocol::Http => http::serve(stream, dispatch, progress, stopping).await,
-        Protocol::Resp => {
-            resp::serve(stream, &services, tokens.as_deref(), progress, stopping).await
+    let verdict = match served.tls.clone() {
+        None => converse(protocol, stream, served, progress, stopping).await,
+        Some(tls) => {
+            let without_tls = match protocol {
+                Protocol::Http => http::WITHOUT_TLS,
+                Protocol::Resp => resp::WITHOUT_TLS,
+            };
+            let begun =
+                tls::begin(stream, &tls, (protocol, without_tls), &progress, stopping.clone());
+            match begun.await {
+                Handshake::Done(stream) => {
+                    converse(protocol, *stream, served, progress, stopping).await
+                }
+                Handshake::Watchdog(verdict) => Some(verdict),
+                Handshake::Gone => None,
+                Handshake::Failed => {
+                    metrics.handshake_failed(protocol);
+                    None
+                }
+            }
         }
     };
     metrics.connection_closed(protocol);
@@ -226,4 +253,20 @@ async fn serve(connection: Accepted, served: Served, stopping: watch::Receiver<(
         Some(Verdict::Stalled) | None => {}
     }
     drop(place);
+}
+
+async fn converse(
+    protocol: Protocol,
+    stream: impl ClientStream,
+    served: Served,
+    progress: Arc<Progress>,
+    stopping: watch::Receiver<()>,
+) -> Option<Verdict> {
+    let Served { services, dispatch, tokens, .. } = served;
+    match protocol {
+        Protocol::Http => http::serve(stream, dispatch, progress, stopping).await,
+        Protocol::Resp => {
+            resp::serve(stream, &services, tokens.as_deref(), progress, stopping).await
+        }
+    }
 }

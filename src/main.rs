@@ -38,6 +38,7 @@ fn main() -> ExitCode {
             Err(error) => bad_usage(&error),
         },
         CliCommand::Token { command } => cli::token(&command),
+        CliCommand::Cert { command } => cli::cert(&command),
         CliCommand::Secret { command } => cli::secret(&command),
         CliCommand::Client(command) => cli::run(command),
     }

@@ -49,6 +49,8 @@ pub struct Metrics {
     answers_dropped: Counter,
     ready: LevelGauge,
     peer_certificate_expiry: LevelGauge,
+    client_certificate_expiry: LevelGauge,
+    handshakes_failed: [Counter; 2],
     cluster: ClusterGauges,
     snowflake: SnowflakeGauges,
 }
@@ -111,6 +113,18 @@ impl Metrics {
                 "raft_certificate_expiry_timestamp_seconds",
                 "When the certificate of --raft-cert expires, in Unix seconds; 0 without one",
             ),
+            client_certificate_expiry: gauge(
+                r,
+                "tls_certificate_expiry_timestamp_seconds",
+                "When the certificate of --tls-cert expires, in Unix seconds; 0 without one",
+            ),
+            handshakes_failed: by_label(
+                r,
+                "tls_handshakes_failed",
+                "Connections of clients that ended before TLS was agreed on",
+                "protocol",
+                [Protocol::Http, Protocol::Resp].map(Protocol::name),
+            ),
             cluster: ClusterGauges::new(r),
             snowflake: SnowflakeGauges::new(r),
             registry,
@@ -137,6 +151,16 @@ impl Metrics {
     /// Records when this node's certificate towards other nodes expires.
     pub(crate) fn peer_certificate_expires(&self, at_s: u64) {
         self.peer_certificate_expiry.set(at_s);
+    }
+
+    /// Records when this node's certificate for clients expires.
+    pub(crate) fn client_certificate_expires(&self, at_s: u64) {
+        self.client_certificate_expiry.set(at_s);
+    }
+
+    /// Counts a connection on which TLS was not agreed on.
+    pub(crate) fn handshake_failed(&self, protocol: Protocol) {
+        self.handshakes_failed[protocol as usize].inc();
     }
 
     /// Counts a segment buffer that came into being.

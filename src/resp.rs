@@ -30,4 +30,4 @@ mod permission;
 mod reply;
 mod session;
 
-pub(crate) use connection::{TURNED_AWAY, serve};
+pub(crate) use connection::{TURNED_AWAY, WITHOUT_TLS, serve};

@@ -7,16 +7,20 @@
 //!   open_files  how many of them clients may have
 //!   node        one node with its sockets, from start to stop
 //!     assemble  one node below its sockets
+//!     client_credentials  its certificate for clients, likewise
 //!     peer_credentials    its keys towards other nodes, read again when their files change
 //!     client_tokens       the tokens of clients, read again likewise
-//!       followed_files    files that are looked at while the node runs
+//!       followed_files    files that are looked at every 5 s
+//!       expiry            what the log says about the end of a certificate
 //!         signals         what signals ask for
 //! ```
 
 mod assemble;
+mod client_credentials;
 mod client_tokens;
 mod dev;
 mod exit;
+mod expiry;
 mod followed_files;
 mod node;
 mod open_files;

@@ -8,10 +8,13 @@ use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use hyper::{Method, Request, StatusCode, Uri};
+use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use serde_json::Value;
+
+use super::https::{TlsArgs, explained};
 
 const CONNECT_MS_MAX: u64 = 3_000;
 /// Longest wait for an answer: a little longer than a node works on any request, so that the node's own
@@ -20,7 +23,7 @@ const REQUEST_MS_MAX: u64 = 15_000;
 /// Longest answer: above the longest to any request made here, which is a page of 1,000 tags.
 const ANSWER_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-/// Where a node is: `http://HOST[:PORT]`, with an optional path before the interface's own.
+/// Where a node is: `http://HOST[:PORT]` or `https://HOST[:PORT]`, with an optional path before the interface's own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct BaseUrl(String);
 
@@ -30,16 +33,22 @@ impl FromStr for BaseUrl {
     fn from_str(text: &str) -> Result<Self, String> {
         let text = text.trim().trim_end_matches('/');
         let uri: Uri = text.parse().map_err(|_| expected_url())?;
-        let plain = uri.scheme_str() == Some("http") && uri.query().is_none();
-        if plain && uri.host().is_some_and(|host| !host.is_empty()) {
+        let known = matches!(uri.scheme_str(), Some("http" | "https")) && uri.query().is_none();
+        if known && uri.host().is_some_and(|host| !host.is_empty()) {
             return Ok(Self(text.to_owned()));
         }
         Err(expected_url())
     }
 }
 
+impl BaseUrl {
+    fn is_https(&self) -> bool {
+        self.0.get(..8).is_some_and(|scheme| scheme.eq_ignore_ascii_case("https://"))
+    }
+}
+
 fn expected_url() -> String {
-    "must be http://HOST:PORT".to_owned()
+    "must be http://HOST:PORT or https://HOST:PORT".to_owned()
 }
 
 impl fmt::Display for BaseUrl {
@@ -121,15 +130,26 @@ enum Attempt {
 pub(super) struct Client {
     urls: Vec<BaseUrl>,
     token: Option<ShownToken>,
-    http: legacy::Client<HttpConnector, Full<Bytes>>,
+    http: legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
 }
 
 impl Client {
-    pub(super) fn new(urls: Vec<BaseUrl>, token: Option<ShownToken>) -> Self {
+    /// # Errors
+    /// When a file that https needs cannot be used.
+    pub(super) fn new(
+        urls: Vec<BaseUrl>,
+        token: Option<ShownToken>,
+        tls: &TlsArgs,
+    ) -> Result<Self, Failure> {
         let mut connector = HttpConnector::new();
         connector.set_connect_timeout(Some(Duration::from_millis(CONNECT_MS_MAX)));
         connector.set_nodelay(true);
-        Self { urls, token, http: legacy::Client::builder(TokioExecutor::new()).build(connector) }
+        // The scheme is the next layer's matter.
+        connector.enforce_http(false);
+        let connector = tls.connector(connector, urls.iter().any(BaseUrl::is_https));
+        let connector = connector.map_err(|error| Failure::new(error.to_string()))?;
+        let http = legacy::Client::builder(TokioExecutor::new()).build(connector);
+        Ok(Self { urls, token, http })
     }
 
     /// Reads `path` from the first node that can answer.
@@ -234,7 +254,10 @@ fn request(
         .map_err(|error| Failure::new(format!("cannot ask {url}: {error}")))
 }
 
-fn unconnected(url: &BaseUrl, error: &dyn std::error::Error) -> Attempt {
+fn unconnected(url: &BaseUrl, error: &(dyn std::error::Error + 'static)) -> Attempt {
+    if let Some(why) = explained(error) {
+        return Attempt::Unconnected(Failure::new(format!("cannot trust {url}: {why}")));
+    }
     let detail = format!("cannot reach {url}: {}", root_cause(error));
     Attempt::Unconnected(Failure::hinting(
         detail,
@@ -242,8 +265,10 @@ fn unconnected(url: &BaseUrl, error: &dyn std::error::Error) -> Attempt {
     ))
 }
 
-fn lost(url: &BaseUrl, error: &dyn std::error::Error) -> Attempt {
-    Attempt::Lost(Failure::new(format!("lost {url}: {}", root_cause(error))))
+fn lost(url: &BaseUrl, error: &(dyn std::error::Error + 'static)) -> Attempt {
+    // A node says within TLS 1.3 that it does not accept a client, once that believes to be connected.
+    let why = explained(error).unwrap_or_else(|| root_cause(error));
+    Attempt::Lost(Failure::new(format!("lost {url}: {why}")))
 }
 
 /// The innermost cause; the layers above it only repeat that something failed.
@@ -260,11 +285,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn urls_are_plain_http_without_a_trailing_slash() {
+    fn urls_are_http_or_https_without_a_trailing_slash() {
         let url = |text: &str| text.parse::<BaseUrl>().map(|url| url.to_string());
         assert_eq!(url("http://127.0.0.1:8080/").unwrap(), "http://127.0.0.1:8080");
         assert_eq!(url(" http://proxy/ids ").unwrap(), "http://proxy/ids");
-        for wrong in ["", "127.0.0.1:8080", "https://a", "http://", "http://a?x=1", "a b"] {
+        assert_eq!(url("https://a:8443").unwrap(), "https://a:8443");
+        for wrong in ["", "127.0.0.1:8080", "ftp://a", "http://", "http://a?x=1", "a b"] {
             assert!(url(wrong).is_err(), "{wrong}");
         }
     }

@@ -80,6 +80,18 @@ pub struct ServeArgs {
     #[arg(long, env = "MINTLEAF_AUTH_FILE", value_name = "FILE")]
     #[serde(alias = "auth_file")]
     pub auth_file: Option<PathBuf>,
+    /// PEM file with this node's certificate for clients: HTTP and the Redis protocol speak TLS then
+    #[arg(long, env = "MINTLEAF_TLS_CERT", value_name = "FILE")]
+    #[serde(alias = "tls_cert")]
+    pub tls_cert: Option<PathBuf>,
+    /// PEM file with the private key of --tls-cert
+    #[arg(long, env = "MINTLEAF_TLS_KEY", value_name = "FILE")]
+    #[serde(alias = "tls_key")]
+    pub tls_key: Option<PathBuf>,
+    /// PEM file with the CAs that sign clients' certificates; every client must show one then
+    #[arg(long, env = "MINTLEAF_TLS_CLIENT_CA", value_name = "FILE")]
+    #[serde(alias = "tls_client_ca")]
+    pub tls_client_ca: Option<PathBuf>,
     /// Accept what lets strangers in: clients on an --http or --resp that is no loopback address and changes by
     /// whoever reaches --http, both without --auth-file, and nodes elsewhere without --cluster-secret-file
     #[arg(long, env = "MINTLEAF_INSECURE", value_name = "BOOL")]
@@ -146,6 +158,9 @@ impl ServeArgs {
             raft_key: self.raft_key.or(fallback.raft_key),
             raft_ca: self.raft_ca.or(fallback.raft_ca),
             auth_file: self.auth_file.or(fallback.auth_file),
+            tls_cert: self.tls_cert.or(fallback.tls_cert),
+            tls_key: self.tls_key.or(fallback.tls_key),
+            tls_client_ca: self.tls_client_ca.or(fallback.tls_client_ca),
             insecure: self.insecure.or(fallback.insecure),
             auto_create_tags: self.auto_create_tags.or(fallback.auto_create_tags),
             tags_max: self.tags_max.or(fallback.tags_max),

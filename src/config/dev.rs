@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use super::args::{LogFormat, ServeArgs};
 use super::auth_source::AuthSource;
 use super::checks::{listen_address, resp_address, snowflake, tags_max};
+use super::client_tls_files::ClientTlsFiles;
 use super::defaults::{DATA_DEFAULT, HTTP_DEFAULT};
 use super::error::{ConfigError, fault};
 use super::exposure::{Exposure, check_exposure};
@@ -34,6 +35,15 @@ pub struct DevArgs {
     /// File with the tokens that clients show, and what each allows; `mintleaf token new` prints its lines
     #[arg(long, env = "MINTLEAF_AUTH_FILE", value_name = "FILE")]
     pub auth_file: Option<PathBuf>,
+    /// PEM file with this node's certificate for clients: HTTP and the Redis protocol speak TLS then
+    #[arg(long, env = "MINTLEAF_TLS_CERT", value_name = "FILE")]
+    pub tls_cert: Option<PathBuf>,
+    /// PEM file with the private key of --tls-cert
+    #[arg(long, env = "MINTLEAF_TLS_KEY", value_name = "FILE")]
+    pub tls_key: Option<PathBuf>,
+    /// PEM file with the CAs that sign clients' certificates; every client must show one then
+    #[arg(long, env = "MINTLEAF_TLS_CLIENT_CA", value_name = "FILE")]
+    pub tls_client_ca: Option<PathBuf>,
     /// Accept clients on addresses that are no loopback addresses, and changes by whoever reaches --http
     #[arg(long, env = "MINTLEAF_INSECURE", value_name = "BOOL", default_value = "false")]
     #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "true")]
@@ -61,6 +71,8 @@ pub struct DevConfig {
     pub data: PathBuf,
     /// The tokens that clients have to show, if they have to.
     pub auth_file: Option<AuthSource>,
+    /// By which files the nodes prove themselves to clients, if at all.
+    pub client_tls: Option<ClientTlsFiles>,
     /// Whether whoever reaches a client address may change everything, and not this machine alone.
     pub insecure: bool,
     /// The flags with addresses that strangers can reach; empty unless `insecure`.
@@ -91,6 +103,7 @@ impl DevConfig {
         let (nodes, data, log_format) = (args.nodes, args.data, args.log_format);
         let insecure = args.insecure;
         let auth_file = args.auth_file.map(AuthSource::at);
+        let client_tls = ClientTlsFiles::of([args.tls_cert, args.tls_key, args.tls_client_ca])?;
         // The nodes talk to each other over loopback addresses.
         let exposed = check_exposure(&Exposure {
             http,
@@ -109,6 +122,7 @@ impl DevConfig {
             resp,
             data,
             auth_file,
+            client_tls,
             insecure,
             exposed,
             tags_max,

@@ -6,11 +6,10 @@ use mintleaf_raft::{Credentials, PemBytes};
 
 use super::args::ServeArgs;
 use super::error::{ConfigError, fault};
+use super::pem_file;
 
 /// Longest secret, far longer than any needs to be.
 const SECRET_BYTES_MAX: usize = 1024;
-/// Longest file of these: a chain of certificates and a bundle of CAs fit many times.
-const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// Where the keys of a node are.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,7 +63,7 @@ impl PeerKeys {
                 vec![("raft-cert", certificate), ("raft-key", key), ("raft-ca", ca)]
             }
         };
-        let read = files.into_iter().map(|(flag, path)| read(flag, path));
+        let read = files.into_iter().map(|(flag, path)| pem_file::read(flag, path));
         read.collect::<Result<_, _>>().map(KeyFiles)
     }
 
@@ -88,9 +87,7 @@ impl PeerKeys {
     /// Warns of keys that other users of this machine can read.
     pub fn warn_if_exposed(&self) {
         let (Self::Secret(path) | Self::Certificate { key: path, .. }) = self;
-        if is_exposed(path) {
-            tracing::warn!(path = %path.display(), "other users can read this file; chmod 600 it");
-        }
+        pem_file::warn_if_exposed(path);
     }
 }
 
@@ -113,24 +110,4 @@ fn about(path: &Path, what: impl std::fmt::Display) -> String {
         "{}: {what}; it holds one secret a line, and `mintleaf secret new` prints one",
         path.display()
     )
-}
-
-fn read(flag: &str, path: &Path) -> Result<Vec<u8>, ConfigError> {
-    let unreadable = |error| fault(flag, format_args!("{}: {error}", path.display()));
-    let length = std::fs::metadata(path).map_err(unreadable)?.len();
-    if length > FILE_BYTES_MAX {
-        return Err(fault(flag, format_args!("{}: is longer than 1 MiB", path.display())));
-    }
-    std::fs::read(path).map_err(unreadable)
-}
-
-#[cfg(unix)]
-fn is_exposed(path: &Path) -> bool {
-    use std::os::unix::fs::PermissionsExt;
-    std::fs::metadata(path).is_ok_and(|meta| meta.permissions().mode() & 0o077 != 0)
-}
-
-#[cfg(not(unix))]
-fn is_exposed(_: &Path) -> bool {
-    false
 }

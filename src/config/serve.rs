@@ -8,6 +8,7 @@ use super::auth_source::AuthSource;
 use super::checks::{
     listen_address, parse_peers, remote, resp_address, snapshot_entries, snowflake, tags_max,
 };
+use super::client_tls_files::ClientTlsFiles;
 use super::defaults::{DATA_DEFAULT, HTTP_DEFAULT, RAFT_DEFAULT};
 use super::error::{ConfigError, fault};
 use super::exposure::{Exposure, check_exposure};
@@ -42,6 +43,8 @@ pub struct ServeConfig {
     pub peer_keys: Option<PeerKeys>,
     /// The tokens that clients have to show, if they have to.
     pub auth_file: Option<AuthSource>,
+    /// By which files the node proves itself to clients, if at all.
+    pub client_tls: Option<ClientTlsFiles>,
     /// Whether whoever reaches the client address may change everything, and not this machine alone.
     pub insecure: bool,
     /// The flags with addresses that strangers can reach; empty unless `insecure`.
@@ -74,6 +77,8 @@ impl ServeConfig {
     pub(super) fn check(args: ServeArgs) -> Result<Self, ConfigError> {
         let snowflake = snowflake(&args)?;
         let peer_keys = PeerKeys::of(&args)?;
+        let client_tls = [&args.tls_cert, &args.tls_key, &args.tls_client_ca].map(Clone::clone);
+        let client_tls = ClientTlsFiles::of(client_tls)?;
         let node_id = match args.node_id {
             Some(0) => return Err(fault("node-id", "must be 1 or more")),
             Some(node_id) => node_id,
@@ -130,6 +135,7 @@ impl ServeConfig {
             advertise_raft,
             peer_keys,
             auth_file: args.auth_file.map(AuthSource::at),
+            client_tls,
             insecure,
             exposed,
             auto_create_tags: args.auto_create_tags.unwrap_or(false),

@@ -12,7 +12,6 @@ use hyper::server::conn::http1;
 use hyper::service::Service;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
-use tokio::net::TcpStream;
 use tokio::sync::watch;
 
 use super::dispatch::{Dispatch, DispatchResponse, ResponseFuture};
@@ -21,6 +20,7 @@ use super::write_buffer::{AttachedTransport, WriteBuffer};
 use crate::access::Caller;
 use crate::connection_buffers::{ConnectionBuffers, ConnectionWatch, Leftover};
 use crate::limits::{DRAIN_MAX, HEAD_BYTES_MAX, HEADERS_MAX, HTTP_IDLE_SECONDS_MAX};
+use crate::tls::ClientStream;
 use crate::watchdog::{Patience, Progress, Verdict};
 
 /// A connection that never brought a request does not count as idle, and is not kept.
@@ -34,16 +34,23 @@ pub(crate) const TURNED_AWAY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\n\
     {\"type\":\"about:blank\",\"title\":\"Service Unavailable\",\"status\":503,\
     \"code\":\"unavailable\",\"detail\":\"too many connections to this node\"}";
 
+/// The answer to a client that speaks HTTP where there is TLS.
+pub(crate) const WITHOUT_TLS: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
+    content-type: application/problem+json\r\ncache-control: no-store\r\n\
+    connection: close\r\ncontent-length: 135\r\n\r\n\
+    {\"type\":\"about:blank\",\"title\":\"Bad Request\",\"status\":400,\
+    \"code\":\"invalid_argument\",\"detail\":\"this port speaks TLS: ask it by https://\"}";
+
 /// Serves a connection until it ends, its watchdog ends it, or the node stops; answers the watchdog's
 /// verdict, if it came to one.
 pub(crate) async fn serve(
-    mut stream: TcpStream,
+    mut stream: impl ClientStream,
     dispatch: Dispatch,
     progress: Arc<Progress>,
     stopping: watch::Receiver<()>,
 ) -> Option<Verdict> {
-    let dispatch = dispatch.for_connection(stream.peer_addr().ok().map(|peer| peer.ip()));
-    let (read, write) = stream.split();
+    let dispatch = dispatch.for_connection(stream.peer());
+    let (read, write) = stream.halves();
     converse(read, write, dispatch, progress, stopping).await
 }
 
@@ -183,10 +190,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn turned_away_answer_has_its_own_length() {
-        let text = std::str::from_utf8(TURNED_AWAY).unwrap();
-        let (head, body) = text.split_once("\r\n\r\n").unwrap();
-        assert!(head.ends_with(&format!("content-length: {}", body.len())), "{}", body.len());
-        serde_json::from_str::<serde_json::Value>(body).unwrap();
+    fn answers_without_a_request_have_their_own_length() {
+        for answer in [TURNED_AWAY, WITHOUT_TLS] {
+            let text = std::str::from_utf8(answer).unwrap();
+            let (head, body) = text.split_once("\r\n\r\n").unwrap();
+            assert!(head.ends_with(&format!("content-length: {}", body.len())), "{}", body.len());
+            serde_json::from_str::<serde_json::Value>(body).unwrap();
+        }
     }
 }

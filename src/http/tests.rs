@@ -42,6 +42,7 @@ impl Served {
             advertise_raft: None,
             security: PeerSecurity::Plain,
             auth: None,
+            client_tls: None,
             insecure: false,
             auto_create_tags: true,
             tags_max: TAGS_MAX_DEFAULT,

@@ -120,6 +120,18 @@ impl WriteBuffer {
                 Err(error) => return Poll::Ready(Err(error)),
             }
         }
+        // A layer of TLS may hold what it took until the socket takes it.
+        if unsent.sent > 0 {
+            match Pin::new(&mut *socket).poll_flush(context) {
+                Poll::Ready(flushed) => flushed?,
+                Poll::Pending => {
+                    if unsent.held.is_none() {
+                        unsent.held = self.answers.hold_buffer(unsent.bytes.capacity())?;
+                    }
+                    return Poll::Pending;
+                }
+            }
+        }
         unsent.sent = 0;
         unsent.bytes.clear();
         unsent.bytes.shrink_to(KEPT_BYTES_MAX);
@@ -249,6 +261,21 @@ mod tests {
         let mut answers = String::new();
         client.read_to_string(&mut answers).await.unwrap();
         answers
+    }
+
+    #[tokio::test]
+    async fn bytes_that_a_layer_below_has_taken_are_flushed() {
+        let (mut client, server) = tokio::io::duplex(WINDOW);
+        let mut keeps_bytes = tokio::io::BufWriter::new(server);
+        let write_buffer =
+            WriteBuffer::new(Arc::default(), AnswerBudget::new(Arc::default()).of(None));
+        write_buffer.unsent.lock().bytes = b"answer".to_vec();
+        write_buffer.send(&mut keeps_bytes).await.unwrap();
+        let mut heard = [0; 6];
+        let within = std::time::Duration::from_secs(5);
+        let read = tokio::time::timeout(within, client.read_exact(&mut heard)).await;
+        read.expect("the bytes are not kept").unwrap();
+        assert!(&heard == b"answer" && !write_buffer.has_unsent());
     }
 
     #[tokio::test]

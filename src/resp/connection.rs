@@ -11,7 +11,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
@@ -27,10 +26,14 @@ use crate::limits::{
     COMMAND_BYTES_MAX, DRAIN_MAX, LINGER_MAX, REQUEST_MAX, RESP_IDLE_SECONDS_MAX, UNSENT_BYTES_MAX,
 };
 use crate::service::{Error, Services};
+use crate::tls::ClientStream;
 use crate::watchdog::{Patience, Progress, Verdict};
 
 /// The answer to a connection above the limit, in the words of Redis.
 pub(crate) const TURNED_AWAY: &[u8] = b"-ERR max number of clients reached\r\n";
+
+/// The answer to a client that does without TLS where there is TLS.
+pub(crate) const WITHOUT_TLS: &[u8] = b"-ERR this port speaks TLS: connect with TLS, rediss://\r\n";
 
 /// A connection that never brought a command counts as idle, too.
 const PATIENCE: Patience =
@@ -39,14 +42,14 @@ const PATIENCE: Patience =
 /// Serves a connection until it ends, its watchdog ends it, or the node stops; answers the watchdog's
 /// verdict, if it came to one.
 pub(crate) async fn serve(
-    mut stream: TcpStream,
+    mut stream: impl ClientStream,
     services: &Services,
     tokens: Option<&Tokens>,
     progress: Arc<Progress>,
     stopping: watch::Receiver<()>,
 ) -> Option<Verdict> {
-    let answers = services.answers.of(stream.peer_addr().ok().map(|peer| peer.ip()));
-    let (read, write) = stream.split();
+    let answers = services.answers.of(stream.peer());
+    let (read, write) = stream.halves();
     let served = Served { services, answers: &answers, tokens };
     let verdict = converse(read, write, served, &progress, stopping).await;
     if verdict.is_none() {
@@ -91,7 +94,7 @@ where
 
 /// Ends the connection and reads what still comes in: closing on unread input would reset the
 /// connection, last answers and all.
-async fn farewell(stream: &mut TcpStream) {
+async fn farewell(stream: &mut impl ClientStream) {
     let read_off = async {
         stream.shutdown().await?;
         let mut unread = [0; 1024];

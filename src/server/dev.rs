@@ -68,7 +68,7 @@ fn run(config: &DevConfig) -> Result<(), NodeFailure> {
     match started {
         Ok(mut addresses) => {
             addresses.sort();
-            greet(&addresses, &config.data)?;
+            greet(&addresses, &config.data, config.client_tls.is_some())?;
             // A watcher that panicked has printed why; the others go on to their end.
             let ends = watchers.into_iter().filter_map(|watcher| watcher.join().ok().flatten());
             let last = ends.last();
@@ -126,6 +126,7 @@ fn node_configs(config: &DevConfig, reload: &Reload) -> Result<Vec<NodeConfig>, 
             advertise_raft: None,
             security: security.clone(),
             auth: config.auth_file.clone().map(|source| (source, reload.clone())),
+            client_tls: config.client_tls.clone().map(|files| (files, reload.clone())),
             insecure: config.insecure,
             auto_create_tags: true,
             tags_max: config.tags_max,
@@ -238,23 +239,28 @@ fn pause(stopping: &mut watch::Receiver<bool>) {
 }
 
 /// Tells a person what runs where and what to type next.
-fn greet(addresses: &[Addresses], data: &Path) -> io::Result<()> {
+fn greet(addresses: &[Addresses], data: &Path, has_tls: bool) -> io::Result<()> {
     let mut out = io::stdout().lock();
     let Some(&Addresses { http: first, resp }) = addresses.first() else { return Ok(()) };
+    let s = if has_tls { "s" } else { "" };
+    let [curl, redis_cli] = match has_tls {
+        true => ["curl --cacert CA.pem", "redis-cli --tls --cacert CA.pem"],
+        false => ["curl", "redis-cli"],
+    };
     writeln!(out, "mintleaf dev: {} on this machine", nodes(addresses.len()))?;
     for address in addresses {
-        writeln!(out, "  listening on   http://{}", address.http)?;
+        writeln!(out, "  listening on   http{s}://{}", address.http)?;
     }
     for resp in addresses.iter().filter_map(|address| address.resp) {
-        writeln!(out, "                 redis://{resp}")?;
+        writeln!(out, "                 redis{s}://{resp}")?;
     }
     writeln!(out, "  data in        {}", absolute(data))?;
-    writeln!(out, "  try            curl http://{first}/api/segment/get/orders")?;
-    writeln!(out, "                 curl 'http://{first}/v1/segment/orders?count=10'")?;
-    writeln!(out, "                 curl http://{first}/v1/snowflake")?;
+    writeln!(out, "  try            {curl} http{s}://{first}/api/segment/get/orders")?;
+    writeln!(out, "                 {curl} 'http{s}://{first}/v1/segment/orders?count=10'")?;
+    writeln!(out, "                 {curl} http{s}://{first}/v1/snowflake")?;
     if let Some(resp) = resp {
         let (host, port) = (resp.ip(), resp.port());
-        writeln!(out, "                 redis-cli -h {host} -p {port} INCR orders")?;
+        writeln!(out, "                 {redis_cli} -h {host} -p {port} INCR orders")?;
     }
     writeln!(out, "  stop           ctrl-c; the next start carries on")?;
     out.flush()

@@ -13,14 +13,15 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 
 use super::assemble::{AssembledNode, Assembly, assemble};
+use super::client_credentials::ClientCredentials;
 use super::client_tokens::ClientTokens;
 use super::peer_credentials::PeerCredentials;
 use super::signals::Reload;
 use crate::access::Doors;
 use crate::clock::SystemClock;
-use crate::config::{AuthSource, PeerKeys};
+use crate::config::{AuthSource, ClientTlsFiles, PeerKeys};
 use crate::entropy;
-use crate::listener::{self, ClientCapacity, ClientPort, RunningServer};
+use crate::listener::{self, ClientCapacity, ClientPort, ClientPorts, RunningServer};
 use crate::snowflake::SnowflakeSettings;
 
 /// Threads of the runtime that carries Raft and the grabs. A commit is a chain of short steps, and a
@@ -54,6 +55,8 @@ pub struct NodeConfig {
     pub advertise_raft: Option<String>,
     /// How the node and its peers prove themselves to each other.
     pub security: PeerSecurity,
+    /// By what the node proves itself to clients, if at all.
+    pub client_tls: Option<(ClientTlsFiles, Reload)>,
     /// The auth file that lists the tokens of clients, and requests to read it again; `None` where nobody is asked
     /// for one.
     pub auth: Option<(AuthSource, Reload)>,
@@ -153,6 +156,7 @@ impl RunningNode {
             .build()?;
         let _within = runtime.enter();
         let auth = auth(config)?;
+        let client_credentials = client_credentials(config)?;
         let http = bind(config.http)?;
         let resp = config.resp.map(bind).transpose()?;
         let http_addr = http.local_addr();
@@ -171,13 +175,19 @@ impl RunningNode {
         if let Some((files, reload)) = files {
             runtime.spawn(files.follow(reload, assembled.services.clone()));
         }
+        let tls = client_credentials.map(|(files, reload)| {
+            let tls = files.watch();
+            runtime.spawn(files.follow(reload, assembled.services.clone()));
+            tls
+        });
         let tokens = auth.map(|(files, reload)| {
             let tokens = files.current();
             runtime.spawn(files.follow(reload));
             tokens
         });
+        let ports = ClientPorts { http, resp, tls };
         let doors = Doors { tokens, insecure: config.insecure };
-        let clients = listener::start(http, resp, config.clients, doors, &assembled.services)?;
+        let clients = listener::start(ports, config.clients, doors, &assembled.services)?;
         drop(_within);
         Ok(Self { runtime, assembled, clients, http_addr, resp_addr })
     }
@@ -257,6 +267,16 @@ fn auth(config: &NodeConfig) -> Result<Option<(ClientTokens, Reload)>, NodeFailu
     let tokens = ClientTokens::open(source.clone());
     let tokens = tokens.map_err(|error| NodeFailure::Usage(error.to_string()))?;
     Ok(Some((tokens, reload.clone())))
+}
+
+/// By what the node proves itself to clients, and when to read that again.
+fn client_credentials(
+    config: &NodeConfig,
+) -> Result<Option<(ClientCredentials, Reload)>, NodeFailure> {
+    let Some((files, reload)) = &config.client_tls else { return Ok(None) };
+    let opened = ClientCredentials::open(files.clone());
+    let opened = opened.map_err(|error| NodeFailure::Usage(error.to_string()))?;
+    Ok(Some((opened, reload.clone())))
 }
 
 fn options(

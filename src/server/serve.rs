@@ -93,6 +93,7 @@ fn node_config(config: ServeConfig, reload: Reload, clients: ClientCapacity) -> 
         advertise_http: config.advertise_http,
         advertise_raft: config.advertise_raft,
         security,
+        client_tls: config.client_tls.map(|files| (files, reload.clone())),
         auth: config.auth_file.map(|source| (source, reload)),
         insecure: config.insecure,
         auto_create_tags: config.auto_create_tags,
@@ -105,13 +106,14 @@ fn node_config(config: ServeConfig, reload: Reload, clients: ClientCapacity) -> 
 
 fn announce(node: &RunningNode, config: &NodeConfig) {
     let http = node.http_addr();
+    let scheme = if config.client_tls.is_some() { "https" } else { "http" };
     tracing::info!(
         node_id = config.node_id,
         %http,
         resp = %node.resp_addr().map(|resp| resp.to_string()).unwrap_or_default(),
         raft = %node.raft_addr().map(|raft| raft.to_string()).unwrap_or_default(),
         data = %absolute(&config.data),
-        "node {} is up; try: curl http://{http}/readyz",
+        "node {} is up; try: curl {scheme}://{http}/readyz",
         config.node_id
     );
 }

@@ -8,6 +8,7 @@
 //! resp                    one node as clients of the Redis protocol see it, Redis' own among them
 //! auth                    tokens and roles, over both protocols and in real clients
 //! exposure                who can reach what: pages, proxies, strangers, and other users of the machine
+//! tls                     TLS for clients, with certificates that change
 //! cli                     the client commands, and what start-up refuses
 //! between_nodes           rogues, recordings, floods and new secrets at the ports between nodes
 //! bootstrap               founders that exist twice, are cut off, killed, and lost
@@ -46,3 +47,4 @@ mod poison;
 mod resp;
 mod scale;
 mod snowflake;
+mod tls;

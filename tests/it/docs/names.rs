@@ -57,6 +57,8 @@ fn commands_and_flags_within_the_text_are_known() {
         &["serve"][..],
         &["dev"],
         &["next"],
+        &["cert", "ca"],
+        &["cert", "node"],
         &["tag", "create"],
         &["tag", "list"],
         &["tag", "update"],

@@ -1,0 +1,168 @@
+//! TLS of the command line: whom it believes, what it shows, and errors that a person can act on.
+
+use std::error::Error as StdError;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Args;
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::connect::HttpConnector;
+use rustls::crypto::ring::default_provider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{AlertDescription, CertificateError, ClientConfig, RootCertStore};
+use thiserror::Error;
+
+/// Whom to believe behind https, and what to show there.
+#[derive(Args, Clone, Debug)]
+pub(super) struct TlsArgs {
+    /// PEM file with the CAs that sign the nodes' certificates, for https [default: those of this machine]
+    #[arg(long, env = "MINTLEAF_CACERT", value_name = "FILE", global = true)]
+    cacert: Option<PathBuf>,
+    /// PEM file with a certificate to show to nodes that ask for one; needs --key
+    #[arg(long, env = "MINTLEAF_CERT", value_name = "FILE", global = true)]
+    cert: Option<PathBuf>,
+    /// PEM file with the private key of --cert
+    #[arg(long, env = "MINTLEAF_KEY", value_name = "FILE", global = true)]
+    key: Option<PathBuf>,
+}
+
+/// Why files are of no use for https, in words for a person.
+#[derive(Debug, Error)]
+#[error("{0}")]
+pub(super) struct HttpsError(String);
+
+impl TlsArgs {
+    /// The connector for requests over `http`, and over TLS where `wanted`: without, no file is read.
+    ///
+    /// # Errors
+    /// The first file that cannot be used.
+    pub(super) fn connector(
+        &self,
+        http: HttpConnector,
+        wanted: bool,
+    ) -> Result<HttpsConnector<HttpConnector>, HttpsError> {
+        let roots = if wanted { self.roots()? } else { RootCertStore::empty() };
+        let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+            .with_safe_default_protocol_versions()
+            .map_err(|error| HttpsError(format!("cannot speak TLS: {error}")))?
+            .with_root_certificates(roots);
+        let config = match self.identity().filter(|_| wanted) {
+            Some(files) => {
+                let (chain, key) = files?;
+                let fits = config.with_client_auth_cert(chain, key);
+                fits.map_err(|error| {
+                    HttpsError(format!("--key is not the key of --cert: {error}"))
+                })?
+            }
+            None => config.with_no_client_auth(),
+        };
+        Ok(HttpsConnectorBuilder::new()
+            .with_tls_config(config)
+            .https_or_http()
+            .enable_http1()
+            .wrap_connector(http))
+    }
+
+    fn roots(&self) -> Result<RootCertStore, HttpsError> {
+        let mut roots = RootCertStore::empty();
+        match &self.cacert {
+            Some(path) => {
+                for ca in certificates("--cacert", path)? {
+                    roots.add(ca).map_err(|error| unusable("--cacert", path, &error))?;
+                }
+            }
+            None => {
+                let found = rustls_native_certs::load_native_certs();
+                // One that this TLS cannot read is one that nobody here can believe.
+                let (added, _) = roots.add_parsable_certificates(found.certs);
+                if added == 0 {
+                    return Err(HttpsError(
+                        "this machine has no CAs to believe: give the one of the nodes by --cacert"
+                            .to_owned(),
+                    ));
+                }
+            }
+        }
+        Ok(roots)
+    }
+
+    /// What to show to a node that asks, if anything.
+    fn identity(
+        &self,
+    ) -> Option<Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), HttpsError>> {
+        match (&self.cert, &self.key) {
+            (None, None) => None,
+            (Some(cert), Some(key)) => Some(certificates("--cert", cert).and_then(|chain| {
+                let read = PrivateKeyDer::from_pem_file(key);
+                Ok((chain, read.map_err(|error| unusable("--key", key, &error))?))
+            })),
+            _ => Some(Err(HttpsError("--cert and --key need each other".to_owned()))),
+        }
+    }
+}
+
+fn certificates(flag: &str, path: &Path) -> Result<Vec<CertificateDer<'static>>, HttpsError> {
+    let found = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
+    let found: Vec<_> = found.map_err(|error| unusable(flag, path, &error))?;
+    if found.is_empty() {
+        return Err(unusable(flag, path, &"it holds no certificate"));
+    }
+    Ok(found)
+}
+
+fn unusable(flag: &str, path: &Path, why: &dyn std::fmt::Display) -> HttpsError {
+    HttpsError(format!("{flag} {}: {why}", path.display()))
+}
+
+/// What is wrong with a connection, where TLS is what is wrong.
+pub(super) fn explained(error: &(dyn StdError + 'static)) -> Option<String> {
+    let error = tls_error(error)?;
+    Some(match error {
+        rustls::Error::InvalidCertificate(
+            CertificateError::UnknownIssuer | CertificateError::BadSignature,
+        ) => "its certificate is signed by no CA that is believed here: --cacert names the file with the \
+              right one"
+            .to_owned(),
+        rustls::Error::InvalidCertificate(CertificateError::NotValidForNameContext {
+            expected,
+            presented,
+        }) => format!(
+            "its certificate is for another name than {}: {}",
+            expected.to_str(),
+            presented.join(", ")
+        ),
+        rustls::Error::InvalidCertificate(
+            why @ (CertificateError::Expired | CertificateError::ExpiredContext { .. }),
+        ) => format!("its certificate has expired, or the clock here is wrong: {why}"),
+        rustls::Error::InvalidCertificate(
+            why @ (CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. }),
+        ) => format!("its certificate is not valid yet, or the clock here is wrong: {why}"),
+        rustls::Error::AlertReceived(AlertDescription::CertificateRequired) => {
+            "it asks clients for a certificate: give --cert and --key".to_owned()
+        }
+        rustls::Error::AlertReceived(
+            AlertDescription::UnknownCA
+            | AlertDescription::BadCertificate
+            | AlertDescription::DecryptError
+            | AlertDescription::CertificateExpired
+            | AlertDescription::CertificateUnknown,
+        ) => "it does not accept the certificate of --cert".to_owned(),
+        rustls::Error::InvalidMessage(_) => "it does not speak TLS: ask it by http://".to_owned(),
+        other => other.to_string(),
+    })
+}
+
+/// The error of TLS behind an error, if there is one. An [`io::Error`] does not name what it holds as its source.
+fn tls_error<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a rustls::Error> {
+    if let Some(found) = error.downcast_ref() {
+        return Some(found);
+    }
+    let held = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+    let within: Option<&'a (dyn StdError + 'static)> = match held {
+        Some(held) => Some(held),
+        None => error.source(),
+    };
+    within.and_then(tls_error)
+}

@@ -1,0 +1,72 @@
+//! The files by which a node proves itself to clients.
+
+use std::path::PathBuf;
+
+use super::error::{ConfigError, fault};
+use super::pem_file;
+use crate::tls::{ClientTls, PemContents};
+
+/// Where a node's certificate for clients is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientTlsFiles {
+    /// The certificate and those between it and the CA.
+    certificate: PathBuf,
+    /// Its private key.
+    key: PathBuf,
+    /// The CAs that sign the certificates of clients, where clients have to show one.
+    client_ca: Option<PathBuf>,
+}
+
+impl ClientTlsFiles {
+    /// The files that `--tls-cert`, `--tls-key` and `--tls-client-ca` name, if any.
+    ///
+    /// # Errors
+    /// When one of them is given without what it needs.
+    pub(super) fn of(
+        [certificate, key, client_ca]: [Option<PathBuf>; 3],
+    ) -> Result<Option<Self>, ConfigError> {
+        match (certificate, key, client_ca) {
+            (Some(certificate), Some(key), client_ca) => {
+                Ok(Some(Self { certificate, key, client_ca }))
+            }
+            (None, None, None) => Ok(None),
+            (None, None, Some(_)) => Err(fault(
+                "tls-client-ca",
+                "needs --tls-cert and --tls-key: clients are asked within TLS",
+            )),
+            _ => Err(fault("tls-cert", "needs --tls-key, and --tls-key needs it")),
+        }
+    }
+
+    /// These files, without CAs of clients.
+    #[cfg(test)]
+    pub(crate) fn at(certificate: PathBuf, key: PathBuf) -> Self {
+        Self { certificate, key, client_ca: None }
+    }
+
+    /// Reads the files.
+    ///
+    /// # Errors
+    /// When one cannot be read, or is too long.
+    pub fn read(&self) -> Result<PemContents, ConfigError> {
+        let client_ca = self.client_ca.as_ref();
+        Ok(PemContents {
+            certificate: pem_file::read("tls-cert", &self.certificate)?,
+            key: pem_file::read("tls-key", &self.key)?,
+            client_ca: client_ca.map(|ca| pem_file::read("tls-client-ca", ca)).transpose()?,
+        })
+    }
+
+    /// The credentials that the files hold.
+    ///
+    /// # Errors
+    /// When they hold none that can be used.
+    pub fn credentials(&self, files: &PemContents) -> Result<ClientTls, ConfigError> {
+        ClientTls::from_pem(files).map_err(ConfigError::of)
+    }
+
+    /// Warns of a key that other users of this machine can read.
+    pub fn warn_if_exposed(&self) {
+        pem_file::warn_if_exposed(&self.key);
+    }
+}

@@ -1,0 +1,128 @@
+//! The credentials of a node towards clients, kept as its files are.
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use super::expiry::Expiry;
+use super::followed_files::{FollowedFiles, follow};
+use super::signals::Reload;
+use crate::clock::{Clock, SystemClock};
+use crate::config::{ClientTlsFiles, ConfigError};
+use crate::metrics::Metrics;
+use crate::service::Services;
+use crate::tls::{ClientTls, PemContents};
+
+/// Keeps the credentials for new connections up to date with the files.
+pub(super) struct ClientCredentials {
+    files: ClientTlsFiles,
+    /// What the files held at the start.
+    seen: PemContents,
+    current: watch::Sender<Arc<ClientTls>>,
+}
+
+impl ClientCredentials {
+    /// Reads the files of a node that starts.
+    ///
+    /// # Errors
+    /// When they hold no credentials.
+    pub(super) fn open(files: ClientTlsFiles) -> Result<Self, ConfigError> {
+        let seen = files.read()?;
+        let current = files.credentials(&seen)?;
+        files.warn_if_exposed();
+        Ok(Self { files, seen, current: watch::Sender::new(Arc::new(current)) })
+    }
+
+    /// The credentials at any time.
+    pub(super) fn watch(&self) -> watch::Receiver<Arc<ClientTls>> {
+        self.current.subscribe()
+    }
+
+    /// Reads the files again when they change, and on a signal, for as long as it is polled. Files that cannot
+    /// be used change nothing.
+    pub(super) async fn follow(self, reload: Reload, services: Services) {
+        let seen = self.seen.clone();
+        follow(Following { credentials: self, services }, seen, reload).await;
+    }
+
+    fn take(&self, contents: &PemContents) -> Result<(), ConfigError> {
+        self.current.send_replace(Arc::new(self.files.credentials(contents)?));
+        Ok(())
+    }
+
+    fn report_expiry(&self, metrics: &Metrics, now_ms: u64, look: u32) {
+        let expires_at_s = self.current.borrow().expires_at_s();
+        metrics.client_certificate_expires(expires_at_s);
+        let left_s = expires_at_s.saturating_sub(now_ms / 1_000);
+        match Expiry::to_report(left_s, look) {
+            None => {}
+            Some(Expiry::Expired) => tracing::error!(
+                "the certificate of --tls-cert has expired: clients refuse this node on new connections; replace \
+                 the file"
+            ),
+            Some(Expiry::Near { days }) => tracing::warn!(
+                days,
+                "the certificate of --tls-cert is about to expire; replace the file: clients will not accept this \
+                 node then"
+            ),
+        }
+    }
+}
+
+/// Credentials that follow their files, and where to report when they expire.
+struct Following {
+    credentials: ClientCredentials,
+    services: Services,
+}
+
+impl FollowedFiles for Following {
+    const WHAT: &'static str = "certificates for clients";
+    type Content = PemContents;
+
+    fn reader(&self) -> impl FnOnce() -> Result<PemContents, ConfigError> + Send + 'static {
+        let files = self.credentials.files.clone();
+        move || files.read()
+    }
+
+    fn take(&mut self, contents: &PemContents) -> Result<(), ConfigError> {
+        self.credentials.take(contents)?;
+        self.credentials.files.warn_if_exposed();
+        // A new certificate may expire soon, too.
+        self.before_look(0);
+        Ok(())
+    }
+
+    fn before_look(&self, look: u32) {
+        let now_ms = SystemClock::default().now_ms();
+        self.credentials.report_expiry(self.services.ids.metrics(), now_ms, look);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn new_files_are_for_the_connections_that_begin_from_then_on() {
+        let dir = tempfile::tempdir().unwrap();
+        let [certificate, key] = ["node.pem", "node.key"].map(|name| dir.path().join(name));
+        let write = |days: u8| {
+            let own = rcgen::KeyPair::generate().unwrap();
+            let mut params = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+            params.not_after = rcgen::date_time_ymd(2050, 1, days);
+            std::fs::write(&certificate, params.self_signed(&own).unwrap().pem()).unwrap();
+            std::fs::write(&key, own.serialize_pem()).unwrap();
+        };
+        write(1);
+        let files = ClientTlsFiles::at(certificate.clone(), key.clone());
+        let credentials = ClientCredentials::open(files.clone()).unwrap();
+        let watched = credentials.watch();
+        let before = watched.borrow().expires_at_s();
+        write(2);
+        credentials.take(&files.read().unwrap()).unwrap();
+        assert_eq!(watched.borrow().expires_at_s() - before, 24 * 3600);
+        std::fs::write(&key, "no key").unwrap();
+        assert!(credentials.take(&files.read().unwrap()).is_err());
+        assert_eq!(watched.borrow().expires_at_s() - before, 24 * 3600, "the old ones stay");
+    }
+}

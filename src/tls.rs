@@ -1,0 +1,20 @@
+//! TLS 1.2 and 1.3 for clients of both protocols: what a node proves itself by, and how a connection begins.
+//!
+//! ```text
+//! handshake       from a socket to a stream of TLS, within bounds
+//!   credentials   certificate, key and client CAs, as the operator's files hold them
+//! client_stream   a client's connection, with TLS or without
+//! ```
+//!
+//! A connection keeps what it began with. A later one begins with whatever the files hold by then.
+
+mod client_stream;
+mod credentials;
+mod handshake;
+
+pub(crate) use client_stream::ClientStream;
+pub use credentials::{ClientTls, PemContents, TlsError};
+pub(crate) use handshake::{Handshake, begin};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,131 @@
+//! What a node proves itself to clients by, and what it asks of them.
+
+use std::fmt;
+use std::sync::Arc;
+
+use rustls::crypto::ring::{Ticketer, default_provider};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
+use rustls::sign::CertifiedKey;
+use rustls::version::{TLS12, TLS13};
+use rustls::{RootCertStore, ServerConfig};
+use thiserror::Error;
+use x509_parser::prelude::{FromDer, X509Certificate};
+
+use crate::metrics::Protocol;
+
+/// The contents of an operator's PEM files.
+#[derive(Clone, PartialEq, Eq)]
+pub struct PemContents {
+    /// The node's certificate, and those between it and the CA.
+    pub certificate: Vec<u8>,
+    /// Its private key: PKCS #8, SEC 1 or PKCS #1.
+    pub key: Vec<u8>,
+    /// The CAs that sign the certificates of clients, where clients have to show one.
+    pub client_ca: Option<Vec<u8>>,
+}
+
+/// Why files are no credentials: the flag, and what is wrong with its file.
+#[derive(Debug, Error, PartialEq, Eq)]
+#[error("--{flag} {why}")]
+pub struct TlsError {
+    flag: &'static str,
+    why: String,
+}
+
+impl TlsError {
+    fn new(flag: &'static str, why: impl fmt::Display) -> Self {
+        Self { flag, why: why.to_string() }
+    }
+}
+
+/// A node's end of TLS connections of clients, as of some moment.
+#[derive(Clone, Debug)]
+pub struct ClientTls {
+    http: Arc<ServerConfig>,
+    resp: Arc<ServerConfig>,
+    expires_at_s: u64,
+}
+
+impl ClientTls {
+    /// Reads PEM files. A certificate that has expired is taken: whether it has is told elsewhere, and keeps no
+    /// node from starting.
+    ///
+    /// # Errors
+    /// The first file that cannot be used.
+    pub fn from_pem(files: &PemContents) -> Result<Self, TlsError> {
+        let chain = certificates("tls-cert", &files.certificate)?;
+        let expires_at_s = expiry(&chain[0])?;
+        let key = PrivateKeyDer::from_pem_slice(&files.key).map_err(|error| {
+            TlsError::new("tls-key", format_args!("holds no private key: {error}"))
+        })?;
+        let provider = Arc::new(default_provider());
+        let certified = CertifiedKey::from_der(chain, key, &provider).map_err(|error| {
+            TlsError::new("tls-key", format_args!("is not the key of --tls-cert: {error}"))
+        })?;
+        let unusable = |error: rustls::Error| TlsError::new("tls-cert", error);
+        let config = ServerConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&TLS13, &TLS12])
+            .map_err(unusable)?;
+        let config = match &files.client_ca {
+            Some(ca) => config.with_client_cert_verifier(verifier(ca)?),
+            None => config.with_no_client_auth(),
+        };
+        let mut resp =
+            config.with_cert_resolver(Arc::new(rustls::sign::SingleCertAndKey::from(certified)));
+        if files.client_ca.is_some() {
+            // A resumed session would be taken without a look at the client's certificate.
+            resp.session_storage = Arc::new(NoServerSessionStorage {});
+            resp.send_tls13_tickets = 0;
+        } else {
+            resp.ticketer = Ticketer::new().map_err(unusable)?;
+            resp.send_tls13_tickets = 1;
+        }
+        let mut http = resp.clone();
+        http.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(Self { http: Arc::new(http), resp: Arc::new(resp), expires_at_s })
+    }
+
+    /// When the certificate expires, in Unix seconds.
+    pub fn expires_at_s(&self) -> u64 {
+        self.expires_at_s
+    }
+
+    pub(super) fn of(&self, protocol: Protocol) -> &Arc<ServerConfig> {
+        match protocol {
+            Protocol::Http => &self.http,
+            Protocol::Resp => &self.resp,
+        }
+    }
+}
+
+fn certificates(flag: &'static str, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    let found =
+        found.map_err(|error| TlsError::new(flag, format_args!("is no PEM file: {error}")))?;
+    if found.is_empty() { Err(TlsError::new(flag, "holds no certificate")) } else { Ok(found) }
+}
+
+fn expiry(certificate: &CertificateDer<'_>) -> Result<u64, TlsError> {
+    let parsed = X509Certificate::from_der(certificate);
+    let (_, parsed) = parsed.map_err(|error| {
+        TlsError::new("tls-cert", format_args!("holds no certificate: {error}"))
+    })?;
+    Ok(u64::try_from(parsed.validity().not_after.timestamp()).unwrap_or(0))
+}
+
+/// Accepts clients whose certificate one of these CAs has signed, and no others.
+fn verifier(pem: &[u8]) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
+    const FLAG: &str = "tls-client-ca";
+    let unusable =
+        |error: &dyn fmt::Display| TlsError::new(FLAG, format_args!("cannot be used: {error}"));
+    let mut roots = RootCertStore::empty();
+    for ca in certificates(FLAG, pem)? {
+        roots.add(ca).map_err(|error| unusable(&error))?;
+    }
+    let provider = Arc::new(default_provider());
+    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build();
+    verifier.map(|verifier| verifier as _).map_err(|error| unusable(&error))
+}

@@ -1,0 +1,93 @@
+//! The beginning of a connection where there is TLS: from a socket to a stream, within bounds.
+//!
+//! A handshake has 10 s, as long as a half-sent request that makes no progress. Until a request comes the connection counts
+//! as unused, so it makes room for others after a second: strangers that stay silent keep nobody out. It
+//! takes place on the worker that the connection was dealt to, and holds one place.
+
+use std::io;
+use std::sync::Arc;
+
+use rustls::ServerConnection;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+use super::credentials::ClientTls;
+use crate::limits::LINGER_MAX;
+use crate::metrics::Protocol;
+use crate::watchdog::{Patience, Progress, Verdict};
+
+/// The first byte of every handshake: a record of that content type (RFC 8446, 5.1).
+const TLS_HANDSHAKE: u8 = 0x16;
+/// Bytes that the session takes for a socket that does not take them. The watchdog measures readers by what the
+/// session takes, in lumps of this size at most.
+const SESSION_BYTES_MAX: usize = 32 * 1024;
+
+/// A connection without a request counts as half sent, and so is ended after 10 s.
+const PATIENCE: Patience = Patience { idle_seconds_max: 0, unused_is_idle: false };
+
+/// The outcome of a handshake.
+pub(crate) enum Handshake {
+    /// The client may begin.
+    Done(Box<TlsStream<TcpStream>>),
+    /// The client does not speak TLS, does not accept the node, or is not accepted.
+    Failed,
+    /// The watchdog ends the connection.
+    Watchdog(Verdict),
+    /// The client has gone before it sent anything, or the node stops.
+    Gone,
+}
+
+/// Has the two ends shake hands, by the credentials of this moment. A client that begins without TLS gets
+/// `without_tls` for an answer.
+pub(crate) async fn begin(
+    stream: TcpStream,
+    tls: &watch::Receiver<Arc<ClientTls>>,
+    (protocol, without_tls): (Protocol, &[u8]),
+    progress: &Progress,
+    mut stopping: watch::Receiver<()>,
+) -> Handshake {
+    let config = Arc::clone(tls.borrow().of(protocol));
+    tokio::select! {
+        biased;
+        outcome = accept(stream, config.into(), without_tls) => outcome,
+        verdict = progress.must_end(PATIENCE, || false) => Handshake::Watchdog(verdict),
+        _ = stopping.changed() => Handshake::Gone,
+    }
+}
+
+async fn accept(mut stream: TcpStream, acceptor: TlsAcceptor, without_tls: &[u8]) -> Handshake {
+    let mut first = [0];
+    match stream.peek(&mut first).await {
+        Ok(1) if first[0] == TLS_HANDSHAKE => {}
+        Ok(1) => {
+            turn_away(&mut stream, without_tls).await;
+            return Handshake::Failed;
+        }
+        _ => return Handshake::Gone,
+    }
+    let bounded =
+        |session: &mut ServerConnection| session.set_buffer_limit(Some(SESSION_BYTES_MAX));
+    match acceptor.accept_with(stream, bounded).await {
+        Ok(stream) => Handshake::Done(Box::new(stream)),
+        Err(error) => {
+            tracing::debug!(%error, "a client's handshake failed");
+            Handshake::Failed
+        }
+    }
+}
+
+/// Answers, and reads what still comes in: closing on unread input would reset the connection, answer and all.
+async fn turn_away(stream: &mut TcpStream, answer: &[u8]) {
+    let farewell = async {
+        stream.write_all(answer).await?;
+        stream.shutdown().await?;
+        let mut unread = [0; 1024];
+        while stream.read(&mut unread).await? > 0 {}
+        io::Result::Ok(())
+    };
+    let _ = timeout(LINGER_MAX, farewell).await;
+}

@@ -1,0 +1,110 @@
+//! What `mintleaf cert` writes.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+use super::{Pki, cert, runs};
+use crate::harness::{Finished, mintleaf};
+
+fn refused(args: &[&str]) -> Finished {
+    let run = Finished::of(mintleaf().command().arg("cert").args(args));
+    assert_ne!(run.code, Some(0), "{args:?}: {run:?}");
+    run
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+#[test]
+fn keys_are_their_owners_and_nothing_is_overwritten() {
+    let dir = tempfile::tempdir().unwrap();
+    let pki = Pki::make(dir.path(), "ca");
+    let [certificate, key] = pki.node(7);
+    let [_, of_client] = pki.client("shop");
+    for secret in [&pki.path("ca.key"), &key, &of_client] {
+        assert_eq!(mode(secret), 0o600, "{}", secret.display());
+    }
+    assert_eq!(mode(&pki.path("")), 0o700);
+    let ca = pki.path("").display().to_string();
+    let read = || [pki.path("ca.key"), key.clone(), certificate.clone()].map(fs::read);
+    let before = read().map(Result::unwrap);
+    for args in [
+        &["ca", "--out", &ca][..],
+        &["node", "7", "--ca", &ca, "--out", &ca],
+        &["client", "shop", "--ca", &ca, "--out", &ca],
+    ] {
+        let run = refused(args);
+        assert!(run.code == Some(1) && run.stderr.contains("not overwritten"), "{run:?}");
+    }
+    assert_eq!(read().map(Result::unwrap), before);
+    fs::remove_file(&certificate).unwrap();
+    assert!(refused(&["node", "7", "--ca", &ca, "--out", &ca]).stderr.contains("node-7.key"));
+    assert!(!certificate.exists(), "half of a pair was written");
+}
+
+#[test]
+fn what_is_printed_names_the_flags() {
+    let dir = tempfile::tempdir().unwrap();
+    let [ca, out] = ["ca", "out"].map(|name| dir.path().join(name).display().to_string());
+    let said = cert(&["ca", "--out", &ca]);
+    assert!(said.contains("--tls-client-ca") && said.contains("--cacert"), "{said}");
+    let said = cert(&["node", "2", "--ca", &ca, "--out", &out]);
+    assert!(said.contains(&format!("--raft-cert {out}/node-2.pem")), "{said}");
+    assert!(said.contains("--name HOST"), "{said}");
+    let said = cert(&["node", "3", "--ca", &ca, "--out", &out, "--name", "a.example"]);
+    assert!(said.contains(&format!("--tls-cert {out}/node-3.pem")), "{said}");
+    let said = cert(&["client", "shop", "--ca", &ca, "--out", &out]);
+    assert!(said.contains(&format!("--cert {out}/shop.pem --key {out}/shop.key")), "{said}");
+}
+
+#[test]
+fn what_cannot_be_signed_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let (one, other) = (Pki::make(dir.path(), "one"), Pki::make(dir.path(), "other"));
+    let [of_one, out] = [&one.0, &dir.path().join("out")].map(|path| path.display().to_string());
+    let signed = ["--ca", &of_one, "--out", &out];
+    for args in [
+        &["node", "0"][..],
+        &["node", "x"],
+        &["node", "1", "--name", "node-2.mintleaf"],
+        &["node", "1", "--name", "a:443"],
+        &["node", "1", "--days", "0"],
+        &["client", "../a"],
+        &["client", "ca"],
+    ] {
+        assert_eq!(refused(&[args, &signed].concat()).code, Some(2), "{args:?}");
+    }
+    fs::copy(other.path("ca.key"), one.path("ca.key")).unwrap();
+    let run = refused(&[&["node", "1"], &signed[..]].concat());
+    assert!(run.stderr.contains("not the key of ca.pem"), "{run:?}");
+    fs::remove_file(one.path("ca.pem")).unwrap();
+    assert!(refused(&[&["node", "1"], &signed[..]].concat()).stderr.contains("ca.pem"));
+}
+
+#[test]
+fn openssl_finds_nothing_wrong() {
+    if !runs("openssl", &["version"]) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let pki = Pki::make(dir.path(), "ca");
+    let ([node, _], [client, _]) = (pki.node(1), pki.client("shop"));
+    let openssl = |args: &[&str], file: &Path| {
+        let mut command = Command::new("openssl");
+        Finished::of(command.args(args).arg(file).current_dir(&pki.0))
+    };
+    for (purpose, file) in [("sslserver", &node), ("sslclient", &node), ("sslclient", &client)] {
+        let verify = ["verify", "-x509_strict", "-CAfile", "ca.pem", "-purpose", purpose];
+        let run = openssl(&verify, file);
+        assert!(run.code == Some(0) && run.stdout.ends_with(": OK\n"), "{purpose}: {run:?}");
+    }
+    let verify = ["verify", "-CAfile", "ca.pem", "-purpose", "sslserver"];
+    assert_ne!(openssl(&verify, &client).code, Some(0), "a client is no server");
+    let shown = openssl(&["x509", "-noout", "-ext", "subjectAltName", "-in"], &node).stdout;
+    for name in ["DNS:node-1.mintleaf", "DNS:localhost", "IP Address:127.0.0.1"] {
+        assert!(shown.contains(name), "{shown}");
+    }
+}

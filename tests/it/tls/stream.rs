@@ -1,0 +1,80 @@
+//! A client that speaks HTTP within TLS, on connections that stay open.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use rustls::crypto::ring::default_provider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+
+use crate::harness::secs;
+
+/// Whom to believe.
+#[derive(Clone)]
+pub(super) struct TlsClient(Arc<ClientConfig>);
+
+impl TlsClient {
+    pub(super) fn believing(cas: &[PathBuf]) -> Self {
+        let mut roots = RootCertStore::empty();
+        for ca in cas {
+            roots.add(CertificateDer::from_pem_file(ca).unwrap()).unwrap();
+        }
+        let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        Self(Arc::new(config))
+    }
+
+    pub(super) fn open(&self, node: SocketAddr) -> Kept {
+        let tcp = TcpStream::connect(node).unwrap();
+        tcp.set_read_timeout(Some(secs(20))).unwrap();
+        let name = ServerName::try_from("localhost").unwrap();
+        let session = ClientConnection::new(Arc::clone(&self.0), name).unwrap();
+        Kept(BufReader::new(StreamOwned::new(session, tcp)))
+    }
+}
+
+/// An open connection.
+pub(super) struct Kept(pub(super) BufReader<StreamOwned<ClientConnection, TcpStream>>);
+
+impl Kept {
+    /// GET; the status and the body.
+    pub(super) fn get(&mut self, path: &str) -> (u16, String) {
+        self.send(&format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n"));
+        self.answer()
+    }
+
+    pub(super) fn send(&mut self, bytes: &str) {
+        self.0.get_mut().write_all(bytes.as_bytes()).unwrap();
+        self.0.get_mut().flush().unwrap();
+    }
+
+    /// The next answer: its status and its body.
+    pub(super) fn answer(&mut self) -> (u16, String) {
+        let (mut head, mut length) = (String::new(), 0);
+        loop {
+            let start = head.len();
+            assert!(self.0.read_line(&mut head).unwrap() > 0, "closed after {head:?}");
+            let line = &head[start..];
+            if let Some(given) = line.strip_prefix("content-length: ") {
+                length = given.trim().parse().unwrap();
+            }
+            if line == "\r\n" {
+                break;
+            }
+        }
+        let mut body = vec![0; length];
+        self.0.read_exact(&mut body).unwrap();
+        (head[9..12].parse().unwrap(), String::from_utf8(body).unwrap())
+    }
+
+    /// The node's certificate, as it was shown when the connection began.
+    pub(super) fn certificate(&self) -> Vec<u8> {
+        self.0.get_ref().conn.peer_certificates().unwrap()[0].to_vec()
+    }
+}
