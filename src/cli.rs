@@ -2,12 +2,13 @@
 //!
 //! ```text
 //! cli      arguments, dispatch, exit codes
-//!   tag, cluster, ids    one group of commands each: call, then print
+//!   tag, audit, cluster, ids    one group of commands each: call, then print
 //!     client             HTTP with failover
 //!   secret               a new secret
 //!     output             tables and JSON on a stdout that may close early
 //! ```
 
+mod audit;
 mod client;
 mod cluster;
 mod ids;
@@ -110,6 +111,16 @@ pub enum ClientCommand {
         #[command(flatten)]
         connect: Connect,
     },
+    /// Show the last admin changes: who changed what, and when
+    #[command(after_help = "Example:\n  mintleaf audit --limit 20")]
+    Audit {
+        /// Which of them.
+        #[command(flatten)]
+        args: audit::AuditArgs,
+        /// Which node, and how to print.
+        #[command(flatten)]
+        connect: Connect,
+    },
     /// See and change who is a member
     Cluster {
         /// What to see or change.
@@ -172,6 +183,9 @@ async fn dispatch(command: ClientCommand) -> Result<(), Failure> {
         ClientCommand::Decode { id, connect } => {
             ids::decode(id, &Client::new(connect.urls), connect.json).await
         }
+        ClientCommand::Audit { args, connect } => {
+            audit::run(&args, &Client::new(connect.urls), connect.json).await
+        }
         ClientCommand::Cluster { command, connect } => {
             cluster::run(command, &Client::new(connect.urls), connect.json).await
         }
@@ -196,6 +210,9 @@ mod tests {
         };
         assert!(!update(&[]));
         assert!(update(&["--step", "5"]));
+        assert!(update(&["--rate-limit", "none", "--frozen", "false"]));
+        assert!(update(&["--rate-limit", "5"]));
+        assert!(!update(&["--rate-limit", "null"]));
         assert!(update(&["--max-id", "9223372036854775808", "--description", ""]));
     }
 

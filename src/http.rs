@@ -8,8 +8,9 @@
 //!     host          what a request's `Host` must be
 //!     access        who may do what
 //!     router        every path and its handler
-//!       legacy, ids, snowflake, tags, cluster, pages, ops    one group of paths each
+//!       legacy, ids, snowflake, tags, audit, cluster, pages, ops    one group of paths each
 //!         key, query, body    what clients send, read strictly
+//!         actor               who sends it
 //!         decimal             numbers, read strictly and written fast
 //!         problem             what goes wrong: status and code
 //! ```
@@ -19,6 +20,8 @@
 //! two together.
 
 mod access;
+mod actor;
+mod audit;
 mod body;
 mod cluster;
 mod connection;

@@ -8,14 +8,14 @@ use axum::routing::{MethodRouter, delete, get, post};
 
 use super::paths::LEAF_DECODE;
 use super::problem::Problem;
-use super::{cluster, ids, legacy, ops, pages, snowflake, tags};
-use crate::service::{ClusterService, IdService, Services, TagService};
+use super::{audit, cluster, ids, legacy, ops, pages, snowflake, tags};
+use crate::service::{AuditService, ClusterService, IdService, Services, TagService};
 
 type Route = (&'static str, MethodRouter<Services>);
 
 /// Every path, in OpenAPI's notation. `get` answers HEAD as well, with the handler of
 /// GET: where that takes ids, HEAD has a handler that takes none.
-pub(super) fn routes() -> [Route; 21] {
+pub(super) fn routes() -> [Route; 22] {
     [
         ("/", get(pages::index)),
         ("/api/segment/get/{key}", get(legacy::segment).head(legacy::segment_head)),
@@ -29,6 +29,7 @@ pub(super) fn routes() -> [Route; 21] {
         ("/v1/workers", get(snowflake::workers)),
         ("/v1/tags", get(tags::list).post(tags::create)),
         ("/v1/tags/{tag}", get(tags::get).patch(tags::update).delete(tags::delete)),
+        ("/v1/audit", get(audit::list)),
         ("/v1/cluster", get(cluster::show)),
         ("/v1/cluster/nodes", post(cluster::add)),
         ("/v1/cluster/nodes/{id}", delete(cluster::remove)),
@@ -71,5 +72,11 @@ impl FromRef<Services> for Arc<TagService> {
 impl FromRef<Services> for Arc<ClusterService> {
     fn from_ref(services: &Services) -> Self {
         Self::clone(&services.cluster)
+    }
+}
+
+impl FromRef<Services> for Arc<AuditService> {
+    fn from_ref(services: &Services) -> Self {
+        Self::clone(&services.audit)
     }
 }

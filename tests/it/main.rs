@@ -9,6 +9,7 @@
 //! cli                     the client commands, and what start-up refuses
 //! bootstrap               founders that exist twice, are cut off, killed, and lost
 //! levels                  two releases in one cluster
+//! protection, audit       tags that are frozen or limited; who changed what
 //! dev, ends, faults, membership, mixups, poison, scale
 //!                         nodes that are killed, paused, refused, removed, taken for each other, lied to, and filled
 //! snowflake               time windows, with killed nodes and wrong clocks
@@ -23,6 +24,7 @@
 #![allow(clippy::disallowed_methods, reason = "tests poll other processes, which wake nobody here")]
 
 mod api;
+mod audit;
 mod bootstrap;
 mod cli;
 mod dev;
@@ -37,6 +39,7 @@ mod levels;
 mod membership;
 mod mixups;
 mod poison;
+mod protection;
 mod resp;
 mod scale;
 mod snowflake;

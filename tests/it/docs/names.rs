@@ -61,6 +61,7 @@ fn commands_and_flags_within_the_text_are_known() {
         &["tag", "list"],
         &["tag", "update"],
         &["cluster", "add"],
+        &["audit"],
     ] {
         helps += &help_of("mintleaf", commands);
     }
