@@ -6,6 +6,7 @@
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::task::Poll;
 use std::{io, mem};
@@ -13,6 +14,7 @@ use std::{io, mem};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::watch;
 
+use crate::answer_budget::AnswerBudget;
 use crate::watchdog::Progress;
 
 /// How many bytes a read takes at most at first; the capacity doubles while reads use it up.
@@ -35,6 +37,8 @@ pub(crate) struct ConnectionWatch<'a> {
     pub(crate) unsent: &'a AtomicBool,
     /// How far the connection has come.
     pub(crate) progress: &'a Progress,
+    /// Bounds the answers that clients have not read.
+    pub(crate) answers: &'a Arc<AnswerBudget>,
     /// Closed when the node stops.
     pub(crate) stopping: watch::Receiver<()>,
 }
@@ -55,6 +59,7 @@ pub(crate) struct ConnectionBuffers<'a, R, W> {
     /// Whether the client has yet to take some of the answers. The watchdog reads it.
     unsent: &'a AtomicBool,
     pub(crate) progress: &'a Progress,
+    answers: &'a Arc<AnswerBudget>,
     stopping: watch::Receiver<()>,
 }
 
@@ -66,7 +71,7 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> ConnectionBuffers<'a, R, W
         read_capacity_max: usize,
         watch: ConnectionWatch<'a>,
     ) -> Self {
-        let ConnectionWatch { unsent, progress, stopping } = watch;
+        let ConnectionWatch { unsent, progress, answers, stopping } = watch;
         let (input, output) = (Vec::new(), Vec::new());
         let (done, read_capacity) = (0, READ_BYTES_MIN);
         Self {
@@ -79,6 +84,7 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> ConnectionBuffers<'a, R, W
             output,
             unsent,
             progress,
+            answers,
             stopping,
         }
     }
@@ -113,15 +119,26 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> ConnectionBuffers<'a, R, W
         Leftover { unread: self.input, unsent: self.output }
     }
 
-    /// Sends the answers.
+    /// Sends the answers. What the client does not take at once is held against the node's budget.
     ///
     /// # Errors
-    /// Those of the transport.
+    /// Those of the transport; and that the budget has no room.
     pub(crate) async fn send(&mut self) -> io::Result<()> {
         let mut sent = 0;
+        let mut held = None;
         self.unsent.store(!self.output.is_empty(), Relaxed);
         while sent < self.output.len() {
-            match self.write.write(&self.output[sent..]).await? {
+            let rest = &self.output[sent..];
+            let taken = match poll_once(pin!(self.write.write(rest))).await {
+                Some(taken) => taken?,
+                None => {
+                    if held.is_none() {
+                        held = self.answers.hold_buffer(self.output.capacity())?;
+                    }
+                    self.write.write(rest).await?
+                }
+            };
+            match taken {
                 0 => return Err(io::ErrorKind::WriteZero.into()),
                 taken => {
                     sent += taken;

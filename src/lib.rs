@@ -61,17 +61,19 @@
 //! | [`state`] | Pure: the replicated state, and the one function that changes it | `limits`, `snowflake`, `tag`, `version` |
 //! | [`clock`], [`entropy`] | The machine's clocks, as a trait; its random numbers | nothing |
 //! | [`metrics`] | The counters of a node, and the page for Prometheus | nothing |
-//! | `path_segment`, `watchdog` | %-escapes in paths; the end of connections that make no progress | nothing |
-//! | `connection_buffers` | A client's connection with its buffers | `watchdog` |
+//! | `path_segment` | %-escapes in paths | nothing |
+//! | `watchdog` | The end of connections that make no progress, read too slowly, or rest while others want in | `limits` |
+//! | [`answer_budget`] | The memory of answers that clients have not read yet | `limits`, `metrics` |
+//! | `connection_buffers` | A client's connection with its buffers | `answer_budget`, `watchdog` |
 //! | [`encoding`] | The bytes of commands, responses and snapshots | `state` |
 //! | [`replica`] | The replicated log, with types: commands in, responses out | `encoding`, `limits`, `state`, `version` |
-//! | [`service`] | Hands ids out and grabs more: the locks, the waiting, the tasks | `clock`, `limits`, `metrics`, `replica`, `segment`, `snowflake`, `state`, `tag` |
-//! | [`http`] | HTTP/1.1: Leaf's paths, the paths of version 1 (`/v1/`), the pages for people | `address`, `connection_buffers`, `limits`, `metrics`, `path_segment`, `service`, `snowflake`, `tag`, `watchdog` |
+//! | [`service`] | Hands ids out and grabs more: the locks, the waiting, the tasks | `answer_budget`, `clock`, `limits`, `metrics`, `replica`, `segment`, `snowflake`, `state`, `tag` |
+//! | [`http`] | HTTP/1.1: Leaf's paths, the paths of version 1 (`/v1/`), the pages for people | `address`, `answer_budget`, `connection_buffers`, `limits`, `metrics`, `path_segment`, `service`, `snowflake`, `tag`, `watchdog` |
 //! | [`resp`] | The Redis protocol | `connection_buffers`, `limits`, `metrics`, `service`, `watchdog` |
-//! | [`listener`] | Client sockets and worker threads, shared by both protocols | `http`, `limits`, `metrics`, `resp`, `service` |
+//! | [`listener`] | Client sockets and worker threads, shared by both protocols | `http`, `limits`, `metrics`, `resp`, `service`, `watchdog` |
 //! | [`config`] | Settings and their checks | `address`, `snowflake` |
 //! | [`cli`] | The command line, and the commands that are clients of a node | `config`, `entropy`, `path_segment`, `version` |
-//! | [`server`] | A node put together, and run by `serve` or `dev` | `clock`, `config`, `entropy`, `listener`, `metrics`, `replica`, `service`, `snowflake` |
+//! | [`server`] | A node put together, and run by `serve` or `dev` | `clock`, `config`, `entropy`, `limits`, `listener`, `metrics`, `replica`, `service`, `snowflake` |
 //!
 //! # Words
 //!
@@ -130,6 +132,7 @@
 //! behind the current one.
 
 mod address;
+pub mod answer_budget;
 pub mod cli;
 pub mod clock;
 pub mod config;

@@ -2,7 +2,7 @@
 //! Each names the file that enforces it.
 //!
 //! These bounds stand elsewhere: 10 to 15 s without progress, of a half-sent request or an answer that is not
-//! read, in `watchdog.rs`; the rows of the pages for people in `http/pages.rs`; the widths of snowflake ids in
+//! read, in `watchdog.rs`; entries looked at for a page of tags in `state/apply.rs`; the widths of snowflake ids in
 //! `snowflake/layout.rs`; those of settings in `config/`; and 9.5 s for a change of the membership, the
 //! leader or the level in `raft/src/node/handle.rs`. A bound that no client can meet stands in the file that
 //! enforces it.
@@ -56,8 +56,11 @@ pub(crate) const RANGED_IDS_MAX: u64 = 1_000_000;
 pub(crate) const TAGS_PAGE_DEFAULT: usize = 100;
 /// Most tags on one page of `GET /v1/tags`: `http/tags.rs`.
 pub(crate) const TAGS_PAGE_MAX: usize = 1_000;
-/// Bytes of a page of `GET /v1/audit`: `http/audit.rs`.
+/// Bytes of a page of `GET /v1/tags` or `GET /v1/audit`, and of a page for people: `http/tags.rs`,
+/// `http/audit.rs` and `http/pages.rs`.
 pub(crate) const PAGE_BYTES_MAX: usize = 256 * 1024;
+/// Most rows of a page for people: `http/pages.rs`.
+pub(crate) const HTML_ROWS_MAX: usize = 1_000;
 /// Entries on one page of `GET /v1/audit` when no limit is given: `http/audit.rs`.
 pub(crate) const AUDIT_PAGE_DEFAULT: usize = 100;
 /// Most entries on one page of `GET /v1/audit`: `http/audit.rs`.
@@ -102,6 +105,16 @@ pub(crate) const FIRST_USES_PER_SECOND_MAX: u64 = 1_000;
 /// more of that connection is answered. `http/fast_path.rs`, `http/write_buffer.rs` and
 /// `resp/connection.rs`.
 pub(crate) const UNSENT_BYTES_MAX: usize = 64 * 1024;
+
+/// Bytes of answers that clients of a node have not read, over all connections of both protocols, without
+/// ordinary ones: beyond three quarters of it a request for a long answer is turned away.
+/// `answer_budget.rs`.
+pub(crate) const UNREAD_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// An answer, or a buffer of answers, up to this size is an ordinary one: `answer_budget.rs`.
+pub(crate) const ORDINARY_ANSWER_BYTES: usize = 16 * 1024;
+/// Bytes a second that a client has to read while answers wait for it, measured over twenty seconds: a link of
+/// 64 kbit/s carries twice that. `watchdog.rs`.
+pub(crate) const READ_RATE_MIN: u64 = 4 * 1024;
 
 // Time.
 

@@ -5,32 +5,42 @@
 //! connections out in turn. HTTP and the Redis protocol share the workers, but each has its own limit of
 //! connections. (Several sockets on one port would spare the acceptor, but would also let a second
 //! process share the port in silence.)
+//!
+//! ```text
+//! listener     ports and workers
+//!   acceptor   accepts, deals out, turns away
+//!     places   who holds how many places, and who makes room
+//! ```
+
+mod acceptor;
+mod places;
 
 use std::convert::Infallible;
-use std::io::{self, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener};
+use std::io;
+use std::net::{SocketAddr, TcpListener};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
 
+#[cfg(target_os = "linux")]
+use socket2::SockRef;
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::runtime::{Builder, Runtime};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
-use tracing::warn;
+use tokio::sync::{mpsc, watch};
 
+use self::acceptor::{Accepted, Acceptor};
+pub(crate) use self::places::LEAVING_MAX;
 use crate::http::{self, Dispatch};
-use crate::limits::{CONNECTIONS_MAX, DRAIN_MAX};
+use crate::limits::{CONNECTIONS_MAX, DRAIN_MAX, UNSENT_BYTES_MAX};
 use crate::metrics::Protocol;
 use crate::resp;
 use crate::service::Services;
+use crate::watchdog::Verdict;
 
 /// Connections that may wait to be accepted.
 const BACKLOG: u32 = 1024;
 /// Connections that may wait for one worker.
 const HANDOVER_MAX: usize = 256;
-/// Pause after the kernel could not give a connection, most likely because descriptors ran out.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// How many clients a node serves, and on how many threads.
 #[derive(Clone, Copy, Debug)]
@@ -67,6 +77,7 @@ impl ClientPort {
         socket.set_reuseaddr(true)?;
         socket.bind(addr)?;
         let listener = socket.listen(BACKLOG)?.into_std()?;
+        bound_kernel_buffers(&listener)?;
         let local_addr = listener.local_addr()?;
         Ok(Self { listener, local_addr })
     }
@@ -75,6 +86,16 @@ impl ClientPort {
     pub fn local_addr(&self) -> SocketAddr {
         self.local_addr
     }
+}
+
+/// Has the kernel buffer no more than [`UNSENT_BYTES_MAX`] of each accepted connection that it cannot send
+/// yet. Otherwise it takes megabytes for a client that does not read, and nobody sees for how long.
+fn bound_kernel_buffers(listener: &TcpListener) -> io::Result<()> {
+    // Other systems have no such bound.
+    #[cfg(target_os = "linux")]
+    SockRef::from(listener).set_tcp_notsent_lowat(UNSENT_BYTES_MAX as u32)?;
+    let _ = listener;
+    Ok(())
 }
 
 /// Starts to answer on `http`, and on `resp` if there is one, on threads of its own. `insecure`: whoever
@@ -107,13 +128,8 @@ pub fn start(
     for (protocol, port) in ports {
         let Some(ClientPort { listener, .. }) = port else { continue };
         listener.set_nonblocking(true)?;
-        let acceptor = Acceptor {
-            protocol,
-            workers: workers.clone(),
-            next: 0,
-            permits: Arc::new(Semaphore::new(capacity.connections_max)),
-            services: services.clone(),
-        };
+        let places_max = capacity.connections_max;
+        let acceptor = Acceptor::new(protocol, workers.clone(), places_max, services.clone());
         let (stopping, running) = (stopping.clone(), running.clone());
         on_thread(&format!("accept-{}", protocol.name()), async move {
             acceptor.run(listener, stopping).await;
@@ -154,90 +170,6 @@ where
     Ok(())
 }
 
-/// A connection, and the permit that counts it against the limit until it closes.
-struct Accepted {
-    protocol: Protocol,
-    stream: std::net::TcpStream,
-    permit: OwnedSemaphorePermit,
-}
-
-struct Acceptor {
-    protocol: Protocol,
-    workers: Vec<mpsc::Sender<Accepted>>,
-    next: usize,
-    permits: Arc<Semaphore>,
-    services: Services,
-}
-
-impl Acceptor {
-    async fn run(mut self, listener: TcpListener, mut stopping: watch::Receiver<()>) {
-        let listener = match tokio::net::TcpListener::from_std(listener) {
-            Ok(listener) => listener,
-            Err(error) => return warn!(%error, "cannot listen for clients"),
-        };
-        // A streak of failures is logged once, however long it lasts.
-        let mut failing = false;
-        loop {
-            let accepted = tokio::select! {
-                accepted = listener.accept() => accepted,
-                _ = stopping.changed() => return,
-            };
-            match accepted {
-                Ok((stream, _)) => {
-                    failing = false;
-                    self.deal(stream).await;
-                }
-                Err(error) if is_of_one_connection(&error) => {}
-                Err(error) => {
-                    if !failing {
-                        warn!(%error, "cannot accept client connections for now");
-                    }
-                    failing = true;
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
-                }
-            }
-        }
-    }
-
-    /// Hands a connection to the next worker in turn, or turns it away.
-    async fn deal(&mut self, stream: TcpStream) {
-        let Ok(stream) = stream.into_std() else { return };
-        let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else {
-            self.services.ids.metrics().connection_refused(self.protocol);
-            return turn_away(self.protocol, &stream);
-        };
-        self.next = (self.next + 1) % self.workers.len();
-        // A worker is gone only when the node stops, and then this thread is about to stop too.
-        let _ = self.workers[self.next]
-            .send(Accepted { protocol: self.protocol, stream, permit })
-            .await;
-    }
-}
-
-/// Tells the client why and closes the connection, without waiting: the socket does not block, its send
-/// buffer is empty, and a client that is gone already need not be told.
-fn turn_away(protocol: Protocol, mut stream: &std::net::TcpStream) {
-    let reason = match protocol {
-        Protocol::Http => http::TURNED_AWAY,
-        Protocol::Resp => resp::TURNED_AWAY,
-    };
-    let _ = stream.write(reason);
-    let _ = stream.shutdown(Shutdown::Write);
-    // Closing on unread input would reset the connection, answer and all.
-    let _ = stream.read(&mut [0; 4096]);
-}
-
-/// Whether the error belongs to one connection, which its peer gave up before it was accepted.
-fn is_of_one_connection(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::ConnectionAborted
-            | io::ErrorKind::ConnectionReset
-            | io::ErrorKind::ConnectionRefused
-            | io::ErrorKind::Interrupted
-    )
-}
-
 /// Serves the connections that the acceptors deal out until they stop, then lets connections finish.
 async fn work(
     mut accepted: mpsc::Receiver<Accepted>,
@@ -265,15 +197,22 @@ async fn serve(
     dispatch: Dispatch,
     stopping: watch::Receiver<()>,
 ) {
-    let Accepted { protocol, stream, permit } = connection;
+    let Accepted { protocol, stream, place } = connection;
     let Ok(stream) = TcpStream::from_std(stream) else { return };
     // Small answers must not wait for an acknowledgement of the one before.
     let _ = stream.set_nodelay(true);
-    services.ids.metrics().connection_opened(protocol);
-    match protocol {
-        Protocol::Http => http::serve(stream, dispatch, stopping).await,
-        Protocol::Resp => resp::serve(stream, &services, stopping).await,
+    let metrics = services.ids.metrics();
+    metrics.connection_opened(protocol);
+    let progress = Arc::clone(&place.progress);
+    let verdict = match protocol {
+        Protocol::Http => http::serve(stream, dispatch, progress, stopping).await,
+        Protocol::Resp => resp::serve(stream, &services, progress, stopping).await,
+    };
+    metrics.connection_closed(protocol);
+    match verdict {
+        Some(Verdict::MakesRoom) => metrics.connection_evicted(protocol),
+        Some(Verdict::ReadsTooSlowly) => metrics.connection_too_slow(protocol),
+        Some(Verdict::Stalled) | None => {}
     }
-    services.ids.metrics().connection_closed(protocol);
-    drop(permit);
+    drop(place);
 }

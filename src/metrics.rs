@@ -44,6 +44,8 @@ pub struct Metrics {
     tags_loaded: Gauge,
     http_connections: ConnectionGauges,
     resp_connections: ConnectionGauges,
+    unread_answers: Gauge,
+    answers_dropped: Counter,
     ready: LevelGauge,
     peer_certificate_expiry: LevelGauge,
     cluster: ClusterGauges,
@@ -84,6 +86,17 @@ impl Metrics {
             tags_loaded: gauge(r, "tags_loaded", "Tags with a segment on this node"),
             http_connections: ConnectionGauges::new(r, Protocol::Http),
             resp_connections: ConnectionGauges::new(r, Protocol::Resp),
+            unread_answers: gauge(
+                r,
+                "unread_answer_bytes",
+                "Long answers, and full buffers, that clients have not read yet",
+            ),
+            answers_dropped: metric(
+                r,
+                "unread_answers_dropped",
+                "Connections ended because unread answers took too much memory",
+                Counter::default(),
+            ),
             ready: gauge(r, "ready", "1 while this node can hand out ids"),
             peer_certificate_expiry: gauge(
                 r,
@@ -152,6 +165,21 @@ impl Metrics {
         add(&self.commands, counts);
     }
 
+    /// Counts bytes of answers that are held until a client reads them.
+    pub(crate) fn answers_unread(&self, bytes: usize) {
+        self.unread_answers.inc_by(bytes as i64);
+    }
+
+    /// Counts bytes of answers that are held no longer.
+    pub(crate) fn answers_read(&self, bytes: usize) {
+        self.unread_answers.dec_by(bytes as i64);
+    }
+
+    /// Counts a connection that ended because the memory for unread answers was used up.
+    pub(crate) fn answers_dropped(&self) {
+        self.answers_dropped.inc();
+    }
+
     pub(crate) fn connection_opened(&self, protocol: Protocol) {
         self.connections(protocol).open.inc();
     }
@@ -162,6 +190,14 @@ impl Metrics {
 
     pub(crate) fn connection_refused(&self, protocol: Protocol) {
         self.connections(protocol).refused.inc();
+    }
+
+    pub(crate) fn connection_evicted(&self, protocol: Protocol) {
+        self.connections(protocol).evicted.inc();
+    }
+
+    pub(crate) fn connection_too_slow(&self, protocol: Protocol) {
+        self.connections(protocol).too_slow.inc();
     }
 
     fn connections(&self, protocol: Protocol) -> &ConnectionGauges {

@@ -4,6 +4,7 @@
 //! ```text
 //! serve, dev    one node until a signal; a cluster in one process
 //!   exit        exit codes
+//!   open_files  how many of them clients may have
 //!   node        one node with its sockets, from start to stop
 //!     assemble  one node below its sockets
 //!     peer_credentials    its keys towards other nodes, read again when their files change
@@ -14,6 +15,7 @@ mod assemble;
 mod dev;
 mod exit;
 mod node;
+mod open_files;
 mod peer_credentials;
 mod serve;
 mod signals;

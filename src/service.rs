@@ -67,6 +67,7 @@ pub use worker_view::{ClockView, WorkerView, WorkersView};
 
 pub use crate::state::{Actor, AuditEntry, Fact, Facts, Protection, TagRow};
 
+use crate::answer_budget::AnswerBudget;
 use crate::clock::Clock;
 use crate::metrics::Metrics;
 use crate::replica::Replica;
@@ -84,6 +85,8 @@ pub struct Services {
     pub cluster: Arc<ClusterService>,
     /// The audit of admin changes.
     pub audit: Arc<AuditService>,
+    /// The memory of answers that clients have not read yet.
+    pub answers: Arc<AnswerBudget>,
 }
 
 /// Everything that the services of a node need.
@@ -118,7 +121,9 @@ impl Services {
             replica: Arc::clone(&replica),
             table: Arc::clone(&table),
             creation: Arc::clone(&creation),
+            recent: Default::default(),
         };
+        let answers = AnswerBudget::new(Arc::clone(&metrics));
         let cluster = ClusterService {
             replica: Arc::clone(&replica),
             table: Arc::clone(&table),
@@ -129,7 +134,7 @@ impl Services {
         let audit = AuditService { replica: Arc::clone(&replica) };
         let creation = auto_create_tags.then_some(creation);
         let ids = IdService { replica, table, clock, metrics, grabs, snowflakes, creation };
-        let (ids, tags) = (Arc::new(ids), Arc::new(tags));
-        (Self { ids, tags, cluster: Arc::new(cluster), audit: Arc::new(audit) }, task)
+        let (ids, tags, cluster) = (Arc::new(ids), Arc::new(tags), Arc::new(cluster));
+        (Self { ids, tags, cluster, audit: Arc::new(audit), answers }, task)
     }
 }

@@ -1,17 +1,31 @@
-//! Ends connections that make no progress.
+//! Ends connections that make no progress, read their answers too slowly, or are idle while others need
+//! their places.
 //!
 //! A head that trickles in, a client that does not read its answers and a connection that is no longer
 //! used each hold a place that other clients need. Every few seconds the watchdog looks whether a
 //! connection has made progress; a request costs a few counters and no clock. (Hyper's header timeout
 //! counts idle time as well, so that one bound would have to serve for both.)
+//!
+//! The looks also tell the acceptor how long a connection has been idle, and so which one makes room when
+//! places run out.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+mod progress;
+
 use std::time::Duration;
 
+use tokio::time::Instant;
+
+use self::progress::Look;
+pub(crate) use self::progress::Progress;
+use crate::limits::READ_RATE_MIN;
+
 /// Time between two looks.
-const LOOK_INTERVAL: Duration = Duration::from_secs(5);
+pub(crate) const LOOK_INTERVAL: Duration = Duration::from_secs(5);
 /// How many looks without progress end a connection with a half-sent request or an unread answer.
 const STALLED_LOOKS_MAX: u64 = 2;
+/// Looks over which the rate of a reader is measured: a socket takes answers in lumps of 32 KiB, which
+/// 64 kbit/s carries in four seconds.
+const RATE_LOOKS: u64 = 4;
 
 /// How long a connection between two requests is kept.
 #[derive(Clone, Copy, Debug)]
@@ -22,104 +36,115 @@ pub(crate) struct Patience {
     pub(crate) unused_is_idle: bool,
 }
 
-/// How far a connection has come.
-#[derive(Debug, Default)]
-pub(crate) struct Progress {
-    received: AtomicU64,
-    received_at_request: AtomicU64,
-    requests: AtomicU64,
-    sent: AtomicU64,
+/// Why the watchdog ends a connection.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Verdict {
+    /// It was idle for too long, or stalled within a request.
+    Stalled,
+    /// Its client took answers at less than [`READ_RATE_MIN`].
+    ReadsTooSlowly,
+    /// It was idle, and its place is needed.
+    MakesRoom,
 }
 
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-struct Look {
-    received_at_request: u64,
-    requests: u64,
-    sent: u64,
+/// What the watchdog has seen of one connection.
+struct Watchdog<'a> {
+    progress: &'a Progress,
+    patience: Patience,
+    last: Look,
+    /// Looks without progress.
+    looks: u64,
+    reader: Reader,
+}
+
+/// How fast a client takes the answers that wait for it.
+#[derive(Default)]
+struct Reader {
+    /// Looks on end, after the first, at which answers waited.
+    looks: u64,
+    sent_at_first: u64,
 }
 
 impl Progress {
-    /// Counts bytes that came in.
-    #[inline]
-    pub(crate) fn received(&self, bytes: usize) {
-        self.received.fetch_add(bytes as u64, Relaxed);
-    }
-
-    /// Counts bytes that the socket took.
-    #[inline]
-    pub(crate) fn sent(&self, bytes: usize) {
-        self.sent.fetch_add(bytes as u64, Relaxed);
-    }
-
-    /// Notes that all input so far belongs to requests that were begun.
-    #[inline]
-    pub(crate) fn request_begun(&self) {
-        self.requests_begun_but(0);
-    }
-
-    /// Notes that all input so far, but for the last `unread` bytes, belongs to requests that were begun.
-    #[inline]
-    pub(crate) fn requests_begun_but(&self, unread: usize) {
-        self.requests.fetch_add(1, Relaxed);
-        let begun = self.received.load(Relaxed).saturating_sub(unread as u64);
-        self.received_at_request.store(begun, Relaxed);
-    }
-
-    /// Counts requests that were begun together, `bytes` long.
-    #[inline]
-    pub(crate) fn requests_begun(&self, bytes: usize) {
-        self.requests.fetch_add(1, Relaxed);
-        self.received_at_request.fetch_add(bytes as u64, Relaxed);
-    }
-
-    fn look(&self) -> Look {
-        Look {
-            received_at_request: self.received_at_request.load(Relaxed),
-            requests: self.requests.load(Relaxed),
-            sent: self.sent.load(Relaxed),
+    /// Resolves when the connection must end. `unsent` says whether answers wait for the client to read
+    /// them.
+    pub(crate) async fn must_end(&self, patience: Patience, unsent: impl Fn() -> bool) -> Verdict {
+        let (last, reader) = (self.look(), Reader::default());
+        let mut watchdog = Watchdog { progress: self, patience, last, looks: 0, reader };
+        let mut next_look = Instant::now() + LOOK_INTERVAL;
+        loop {
+            tokio::select! {
+                biased;
+                () = tokio::time::sleep_until(next_look) => {
+                    next_look = Instant::now() + LOOK_INTERVAL;
+                    if let Some(verdict) = watchdog.look(unsent()) {
+                        return verdict;
+                    }
+                }
+                () = self.asked_to_leave() => {
+                    if self.is_untouched() && !unsent() {
+                        return Verdict::MakesRoom;
+                    }
+                }
+            }
         }
     }
 
     /// Whether the connection is between two requests, and no byte of the next one has come in.
     fn is_idle(&self, look: Look, patience: Patience, unsent: bool) -> bool {
         let used = look.requests > 0 || patience.unused_is_idle;
-        let nothing_begun = self.received.load(Relaxed) == look.received_at_request;
+        let nothing_begun = self.received_bytes() == look.received_at_request;
         used && nothing_begun && !unsent
     }
+}
 
-    /// Resolves when the connection has made no progress for too long. `unsent` says whether answers wait
-    /// for the client to read them.
-    pub(crate) async fn stalled(&self, patience: Patience, unsent: impl Fn() -> bool) {
-        let mut last = self.look();
-        let mut looks = 0;
-        loop {
-            tokio::time::sleep(LOOK_INTERVAL).await;
-            let now = self.look();
-            if now != last {
-                (last, looks) = (now, 0);
-                continue;
-            }
-            looks += 1;
-            let looks_max = match self.is_idle(now, patience, unsent()) {
-                true => patience.idle_seconds_max / LOOK_INTERVAL.as_secs(),
-                false => STALLED_LOOKS_MAX,
-            };
-            if looks >= looks_max {
-                return;
-            }
+impl Watchdog<'_> {
+    fn look(&mut self, unsent: bool) -> Option<Verdict> {
+        let now = self.progress.look();
+        let idle = self.progress.is_idle(now, self.patience, unsent);
+        self.looks = if now == self.last { self.looks + 1 } else { 0 };
+        self.last = now;
+        self.progress.note_look(if idle { self.looks } else { 0 });
+        let looks_max = match idle {
+            true => self.patience.idle_seconds_max / LOOK_INTERVAL.as_secs(),
+            false => STALLED_LOOKS_MAX,
+        };
+        if self.looks >= looks_max {
+            return Some(if unsent { Verdict::ReadsTooSlowly } else { Verdict::Stalled });
         }
+        self.reader.is_too_slow(now.sent, unsent).then_some(Verdict::ReadsTooSlowly)
+    }
+}
+
+impl Reader {
+    /// Whether answers waited over so many looks, and fewer bytes were taken than there had to be.
+    fn is_too_slow(&mut self, sent: u64, unsent: bool) -> bool {
+        if !unsent {
+            *self = Self::default();
+            return false;
+        }
+        if self.looks == 0 {
+            (self.looks, self.sent_at_first) = (1, sent);
+            return false;
+        }
+        if self.looks < RATE_LOOKS {
+            self.looks += 1;
+            return false;
+        }
+        let taken = sent - self.sent_at_first;
+        *self = Self { looks: 1, sent_at_first: sent };
+        taken < READ_RATE_MIN * RATE_LOOKS * LOOK_INTERVAL.as_secs()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tokio::time::Instant;
 
     async fn seconds_until_stalled(progress: &Progress, unsent: bool) -> u64 {
         let began = Instant::now();
         let patience = Patience { idle_seconds_max: 75, unused_is_idle: false };
-        progress.stalled(patience, || unsent).await;
+        progress.must_end(patience, || unsent).await;
         began.elapsed().as_secs()
     }
 
@@ -145,11 +170,11 @@ mod tests {
         let progress = Progress::default();
         let began = Instant::now();
         let patience = Patience { idle_seconds_max: 30, unused_is_idle: true };
-        progress.stalled(patience, || false).await;
+        progress.must_end(patience, || false).await;
         assert_eq!(began.elapsed().as_secs(), 30);
         progress.received(10);
         progress.requests_begun(9);
-        progress.stalled(patience, || false).await;
+        progress.must_end(patience, || false).await;
         assert_eq!(began.elapsed().as_secs(), 40, "the tenth byte begins another request");
     }
 
@@ -168,5 +193,58 @@ mod tests {
         progress.request_begun();
         progress.received(1);
         assert_eq!(seconds_until_stalled(&progress, false).await, 10);
+    }
+
+    /// Answers wait from the first moment on; the client takes so many bytes each second.
+    async fn seconds_of_a_reader(bytes_per_second: usize) -> Option<(u64, Verdict)> {
+        let progress = Progress::default();
+        progress.received(100);
+        progress.request_begun();
+        let began = Instant::now();
+        let reads = async {
+            for _ in 0..600 {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                progress.sent(bytes_per_second);
+            }
+        };
+        let patience = Patience { idle_seconds_max: 75, unused_is_idle: false };
+        tokio::select! {
+            verdict = progress.must_end(patience, || true) => {
+                Some((began.elapsed().as_secs(), verdict))
+            }
+            () = reads => None,
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_reads_a_trickle_is_ended_and_a_slow_link_is_not() {
+        assert_eq!(seconds_of_a_reader(350).await, Some((25, Verdict::ReadsTooSlowly)));
+        assert_eq!(seconds_of_a_reader(4_000).await, Some((25, Verdict::ReadsTooSlowly)));
+        assert_eq!(seconds_of_a_reader(64_000 / 8).await, None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_place_is_given_up_by_who_rests_and_kept_by_who_has_just_asked() {
+        let patience = Patience { idle_seconds_max: 75, unused_is_idle: false };
+        let progress = Progress::default();
+        progress.received(100);
+        progress.request_begun();
+        let began = Instant::now();
+        let asks = async {
+            tokio::time::sleep(Duration::from_secs(11)).await;
+            assert_eq!(progress.idle_looks(), 2);
+            progress.received(100);
+            assert_eq!(progress.idle_looks(), 0);
+            progress.ask_to_leave();
+            progress.request_begun();
+            tokio::time::sleep(Duration::from_secs(11)).await;
+            progress.ask_to_leave();
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            verdict = progress.must_end(patience, || false) => assert_eq!(verdict, Verdict::MakesRoom),
+            () = asks => {}
+        }
+        assert_eq!(began.elapsed().as_secs(), 22);
     }
 }

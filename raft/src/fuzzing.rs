@@ -6,7 +6,7 @@ use mintleaf_storage::codec;
 use crate::message::{Answer, Frame};
 use crate::raft_storage::disk_format;
 use crate::transport::PROTOCOL;
-pub use crate::transport::fuzzing::{FRAME_MAX, conversation};
+pub use crate::transport::fuzzing::{FRAME_MAX, Named, TlsEnd, conversation, named};
 
 /// The frame of a request.
 pub fn request(frame: &[u8]) -> Option<Vec<u8>> {

@@ -78,6 +78,6 @@ pub use peers::PeerClock;
 pub use runtime::{Pending, lower_priority};
 pub use state_machine::{FrozenState, Newer, Release, RestoreError, StateMachine};
 pub use transport::{
-    Credentials, CredentialsError, FrameHandler, Peer, PemBytes, Reply, SECRET_BYTES_MIN,
-    SECRETS_MAX, Security, Target, Transport, TransportError,
+    Credentials, CredentialsError, FrameHandler, PEER_CONNECTIONS_MAX, Peer, PemBytes, Reply,
+    SECRET_BYTES_MIN, SECRETS_MAX, Security, Target, Transport, TransportError,
 };

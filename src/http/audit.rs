@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use super::problem::Problem;
 use super::query::Query;
-use super::tags::{consistency, rfc3339};
+use super::tags::{consistency, json_bytes, rfc3339};
 use crate::limits::{AUDIT_PAGE_DEFAULT, AUDIT_PAGE_MAX, PAGE_BYTES_MAX};
 use crate::service::{AuditEntry, AuditService, Fact, Facts};
 
@@ -35,16 +35,6 @@ pub(super) async fn list(
     let page = service.page(after, limit, has_room, consistency).await?;
     let entries = page.entries.into_iter().map(EntryBody::from).collect();
     Ok(Json(Page { entries, next: page.next }))
-}
-
-/// The bytes that a text takes in JSON, without its quotes.
-fn json_bytes(text: &str) -> usize {
-    let bytes = |byte| match byte {
-        b'"' | b'\\' => 2,
-        0..0x20 => 6,
-        _ => 1,
-    };
-    text.bytes().map(bytes).sum()
 }
 
 /// One admin change in answers.

@@ -16,7 +16,7 @@ use super::fast_path::{FastPath, READ_BYTES_MAX};
 use super::write_buffer::{AttachedTransport, WriteBuffer};
 use crate::connection_buffers::{ConnectionBuffers, ConnectionWatch, Leftover};
 use crate::limits::{DRAIN_MAX, HEAD_BYTES_MAX, HEADERS_MAX, HTTP_IDLE_SECONDS_MAX};
-use crate::watchdog::{Patience, Progress};
+use crate::watchdog::{Patience, Progress, Verdict};
 
 /// A connection that never brought a request does not count as idle, and is not kept.
 const PATIENCE: Patience =
@@ -29,16 +29,18 @@ pub(crate) const TURNED_AWAY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\n\
     {\"type\":\"about:blank\",\"title\":\"Service Unavailable\",\"status\":503,\
     \"code\":\"unavailable\",\"detail\":\"too many connections to this node\"}";
 
-/// Serves a connection until it ends, makes no progress for too long, or the node stops.
+/// Serves a connection until it ends, its watchdog ends it, or the node stops; answers the watchdog's
+/// verdict, if it came to one.
 pub(crate) async fn serve(
     mut stream: TcpStream,
     dispatch: Dispatch,
+    progress: Arc<Progress>,
     stopping: watch::Receiver<()>,
-) {
+) -> Option<Verdict> {
     let is_local = stream.peer_addr().is_ok_and(|peer| peer.ip().to_canonical().is_loopback());
     let dispatch = dispatch.for_connection(is_local);
     let (read, write) = stream.split();
-    converse(read, write, dispatch, stopping).await;
+    converse(read, write, dispatch, progress, stopping).await
 }
 
 /// Serves a connection on any transport, as [`serve`] does.
@@ -46,62 +48,88 @@ pub(super) async fn converse<R, W>(
     mut read: R,
     mut write: W,
     dispatch: Dispatch,
+    progress: Arc<Progress>,
     mut stopping: watch::Receiver<()>,
-) where
+) -> Option<Verdict>
+where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
 {
-    let write_buffer = WriteBuffer::default();
-    if let Some(leftover) =
-        on_fast_path(&mut read, &mut write, &dispatch, write_buffer.progress(), &mut stopping).await
-    {
-        let transport = write_buffer.attach(read, leftover);
-        with_hyper(transport, &mut write, dispatch, &write_buffer, stopping).await;
-    }
+    let write_buffer = WriteBuffer::new(progress, Arc::clone(dispatch.answers()));
+    let progress = write_buffer.progress();
+    let verdict =
+        match on_fast_path(&mut read, &mut write, &dispatch, progress, &mut stopping).await {
+            FastPathEnd::ForHyper(leftover) => {
+                let transport = write_buffer.attach(read, leftover);
+                with_hyper(transport, &mut write, dispatch, &write_buffer, stopping).await
+            }
+            FastPathEnd::Closed => None,
+            FastPathEnd::Watchdog(verdict) => Some(verdict),
+        };
     let last_answers = async {
         write_buffer.send(&mut write).await?;
         write.shutdown().await
     };
-    // A client that does not read its last answers in time, or is gone, does without them.
-    let _ = tokio::time::timeout(DRAIN_MAX, last_answers).await;
+    // A client that is ended for its slowness, does not read its last answers in time, or is gone, does
+    // without them.
+    if verdict != Some(Verdict::ReadsTooSlowly) {
+        let _ = tokio::time::timeout(DRAIN_MAX, last_answers).await;
+    }
+    verdict
 }
 
-/// Serves plain requests for ids, until another request comes; answers the leftover that hyper takes
-/// over then.
+/// Why a connection left the fast path.
+enum FastPathEnd {
+    /// Another kind of request came: hyper goes on with the leftover.
+    ForHyper(Leftover),
+    /// It is over.
+    Closed,
+    /// The watchdog ends it.
+    Watchdog(Verdict),
+}
+
+/// Serves plain requests for ids, until another request comes.
 async fn on_fast_path<R, W>(
     read: R,
     write: W,
     dispatch: &Dispatch,
     progress: &Progress,
     stopping: &mut watch::Receiver<()>,
-) -> Option<Leftover>
+) -> FastPathEnd
 where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
 {
     let unsent = AtomicBool::new(false);
-    let watch = ConnectionWatch { unsent: &unsent, progress, stopping: stopping.clone() };
+    let answers = dispatch.answers();
+    let watch = ConnectionWatch { unsent: &unsent, progress, answers, stopping: stopping.clone() };
     let buffers = ConnectionBuffers::new(read, write, READ_BYTES_MAX, watch);
     let mut running = pin!(FastPath::new(buffers, dispatch).run());
     let ended = tokio::select! {
         biased;
         ended = running.as_mut() => ended,
-        () = progress.stalled(PATIENCE, || unsent.load(Relaxed)) => return None,
+        verdict = progress.must_end(PATIENCE, || unsent.load(Relaxed)) => {
+            return FastPathEnd::Watchdog(verdict);
+        }
         // The fast path sees the stop too, and comes to an end.
         _ = stopping.changed() => running.await,
     };
-    // A connection that breaks leaves nobody to tell.
-    ended.unwrap_or(None)
+    match ended {
+        Ok(Some(leftover)) => FastPathEnd::ForHyper(leftover),
+        // A connection that breaks leaves nobody to tell.
+        Ok(None) | Err(_) => FastPathEnd::Closed,
+    }
 }
 
-/// Serves every request.
+/// Serves every request; answers the watchdog's verdict, if it came to one.
 async fn with_hyper<R, W>(
     transport: AttachedTransport<R>,
     write: &mut W,
     dispatch: Dispatch,
     write_buffer: &WriteBuffer,
     mut stopping: watch::Receiver<()>,
-) where
+) -> Option<Verdict>
+where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
 {
@@ -117,11 +145,12 @@ async fn with_hyper<R, W>(
     );
     tokio::select! {
         biased;
-        () = write_buffer.drive(connection.as_mut(), write) => {}
-        () = progress.stalled(PATIENCE, || write_buffer.has_unsent()) => {}
+        () = write_buffer.drive(connection.as_mut(), write) => None,
+        verdict = progress.must_end(PATIENCE, || write_buffer.has_unsent()) => Some(verdict),
         _ = stopping.changed() => {
             connection.as_mut().graceful_shutdown();
             write_buffer.drive(connection.as_mut(), write).await;
+            None
         }
     }
 }

@@ -19,7 +19,7 @@ use axum::body::{Body, Bytes, HttpBody};
 use axum::http::header::{CACHE_CONTROL, CONNECTION, CONTENT_LENGTH};
 use axum::http::{HeaderMap, HeaderValue, Method, Request, Response};
 use axum::response::IntoResponse;
-use http_body_util::{Either, Full};
+use http_body_util::{BodyExt, Either, Full};
 use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
 
@@ -28,7 +28,8 @@ use super::paths::{LEAF_SEGMENT, LEAF_SNOWFLAKE, V1_SEGMENT, V1_SNOWFLAKE};
 use super::problem::{FailedWith, Problem};
 use super::router::router;
 use super::{host, ids, legacy};
-use crate::limits::REQUEST_MAX;
+use crate::answer_budget::AnswerBudget;
+use crate::limits::{ORDINARY_ANSWER_BYTES, REQUEST_MAX};
 use crate::metrics::Mode;
 use crate::path_segment;
 use crate::service::{IdService, Services};
@@ -37,6 +38,7 @@ use crate::service::{IdService, Services};
 #[derive(Clone)]
 pub(crate) struct Dispatch {
     ids: Arc<IdService>,
+    answers: Arc<AnswerBudget>,
     router: TowerToHyperService<Router>,
     access: Access,
 }
@@ -44,9 +46,9 @@ pub(crate) struct Dispatch {
 impl Dispatch {
     /// A dispatch over these services. `insecure`: whoever reaches it may change everything.
     pub(crate) fn new(services: Services, insecure: bool) -> Self {
-        let ids = Arc::clone(&services.ids);
+        let (ids, answers) = (Arc::clone(&services.ids), Arc::clone(&services.answers));
         let router = TowerToHyperService::new(router(services));
-        Self { ids, router, access: Access::new(insecure) }
+        Self { ids, answers, router, access: Access::new(insecure) }
     }
 
     /// The same for one connection, whose other end is on this machine, or not.
@@ -57,6 +59,11 @@ impl Dispatch {
     /// The ids that the short cut and the fast path take.
     pub(super) fn ids(&self) -> &IdService {
         &self.ids
+    }
+
+    /// The memory of answers that clients have not read yet.
+    pub(super) fn answers(&self) -> &Arc<AnswerBudget> {
+        &self.answers
     }
 
     /// The answer to a request for one id, if it needs no waiting.
@@ -97,9 +104,39 @@ impl Dispatch {
     ) -> Option<Response<Bytes>> {
         let tag = path_segment::decode(path.strip_prefix(V1_SEGMENT)?)?;
         let wanted = ids::IdQuery::many(query, headers)?;
+        if wanted.is_long() && self.answers.is_spent() {
+            return None;
+        }
         let ids = self.ids.held_ids().take_exactly(&tag, wanted.count)?;
+        let (head, body) = wanted.answer(Some(&tag), &ids).into_parts();
+        let body = self.answers.hold_answer(body)?;
         self.ids.metrics().request_answered(Mode::Segment);
-        Some(wanted.answer(Some(&tag), &ids))
+        Some(Response::from_parts(head, body))
+    }
+
+    async fn ask_router<B>(&self, request: Request<B>) -> Response<Body>
+    where
+        B: HttpBody<Data = Bytes, Error: Into<axum::BoxError>> + Send + 'static,
+    {
+        let answer = self.router.call(request);
+        match tokio::time::timeout(REQUEST_MAX, answer).await {
+            Ok(Ok(response)) => response,
+            Err(_) => Problem::unavailable("no answer could be had in time").into_response(),
+        }
+    }
+
+    /// The response, held against the budget if it is long; or a problem where that has no room.
+    async fn hold(&self, response: Response<Body>) -> Response<Body> {
+        if response.body().size_hint().lower() <= ORDINARY_ANSWER_BYTES as u64 {
+            return response;
+        }
+        let (head, body) = response.into_parts();
+        // Every body is there as a whole.
+        let bytes = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+        match self.answers.hold_answer(bytes) {
+            Some(bytes) => Response::from_parts(head, Body::from(bytes)),
+            None => Problem::unread_answers().into_response(),
+        }
     }
 
     async fn routed<B>(self, request: Request<B>) -> Response<Either<Full<Bytes>, Body>>
@@ -108,15 +145,16 @@ impl Dispatch {
     {
         let path = request.uri().path().to_owned();
         let method = request.method().clone();
-        let answer = self.router.call(request);
-        let response = match tokio::time::timeout(REQUEST_MAX, answer).await {
-            Ok(Ok(response)) => response,
-            Err(_) => Problem::unavailable("no answer could be had in time").into_response(),
+        let response = match self.answers.is_spent() && wants_long_answer(&request) {
+            true => Problem::unread_answers().into_response(),
+            false => self.hold(self.ask_router(request).await).await,
         };
         self.finish(&method, &path, response).map(Either::Right)
     }
 
-    /// The answer to a request that is not carried out, if it must not be.
+    /// The answer to a request that is not carried out, if it must not be. Never a part of the fast path's
+    /// own code, which passes requests on to here.
+    #[inline(never)]
     fn refusal<B>(&self, request: &Request<B>) -> Option<Response<Either<Full<Bytes>, Body>>> {
         let fault = host::fault(request.version(), request.headers());
         let problem = match fault {
@@ -195,6 +233,15 @@ impl<T: Unpin> Future for ResponseFuture<T> {
             ResponseFuture::Routed(response) => response.as_mut().poll(context).map(Ok),
         }
     }
+}
+
+/// Whether a request asks for so many ids that its answer is long. It must be turned away before it takes
+/// them; a list that finds no memory has cost nothing but its making.
+fn wants_long_answer<B>(request: &Request<B>) -> bool {
+    let path = request.uri().path();
+    let wants_ids = path.starts_with(V1_SEGMENT) || path == V1_SNOWFLAKE;
+    let wanted = || ids::IdQuery::of(request.uri().query(), request.headers());
+    wants_ids && wanted().is_ok_and(|wanted| wanted.is_long())
 }
 
 fn mode_of(path: &str) -> Mode {

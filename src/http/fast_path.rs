@@ -107,6 +107,9 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> FastPath<'a, R, W> {
                 ReadOutcome::Unsupported => break AnswersEnd::ForHyper,
             }
             if let RequestedIds::Many(tag, wanted) = self.request.requested() {
+                if wanted.is_long() && self.dispatch.answers().is_spent() {
+                    break AnswersEnd::ForDispatch;
+                }
                 let Some(ids) = held.take_exactly(tag, wanted.count) else {
                     break AnswersEnd::ForDispatch;
                 };

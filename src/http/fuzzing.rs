@@ -1,5 +1,7 @@
 //! Entry points to the code that reads clients' bytes, for `tests/fuzz` and `benches`.
 
+use std::sync::Arc;
+
 use axum::http::{Request, Version};
 use tokio::io::DuplexStream;
 use tokio::sync::watch;
@@ -28,7 +30,8 @@ impl Connections {
     /// Serves one connection to its end.
     pub async fn serve(&self, stream: DuplexStream) {
         let (read, write) = tokio::io::split(stream);
-        connection::converse(read, write, self.dispatch.clone(), self.stop.subscribe()).await;
+        let (dispatch, progress) = (self.dispatch.clone(), Arc::default());
+        connection::converse(read, write, dispatch, progress, self.stop.subscribe()).await;
     }
 }
 

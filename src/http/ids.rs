@@ -13,11 +13,14 @@ use axum::http::{HeaderMap, HeaderValue, Response, Uri};
 use super::problem::Problem;
 use super::query::Query;
 use super::{decimal, key};
-use crate::limits::{LISTED_IDS_MAX, RANGED_IDS_MAX};
+use crate::limits::{LISTED_IDS_MAX, ORDINARY_ANSWER_BYTES, RANGED_IDS_MAX};
 use crate::service::IdService;
 
 /// Bytes reserved for the head of an answer.
 const HEAD_BYTES: usize = 256;
+
+/// Bytes of an id in a list, about.
+const ID_BYTES: u64 = 20;
 
 /// The style of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +56,11 @@ impl IdQuery {
     /// than it takes is left to the router.
     pub(super) fn many(query: &str, headers: &HeaderMap) -> Option<Self> {
         Self::of(Some(query), headers).ok().filter(|wanted| wanted.count != 1)
+    }
+
+    /// Whether the answer is a long one, however few digits its ids have.
+    pub(super) fn is_long(&self) -> bool {
+        !self.style.ranges && self.count.saturating_mul(ID_BYTES) > ORDINARY_ANSWER_BYTES as u64
     }
 
     /// The content type of the answer.

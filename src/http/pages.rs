@@ -12,10 +12,8 @@ use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 
 use super::problem::Problem;
 use super::tags::rfc3339;
+use crate::limits::{HTML_ROWS_MAX, PAGE_BYTES_MAX};
 use crate::service::{ClusterService, Consistency, TagService};
-
-/// Most rows of one page; `GET /v1/tags` lists them all.
-const ROWS_MAX: usize = 1_000;
 
 type Html = ([(HeaderName, &'static str); 2], String);
 
@@ -47,12 +45,11 @@ pub(super) async fn index(State(service): State<Arc<ClusterService>>) -> Html {
 
 /// Leaf's `/cache`: what this node holds of each tag.
 pub(super) async fn cache(State(service): State<Arc<TagService>>) -> Html {
-    let mut buffers = service.buffers(ROWS_MAX + 1);
-    let more = buffers.len() > ROWS_MAX;
-    buffers.truncate(ROWS_MAX);
+    let buffers = service.buffers().await;
+    let more = buffers.len() > HTML_ROWS_MAX;
     let columns =
         ["name", "init", "next", "pos", "value0", "max0", "step0", "value1", "max1", "step1"];
-    let rows = buffers.iter().map(|(name, view)| {
+    let rows = buffers.iter().take(HTML_ROWS_MAX).map(|(name, view)| {
         let [first, second] = view.segments;
         [
             escape(name.as_str()),
@@ -72,32 +69,37 @@ pub(super) async fn cache(State(service): State<Arc<TagService>>) -> Html {
 
 /// Leaf's `/db`: each tag's row, as far as this node has applied the log.
 pub(super) async fn db(State(service): State<Arc<TagService>>) -> Result<Html, Problem> {
-    let mut tags = service.list(None, ROWS_MAX + 1, Consistency::Stale).await?;
-    let more = tags.len() > ROWS_MAX;
-    tags.truncate(ROWS_MAX);
-    let rows = tags.iter().map(|view| {
+    let page = service.page(None, HTML_ROWS_MAX, |_| true, Consistency::Stale).await?;
+    let rows = page.rows.iter().map(|view| {
         let name = escape(view.tag.as_str());
         [name, view.max_id.to_string(), view.step.to_string(), rfc3339(view.updated_at_ms)]
     });
-    Ok(html("db", &table(["tag", "max", "step", "update"], rows, more)))
+    Ok(html("db", &table(["tag", "max", "step", "update"], rows, page.next.is_some())))
 }
 
+/// A table of the first rows, up to [`PAGE_BYTES_MAX`]; `more` says that there are others behind them.
 fn table<const N: usize>(
     columns: [&str; N],
     rows: impl Iterator<Item = [String; N]>,
-    more: bool,
+    mut more: bool,
 ) -> String {
+    let mut shown = 0;
     let head = columns.map(|column| format!("<th>{column}</th>")).concat();
     let mut out = format!("<div><table><thead><tr>{head}</tr></thead><tbody>\n");
     for row in rows {
         let cells = row.map(|cell| format!("<td>{cell}</td>")).concat();
+        if out.len() + cells.len() > PAGE_BYTES_MAX {
+            more = true;
+            break;
+        }
+        shown += 1;
         push(&mut out, format_args!("<tr>{cells}</tr>\n"));
     }
     out.push_str("</tbody></table></div>");
     if more {
         push(
             &mut out,
-            format_args!("<p>The first {ROWS_MAX} tags. <code>GET /v1/tags</code> lists all.</p>"),
+            format_args!("<p>The first {shown} tags. <code>GET /v1/tags</code> lists all.</p>"),
         );
     }
     out
@@ -163,7 +165,15 @@ mod tests {
         let row = ["a".to_owned(), "1".to_owned()];
         let whole = table(["tag", "max"], std::iter::once(row.clone()), false);
         assert!(whole.contains("<tr><td>a</td><td>1</td></tr>"), "{whole}");
-        assert!(!whole.contains("first 1000"));
-        assert!(table(["tag", "max"], std::iter::once(row), true).contains("first 1000"));
+        assert!(!whole.contains("The first"));
+        assert!(table(["tag", "max"], std::iter::once(row), true).contains("first 1 tags"));
+    }
+
+    #[test]
+    fn a_table_ends_where_it_would_grow_too_large() {
+        let rows = std::iter::repeat_with(|| [escape(&"<".repeat(128))]);
+        let page = table(["tag"], rows, false);
+        assert!((PAGE_BYTES_MAX - 2_000..PAGE_BYTES_MAX + 2_000).contains(&page.len()));
+        assert!(page.contains("<p>The first 4"), "{}", &page[page.len() - 200..]);
     }
 }

@@ -80,6 +80,12 @@ impl Problem {
         )
     }
 
+    /// A long answer for which there is no memory, because clients do not read theirs.
+    pub(super) fn unread_answers() -> Self {
+        let detail = "too many answers wait to be read; try again soon";
+        Self::new(StatusCode::TOO_MANY_REQUESTS, "overloaded", detail)
+    }
+
     /// An answer that could not be had in time.
     pub(super) fn unavailable(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", detail)

@@ -15,12 +15,15 @@ use super::key;
 use super::problem::Problem;
 use super::query::Query;
 use crate::limits::{
-    DESCRIPTION_CHARS_MAX, ID_END, ID_MAX, RATE_LIMIT_MAX, START_DEFAULT, STEP_DEFAULT, STEP_MAX,
-    TAGS_PAGE_DEFAULT, TAGS_PAGE_MAX,
+    DESCRIPTION_CHARS_MAX, ID_END, ID_MAX, PAGE_BYTES_MAX, RATE_LIMIT_MAX, START_DEFAULT,
+    STEP_DEFAULT, STEP_MAX, TAGS_PAGE_DEFAULT, TAGS_PAGE_MAX,
 };
 use crate::path_segment;
 use crate::service::{Consistency, Protection, TagChange, TagRow, TagService, TagSpec};
 use crate::tag::BizTag;
+
+/// Bytes of a tag in answers besides its name and description, at most.
+const ROW_BYTES: usize = 240;
 
 type Tags = State<Arc<TagService>>;
 
@@ -59,12 +62,24 @@ pub(super) async fn list(State(service): Tags, uri: Uri) -> Result<Json<Page>, P
     let limit = limit.map_or(TAGS_PAGE_DEFAULT, |limit| limit as usize);
     let consistency = consistency(&mut query)?;
     query.finish()?;
-    // One more than asked for tells whether there is a next page.
-    let mut tags = service.list(after.as_deref(), limit + 1, consistency).await?;
-    let more = tags.len() > limit;
-    tags.truncate(limit);
-    let next = tags.last().filter(|_| more).map(|row| row.tag.to_string());
-    Ok(Json(Page { tags: tags.into_iter().map(TagBody::from).collect(), next }))
+    let mut bytes = 0;
+    let has_room = |row: &TagRow| {
+        bytes += ROW_BYTES + json_bytes(row.tag.as_str()) + json_bytes(&row.description);
+        bytes <= PAGE_BYTES_MAX
+    };
+    let page = service.page(after.as_deref(), limit, has_room, consistency).await?;
+    let next = page.next.map(|tag| tag.to_string());
+    Ok(Json(Page { tags: page.rows.into_iter().map(TagBody::from).collect(), next }))
+}
+
+/// The bytes that a text takes in JSON, without its quotes.
+pub(super) fn json_bytes(text: &str) -> usize {
+    let bytes = |byte| match byte {
+        b'"' | b'\\' => 2,
+        0..0x20 => 6,
+        _ => 1,
+    };
+    text.bytes().map(bytes).sum()
 }
 
 pub(super) async fn update(

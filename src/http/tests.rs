@@ -45,6 +45,7 @@ impl Served {
             auto_create_tags: true,
             tags_max: TAGS_MAX_DEFAULT,
             snapshot_entries: SNAPSHOT_ENTRIES_DEFAULT,
+            clients: Default::default(),
             snowflake: SnowflakeSettings {
                 format: Format::new(Layout::LEAF, SNOWFLAKE_EPOCH_MS_DEFAULT).unwrap(),
                 window: Duration::from_secs(60),

@@ -6,15 +6,16 @@
 //! as unread input is buffered: behind a slow request, and for ever when the connection ends there, be
 //! it by an error, by `connection: close` or by a shutdown.)
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use crate::answer_budget::{AnswerBudget, HeldBytes};
 use crate::connection_buffers::Leftover;
 use crate::limits::UNSENT_BYTES_MAX;
 use crate::watchdog::Progress;
@@ -24,10 +25,11 @@ const KEPT_BYTES_MAX: usize = 4 * 1024;
 
 /// The bytes that a connection has written and its socket has not taken yet. Above
 /// [`UNSENT_BYTES_MAX`] hyper is held up, and so is the client.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct WriteBuffer {
     unsent: Arc<Mutex<Unsent>>,
     progress: Arc<Progress>,
+    answers: Arc<AnswerBudget>,
 }
 
 #[derive(Debug, Default)]
@@ -38,9 +40,16 @@ struct Unsent {
     /// Whether a write was refused since the last look, because the buffer was full. Nothing but
     /// `drive` wakes its writer.
     refused: bool,
+    /// What the bytes take of the node's budget, once the socket has not taken all of them.
+    held: Option<HeldBytes>,
 }
 
 impl WriteBuffer {
+    /// An empty buffer of a connection.
+    pub(super) fn new(progress: Arc<Progress>, answers: Arc<AnswerBudget>) -> Self {
+        Self { unsent: Arc::default(), progress, answers }
+    }
+
     /// How far the connection has come.
     pub(super) fn progress(&self) -> &Arc<Progress> {
         &self.progress
@@ -96,7 +105,13 @@ impl WriteBuffer {
         let mut unsent = self.unsent.lock();
         while unsent.sent < unsent.bytes.len() {
             let rest = &unsent.bytes[unsent.sent..];
-            match ready!(Pin::new(&mut *socket).poll_write(context, rest)) {
+            let Poll::Ready(taken) = Pin::new(&mut *socket).poll_write(context, rest) else {
+                if unsent.held.is_none() {
+                    unsent.held = self.answers.hold_buffer(unsent.bytes.capacity())?;
+                }
+                return Poll::Pending;
+            };
+            match taken {
                 Ok(0) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
                 Ok(taken) => {
                     unsent.sent += taken;
@@ -108,6 +123,7 @@ impl WriteBuffer {
         unsent.sent = 0;
         unsent.bytes.clear();
         unsent.bytes.shrink_to(KEPT_BYTES_MAX);
+        unsent.held = None;
         Poll::Ready(Ok(()))
     }
 
@@ -146,17 +162,35 @@ impl<R: AsyncRead + Unpin> AsyncRead for AttachedTransport<R> {
 impl<R: Unpin> AsyncWrite for AttachedTransport<R> {
     fn poll_write(
         self: Pin<&mut Self>,
-        _: &mut Context<'_>,
+        context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
+        self.poll_write_vectored(context, &[IoSlice::new(bytes)])
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
         let mut unsent = self.write_buffer.unsent.lock();
-        let taken = bytes.len().min(UNSENT_BYTES_MAX.saturating_sub(unsent.bytes.len()));
-        if taken == 0 && !bytes.is_empty() {
+        let (mut wanted, mut taken) = (0, 0);
+        for slice in slices {
+            let room = UNSENT_BYTES_MAX.saturating_sub(unsent.bytes.len());
+            let fits = slice.len().min(room);
+            unsent.bytes.extend_from_slice(&slice[..fits]);
+            (wanted, taken) = (wanted + slice.len(), taken + fits);
+        }
+        if taken == 0 && wanted > 0 {
             unsent.refused = true;
             return Poll::Pending;
         }
-        unsent.bytes.extend_from_slice(&bytes[..taken]);
         Poll::Ready(Ok(taken))
+    }
+
+    /// Has hyper keep a long answer as it was given, with what it takes of the budget, rather than copy it.
+    fn is_write_vectored(&self) -> bool {
+        true
     }
 
     /// Sending is left to [`WriteBuffer::drive`].
@@ -198,7 +232,7 @@ mod tests {
         let (client, server) = tokio::io::duplex(WINDOW);
         tokio::spawn(async move {
             let (read, mut write) = tokio::io::split(server);
-            let write_buffer = WriteBuffer::default();
+            let write_buffer = WriteBuffer::new(Arc::default(), AnswerBudget::new(Arc::default()));
             let transport = TokioIo::new(write_buffer.attach(read, Leftover::default()));
             let mut connection =
                 pin!(http1::Builder::new().serve_connection(transport, service_fn(answer)));

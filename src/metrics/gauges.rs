@@ -18,16 +18,19 @@ pub(super) type LevelGauge = Gauge<u64, AtomicU64>;
 pub(super) struct ConnectionGauges {
     pub(super) open: Gauge,
     pub(super) refused: Counter,
+    pub(super) evicted: Counter,
+    pub(super) too_slow: Counter,
 }
 
 impl ConnectionGauges {
     pub(super) fn new(r: &mut Registry, protocol: Protocol) -> Self {
         let named = |what: &str| format!("{}_connections{what}", protocol.name());
-        let refused = "Client connections turned away at the limit";
-        Self {
-            open: gauge(r, &named(""), "Open client connections"),
-            refused: metric(r, &named("_refused"), refused, Counter::default()),
-        }
+        let mut counter =
+            |what: &str, help: &str| metric(r, &named(what), help, Counter::default());
+        let refused = counter("_refused", "Client connections turned away for want of a place");
+        let evicted = counter("_evicted", "Idle client connections ended to make room");
+        let too_slow = counter("_too_slow", "Client connections ended for reading too slowly");
+        Self { open: gauge(r, &named(""), "Open client connections"), refused, evicted, too_slow }
     }
 }
 

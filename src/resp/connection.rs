@@ -7,6 +7,7 @@
 
 use std::io;
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -25,7 +26,7 @@ use crate::limits::{
     COMMAND_BYTES_MAX, DRAIN_MAX, LINGER_MAX, REQUEST_MAX, RESP_IDLE_SECONDS_MAX, UNSENT_BYTES_MAX,
 };
 use crate::service::{Error, Services};
-use crate::watchdog::{Patience, Progress};
+use crate::watchdog::{Patience, Progress, Verdict};
 
 /// The answer to a connection above the limit, in the words of Redis.
 pub(crate) const TURNED_AWAY: &[u8] = b"-ERR max number of clients reached\r\n";
@@ -34,45 +35,48 @@ pub(crate) const TURNED_AWAY: &[u8] = b"-ERR max number of clients reached\r\n";
 const PATIENCE: Patience =
     Patience { idle_seconds_max: RESP_IDLE_SECONDS_MAX, unused_is_idle: true };
 
-/// Serves a connection until it ends, makes no progress for too long, or the node stops.
+/// Serves a connection until it ends, its watchdog ends it, or the node stops; answers the watchdog's
+/// verdict, if it came to one.
 pub(crate) async fn serve(
     mut stream: TcpStream,
     services: &Services,
+    progress: Arc<Progress>,
     stopping: watch::Receiver<()>,
-) {
+) -> Option<Verdict> {
     let (read, write) = stream.split();
-    if converse(read, write, services, stopping).await {
+    let verdict = converse(read, write, services, &progress, stopping).await;
+    if verdict.is_none() {
         farewell(&mut stream).await;
     }
+    verdict
 }
 
-/// Serves a connection on any transport, as [`serve`] does but for the farewell; answers whether there
-/// shall be one.
+/// Serves a connection on any transport, as [`serve`] does but for the farewell.
 pub(super) async fn converse<R, W>(
     read: R,
     write: W,
     services: &Services,
+    progress: &Progress,
     mut stopping: watch::Receiver<()>,
-) -> bool
+) -> Option<Verdict>
 where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
 {
-    let progress = Progress::default();
     let unsent = AtomicBool::new(false);
-    let watch =
-        ConnectionWatch { unsent: &unsent, progress: &progress, stopping: stopping.clone() };
+    let answers = &services.answers;
+    let watch = ConnectionWatch { unsent: &unsent, progress, answers, stopping: stopping.clone() };
     let buffers = ConnectionBuffers::new(read, write, COMMAND_BYTES_MAX, watch);
     let connection = RespConnection::new(buffers, services);
     let mut running = pin!(connection.run());
     tokio::select! {
         biased;
         // A connection that breaks leaves nobody to tell.
-        _ = running.as_mut() => true,
-        () = progress.stalled(PATIENCE, || unsent.load(Relaxed)) => false,
+        _ = running.as_mut() => None,
+        verdict = progress.must_end(PATIENCE, || unsent.load(Relaxed)) => Some(verdict),
         _ = stopping.changed() => {
             let _ = timeout(DRAIN_MAX, running).await;
-            true
+            None
         }
     }
 }
@@ -167,9 +171,16 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> RespConnection<'a, R, W> {
         end
     }
 
-    /// Waits for ids and answers with them. Answers that are there already are not held back meanwhile.
+    /// Waits for ids and answers with them, unless too many answers wait to be read already. Answers that are there already are not held back meanwhile.
     async fn answer_later(&mut self, pending: &PendingIds) -> io::Result<()> {
-        let mut ids = Box::pin(pending.take(&self.services.ids));
+        let turned_away = || pending.is_long() && self.services.answers.is_spent();
+        let ids = async {
+            match turned_away() {
+                true => Err(Error::Overloaded),
+                false => pending.take(&self.services.ids).await,
+            }
+        };
+        let mut ids = Box::pin(ids);
         let taken = match poll_once(ids.as_mut()).await {
             Some(taken) => taken,
             None => {
@@ -178,6 +189,8 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> RespConnection<'a, R, W> {
                 timeout(REQUEST_MAX, ids).await.unwrap_or_else(late)
             }
         };
+        // Others may have taken the memory during the wait.
+        let taken = if turned_away() { Err(Error::Overloaded) } else { taken };
         let mut reply = Reply { out: &mut self.buffers.output, resp3: self.session.resp3 };
         match taken {
             Ok(ids) => pending.write(&ids, &mut reply),

@@ -6,6 +6,7 @@ use tokio::sync::watch;
 use super::connection;
 use super::parser::Parser;
 use crate::service::Services;
+use crate::watchdog::Progress;
 
 /// A command's arguments, and how many bytes it takes.
 pub type Parsed = (Vec<Vec<u8>>, usize);
@@ -24,5 +25,5 @@ pub fn command(bytes: &[u8]) -> Result<Option<Parsed>, String> {
 pub async fn serve(stream: DuplexStream, services: &Services) {
     let (read, write) = tokio::io::split(stream);
     let stop = watch::Sender::new(());
-    connection::converse(read, write, services, stop.subscribe()).await;
+    connection::converse(read, write, services, &Progress::default(), stop.subscribe()).await;
 }

@@ -3,8 +3,12 @@
 use std::ops::Range;
 
 use super::reply::Reply;
+use crate::limits::ORDINARY_ANSWER_BYTES;
 use crate::metrics::Mode;
 use crate::service::{Error, IdService};
+
+/// Bytes of an id in a list, about.
+const ID_BYTES: u64 = 24;
 
 /// The ids that a command asks for.
 #[derive(Debug, PartialEq, Eq)]
@@ -39,6 +43,15 @@ impl PendingIds {
             WantedIds::Tag(..) | WantedIds::Contiguous(..) => Mode::Segment,
             WantedIds::Snowflakes(_) => Mode::Snowflake,
         }
+    }
+
+    /// Whether the reply is a long one, however few digits its ids have.
+    pub(super) fn is_long(&self) -> bool {
+        let (WantedIds::Tag(_, count)
+        | WantedIds::Contiguous(_, count)
+        | WantedIds::Snowflakes(count)) = &self.wanted;
+        self.style == ReplyStyle::List
+            && count.saturating_mul(ID_BYTES) > ORDINARY_ANSWER_BYTES as u64
     }
 
     /// Waits for the ids. The service bounds the wait.

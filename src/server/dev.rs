@@ -6,6 +6,7 @@
 use std::fs::{self, DirEntry, Permissions};
 use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+use std::num::NonZeroUsize;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::ExitCode;
@@ -18,6 +19,7 @@ use tokio::sync::watch;
 
 use super::exit::failed;
 use super::node::{NodeConfig, NodeFailure, PeerSecurity, RunningNode, absolute, warn_if_exposed};
+use super::open_files::{Nodes, client_capacity};
 use super::signals::{Signals, listen_for_signals};
 use crate::config::{DevConfig, SNAPSHOT_ENTRIES_DEFAULT};
 use crate::entropy;
@@ -104,6 +106,8 @@ fn keep_others_out(data: &Path) {
 fn node_configs(config: &DevConfig) -> Result<Vec<NodeConfig>, NodeFailure> {
     let alone = config.nodes == 1;
     let security = if alone { PeerSecurity::Plain } else { own_secret()? };
+    let count = NonZeroUsize::new(usize::from(config.nodes)).unwrap_or(NonZeroUsize::MIN);
+    let clients = client_capacity(Nodes { count, raft: !alone, resp: config.resp.is_some() })?;
     let mut nodes = Vec::new();
     for number in 0..config.nodes {
         let (http, raft) = addresses(config.http, number)?;
@@ -126,6 +130,7 @@ fn node_configs(config: &DevConfig) -> Result<Vec<NodeConfig>, NodeFailure> {
             tags_max: config.tags_max,
             snowflake: config.snowflake.clone(),
             snapshot_entries: SNAPSHOT_ENTRIES_DEFAULT,
+            clients,
         });
     }
     let address = |node: &NodeConfig| node.raft.map(|raft| raft.to_string()).unwrap_or_default();

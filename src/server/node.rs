@@ -62,6 +62,8 @@ pub struct NodeConfig {
     pub snowflake: SnowflakeSettings,
     /// Log entries after which a snapshot replaces them.
     pub snapshot_entries: u64,
+    /// How many clients are served, and on how many threads.
+    pub clients: ClientCapacity,
 }
 
 /// How a node and its peers prove themselves to each other.
@@ -159,11 +161,11 @@ impl RunningNode {
         };
         let opened = assemble(assembly, |state, clock| Node::open(options, state, clock));
         let assembled = runtime.block_on(opened)?;
-        let capacity = ClientCapacity::default();
         if let Some((files, reload)) = files {
             runtime.spawn(files.follow(reload, assembled.services.clone()));
         }
-        let clients = listener::start(http, resp, capacity, config.insecure, &assembled.services)?;
+        let (capacity, insecure) = (config.clients, config.insecure);
+        let clients = listener::start(http, resp, capacity, insecure, &assembled.services)?;
         drop(_within);
         Ok(Self { runtime, assembled, clients, http_addr, resp_addr })
     }

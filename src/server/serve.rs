@@ -1,5 +1,6 @@
 //! `mintleaf serve`: one node of a cluster.
 
+use std::num::NonZeroUsize;
 use std::panic;
 use std::process::ExitCode;
 use std::thread;
@@ -7,9 +8,10 @@ use std::time::Duration;
 
 use super::exit::failed;
 use super::node::{NodeConfig, NodeFailure, PeerSecurity, RunningNode, absolute, warn_if_exposed};
+use super::open_files::{Nodes, client_capacity};
 use super::signals::{Reload, Signals, listen_for_signals};
 use crate::config::ServeConfig;
-use crate::listener::CLIENT_THREADS;
+use crate::listener::{CLIENT_THREADS, ClientCapacity};
 
 /// The longest that stopping may take. The steps of a stop have bounds of their own, 10 s together.
 const STOP_MAX: Duration = Duration::from_secs(15);
@@ -17,11 +19,16 @@ const STOP_MAX: Duration = Duration::from_secs(15);
 /// Runs one node of a cluster until a signal, or until it stops by itself. The exit code is 0 after a
 /// signal, 2 when a setting is wrong, otherwise that of [`NodeFailure::exit_code`].
 pub fn serve(config: ServeConfig) -> ExitCode {
+    let nodes = Nodes { count: NonZeroUsize::MIN, raft: true, resp: config.resp.is_some() };
+    let clients = match client_capacity(nodes) {
+        Ok(clients) => clients,
+        Err(error) => return failed(&error),
+    };
     let Signals { mut stopping, reload } = match listen_for_signals() {
         Ok(signals) => signals,
         Err(error) => return failed(&NodeFailure::System(error)),
     };
-    let config = node_config(config, reload);
+    let config = node_config(config, reload, clients);
     let mut node = match RunningNode::start(&config) {
         Ok(node) => node,
         Err(error) => return failed(&error),
@@ -70,7 +77,7 @@ fn end_after(stop_max: Duration) {
     });
 }
 
-fn node_config(config: ServeConfig, reload: Reload) -> NodeConfig {
+fn node_config(config: ServeConfig, reload: Reload, clients: ClientCapacity) -> NodeConfig {
     let security =
         config.peer_keys.map_or(PeerSecurity::Plain, |keys| PeerSecurity::Files(keys, reload));
     warn_if_exposed(&config.exposed);
@@ -90,6 +97,7 @@ fn node_config(config: ServeConfig, reload: Reload) -> NodeConfig {
         tags_max: config.tags_max,
         snowflake: config.snowflake,
         snapshot_entries: config.snapshot_entries,
+        clients,
     }
 }
 

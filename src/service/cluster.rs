@@ -171,7 +171,8 @@ impl ClusterService {
 
     /// Whether this node can hand out ids, and what keeps it from doing so or soon may.
     pub fn readiness(&self) -> Readiness {
-        let holds_ids = self.table.holds_ids() || self.snowflakes.remaining_ms() > 0;
+        let holds_ids =
+            self.snowflakes.remaining_ms() > 0 || self.table.holds_ids(self.clock.monotonic_ms());
         let mut readiness = Readiness::of(&self.replica.node().status(), holds_ids);
         self.snowflakes.add_readiness(&mut readiness);
         readiness

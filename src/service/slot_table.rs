@@ -1,6 +1,8 @@
 //! The tags that this node has handed ids out of since it started.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use foldhash::quality::RandomState;
 use papaya::{HashMap, HashMapRef, LocalGuard};
@@ -15,17 +17,22 @@ use crate::tag::BizTag;
 /// The table, entered for several look-ups; see [`SlotTable::pin`].
 pub(super) type PinnedSlots<'a> = HashMapRef<'a, BizTag, Arc<Slot>, RandomState, LocalGuard<'a>>;
 
+/// How long it is taken for granted that no slot holds an id, once none did.
+const NONE_HELD_MS: u64 = 250;
+
 /// Slots by tag. Looking one up takes no lock. A tag that this node was not asked for has no slot; a slot,
 /// once made, stays until its tag is gone or the process ends.
 pub struct SlotTable {
     slots: HashMap<BizTag, Arc<Slot>, RandomState>,
     metrics: Arc<Metrics>,
+    /// Until then no slot counts as holding an id, in milliseconds of the monotonic clock.
+    none_held_until_ms: AtomicU64,
 }
 
 impl SlotTable {
     /// An empty table: nothing is carried over a restart.
     pub fn new(metrics: Arc<Metrics>) -> Self {
-        Self { slots: HashMap::default(), metrics }
+        Self { slots: HashMap::default(), metrics, none_held_until_ms: AtomicU64::new(0) }
     }
 
     /// The table for as many look-ups as follow each other without a wait: slots that are removed
@@ -68,18 +75,32 @@ impl SlotTable {
         slot.close();
     }
 
-    /// Whether any slot holds an id.
-    pub(super) fn holds_ids(&self) -> bool {
-        self.slots.pin().values().any(|slot| slot.remaining() > 0)
+    /// Whether any slot holds an id. As long as none does, all of them are looked at, so the answer is kept
+    /// for [`NONE_HELD_MS`].
+    pub(super) fn holds_ids(&self, now_ms: u64) -> bool {
+        if now_ms < self.none_held_until_ms.load(Relaxed) {
+            return false;
+        }
+        let holds = self.slots.pin().values().any(|slot| slot.remaining() > 0);
+        if !holds {
+            self.none_held_until_ms.store(now_ms + NONE_HELD_MS, Relaxed);
+        }
+        holds
     }
 
     /// The first `limit` buffers in the order of their tags.
     pub(super) fn views(&self, limit: usize) -> Vec<(BizTag, BufferView)> {
         let slots = self.slots.pin();
-        let mut all: Vec<&Arc<Slot>> = slots.values().collect();
-        all.sort_unstable_by_key(|slot| slot.tag());
-        all.truncate(limit);
-        all.into_iter().map(|slot| (slot.tag().clone(), slot.view())).collect()
+        let mut first = BTreeMap::new();
+        for (tag, slot) in &slots {
+            if first.len() < limit || first.last_key_value().is_some_and(|(last, _)| tag < *last) {
+                first.insert(tag, slot);
+            }
+            if first.len() > limit {
+                first.pop_last();
+            }
+        }
+        first.into_iter().map(|(tag, slot)| (tag.clone(), slot.view())).collect()
     }
 }
 

@@ -1,24 +1,39 @@
 //! Tags as their administrators see them: created, read, changed, deleted.
 
 use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Mutex;
+use tokio::task::spawn_blocking;
+use tokio::time::Instant;
 
 use super::audit;
 use super::error::Error;
 use super::log_access::{self, Consistency, refresh};
 use super::slot_table::SlotTable;
 use super::tag_creation::{TagCreation, TagSpec};
-use crate::limits::UNFORCED_RISE_MAX;
+use crate::limits::{HTML_ROWS_MAX, UNFORCED_RISE_MAX};
 use crate::replica::Replica;
 use crate::segment::BufferView;
-use crate::state::{Actor, Change, Response, TagFields, TagRow};
+use crate::state::{Actor, Change, Response, TagFields, TagPage, TagRow};
 use crate::tag::BizTag;
+
+/// Buffers that are shown at most: one more than a page has rows, which tells that there are more.
+const BUFFERS_SHOWN_MAX: usize = HTML_ROWS_MAX + 1;
+/// Buffers that were looked through so recently are shown as they were then.
+const RECENT: Duration = Duration::from_secs(1);
 
 /// The tags of the cluster, and what this node holds of them.
 pub struct TagService {
     pub(super) replica: Arc<Replica>,
     pub(super) table: Arc<SlotTable>,
     pub(super) creation: Arc<TagCreation>,
+    /// The buffers as they were shown last, and when.
+    pub(super) recent: Mutex<Option<(Instant, Arc<BufferViews>)>>,
 }
+
+/// The buffers of some tags, by name.
+type BufferViews = Vec<(BizTag, BufferView)>;
 
 /// The fields of a tag that shall change; `None` leaves a field as it is.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -99,18 +114,20 @@ impl TagService {
         self.replica.read(|state| state.tag(tag)).ok_or(Error::UnknownTag)
     }
 
-    /// Up to `limit` rows in the order of their tags, beginning after the name `after`.
+    /// One page of rows in the order of their tags, beginning after the name `after`: up to `limit`, and none
+    /// that `has_room` refuses.
     ///
     /// # Errors
     /// [`Error::Unavailable`] when a linearizable read finds no quorum.
-    pub async fn list(
+    pub async fn page(
         &self,
         after: Option<&str>,
         limit: usize,
+        has_room: impl FnMut(&TagRow) -> bool,
         consistency: Consistency,
-    ) -> Result<Vec<TagRow>, Error> {
+    ) -> Result<TagPage, Error> {
         refresh(&self.replica, consistency).await?;
-        Ok(self.replica.read(|state| state.tags_after(after, limit)))
+        Ok(self.replica.read(|state| state.tags_page(after, limit, has_room)))
     }
 
     /// A tag's `max_id` in this node's copy; `None` for a tag that this node does not know.
@@ -118,9 +135,22 @@ impl TagService {
         self.replica.read(|state| state.tag(tag)).map(|row| row.max_id)
     }
 
-    /// The buffers of up to `limit` tags on this node, in the order of their names.
-    pub fn buffers(&self, limit: usize) -> Vec<(BizTag, BufferView)> {
-        self.table.views(limit)
+    /// The buffers of this node's first 1,001 tags in the order of their names, as they were
+    /// at most a second ago. A node may have many more, so they are looked through on a thread of its own,
+    /// once for all who ask at about the same time.
+    pub async fn buffers(&self) -> Arc<BufferViews> {
+        let mut recent = self.recent.lock().await;
+        if let Some((at, views)) = &*recent
+            && at.elapsed() < RECENT
+        {
+            return Arc::clone(views);
+        }
+        let table = Arc::clone(&self.table);
+        let views = spawn_blocking(move || table.views(BUFFERS_SHOWN_MAX)).await;
+        // The task fails only where the process ends.
+        let views = Arc::new(views.unwrap_or_default());
+        *recent = Some((Instant::now(), Arc::clone(&views)));
+        views
     }
 
     /// Refuses a rise of the watermark that would use up most of a tag by a slip of a digit.

@@ -14,6 +14,19 @@ use super::worker_entries::{ClockReport, WantedWindow, WorkerEntries, WorkerRow}
 use crate::snowflake::Format;
 use crate::tag::BizTag;
 
+/// Entries that one page looks at, at most: tombstones, which are never removed, may be many.
+pub const VISITED_MAX: usize = 10_000;
+
+/// One page of rows.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct TagPage {
+    /// The rows, none of them twice.
+    pub rows: Vec<TagRow>,
+    /// The name after which the next page begins; `None` on the last page. A page may have no row and yet
+    /// have a next one.
+    pub next: Option<BizTag>,
+}
+
 /// Everything the cluster agrees on, as of one entry of its log.
 #[derive(Clone, Debug, Default)]
 pub struct State {
@@ -92,6 +105,31 @@ impl State {
     /// not exist.
     pub fn tags_after(&self, after: Option<&str>, limit: usize) -> Vec<TagRow> {
         self.entries.after(after).filter_map(TagEntry::row).take(limit).collect()
+    }
+
+    /// One page of rows in the order of their names, beginning after the name `after`, which need not exist.
+    /// It ends after `limit` rows, before the first row that `has_room` refuses, or after [`VISITED_MAX`]
+    /// entries, however many of them are tombstones.
+    pub fn tags_page(
+        &self,
+        after: Option<&str>,
+        limit: usize,
+        mut has_room: impl FnMut(&TagRow) -> bool,
+    ) -> TagPage {
+        let mut page = TagPage::default();
+        let mut last = None;
+        for (visited, entry) in self.entries.after(after).enumerate() {
+            let row = entry.row();
+            let is_next =
+                row.as_ref().is_some_and(|row| page.rows.len() == limit || !has_room(row));
+            if is_next || visited == VISITED_MAX {
+                page.next = last.map(TagEntry::tag).cloned();
+                break;
+            }
+            page.rows.extend(row);
+            last = Some(entry);
+        }
+        page
     }
 
     /// How many tags exist.

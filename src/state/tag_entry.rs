@@ -58,6 +58,10 @@ impl TagEntry {
         }
     }
 
+    pub(super) fn tag(&self) -> &BizTag {
+        &self.tag
+    }
+
     pub(super) fn name(&self) -> &str {
         self.tag.as_str()
     }

@@ -11,7 +11,7 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 
-use super::{Action, Actor, Change, Command, Protection, Response, State, TagFields};
+use super::{Action, Actor, Change, Command, Protection, Response, State, TagFields, VISITED_MAX};
 use crate::encoding::{
     decode_command, decode_response, digest, encode_command, encode_response, read_snapshot,
     write_snapshot,
@@ -318,4 +318,32 @@ fn a_deleted_tag_loses_its_protection() {
     assert_eq!(state.protection("a"), None);
     state.apply(0, &create("a", 1, 1));
     assert_eq!(state.protection("a"), Some(Protection::default()));
+}
+
+#[test]
+fn pages_follow_each_other_over_tombstones_without_looking_at_too_many() {
+    let mut state = State::default();
+    let name = |number: usize| format!("t{number:06}");
+    let numbers = 0..2 * VISITED_MAX;
+    for number in numbers.clone() {
+        state.apply(0, &create(&name(number), 10, 1));
+    }
+    let is_left = |number: &usize| *number < 3 || *number == 2 * VISITED_MAX - 1;
+    for number in numbers.clone().filter(|number| !is_left(number)) {
+        state.apply(0, &Command::DeleteTag { tag: tag(&name(number)) });
+    }
+    let (mut after, mut sizes, mut rows) = (None, Vec::new(), Vec::new());
+    loop {
+        let page = state.tags_page(after.as_deref(), 2, |_| true);
+        sizes.push(page.rows.len());
+        rows.extend(page.rows.iter().map(|row| row.tag.to_string()));
+        match page.next {
+            Some(next) => after = Some(next.to_string()),
+            None => break,
+        }
+    }
+    assert_eq!(sizes, [2, 1, 1]);
+    assert!(rows.into_iter().eq(numbers.filter(is_left).map(name)));
+    let one = state.tags_page(None, 10, |row| row.tag.as_str() != "t000001");
+    assert_eq!((one.rows.len(), one.next), (1, Some(tag("t000000"))));
 }

@@ -3,10 +3,12 @@
 //! ```text
 //! harness                 the binary under test, for `mintleaf-harness`: processes, clusters, clients, load
 //! api, hostile            one node as HTTP clients see it
+//! exhaustion              clients that take all places, descriptors or memory
 //! docs                    every command, name and link of the documents
 //! resp                    one node as clients of the Redis protocol see it, Redis' own among them
 //! exposure                who can reach what: pages, proxies, strangers, and other users of the machine
 //! cli                     the client commands, and what start-up refuses
+//! between_nodes           rogues, recordings, floods and new secrets at the ports between nodes
 //! bootstrap               founders that exist twice, are cut off, killed, and lost
 //! levels                  two releases in one cluster
 //! protection, audit       tags that are frozen or limited; who changed what
@@ -25,11 +27,13 @@
 
 mod api;
 mod audit;
+mod between_nodes;
 mod bootstrap;
 mod cli;
 mod dev;
 mod docs;
 mod ends;
+mod exhaustion;
 mod exposure;
 mod faults;
 mod flood;

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::harness::{mintleaf, secs};
 
-const PROTOCOL: u8 = 2;
+const PROTOCOL: u8 = 3;
 /// Numbers of requests and purposes on the wire.
 const PROPOSE: u32 = 4;
 const HANDSHAKE: u32 = 6;
@@ -22,7 +22,7 @@ impl Peer {
     fn connect(to: SocketAddr) -> Self {
         let mut stream = TcpStream::connect(to).unwrap();
         stream.set_read_timeout(Some(secs(10))).unwrap();
-        stream.write_all(&[&b"MLRP"[..], &[PROTOCOL, 0, 0]].concat()).unwrap();
+        stream.write_all(&[&b"MLRP"[..], &[PROTOCOL]].concat()).unwrap();
         Self(stream)
     }
 

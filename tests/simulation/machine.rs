@@ -24,7 +24,7 @@ use tokio::time::sleep;
 
 use crate::clock::MachineClock;
 use crate::disk::Disk;
-use crate::net::{Net, NetWire, address, double_of};
+use crate::net::{Net, NetWire, Proof, address, double_of};
 use crate::oracle::{Incarnation, Oracle, Witness};
 use crate::random::Random;
 use crate::trace::Trace;
@@ -217,18 +217,15 @@ impl Machine {
         alive: Arc<AtomicBool>,
         stopping: oneshot::Receiver<()>,
     ) -> Option<String> {
-        let wire = NetWire {
-            net: Arc::clone(&self.site.net),
-            host: self.host(),
-            process: Arc::clone(&process),
-            alive,
-        };
+        let (net, host, own) = (Arc::clone(&self.site.net), self.host(), Arc::clone(&process));
         let (site, clock) = (Arc::clone(&self.site), Arc::clone(&self.clock));
         let engine = Arc::new(self.disk.open());
         let (options, store) = (self.options(), Arc::clone(&self.store));
         let opened = process.spawn(async move {
             let dir = open_dir(&options).await?;
             *store.lock() = Some(dir.store_id());
+            let proof = Proof { node_id: options.node_id, store: dir.store_id() };
+            let wire = NetWire { net, host, proof, process: own, alive };
             let environment = Environment { dir, engine, transport: Arc::new(wire) };
             assemble(&site, incarnation, clock, environment, options).await
         });

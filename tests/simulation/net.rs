@@ -66,12 +66,22 @@ impl Message {
 struct Host {
     process: Arc<Process>,
     door: Arc<dyn FrameHandler>,
+    proof: Proof,
+}
+
+/// The node that a process can prove to be, and its data directory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Proof {
+    pub(crate) node_id: u64,
+    pub(crate) store: u128,
 }
 
 /// The network.
 pub(crate) struct Net {
     trace: Arc<Trace>,
     random: Random,
+    /// Whether both ends of a connection prove who they are, as by TLS, or nobody does.
+    proves: bool,
     /// Writes a trace for readers. With a narrator, all delays are the same.
     narrator: Option<Arc<Narrator>>,
     pub(crate) conditions: Mutex<Conditions>,
@@ -108,9 +118,14 @@ pub(crate) fn address(node_id: u64) -> String {
 }
 
 impl Net {
-    pub(crate) fn new(trace: Arc<Trace>, random: Random) -> Self {
+    pub(crate) fn new(trace: Arc<Trace>, random: Random, proves: bool) -> Self {
         let (narrator, conditions, hosts, trap, prepare_trap) = Default::default();
-        Self { trace, random, narrator, conditions, hosts, trap, prepare_trap }
+        Self { trace, random, proves, narrator, conditions, hosts, trap, prepare_trap }
+    }
+
+    /// How a process appears at the other end of its connections.
+    fn peer(&self, Proof { node_id, store }: Proof) -> Peer {
+        if self.proves { Peer::Proven { node_id, store: Some(store) } } else { Peer::Unproven }
     }
 
     /// The same network with a narrator and without chance: each message takes [`STEADY_DELAY`].
@@ -231,6 +246,7 @@ pub(crate) struct NetWire {
     pub(crate) net: Arc<Net>,
     /// The node's id, or another number while the node exists twice.
     pub(crate) host: u64,
+    pub(crate) proof: Proof,
     pub(crate) process: Arc<Process>,
     pub(crate) alive: Arc<AtomicBool>,
 }
@@ -242,7 +258,14 @@ impl NetWire {
         }
     }
 
-    async fn carry(&self, to: u64, frame: Vec<u8>) -> Result<Bytes, TransportError> {
+    /// Carries a frame to the node that listens at an address and its answer back. If nodes prove themselves
+    /// and another one than `wanted` listens there, it is sent nothing.
+    async fn carry(
+        &self,
+        to: u64,
+        wanted: Option<u64>,
+        frame: Vec<u8>,
+    ) -> Result<Reply, TransportError> {
         let (net, me) = (&self.net, self.host);
         self.live().await;
         let to = net.resolve(to);
@@ -252,11 +275,15 @@ impl NetWire {
         self.live().await;
         let refused = || TransportError::Unreachable("connection refused".to_owned());
         let host = net.host(to).ok_or_else(refused)?;
+        let (caller, callee) = (net.peer(self.proof), net.peer(host.proof));
+        if net.proves && wanted.is_some_and(|wanted| wanted != host.proof.node_id) {
+            let why = format!("node {} listens there", host.proof.node_id);
+            return Err(TransportError::Unreachable(why));
+        }
         if net.random.chance(net.conditions.lock().doubled) {
             self.deliver_again(host.clone(), frame.clone());
         }
-        let task =
-            host.process.spawn(async move { host.door.handle(Peer::Unproven, &frame).await });
+        let task = host.process.spawn(async move { host.door.handle(caller, &frame).await });
         // A server aborts its work for a caller that hangs up, if it notices in time.
         let guard = net.random.chance(50).then(|| AbortOnDrop(task.abort_handle()));
         let answered = task.await;
@@ -271,7 +298,7 @@ impl NetWire {
                 net.travel(Message::Answer { told }, to, me, &answer).await;
                 self.live().await;
                 net.look_for_votes(to, me, &answer);
-                Ok(Bytes::from(net.damaged(answer)))
+                Ok(Reply { from: callee, bytes: Bytes::from(net.damaged(answer)) })
             }
             Ok(Err(why)) => Err(TransportError::Refused(why)),
             Err(_) => Err(TransportError::Lost("connection reset".to_owned())),
@@ -280,11 +307,12 @@ impl NetWire {
 
     fn deliver_again(&self, host: Host, frame: Vec<u8>) {
         let later = Duration::from_micros(self.net.random.within(0..300_000));
+        let caller = self.net.peer(self.proof);
         let process = Arc::clone(&host.process);
         process.spawn(async move {
             sleep(later).await;
             // The second answer is dropped.
-            drop(host.door.handle(Peer::Unproven, &frame).await);
+            drop(host.door.handle(caller, &frame).await);
         });
     }
 }
@@ -310,8 +338,7 @@ impl Transport for NetWire {
         Box::pin(async move {
             let address = target.address;
             let unknown = || TransportError::Unreachable(format!("no such address: {address}"));
-            let bytes = self.carry(node_at(address).ok_or_else(unknown)?, frame).await?;
-            Ok(Reply { from: Peer::Unproven, bytes })
+            self.carry(node_at(address).ok_or_else(unknown)?, target.node_id, frame).await
         })
     }
 
@@ -334,7 +361,8 @@ impl Transport for NetWire {
     fn serve(self: Arc<Self>, door: Arc<dyn FrameHandler>) -> Pending<'static, ()> {
         Box::pin(async move {
             if self.alive.load(Ordering::Relaxed) {
-                let host = Host { process: Arc::clone(&self.process), door };
+                let (process, proof) = (Arc::clone(&self.process), self.proof);
+                let host = Host { process, door, proof };
                 self.net.hosts.lock().insert(self.host, host);
             }
             pending::<()>().await;

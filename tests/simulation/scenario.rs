@@ -64,8 +64,10 @@ pub(crate) async fn run(plan: Plan, dir: &Path) -> Verdict {
         worker_ids: Vec::new(),
     };
     let oracle = Arc::new(Oracle::new(Arc::clone(&trace), snowflake.format));
+    let proves = Random::new(plan.seed, "proof").chance(50);
+    trace.note(format_args!("nodes prove themselves: {proves}"));
     let site = Arc::new(Site {
-        net: Arc::new(Net::new(Arc::clone(&trace), Random::new(plan.seed, "net"))),
+        net: Arc::new(Net::new(Arc::clone(&trace), Random::new(plan.seed, "net"), proves)),
         trace: Arc::clone(&trace),
         oracle: Arc::clone(&oracle),
         snowflake,

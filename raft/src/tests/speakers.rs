@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::ops::Range;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -90,8 +89,7 @@ fn proven(node_id: u64, store: u128) -> Peer {
 struct Alone {
     node: Node,
     wire: Arc<Wire>,
-    /// While it is set, the disk takes its time for a vote.
-    slow_votes: Arc<AtomicBool>,
+    held_up: HeldUp,
     _temp: TempDir,
 }
 
@@ -99,14 +97,14 @@ impl Alone {
     async fn open() -> Self {
         let temp = TempDir::new().unwrap();
         let dir = DataDir::open(&temp.path().join("data"), 7).unwrap();
-        let slow_votes = Arc::<AtomicBool>::default();
+        let held_up = HeldUp::default();
         let engine = SledEngine::open(&dir).unwrap();
-        let engine = SlowVotes { engine, is_slow: Arc::clone(&slow_votes) };
+        let engine = SlowVotes { engine, held_up: Arc::clone(&held_up) };
         let (wire, options) = (Arc::<Wire>::default(), options(1, temp.path(), &alone()));
         let transport = Arc::clone(&wire) as _;
         let (node, _) = open_with(dir, Arc::new(engine), transport, options).await;
         assert_eq!(add(&node, 1).await, Ok(1));
-        Self { node, wire, slow_votes, _temp: temp }
+        Self { node, wire, held_up, _temp: temp }
     }
 
     fn header(&self, from: Origin) -> Header {
@@ -290,16 +288,21 @@ async fn a_members_address_changes_only_to_one_at_which_it_answers() {
     alone.end().await;
 }
 
-/// An engine that takes a while to write a vote.
+/// Holds up the next vote on its way to the disk, until the sender's word.
+type HeldUp = Arc<Mutex<Option<mpsc::Receiver<()>>>>;
+
+/// An engine that may be held up when it writes a vote.
 struct SlowVotes {
     engine: SledEngine,
-    is_slow: Arc<AtomicBool>,
+    held_up: HeldUp,
 }
 
 impl LogEngine for SlowVotes {
     fn put_meta(&self, key: MetaKey, value: &[u8]) -> Result<(), StorageError> {
-        if key == MetaKey::Vote && self.is_slow.load(Ordering::SeqCst) {
-            std::thread::sleep(Duration::from_millis(300));
+        if key == MetaKey::Vote
+            && let Some(held_up) = self.held_up.lock().take()
+        {
+            let _ = held_up.recv_timeout(SOON);
         }
         self.engine.put_meta(key, value)
     }
@@ -351,11 +354,12 @@ async fn a_vote_counts_as_contact_though_its_candidate_hung_up_during_the_sync()
     let vote = Request::Vote { rpc, transferred_by: Some(own) };
     let header = alone.header(peer_origin(9, 90, Some(1 << 20)));
     let before = core.heard.contact().silent_since();
-    alone.slow_votes.store(true, Ordering::SeqCst);
+    let (release, held_up) = mpsc::channel();
+    *alone.held_up.lock() = Some(held_up);
     let asked = alone.deliver(Peer::Unproven, Some(header), vote);
     let answer = timeout(Duration::from_millis(100), asked).await;
     assert!(answer.is_err(), "the disk is not slow: {answer:?}");
-    alone.slow_votes.store(false, Ordering::SeqCst);
+    release.send(()).unwrap();
     eventually("the vote is noted", || core.heard.contact().silent_since() > before).await;
     drop(core);
     timeout(SOON, alone.end()).await.unwrap();

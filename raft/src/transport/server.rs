@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
@@ -18,16 +18,18 @@ use super::pace::Pace;
 use super::places::{Place, Places};
 
 /// Connections at a time that have not proved themselves yet.
-pub(super) const UNPROVEN_MAX: usize = 128;
+const UNPROVEN_MAX: usize = 128;
 /// As many of them as one address may hold. The oldest makes room for a newer one, so connections that send
 /// nothing shut no node out.
 const UNPROVEN_PER_ADDRESS_MAX: usize = UNPROVEN_MAX / 2;
 /// Connections at a time that have proved themselves. Peers are few, and each keeps a handful.
-pub(super) const PROVEN_MAX: usize = 256;
+const PROVEN_MAX: usize = 256;
 /// As many of them as one node may hold, or one address where nothing is proven.
 const PROVEN_PER_CALLER_MAX: usize = PROVEN_MAX / 2;
+/// Connections at a time that the internal listener keeps open, proven or not.
+pub const PEER_CONNECTIONS_MAX: usize = UNPROVEN_MAX + PROVEN_MAX;
 /// A connection gets this long to prove itself.
-const PROOF_TIMEOUT: Duration = Duration::from_secs(5);
+pub(super) const PROOF_TIMEOUT: Duration = Duration::from_secs(5);
 /// The listener closes a connection on which no frame was completed for this long. Followers keep a silent
 /// connection open to notice the end of a leader's process, and open it again.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -41,6 +43,9 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 const DISTRUST_GRACE: Duration = Duration::from_secs(1);
 /// Pause after a failed accept, as when file descriptors ran out.
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
+/// Connections that wait to be accepted. The kernel drops further ones, and a caller tries again only after a
+/// second, so a flood that fills the queue would shut nodes out.
+const BACKLOG: u32 = 4096;
 /// Connections that failed to prove themselves are logged at most this often.
 const REPORT_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -56,7 +61,11 @@ enum Caller {
 
 impl Listener {
     pub(super) async fn bind(address: SocketAddr) -> io::Result<Self> {
-        Ok(Self(TcpListener::bind(address).await?))
+        let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+        // A process that starts again takes its port over, whatever connections of before are still ending.
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        Ok(Self(socket.listen(BACKLOG)?))
     }
 
     pub(super) fn local_addr(&self) -> io::Result<SocketAddr> {
@@ -70,11 +79,15 @@ impl Listener {
         let (mut pace, mut reports) = (Pace::of_handshakes(), Reports::default());
         let mut connections = JoinSet::new();
         loop {
-            while let Some(ended) = connections.try_join_next() {
-                reports.of(ended);
-            }
+            let accepted = tokio::select! {
+                accepted = self.0.accept() => accepted,
+                Some(ended) = connections.join_next() => {
+                    reports.of(ended);
+                    continue;
+                }
+            };
             pace.wait().await;
-            match self.0.accept().await {
+            match accepted {
                 Ok((tcp, from)) => {
                     let place = unproven.take(from.ip());
                     let (layer, handler) = (Arc::clone(&layer), Arc::clone(&handler));
@@ -189,7 +202,10 @@ async fn refuse<S: AsyncRead + AsyncWrite + Unpin>(
     within(DRAIN_TIMEOUT, channel.drain()).await
 }
 
-async fn within<T>(time: Duration, work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+pub(super) async fn within<T>(
+    time: Duration,
+    work: impl Future<Output = io::Result<T>>,
+) -> io::Result<T> {
     timeout(time, work).await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
 }
 

@@ -21,6 +21,7 @@ use rustls::sign::CertifiedKey;
 use rustls::time_provider::TimeProvider;
 use rustls::version::TLS13;
 use rustls::{ClientConfig, ServerConfig, SignatureScheme};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
@@ -96,6 +97,29 @@ impl Tls {
         credentials.mark_unchanged();
         credentials
     }
+
+    /// Has the process at the other end of a stream prove itself.
+    pub(super) async fn accept_tls<S: AsyncRead + AsyncWrite + Unpin>(
+        &self,
+        stream: S,
+    ) -> io::Result<Opened<TlsStream<S>>> {
+        let (credentials, ends) = (self.watched(), self.ends());
+        let stream = ends.acceptor.accept(stream).await;
+        let stream = stream.map_err(|error| explained(error, ends.remedy))?;
+        opened(stream.into(), credentials)
+    }
+
+    /// Proves itself to the node at the other end of a stream, and has it do the same.
+    pub(super) async fn connect_tls<S: AsyncRead + AsyncWrite + Unpin>(
+        &self,
+        target: Target<'_>,
+        stream: S,
+    ) -> io::Result<Opened<TlsStream<S>>> {
+        let (credentials, ends) = (self.watched(), self.ends());
+        let connected = ends.connector.connect(wanted(target), stream).await;
+        let stream = connected.map_err(|error| explained(error, ends.remedy))?;
+        opened(stream.into(), credentials)
+    }
 }
 
 impl Layer for Tls {
@@ -106,10 +130,7 @@ impl Layer for Tls {
         target: Target<'_>,
         tcp: TcpStream,
     ) -> io::Result<Opened<TlsStream<TcpStream>>> {
-        let (credentials, ends) = (self.watched(), self.ends());
-        let connected = ends.connector.connect(wanted(target), tcp).await;
-        let stream = connected.map_err(|error| explained(error, ends.remedy))?;
-        opened(stream.into(), credentials)
+        self.connect_tls(target, tcp).await
     }
 
     async fn accept(&self, mut tcp: TcpStream) -> io::Result<Opened<TlsStream<TcpStream>>> {
@@ -120,10 +141,7 @@ impl Layer for Tls {
                 Greeting::Stranger => refuse_stranger(&mut tcp).await,
             };
         }
-        let (credentials, ends) = (self.watched(), self.ends());
-        let stream = ends.acceptor.accept(tcp).await;
-        let stream = stream.map_err(|error| explained(error, ends.remedy))?;
-        opened(stream.into(), credentials)
+        self.accept_tls(tcp).await
     }
 
     fn trusts(&self, proof: &Proof) -> bool {
@@ -148,10 +166,10 @@ fn wanted(target: Target<'_>) -> ServerName<'static> {
 }
 
 /// The proof of a handshake that has succeeded.
-fn opened(
-    stream: TlsStream<TcpStream>,
+fn opened<S>(
+    stream: TlsStream<S>,
     credentials: watch::Receiver<Arc<Credentials>>,
-) -> io::Result<Opened<TlsStream<TcpStream>>> {
+) -> io::Result<Opened<TlsStream<S>>> {
     let (_, session) = stream.get_ref();
     let unfit = |why: &str| io::Error::new(ErrorKind::PermissionDenied, why.to_owned());
     if session.alpn_protocol() != Some(&protocol_name()) {

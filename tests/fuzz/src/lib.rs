@@ -46,6 +46,36 @@ pub fn near(input: &mut Unstructured<'_>, marks: &[u64]) -> Result<u64> {
     Ok(mark.wrapping_add_signed(i64::from(input.arbitrary::<i8>()?)))
 }
 
+/// Bytes that were changed in places: each three bytes of `edits` are a place, and what is changed there.
+pub fn edited(bytes: &[u8], edits: &[u8]) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    for edit in edits.chunks_exact(3) {
+        let place = usize::from(u16::from_le_bytes([edit[0], edit[1]])) % bytes.len().max(1);
+        if let Some(byte) = bytes.get_mut(place) {
+            *byte ^= edit[2];
+        }
+    }
+    bytes
+}
+
+/// A file in PEM (RFC 7468).
+pub fn pem(label: &str, der: &[u8]) -> Vec<u8> {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = format!("-----BEGIN {label}-----").into_bytes();
+    for (at, three) in der.chunks(3).enumerate() {
+        if at % 16 == 0 {
+            text.push(b'\n');
+        }
+        let bits = three.iter().fold(0, |bits, byte| bits << 8 | usize::from(*byte));
+        let bits = bits << (8 * (3 - three.len()));
+        let digits = [18, 12, 6, 0].map(|shift| DIGITS[bits >> shift & 63]);
+        text.extend_from_slice(&digits[..=three.len()]);
+        text.extend_from_slice(&b"=="[..3 - three.len()]);
+    }
+    text.extend_from_slice(format!("\n-----END {label}-----\n").as_bytes());
+    text
+}
+
 /// A directory that goes away, in memory where there is such a place.
 ///
 /// # Panics

@@ -14,6 +14,8 @@ const PROTOCOL: u8 = 3;
 /// A frame may wait for a proposal or a change of the membership.
 const SECONDS_MAX: u64 = 60;
 const FRAMES_MAX: usize = 8;
+/// The refusal of a frame in the name of a node that has not proved itself.
+const NOT_THE_SENDER: &str = "the sender is not the node that has proved itself";
 
 /// Counts bytes; any command will do.
 struct Tally;
@@ -60,17 +62,40 @@ fuzz_target!(|bytes: &[u8]| {
         && frames.len() < FRAMES_MAX
     {
         let (body, tail) = tail.split_at(tail.len().min(usize::from(length)));
-        frames.push(frame(kind, cluster, body));
+        frames.push((kind % 4 > 1, frame(kind, cluster, body)));
         rest = tail;
     }
+    let caller = caller(mode >> 1);
     site.run(SECONDS_MAX, async move {
-        for frame in frames {
-            let _ = door.handle(Peer::Unproven, &frame).await;
+        for (is_of_node_2, frame) in frames {
+            let answered = door.handle(caller, &frame).await;
+            if is_of_node_2 && !caller.may_speak_for(2, 9) {
+                // What does not decode is refused besides.
+                if let Ok(answer) = answered {
+                    assert!(holds(&answer, NOT_THE_SENDER), "{caller:?} spoke for node 2");
+                }
+            }
         }
         sleep(Duration::from_secs(1)).await;
         node.shutdown().await;
     });
 });
+
+/// Who has proved itself: node 2, whose frames they are, or not.
+fn caller(choice: u8) -> Peer {
+    match choice % 8 {
+        0..=2 => Peer::Unproven,
+        3 => Peer::Proven { node_id: 2, store: Some(9) },
+        4 => Peer::Proven { node_id: 2, store: None },
+        5 => Peer::Proven { node_id: 2, store: Some(8) },
+        6 => Peer::Proven { node_id: NODE_ID, store: Some(STORE) },
+        _ => Peer::Proven { node_id: 3, store: None },
+    }
+}
+
+fn holds(answer: &[u8], text: &str) -> bool {
+    answer.windows(text.len()).any(|window| window == text.as_bytes())
+}
 
 fn frame(kind: u8, cluster: u128, body: &[u8]) -> Vec<u8> {
     match kind % 4 {

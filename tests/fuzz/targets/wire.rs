@@ -2,6 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use mintleaf_raft::Peer;
 use mintleaf_raft::fuzzing::{FRAME_MAX, conversation};
 use tokio::io::{AsyncWriteExt, duplex, sink, split};
 use tokio::runtime::Builder;
@@ -16,10 +17,17 @@ fuzz_target!(|bytes: &[u8]| {
         0 => said.to_vec(),
         _ => [&greeting()[..], said].concat(),
     };
+    let peer = match kind / 3 % 3 {
+        0 => Peer::Unproven,
+        1 => Peer::Proven { node_id: 2, store: Some(9) },
+        _ => Peer::Proven { node_id: u64::MAX, store: None },
+    };
     let runtime = Builder::new_current_thread().enable_time().start_paused(true).build();
     let runtime = runtime.expect("a runtime starts");
-    let heard = runtime.block_on(hold(&said, usize::from(*piece_bytes).max(1)));
-    assert_eq!(heard, frames(&said));
+    let heard = runtime.block_on(hold(&said, usize::from(*piece_bytes).max(1), peer));
+    // A frame comes from whoever has proved itself, whatever the frame says.
+    let expected: Vec<_> = frames(&said).into_iter().map(|frame| (peer, frame)).collect();
+    assert_eq!(heard, expected);
 });
 
 fn greeting() -> Vec<u8> {
@@ -27,7 +35,7 @@ fn greeting() -> Vec<u8> {
 }
 
 /// Says it in pieces to the listener's end, which must come to one by itself.
-async fn hold(said: &[u8], piece_bytes: usize) -> Vec<Vec<u8>> {
+async fn hold(said: &[u8], piece_bytes: usize, peer: Peer) -> Vec<(Peer, Vec<u8>)> {
     let (ours, theirs) = duplex(PIPE_BYTES);
     let (mut from, mut to) = split(ours);
     let say = async {
@@ -39,7 +47,7 @@ async fn hold(said: &[u8], piece_bytes: usize) -> Vec<Vec<u8>> {
         let _ = to.shutdown().await;
     };
     let hear = async { tokio::io::copy(&mut from, &mut sink()).await };
-    let (heard, (), _) = tokio::join!(conversation(theirs), say, hear);
+    let (heard, (), _) = tokio::join!(conversation(theirs, peer), say, hear);
     heard
 }
 

@@ -1,6 +1,7 @@
 //! `mintleaf serve`, several times.
 
 use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -77,6 +78,16 @@ impl Cluster {
     /// Starts a node as it was started before, and does not wait for it.
     pub fn start_node(&mut self, id: u64) {
         self.node(id).start().unwrap();
+    }
+
+    /// Replaces the flags of a node's next starts: how it enters a cluster, and whatever else it is told.
+    pub fn set_flags(&mut self, id: u64, flags: impl IntoIterator<Item = impl Into<OsString>>) {
+        self.node(id).set_flags(flags);
+    }
+
+    /// Adds a flag and its value to a node's next starts.
+    pub fn add_flag(&mut self, id: u64, flag: &str, value: impl AsRef<OsStr>) {
+        self.node(id).add_flag(flag, value);
     }
 
     /// Adds a variable to the environment of a node's next starts.

@@ -57,7 +57,7 @@ impl Stage {
             max_clock_skew: Duration::from_secs(2),
             worker_ids: Vec::new(),
         };
-        let net = Net::new(Arc::clone(&trace), Random::new(SEED, "net"));
+        let net = Net::new(Arc::clone(&trace), Random::new(SEED, "net"), true);
         let site = Arc::new(Site {
             net: Arc::new(net.narrated_by(Arc::clone(&narrator))),
             oracle: Arc::new(Oracle::new(Arc::clone(&trace), snowflake.format)),

@@ -10,6 +10,7 @@ use crate::runtime::Pending;
 use crate::transport::{FrameHandler, Plain, TcpTransport, Transport, TransportError};
 
 mod operator_ca;
+mod rogues;
 
 const OLD: &[u8] = b"the secret of before, in 32 bytes";
 const NEW: &[u8] = b"the present secret, in some bytes";

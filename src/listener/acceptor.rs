@@ -1,0 +1,115 @@
+//! One address on which clients are accepted.
+
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, Shutdown, TcpListener};
+use std::time::{Duration, Instant};
+
+use tokio::net::TcpStream;
+use tokio::sync::{mpsc, watch};
+use tracing::warn;
+
+use super::places::{Claim, Place, Places};
+use crate::http;
+use crate::metrics::Protocol;
+use crate::resp;
+use crate::service::Services;
+
+/// Pause after the kernel could not give a connection, most likely because descriptors ran out.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// A connection, and the place that it holds until it closes.
+pub(super) struct Accepted {
+    pub(super) protocol: Protocol,
+    pub(super) stream: std::net::TcpStream,
+    pub(super) place: Place,
+}
+
+pub(super) struct Acceptor {
+    protocol: Protocol,
+    workers: Vec<mpsc::Sender<Accepted>>,
+    next: usize,
+    places: Places,
+    services: Services,
+}
+
+impl Acceptor {
+    pub(super) fn new(
+        protocol: Protocol,
+        workers: Vec<mpsc::Sender<Accepted>>,
+        places_max: usize,
+        services: Services,
+    ) -> Self {
+        Self { protocol, workers, next: 0, places: Places::new(places_max), services }
+    }
+
+    /// Accepts until the node stops.
+    pub(super) async fn run(mut self, listener: TcpListener, mut stopping: watch::Receiver<()>) {
+        let listener = match tokio::net::TcpListener::from_std(listener) {
+            Ok(listener) => listener,
+            Err(error) => return warn!(%error, "cannot listen for clients"),
+        };
+        // A streak of failures is logged once, however long it lasts.
+        let mut failing = false;
+        loop {
+            let accepted = tokio::select! {
+                accepted = listener.accept() => accepted,
+                () = self.places.await_freed() => continue,
+                _ = stopping.changed() => return,
+            };
+            match accepted {
+                Ok((stream, address)) => {
+                    failing = false;
+                    self.deal(stream, address.ip()).await;
+                }
+                Err(error) if is_of_one_connection(&error) => {}
+                Err(error) => {
+                    if !failing {
+                        warn!(%error, "cannot accept client connections for now");
+                    }
+                    failing = true;
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+    }
+
+    /// Hands a connection to the next worker in turn, or turns it away.
+    async fn deal(&mut self, stream: TcpStream, address: IpAddr) {
+        let Ok(stream) = stream.into_std() else { return };
+        let place = match self.places.claim(address, Instant::now()) {
+            Claim::Granted(place) => place,
+            Claim::Refused => {
+                self.services.ids.metrics().connection_refused(self.protocol);
+                return turn_away(self.protocol, &stream);
+            }
+        };
+        self.next = (self.next + 1) % self.workers.len();
+        // A worker is gone only when the node stops, and then this thread is about to stop too.
+        let accepted = Accepted { protocol: self.protocol, stream, place };
+        let _ = self.workers[self.next].send(accepted).await;
+    }
+}
+
+/// Tells the client why and closes the connection, without waiting: the socket does not block, its send
+/// buffer is empty, and a client that is gone already need not be told.
+fn turn_away(protocol: Protocol, mut stream: &std::net::TcpStream) {
+    let reason = match protocol {
+        Protocol::Http => http::TURNED_AWAY,
+        Protocol::Resp => resp::TURNED_AWAY,
+    };
+    let _ = stream.write(reason);
+    let _ = stream.shutdown(Shutdown::Write);
+    // Closing on unread input would reset the connection, answer and all.
+    let _ = stream.read(&mut [0; 4096]);
+}
+
+/// Whether the error belongs to one connection, which its peer gave up before it was accepted.
+fn is_of_one_connection(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::ConnectionRefused
+            | io::ErrorKind::Interrupted
+    )
+}

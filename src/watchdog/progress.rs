@@ -1,0 +1,103 @@
+//! How far a connection has come: counters that the connection moves, and that its watchdog and the
+//! acceptor read.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use tokio::sync::Notify;
+
+/// How far a connection has come.
+#[derive(Debug, Default)]
+pub(crate) struct Progress {
+    received: AtomicU64,
+    received_at_request: AtomicU64,
+    requests: AtomicU64,
+    sent: AtomicU64,
+    /// What had come in at the last look of the watchdog.
+    received_at_look: AtomicU64,
+    /// For how many looks on end the connection has been idle.
+    idle_looks: AtomicU64,
+    /// Tells the connection that its place is needed.
+    asked_to_leave: Notify,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Look {
+    pub(super) received_at_request: u64,
+    pub(super) requests: u64,
+    pub(super) sent: u64,
+}
+
+impl Progress {
+    /// Counts bytes that came in.
+    #[inline]
+    pub(crate) fn received(&self, bytes: usize) {
+        self.received.fetch_add(bytes as u64, Relaxed);
+    }
+
+    /// Counts bytes that the socket took.
+    #[inline]
+    pub(crate) fn sent(&self, bytes: usize) {
+        self.sent.fetch_add(bytes as u64, Relaxed);
+    }
+
+    /// Notes that all input so far belongs to requests that were begun.
+    #[inline]
+    pub(crate) fn request_begun(&self) {
+        self.requests_begun_but(0);
+    }
+
+    /// Notes that all input so far, but for the last `unread` bytes, belongs to requests that were begun.
+    #[inline]
+    pub(crate) fn requests_begun_but(&self, unread: usize) {
+        self.requests.fetch_add(1, Relaxed);
+        let begun = self.received.load(Relaxed).saturating_sub(unread as u64);
+        self.received_at_request.store(begun, Relaxed);
+    }
+
+    /// Counts requests that were begun together, `bytes` long.
+    #[inline]
+    pub(crate) fn requests_begun(&self, bytes: usize) {
+        self.requests.fetch_add(1, Relaxed);
+        self.received_at_request.fetch_add(bytes as u64, Relaxed);
+    }
+
+    /// How many bytes have come in.
+    pub(crate) fn received_bytes(&self) -> u64 {
+        self.received.load(Relaxed)
+    }
+
+    /// For how many looks on end the connection has been idle, as of the last one; 0 when something has
+    /// come in since.
+    pub(crate) fn idle_looks(&self) -> u64 {
+        if self.is_untouched() { self.idle_looks.load(Relaxed) } else { 0 }
+    }
+
+    /// Asks the connection to end, which it does unless something has come in since the last look.
+    pub(crate) fn ask_to_leave(&self) {
+        self.asked_to_leave.notify_one();
+    }
+
+    /// Whether nothing has come in since the last look.
+    pub(super) fn is_untouched(&self) -> bool {
+        self.received.load(Relaxed) == self.received_at_look.load(Relaxed)
+    }
+
+    /// Resolves each time when the connection is asked to leave.
+    pub(super) async fn asked_to_leave(&self) {
+        self.asked_to_leave.notified().await;
+    }
+
+    pub(super) fn look(&self) -> Look {
+        Look {
+            received_at_request: self.received_at_request.load(Relaxed),
+            requests: self.requests.load(Relaxed),
+            sent: self.sent.load(Relaxed),
+        }
+    }
+
+    /// Tells the acceptor what the watchdog has seen: for how many looks the connection has been idle.
+    pub(crate) fn note_look(&self, idle_looks: u64) {
+        self.received_at_look.store(self.received.load(Relaxed), Relaxed);
+        self.idle_looks.store(idle_looks, Relaxed);
+    }
+}

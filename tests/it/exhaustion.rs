@@ -1,0 +1,320 @@
+//! Clients that take what others need: places, descriptors, memory.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use serde_json::json;
+use tokio::net::TcpSocket;
+use tokio::runtime::{Builder, Runtime};
+
+use crate::harness::{Api, Binary, Dev, eventually, mintleaf, ms, pause, secs};
+
+const HERE: Ipv4Addr = Ipv4Addr::LOCALHOST;
+/// Another client address of this machine.
+const ELSEWHERE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
+const GET_ID: &[u8] = b"GET /api/segment/get/orders HTTP/1.1\r\nhost: a\r\n\r\n";
+const INCR: &[u8] = b"INCR orders\r\n";
+/// The node gives up a connection that stalls after 10 to 15 s, and one that reads too slowly after 20 to 25;
+/// the rest is for a busy machine.
+const GIVEN_UP_WITHIN: Duration = secs(40);
+
+/// The binary, with so many open files at most.
+fn with_open_files(files: usize) -> Binary {
+    mintleaf().under(["prlimit".to_owned(), format!("--nofile={files}:{files}")])
+}
+
+/// Lets this process open as many files as it may.
+fn raise_own_limit() {
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+}
+
+/// A runtime for sockets with options that `std` does not have.
+fn runtime() -> Runtime {
+    Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+/// A client of the given address, with the receive buffer of the given size.
+fn connect(from: Ipv4Addr, to: SocketAddr, buffer: Option<u32>) -> TcpStream {
+    let connected = async {
+        let socket = TcpSocket::new_v4().unwrap();
+        if let Some(bytes) = buffer {
+            socket.set_recv_buffer_size(bytes).unwrap();
+        }
+        socket.bind((IpAddr::V4(from), 0).into()).unwrap();
+        socket.connect(to).await.unwrap().into_std().unwrap()
+    };
+    let stream = runtime().block_on(connected);
+    stream.set_nonblocking(false).unwrap();
+    stream.set_read_timeout(Some(secs(10))).unwrap();
+    stream
+}
+
+/// One protocol of a node under test: where it is, a request for an id, and how a good answer begins.
+#[derive(Clone, Copy)]
+struct Door {
+    address: SocketAddr,
+    request: &'static [u8],
+    good: &'static str,
+    turned_away: &'static str,
+}
+
+impl Door {
+    fn both(dev: &Dev) -> [Self; 2] {
+        [
+            Self {
+                address: dev.api().0,
+                request: GET_ID,
+                good: "HTTP/1.1 200 ",
+                turned_away: "HTTP/1.1 503 ",
+            },
+            Self {
+                address: dev.resp(1),
+                request: INCR,
+                good: ":",
+                turned_away: "-ERR max number of clients reached",
+            },
+        ]
+    }
+
+    /// Asks for an id on a connection; the beginning of the answer, empty when there is none.
+    fn ask(&self, stream: &mut TcpStream) -> String {
+        let mut answer = [0; 512];
+        let length = stream.write_all(self.request).and_then(|()| stream.read(&mut answer));
+        String::from_utf8_lossy(&answer[..length.unwrap_or_default()]).into_owned()
+    }
+
+    /// A connection on which an id was asked for.
+    #[track_caller]
+    fn used(&self, from: Ipv4Addr) -> TcpStream {
+        let mut stream = connect(from, self.address, None);
+        self.assert_served(&mut stream);
+        stream
+    }
+
+    #[track_caller]
+    fn assert_served(&self, stream: &mut TcpStream) {
+        let answer = self.ask(stream);
+        assert!(answer.starts_with(self.good), "{answer:?}");
+    }
+
+    /// Connections on which an id was asked for, as many as there are places for.
+    fn fill(&self, from: Ipv4Addr) -> Vec<TcpStream> {
+        let mut held = Vec::new();
+        loop {
+            let mut stream = connect(from, self.address, None);
+            let answer = self.ask(&mut stream);
+            if !answer.starts_with(self.good) {
+                assert!(answer.starts_with(self.turned_away), "{answer:?}");
+                return held;
+            }
+            held.push(stream);
+        }
+    }
+}
+
+/// A sample of the metrics page.
+fn metric(api: Api, name: &str) -> u64 {
+    let page = api.get("/metrics");
+    let line = page.text().lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    line.unwrap_or_else(|| panic!("no {name}")).parse().unwrap()
+}
+
+/// `mintleaf dev` with few places; and how many of each protocol.
+fn dev_with_few_places() -> (Dev, usize) {
+    let cores = thread::available_parallelism().unwrap().get();
+    // 64 files of the node, 4 of each thread that serves clients, 32 for leavers of each protocol.
+    let mut dev = with_open_files(64 + 4 * cores + 2 * (32 + 24)).dev();
+    let log = dev.process().log();
+    assert!(log.contains("LimitNOFILE=") && log.contains("connections_max=24"), "{log}");
+    (dev, 24)
+}
+
+#[test]
+fn idle_clients_neither_end_a_node_nor_hold_up_a_failover() {
+    raise_own_limit();
+    let mut cluster = with_open_files(1024).prepare(3, &["--snapshot-entries", "100"]);
+    cluster.start_all();
+    let leader = cluster.leader();
+    cluster.api(leader).post("/v1/tags", &json!({ "tag": "orders" })).ok();
+    let mut idle = Vec::new();
+    for (_, address) in cluster.targets() {
+        idle.extend((0..1_200).map(|_| TcpStream::connect(address).unwrap()));
+    }
+    // Who never sent anything makes room after a second.
+    eventually("a place", secs(5), || {
+        cluster.api(leader).try_get("/readyz").ok().filter(|answer| answer.is_ok())
+    });
+    for step in 1..=300 {
+        cluster.api(leader).patch("/v1/tags/orders", &json!({ "step": step })).ok();
+    }
+    let snapshots = cluster.data(leader).join("snapshot");
+    eventually("a snapshot", secs(10), || {
+        fs::read_dir(&snapshots).is_ok_and(|mut files| files.next().is_some()).then_some(())
+    });
+    assert!(cluster.process(leader).is_running());
+
+    let others = cluster.others(leader);
+    let survivor = cluster.api(others[0]);
+    eventually("a place", secs(5), || {
+        survivor.try_get("/readyz").ok().filter(|answer| answer.is_ok())
+    });
+    cluster.kill(leader);
+    let began = Instant::now();
+    eventually("another leader", secs(5), || {
+        let changed = survivor.try_post("/v1/tags", &json!({ "tag": "after" }));
+        changed.ok().filter(|answer| answer.is_ok())
+    });
+    println!("a change was made {:?} after the leader was killed", began.elapsed());
+    assert!(others.into_iter().all(|id| cluster.process(id).is_running()));
+}
+
+#[test]
+fn an_address_that_holds_half_of_the_places_leaves_the_others_alone() {
+    let (dev, places) = dev_with_few_places();
+    for door in Door::both(&dev) {
+        let mut held = door.fill(HERE);
+        // One or two may be the harness's own.
+        assert!((places / 2 - 2..=places / 2).contains(&held.len()), "{}", held.len());
+        let mut guest = door.used(ELSEWHERE);
+        // A place is free again when its connection is closed.
+        drop(held.pop());
+        eventually("a free place", secs(5), || {
+            let mut stream = connect(HERE, door.address, None);
+            door.ask(&mut stream).starts_with(door.good).then(|| held.push(stream))
+        });
+        door.assert_served(&mut guest);
+        held.iter_mut().for_each(|stream| door.assert_served(stream));
+    }
+}
+
+#[test]
+fn idle_connections_make_room_and_active_ones_never_do() {
+    let (dev, _) = dev_with_few_places();
+    let doors = Door::both(&dev);
+    let mut active = doors.map(|door| door.used(HERE));
+    let resting = doors.map(|door| door.fill(HERE));
+    let began = Instant::now();
+    // A connection counts as idle after two looks of its watchdog without a request, 10 to 15 s.
+    while began.elapsed() < secs(16) {
+        for (door, stream) in doors.iter().zip(&mut active) {
+            door.assert_served(stream);
+        }
+        pause(ms(500));
+    }
+    // Probes of this test come and go on the places of this address, too.
+    let mut newcomers = Vec::new();
+    for (door, stream) in doors.iter().zip(&mut active) {
+        for _ in 0..5 {
+            newcomers.push(door.used(HERE));
+            door.assert_served(stream);
+        }
+    }
+    for protocol in ["http", "resp"] {
+        let name = format!("mintleaf_{protocol}_connections_evicted_total");
+        eventually("the ends of five connections", secs(5), || {
+            (metric(dev.api(), &name) >= 5).then_some(())
+        });
+    }
+    for (resting, door) in resting.into_iter().zip(doors) {
+        let ended = resting.iter().filter(|stream| {
+            stream.set_read_timeout(Some(ms(50))).unwrap();
+            matches!((&**stream).read(&mut [0]), Ok(0))
+        });
+        let ended = ended.count();
+        // Each look at the metrics took one more place.
+        assert!(ended >= 5, "{ended} of {} ended at {}", resting.len(), door.address);
+    }
+}
+
+/// Memory of a process that is not on a disk, in bytes.
+fn resident(pid: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    let kilobytes: u64 = line.split_whitespace().next().unwrap().parse().unwrap();
+    kilobytes * 1024
+}
+
+/// Has 300 clients ask and read 350 bytes a second, until the node has ended every one of them that an answer
+/// waits for. Meanwhile a client of another address is served, and memory stays within bounds.
+fn slow_readers_are_ended(dev: &mut Dev, address: SocketAddr, request: &[u8], protocol: &str) {
+    /// The budget of unread answers, 64 MiB, and 32 KiB for each connection, which does not count.
+    const MORE_BYTES_MAX: u64 = (64 << 20) + 300 * (32 << 10);
+    raise_own_limit();
+    let (api, pid) = (dev.api(), dev.process().pid());
+    let before = resident(pid);
+    let mut readers: Vec<TcpStream> = (0..300)
+        .map(|_| {
+            let mut stream = connect(HERE, address, Some(2048));
+            stream.write_all(request).unwrap();
+            stream.set_nonblocking(true).unwrap();
+            stream
+        })
+        .collect();
+    let ended = format!("mintleaf_{protocol}_connections_too_slow_total");
+    let (began, mut most) = (Instant::now(), 0);
+    let all = readers.len() as u64;
+    eventually("the ends of the slow readers", GIVEN_UP_WITHIN, || {
+        for reader in &mut readers {
+            // The node ends a connection now or later, and with whatever is unread.
+            let mut some = [0; 350];
+            let _ = reader.read(&mut some).map(|length| some[..length].len());
+        }
+        most = most.max(resident(pid));
+        assert_eq!(api.get("/api/segment/get/orders").status, 200);
+        pause(secs(1));
+        let unread = metric(api, "mintleaf_unread_answer_bytes");
+        assert!(unread <= 64 << 20, "{unread}");
+        let gone = metric(api, &ended) + metric(api, "mintleaf_unread_answers_dropped_total");
+        (unread == 0 && gone >= all / 2).then_some(())
+    });
+    println!("{} MB more, ended after {:?}", (most - before) >> 20, began.elapsed());
+    assert!(most - before < MORE_BYTES_MAX, "{} MB more", (most - before) >> 20);
+}
+
+#[test]
+fn slow_readers_of_large_lists_are_ended_and_pin_no_more_than_the_budget() {
+    let mut dev = mintleaf().dev();
+    let api = dev.api();
+    // A row is near 1,700 bytes, so a page is full at 256 KiB, with some 150 of them.
+    let create = |number: usize| {
+        let tag = format!("{number:03}{}", "𝒕".repeat(125));
+        let body = json!({ "tag": tag, "description": "𝒅".repeat(256) });
+        assert_eq!(api.post("/v1/tags", &body).status, 201);
+    };
+    thread::scope(|scope| {
+        for writer in 0..8 {
+            scope.spawn(move || (writer..200).step_by(8).for_each(create));
+        }
+    });
+    let list = "/v1/tags?limit=1000&consistency=stale";
+    let page = api.get(list);
+    let rows = page.ok()["tags"].as_array().unwrap().len();
+    assert!(page.body.len() <= 256 << 10 && (140..170).contains(&rows), "{rows} rows");
+    assert!(page.ok()["next"].is_string());
+    let request = format!("GET {list} HTTP/1.1\r\nhost: a\r\n\r\n");
+    slow_readers_are_ended(&mut dev, api.0, request.as_bytes(), "http");
+}
+
+#[test]
+fn slow_readers_of_redis_replies_are_ended_and_pin_no_more_than_the_budget() {
+    let mut dev = mintleaf().dev();
+    let address = dev.resp(1);
+    let request = b"SNOWFLAKE COUNT 10000\r\n".repeat(3);
+    slow_readers_are_ended(&mut dev, address, &request, "resp");
+}
+
+#[test]
+fn too_few_open_files_are_refused_by_name() {
+    let data = tempfile::tempdir().unwrap();
+    let mut command = with_open_files(60).command();
+    command.args(["dev", "--http", "127.0.0.1:0", "--data"]).arg(data.path());
+    let ended = crate::harness::Finished::of(&mut command);
+    assert_eq!(ended.code, Some(2), "{ended:?}");
+    let told = ended.stderr + &ended.stdout;
+    assert!(told.contains("only 60 files may be open") && told.contains("ulimit -n"), "{told}");
+}
