@@ -305,7 +305,7 @@ mod tests {
     fn a_reply_that_cannot_be_read_leaves_its_proposal_in_doubt_and_ends_nothing() {
         let whole = encode_response(&Response::Deleted, 1);
         assert_eq!(decode(&whole), Ok(Response::Deleted));
-        let mut altered = whole.clone();
+        let mut altered = whole;
         *altered.last_mut().unwrap() ^= 1;
         for unreadable in [&altered[..], b"", b"garbage!"] {
             let doubt = decode(unreadable);

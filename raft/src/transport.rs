@@ -10,6 +10,7 @@ mod credentials;
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
 mod interface;
+mod kept;
 mod layer;
 mod pace;
 mod places;

@@ -223,7 +223,6 @@ fn advertised(config: &NodeConfig, http_addr: SocketAddr) -> String {
 }
 
 /// How to prove oneself to other nodes, and the files to watch for that.
-#[expect(clippy::type_complexity)]
 fn security(
     config: &NodeConfig,
 ) -> Result<(Security, Option<(PeerCredentials, Reload)>), NodeFailure> {

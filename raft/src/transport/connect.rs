@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio::net::{TcpStream, lookup_host};
 use tokio::runtime::Handle;
+use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::channel::Channel;
@@ -43,10 +44,28 @@ impl<L: Layer> Connector<L> {
     /// Opens a connection to the node that the target names. If nobody listens at the address, the kind of
     /// the error is [`ErrorKind::ConnectionRefused`].
     pub(super) async fn open(&self, target: Target<'_>) -> io::Result<Connection<L::Stream>> {
+        self.open_or_leave(target, drop).await
+    }
+
+    /// The same. A connection that is open once nobody waits for it any more is left to `leave`.
+    pub(super) async fn open_or_leave(
+        &self,
+        target: Target<'_>,
+        leave: impl FnOnce(Connection<L::Stream>) + Send + 'static,
+    ) -> io::Result<Connection<L::Stream>> {
         let (address, node_id) = (target.address.to_owned(), target.node_id);
         let connecting = connect(Arc::clone(&self.layer), address, node_id);
-        let opened = self.runtime.spawn(connecting).await.map_err(io::Error::other)??;
-        Ok(Connection { channel: Channel::new(opened.stream), proof: opened.proof })
+        let (give, opened) = oneshot::channel();
+        self.runtime.spawn(async move {
+            let opened = connecting.await.map(|Opened { stream, proof }| Connection {
+                channel: Channel::new(stream),
+                proof,
+            });
+            if let Err(Ok(unclaimed)) = give.send(opened) {
+                leave(unclaimed);
+            }
+        });
+        opened.await.map_err(io::Error::other)?
     }
 }
 

@@ -1,30 +1,23 @@
 //! The transport of real nodes: TCP connections that are kept, with one call at a time on each. A [`Layer`]
 //! decides what runs on them.
 
-use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Instant, sleep};
 
 use super::channel::Answered;
 use super::connect::{Connection, Connector};
-use super::interface::{
-    FRAME_BYTES_MAX, FrameHandler, Peer, Reply, Target, Transport, TransportError,
-};
+use super::interface::{FRAME_BYTES_MAX, FrameHandler, Reply, Target, Transport, TransportError};
+use super::kept::KeptConnections;
 use super::layer::Layer;
 use super::server::Listener;
 use crate::error::NodeError;
 use crate::runtime::Pending;
 
-/// A connection that was not used for this long is not used again. The listener waits longer than that.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
-/// Unused connections to one peer that are kept at most.
-const KEPT_MAX: usize = 16;
 /// Pause before a broken connection is opened again, after one that lasted.
 const RECONNECT_MIN: Duration = Duration::from_millis(20);
 /// Longest pause before a connection is tried again that keeps failing, as with a node that does not accept
@@ -37,30 +30,7 @@ pub(crate) struct TcpTransport<L: Layer> {
     listens_on: Option<SocketAddr>,
     /// The listener, until it is served.
     listener: Mutex<Option<Listener>>,
-    /// Connections that are not in use, by the address they were opened to; the most recently used one
-    /// comes last.
-    kept: Mutex<BTreeMap<String, Vec<Kept<L::Stream>>>>,
-}
-
-struct Kept<S> {
-    connection: Connection<S>,
-    since: Instant,
-}
-
-impl<S: AsyncRead + AsyncWrite + Unpin> Kept<S> {
-    /// Whether the connection can carry a call to a node. The other end may have hung up since, and must be the
-    /// node that is wanted, by a proof that is not outdated.
-    fn fits(&mut self, node_id: Option<u64>) -> bool {
-        let Connection { channel, proof } = &mut self.connection;
-        let is_wanted = match (node_id, proof.peer) {
-            (Some(wanted), Peer::Proven { node_id, .. }) => wanted == node_id,
-            (None, _) | (_, Peer::Unproven) => true,
-        };
-        is_wanted
-            && self.since.elapsed() < IDLE_TIMEOUT
-            && !proof.is_outdated()
-            && channel.is_silent()
-    }
+    kept: Arc<KeptConnections<L::Stream>>,
 }
 
 impl<L: Layer> TcpTransport<L> {
@@ -80,7 +50,7 @@ impl<L: Layer> TcpTransport<L> {
             connector: Connector::new(Arc::new(layer)),
             listens_on: listener.as_ref().and_then(|listener| listener.local_addr().ok()),
             listener: Mutex::new(listener),
-            kept: Mutex::default(),
+            kept: Arc::default(),
         })
     }
 
@@ -98,7 +68,7 @@ impl<L: Layer> TcpTransport<L> {
         let Answered { bytes, is_last } = answered.map_err(TransportError::Refused)?;
         let from = connection.proof.peer;
         if !is_last {
-            self.keep(target.address, connection);
+            self.kept.put(target.address, connection);
         }
         Ok(Reply { from, bytes })
     }
@@ -109,45 +79,22 @@ impl<L: Layer> TcpTransport<L> {
         target: Target<'_>,
         frame: &[u8],
     ) -> Result<Connection<L::Stream>, TransportError> {
-        while let Some(mut connection) = self.kept(target) {
+        while let Some(mut connection) = self.kept.take(target) {
             // The peer may have restarted since. A frame that was not sent whole had no effect.
             if connection.channel.send_frame(frame).await.is_ok() {
                 return Ok(connection);
             }
         }
         let opened = async {
-            let mut connection = self.connector.open(target).await?;
+            // A caller that does not wait for it leaves it to the next: where opening takes longer than callers
+            // wait, each would begin anew otherwise, and none would get through.
+            let (kept, address) = (Arc::clone(&self.kept), target.address.to_owned());
+            let leave = move |unclaimed| kept.put(&address, unclaimed);
+            let mut connection = self.connector.open_or_leave(target, leave).await?;
             connection.channel.send_frame(frame).await?;
             Ok(connection)
         };
         opened.await.map_err(|error: io::Error| TransportError::Unreachable(error.to_string()))
-    }
-
-    fn kept(&self, target: Target<'_>) -> Option<Connection<L::Stream>> {
-        let mut kept = self.kept.lock();
-        let kept = kept.get_mut(target.address)?;
-        while let Some(mut last) = kept.pop() {
-            if last.fits(target.node_id) {
-                return Some(last.connection);
-            }
-        }
-        None
-    }
-
-    fn keep(&self, address: &str, connection: Connection<L::Stream>) {
-        let since = Instant::now();
-        let mut kept = self.kept.lock();
-        let is_young = |kept: &Kept<L::Stream>| since.duration_since(kept.since) < IDLE_TIMEOUT;
-        kept.retain(|_, kept| {
-            // The connections are sorted by time: a connection that was used is put back last.
-            let old = kept.partition_point(|kept| !is_young(kept));
-            kept.drain(..old);
-            !kept.is_empty()
-        });
-        let kept = kept.entry(address.to_owned()).or_default();
-        if kept.len() < KEPT_MAX {
-            kept.push(Kept { connection, since });
-        }
     }
 
     #[cfg(test)]
@@ -157,7 +104,7 @@ impl<L: Layer> TcpTransport<L> {
 
     #[cfg(test)]
     pub(super) fn kept_count(&self, address: &str) -> usize {
-        self.kept.lock().get(address).map_or(0, Vec::len)
+        self.kept.count(address)
     }
 }
 

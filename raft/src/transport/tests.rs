@@ -329,6 +329,44 @@ async fn everything_that_a_node_sends_goes_through_the_layer() {
     assert_eq!(peer.mirror.frames.load(Ordering::Relaxed), 2);
 }
 
+/// A layer whose connections take long to open.
+struct Slow;
+
+impl Layer for Slow {
+    type Stream = TcpStream;
+
+    async fn connect(&self, target: Target<'_>, tcp: TcpStream) -> io::Result<Opened<TcpStream>> {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        Plain.connect(target, tcp).await
+    }
+
+    async fn accept(&self, tcp: TcpStream) -> io::Result<Opened<TcpStream>> {
+        Plain.accept(tcp).await
+    }
+
+    fn trusts(&self, proof: &Proof) -> bool {
+        Plain.trusts(proof)
+    }
+}
+
+#[tokio::test]
+async fn a_connection_that_takes_longer_to_open_than_its_caller_waits_carries_the_next_call() {
+    let peer = Peer::start().await;
+    let transport = TcpTransport::bind(None, Slow).await.unwrap();
+    let short = Duration::from_millis(200);
+    let call = || timeout(short, transport.call(at(&peer.address), b"abc".to_vec()));
+    call().await.expect_err("it is not open yet");
+    timeout(WITHIN, async {
+        while transport.kept_count(&peer.address) == 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await
+    .expect("it is kept");
+    let answered = call().await.expect("it is open by now").unwrap();
+    assert_eq!(answered.bytes, "cba");
+}
+
 #[tokio::test]
 async fn the_wait_for_a_refusal_goes_through_the_layer_too() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -2,8 +2,9 @@
 //!
 //! HKDF (RFC 5869) makes the seed of an Ed25519 key of the secret, the same on every node, and that key is the
 //! CA's. Nothing of the secret crosses the wire: a node signs itself a certificate with the CA's key, and proves by
-//! it that it knows the secret. A certificate's signature lets anybody who connects test a guess of the secret, so
-//! a secret has to be random: `mintleaf secret new` draws 32 bytes.
+//! it that it knows the secret. The name of the CA, a fingerprint of its public key, travels in clear in every
+//! hello, so that the other end can choose its certificate. Anybody who records the network can test a guess of the
+//! secret against it, so a secret has to be random: `mintleaf secret new` draws 32 bytes.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -222,10 +222,13 @@ async fn a_node_proves_itself_by_whichever_secret_the_other_end_accepts() {
     }
 }
 
+/// The secrets of a node, the present one first.
+type Set<'a> = &'a [&'a [u8]];
+
 #[tokio::test]
 async fn a_secret_is_replaced_without_losing_a_call() {
     let (two, one) = (listen(2, secrets(&[OLD])).await, calling(1, secrets(&[OLD])).await);
-    let steps: [(&[&[u8]], &[&[u8]]); 5] = [
+    let steps: [(Set<'_>, Set<'_>); 5] = [
         (&[OLD], &[OLD]),
         (&[NEW, OLD], &[OLD]),
         (&[NEW, OLD], &[NEW, OLD]),

@@ -99,7 +99,7 @@ fn files_that_do_not_belong_together_are_refused_by_name() {
         ("would not be accepted", PemBytes { ca: foreign().ca, ..files() }, 1),
         ("--raft-cert holds no certificate", PemBytes { certificate: junk.clone(), ..files() }, 1),
         ("--raft-key holds no private key", PemBytes { key: junk.clone(), ..files() }, 1),
-        ("--raft-ca holds no certificate", PemBytes { ca: junk.clone(), ..files() }, 1),
+        ("--raft-ca holds no certificate", PemBytes { ca: junk, ..files() }, 1),
     ] {
         let why = refused(node_id, files);
         assert!(why.contains(what), "{what}: {why}");
