@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! cli      arguments, dispatch, exit codes
-//!   tag, cluster, ids    one group of commands each: call, then print
+//!   tag, audit, cluster, ids    one group of commands each: call, then print
 //!     client             HTTP with failover
 //!       https            TLS below it
 //!   secret, token        a new secret; a new token of clients
@@ -10,6 +10,7 @@
 //!     output             tables and JSON on a stdout that may close early
 //! ```
 
+mod audit;
 mod cert;
 mod client;
 mod cluster;
@@ -127,6 +128,16 @@ pub enum ClientCommand {
         #[command(flatten)]
         connect: Connect,
     },
+    /// Show the last admin changes: who changed what, and when
+    #[command(after_help = "Example:\n  mintleaf audit --limit 20")]
+    Audit {
+        /// Which of them.
+        #[command(flatten)]
+        args: audit::AuditArgs,
+        /// Which node, and how to print.
+        #[command(flatten)]
+        connect: Connect,
+    },
     /// See and change who is a member
     Cluster {
         /// What to see or change.
@@ -217,6 +228,10 @@ async fn dispatch(command: ClientCommand) -> Result<(), Failure> {
             let (client, json) = connect.open()?;
             ids::decode(id, &client, json).await
         }
+        ClientCommand::Audit { args, connect } => {
+            let (client, json) = connect.open()?;
+            audit::run(&args, &client, json).await
+        }
         ClientCommand::Cluster { command, connect } => {
             let (client, json) = connect.open()?;
             cluster::run(command, &client, json).await
@@ -242,6 +257,9 @@ mod tests {
         };
         assert!(!update(&[]));
         assert!(update(&["--step", "5"]));
+        assert!(update(&["--rate-limit", "none", "--frozen", "false"]));
+        assert!(update(&["--rate-limit", "5"]));
+        assert!(!update(&["--rate-limit", "null"]));
         assert!(update(&["--max-id", "9223372036854775808", "--description", ""]));
     }
 

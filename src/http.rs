@@ -6,9 +6,9 @@
 //!   write_buffer    for hyper, which takes all else: one write for many answers
 //!   dispatch        ids that are buffered at once, else the router; problems get their bodies here
 //!     host          what a request's `Host` must be
-//!     access        whether its sender may make a request
+//!     access        whether its sender may make a request, and under which name
 //!     router        the handler of every route
-//!       legacy, ids, snowflake, tags, cluster, pages, ops    one group of paths each
+//!       legacy, ids, snowflake, tags, audit, cluster, pages, ops    one group of paths each
 //!         key, query, body    what clients send, read strictly
 //!         decimal             numbers, read strictly and written fast
 //!         problem             what goes wrong: status and code
@@ -19,6 +19,7 @@
 //! two together.
 
 mod access;
+mod audit;
 mod body;
 mod cluster;
 mod connection;

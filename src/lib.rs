@@ -91,6 +91,7 @@
 //! | grab | The command that reserves a segment by raising a watermark, and its round trip through the log. |
 //! | buffered, held | In the memory of one process, ready to be handed out without a wait. |
 //! | double buffer | The segment that ids come from, and the next one, fetched while the first lasts. |
+//! | frozen, rate limit | A tag's protection: no ids of it, or so many a second on each node. (A frozen *state* is one that a snapshot is written from.) |
 //! | slot | One tag on one node: its double buffer, and the callers that wait. |
 //! | worker id | The part of a snowflake id that no two processes share at one time. |
 //! | window | Milliseconds of one worker id that belong to one process alone, until it gives the unused end back. |
@@ -103,6 +104,7 @@
 //! | snapshot | The state as of one entry, as a file, which takes the place of the log up to there (Raft paper, 7). |
 //! | level | What of the log's format the cluster may use: nothing that a member's build cannot read. It only rises, by an administrator's command. |
 //! | change, admin request | A request over HTTP that is no GET, HEAD or OPTIONS and takes no id. The node's own machine may send it, and no other, unless `--insecure` says so. |
+//! | audit, actor | The last admin changes, in the state; under which name each was asked for. |
 //! | hyper | The library that speaks HTTP/1.1 where the fast path does not. |
 //! | fast path | Code that answers plain requests for ids from their bytes. |
 //! | dispatch | Code that answers what the fast path and hyper pass on: at once from what is held, or else by the router. |

@@ -31,6 +31,15 @@ pub const ID_END: u64 = 1 << 63;
 /// the quorum. `state/command.rs` and `state/worker_entry.rs`.
 pub const AHEAD_MS_MAX: u64 = 60 * 60 * 1000;
 
+/// Most ids a second that a tag's rate limit says: `state/protection.rs`.
+pub const RATE_LIMIT_MAX: u32 = 1_000_000_000;
+/// Most characters in the name of who makes an admin change: `state/actor.rs`.
+pub const ACTOR_CHARS_MAX: usize = 64;
+/// Longest address of a node that the audit holds, a host name of 253 bytes with its port: `state/change.rs`.
+pub const ADDRESS_BYTES_MAX: usize = 253 + 6;
+/// Admin changes that the audit holds: the last ones. `state/audit.rs`.
+pub const AUDIT_MAX: usize = 10_000;
+
 /// Furthest that a change moves a tag's `max_id` unless it says `force`: a thousand ids a second for 34 years.
 /// `service/tags.rs`.
 pub const UNFORCED_RISE_MAX: u64 = 1 << 40;
@@ -47,10 +56,15 @@ pub(crate) const RANGED_IDS_MAX: u64 = 1_000_000;
 pub(crate) const TAGS_PAGE_DEFAULT: usize = 100;
 /// Most tags on one page of `GET /v1/tags`: `http/tags.rs`.
 pub(crate) const TAGS_PAGE_MAX: usize = 1_000;
-/// Bytes of a page of `GET /v1/tags`, and of a page for people: `http/tags.rs` and `http/pages.rs`.
+/// Bytes of a page of `GET /v1/tags` or `GET /v1/audit`, and of a page for people: `http/tags.rs`,
+/// `http/audit.rs` and `http/pages.rs`.
 pub(crate) const PAGE_BYTES_MAX: usize = 256 * 1024;
 /// Most rows of a page for people: `http/pages.rs`.
 pub(crate) const HTML_ROWS_MAX: usize = 1_000;
+/// Entries on one page of `GET /v1/audit` when no limit is given: `http/audit.rs`.
+pub(crate) const AUDIT_PAGE_DEFAULT: usize = 100;
+/// Most entries on one page of `GET /v1/audit`: `http/audit.rs`.
+pub(crate) const AUDIT_PAGE_MAX: usize = 1_000;
 
 // Bytes of one request.
 

@@ -17,7 +17,7 @@ use crate::encoding::{
     read_snapshot_up_to, write_snapshot,
 };
 use crate::limits::TAG_CHARS_MAX;
-use crate::state::{Command, LEVEL_MAX, Response, State, first_version_of};
+use crate::state::{Command, LEVEL_MAX, Protection, Response, State, first_version_of};
 use crate::version::VERSION;
 
 /// Most commands of one [`Replica::propose_all`]: so many of the longest grabs fit a proposal.
@@ -26,10 +26,13 @@ pub const COMMANDS_MAX: usize = PROPOSAL_BYTES_MAX / GRAB_BYTES_MAX;
 /// Bytes of the longest grab: format, checksum, variant, size, and a tag of the longest characters.
 const GRAB_BYTES_MAX: usize = 16 + 4 * TAG_CHARS_MAX;
 
-/// Hears on every node of the deletion of a tag, whichever node it was asked of.
-pub trait DeletionListener: Send + Sync + 'static {
+/// Hears on every node of what keeps callers from taking ids of a tag, whichever node it was asked of.
+pub trait TagListener: Send + Sync + 'static {
     /// A tag was deleted.
     fn tag_deleted(&self, tag: &str);
+
+    /// A tag was changed, and is protected so from now on, as it may have been before.
+    fn tag_protected(&self, tag: &str, protection: Protection);
 
     /// The whole state was replaced by a snapshot; only the tags in it are left.
     fn state_replaced(&self, state: &State);
@@ -44,20 +47,36 @@ pub trait DeletionListener: Send + Sync + 'static {
 /// older file take the place of a newer one (`DurableSnapshot::replace` in `raft/`).
 pub struct StateReplica {
     state: RwLock<State>,
-    listener: Arc<dyn DeletionListener>,
+    listener: Arc<dyn TagListener>,
     supports: Release,
 }
 
 impl StateReplica {
     /// An empty copy, which the log will fill.
-    pub fn new(listener: Arc<dyn DeletionListener>) -> Self {
+    pub fn new(listener: Arc<dyn TagListener>) -> Self {
         Self::supporting(LEVEL_MAX, listener)
     }
 
     /// As [`StateReplica::new`], in a build that supports levels up to `level_max`.
-    pub fn supporting(level_max: u32, listener: Arc<dyn DeletionListener>) -> Self {
+    pub fn supporting(level_max: u32, listener: Arc<dyn TagListener>) -> Self {
         let supports = Release { level: level_max, version: VERSION.to_owned() };
         Self { state: RwLock::default(), listener, supports }
+    }
+
+    /// Tells the listener what a command did to a tag. Applying waits for that, so the listener hears of changes
+    /// in their order, and of each before this node applies the next.
+    fn tell(&self, command: &Command, response: &Response) {
+        let deleted = match (command, response) {
+            (Command::Administer { .. }, Response::Tag(row)) => {
+                return self.listener.tag_protected(row.tag.as_str(), row.protection);
+            }
+            (Command::Administer { change, .. }, Response::Deleted) => change.tag(),
+            (Command::DeleteTag { tag }, Response::Deleted) => Some(tag),
+            _ => None,
+        };
+        if let Some(tag) = deleted {
+            self.listener.tag_deleted(tag.as_str());
+        }
     }
 
     fn newer(&self, level: u32, version: &str) -> Newer {
@@ -72,6 +91,9 @@ impl StateMachine for StateReplica {
         let command = decode_command(command).map_err(|error| unfit(&error))?;
         if matches!(command, Command::RaiseLevel { .. }) {
             return Err(unfit(&"only a leader that has asked every member raises the level"));
+        }
+        if matches!(command, Command::UpdateTag { .. } | Command::DeleteTag { .. }) {
+            return Err(unfit(&"a change of a tag is proposed in the name of who makes it"));
         }
         command.check().map_err(|bound| unfit(&bound))?;
         let (needs, has) = (command.level(), self.state.read().level());
@@ -106,9 +128,7 @@ impl StateMachine for StateReplica {
             let mut state = self.state.write();
             (state.apply(now_ms, &command), state.level())
         };
-        if let (Command::DeleteTag { tag }, Response::Deleted) = (&command, &response) {
-            self.listener.tag_deleted(tag.as_str());
-        }
+        self.tell(&command, &response);
         Ok(encode_response(&response, level))
     }
 
@@ -224,8 +244,10 @@ mod tests {
 
     struct Nobody;
 
-    impl DeletionListener for Nobody {
+    impl TagListener for Nobody {
         fn tag_deleted(&self, _: &str) {}
+
+        fn tag_protected(&self, _: &str, _: Protection) {}
 
         fn state_replaced(&self, _: &State) {}
     }

@@ -6,6 +6,7 @@
 //!   held_ids    takes ids that are buffered, without a wait
 //!   slot_table  tag to slot, no lock
 //!     slot      one tag: double buffer, waiting callers; one lock of its own
+//!       rate_limit  how many ids of it may be handed out now
 //!   grabber     the task that grabs, many tags together
 //!   snowflakes  the snowflake ids that this node may make; one lock
 //! lease         the node's hold on its worker ids
@@ -16,6 +17,7 @@
 //! tags          TagService: create, read, change, delete
 //! tag_creation  creates tags, as long as there is a place for another name
 //!   first_uses  how fast a node creates tags on first use
+//! audit         AuditService: who changed what; has changes recorded that the state does not make
 //! cluster       ClusterService: membership, levels, clocks, readiness, metrics
 //!   cluster_view, worker_view   what clients read of them
 //! ```
@@ -23,6 +25,7 @@
 //! The pure rules are in `segment` and `state`; the waiting, the locks and the tasks are here. Ids are
 //! taken under their slot's lock, so one node hands a tag's ids out in increasing order.
 
+mod audit;
 mod availability;
 mod clock_reports;
 mod cluster;
@@ -36,6 +39,7 @@ mod lease;
 mod lease_status;
 mod lease_task;
 mod log_access;
+mod rate_limit;
 mod slot;
 mod slot_table;
 mod snowflakes;
@@ -46,6 +50,7 @@ mod worker_view;
 
 use std::sync::Arc;
 
+pub use audit::AuditService;
 pub use cluster::{ClusterService, NewMember};
 pub use cluster_view::{ClusterView, NodeView, Readiness};
 pub use error::Error;
@@ -60,7 +65,7 @@ pub use tag_creation::TagSpec;
 pub use tags::{TagChange, TagService};
 pub use worker_view::{ClockView, WorkerView, WorkersView};
 
-pub use crate::state::TagRow;
+pub use crate::state::{Actor, AuditEntry, Fact, Facts, Protection, TagRow};
 
 use crate::answer_budget::AnswerBudget;
 use crate::clock::Clock;
@@ -78,6 +83,8 @@ pub struct Services {
     pub tags: Arc<TagService>,
     /// Membership, levels, clocks, readiness, metrics.
     pub cluster: Arc<ClusterService>,
+    /// The audit of admin changes.
+    pub audit: Arc<AuditService>,
     /// The memory of answers that clients have not read yet.
     pub answers: Arc<AnswerBudget>,
 }
@@ -124,9 +131,10 @@ impl Services {
             clock: Arc::clone(&clock),
             metrics: Arc::clone(&metrics),
         };
+        let audit = AuditService { replica: Arc::clone(&replica) };
         let creation = auto_create_tags.then_some(creation);
         let ids = IdService { replica, table, clock, metrics, grabs, snowflakes, creation };
         let (ids, tags, cluster) = (Arc::new(ids), Arc::new(tags), Arc::new(cluster));
-        (Self { ids, tags, cluster, answers }, task)
+        (Self { ids, tags, cluster, audit: Arc::new(audit), answers }, task)
     }
 }

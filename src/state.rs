@@ -24,33 +24,48 @@
 //!
 //! ```text
 //! apply            State: one committed command at a time
+//!   administration admin changes: carried out, and recorded
+//!     change       what an administrator may ask for, tag_fields of a tag; actor is who asks
+//!     audit        the last admin changes
 //!   snapshot       a state as sections, and back
 //!   tag_entries    every tag's entry, copied by sharing
-//!     tag_entry    one tag; watermark is its mark
+//!     tag_entry    one tag; watermark is its mark, protection what keeps callers from its ids
 //!   worker_entries every worker id, the format of ids, the reported clocks
 //!     worker_entry one worker id: its holder and its fence
 //!   level          how far the cluster has come
 //! command, response   what goes in and what comes out
 //! ```
 
+mod actor;
+mod administration;
 mod apply;
+mod audit;
+mod change;
 mod command;
 mod level;
+mod protection;
 mod response;
 mod snapshot;
 mod tag_entries;
 mod tag_entry;
+mod tag_fields;
 mod watermark;
 mod worker_entries;
 mod worker_entry;
 
+pub use actor::Actor;
+pub use administration::AuditPage;
 pub use apply::{State, TagPage, VISITED_MAX};
+pub use audit::{Action, AuditEntry, Fact, Facts, Field};
+pub use change::{Change, MemberFacts};
 pub use command::Command;
 pub use level::{LEVEL_MAX, first_version_of};
+pub use protection::Protection;
 pub use response::Response;
 pub use snapshot::FrozenState;
 pub(crate) use snapshot::{Restorer, SectionRead, SectionWritten, UnfitSnapshot};
 pub use tag_entry::TagRow;
+pub use tag_fields::TagFields;
 pub use worker_entries::{ClockReport, WorkerRow};
 
 #[cfg(test)]

@@ -10,7 +10,10 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::limits::{AHEAD_MS_MAX, DESCRIPTION_CHARS_MAX, ID_END, ID_MAX, STEP_MAX, TAG_CHARS_MAX};
+use crate::limits::{
+    ADDRESS_BYTES_MAX, AHEAD_MS_MAX, DESCRIPTION_CHARS_MAX, ID_END, ID_MAX, RATE_LIMIT_MAX,
+    STEP_MAX, TAG_CHARS_MAX,
+};
 
 /// The name of one sequence of ids: 1 to [`TAG_CHARS_MAX`] characters, none of them a control
 /// character.
@@ -108,6 +111,10 @@ pub enum OutOfBounds {
     Description,
     /// A window has 1 to [`AHEAD_MS_MAX`] milliseconds.
     Window,
+    /// A rate limit is 1 to [`RATE_LIMIT_MAX`].
+    RateLimit,
+    /// An address has at most [`ADDRESS_BYTES_MAX`] bytes.
+    Address,
 }
 
 impl fmt::Display for OutOfBounds {
@@ -121,6 +128,8 @@ impl fmt::Display for OutOfBounds {
                 write!(f, "description must have at most {DESCRIPTION_CHARS_MAX} characters")
             }
             Self::Window => write!(f, "window_ms must be 1 to {AHEAD_MS_MAX}"),
+            Self::RateLimit => write!(f, "rate_limit must be 1 to {RATE_LIMIT_MAX}"),
+            Self::Address => write!(f, "address must have at most {ADDRESS_BYTES_MAX} bytes"),
         }
     }
 }

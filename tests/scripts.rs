@@ -9,6 +9,9 @@
 //! | `at MS` | stamps the commands that follow; 0 at the start |
 //! | `create TAG [step=N] [start=N] [description=TEXT]` | |
 //! | `update TAG [step=N] [max_id=N] [description=TEXT]` | |
+//! | the same with `[by=NAME] [rate_limit=N\|none] [frozen=BOOL]` | admin changes, by `ops`; a `create` by nobody is one on first use |
+//! | `transfer TO [from=N]` · `demote NODE` · `remove NODE` | changes that are only recorded, by `ops` |
+//! | `audit [after=N] [limit=N]` | reads |
 //! | `delete TAG` · `grab TAG [size=N]` | |
 //! | `get TAG` · `list [after=TAG] [limit=N]` · `clock` | reads |
 //! | `format LAYOUT [epoch=MS]` | settles how snowflake ids are made; epoch 0 |
@@ -28,7 +31,9 @@ use std::path::{Path, PathBuf};
 
 use mintleaf::encoding::{read_snapshot, write_snapshot};
 use mintleaf::snowflake::Format;
-use mintleaf::state::{Command, Response, State, TagRow};
+use mintleaf::state::{
+    Actor, Change, Command, Facts, MemberFacts, Protection, Response, State, TagFields, TagRow,
+};
 use mintleaf::tag::BizTag;
 
 #[test]
@@ -99,6 +104,10 @@ impl Stage {
             "at" => self.now_ms = words.name().parse().unwrap(),
             "get" => return self.get(words.name()),
             "list" => return self.list(&words),
+            "audit" => return self.audit(&words),
+            "transfer" | "demote" | "remove" => {
+                return told_of_workers(&self.state.apply(self.now_ms, &words.recorded()));
+            }
             "clock" => return format!("clock={}\n", self.state.clock_ms()),
             "workers" => return self.workers(),
             "reports" => return self.reports(),
@@ -130,6 +139,7 @@ impl Stage {
             Response::TagExists => format!("{name} exists\n"),
             Response::MaxIdBehind { max_id } => format!("max_id stays at {max_id}\n"),
             Response::Exhausted => format!("{name} is exhausted\n"),
+            Response::Frozen => format!("{name} is frozen\n"),
             other => told_of_workers(&other),
         }
     }
@@ -150,6 +160,22 @@ impl Stage {
         let mut output = format!("{} of {}\n", rows.len(), self.state.len());
         for row in rows {
             writeln!(output, "  {}", told(&row)).unwrap();
+        }
+        output
+    }
+
+    fn audit(&self, words: &Words) -> String {
+        let limit = words.number("limit").unwrap_or(usize::MAX);
+        let page = self.state.audit_page(words.number("after").unwrap_or(0), limit, |_| true);
+        let mut output = String::new();
+        for entry in page.entries {
+            let (index, action, target) = (entry.index, entry.action.name(), entry.target);
+            let by = format_args!("at {} by {}", entry.time_ms, entry.actor);
+            let (before, after) = (facts(&entry.before), facts(&entry.after));
+            writeln!(output, "{index} {action} {target} {by}: {before} -> {after}").unwrap();
+        }
+        if let Some(next) = page.next {
+            writeln!(output, "more after {next}").unwrap();
         }
         output
     }
@@ -197,7 +223,16 @@ fn told(row: &TagRow) -> String {
     if !row.description.is_empty() {
         write!(told, " description={:?}", row.description).unwrap();
     }
-    told
+    if let Some(rate_limit) = row.protection.rate_limit {
+        write!(told, " rate_limit={rate_limit}").unwrap();
+    }
+    told + if row.protection.frozen { " frozen" } else { "" }
+}
+
+fn facts(facts: &Facts) -> String {
+    let shown: Vec<_> =
+        facts.iter().map(|(field, fact)| format!("{}={fact}", field.name())).collect();
+    if shown.is_empty() { "nothing".to_owned() } else { shown.join(" ") }
 }
 
 fn told_of_workers(response: &Response) -> String {
@@ -247,24 +282,58 @@ impl Words<'_> {
     }
 
     fn command(&self, tag: BizTag) -> Command {
-        let description = self.value("description").map(str::to_owned);
-        match self.verb() {
-            "create" => Command::CreateTag {
+        match (self.verb(), self.value("by")) {
+            ("create", None) => Command::CreateTag {
                 tag,
                 step: self.number("step").unwrap_or(1000),
                 start: self.number("start").unwrap_or(1),
-                description: description.unwrap_or_default(),
+                description: self.value("description").unwrap_or_default().to_owned(),
             },
-            "update" => Command::UpdateTag {
+            ("grab", _) => Command::Grab { tag, size: self.number("size").unwrap_or(0) },
+            (_, by) => administer(by.unwrap_or("ops"), self.change(tag)),
+        }
+    }
+
+    fn change(&self, tag: BizTag) -> Change {
+        let description = self.value("description").map(str::to_owned);
+        let rate_limit = self.value("rate_limit").map(|rate| rate.parse().ok());
+        let frozen = self.value("frozen").map(|frozen| frozen == "true");
+        let step = self.number("step");
+        match self.verb() {
+            "create" => Change::CreateTag {
                 tag,
-                step: self.number("step"),
-                max_id: self.number("max_id"),
-                description,
+                step: step.unwrap_or(1000),
+                start: self.number("start").unwrap_or(1),
+                description: description.unwrap_or_default(),
+                protection: Protection {
+                    rate_limit: rate_limit.flatten(),
+                    frozen: frozen.unwrap_or(false),
+                },
             },
-            "delete" => Command::DeleteTag { tag },
-            "grab" => Command::Grab { tag, size: self.number("size").unwrap_or(0) },
+            "update" => {
+                let max_id = self.number("max_id");
+                let fields = TagFields { step, max_id, description, rate_limit, frozen };
+                Change::UpdateTag { tag, fields }
+            }
+            "delete" => Change::DeleteTag { tag },
             _ => panic!("no such command: {:?}", self.line),
         }
+    }
+
+    /// What `ops` did that the state only records.
+    fn recorded(&self) -> Command {
+        let id = self.name().parse().unwrap();
+        let member = |voter| MemberFacts { raft: "n:1".to_owned(), http: String::new(), voter };
+        administer(
+            "ops",
+            match self.verb() {
+                "transfer" => Change::TransferLeader { from: self.number("from"), to: id },
+                "demote" => {
+                    Change::SetNode { id, before: Some(member(true)), after: member(false) }
+                }
+                _ => Change::RemoveNode { id, before: Some(member(true)) },
+            },
+        )
     }
 }
 
@@ -301,6 +370,10 @@ impl Words<'_> {
             _ => panic!("no such command: {:?}", self.line),
         }
     }
+}
+
+fn administer(name: &str, change: Change) -> Command {
+    Command::Administer { actor: Actor::parse(name).unwrap(), change }
 }
 
 /// Splits at spaces, but not inside double quotes, which are dropped.

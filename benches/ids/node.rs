@@ -7,7 +7,7 @@ use mintleaf::clock::SystemClock;
 use mintleaf::config::TAGS_MAX_DEFAULT;
 use mintleaf::limits::STEP_MAX;
 use mintleaf::server::{AssembledNode, Assembly, assemble};
-use mintleaf::service::{Services, TagSpec};
+use mintleaf::service::{Actor, Services, TagSpec};
 use mintleaf::snowflake::{Format, Layout, SnowflakeSettings};
 use mintleaf::tag::BizTag;
 use mintleaf_raft::{Options, Security, Tuning};
@@ -57,7 +57,9 @@ async fn open(dir: &TempDir) -> AssembledNode {
     let Services { ids, tags, .. } = &node.services;
     let tag = BizTag::parse(TAG).expect("it is a name");
     let spec = TagSpec { step: STEP_MAX, start: START, ..TagSpec::default() };
-    while tags.create(tag.clone(), spec.clone()).await.is_err() && ids.next(TAG).await.is_err() {
+    while tags.create(&Actor::default(), tag.clone(), spec.clone()).await.is_err()
+        && ids.next(TAG).await.is_err()
+    {
         sleep(Duration::from_millis(10)).await;
     }
     ids.next(TAG).await.expect("there are ids");

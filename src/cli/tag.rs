@@ -65,12 +65,32 @@ pub struct UpdateArgs {
     /// Skip ahead: nothing below this id is reserved any more. Forward only
     #[arg(long, value_name = "ID", group = "change")]
     max_id: Option<u64>,
+    /// Ids a second that each node hands out at most; none: any number
+    #[arg(long, value_name = "N|none", value_parser = rate_limit, group = "change")]
+    rate_limit: Option<RateLimit>,
+    /// Whether no node hands out an id
+    #[arg(long, value_name = "true|false", group = "change")]
+    frozen: Option<bool>,
     /// Skip ahead by more than 2^40 ids, which cannot be undone
     #[arg(long, requires = "max_id")]
     force: bool,
     /// What the tag is for, up to 256 characters
     #[arg(long, value_name = "TEXT", group = "change")]
     description: Option<String>,
+}
+
+/// A rate limit as it is sent: a number, or null for none.
+#[derive(Clone, Debug)]
+struct RateLimit(Value);
+
+fn rate_limit(text: &str) -> Result<RateLimit, String> {
+    match text {
+        "none" => Ok(RateLimit(Value::Null)),
+        text => match text.parse::<u32>() {
+            Ok(rate) => Ok(RateLimit(rate.into())),
+            Err(_) => Err("is neither a number of ids a second nor none".to_owned()),
+        },
+    }
 }
 
 pub(super) async fn run(command: TagCommand, client: &Client, json: bool) -> Result<(), Failure> {
@@ -92,6 +112,8 @@ pub(super) async fn run(command: TagCommand, client: &Client, json: bool) -> Res
                 ("step", args.step.map(Value::from)),
                 ("max_id", args.max_id.map(|id| json!(id.to_string()))),
                 ("description", args.description.map(Value::from)),
+                ("rate_limit", args.rate_limit.map(|RateLimit(rate)| rate)),
+                ("frozen", args.frozen.map(Value::from)),
                 ("force", args.force.then_some(json!(true))),
             ]);
             show(&client.change(Method::PATCH, &path(&args.name), Some(&body)).await?, json)
@@ -135,9 +157,11 @@ fn show(tag: &Value, json: bool) -> Result<(), Failure> {
 }
 
 fn table(tags: &[Value]) -> String {
-    let mut table = TextTable::new(["TAG", "MAX_ID", "STEP", "UPDATED", "DESCRIPTION"]);
+    let head = ["TAG", "MAX_ID", "STEP", "RATE_LIMIT", "FROZEN", "UPDATED", "DESCRIPTION"];
+    let fields = ["tag", "max_id", "step", "rate_limit", "frozen", "updated_at", "description"];
+    let mut table = TextTable::new(head);
     for tag in tags {
-        table.row(["tag", "max_id", "step", "updated_at", "description"].map(|f| cell(tag, f)));
+        table.row(fields.map(|field| cell(tag, field)));
     }
     table.to_string()
 }

@@ -64,10 +64,18 @@ mod tests {
 
     use super::*;
     use crate::limits::{AHEAD_MS_MAX, ID_END, STEP_MAX};
-    use crate::state::TagRow;
     use crate::state::tests::workers::format;
     use crate::state::tests::{hex, tag};
+    use crate::state::{Actor, Change, MemberFacts, Protection, TagFields, TagRow};
     use crate::tag::OutOfBounds;
+
+    fn administer(change: Change) -> Command {
+        Command::Administer { actor: Actor::parse("ops").unwrap(), change }
+    }
+
+    fn member(voter: bool) -> MemberFacts {
+        MemberFacts { raft: "h:1".to_owned(), http: "h:2".to_owned(), voter }
+    }
 
     #[test]
     fn every_command_keeps_its_bytes() {
@@ -125,10 +133,62 @@ mod tests {
                 "01a9f392c2090205302e322e30",
             ),
         ];
+        check(golden);
+    }
+
+    fn check<const N: usize>(golden: [(Command, &str); N]) {
         for (command, bytes) in golden {
             assert_eq!(hex(&encode_command(&command)), bytes, "{command:?}");
             assert_eq!(decode_command(&encode_command(&command)).unwrap(), command);
         }
+    }
+
+    #[test]
+    fn every_admin_change_keeps_its_bytes() {
+        check([
+            (
+                administer(Change::CreateTag {
+                    tag: tag("a"),
+                    step: 3,
+                    start: 4,
+                    description: "b".to_owned(),
+                    protection: Protection { rate_limit: Some(5), frozen: true },
+                }),
+                "01556c0a350a036f707300016103040162010501",
+            ),
+            (
+                administer(Change::UpdateTag { tag: tag("a"), fields: TagFields::default() }),
+                "01c4e34b540a036f70730101610000000000",
+            ),
+            (
+                administer(Change::UpdateTag {
+                    tag: tag("a"),
+                    fields: TagFields {
+                        step: Some(1),
+                        max_id: Some(2),
+                        description: Some("b".to_owned()),
+                        rate_limit: Some(None),
+                        frozen: Some(false),
+                    },
+                }),
+                "01861403270a036f70730101610101010201016201000100",
+            ),
+            (administer(Change::DeleteTag { tag: tag("a") }), "016be08a080a036f7073020161"),
+            (
+                administer(Change::SetNode {
+                    id: 4,
+                    before: Some(member(false)),
+                    after: member(true),
+                }),
+                "0161f277560a036f707303040103683a3103683a320003683a3103683a3201",
+            ),
+            (administer(Change::RemoveNode { id: 4, before: None }), "015239c54b0a036f7073040400"),
+            (
+                administer(Change::TransferLeader { from: Some(1), to: 2 }),
+                "018fef4e1e0a036f707305010102",
+            ),
+            (administer(Change::RaiseLevel { from: 1, to: 2 }), "01557838db0a036f7073060102"),
+        ]);
     }
 
     #[test]
@@ -140,9 +200,10 @@ mod tests {
             description: "b".to_owned(),
             created_at_ms: 4,
             updated_at_ms: 5,
+            protection: Protection { rate_limit: Some(6), frozen: true },
         };
         let golden = [
-            (Response::Tag(row), "01fcd6a200000161020301620405"),
+            (Response::Tag(row), "01dc0eba8c000161020301620405010601"),
             (Response::Deleted, "012813c52f01"),
             (
                 Response::Segment { start: 1, end: ID_END, step: 1000 },
@@ -176,6 +237,9 @@ mod tests {
             (Response::NoSuchWorker, "01035f73260d"),
             (Response::NotHolder, "01b90e7abf0e"),
             (Response::OutOfTime, "012f3e7dc80f"),
+            (Response::Frozen, "01da33754510"),
+            (Response::Invalid { what: OutOfBounds::RateLimit }, "01d780a1580706"),
+            (Response::Invalid { what: OutOfBounds::Address }, "0141b0a62f0707"),
         ];
         for (response, bytes) in golden {
             assert_eq!(hex(&encode_response(&response, 1)), bytes, "{response:?}");
@@ -187,7 +251,7 @@ mod tests {
     #[test]
     fn what_level_two_brings_keeps_its_bytes() {
         let note = Command::Note { text: "é".to_owned() };
-        assert_eq!(hex(&encode_command(&note)), "016675a6d80a02c3a9");
+        assert_eq!(hex(&encode_command(&note)), "016675a6d80b02c3a9");
         assert_eq!(decode_command(&encode_command(&note)).unwrap(), note);
         let taken = Response::NoteTaken { characters: 1 };
         assert_eq!(hex(&encode_response(&taken, 2)), "01e29146c31001");

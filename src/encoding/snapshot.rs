@@ -136,8 +136,12 @@ impl Write for Fnv1a {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::Command;
+    use crate::limits::{
+        ACTOR_CHARS_MAX, AUDIT_MAX, DESCRIPTION_CHARS_MAX, ID_END, RATE_LIMIT_MAX, STEP_MAX,
+        TAG_CHARS_MAX,
+    };
     use crate::state::tests::{hex, tag, two_tags_and_a_tombstone, with_worker_ids, written};
+    use crate::state::{Actor, Change, Command, TagFields};
 
     fn refusal(bytes: &[u8]) -> String {
         read_snapshot_up_to(9, bytes).unwrap_err().to_string()
@@ -172,6 +176,84 @@ mod tests {
             "06000000019242ccb602",
         ];
         assert_eq!(hex(&written(&with_worker_ids())), sections.concat());
+    }
+
+    #[test]
+    fn protection_and_audit_keep_their_bytes() {
+        let mut state = two_tags_and_a_tombstone();
+        let by_ops = |change| Command::Administer { actor: Actor::parse("ops").unwrap(), change };
+        let fields = TagFields {
+            rate_limit: Some(Some(50_000)),
+            frozen: Some(true),
+            description: Some("d".to_owned()),
+            ..TagFields::default()
+        };
+        state.apply(5_000, &by_ops(Change::UpdateTag { tag: tag("a"), fields }));
+        state.apply(6_000, &by_ops(Change::TransferLeader { from: None, to: 2 }));
+        let sections = [
+            "0a00000001dc5e82e300fb701703",
+            "3000000001894bae2a0103",
+            "01610b0afc430d0300fbe803fb88130164",
+            "01620b0a00fbd007fba00f00",
+            "01630b0a01fbb80bfbb80b00",
+            "3e00000001b775ecbf0502",
+            "01fb8813036f70730101610302040003000401000302040164",
+            "0302fb50c3040101",
+            "02fb7017036f70730607636c75737465720001080202",
+            "06000000019242ccb602",
+        ];
+        assert_eq!(hex(&written(&state)), sections.concat());
+        let restored = read_snapshot(&written(&state)[..]).unwrap();
+        assert_eq!(written(&restored), written(&state));
+        assert_eq!(restored.audit_page(0, 9, |_| true), state.audit_page(0, 9, |_| true));
+    }
+
+    #[test]
+    fn a_section_of_the_longest_audit_entries_takes_less_than_half_of_its_bound() {
+        let actor = Actor::parse(&"🙂".repeat(ACTOR_CHARS_MAX)).unwrap();
+        let tag = tag(&"🙂".repeat(TAG_CHARS_MAX));
+        let description = "🙂".repeat(DESCRIPTION_CHARS_MAX);
+        let mut state = State::default();
+        state.apply(
+            0,
+            &Command::CreateTag {
+                tag: tag.clone(),
+                step: 1,
+                start: 1,
+                description: description.clone(),
+            },
+        );
+        let fields = TagFields {
+            step: Some(STEP_MAX),
+            max_id: Some(ID_END),
+            description: Some(description),
+            rate_limit: Some(Some(RATE_LIMIT_MAX)),
+            frozen: Some(true),
+        };
+        let change = Change::UpdateTag { tag, fields };
+        let update = Command::Administer { actor, change };
+        for _ in 0..AUDIT_MAX + 100 {
+            state.apply(u64::MAX, &update);
+        }
+        let whole = written(&state);
+        let longest = lengths(&whole).into_iter().max().unwrap();
+        assert!(longest < SECTION_BYTES_MAX as usize / 2, "{longest}");
+        let restored = read_snapshot(&whole[..]).unwrap();
+        let entries = restored.audit_page(0, usize::MAX, |_| true).entries;
+        assert_eq!((entries.len(), entries[0].index), (AUDIT_MAX, 101));
+        // The bound that `state/audit.rs` tells.
+        assert!(whole.len() < 36 << 20, "{}", whole.len());
+    }
+
+    /// The lengths of the sections of a stream.
+    fn lengths(mut stream: &[u8]) -> Vec<usize> {
+        let mut lengths = Vec::new();
+        while let Some((length, rest)) = stream.split_first_chunk() {
+            let length = u32::from_le_bytes(*length) as usize;
+            lengths.push(length);
+            stream = &rest[length..];
+        }
+        lengths
     }
 
     fn at_level(number: u32) -> State {
@@ -216,13 +298,15 @@ mod tests {
         let mut state = at_level(2);
         state.apply(0, &Command::Note { text: "é".to_owned() });
         let snapshot = written(&state);
-        assert!(hex(&snapshot).contains("0502c3a9"), "{}", hex(&snapshot));
+        assert!(hex(&snapshot).contains("0602c3a9"), "{}", hex(&snapshot));
         assert_eq!(read_snapshot(&snapshot[..]).unwrap().note(), "é");
     }
 
     #[test]
     fn any_changed_bit_and_any_cut_is_noticed() {
         let mut state = with_worker_ids();
+        let change = Change::DeleteTag { tag: tag("a") };
+        state.apply(0, &Command::Administer { actor: Actor::default(), change });
         state.apply(0, &Command::RaiseLevel { to: 2, version: "0.2.0".to_owned() });
         let whole = written(&state);
         for length in 0..whole.len() {

@@ -18,6 +18,7 @@ use super::host;
 use super::problem::Problem;
 use crate::access::{Caller, Denial, Doors, Needs, Token, Tokens, route};
 use crate::address::is_loopback_host;
+use crate::service::Actor;
 use crate::tag::BizTag;
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
@@ -106,11 +107,18 @@ pub(super) fn authorization(headers: &HeaderMap) -> Option<&[u8]> {
     }
 }
 
-/// The token that a request was taken with, if any: for handlers that learn from the body which tag it is about.
+/// The token that a request was taken with, if any: for handlers that learn from the body which tag it is about,
+/// or record who changed something.
 #[derive(Clone, Debug)]
 pub(super) struct Sender(pub(super) Option<Arc<Token>>);
 
 impl Sender {
+    /// Under which name changes of this sender are recorded.
+    pub(super) fn actor(&self) -> Actor {
+        let token = self.0.as_deref();
+        token.and_then(|token| Actor::parse(&token.name)).unwrap_or_default()
+    }
+
     /// Checks whether the token reaches a tag.
     ///
     /// # Errors

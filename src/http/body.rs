@@ -90,6 +90,28 @@ impl Fields {
         within(name, value.as_u64(), &bounds).map(Some)
     }
 
+    /// The integer `name`, if it was given: as for [`Fields::integer`], or null, which is `Some(None)`.
+    ///
+    /// # Errors
+    /// `invalid_argument` when it is anything else or outside `bounds`.
+    pub(super) fn nullable_integer(
+        &mut self,
+        name: &str,
+        bounds: RangeInclusive<u64>,
+    ) -> Result<Option<Option<u64>>, Problem> {
+        match self.take(name) {
+            None => Ok(None),
+            Some(Value::Null) => Ok(Some(None)),
+            Some(value) => match within(name, value.as_u64(), &bounds) {
+                Ok(number) => Ok(Some(Some(number))),
+                Err(_) => {
+                    let bound = format_args!("{}, or null", out_of_bounds(&bounds));
+                    Err(Problem::invalid(name, bound))
+                }
+            },
+        }
+    }
+
     /// The integer `name`, if it was given: as for [`Fields::integer`], or a string of decimal digits.
     ///
     /// # Errors

@@ -6,6 +6,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{StatusCode, Uri};
 
+use super::access::Sender;
 use super::body::{Fields, required};
 use super::key;
 use super::problem::Problem;
@@ -23,6 +24,7 @@ pub(super) async fn show(State(service): Cluster) -> Json<ClusterView> {
 /// `"voter": false` takes its vote.
 pub(super) async fn add(
     State(service): Cluster,
+    sender: Sender,
     mut fields: Fields,
 ) -> Result<Json<ClusterView>, Problem> {
     let id = required("id", fields.integer("id", 1..=u64::MAX)?)?;
@@ -30,29 +32,37 @@ pub(super) async fn add(
     let http = address(&mut fields, "http")?;
     let voter = fields.flag("voter")?.unwrap_or(true);
     fields.finish()?;
-    Ok(Json(service.add_node(NewMember { id, raft, http, voter }).await?))
+    Ok(Json(service.add_node(sender.actor(), NewMember { id, raft, http, voter }).await?))
 }
 
 /// Removes a node.
-pub(super) async fn remove(State(service): Cluster, uri: Uri) -> Result<StatusCode, Problem> {
-    service.remove_node(key::node_id(uri.path())?).await?;
+pub(super) async fn remove(
+    State(service): Cluster,
+    sender: Sender,
+    uri: Uri,
+) -> Result<StatusCode, Problem> {
+    service.remove_node(sender.actor(), key::node_id(uri.path())?).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 /// Hands leadership to the voter `id`.
 pub(super) async fn transfer(
     State(service): Cluster,
+    sender: Sender,
     mut fields: Fields,
 ) -> Result<StatusCode, Problem> {
     let id = required("id", fields.integer("id", 1..=u64::MAX)?)?;
     fields.finish()?;
-    service.transfer_leader(id).await?;
+    service.transfer_leader(sender.actor(), id).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 /// Raises the level to the highest that all members support.
-pub(super) async fn raise_level(State(service): Cluster) -> Result<Json<ClusterView>, Problem> {
-    Ok(Json(service.raise_level().await?))
+pub(super) async fn raise_level(
+    State(service): Cluster,
+    sender: Sender,
+) -> Result<Json<ClusterView>, Problem> {
+    Ok(Json(service.raise_level(sender.actor()).await?))
 }
 
 /// Leaves a note. Levels are tested with it.

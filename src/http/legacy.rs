@@ -172,7 +172,9 @@ mod tests {
         assert_eq!(message(unavailable(), false), "Result{id=-1, status=EXCEPTION}");
         assert_eq!(message(Error::UnknownTag, true), "Result{id=-2, status=EXCEPTION}");
         assert_eq!(message(unavailable(), true), "Result{id=-3, status=EXCEPTION}");
-        for refused in [Error::Exhausted, Error::TooManyTags { tags_max: 7 }, Error::RateLimited] {
+        let over = Error::OverRateLimit { after_s: 7 };
+        let refused = [Error::Exhausted, Error::TooManyTags { tags_max: 7 }, Error::RateLimited];
+        for refused in refused.into_iter().chain([over, Error::Frozen]) {
             assert_eq!(message(refused, true), "Result{id=-3, status=EXCEPTION}");
         }
     }

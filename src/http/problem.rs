@@ -18,11 +18,16 @@ pub(super) struct Problem {
     status: StatusCode,
     code: &'static str,
     detail: String,
+    /// When the same request may succeed, in seconds from now.
+    retry_after_s: Option<u64>,
 }
 
 impl Problem {
     fn new(status: StatusCode, code: &'static str, detail: impl Into<String>) -> Self {
-        Self { status, code, detail: detail.into() }
+        let passes =
+            matches!(status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS);
+        let retry_after_s = passes.then_some(1);
+        Self { status, code, detail: detail.into(), retry_after_s }
     }
 
     /// An argument that is missing, malformed or out of bounds; `fault` goes on after its name.
@@ -106,8 +111,8 @@ impl Problem {
         headers.remove(CONTENT_LENGTH);
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        if matches!(self.status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS) {
-            headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        if let Some(seconds) = self.retry_after_s {
+            headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
         }
         if self.status == StatusCode::UNAUTHORIZED {
             headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
@@ -169,6 +174,12 @@ impl From<Error> for Problem {
             Error::RateLimited => {
                 Self::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", error.to_string())
             }
+            Error::OverRateLimit { after_s } => {
+                let status = StatusCode::TOO_MANY_REQUESTS;
+                let problem = Self::new(status, "rate_limited", error.to_string());
+                Self { retry_after_s: Some(after_s), ..problem }
+            }
+            Error::Frozen => Self::new(StatusCode::LOCKED, "frozen", error.to_string()),
             Error::Overloaded => Self::new(
                 StatusCode::TOO_MANY_REQUESTS,
                 "overloaded",
@@ -218,6 +229,8 @@ mod tests {
         assert_eq!(seen(Error::TooManyTags { tags_max: 7 }), (422, "too_many_tags"));
         assert_eq!(seen(Error::Overloaded), (429, "overloaded"));
         assert_eq!(seen(Error::RateLimited), (429, "rate_limited"));
+        assert_eq!(seen(Error::OverRateLimit { after_s: 7 }), (429, "rate_limited"));
+        assert_eq!(seen(Error::Frozen), (423, "frozen"));
         assert_eq!(seen(Error::ClockBehind { by_ms: 7 }), (503, "unavailable"));
         assert_eq!(seen(Error::Unavailable { detail: detail() }), (503, "unavailable"));
     }
@@ -238,11 +251,14 @@ mod tests {
     #[test]
     fn unavailable_and_overloaded_say_when_to_retry() {
         let unavailable = Error::Unavailable { detail: "no quorum".into() };
-        for error in [Error::Overloaded, Error::RateLimited, unavailable] {
+        let over = Error::OverRateLimit { after_s: 7 };
+        let cases =
+            [(Error::Overloaded, "1"), (Error::RateLimited, "1"), (unavailable, "1"), (over, "7")];
+        for (error, seconds) in cases {
             let problem = Problem::from(error);
             let mut response = problem.clone().into_response();
             problem.render(&mut response, "/");
-            assert_eq!(response.headers()[RETRY_AFTER], "1");
+            assert_eq!(response.headers()[RETRY_AFTER], seconds);
         }
     }
 }

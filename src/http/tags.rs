@@ -15,15 +15,15 @@ use super::key;
 use super::problem::Problem;
 use super::query::Query;
 use crate::limits::{
-    DESCRIPTION_CHARS_MAX, ID_END, ID_MAX, PAGE_BYTES_MAX, START_DEFAULT, STEP_DEFAULT, STEP_MAX,
-    TAGS_PAGE_DEFAULT, TAGS_PAGE_MAX,
+    DESCRIPTION_CHARS_MAX, ID_END, ID_MAX, PAGE_BYTES_MAX, RATE_LIMIT_MAX, START_DEFAULT,
+    STEP_DEFAULT, STEP_MAX, TAGS_PAGE_DEFAULT, TAGS_PAGE_MAX,
 };
 use crate::path_segment;
-use crate::service::{Consistency, TagChange, TagRow, TagService, TagSpec};
+use crate::service::{Consistency, Protection, TagChange, TagRow, TagService, TagSpec};
 use crate::tag::BizTag;
 
 /// Bytes of a tag in answers besides its name and description, at most.
-const ROW_BYTES: usize = 192;
+const ROW_BYTES: usize = 240;
 
 type Tags = State<Arc<TagService>>;
 
@@ -38,9 +38,13 @@ pub(super) async fn create(
     let step = step(&mut fields)?.unwrap_or(STEP_DEFAULT);
     let start = fields.big_integer("start", 1..=ID_MAX)?.unwrap_or(START_DEFAULT);
     let description = description(&mut fields)?.unwrap_or_default();
+    let rate_limit = rate_limit(&mut fields)?.flatten();
+    let frozen = fields.flag("frozen")?.unwrap_or(false);
     fields.finish()?;
     let location = format!("/v1/tags/{}", path_segment::escape(tag.as_str()));
-    let row = service.create(tag, TagSpec { step, start, description }).await?;
+    let protection = Protection { rate_limit, frozen };
+    let spec = TagSpec { step, start, description, protection };
+    let row = service.create(&sender.actor(), tag, spec).await?;
     Ok((StatusCode::CREATED, [(LOCATION, location)], Json(row.into())))
 }
 
@@ -70,7 +74,7 @@ pub(super) async fn list(State(service): Tags, uri: Uri) -> Result<Json<Page>, P
 }
 
 /// The bytes that a text takes in JSON, without its quotes.
-fn json_bytes(text: &str) -> usize {
+pub(super) fn json_bytes(text: &str) -> usize {
     let bytes = |byte| match byte {
         b'"' | b'\\' => 2,
         0..0x20 => 6,
@@ -81,6 +85,7 @@ fn json_bytes(text: &str) -> usize {
 
 pub(super) async fn update(
     State(service): Tags,
+    sender: Sender,
     uri: Uri,
     mut fields: Fields,
 ) -> Result<Json<TagBody>, Problem> {
@@ -88,16 +93,24 @@ pub(super) async fn update(
     let step = step(&mut fields)?;
     let max_id = fields.big_integer("max_id", 1..=ID_END)?;
     let description = description(&mut fields)?;
+    let rate_limit = rate_limit(&mut fields)?;
+    let frozen = fields.flag("frozen")?;
     let force = fields.flag("force")?.unwrap_or(false);
     fields.finish()?;
-    if step.is_none() && max_id.is_none() && description.is_none() {
-        return Err(Problem::invalid("body", "must change step, max_id or description"));
+    let change = TagChange { step, max_id, description, rate_limit, frozen, force };
+    if change == (TagChange { force, ..TagChange::default() }) {
+        let must = "must change step, max_id, description, rate_limit or frozen";
+        return Err(Problem::invalid("body", must));
     }
-    Ok(Json(service.update(tag, TagChange { step, max_id, description, force }).await?.into()))
+    Ok(Json(service.update(&sender.actor(), tag, change).await?.into()))
 }
 
-pub(super) async fn delete(State(service): Tags, uri: Uri) -> Result<StatusCode, Problem> {
-    service.delete(key::tag(uri.path())?).await?;
+pub(super) async fn delete(
+    State(service): Tags,
+    sender: Sender,
+    uri: Uri,
+) -> Result<StatusCode, Problem> {
+    service.delete(&sender.actor(), key::tag(uri.path())?).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -115,7 +128,13 @@ fn description(fields: &mut Fields) -> Result<Option<String>, Problem> {
     Ok(text)
 }
 
-fn consistency(query: &mut Query<'_>) -> Result<Consistency, Problem> {
+/// A rate limit, where one was given: `Some(None)` for null.
+fn rate_limit(fields: &mut Fields) -> Result<Option<Option<u32>>, Problem> {
+    let rate = fields.nullable_integer("rate_limit", 1..=u64::from(RATE_LIMIT_MAX))?;
+    Ok(rate.map(|rate| rate.and_then(|rate| u32::try_from(rate).ok())))
+}
+
+pub(super) fn consistency(query: &mut Query<'_>) -> Result<Consistency, Problem> {
     let choices = [("linearizable", Consistency::Linearizable), ("stale", Consistency::Stale)];
     Ok(query.choice("consistency", choices)?.unwrap_or(Consistency::Linearizable))
 }
@@ -127,6 +146,8 @@ pub(super) struct TagBody {
     max_id: String,
     step: u32,
     description: String,
+    rate_limit: Option<u32>,
+    frozen: bool,
     created_at: String,
     updated_at: String,
 }
@@ -138,6 +159,8 @@ impl From<TagRow> for TagBody {
             max_id: row.max_id.to_string(),
             step: row.step,
             description: row.description,
+            rate_limit: row.protection.rate_limit,
+            frozen: row.protection.frozen,
             created_at: rfc3339(row.created_at_ms),
             updated_at: rfc3339(row.updated_at_ms),
         }

@@ -7,7 +7,7 @@ use mintleaf_raft::{Node, NodeError, StopReason};
 
 use crate::clock::Clock;
 use crate::metrics::Metrics;
-use crate::replica::{DeletionListener, Replica, StateReplica};
+use crate::replica::{Replica, StateReplica, TagListener};
 use crate::service::{Lease, ServiceParts, ServiceTask, Services, SlotTable};
 use crate::snowflake::SnowflakeSettings;
 
@@ -52,7 +52,7 @@ where
     let Assembly { clock, snowflake, nonce, auto_create_tags, tags_max } = assembly;
     let metrics = Arc::new(Metrics::new());
     let table = Arc::new(SlotTable::new(Arc::clone(&metrics)));
-    let listener: Arc<dyn DeletionListener> = Arc::clone(&table) as _;
+    let listener: Arc<dyn TagListener> = Arc::clone(&table) as _;
     let state = Arc::new(StateReplica::new(listener));
     let node = open(Arc::clone(&state), Arc::new(RaftClock(Arc::clone(&clock)))).await?;
     let replica = Arc::new(Replica::new(node.handle(), state));

@@ -13,15 +13,23 @@ impl IdService {
     /// taken.
     ///
     /// # Errors
-    /// As [`take`](Self::take), but for overload, which has passed by the next request.
+    /// As [`take`](Self::take), but for overload and rate limits, which have passed by the next request.
     pub async fn could_take(&self, tag: &str, count: u64) -> Result<(), Error> {
         let tag = BizTag::parse(tag)?;
-        let held = self.table.pin().get(tag.as_str()).map_or(0, |slot| slot.remaining());
+        let held = {
+            let slots = self.table.pin();
+            let slot = slots.get(tag.as_str());
+            if slot.is_some_and(|slot| slot.is_frozen()) {
+                return Err(Error::Frozen);
+            }
+            slot.map_or(0, |slot| slot.remaining())
+        };
         if held >= count {
             return Ok(());
         }
         self.replica.read_barrier(Instant::now() + GRAB_MAX).await?;
         match self.replica.read(|state| state.tag(tag.as_str())) {
+            Some(row) if row.protection.frozen => Err(Error::Frozen),
             Some(row) if held + (ID_END - row.max_id) < count => Err(Error::Exhausted),
             Some(_) => Ok(()),
             None if self.creation.is_some() => Ok(()),

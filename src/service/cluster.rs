@@ -3,8 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use mintleaf_raft::MembershipError;
 use tokio::time::Instant;
 
+use super::audit;
 use super::cluster_view::{ClusterView, Readiness};
 use super::error::Error;
 #[cfg(feature = "next-level")]
@@ -14,11 +16,12 @@ use super::slot_table::SlotTable;
 use super::snowflakes::Snowflakes;
 use super::worker_view::{ClockView, WorkersView};
 use crate::clock::Clock;
+use crate::limits::GRAB_MAX;
 use crate::metrics::{ClusterReadings, Metrics};
 use crate::replica::Replica;
 #[cfg(feature = "next-level")]
 use crate::state::Command;
-use crate::state::State;
+use crate::state::{Actor, Change, MemberFacts, State};
 
 /// A reading of another node's clock is not shown when it is older.
 const CLOCK_AGE_MS_MAX: u64 = 5_000;
@@ -62,8 +65,20 @@ impl ClusterService {
     ///
     /// # Errors
     /// [`Error::Level`] names who is too old or could not be asked; [`Error::Unavailable`].
-    pub async fn raise_level(&self) -> Result<ClusterView, Error> {
-        self.replica.node().raise_level().await?;
+    pub async fn raise_level(&self, actor: Actor) -> Result<ClusterView, Error> {
+        let from = self.replica.read(State::level);
+        let replica = Arc::clone(&self.replica);
+        let making = async move {
+            replica.node().raise_level().await?;
+            // The copy of this node shows the level that the audit is told of.
+            let _ = replica.node().read_barrier(Instant::now() + SHOWN_MAX).await;
+            Ok(())
+        };
+        let change = move |replica: &Replica| {
+            let to = replica.read(State::level);
+            (to > from).then_some(Change::RaiseLevel { from, to })
+        };
+        audit::carry(&self.replica, actor, making, change).await?;
         refresh(&self.replica, Consistency::Linearizable).await?;
         Ok(self.view())
     }
@@ -103,13 +118,23 @@ impl ClusterService {
     /// [`Error::Conflict`] with the present membership, or when no new node is at the address;
     /// [`Error::WrongCluster`]; [`Error::Unavailable`], also while the node has not caught up: ask
     /// again.
-    pub async fn add_node(&self, member: NewMember) -> Result<ClusterView, Error> {
+    pub async fn add_node(&self, actor: Actor, member: NewMember) -> Result<ClusterView, Error> {
         let NewMember { id, raft, http, voter } = member;
         let http = http.unwrap_or_default();
-        let node = self.replica.node();
-        node.add_member(id, raft, http, voter).await?;
-        // The answer shows the change; where that would take long, it shows what this node knows.
-        let _ = node.read_barrier(Instant::now() + SHOWN_MAX).await;
+        let before = member_facts(&self.replica, id);
+        let after = MemberFacts { raft: raft.clone(), http: http.clone(), voter };
+        let replica = Arc::clone(&self.replica);
+        let making = async move {
+            replica.node().add_member(id, raft, http, voter).await?;
+            // The answer shows the change; where that would take long, it shows what this node knows.
+            let _ = replica.node().read_barrier(Instant::now() + SHOWN_MAX).await;
+            Ok(())
+        };
+        let change = move |replica: &Replica| {
+            let after = member_facts(replica, id).unwrap_or(after);
+            Some(Change::SetNode { id, before, after })
+        };
+        audit::carry(&self.replica, actor, making, change).await?;
         Ok(self.view())
     }
 
@@ -117,16 +142,31 @@ impl ClusterService {
     ///
     /// # Errors
     /// [`Error::NotFound`], [`Error::Conflict`], [`Error::Unavailable`].
-    pub async fn remove_node(&self, id: u64) -> Result<(), Error> {
-        Ok(self.replica.node().remove_member(id).await?)
+    pub async fn remove_node(&self, actor: Actor, id: u64) -> Result<(), Error> {
+        let replica = Arc::clone(&self.replica);
+        let removal = Change::RemoveNode { id, before: member_facts(&replica, id) };
+        if id != replica.node().status().node_id {
+            let making = async move { replica.node().remove_member(id).await };
+            return audit::carry(&self.replica, actor, making, |_| Some(removal)).await;
+        }
+        let making = async move {
+            let recorded = audit::record(&replica, &actor, &removal, GRAB_MAX).await;
+            recorded.map_err(|error| MembershipError::Unavailable(error.to_string()))?;
+            replica.node().remove_member(id).await
+        };
+        audit::carry(&self.replica, Actor::default(), making, |_| None).await
     }
 
     /// Makes a voter the leader.
     ///
     /// # Errors
     /// [`Error::NotFound`], [`Error::Conflict`], [`Error::Unavailable`].
-    pub async fn transfer_leader(&self, id: u64) -> Result<(), Error> {
-        Ok(self.replica.node().transfer_leader(id).await?)
+    pub async fn transfer_leader(&self, actor: Actor, id: u64) -> Result<(), Error> {
+        let replica = Arc::clone(&self.replica);
+        let from = replica.node().status().leader_id;
+        let making = async move { replica.node().transfer_leader(id).await };
+        let change = move |_: &Replica| Some(Change::TransferLeader { from, to: id });
+        audit::carry(&self.replica, actor, making, change).await
     }
 
     /// Whether this node can hand out ids, and what keeps it from doing so or soon may.
@@ -145,4 +185,10 @@ impl ClusterService {
         let cluster = ClusterReadings::from(&self.view());
         self.metrics.render(&cluster, self.readiness().ready, &snowflake)
     }
+}
+
+/// What the audit says of a member, as far as this node knows it.
+fn member_facts(replica: &Replica, id: u64) -> Option<MemberFacts> {
+    let status = replica.node().status();
+    status.members.iter().find(|member| member.id == id).map(audit::member_facts)
 }

@@ -66,6 +66,15 @@ pub enum Error {
          again soon, or create the tag beforehand"
     )]
     RateLimited,
+    /// The tag's rate limit is used up on this node.
+    #[error("the tag's rate_limit is used up on this node: try again in {after_s} s")]
+    OverRateLimit {
+        /// Seconds until the request can pass, rounded up, if no other request comes.
+        after_s: u64,
+    },
+    /// The tag is frozen.
+    #[error("the tag is frozen: no ids of it are given until that is changed")]
+    Frozen,
     /// Too many requests wait already.
     #[error("too many requests are waiting")]
     Overloaded,
@@ -89,6 +98,7 @@ impl Error {
         matches!(
             self,
             Self::RateLimited
+                | Self::OverRateLimit { .. }
                 | Self::Overloaded
                 | Self::ClockBehind { .. }
                 | Self::Unavailable { .. }
@@ -123,6 +133,8 @@ impl From<OutOfBounds> for Error {
             OutOfBounds::Size => "size",
             OutOfBounds::Description => "description",
             OutOfBounds::Window => "window_ms",
+            OutOfBounds::RateLimit => "rate_limit",
+            OutOfBounds::Address => "address",
         };
         Self::InvalidArgument { field, detail: what.to_string() }
     }

@@ -150,6 +150,10 @@ impl Grabber {
                 slot.exhausted();
                 GrabOutcome::Rejected
             }
+            Response::Frozen => {
+                slot.grab_met_frozen();
+                GrabOutcome::Rejected
+            }
             Response::UnknownTag => {
                 self.table.forget(slot);
                 GrabOutcome::Rejected

@@ -59,7 +59,8 @@ impl IdService {
     /// arrival, when fewer are held.
     ///
     /// # Errors
-    /// [`Error::UnknownTag`], [`Error::Exhausted`]; [`Error::Unavailable`] when no segment could be
+    /// [`Error::UnknownTag`], [`Error::Exhausted`], [`Error::Frozen`]; [`Error::OverRateLimit`] where the
+    /// tag's rate limit is used up; [`Error::Unavailable`] when no segment could be
     /// had in time; [`Error::Overloaded`]; [`Error::InvalidArgument`] for an impossible tag;
     /// [`Error::TooManyTags`] and [`Error::RateLimited`] for one that would have to be created.
     pub async fn take(&self, tag: &str, count: u64) -> Result<Vec<Range<u64>>, Error> {
@@ -101,6 +102,8 @@ impl IdService {
                     None => continue,
                 },
                 TakeOutcome::Closed => continue,
+                TakeOutcome::Frozen => Err(Error::Frozen),
+                TakeOutcome::OverRateLimit(after_s) => Err(Error::OverRateLimit { after_s }),
                 TakeOutcome::Exhausted => Err(Error::Exhausted),
                 TakeOutcome::Overloaded => Err(Error::Overloaded),
             };
@@ -186,11 +189,22 @@ impl IdService {
             Some(row) => row,
             None => self.find_or_create(&tag, deadline).await?,
         };
+        if row.protection.frozen {
+            return Err(Error::Frozen);
+        }
         if row.max_id == ID_END {
             return Err(Error::Exhausted);
         }
         let new = || Slot::new(tag.clone(), row.step, Arc::clone(&self.clock));
-        Ok(self.table.get_or_insert(&tag, new))
+        let slot = self.table.get_or_insert(&tag, new);
+        // The row may be older than the last change that slots were told of. The change after this look is
+        // told to the slot, which is in the table by now.
+        self.replica.read(|state| {
+            if let Some(protection) = state.protection(tag.as_str()) {
+                slot.protect(protection);
+            }
+        });
+        Ok(slot)
     }
 
     /// Finds the row of a tag that this node's copy does not show: another node may have created it a

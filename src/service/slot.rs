@@ -4,13 +4,15 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
 
 use super::error::Error;
+use super::rate_limit::RateLimit;
 use crate::clock::Clock;
 use crate::limits::WAITERS_MAX;
 use crate::segment::{BufferView, Segment, SegmentBuffer};
+use crate::state::Protection;
 use crate::tag::BizTag;
 
 /// The answer to a waiting caller.
@@ -29,10 +31,25 @@ struct SlotState {
     waiters: VecDeque<Waiter>,
     /// Whether a grab was asked for that has not begun.
     grab_asked: bool,
-    /// Set once the tag is gone; the slot then hands out nothing more.
-    closed: bool,
+    /// Whether the ids that are held may be handed out.
+    gate: Gate,
     /// Set for good once every id of the tag is reserved: no grab can bring more.
     exhausted: bool,
+    /// How fast ids may be handed out; `None` at any rate.
+    limit: Option<Box<RateLimit>>,
+}
+
+/// Whether ids may be handed out. As long as the gate is open, no call for ids looks any further.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Gate {
+    /// All that are held.
+    Open,
+    /// As far as the rate limit goes.
+    Limited,
+    /// None, while the tag is frozen. What is held stays.
+    Frozen,
+    /// None, because the tag is gone; for good.
+    Closed,
 }
 
 struct Waiter {
@@ -58,6 +75,10 @@ pub(super) enum TakeOutcome {
     Wait(oneshot::Receiver<TakenIds>),
     /// The tag is gone.
     Closed,
+    /// The tag is frozen.
+    Frozen,
+    /// The rate limit is used up, for so many seconds.
+    OverRateLimit(u64),
     /// Fewer are held, and the tag has no more.
     Exhausted,
     /// Too many wait already.
@@ -70,8 +91,9 @@ impl Slot {
             buffer: SegmentBuffer::new(step),
             waiters: VecDeque::new(),
             grab_asked: false,
-            closed: false,
+            gate: Gate::Open,
             exhausted: false,
+            limit: None,
         };
         Self { tag, clock, held: Mutex::new(held) }
     }
@@ -84,30 +106,58 @@ impl Slot {
     /// now.
     #[inline]
     pub(super) fn take_some(&self, count_max: u64) -> (Option<Range<u64>>, bool) {
-        self.take_now(|buffer| buffer.take_some(count_max, || self.clock.monotonic_ms()))
+        let mut held = self.held.lock();
+        if held.gate != Gate::Open {
+            return self.take_some_guarded(held, count_max);
+        }
+        let ids = held.buffer.take_some(count_max, || self.clock.monotonic_ms());
+        let wants_grab = ids.is_some() && held.asks_for_grab();
+        (ids, wants_grab)
+    }
+
+    /// As [`take_some`](Self::take_some), where the gate is not open.
+    #[cold]
+    fn take_some_guarded(
+        &self,
+        mut held: MutexGuard<'_, SlotState>,
+        count_max: u64,
+    ) -> (Option<Range<u64>>, bool) {
+        let now_ms = self.clock.monotonic_ms();
+        let available = match (held.gate, &mut held.limit) {
+            (Gate::Limited, Some(limit)) => limit.available(now_ms).min(count_max),
+            _ => 0,
+        };
+        if available == 0 {
+            return (None, false);
+        }
+        let Some(ids) = held.buffer.take_some(available, || now_ms) else { return (None, false) };
+        held.pay(ids.end - ids.start);
+        let wants_grab = held.asks_for_grab();
+        (Some(ids), wants_grab)
     }
 
     /// The next `count` ids, when as many are held; and whether a grab should begin now.
     pub(super) fn take_exactly(&self, count: u64) -> (Option<Vec<Range<u64>>>, bool) {
-        self.take_now(|buffer| buffer.take(count, || self.clock.monotonic_ms()))
-    }
-
-    #[inline]
-    fn take_now<T>(&self, take: impl FnOnce(&mut SegmentBuffer) -> Option<T>) -> (Option<T>, bool) {
         let mut held = self.held.lock();
-        if held.closed {
+        if held.gate != Gate::Open && held.admit(count, self.clock.monotonic_ms()).is_err() {
             return (None, false);
         }
-        let ids = take(&mut held.buffer);
-        let wants_grab = ids.is_some() && held.asks_for_grab();
+        let ids = held.buffer.take(count, || self.clock.monotonic_ms());
+        if ids.is_none() {
+            return (None, false);
+        }
+        held.pay(count);
+        let wants_grab = held.asks_for_grab();
         (ids, wants_grab)
     }
 
     /// The next `count` ids, or a place in the queue; and whether a grab should begin now.
     pub(super) fn take(&self, count: u64, arrangement: Arrangement) -> (TakeOutcome, bool) {
         let mut held = self.held.lock();
-        if held.closed {
-            return (TakeOutcome::Closed, false);
+        if held.gate != Gate::Open
+            && let Err(refusal) = held.admit(count, self.clock.monotonic_ms())
+        {
+            return (refusal, false);
         }
         let take = match held.take(count, arrangement, || self.clock.monotonic_ms()) {
             Some(ranges) => TakeOutcome::Ids(ranges),
@@ -119,6 +169,8 @@ impl Slot {
                 TakeOutcome::Wait(answered)
             }
         };
+        // A caller that waits has paid: others that come meanwhile do not get its ids.
+        held.pay(count);
         (take, held.asks_for_grab())
     }
 
@@ -127,7 +179,7 @@ impl Slot {
     pub(super) fn begin_grab(&self, step: u32) -> Option<u32> {
         let mut held = self.held.lock();
         held.grab_asked = false;
-        if held.closed || held.buffer.grab_in_flight() {
+        if !held.gate.lets_grab() || held.buffer.grab_in_flight() {
             return None;
         }
         let demand = held.demand();
@@ -138,12 +190,12 @@ impl Slot {
     /// should begin.
     pub(super) fn install(&self, segment: Segment, step: u32) -> bool {
         let mut held = self.held.lock();
-        if held.closed {
+        if held.gate == Gate::Closed {
             return false;
         }
         held.buffer.install(segment, step, self.clock.monotonic_ms());
         held.serve(|| self.clock.monotonic_ms());
-        held.asks_for_grab()
+        held.gate.lets_grab() && held.asks_for_grab()
     }
 
     /// Notes that the grab brought nothing; true when a caller still waits, so that another should
@@ -152,7 +204,7 @@ impl Slot {
         let mut held = self.held.lock();
         held.buffer.grab_failed();
         held.waiters.retain(|waiter| !waiter.answer.is_closed());
-        let wants_grab = !held.waiters.is_empty() && !held.grab_asked && !held.closed;
+        let wants_grab = !held.waiters.is_empty() && !held.grab_asked && held.gate.lets_grab();
         held.grab_asked |= wants_grab;
         wants_grab
     }
@@ -169,14 +221,53 @@ impl Slot {
     /// may have been created anew before they asked, on a node that hears late of either.
     pub(super) fn close(&self) {
         let mut held = self.held.lock();
-        held.closed = true;
+        held.gate = Gate::Closed;
         held.waiters.clear();
     }
 
-    /// How many ids are held.
+    /// Notes that a grab was refused because the tag is frozen, and tells the callers that wait. The gate is
+    /// left as it is: this node's copy of the state, which moves it, may be ahead of that answer.
+    pub(super) fn grab_met_frozen(&self) {
+        let mut held = self.held.lock();
+        held.buffer.grab_failed();
+        held.fail_waiters(&Error::Frozen);
+    }
+
+    /// Moves the gate to where the tag's protection says. A tag that is frozen tells the callers that wait.
+    pub(super) fn protect(&self, protection: Protection) {
+        let mut held = self.held.lock();
+        if held.gate == Gate::Closed {
+            return;
+        }
+        let now_ms = self.clock.monotonic_ms();
+        held.limit = match (held.limit.take(), protection.rate_limit) {
+            (_, None) => None,
+            (None, Some(rate)) => Some(Box::new(RateLimit::new(rate, now_ms))),
+            (Some(limit), Some(rate)) if limit.per_second() == rate => Some(limit),
+            (Some(limit), Some(rate)) => Some(Box::new(limit.at(rate, now_ms))),
+        };
+        held.gate = match &held.limit {
+            _ if protection.frozen => Gate::Frozen,
+            Some(_) => Gate::Limited,
+            None => Gate::Open,
+        };
+        if held.gate == Gate::Frozen {
+            held.fail_waiters(&Error::Frozen);
+        }
+    }
+
+    /// Whether the tag is frozen.
+    pub(super) fn is_frozen(&self) -> bool {
+        self.held.lock().gate == Gate::Frozen
+    }
+
+    /// How many ids are held that may be handed out, be it not all at once.
     pub(super) fn remaining(&self) -> u64 {
         let held = self.held.lock();
-        if held.closed { 0 } else { held.buffer.remaining() }
+        match held.gate {
+            Gate::Open | Gate::Limited => held.buffer.remaining(),
+            Gate::Frozen | Gate::Closed => 0,
+        }
     }
 
     pub(super) fn view(&self) -> BufferView {
@@ -184,7 +275,36 @@ impl Slot {
     }
 }
 
+impl Gate {
+    /// Whether there is a use for more ids.
+    fn lets_grab(self) -> bool {
+        matches!(self, Self::Open | Self::Limited)
+    }
+}
+
 impl SlotState {
+    /// Whether a call for `count` ids is let through.
+    ///
+    /// # Errors
+    /// The outcome of the call, if it is not.
+    fn admit(&mut self, count: u64, now_ms: u64) -> Result<(), TakeOutcome> {
+        match (self.gate, &mut self.limit) {
+            (Gate::Closed, _) => Err(TakeOutcome::Closed),
+            (Gate::Frozen, _) => Err(TakeOutcome::Frozen),
+            (_, Some(limit)) => limit.admit(now_ms, count).map_err(TakeOutcome::OverRateLimit),
+            (_, None) => Ok(()),
+        }
+    }
+
+    /// Takes the ids of a call that was let through out of what the rate limit allows.
+    fn pay(&mut self, count: u64) {
+        if self.gate == Gate::Limited
+            && let Some(limit) = &mut self.limit
+        {
+            limit.pay(count);
+        }
+    }
+
     fn take(
         &mut self,
         count: u64,
@@ -238,136 +358,4 @@ impl SlotState {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::clock::SystemClock;
-
-    fn slot() -> Slot {
-        Slot::new(BizTag::parse("orders").unwrap(), 10, Arc::new(SystemClock::default()))
-    }
-
-    fn wait(slot: &Slot, count: u64) -> (oneshot::Receiver<TakenIds>, bool) {
-        match slot.take(count, Arrangement::Ranges) {
-            (TakeOutcome::Wait(answered), wants_grab) => (answered, wants_grab),
-            _ => panic!("nothing is held, so the caller waits"),
-        }
-    }
-
-    fn ids(answered: &mut oneshot::Receiver<TakenIds>) -> Vec<u64> {
-        let ranges = answered.try_recv().expect("answered").expect("ids");
-        ranges.into_iter().flatten().collect()
-    }
-
-    #[test]
-    fn waiting_callers_are_served_in_order_of_arrival_by_one_grab() {
-        let slot = slot();
-        let (mut first, wants_grab) = wait(&slot, 1);
-        assert!(wants_grab, "the first caller asks for a grab");
-        let (mut second, wants_grab) = wait(&slot, 3);
-        assert!(!wants_grab, "one grab in flight per tag");
-        let size = slot.begin_grab(10).unwrap();
-        let end = 1 + u64::from(size);
-        slot.install(Segment { start: 1, end }, 10);
-        assert_eq!(ids(&mut first), [1]);
-        assert_eq!(ids(&mut second), [2, 3, 4]);
-    }
-
-    #[test]
-    fn a_grab_is_sized_for_all_who_wait() {
-        let slot = slot();
-        let waiting: Vec<_> = (0..5).map(|_| wait(&slot, 100)).collect();
-        assert_eq!(slot.begin_grab(10), Some(500));
-        drop(waiting);
-    }
-
-    #[test]
-    fn a_caller_who_comes_after_the_grab_was_sized_gets_the_next_one() {
-        let slot = slot();
-        let (mut early, _) = wait(&slot, 10);
-        let size = u64::from(slot.begin_grab(10).unwrap());
-        let (mut late, wants_grab) = wait(&slot, 1_000);
-        assert!(!wants_grab, "a grab is in flight");
-        assert!(slot.install(Segment { start: 1, end: 1 + size }, 10), "another is needed");
-        assert_eq!(ids(&mut early).len(), 10);
-        assert!(late.try_recv().is_err());
-        let more = u64::from(slot.begin_grab(10).unwrap());
-        slot.install(Segment { start: 1 + size, end: 1 + size + more }, 10);
-        assert_eq!(ids(&mut late).len(), 1_000);
-    }
-
-    #[test]
-    fn a_caller_who_wants_more_than_is_held_holds_nobody_up() {
-        let slot = slot();
-        let (mut large, _) = wait(&slot, 100);
-        let (mut small, _) = wait(&slot, 1);
-        slot.begin_grab(10).unwrap();
-        // Fewer came than were asked for, as when a tag nears its end.
-        assert!(slot.install(Segment { start: 1, end: 11 }, 10));
-        assert_eq!(ids(&mut small), [1]);
-        assert!(large.try_recv().is_err());
-    }
-
-    #[test]
-    fn a_caller_who_wants_one_run_waits_for_a_grab_that_is_long_enough() {
-        let slot = slot();
-        let _ = wait(&slot, 1);
-        slot.begin_grab(10).unwrap();
-        slot.install(Segment { start: 1, end: 11 }, 10);
-        let (take, wants_grab) = slot.take(5, Arrangement::Contiguous);
-        assert!(
-            matches!(take, TakeOutcome::Ids(ranges) if ranges.first() == Some(&(1..6)))
-                && wants_grab
-        );
-        let (TakeOutcome::Wait(mut run), wants_grab) = slot.take(6, Arrangement::Contiguous) else {
-            panic!("5 are left")
-        };
-        assert!(!wants_grab, "a grab is asked for already");
-        let size = slot.begin_grab(10).unwrap();
-        assert!(size >= 6);
-        // Another node's grab lies between, so the two segments do not touch.
-        slot.install(Segment { start: 100, end: 100 + u64::from(size) }, 10);
-        assert_eq!(ids(&mut run), [100, 101, 102, 103, 104, 105]);
-        assert_eq!(
-            slot.take_some(1).0,
-            Some(106..107),
-            "ids only rise; what was skipped is wasted"
-        );
-    }
-
-    #[test]
-    fn a_failed_grab_is_asked_for_again_only_while_somebody_waits() {
-        let slot = slot();
-        let (waiting, _) = wait(&slot, 1);
-        slot.begin_grab(10).unwrap();
-        assert!(slot.grab_failed());
-        slot.begin_grab(10).unwrap();
-        drop(waiting);
-        assert!(!slot.grab_failed());
-        let (_, wants_grab) = wait(&slot, 1);
-        assert!(wants_grab, "the next caller asks again");
-    }
-
-    #[test]
-    fn an_exhausted_tag_gives_what_is_held_and_asks_for_no_more() {
-        let slot = slot();
-        let _ = wait(&slot, 1);
-        slot.begin_grab(10).unwrap();
-        slot.install(Segment { start: 1, end: 3 }, 10);
-        slot.exhausted();
-        assert_eq!(slot.take_some(1), (Some(1..2), false));
-        assert_eq!(slot.take_some(9), (Some(2..3), false));
-        assert!(matches!(slot.take(1, Arrangement::Ranges), (TakeOutcome::Exhausted, false)));
-    }
-
-    #[test]
-    fn a_closed_slot_gives_nothing_even_when_a_grab_comes_back() {
-        let slot = slot();
-        let (mut waiting, _) = wait(&slot, 1);
-        slot.begin_grab(10).unwrap();
-        slot.close();
-        assert_eq!(waiting.try_recv(), Err(oneshot::error::TryRecvError::Closed));
-        assert!(!slot.install(Segment { start: 1, end: 11 }, 10));
-        assert_eq!(slot.take_some(1), (None, false));
-        assert!(matches!(slot.take(1, Arrangement::Ranges), (TakeOutcome::Closed, false)));
-    }
-}
+mod tests;

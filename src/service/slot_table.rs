@@ -9,9 +9,9 @@ use papaya::{HashMap, HashMapRef, LocalGuard};
 
 use super::slot::Slot;
 use crate::metrics::Metrics;
-use crate::replica::DeletionListener;
+use crate::replica::TagListener;
 use crate::segment::BufferView;
-use crate::state::State;
+use crate::state::{Protection, State};
 use crate::tag::BizTag;
 
 /// The table, entered for several look-ups; see [`SlotTable::pin`].
@@ -104,20 +104,28 @@ impl SlotTable {
     }
 }
 
-impl DeletionListener for SlotTable {
+impl TagListener for SlotTable {
     fn tag_deleted(&self, tag: &str) {
         self.remove(tag);
     }
 
+    fn tag_protected(&self, tag: &str, protection: Protection) {
+        if let Some(slot) = self.slots.pin().get(tag) {
+            slot.protect(protection);
+        }
+    }
+
     fn state_replaced(&self, state: &State) {
         let slots = self.slots.pin();
-        let is_gone = |tag: &&BizTag| state.tag(tag.as_str()).is_none();
-        let mut gone: Vec<&BizTag> = slots.keys().filter(is_gone).collect();
+        let mut tags: Vec<&BizTag> = slots.keys().collect();
         // The callers that wait wake in this order, so it must not be that of a hash seeded for each
         // process: a simulated run comes out the same each time.
-        gone.sort_unstable();
-        for tag in gone {
-            self.remove(tag.as_str());
+        tags.sort_unstable();
+        for tag in tags {
+            match state.protection(tag.as_str()) {
+                Some(protection) => self.tag_protected(tag.as_str(), protection),
+                None => self.remove(tag.as_str()),
+            }
         }
     }
 }

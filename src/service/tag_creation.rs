@@ -26,12 +26,13 @@ use mintleaf_raft::ProposeError;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
+use super::audit;
 use super::error::Error;
 use super::first_uses::FirstUses;
 use crate::clock::Clock;
 use crate::limits::{START_DEFAULT, STEP_DEFAULT, TAG_CHANGE_MAX};
 use crate::replica::Replica;
-use crate::state::{Command, Response, TagRow};
+use crate::state::{Actor, Change, Command, Protection, Response, TagRow};
 use crate::tag::BizTag;
 
 /// Most creations that a node has under way: enough to fill the batches of the log, and few beside any bound
@@ -47,18 +48,21 @@ pub struct TagSpec {
     pub start: u64,
     /// Free text.
     pub description: String,
+    /// What keeps callers from taking ids.
+    pub protection: Protection,
 }
 
 impl Default for TagSpec {
     fn default() -> Self {
-        Self { step: STEP_DEFAULT, start: START_DEFAULT, description: String::new() }
+        let (description, protection) = (String::new(), Protection::default());
+        Self { step: STEP_DEFAULT, start: START_DEFAULT, description, protection }
     }
 }
 
 impl TagSpec {
-    fn creation_of(self, tag: BizTag) -> Command {
-        let Self { step, start, description } = self;
-        Command::CreateTag { tag, step, start, description }
+    fn creation_of(self, tag: BizTag) -> Change {
+        let Self { step, start, description, protection } = self;
+        Change::CreateTag { tag, step, start, description, protection }
     }
 }
 
@@ -84,15 +88,24 @@ impl TagCreation {
     /// # Errors
     /// [`Error::TagExists`], [`Error::TooManyTags`], [`Error::InvalidArgument`]; [`Error::Overloaded`] or
     /// [`Error::Unavailable`] when it did not happen in time.
-    pub(super) async fn create(&self, tag: BizTag, spec: TagSpec) -> Result<TagRow, Error> {
+    pub(super) async fn create(
+        &self,
+        actor: &Actor,
+        tag: BizTag,
+        spec: TagSpec,
+    ) -> Result<TagRow, Error> {
         let deadline = Instant::now() + TAG_CHANGE_MAX;
-        let command = spec.creation_of(tag.clone());
+        let change = spec.creation_of(tag.clone());
+        let command = audit::command(actor, &change);
         command.check()?;
         let place = self.place(&tag, deadline).await?;
         let replica = Arc::clone(&self.replica);
         let proposal = async move { replica.propose(&command, deadline).await };
         match carry(place, proposal).await? {
-            Response::Tag(row) => Ok(row),
+            Response::Tag(row) => {
+                audit::log_tag_change(actor, &change, Some(&row));
+                Ok(row)
+            }
             rejection => Err(Error::rejected(&rejection)),
         }
     }
@@ -115,7 +128,9 @@ impl TagCreation {
             return Err(Error::RateLimited);
         }
         let place = self.place(tag, deadline).await?;
-        let create = [TagSpec::default().creation_of(tag.clone())];
+        let (step, start) = (STEP_DEFAULT, START_DEFAULT);
+        let create =
+            [Command::CreateTag { tag: tag.clone(), step, start, description: String::new() }];
         let replica = Arc::clone(&self.replica);
         let proposal = async move { replica.propose_all(&create, deadline).await };
         match carry(place, proposal).await?.pop() {

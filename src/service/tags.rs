@@ -7,14 +7,15 @@ use tokio::sync::Mutex;
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
+use super::audit;
 use super::error::Error;
-use super::log_access::{Consistency, change, refresh};
+use super::log_access::{self, Consistency, refresh};
 use super::slot_table::SlotTable;
 use super::tag_creation::{TagCreation, TagSpec};
 use crate::limits::{HTML_ROWS_MAX, UNFORCED_RISE_MAX};
 use crate::replica::Replica;
 use crate::segment::BufferView;
-use crate::state::{Command, Response, TagPage, TagRow};
+use crate::state::{Actor, Change, Response, TagFields, TagPage, TagRow};
 use crate::tag::BizTag;
 
 /// Buffers that are shown at most: one more than a page has rows, which tells that there are more.
@@ -35,7 +36,7 @@ pub struct TagService {
 type BufferViews = Vec<(BizTag, BufferView)>;
 
 /// The fields of a tag that shall change; `None` leaves a field as it is.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct TagChange {
     /// Ids per grab, from the next grab on.
     pub step: Option<u32>,
@@ -43,6 +44,10 @@ pub struct TagChange {
     pub max_id: Option<u64>,
     /// Free text.
     pub description: Option<String>,
+    /// Ids that each node hands out in a second; any number for `Some(None)`.
+    pub rate_limit: Option<Option<u32>>,
+    /// Whether no node hands out an id.
+    pub frozen: Option<bool>,
     /// Whether the watermark may rise by more than [`UNFORCED_RISE_MAX`].
     pub force: bool,
 }
@@ -53,8 +58,8 @@ impl TagService {
     /// # Errors
     /// [`Error::TagExists`], [`Error::TooManyTags`], [`Error::InvalidArgument`]; [`Error::Overloaded`] behind
     /// too many other creations; [`Error::Unavailable`] without a quorum.
-    pub async fn create(&self, tag: BizTag, spec: TagSpec) -> Result<TagRow, Error> {
-        self.creation.create(tag, spec).await
+    pub async fn create(&self, actor: &Actor, tag: BizTag, spec: TagSpec) -> Result<TagRow, Error> {
+        self.creation.create(actor, tag, spec).await
     }
 
     /// Changes the given fields of a tag: all of them, or none on an error.
@@ -62,15 +67,25 @@ impl TagService {
     /// # Errors
     /// [`Error::UnknownTag`], [`Error::Conflict`], [`Error::InvalidArgument`];
     /// [`Error::Unavailable`] without a quorum.
-    pub async fn update(&self, tag: BizTag, fields: TagChange) -> Result<TagRow, Error> {
-        let TagChange { step, max_id, description, force } = fields;
-        let command = Command::UpdateTag { tag: tag.clone(), step, max_id, description };
+    pub async fn update(
+        &self,
+        actor: &Actor,
+        tag: BizTag,
+        change: TagChange,
+    ) -> Result<TagRow, Error> {
+        let TagChange { step, max_id, description, rate_limit, frozen, force } = change;
+        let fields = TagFields { step, max_id, description, rate_limit, frozen };
+        let change = Change::UpdateTag { tag: tag.clone(), fields };
+        let command = audit::command(actor, &change);
         command.check()?;
         if let (Some(max_id), false) = (max_id, force) {
             self.check_rise(&tag, max_id).await?;
         }
-        match change(&self.replica, command).await? {
-            Response::Tag(row) => Ok(row),
+        match log_access::change(&self.replica, command).await? {
+            Response::Tag(row) => {
+                audit::log_tag_change(actor, &change, Some(&row));
+                Ok(row)
+            }
             rejection => Err(Error::rejected(&rejection)),
         }
     }
@@ -79,9 +94,13 @@ impl TagService {
     ///
     /// # Errors
     /// [`Error::UnknownTag`]; [`Error::Unavailable`] without a quorum.
-    pub async fn delete(&self, tag: BizTag) -> Result<(), Error> {
-        match change(&self.replica, Command::DeleteTag { tag }).await? {
-            Response::Deleted => Ok(()),
+    pub async fn delete(&self, actor: &Actor, tag: BizTag) -> Result<(), Error> {
+        let change = Change::DeleteTag { tag };
+        match log_access::change(&self.replica, audit::command(actor, &change)).await? {
+            Response::Deleted => {
+                audit::log_tag_change(actor, &change, None);
+                Ok(())
+            }
             rejection => Err(Error::rejected(&rejection)),
         }
     }

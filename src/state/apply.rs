@@ -2,11 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use super::audit::Audit;
 use super::command::Command;
 use super::level::Level;
+use super::protection::Protection;
 use super::response::Response;
 use super::tag_entries::TagEntries;
 use super::tag_entry::{TagEntry, TagRow};
+use super::tag_fields::TagFields;
 use super::worker_entries::{ClockReport, WantedWindow, WorkerEntries, WorkerRow};
 use crate::snowflake::Format;
 use crate::tag::BizTag;
@@ -35,6 +38,7 @@ pub struct State {
     pub(super) tags: usize,
     pub(super) workers: WorkerEntries,
     pub(super) level: Level,
+    pub(super) audit: Audit,
     #[cfg(feature = "next-level")]
     pub(super) note: String,
 }
@@ -52,12 +56,14 @@ impl State {
         }
         match command {
             Command::CreateTag { tag, step, start, description } => {
-                self.create(tag, *step, *start, description)
+                self.create(tag, *step, *start, description, Protection::default())
             }
             Command::UpdateTag { tag, step, max_id, description } => {
-                self.update(tag, *step, *max_id, description.as_deref())
+                let (step, max_id, description) = (*step, *max_id, description.clone());
+                self.update(tag, &TagFields { step, max_id, description, ..TagFields::default() })
             }
             Command::DeleteTag { tag } => self.delete(tag),
+            Command::Administer { actor, change } => self.administer(actor, change),
             Command::Grab { tag, size } => self.grab(tag, *size),
             Command::FixFormat { format } => self.workers.fix(*format),
             Command::ReportClock { node_id, clock_ms } => {
@@ -88,6 +94,11 @@ impl State {
     /// The row of a tag that exists.
     pub fn tag(&self, tag: &str) -> Option<TagRow> {
         self.entries.get(tag).and_then(TagEntry::row)
+    }
+
+    /// What keeps callers from taking ids of a tag that exists.
+    pub fn protection(&self, tag: &str) -> Option<Protection> {
+        self.entries.get(tag).filter(|entry| entry.is_live()).map(TagEntry::protection)
     }
 
     /// Up to `limit` rows in the order of their names, beginning after the name `after`, which need
@@ -177,33 +188,34 @@ impl State {
         self.workers.reports()
     }
 
-    fn create(&mut self, tag: &BizTag, step: u32, start: u64, description: &str) -> Response {
+    pub(super) fn create(
+        &mut self,
+        tag: &BizTag,
+        step: u32,
+        start: u64,
+        description: &str,
+        protection: Protection,
+    ) -> Response {
         let now_ms = self.clock_ms;
         let entry = match self.entries.get_mut(tag.as_str()) {
             Some(entry) if entry.is_live() => return Response::TagExists,
             Some(entry) => entry,
             None => self.entries.insert(TagEntry::unborn(tag.clone())),
         };
-        let row = entry.create(step, start, description, now_ms);
+        let row = entry.create(step, start, description, protection, now_ms);
         self.tags += 1;
         Response::Tag(row)
     }
 
-    fn update(
-        &mut self,
-        tag: &BizTag,
-        step: Option<u32>,
-        max_id: Option<u64>,
-        description: Option<&str>,
-    ) -> Response {
+    pub(super) fn update(&mut self, tag: &BizTag, fields: &TagFields) -> Response {
         let now_ms = self.clock_ms;
         let Some(entry) = self.live(tag) else { return Response::UnknownTag };
         entry
-            .update(step, max_id, description, now_ms)
+            .update(fields, now_ms)
             .map_or_else(|max_id| Response::MaxIdBehind { max_id }, Response::Tag)
     }
 
-    fn delete(&mut self, tag: &BizTag) -> Response {
+    pub(super) fn delete(&mut self, tag: &BizTag) -> Response {
         let now_ms = self.clock_ms;
         let Some(entry) = self.live(tag) else { return Response::UnknownTag };
         entry.delete(now_ms);
@@ -214,6 +226,9 @@ impl State {
     fn grab(&mut self, tag: &BizTag, size: u32) -> Response {
         let now_ms = self.clock_ms;
         let Some(entry) = self.live(tag) else { return Response::UnknownTag };
+        if entry.protection().frozen {
+            return Response::Frozen;
+        }
         let step = entry.step();
         entry.grab(size, now_ms).map_or(Response::Exhausted, |ids| Response::Segment {
             start: ids.start,

@@ -5,14 +5,18 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::limits::{AHEAD_MS_MAX, DESCRIPTION_CHARS_MAX, ID_END, ID_MAX, STEP_MAX};
+use super::actor::Actor;
+use super::change::Change;
+use super::tag_fields::{check_description, check_step, require};
+use crate::limits::{AHEAD_MS_MAX, ID_END, ID_MAX, STEP_MAX};
 use crate::snowflake::Format;
-use crate::tag::{self, BizTag, OutOfBounds};
+use crate::tag::{BizTag, OutOfBounds};
 
 /// One change of the state, as it is proposed to the log.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
 pub enum Command {
-    /// Creates a tag. Its ids begin at `start`, or above every id the name was ever given.
+    /// Creates a tag because its first id was asked for; the audit says nothing of it. Its ids begin at
+    /// `start`, or above every id the name was ever given.
     CreateTag {
         /// The name, not in use by an existing tag.
         tag: BizTag,
@@ -20,10 +24,11 @@ pub enum Command {
         step: u32,
         /// First id, 1 to [`ID_MAX`].
         start: u64,
-        /// Free text of at most [`DESCRIPTION_CHARS_MAX`] characters.
+        /// Free text of at most [`DESCRIPTION_CHARS_MAX`](crate::limits::DESCRIPTION_CHARS_MAX) characters.
         description: String,
     },
-    /// Changes the given fields of an existing tag: all of them or, when rejected, none.
+    /// Changes the given fields of an existing tag: all of them or, when rejected, none. The audit says
+    /// nothing of it, so no node may propose it; what an administrator asks for is [`Change::UpdateTag`].
     UpdateTag {
         /// The name of an existing tag.
         tag: BizTag,
@@ -31,10 +36,11 @@ pub enum Command {
         step: Option<u32>,
         /// The new watermark, up to [`ID_END`]. It may stand still or rise.
         max_id: Option<u64>,
-        /// Free text of at most [`DESCRIPTION_CHARS_MAX`] characters.
+        /// Free text of at most [`DESCRIPTION_CHARS_MAX`](crate::limits::DESCRIPTION_CHARS_MAX) characters.
         description: Option<String>,
     },
-    /// Deletes a tag. The name remembers how far its ids went.
+    /// Deletes a tag. The name remembers how far its ids went. As with [`UpdateTag`](Self::UpdateTag), no node
+    /// may propose it.
     DeleteTag {
         /// The name of an existing tag.
         tag: BizTag,
@@ -97,10 +103,17 @@ pub enum Command {
         /// The first version that supports that level.
         version: String,
     },
+    /// Carries out what an administrator asked for, and records it in the audit.
+    Administer {
+        /// Who asked for it.
+        actor: Actor,
+        /// What was asked for.
+        change: Change,
+    },
     /// Leaves a note, which changes nothing else. Levels are tested with it.
     #[cfg(feature = "next-level")]
     Note {
-        /// Free text of at most [`DESCRIPTION_CHARS_MAX`] characters.
+        /// Free text of at most [`DESCRIPTION_CHARS_MAX`](crate::limits::DESCRIPTION_CHARS_MAX) characters.
         text: String,
     },
 }
@@ -125,6 +138,7 @@ impl Command {
                 description.as_deref().map_or(Ok(()), check_description)
             }
             Self::DeleteTag { .. } => Ok(()),
+            Self::Administer { change, .. } => change.check(),
             Self::Grab { size, .. } => require(*size <= STEP_MAX, OutOfBounds::Size),
             Self::AcquireWorker { window_ms, .. } | Self::RenewWorker { window_ms, .. } => {
                 require((1..=AHEAD_MS_MAX).contains(window_ms), OutOfBounds::Window)
@@ -150,21 +164,10 @@ impl Command {
             | Self::AcquireWorker { .. }
             | Self::RenewWorker { .. }
             | Self::ReleaseWorker { .. }
-            | Self::RaiseLevel { .. } => 1,
+            | Self::RaiseLevel { .. }
+            | Self::Administer { .. } => 1,
             #[cfg(feature = "next-level")]
             Self::Note { .. } => 2,
         }
     }
-}
-
-fn require(holds: bool, bound: OutOfBounds) -> Result<(), OutOfBounds> {
-    if holds { Ok(()) } else { Err(bound) }
-}
-
-fn check_step(step: u32) -> Result<(), OutOfBounds> {
-    require((1..=STEP_MAX).contains(&step), OutOfBounds::Step)
-}
-
-fn check_description(description: &str) -> Result<(), OutOfBounds> {
-    require(!tag::exceeds(description, DESCRIPTION_CHARS_MAX), OutOfBounds::Description)
 }

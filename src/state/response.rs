@@ -73,6 +73,8 @@ pub enum Response {
     /// Ids cannot show the time that the window would have: it lies before the epoch, or past the
     /// last bit.
     OutOfTime,
+    /// The tag is frozen: nothing of it is reserved.
+    Frozen,
     /// The note is left.
     #[cfg(feature = "next-level")]
     NoteTaken {

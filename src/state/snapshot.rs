@@ -1,7 +1,7 @@
 //! A frozen state as a run of sections, and back.
 //!
 //! The run is a header, the level if it is above the first, the entries of tags in ascending order in
-//! chunks, the worker ids if there are any, and the end. A later release can append kinds of sections,
+//! chunks, the worker ids if there are any, the audit in chunks, and the end. A later release can append kinds of sections,
 //! each from a level of the cluster on. The level stands right behind the header: a build that does
 //! not support it reads no further, and can say which version does. Neither the writer nor the reader
 //! holds more than one section beside the state itself.
@@ -15,17 +15,21 @@ use std::iter;
 use serde::{Deserialize, Serialize};
 
 use super::apply::State;
+use super::audit::AuditEntry;
 use super::level::Level;
 use super::tag_entry::TagEntry;
 use super::worker_entries::WorkerEntries;
 
 /// Entries in one section at most.
 pub(super) const SECTION_ENTRIES_MAX: usize = 256;
+/// Entries of the audit in one section at most: the longest of them take less than half of what a section may
+/// have.
+const SECTION_AUDIT_MAX: usize = 128;
 
-/// One section; `L` is the entry of a tag and `W` the worker ids, owned or borrowed. Kinds are only
-/// ever appended.
+/// One section; `L` is the entry of a tag, `W` the worker ids and `A` an entry of the audit, owned or
+/// borrowed. Kinds are only ever appended.
 #[derive(Serialize, Deserialize)]
-pub(crate) enum Section<L, W> {
+pub(crate) enum Section<L, W, A> {
     Header {
         clock_ms: u64,
         /// How many entries of tags there are, tombstones included.
@@ -35,14 +39,15 @@ pub(crate) enum Section<L, W> {
     End,
     Workers(W),
     Level(Level),
+    Audit(Vec<A>),
     #[cfg(feature = "next-level")]
     Note(String),
 }
 
 /// A section of a state that is written.
-pub(crate) type SectionWritten<'a> = Section<&'a TagEntry, &'a WorkerEntries>;
+pub(crate) type SectionWritten<'a> = Section<&'a TagEntry, &'a WorkerEntries, &'a AuditEntry>;
 /// A section that was read.
-pub(crate) type SectionRead = Section<TagEntry, WorkerEntries>;
+pub(crate) type SectionRead = Section<TagEntry, WorkerEntries, AuditEntry>;
 
 /// The state at one moment, shared with the state it was taken from. Cheap to take and to keep; may
 /// be written on any thread.
@@ -62,7 +67,7 @@ impl State {
 impl FrozenState {
     /// Every section in its order.
     pub(crate) fn sections(&self) -> impl Iterator<Item = SectionWritten<'_>> {
-        let State { clock_ms, entries, workers, level, .. } = &self.0;
+        let State { clock_ms, entries, workers, level, audit, .. } = &self.0;
         let header = Section::Header { clock_ms: *clock_ms, entries: entries.len() as u64 };
         let level = (!level.is_first()).then(|| Section::Level(level.clone()));
         let mut rest = entries.after(None).peekable();
@@ -71,7 +76,12 @@ impl FrozenState {
             Some(Section::Entries(rest.by_ref().take(SECTION_ENTRIES_MAX).collect()))
         });
         let workers = (!workers.is_empty()).then_some(Section::Workers(workers));
-        let sections = iter::once(header).chain(level).chain(chunks).chain(workers);
+        let mut recorded = audit.after(0).peekable();
+        let audit = iter::from_fn(move || {
+            recorded.peek()?;
+            Some(Section::Audit(recorded.by_ref().take(SECTION_AUDIT_MAX).collect()))
+        });
+        let sections = iter::once(header).chain(level).chain(chunks).chain(workers).chain(audit);
         #[cfg(feature = "next-level")]
         let sections = {
             let note = (!self.0.note.is_empty()).then(|| Section::Note(self.0.note.clone()));
@@ -121,11 +131,20 @@ impl Restorer {
     /// # Errors
     /// When the section does not fit those before it.
     pub(crate) fn take(&mut self, section: SectionRead) -> Result<bool, UnfitSnapshot> {
+        let may_follow_audit = matches!(section, Section::Audit(_) | Section::End);
+        #[cfg(feature = "next-level")]
+        let may_follow_audit = may_follow_audit || matches!(section, Section::Note(_));
+        if !may_follow_audit && !self.state.audit.is_empty() {
+            return Err(UnfitSnapshot::Malformed("its audit stands in the wrong place"));
+        }
         match section {
             Section::Entries(chunk) => {
                 chunk.into_iter().try_for_each(|entry| self.push(entry))?;
             }
             Section::Workers(workers) => self.take_workers(workers)?,
+            Section::Audit(entries) => {
+                self.state.audit.extend(entries).map_err(UnfitSnapshot::Malformed)?;
+            }
             Section::Level(level) => self.take_level(level)?,
             #[cfg(feature = "next-level")]
             Section::Note(note) => self.state.note = note,
@@ -193,7 +212,9 @@ impl Restorer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::state::audit::Action;
     use crate::state::tests::{tag, with_worker_ids};
+    use crate::state::{Actor, Protection};
 
     /// The error of a run of these sections.
     fn refusal(sections: Vec<SectionRead>) -> UnfitSnapshot {
@@ -210,12 +231,25 @@ mod tests {
     fn sections_that_make_no_state_are_refused() {
         let entry = |name: &str| TagEntry::unborn(tag(name));
         let mut stepless = entry("a");
-        stepless.create(0, 1, "", 0);
+        stepless.create(0, 1, "", Protection::default(), 0);
         let header = |entries| Section::Header { clock_ms: 0, entries };
         let chunk =
             |names: &[&str]| Section::Entries(names.iter().map(|name| entry(name)).collect());
         let none = Section::Workers(WorkerEntries::default());
         let workers = || Section::Workers(with_worker_ids().workers);
+        let recorded = |index| {
+            let (actor, action, target) = (Actor::default(), Action::RaiseLevel, "cluster".into());
+            let (before, after) = Default::default();
+            Section::Audit(vec![AuditEntry {
+                index,
+                time_ms: 0,
+                actor,
+                action,
+                target,
+                before,
+                after,
+            }])
+        };
         let level = |number| Section::Level(Level::new(number, "0.1.0"));
         let cases = [
             (vec![Section::End], "it does not begin with a header"),
@@ -246,6 +280,18 @@ mod tests {
             (
                 vec![header(0), workers(), level(2), Section::End],
                 "its level stands in the wrong place",
+            ),
+            (
+                vec![header(0), recorded(1), recorded(3), Section::End],
+                "its audit is out of order or out of bounds",
+            ),
+            (
+                vec![header(0), recorded(1), workers(), Section::End],
+                "its audit stands in the wrong place",
+            ),
+            (
+                vec![header(1), recorded(1), chunk(&["a"]), Section::End],
+                "its audit stands in the wrong place",
             ),
         ];
         for (sections, reason) in cases {

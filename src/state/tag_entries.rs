@@ -97,6 +97,7 @@ fn find(leaf: &[TagEntry], name: &str) -> Result<usize, usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::state::Protection;
     use crate::state::tests::tag;
 
     fn table(numbers: impl IntoIterator<Item = u32>) -> TagEntries {
@@ -153,8 +154,8 @@ mod tests {
         let mut table = table(0..2048);
         let copy = table.clone();
         assert_eq!(leaves_apart(&table, &copy), 0);
-        table.get_mut(&name(700)).unwrap().create(10, 5, "", 0);
-        table.get_mut(&name(701)).unwrap().create(10, 5, "", 0);
+        table.get_mut(&name(700)).unwrap().create(10, 5, "", Protection::default(), 0);
+        table.get_mut(&name(701)).unwrap().create(10, 5, "", Protection::default(), 0);
         assert_eq!(leaves_apart(&table, &copy), 1);
         assert!(!copy.get(&name(700)).unwrap().is_live());
     }

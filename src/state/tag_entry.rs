@@ -4,6 +4,8 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
+use super::protection::{Condition, Protection};
+use super::tag_fields::TagFields;
 use super::watermark::Watermark;
 use crate::limits::{ID_END, STEP_MAX};
 use crate::tag::BizTag;
@@ -23,6 +25,8 @@ pub struct TagRow {
     pub created_at_ms: u64,
     /// When it last changed, grabs included, in Unix milliseconds of the log's time.
     pub updated_at_ms: u64,
+    /// What keeps callers from taking its ids.
+    pub protection: Protection,
 }
 
 /// A tag that exists, or the tombstone of one that did. An entry is never removed: its watermark
@@ -34,7 +38,7 @@ pub(crate) struct TagEntry {
     tag: BizTag,
     max_id: Watermark,
     step: u32,
-    live: bool,
+    condition: Condition,
     created_at_ms: u64,
     updated_at_ms: u64,
     description: Box<str>,
@@ -47,7 +51,7 @@ impl TagEntry {
             tag,
             max_id: Watermark::LOWEST,
             step: 0,
-            live: false,
+            condition: Condition::GONE,
             created_at_ms: 0,
             updated_at_ms: 0,
             description: Box::default(),
@@ -63,7 +67,11 @@ impl TagEntry {
     }
 
     pub(super) fn is_live(&self) -> bool {
-        self.live
+        self.condition.is_live()
+    }
+
+    pub(super) fn protection(&self) -> Protection {
+        self.condition.protection()
     }
 
     pub(super) fn step(&self) -> u32 {
@@ -72,12 +80,12 @@ impl TagEntry {
 
     /// Whether an entry that was read could have been written. Its types have checked the rest.
     pub(super) fn is_sound(&self) -> bool {
-        !self.live || (1..=STEP_MAX).contains(&self.step)
+        !self.is_live() || (1..=STEP_MAX).contains(&self.step)
     }
 
     /// The row of a tag that exists; `None` for a tombstone.
     pub(super) fn row(&self) -> Option<TagRow> {
-        self.live.then(|| self.shown())
+        self.is_live().then(|| self.shown())
     }
 
     /// Makes the tag exist. Its ids begin at `start`, or above every id of an earlier life.
@@ -86,10 +94,11 @@ impl TagEntry {
         step: u32,
         start: u64,
         description: &str,
+        protection: Protection,
         now_ms: u64,
     ) -> TagRow {
         self.max_id.raise(start.max(self.max_id.get()));
-        self.live = true;
+        self.condition = Condition::live(protection);
         self.step = step;
         self.description = description.into();
         self.created_at_ms = now_ms;
@@ -100,30 +109,29 @@ impl TagEntry {
     /// Changes the given fields.
     ///
     /// # Errors
-    /// The watermark, when `max_id` lies below it; nothing is changed then.
-    pub(super) fn update(
-        &mut self,
-        step: Option<u32>,
-        max_id: Option<u64>,
-        description: Option<&str>,
-        now_ms: u64,
-    ) -> Result<TagRow, u64> {
+    /// The watermark, when the new one lies below it; nothing is changed then.
+    pub(super) fn update(&mut self, fields: &TagFields, now_ms: u64) -> Result<TagRow, u64> {
         let reserved = self.max_id.get();
-        if max_id.is_some_and(|max_id| max_id < reserved) {
+        if fields.max_id.is_some_and(|max_id| max_id < reserved) {
             return Err(reserved);
         }
-        self.max_id.raise(max_id.unwrap_or(reserved));
-        self.step = step.unwrap_or(self.step);
-        if let Some(description) = description {
-            self.description = description.into();
+        self.max_id.raise(fields.max_id.unwrap_or(reserved));
+        self.step = fields.step.unwrap_or(self.step);
+        if let Some(description) = &fields.description {
+            self.description = description.as_str().into();
         }
+        let Protection { rate_limit, frozen } = self.condition.protection();
+        self.condition = Condition::live(Protection {
+            rate_limit: fields.rate_limit.unwrap_or(rate_limit),
+            frozen: fields.frozen.unwrap_or(frozen),
+        });
         self.updated_at_ms = now_ms;
         Ok(self.shown())
     }
 
     /// Makes the tag a tombstone, which keeps the watermark.
     pub(super) fn delete(&mut self, now_ms: u64) {
-        self.live = false;
+        self.condition = Condition::GONE;
         self.description = Box::default();
         self.updated_at_ms = now_ms;
     }
@@ -150,6 +158,7 @@ impl TagEntry {
             description: self.description.as_ref().to_owned(),
             created_at_ms: self.created_at_ms,
             updated_at_ms: self.updated_at_ms,
+            protection: self.condition.protection(),
         }
     }
 }

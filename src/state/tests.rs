@@ -11,7 +11,7 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 
-use super::{Command, Response, State, VISITED_MAX};
+use super::{Action, Actor, Change, Command, Protection, Response, State, TagFields, VISITED_MAX};
 use crate::encoding::{
     decode_command, decode_response, digest, encode_command, encode_response, read_snapshot,
     write_snapshot,
@@ -71,6 +71,28 @@ fn commands() -> impl Strategy<Value = Vec<(u64, Command)>> {
     let step = prop_oneof![0..5u32, 1..200u32, Just(STEP_MAX)];
     let mark = prop_oneof![0..500u64, ID_END - 500..ID_END + 2];
     let text = prop_oneof![Just(String::new()), Just("about it".to_owned())];
+    let rate = prop_oneof![Just(None), option::of(0..3u32)];
+    let fields = (option::of(step.clone()), option::of(mark.clone()), option::of(text.clone()));
+    let fields = (fields, option::of(rate.clone()), option::of(any::<bool>())).prop_map(
+        |((step, max_id, description), rate_limit, frozen)| TagFields {
+            step,
+            max_id,
+            description,
+            rate_limit,
+            frozen,
+        },
+    );
+    let protection =
+        (rate, any::<bool>()).prop_map(|(rate_limit, frozen)| Protection { rate_limit, frozen });
+    let spec = (tag.clone(), step.clone(), mark.clone(), text.clone(), protection);
+    let change = prop_oneof![
+        spec.prop_map(|(tag, step, start, description, protection)| {
+            Change::CreateTag { tag, step, start, description, protection }
+        }),
+        (tag.clone(), fields).prop_map(|(tag, fields)| Change::UpdateTag { tag, fields }),
+        tag.clone().prop_map(|tag| Change::DeleteTag { tag }),
+    ];
+    let by_ops = |change| Command::Administer { actor: Actor::parse("ops").unwrap(), change };
     let command = prop_oneof![
         2 => (tag.clone(), step.clone(), mark.clone(), text.clone()).prop_map(
             |(tag, step, start, description)| Command::CreateTag { tag, step, start, description }
@@ -79,6 +101,7 @@ fn commands() -> impl Strategy<Value = Vec<(u64, Command)>> {
             |(tag, step, max_id, description)| Command::UpdateTag { tag, step, max_id, description }
         ),
         1 => tag.clone().prop_map(|tag| Command::DeleteTag { tag }),
+        5 => change.prop_map(by_ops),
         8 => (tag, prop_oneof![Just(0), step]).prop_map(|(tag, size)| Command::Grab { tag, size }),
     ];
     vec((0..1000u64, command), 0..80)
@@ -90,6 +113,7 @@ fn name_of(command: &Command) -> &str {
         | Command::UpdateTag { tag, .. }
         | Command::DeleteTag { tag }
         | Command::Grab { tag, .. } => tag.as_str(),
+        Command::Administer { change, .. } => change.tag().expect("it is about a tag").as_str(),
         other => panic!("{other:?} is about no tag"),
     }
 }
@@ -117,12 +141,54 @@ proptest! {
                     prop_assert_eq!(state.tag(name_of(command)).unwrap().max_id, end);
                     *mark = end;
                 }
-                (Command::DeleteTag { .. }, Response::Deleted) => {
+                (Command::DeleteTag { .. } | Command::Administer { .. }, Response::Deleted) => {
                     prop_assert_eq!(state.tag(name_of(command)), None);
                 }
                 (_, rejection) => {
                     prop_assert_eq!(before, state.tag(name_of(command)), "{:?}", rejection);
                 }
+            }
+        }
+    }
+
+    /// An admin change that changed something has its entry; nothing else has one.
+    #[test]
+    fn every_admin_change_is_recorded_once_and_nothing_else(commands in commands()) {
+        let mut state = State::default();
+        let mut recorded = 0;
+        for (now_ms, command) in &commands {
+            let before = state.tag(name_of(command));
+            let response = state.apply(*now_ms, command);
+            let after = state.tag(name_of(command));
+            let page = state.audit_page(recorded, 10, |_| true);
+            let changed = matches!(response, Response::Tag(_) | Response::Deleted);
+            if let (Command::Administer { actor, change }, true) = (command, changed) {
+                recorded += 1;
+                prop_assert_eq!(page.entries.len(), 1);
+                let entry = &page.entries[0];
+                prop_assert_eq!(entry.index, recorded);
+                prop_assert_eq!((&entry.actor, entry.time_ms), (actor, state.clock_ms()));
+                prop_assert_eq!(&*entry.target, name_of(command));
+                prop_assert_eq!(&entry.before, &change.facts(before.as_ref()));
+                prop_assert_eq!(&entry.after, &change.facts(after.as_ref()));
+            } else {
+                prop_assert_eq!(page.entries.len(), 0);
+            }
+        }
+    }
+
+    /// Nothing of a frozen tag is reserved, and a tombstone is not frozen.
+    #[test]
+    fn a_frozen_tag_gives_no_segment(commands in commands()) {
+        let mut state = State::default();
+        for (now_ms, command) in &commands {
+            let frozen = state.protection(name_of(command)).is_some_and(|tag| tag.frozen);
+            let response = state.apply(*now_ms, command);
+            if matches!(command, Command::Grab { .. }) {
+                let is_segment = matches!(response, Response::Segment { .. });
+                prop_assert!(!(frozen && is_segment));
+                let frozen_now = state.protection(name_of(command)).is_some_and(|tag| tag.frozen);
+                prop_assert_eq!(response == Response::Frozen, frozen_now && command.check().is_ok());
             }
         }
     }
@@ -208,6 +274,50 @@ fn a_name_is_counted_once_and_for_ever() {
     assert!(!state.knows("d"));
     let restored = read_snapshot(written(&two_tags_and_a_tombstone()).as_slice()).unwrap();
     assert_eq!(counted(&restored), (3, 2, true));
+}
+
+#[test]
+fn an_audit_page_ends_where_it_is_full_and_says_where_the_next_begins() {
+    let mut state = State::default();
+    for level in 1..=5 {
+        let change = Change::RaiseLevel { from: level, to: level + 1 };
+        state.apply(u64::from(level), &Command::Administer { actor: Actor::default(), change });
+    }
+    let page = |after, limit, room: usize| {
+        let mut seen = 0;
+        let page = state.audit_page(after, limit, |_| {
+            seen += 1;
+            seen <= room
+        });
+        (page.entries.iter().map(|entry| entry.index).collect::<Vec<_>>(), page.next)
+    };
+    assert_eq!(page(0, 2, 9), (vec![1, 2], Some(2)));
+    assert_eq!(page(2, 9, 2), (vec![3, 4], Some(4)));
+    assert_eq!(page(4, 9, 9), (vec![5], None));
+    assert_eq!(page(3, 2, 9), (vec![4, 5], None));
+    assert_eq!(page(0, 9, 0), (vec![1], Some(1)), "a page has an entry, however long that is");
+    assert_eq!(page(77, 9, 9), (vec![], None));
+    let raised = state.audit_page(0, 1, |_| true).entries.remove(0);
+    assert_eq!(
+        (raised.action, &*raised.target, raised.time_ms),
+        (Action::RaiseLevel, "cluster", 1)
+    );
+}
+
+#[test]
+fn a_deleted_tag_loses_its_protection() {
+    let mut state = State::default();
+    let protection = Protection { rate_limit: Some(7), frozen: true };
+    let (step, start, description) = (1, 1, String::new());
+    let created = Change::CreateTag { tag: tag("a"), step, start, description, protection };
+    let by_ops = |change| Command::Administer { actor: Actor::default(), change };
+    state.apply(0, &by_ops(created));
+    assert_eq!(state.protection("a"), Some(protection));
+    assert_eq!(state.apply(0, &Command::Grab { tag: tag("a"), size: 0 }), Response::Frozen);
+    state.apply(0, &by_ops(Change::DeleteTag { tag: tag("a") }));
+    assert_eq!(state.protection("a"), None);
+    state.apply(0, &create("a", 1, 1));
+    assert_eq!(state.protection("a"), Some(Protection::default()));
 }
 
 #[test]

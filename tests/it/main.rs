@@ -13,6 +13,7 @@
 //! between_nodes           rogues, recordings, floods and new secrets at the ports between nodes
 //! bootstrap               founders that exist twice, are cut off, killed, and lost
 //! levels                  two releases in one cluster
+//! protection, audit       tags that are frozen or limited; who changed what
 //! dev, ends, faults, membership, mixups, poison, scale
 //!                         nodes that are killed, paused, refused, removed, taken for each other, lied to, and filled
 //! snowflake               time windows, with killed nodes and wrong clocks
@@ -27,6 +28,7 @@
 #![allow(clippy::disallowed_methods, reason = "tests poll other processes, which wake nobody here")]
 
 mod api;
+mod audit;
 mod auth;
 mod between_nodes;
 mod bootstrap;
@@ -44,6 +46,7 @@ mod levels;
 mod membership;
 mod mixups;
 mod poison;
+mod protection;
 mod resp;
 mod scale;
 mod snowflake;

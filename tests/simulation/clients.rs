@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use mintleaf::service::{Consistency, Error, TagChange, TagSpec};
+use mintleaf::service::{Actor, Consistency, Error, TagChange, TagSpec};
 use mintleaf::tag::BizTag;
 use parking_lot::Mutex;
 use tokio::task::JoinSet;
@@ -97,6 +97,7 @@ impl Clients {
             89..92 => ("delete", self.delete(serving).await),
             92..94 => ("delete shared", self.delete_shared(serving, tag).await),
             94..97 => ("update", self.update(serving, tag).await),
+            97..98 => ("protect", self.protect(serving, tag).await),
             _ => ("read", self.read(serving).await),
         };
         let incarnation = serving.incarnation;
@@ -112,8 +113,10 @@ impl Clients {
 
     fn next(&self, serving: &Serving, tag: &str) -> Outcome {
         let floor = self.oracle.highest(serving.incarnation, Some(tag));
+        let frozen_since = self.oracle.frozen_since(serving.incarnation, tag);
         if let Some(id) = serving.services.ids.next_now(tag) {
             let range = id..id + 1;
+            self.oracle.check_thawed(serving.incarnation, tag, frozen_since);
             self.oracle.given(serving.incarnation, tag, std::slice::from_ref(&range), floor);
         }
         Ok(())
@@ -122,7 +125,9 @@ impl Clients {
     /// Takes ids of a tag; the oracle judges them.
     pub(crate) async fn take(&self, serving: &Serving, tag: &str, count: u64) -> Outcome {
         let floor = self.oracle.highest(serving.incarnation, Some(tag));
+        let frozen_since = self.oracle.frozen_since(serving.incarnation, tag);
         let ranges = serving.services.ids.take(tag, count).await?;
+        self.oracle.check_thawed(serving.incarnation, tag, frozen_since);
         self.check_count(&ranges, count);
         self.oracle.given(serving.incarnation, tag, &ranges, floor);
         Ok(())
@@ -158,7 +163,11 @@ impl Clients {
         let tag = BizTag::parse(&name).expect("a possible name");
         let step = self.random.within(1..100) as u32;
         self.promises.lock().insert(name.clone(), Promise::Unknown);
-        serving.services.tags.create(tag, TagSpec { step, ..TagSpec::default() }).await?;
+        serving
+            .services
+            .tags
+            .create(&Actor::default(), tag, TagSpec { step, ..TagSpec::default() })
+            .await?;
         self.promises.lock().insert(name, Promise::There);
         Ok(())
     }
@@ -178,7 +187,8 @@ impl Clients {
             promises.insert(name.clone(), Promise::Unknown);
             name
         };
-        let deleted = serving.services.tags.delete(BizTag::parse(&name).expect("a name")).await;
+        let tag = BizTag::parse(&name).expect("a name");
+        let deleted = serving.services.tags.delete(&Actor::default(), tag).await;
         // A request that the network delivered twice finds the tag deleted the second time.
         if deleted == Err(Error::UnknownTag) && !self.oracle.was_deleted(&name) {
             self.trace.violation(&format!("the acknowledged tag {name} is not known"));
@@ -188,7 +198,8 @@ impl Clients {
 
     /// Deletes a tag of which other clients take ids. The next take creates it again.
     async fn delete_shared(&self, serving: &Serving, tag: &str) -> Outcome {
-        serving.services.tags.delete(BizTag::parse(tag).expect("a name")).await
+        let tag = BizTag::parse(tag).expect("a name");
+        serving.services.tags.delete(&Actor::default(), tag).await
     }
 
     async fn update(&self, serving: &Serving, tag: &str) -> Outcome {
@@ -200,7 +211,22 @@ impl Clients {
         serving
             .services
             .tags
-            .update(tag, TagChange { step, max_id, ..TagChange::default() })
+            .update(&Actor::default(), tag, TagChange { step, max_id, ..TagChange::default() })
+            .await
+            .map(drop)
+    }
+
+    /// Freezes a tag for a while, or limits its rate; as a rule it is let go again within a second or two.
+    async fn protect(&self, serving: &Serving, tag: &str) -> Outcome {
+        let tag = BizTag::parse(tag).expect("a name");
+        let rate_limit = self.random.chance(30).then(|| self.random.within(1..10_000) as u32);
+        let strict =
+            TagChange { rate_limit: Some(rate_limit), frozen: Some(true), ..TagChange::default() };
+        let tags = &serving.services.tags;
+        tags.update(&Actor::default(), tag.clone(), strict).await?;
+        sleep(Duration::from_millis(self.random.within(1..1_000))).await;
+        let frozen = Some(false);
+        tags.update(&Actor::default(), tag, TagChange { frozen, ..TagChange::default() })
             .await
             .map(drop)
     }

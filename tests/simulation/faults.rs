@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use mintleaf::service::Actor;
 use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
@@ -245,8 +246,11 @@ impl Faults {
         tokio::spawn(async move {
             // Other faults may make the transfer fail.
             drop(
-                timeout(Duration::from_secs(5), serving.services.cluster.transfer_leader(target))
-                    .await,
+                timeout(
+                    Duration::from_secs(5),
+                    serving.services.cluster.transfer_leader(Actor::default(), target),
+                )
+                .await,
             );
         });
     }

@@ -376,7 +376,8 @@ async fn assemble(
     };
     let oracle = Arc::clone(&site.oracle);
     let opened = mintleaf::server::assemble(assembly, |state, clock| {
-        Node::open_in(environment, options, Arc::new(Witness::new(state, oracle)), clock)
+        let witness = Arc::new(Witness::new(state, oracle, incarnation));
+        Node::open_in(environment, options, witness, clock)
     });
     opened.await
 }

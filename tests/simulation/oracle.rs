@@ -11,7 +11,7 @@ use std::sync::Arc;
 use mintleaf::encoding::{decode_command, decode_response};
 use mintleaf::replica::StateReplica;
 use mintleaf::snowflake::Format;
-use mintleaf::state::{Command, Response};
+use mintleaf::state::{Change, Command, Response};
 use mintleaf_raft::{FrozenState, Newer, Rejected, Release, RestoreError, StateMachine};
 use parking_lot::Mutex;
 
@@ -73,6 +73,8 @@ struct Known {
     fences: BTreeMap<u16, u64>,
     snowflakes: BTreeMap<u64, u64>,
     snowflake_highest: BTreeMap<Incarnation, u64>,
+    /// For each incarnation the tags that its replica has as frozen, with the command since which.
+    frozen: BTreeMap<(Incarnation, String), usize>,
     /// Tags that were ever deleted.
     deleted: BTreeSet<String>,
     ids: u64,
@@ -139,7 +141,7 @@ impl Oracle {
         let reply = decode_response(reply).expect("a response");
         self.trace.note(format_args!("commit {} {command:?} {reply:?}", known.history.len()));
         match (command, reply) {
-            (Command::DeleteTag { tag }, Response::Deleted) => {
+            (Command::Administer { change: Change::DeleteTag { tag }, .. }, Response::Deleted) => {
                 known.deleted.insert(tag.as_str().to_owned());
             }
             (Command::Grab { tag, .. }, Response::Segment { start, end, .. }) => {
@@ -210,6 +212,35 @@ impl Oracle {
             None => known.snowflake_highest.get(&incarnation),
         };
         highest.copied().unwrap_or(0)
+    }
+
+    /// Notes what an incarnation's replica applied as its `position`th command, if that froze a tag or let it go.
+    fn note_frozen(&self, incarnation: Incarnation, position: usize, command: &[u8], reply: &[u8]) {
+        let Ok(Command::Administer { change, .. }) = decode_command(command) else { return };
+        let Some(tag) = change.tag() else { return };
+        let at = (incarnation, tag.as_str().to_owned());
+        let mut known = self.known.lock();
+        match decode_response(reply).expect("a response") {
+            Response::Tag(row) if row.protection.frozen => {
+                known.frozen.entry(at).or_insert(position);
+            }
+            Response::Tag(_) | Response::Deleted => {
+                known.frozen.remove(&at);
+            }
+            _ => {}
+        }
+    }
+
+    /// Since which command an incarnation's replica has a tag as frozen.
+    pub(crate) fn frozen_since(&self, incarnation: Incarnation, tag: &str) -> Option<usize> {
+        self.known.lock().frozen.get(&(incarnation, tag.to_owned())).copied()
+    }
+
+    /// Judges a call that gave ids of a tag. `frozen_since` is from before the call.
+    pub(crate) fn check_thawed(&self, by: Incarnation, tag: &str, frozen_since: Option<usize>) {
+        if frozen_since.is_some() && self.frozen_since(by, tag) == frozen_since {
+            self.broken(format_args!("{by:?} gave ids of {tag}, which it knew to be frozen"));
+        }
     }
 
     /// Judges ids of a tag that a call gave to a client. `floor` is the end of the incarnation's highest
@@ -294,13 +325,18 @@ impl Oracle {
 pub(crate) struct Witness {
     state: Arc<StateReplica>,
     oracle: Arc<Oracle>,
+    incarnation: Incarnation,
     /// The number of commands that it has applied, and the hash of them all.
     applied: Mutex<(usize, u64)>,
 }
 
 impl Witness {
-    pub(crate) fn new(state: Arc<StateReplica>, oracle: Arc<Oracle>) -> Self {
-        Self { state, oracle, applied: Mutex::default() }
+    pub(crate) fn new(
+        state: Arc<StateReplica>,
+        oracle: Arc<Oracle>,
+        incarnation: Incarnation,
+    ) -> Self {
+        Self { state, oracle, incarnation, applied: Mutex::default() }
     }
 }
 
@@ -327,6 +363,7 @@ impl StateMachine for Witness {
         let (position, hash) = *applied;
         let hash = fnv(fnv(fnv(hash, &now_ms.to_be_bytes()), command), &reply);
         self.oracle.applied(position, hash, command, &reply);
+        self.oracle.note_frozen(self.incarnation, position, command, &reply);
         *applied = (position + 1, hash);
         Ok(reply)
     }
@@ -347,6 +384,10 @@ impl StateMachine for Witness {
         from.read_exact(&mut hash)?;
         let applied = (u64::from_be_bytes(position) as usize, u64::from_be_bytes(hash));
         self.oracle.restored(applied.0, applied.1);
+        let of_another = |(incarnation, _): &(Incarnation, String), _: &mut usize| {
+            *incarnation != self.incarnation
+        };
+        self.oracle.known.lock().frozen.retain(of_another);
         *self.applied.lock() = applied;
         self.state.restore(from)
     }

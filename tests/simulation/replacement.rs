@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use mintleaf::service::{Error, NewMember};
+use mintleaf::service::{Actor, Error, NewMember};
 use tokio::time::{sleep, timeout};
 
 use crate::machine::Machine;
@@ -32,7 +32,8 @@ pub(crate) async fn replace(target: Arc<Machine>, machines: Vec<Arc<Machine>>) {
     loop {
         sleep(ASKING_INTERVAL).await;
         let Some((seed, serving)) = ask() else { continue };
-        let removed = timeout(ASKING_MAX, serving.services.cluster.remove_node(id)).await;
+        let removed =
+            timeout(ASKING_MAX, serving.services.cluster.remove_node(Actor::default(), id)).await;
         if matches!(removed, Ok(Ok(()) | Err(Error::NotFound { .. }))) {
             target.wipe(seed);
             break;
@@ -48,12 +49,10 @@ pub(crate) async fn replace(target: Arc<Machine>, machines: Vec<Arc<Machine>>) {
             stops = target.stops().len();
         }
         target.start();
-        let add = serving.services.cluster.add_node(NewMember {
-            id,
-            raft: address(id),
-            http: None,
-            voter: true,
-        });
+        let add = serving.services.cluster.add_node(
+            Actor::default(),
+            NewMember { id, raft: address(id), http: None, voter: true },
+        );
         let added = timeout(ASKING_MAX, add).await;
         target.site.trace.note(format_args!("node {seed} takes node {id} in: {added:?}"));
         if matches!(added, Ok(Ok(_))) {

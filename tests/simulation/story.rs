@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use mintleaf::service::{Error, NewMember};
+use mintleaf::service::{Actor, Error, NewMember};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::clients::Clients;
@@ -86,7 +86,8 @@ impl Stage<'_> {
         .await?;
         let id = target.node_id;
         self.until("the removal", async || {
-            let removed = self.other_than(id)?.services.cluster.remove_node(id).await;
+            let removed =
+                self.other_than(id)?.services.cluster.remove_node(Actor::default(), id).await;
             matches!(removed, Ok(()) | Err(Error::NotFound { .. })).then_some(())
         })
         .await?;
@@ -115,7 +116,10 @@ impl Stage<'_> {
             others
                 .services
                 .cluster
-                .add_node(NewMember { id, raft: address(id), http: None, voter: true })
+                .add_node(
+                    Actor::default(),
+                    NewMember { id, raft: address(id), http: None, voter: true },
+                )
                 .await
                 .ok()
                 .map(drop)

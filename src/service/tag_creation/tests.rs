@@ -13,7 +13,7 @@ use crate::clock::SystemClock;
 use crate::config::SNOWFLAKE_EPOCH_MS_DEFAULT;
 use crate::server::{AssembledNode, Assembly, assemble};
 use crate::snowflake::{Format, Layout, SnowflakeSettings};
-use crate::state::State;
+use crate::state::{Actor, State};
 
 const TAGS_MAX: usize = 20;
 const CALLERS: usize = 300;
@@ -56,7 +56,9 @@ fn creators(node: &AssembledNode) -> JoinSet<Result<(), Error>> {
         callers.spawn(async move {
             let tag = BizTag::parse(&name).unwrap();
             match caller % 2 {
-                0 => services.tags.create(tag, TagSpec::default()).await.map(drop),
+                0 => {
+                    services.tags.create(&Actor::default(), tag, TagSpec::default()).await.map(drop)
+                }
                 _ => services.ids.next(&name).await.map(drop),
             }
         });

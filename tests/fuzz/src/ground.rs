@@ -8,7 +8,7 @@ use std::time::Duration;
 use mintleaf::clock::Clock;
 use mintleaf::config::TAGS_MAX_DEFAULT;
 use mintleaf::server::{AssembledNode, Assembly, assemble};
-use mintleaf::service::{Services, TagSpec};
+use mintleaf::service::{Actor, Services, TagSpec};
 use mintleaf::snowflake::{Format, Layout, SnowflakeSettings};
 use mintleaf_raft::simulation::Process;
 use mintleaf_raft::{
@@ -143,7 +143,7 @@ impl Service {
             let node = opened.await.expect("the node opens");
             let Services { ids, tags, .. } = &node.services;
             let tag = mintleaf::tag::BizTag::parse("orders").expect("it is a name");
-            while tags.create(tag.clone(), TagSpec::default()).await.is_err()
+            while tags.create(&Actor::default(), tag.clone(), TagSpec::default()).await.is_err()
                 || ids.next("orders").await.is_err()
                 || ids.next_snowflake().await.is_err()
             {

@@ -11,7 +11,9 @@ use mintleaf::encoding::{
 };
 use mintleaf::limits::{AHEAD_MS_MAX, ID_END, ID_MAX, STEP_MAX};
 use mintleaf::snowflake::{Format, Layout};
-use mintleaf::state::{Command, Response, State};
+use mintleaf::state::{
+    Actor, Change, Command, MemberFacts, Protection, Response, State, TagFields,
+};
 use mintleaf::tag::BizTag;
 use mintleaf_fuzz::near;
 
@@ -63,7 +65,7 @@ fn play(input: &mut Unstructured<'_>) -> Result<()> {
 fn command(input: &mut Unstructured<'_>, world: &World) -> Result<Command> {
     let tag = tag(input)?;
     let marks = [0, 1, 1000, u64::from(STEP_MAX), ID_MAX];
-    Ok(match input.int_in_range(0..=9)? {
+    Ok(match input.int_in_range(0..=10)? {
         0 => {
             let (step, start) = (small(input, &marks)?, near(input, &marks)?);
             Command::CreateTag { tag, step, start, description: text(input)? }
@@ -91,6 +93,10 @@ fn command(input: &mut Unstructured<'_>, world: &World) -> Result<Command> {
             let (worker_id, window_ms) = (worker_id(input)?, near(input, &[1, AHEAD_MS_MAX])?);
             Command::RenewWorker { worker_id, nonce: nonce(input, world, worker_id)?, window_ms }
         }
+        9 => {
+            let change = change(input, tag, world)?;
+            Command::Administer { actor: Actor::parse("ops").expect("it is a name"), change }
+        }
         _ => {
             let worker_id = worker_id(input)?;
             let nonce = nonce(input, world, worker_id)?;
@@ -99,6 +105,34 @@ fn command(input: &mut Unstructured<'_>, world: &World) -> Result<Command> {
             let ends = window.map_or([0, 1], |window| [window.floor_ms, window.fence_ms]);
             Command::ReleaseWorker { worker_id, nonce, unused_from_ms: near(input, &ends)? }
         }
+    })
+}
+
+fn change(input: &mut Unstructured<'_>, tag: BizTag, world: &World) -> Result<Change> {
+    let rates = [None, Some(0), Some(1), Some(50_000), Some(1_000_000_000), Some(1_000_000_001)];
+    let rate_limit = *input.choose(&rates)?;
+    let frozen = input.arbitrary()?;
+    let member =
+        |length| MemberFacts { raft: "r".repeat(length), http: String::new(), voter: frozen };
+    let length = *input.choose(&[3, 259, 260])?;
+    Ok(match input.int_in_range(0..=5)? {
+        0 => {
+            let (step, start, description) = (1, near(input, &[1, ID_MAX])?, text(input)?);
+            let protection = Protection { rate_limit, frozen };
+            Change::CreateTag { tag, step, start, description, protection }
+        }
+        1 | 2 => {
+            let max_id = world.given.get(tag.as_str()).copied().unwrap_or(1);
+            let max_id =
+                if input.arbitrary()? { Some(near(input, &[max_id, ID_END])?) } else { None };
+            let frozen = input.arbitrary::<bool>()?.then_some(frozen);
+            let rate_limit = input.arbitrary::<bool>()?.then_some(rate_limit);
+            let fields = TagFields { max_id, rate_limit, frozen, ..TagFields::default() };
+            Change::UpdateTag { tag, fields }
+        }
+        3 => Change::DeleteTag { tag },
+        4 => Change::SetNode { id: input.arbitrary()?, before: None, after: member(length) },
+        _ => Change::TransferLeader { from: None, to: input.arbitrary()? },
     })
 }
 

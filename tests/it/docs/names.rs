@@ -64,6 +64,7 @@ fn commands_and_flags_within_the_text_are_known() {
         &["tag", "update"],
         &["cluster", "add"],
         &["token", "new"],
+        &["audit"],
     ] {
         helps += &help_of("mintleaf", commands);
     }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mintleaf::service::NewMember;
+use mintleaf::service::{Actor, NewMember};
 use tokio::time::sleep;
 
 use super::narrator::Narrator;
@@ -182,12 +182,10 @@ impl Stage {
         self.show_state();
         self.narrator.say(format_args!("an operator asks n{leader} to let n{NEWCOMER} vote"));
         self.at(leader, |serving| async move {
-            let add = serving.services.cluster.add_node(NewMember {
-                id: NEWCOMER,
-                raft: address(NEWCOMER),
-                http: None,
-                voter: true,
-            });
+            let add = serving.services.cluster.add_node(
+                Actor::default(),
+                NewMember { id: NEWCOMER, raft: address(NEWCOMER), http: None, voter: true },
+            );
             add.await.ok().map(drop)
         })
         .await?;
@@ -195,7 +193,7 @@ impl Stage {
         self.show_state();
         self.narrator.say(format_args!("an operator asks n{leader} to remove n{one}"));
         self.at(leader, move |serving| async move {
-            serving.services.cluster.remove_node(one).await.ok()
+            serving.services.cluster.remove_node(Actor::default(), one).await.ok()
         })
         .await?;
         sleep(SETTLING).await;
@@ -207,7 +205,7 @@ impl Stage {
         let Cast { leader, followers: [one, other] } = self.begin().await?;
         self.narrator.say(format_args!("an operator asks n{other} to make n{one} the leader"));
         self.at(other, move |serving| async move {
-            serving.services.cluster.transfer_leader(one).await.ok()
+            serving.services.cluster.transfer_leader(Actor::default(), one).await.ok()
         })
         .await?;
         self.until(|| self.leader().filter(|now| *now != leader)).await?;

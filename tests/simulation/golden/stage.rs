@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mintleaf::service::TagSpec;
+use mintleaf::service::{Actor, TagSpec};
 use mintleaf::snowflake::{Format, Layout, SnowflakeSettings};
 use mintleaf::tag::BizTag;
 use mintleaf_raft::{MemberStatus, Role};
@@ -136,7 +136,13 @@ impl Stage {
         self.narrator.say(format_args!("a client creates a tag at n{id}: one command"));
         self.at(id, move |serving| async move {
             let tag = BizTag::parse(tag).expect("a tag");
-            serving.services.tags.create(tag, TagSpec::default()).await.ok().map(drop)
+            serving
+                .services
+                .tags
+                .create(&Actor::default(), tag, TagSpec::default())
+                .await
+                .ok()
+                .map(drop)
         })
         .await
     }

@@ -1,0 +1,56 @@
+//! `mintleaf audit`: who changed what.
+
+use clap::Args;
+use serde_json::Value;
+
+use super::client::{Client, Failure};
+use super::output::{TextTable, cell, print, print_json};
+
+/// Entries fetched with one request.
+const PAGE: u64 = 1_000;
+
+/// Which admin changes.
+#[derive(Args, Debug)]
+pub struct AuditArgs {
+    /// Begin after this entry
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    after: u64,
+    /// Stop after this many; all of them otherwise
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    limit: Option<u64>,
+}
+
+pub(super) async fn run(args: &AuditArgs, client: &Client, json: bool) -> Result<(), Failure> {
+    let mut left = args.limit.unwrap_or(u64::MAX);
+    let mut after = args.after;
+    let mut entries = Vec::new();
+    while left > 0 {
+        let path = format!("/v1/audit?limit={}&after={after}", left.min(PAGE));
+        let page = client.get(&path).await?;
+        let found = page["entries"].as_array().cloned().unwrap_or_default();
+        left -= left.min(found.len() as u64);
+        entries.extend(found);
+        match page["next"].as_u64() {
+            Some(next) => after = next,
+            None => break,
+        }
+    }
+    if json { print_json(&Value::Array(entries)) } else { print(&table(&entries)) }
+}
+
+fn table(entries: &[Value]) -> String {
+    let mut table =
+        TextTable::new(["INDEX", "TIME", "ACTOR", "ACTION", "TARGET", "BEFORE", "AFTER"]);
+    for entry in entries {
+        table.row(["index", "time", "actor", "action", "target", "before", "after"].map(|field| {
+            match &entry[field] {
+                Value::Object(facts) => {
+                    let fact = |(name, value): (&String, &Value)| format!("{name}={value}");
+                    facts.iter().map(fact).collect::<Vec<_>>().join(" ")
+                }
+                _ => cell(entry, field),
+            }
+        }));
+    }
+    table.to_string()
+}

@@ -1,0 +1,328 @@
+//! The last admin changes, each with who made it, when, and what it changed.
+//!
+//! Entries are numbered from 1 on, without a gap, over the life of the cluster. The last [`AUDIT_MAX`] are kept.
+//! An entry has at most 3 KiB of texts and 512 bytes besides, so all of them take 36 MB at most; of usual
+//! changes, 3 MB.
+//!
+//! Entries live in chunks, which a copy of the state shares until the next change.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::actor::Actor;
+use crate::limits::AUDIT_MAX;
+
+/// Entries of one chunk at most: what the first change after a snapshot copies.
+const CHUNK_ENTRIES_MAX: usize = 64;
+/// Bytes of all texts of an entry, at most: an actor, a tag and two descriptions, or four addresses.
+const TEXT_BYTES_MAX: usize = 3072;
+/// Numbers are below it, so that JSON can hold them.
+const INDEX_END: u64 = 1 << 53;
+
+/// One admin change.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct AuditEntry {
+    /// Its number: 1 for the first change of the cluster, and 1 more for each next one.
+    pub index: u64,
+    /// When it was carried out, in Unix milliseconds of the log's time.
+    pub time_ms: u64,
+    /// Who asked for it.
+    pub actor: Actor,
+    /// What was done.
+    pub action: Action,
+    /// What was changed: the name of a tag, the id of a node, or `cluster`.
+    pub target: Box<str>,
+    /// What was there before, of what was changed.
+    pub before: Facts,
+    /// What is there now, of what was changed.
+    pub after: Facts,
+}
+
+/// What an admin change does. Variants are only ever appended.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub enum Action {
+    /// A tag was created.
+    CreateTag,
+    /// Fields of a tag were changed.
+    UpdateTag,
+    /// A tag was deleted.
+    DeleteTag,
+    /// A node became a member.
+    AddNode,
+    /// A member was given its vote or lost it.
+    UpdateNode,
+    /// A member was removed.
+    RemoveNode,
+    /// Leadership was handed over.
+    TransferLeader,
+    /// The level of the cluster was raised.
+    RaiseLevel,
+}
+
+impl Action {
+    /// Its name in answers and log lines.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::CreateTag => "tag.create",
+            Self::UpdateTag => "tag.update",
+            Self::DeleteTag => "tag.delete",
+            Self::AddNode => "node.add",
+            Self::UpdateNode => "node.update",
+            Self::RemoveNode => "node.remove",
+            Self::TransferLeader => "leader.transfer",
+            Self::RaiseLevel => "level.raise",
+        }
+    }
+}
+
+/// What an audit entry says of its target; empty where there was or is none.
+pub type Facts = Vec<(Field, Fact)>;
+
+/// What a fact is about. Variants are only ever appended.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub enum Field {
+    /// The watermark of a tag.
+    MaxId,
+    /// The step of a tag.
+    Step,
+    /// The description of a tag.
+    Description,
+    /// The rate limit of a tag.
+    RateLimit,
+    /// Whether a tag is frozen.
+    Frozen,
+    /// The internal address of a node.
+    Raft,
+    /// The client address of a node.
+    Http,
+    /// Whether a node votes.
+    Voter,
+    /// The leader's id.
+    Leader,
+    /// The level of the cluster.
+    Level,
+}
+
+impl Field {
+    /// Its name in answers and log lines.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::MaxId => "max_id",
+            Self::Step => "step",
+            Self::Description => "description",
+            Self::RateLimit => "rate_limit",
+            Self::Frozen => "frozen",
+            Self::Raft => "raft",
+            Self::Http => "http",
+            Self::Voter => "voter",
+            Self::Leader => "leader",
+            Self::Level => "level",
+        }
+    }
+}
+
+/// One value. Variants are only ever appended.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub enum Fact {
+    /// No value.
+    Nothing,
+    /// A truth value.
+    Flag(bool),
+    /// A number below 2^53.
+    Number(u64),
+    /// A number that JSON writes as a string.
+    Id(u64),
+    /// Free text.
+    Text(Box<str>),
+}
+
+impl fmt::Display for Fact {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Nothing => f.write_str("none"),
+            Self::Flag(flag) => flag.fmt(f),
+            Self::Number(number) | Self::Id(number) => number.fmt(f),
+            Self::Text(text) => write!(f, "{text:?}"),
+        }
+    }
+}
+
+impl AuditEntry {
+    /// Its texts.
+    pub fn texts(&self) -> impl Iterator<Item = &str> {
+        let facts = self.before.iter().chain(&self.after).filter_map(|(_, fact)| match fact {
+            Fact::Text(text) => Some(&**text),
+            _ => None,
+        });
+        [self.actor.as_str(), &self.target].into_iter().chain(facts)
+    }
+
+    fn is_sound(&self) -> bool {
+        let facts_max = Field::Level as usize + 1;
+        (1..INDEX_END).contains(&self.index)
+            && self.texts().map(str::len).sum::<usize>() <= TEXT_BYTES_MAX
+            && self.before.len().max(self.after.len()) <= facts_max
+    }
+}
+
+/// The last [`AUDIT_MAX`] admin changes.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Audit {
+    /// No chunk is empty; all entries follow each other by their numbers. Entries that are no longer kept
+    /// may stand at the beginning of the first chunk.
+    chunks: VecDeque<Arc<Vec<AuditEntry>>>,
+    /// The number of the last entry; 0 before the first.
+    last: u64,
+}
+
+impl Audit {
+    /// Whether no change was ever recorded.
+    pub(super) fn is_empty(&self) -> bool {
+        self.last == 0
+    }
+
+    /// The number of the next entry.
+    pub(super) fn next_index(&self) -> u64 {
+        self.last + 1
+    }
+
+    /// Adds an entry with the next number, and drops the one that is too old then.
+    ///
+    /// # Panics
+    /// If the entry has another number.
+    pub(super) fn push(&mut self, entry: AuditEntry) {
+        assert_eq!(entry.index, self.next_index(), "an audit entry is out of its order");
+        self.last = entry.index;
+        match self.chunks.back_mut().filter(|chunk| chunk.len() < CHUNK_ENTRIES_MAX) {
+            Some(chunk) => Arc::make_mut(chunk).push(entry),
+            None => self.chunks.push_back(Arc::new(vec![entry])),
+        }
+        let dropped = self.dropped();
+        let is_gone =
+            |chunk: &Arc<Vec<AuditEntry>>| chunk.last().is_none_or(|e| e.index <= dropped);
+        if self.chunks.front().is_some_and(is_gone) {
+            self.chunks.pop_front();
+        }
+    }
+
+    /// Takes in entries that were read, which lie behind those that are there.
+    ///
+    /// # Errors
+    /// When no state has these entries in this order.
+    pub(super) fn extend(&mut self, entries: Vec<AuditEntry>) -> Result<(), &'static str> {
+        if entries.is_empty() {
+            return Err("a section of its audit is empty");
+        }
+        for entry in entries {
+            let is_next = self.chunks.is_empty() || entry.index == self.next_index();
+            if !entry.is_sound() || !is_next {
+                return Err("its audit is out of order or out of bounds");
+            }
+            self.last = entry.index - 1;
+            self.push(entry);
+        }
+        Ok(())
+    }
+
+    /// The entries behind the number `after`, ascending.
+    pub(super) fn after(&self, after: u64) -> impl Iterator<Item = &AuditEntry> {
+        let after = after.max(self.dropped());
+        let first =
+            self.chunks.partition_point(|chunk| chunk.last().is_none_or(|e| e.index <= after));
+        self.chunks
+            .range(first..)
+            .flat_map(|chunk| chunk.iter())
+            .skip_while(move |e| e.index <= after)
+    }
+
+    /// The number of the last entry that is no longer kept.
+    fn dropped(&self) -> u64 {
+        self.last.saturating_sub(AUDIT_MAX as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(index: u64) -> AuditEntry {
+        AuditEntry {
+            index,
+            time_ms: index,
+            actor: Actor::default(),
+            action: Action::DeleteTag,
+            target: "orders".into(),
+            before: vec![(Field::Frozen, Fact::Flag(true))],
+            after: Facts::new(),
+        }
+    }
+
+    fn audit(entries: u64) -> Audit {
+        let mut audit = Audit::default();
+        (1..=entries).for_each(|index| audit.push(entry(index)));
+        audit
+    }
+
+    fn indexes(audit: &Audit, after: u64) -> Vec<u64> {
+        audit.after(after).map(|entry| entry.index).collect()
+    }
+
+    #[test]
+    fn the_last_ten_thousand_are_kept() {
+        let max = AUDIT_MAX as u64;
+        for entries in [0, 1, 63, 64, 65, max, max + 1, max + 100, 3 * max + 7] {
+            let audit = audit(entries);
+            let first = entries.saturating_sub(max) + 1;
+            assert_eq!(indexes(&audit, 0), (first..=entries).collect::<Vec<_>>());
+            assert!(audit.chunks.len() <= AUDIT_MAX / CHUNK_ENTRIES_MAX + 2);
+        }
+    }
+
+    #[test]
+    fn reading_goes_on_behind_any_number() {
+        let audit = audit(200);
+        for after in 0..=201 {
+            assert_eq!(indexes(&audit, after), (after + 1..=200).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn a_copy_stands_still_and_shares_all_but_what_changes() {
+        let mut audit = audit(150);
+        let copy = audit.clone();
+        audit.push(entry(151));
+        assert_eq!((indexes(&copy, 149), indexes(&audit, 149)), (vec![150], vec![150, 151]));
+        let shared = audit.chunks.iter().zip(&copy.chunks).filter(|(a, b)| Arc::ptr_eq(a, b));
+        assert_eq!(shared.count(), 2);
+    }
+
+    #[test]
+    fn what_was_read_goes_on_as_what_was_written() {
+        let whole = audit(AUDIT_MAX as u64 + 70);
+        let mut read = Audit::default();
+        let entries: Vec<_> = whole.after(0).cloned().collect();
+        entries.chunks(100).for_each(|chunk| read.extend(chunk.to_vec()).unwrap());
+        let (mut one, mut other) = (whole, read);
+        for audit in [&mut one, &mut other] {
+            audit.push(entry(audit.next_index()));
+        }
+        assert_eq!(indexes(&one, 0), indexes(&other, 0));
+    }
+
+    #[test]
+    fn entries_that_no_state_has_are_refused() {
+        let mut long = entry(1);
+        long.target = "x".repeat(TEXT_BYTES_MAX).into();
+        let mut many = entry(1);
+        many.after = vec![(Field::Frozen, Fact::Nothing); 11];
+        for entries in [vec![], vec![entry(0)], vec![entry(7), entry(9)], vec![long], vec![many]] {
+            assert!(Audit::default().extend(entries).is_err());
+        }
+        let mut audit = audit(3);
+        assert!(audit.extend(vec![entry(3)]).is_err());
+        assert!(audit.extend(vec![entry(4)]).is_ok());
+    }
+}

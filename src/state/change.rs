@@ -1,0 +1,213 @@
+//! Admin changes: what an administrator asks for, and what the audit says of it.
+//!
+//! Changes stand in every log: variants are only ever appended.
+
+use serde::{Deserialize, Serialize};
+
+use super::audit::{Action, Fact, Facts, Field};
+use super::protection::Protection;
+use super::tag_entry::TagRow;
+use super::tag_fields::{TagFields, check_description, check_step, require};
+use crate::limits::{ADDRESS_BYTES_MAX, ID_MAX};
+use crate::tag::{BizTag, OutOfBounds};
+
+/// A change that an administrator asks for.
+///
+/// The state carries out those of tags. Those of the membership, the leader and the level are carried out by
+/// `raft/`; the state records that they were, and takes the word of the node that was asked.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+pub enum Change {
+    /// Creates a tag. Its ids begin at `start`, or above every id the name was ever given.
+    CreateTag {
+        /// The name, not in use by an existing tag.
+        tag: BizTag,
+        /// Ids per grab, 1 to [`STEP_MAX`](crate::limits::STEP_MAX).
+        step: u32,
+        /// First id, 1 to [`ID_MAX`].
+        start: u64,
+        /// Free text of at most [`DESCRIPTION_CHARS_MAX`](crate::limits::DESCRIPTION_CHARS_MAX) characters.
+        description: String,
+        /// What keeps callers from taking ids.
+        protection: Protection,
+    },
+    /// Changes the given fields of an existing tag: all of them or, when rejected, none.
+    UpdateTag {
+        /// The name of an existing tag.
+        tag: BizTag,
+        /// The fields.
+        fields: TagFields,
+    },
+    /// Deletes a tag. The name remembers how far its ids went.
+    DeleteTag {
+        /// The name of an existing tag.
+        tag: BizTag,
+    },
+    /// A node was added, or a member was given its vote or lost it.
+    SetNode {
+        /// The node's Raft id.
+        id: u64,
+        /// What it was before; absent when it was no member.
+        before: Option<MemberFacts>,
+        /// What it is now.
+        after: MemberFacts,
+    },
+    /// A node was removed.
+    RemoveNode {
+        /// The node's Raft id.
+        id: u64,
+        /// What it was before, as far as the node that was asked knew.
+        before: Option<MemberFacts>,
+    },
+    /// Leadership was handed over.
+    TransferLeader {
+        /// The leader before, if the node that was asked knew one.
+        from: Option<u64>,
+        /// The leader now.
+        to: u64,
+    },
+    /// The level of the cluster was raised.
+    RaiseLevel {
+        /// The level before.
+        from: u32,
+        /// The level now.
+        to: u32,
+    },
+}
+
+/// What the audit says of a member.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+pub struct MemberFacts {
+    /// Its internal address.
+    pub raft: String,
+    /// Its client address.
+    pub http: String,
+    /// Whether it votes.
+    pub voter: bool,
+}
+
+impl Change {
+    /// Checks every bound that does not depend on the state.
+    ///
+    /// # Errors
+    /// The first bound that is broken.
+    pub(super) fn check(&self) -> Result<(), OutOfBounds> {
+        match self {
+            Self::CreateTag { step, start, description, protection, .. } => {
+                check_step(*step)?;
+                require((1..=ID_MAX).contains(start), OutOfBounds::Start)?;
+                require(protection.is_sound(), OutOfBounds::RateLimit)?;
+                check_description(description)
+            }
+            Self::UpdateTag { fields, .. } => fields.check(),
+            Self::SetNode { before, after, .. } => {
+                before.as_ref().map_or(Ok(()), MemberFacts::check)?;
+                after.check()
+            }
+            Self::RemoveNode { before, .. } => before.as_ref().map_or(Ok(()), MemberFacts::check),
+            Self::DeleteTag { .. } | Self::TransferLeader { .. } | Self::RaiseLevel { .. } => {
+                Ok(())
+            }
+        }
+    }
+
+    /// The tag that the state changes; `None` where it only records.
+    pub fn tag(&self) -> Option<&BizTag> {
+        match self {
+            Self::CreateTag { tag, .. } | Self::UpdateTag { tag, .. } | Self::DeleteTag { tag } => {
+                Some(tag)
+            }
+            _ => None,
+        }
+    }
+
+    /// What was done.
+    pub fn action(&self) -> Action {
+        match self {
+            Self::CreateTag { .. } => Action::CreateTag,
+            Self::UpdateTag { .. } => Action::UpdateTag,
+            Self::DeleteTag { .. } => Action::DeleteTag,
+            Self::SetNode { before: None, .. } => Action::AddNode,
+            Self::SetNode { before: Some(_), .. } => Action::UpdateNode,
+            Self::RemoveNode { .. } => Action::RemoveNode,
+            Self::TransferLeader { .. } => Action::TransferLeader,
+            Self::RaiseLevel { .. } => Action::RaiseLevel,
+        }
+    }
+
+    /// What was changed: the name of a tag, the id of a node, or `cluster`.
+    pub fn target(&self) -> String {
+        match self {
+            Self::SetNode { id, .. } | Self::RemoveNode { id, .. } => id.to_string(),
+            Self::TransferLeader { .. } | Self::RaiseLevel { .. } => "cluster".to_owned(),
+            _ => self.tag().map(BizTag::to_string).unwrap_or_default(),
+        }
+    }
+
+    /// What the audit says of the tag that this changes, as the tag is in `row`: nothing without a row.
+    pub fn facts(&self, row: Option<&TagRow>) -> Facts {
+        match (self, row) {
+            (Self::UpdateTag { fields, .. }, Some(row)) => facts_of(row, fields),
+            (_, Some(row)) => tag_facts(row),
+            (_, None) => Facts::default(),
+        }
+    }
+
+    /// What was there before and what is there now, for a change that the state only records.
+    pub fn told(&self) -> (Facts, Facts) {
+        let leader = |id: u64| Facts::from([(Field::Leader, Fact::Number(id))]);
+        let level = |level: &u32| Facts::from([(Field::Level, Fact::Number((*level).into()))]);
+        let member = |facts: &Option<MemberFacts>| {
+            facts.as_ref().map_or_else(Facts::default, MemberFacts::facts)
+        };
+        match self {
+            Self::SetNode { before, after, .. } => (member(before), after.facts()),
+            Self::RemoveNode { before, .. } => (member(before), Facts::default()),
+            Self::TransferLeader { from, to } => {
+                (from.map_or_else(Facts::default, leader), leader(*to))
+            }
+            Self::RaiseLevel { from, to } => (level(from), level(to)),
+            Self::CreateTag { .. } | Self::UpdateTag { .. } | Self::DeleteTag { .. } => {
+                Default::default()
+            }
+        }
+    }
+}
+
+impl MemberFacts {
+    fn check(&self) -> Result<(), OutOfBounds> {
+        let fits = [&self.raft, &self.http].iter().all(|text| text.len() <= ADDRESS_BYTES_MAX);
+        require(fits, OutOfBounds::Address)
+    }
+
+    fn facts(&self) -> Facts {
+        Facts::from([
+            (Field::Raft, Fact::Text(self.raft.as_str().into())),
+            (Field::Http, Fact::Text(self.http.as_str().into())),
+            (Field::Voter, Fact::Flag(self.voter)),
+        ])
+    }
+}
+
+fn tag_facts(row: &TagRow) -> Facts {
+    let rate = row.protection.rate_limit;
+    Facts::from([
+        (Field::MaxId, Fact::Id(row.max_id)),
+        (Field::Step, Fact::Number(row.step.into())),
+        (Field::Description, Fact::Text(row.description.as_str().into())),
+        (Field::RateLimit, rate.map_or(Fact::Nothing, |rate| Fact::Number(rate.into()))),
+        (Field::Frozen, Fact::Flag(row.protection.frozen)),
+    ])
+}
+
+/// The given fields, as they are in a row.
+fn facts_of(row: &TagRow, given: &TagFields) -> Facts {
+    let is_given = |field: Field| match field {
+        Field::MaxId => given.max_id.is_some(),
+        Field::Step => given.step.is_some(),
+        Field::Description => given.description.is_some(),
+        Field::RateLimit => given.rate_limit.is_some(),
+        Field::Frozen => given.frozen.is_some(),
+        _ => false,
+    };
+    tag_facts(row).into_iter().filter(|(field, _)| is_given(*field)).collect()
+}
