@@ -1,11 +1,13 @@
 //! The interface over real sockets, against a real node of a cluster of one.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod description;
+
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-use axum::http::header::{ALLOW, CONTENT_LENGTH, DATE};
+use axum::http::header::{CONTENT_LENGTH, DATE};
 use axum::http::{HeaderMap, Method, Request, StatusCode};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
@@ -14,8 +16,6 @@ use hyper_util::rt::TokioExecutor;
 use serde_json::Value;
 use tokio::runtime::{Builder, Runtime};
 
-use super::ops;
-use crate::access::ROUTES;
 use crate::config::{SNAPSHOT_ENTRIES_DEFAULT, SNOWFLAKE_EPOCH_MS_DEFAULT, TAGS_MAX_DEFAULT};
 use crate::server::{NodeConfig, PeerSecurity, RunningNode};
 use crate::snowflake::{Format, Layout, SnowflakeSettings};
@@ -80,51 +80,6 @@ impl Drop for Served {
     fn drop(&mut self) {
         if let Some(node) = self.node.take() {
             node.stop();
-        }
-    }
-}
-
-/// The methods of each path in the description, HEAD left out as OpenAPI lets it be.
-fn described() -> BTreeMap<String, BTreeSet<String>> {
-    let document: Value = serde_json::from_str(ops::OPENAPI).unwrap();
-    let paths = document["paths"].as_object().unwrap();
-    let methods = |item: &Value| {
-        let keys = item.as_object().unwrap().keys().filter(|key| *key != "parameters");
-        keys.map(|key| key.to_uppercase()).collect()
-    };
-    paths.iter().map(|(path, item)| (path.clone(), methods(item))).collect()
-}
-
-#[test]
-fn every_route_is_described_and_every_description_is_routed() {
-    let served = Served::start();
-    let mut routed = BTreeMap::new();
-    for path in ROUTES.iter().map(|row| row.path) {
-        let (status, headers, _) = served.ask(Method::TRACE, &path.replace(['{', '}'], ""), "*/*");
-        assert_eq!(status, StatusCode::METHOD_NOT_ALLOWED, "{path}");
-        let allowed = headers[ALLOW].to_str().unwrap().split(',').filter(|name| *name != "HEAD");
-        routed.insert(path.to_owned(), allowed.map(str::to_owned).collect::<BTreeSet<_>>());
-    }
-    assert_eq!(described(), routed);
-    let mut judged = BTreeMap::<_, BTreeSet<_>>::new(); // By the matrix of roles.
-    for row in ROUTES {
-        judged.entry(row.path.to_owned()).or_default().insert(row.method.replace('*', "GET"));
-    }
-    assert_eq!(judged, routed, "a verdict is about another method than its handler");
-}
-
-#[test]
-fn every_reference_in_the_description_leads_somewhere() {
-    let document: Value = serde_json::from_str(ops::OPENAPI).unwrap();
-    let mut left = vec![&document];
-    while let Some(value) = left.pop() {
-        match value {
-            Value::Object(object) => left.extend(object.values()),
-            Value::Array(array) => left.extend(array),
-            Value::String(text) if text.starts_with("#/") => {
-                assert!(document.pointer(&text[1..]).is_some(), "{text}");
-            }
-            _ => {}
         }
     }
 }
