@@ -5,7 +5,7 @@ use super::*;
 const WITHIN: Duration = Duration::from_secs(5);
 
 /// The first bytes of a node's connection: a handshake of node 1.
-const FIRST: &[u8] = b"MLRP\x02\0\0\x08\0\0\0\x01crc!\x00\x07\x01";
+const FIRST: &[u8] = b"MLRP\x03\x08\0\0\0\x01crc!\x00\x07\x01";
 
 /// Node 2, which echoes what it receives.
 struct Echo {
