@@ -205,7 +205,7 @@ fn an_expired_certificate_is_taken_by_the_node_and_refused_by_the_command_line()
         let run = ask();
         (run.code == Some(1) && run.stderr.contains("has expired")).then_some(())
     });
-    crate::harness::eventually("the log to warn", crate::harness::secs(10), || {
-        node.process.said().contains("--tls-cert is about to expire, or has").then_some(())
+    crate::harness::eventually("the log to say so", crate::harness::secs(10), || {
+        node.process.said().contains("--tls-cert has expired").then_some(())
     });
 }
