@@ -11,7 +11,7 @@ use super::checks::{
 use super::client_tls_files::ClientTlsFiles;
 use super::defaults::{DATA_DEFAULT, HTTP_DEFAULT, RAFT_DEFAULT};
 use super::error::{ConfigError, fault};
-use super::exposure::{Exposure, check_exposure};
+use super::exposure::{Exposure, check_exposure, tokens_in_clear};
 use super::peer_keys::PeerKeys;
 use crate::address::at_host_of;
 use crate::snowflake::SnowflakeSettings;
@@ -49,6 +49,8 @@ pub struct ServeConfig {
     pub insecure: bool,
     /// The flags with addresses that strangers can reach; empty unless `insecure`.
     pub exposed: Vec<String>,
+    /// The flags with addresses to which clients show tokens across a network without TLS.
+    pub tokens_in_clear: Vec<String>,
     /// Whether an unknown tag is created on first use.
     pub auto_create_tags: bool,
     /// Most names of tags that the cluster keeps, those of deleted ones included.
@@ -106,15 +108,18 @@ impl ServeConfig {
         let http = listen_address("http", args.http.as_deref().unwrap_or(HTTP_DEFAULT))?;
         let resp = resp_address(args.resp.as_deref())?;
         let insecure = args.insecure.unwrap_or(false);
-        let exposed = check_exposure(&Exposure {
+        let exposure = Exposure {
             http,
             resp,
             clients_are_known: args.auth_file.is_some(),
+            clients_speak_tls: client_tls.is_some(),
             raft: Some(raft),
             advertised_raft: advertise_raft.as_deref().map(|address| (told_by, address)),
             raft_is_proven: peer_keys.is_some(),
             insecure,
-        })?;
+        };
+        let exposed = check_exposure(&exposure)?;
+        let tokens_in_clear = tokens_in_clear(&exposure);
         let advertise_http = match remote("advertise-http", args.advertise_http)? {
             None if http.ip().is_unspecified() => {
                 let raft = advertise_raft.clone().unwrap_or_else(|| raft.to_string());
@@ -138,6 +143,7 @@ impl ServeConfig {
             client_tls,
             insecure,
             exposed,
+            tokens_in_clear,
             auto_create_tags: args.auto_create_tags.unwrap_or(false),
             tags_max: tags_max(args.tags_max)?,
             snapshot_entries: snapshot_entries(args.snapshot_entries)?,

@@ -18,7 +18,10 @@ use mintleaf_raft::{Credentials, Remedy};
 use tokio::sync::watch;
 
 use super::exit::failed;
-use super::node::{NodeConfig, NodeFailure, PeerSecurity, RunningNode, absolute, warn_if_exposed};
+use super::node::{
+    NodeConfig, NodeFailure, PeerSecurity, RunningNode, absolute, warn_if_exposed,
+    warn_of_tokens_in_clear,
+};
 use super::open_files::{Nodes, client_capacity};
 use super::signals::{Reload, Signals, listen_for_signals};
 use crate::config::{DevConfig, SNAPSHOT_ENTRIES_DEFAULT};
@@ -56,6 +59,7 @@ pub fn dev(config: DevConfig) -> ExitCode {
 fn run(config: &DevConfig) -> Result<(), NodeFailure> {
     refuse_other_size(config)?;
     warn_if_exposed(&config.exposed);
+    warn_of_tokens_in_clear(&config.tokens_in_clear);
     keep_others_out(&config.data);
     let Signals { stopping, reload } = listen_for_signals()?;
     let (report, reports) = mpsc::channel();

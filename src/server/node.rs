@@ -314,3 +314,14 @@ pub(super) fn warn_if_exposed(addresses: &[String]) {
         );
     }
 }
+
+/// Warns, once for each start of a process, of addresses to which clients show their tokens in the clear.
+pub(super) fn warn_of_tokens_in_clear(addresses: &[String]) {
+    if !addresses.is_empty() {
+        tracing::warn!(
+            addresses = addresses.join(", "),
+            "clients on other machines show their tokens in the clear, and whoever listens on the way can use \
+             them: give --tls-cert and --tls-key, or let nobody listen there"
+        );
+    }
+}

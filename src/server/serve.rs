@@ -7,7 +7,10 @@ use std::thread;
 use std::time::Duration;
 
 use super::exit::failed;
-use super::node::{NodeConfig, NodeFailure, PeerSecurity, RunningNode, absolute, warn_if_exposed};
+use super::node::{
+    NodeConfig, NodeFailure, PeerSecurity, RunningNode, absolute, warn_if_exposed,
+    warn_of_tokens_in_clear,
+};
 use super::open_files::{Nodes, client_capacity};
 use super::signals::{Reload, Signals, listen_for_signals};
 use crate::config::ServeConfig;
@@ -82,6 +85,7 @@ fn node_config(config: ServeConfig, reload: Reload, clients: ClientCapacity) -> 
         .peer_keys
         .map_or(PeerSecurity::Plain, |keys| PeerSecurity::Files(keys, reload.clone()));
     warn_if_exposed(&config.exposed);
+    warn_of_tokens_in_clear(&config.tokens_in_clear);
     NodeConfig {
         node_id: config.node_id,
         http: config.http,
