@@ -10,7 +10,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
-use crate::harness::secs;
+use crate::harness::{RedisClient, secs};
 
 /// Whom to believe.
 #[derive(Clone)]
@@ -31,21 +31,48 @@ impl TlsClient {
     }
 
     pub(super) fn open(&self, node: SocketAddr) -> Kept {
+        Kept(BufReader::new(self.stream(node)))
+    }
+
+    /// A client of the Redis protocol.
+    pub(super) fn redis(&self, node: SocketAddr) -> RedisClient<TlsStream> {
+        RedisClient::over(self.stream(node))
+    }
+
+    fn stream(&self, node: SocketAddr) -> TlsStream {
         let tcp = TcpStream::connect(node).unwrap();
         tcp.set_read_timeout(Some(secs(20))).unwrap();
         let name = ServerName::try_from("localhost").unwrap();
         let session = ClientConnection::new(Arc::clone(&self.0), name).unwrap();
-        Kept(BufReader::new(StreamOwned::new(session, tcp)))
+        StreamOwned::new(session, tcp)
     }
 }
 
-/// An open connection.
-pub(super) struct Kept(pub(super) BufReader<StreamOwned<ClientConnection, TcpStream>>);
+/// A connection that speaks TLS.
+pub(super) type TlsStream = StreamOwned<ClientConnection, TcpStream>;
+
+/// An open connection of HTTP.
+pub(super) struct Kept(pub(super) BufReader<TlsStream>);
 
 impl Kept {
     /// GET; the status and the body.
     pub(super) fn get(&mut self, path: &str) -> (u16, String) {
-        self.send(&format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n"));
+        self.get_with(path, "")
+    }
+
+    /// GET with these header lines; the status and the body.
+    pub(super) fn get_with(&mut self, path: &str, headers: &str) -> (u16, String) {
+        self.send(&format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n{headers}\r\n"));
+        self.answer()
+    }
+
+    /// POST of JSON with these header lines; the status and the body.
+    pub(super) fn post_with(&mut self, path: &str, headers: &str, json: &str) -> (u16, String) {
+        let length = json.len();
+        self.send(&format!(
+            "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+             content-length: {length}\r\n{headers}\r\n{json}"
+        ));
         self.answer()
     }
 
