@@ -48,6 +48,7 @@ impl Served {
             tags_max: TAGS_MAX_DEFAULT,
             snapshot_entries: SNAPSHOT_ENTRIES_DEFAULT,
             clients: Default::default(),
+            peer_connections_max: 0,
             snowflake: SnowflakeSettings {
                 format: Format::new(Layout::LEAF, SNOWFLAKE_EPOCH_MS_DEFAULT).unwrap(),
                 window: Duration::from_secs(60),

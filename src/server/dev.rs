@@ -111,7 +111,8 @@ fn node_configs(config: &DevConfig, reload: &Reload) -> Result<Vec<NodeConfig>, 
     let alone = config.nodes == 1;
     let security = if alone { PeerSecurity::Plain } else { own_secret()? };
     let count = NonZeroUsize::new(usize::from(config.nodes)).unwrap_or(NonZeroUsize::MIN);
-    let clients = client_capacity(Nodes { count, raft: !alone, resp: config.resp.is_some() })?;
+    let sharing = Nodes { count, raft: !alone, resp: config.resp.is_some() };
+    let clients = client_capacity(sharing)?;
     let mut nodes = Vec::new();
     for number in 0..config.nodes {
         let (http, raft) = addresses(config.http, number)?;
@@ -137,6 +138,7 @@ fn node_configs(config: &DevConfig, reload: &Reload) -> Result<Vec<NodeConfig>, 
             snowflake: config.snowflake.clone(),
             snapshot_entries: SNAPSHOT_ENTRIES_DEFAULT,
             clients,
+            peer_connections_max: sharing.peer_connections_max(),
         });
     }
     let address = |node: &NodeConfig| node.raft.map(|raft| raft.to_string()).unwrap_or_default();

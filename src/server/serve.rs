@@ -31,7 +31,7 @@ pub fn serve(config: ServeConfig) -> ExitCode {
         Ok(signals) => signals,
         Err(error) => return failed(&NodeFailure::System(error)),
     };
-    let config = node_config(config, reload, clients);
+    let config = node_config(config, reload, clients, nodes.peer_connections_max());
     let mut node = match RunningNode::start(&config) {
         Ok(node) => node,
         Err(error) => return failed(&error),
@@ -80,7 +80,12 @@ fn end_after(stop_max: Duration) {
     });
 }
 
-fn node_config(config: ServeConfig, reload: Reload, clients: ClientCapacity) -> NodeConfig {
+fn node_config(
+    config: ServeConfig,
+    reload: Reload,
+    clients: ClientCapacity,
+    peer_connections_max: usize,
+) -> NodeConfig {
     let security = config
         .peer_keys
         .map_or(PeerSecurity::Plain, |keys| PeerSecurity::Files(keys, reload.clone()));
@@ -105,6 +110,7 @@ fn node_config(config: ServeConfig, reload: Reload, clients: ClientCapacity) -> 
         snowflake: config.snowflake,
         snapshot_entries: config.snapshot_entries,
         clients,
+        peer_connections_max,
     }
 }
 
