@@ -36,7 +36,7 @@ use crate::limits::{CONNECTIONS_MAX, DRAIN_MAX, UNSENT_BYTES_MAX};
 use crate::metrics::Protocol;
 use crate::resp;
 use crate::service::Services;
-use crate::tls::{self, ClientStream, ClientTls, Handshake};
+use crate::tls::{self, ClientStream, ClientTls, Handshake, Handshakes, Terms};
 use crate::watchdog::{Progress, Verdict};
 
 /// Connections that may wait to be accepted.
@@ -126,11 +126,12 @@ pub fn start(
     let (running, stopped) = mpsc::channel(1);
     let tokens = doors.tokens.clone();
     let dispatch = Dispatch::new(services.clone(), doors);
-    let served = Served { services: services.clone(), dispatch, tokens, tls };
+    let handshakes = Arc::default();
+    let served = Served { services: services.clone(), dispatch, tokens, tls, handshakes };
     let mut workers = Vec::with_capacity(capacity.workers.get());
     for number in 0..capacity.workers.get() {
         let (handover, accepted) = mpsc::channel(HANDOVER_MAX);
-        let served = served.clone();
+        let served = Served { handshakes: Arc::default(), ..served.clone() };
         let (stopping, running) = (stopping.clone(), running.clone());
         on_thread(&format!("{CLIENT_THREADS}{number}"), async move {
             work(accepted, served, stopping).await;
@@ -193,6 +194,8 @@ struct Served {
     tokens: Option<Arc<Tokens>>,
     /// What the node proves itself by; `None`: clients speak without TLS.
     tls: Option<watch::Receiver<Arc<ClientTls>>>,
+    /// The handshakes of this worker.
+    handshakes: Arc<Handshakes>,
 }
 
 /// Serves the connections that the acceptors deal out until they stop, then lets connections finish.
@@ -231,9 +234,9 @@ async fn serve(connection: Accepted, served: Served, stopping: watch::Receiver<(
                 Protocol::Http => http::WITHOUT_TLS,
                 Protocol::Resp => resp::WITHOUT_TLS,
             };
-            let begun =
-                tls::begin(stream, &tls, (protocol, without_tls), &progress, stopping.clone());
-            match begun.await {
+            let handshakes = &*served.handshakes;
+            let terms = Terms { tls: &tls, handshakes, protocol, without_tls };
+            match tls::begin(stream, terms, &progress, stopping.clone()).await {
                 Handshake::Done(stream) => {
                     converse(protocol, *stream, served, progress, stopping).await
                 }

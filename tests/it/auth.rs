@@ -11,14 +11,13 @@ mod clients;
 mod matrix;
 
 use std::fs::{self, Permissions};
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use mintleaf::access::{hash_of, written_hash};
 
 use crate::harness::{Dev, Finished, Port, Process, eventually, mintleaf, secs};
+use crate::kept::Kept;
 
 /// The lines of a token in an auth file. The token is its name with `-token` behind it.
 pub(crate) fn entry(name: &str, role: &str, tags: &str) -> String {
@@ -61,42 +60,6 @@ impl Guarded {
     fn replace(&mut self, text: &str) {
         write(&self.file, text);
         self.dev.process().signal("HUP");
-    }
-}
-
-/// A connection of HTTP that stays open.
-struct Kept(BufReader<TcpStream>);
-
-impl Kept {
-    fn open(node: SocketAddr) -> Self {
-        let stream = TcpStream::connect(node).unwrap();
-        stream.set_read_timeout(Some(secs(20))).unwrap();
-        Self(BufReader::new(stream))
-    }
-
-    /// GET with these header lines; the status and the body.
-    fn get(&mut self, path: &str, headers: &str) -> (u16, String) {
-        let request = format!("GET {path} HTTP/1.1\r\nhost: a\r\n{headers}\r\n");
-        self.0.get_mut().write_all(request.as_bytes()).unwrap();
-        self.answer()
-    }
-
-    fn answer(&mut self) -> (u16, String) {
-        let (mut head, mut length) = (String::new(), 0);
-        loop {
-            let start = head.len();
-            assert!(self.0.read_line(&mut head).unwrap() > 0, "closed after {head:?}");
-            let line = &head[start..];
-            if let Some(given) = line.strip_prefix("content-length: ") {
-                length = given.trim().parse().unwrap();
-            }
-            if line == "\r\n" {
-                break;
-            }
-        }
-        let mut body = vec![0; length];
-        self.0.read_exact(&mut body).unwrap();
-        (head[9..12].parse().unwrap(), String::from_utf8(body).unwrap())
     }
 }
 

@@ -5,12 +5,14 @@
 //! clients     curl, redis-cli, redis-py, Java, and the command line
 //! tokens      the same clients where they show tokens, too
 //! replaced    certificates that are replaced under load
+//! crowds      handshakes that never end
 //! doors       certificates and tokens that are replaced together, on nodes that share a secret
 //! made        what `mintleaf cert` writes
 //! stream      a client that speaks HTTP within TLS
 //! ```
 
 mod clients;
+mod crowds;
 mod doors;
 mod made;
 mod ports;
