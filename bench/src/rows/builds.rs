@@ -67,10 +67,10 @@ impl Pair {
     /// The builds on both sides.
     fn builds<'a>(self, bench: &'a Bench) -> Result<[Build<'a>; 2]> {
         let against = bench.options.against.as_ref().ok_or("--against names no build")?;
-        let other = Build { binary: against, name: "other", secured: false };
+        let other = Build { binary: against, name: "other", ..Build::measured(bench) };
         Ok(match self {
             Change => [Build::measured(bench), other],
-            Same => [Build { binary: against, name: "other-again", secured: false }, other],
+            Same => [Build { name: "other-again", ..other }, other],
         })
     }
 }
