@@ -110,7 +110,9 @@ impl Transport {
             }
             match session.read_tls(&mut self.stream) {
                 Ok(0) => return Ok(filled),
-                Ok(_) => drop(session.process_new_packets().map_err(io::Error::other)?),
+                Ok(_) => {
+                    session.process_new_packets().map_err(io::Error::other)?;
+                }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock && filled > 0 => {
                     return Ok(filled);
                 }

@@ -114,9 +114,7 @@ fn increments(bench: &Bench, pair: Pair, by: Measure, depth: u64) -> Result<Find
     let nodes = nodes(bench, pair)?;
     nodes.iter().try_for_each(|node| counters::create_keys(node, KEYS))?;
     let loads = nodes.each_ref().map(|node| counters::increments(bench, node.resp, KEYS, depth));
-    for load in &loads {
-        bench.load(&Load { requests: Some(4 * KEYS), depth: 1, ..load.clone() })?;
-    }
+    counters::ask_for_all(bench, loads.each_ref())?;
     compare(bench, by, (&[&nodes[0].process], &loads[0]), (&[&nodes[1].process], &loads[1]))
 }
 

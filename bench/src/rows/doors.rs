@@ -3,7 +3,7 @@
 use mintleaf_harness::Api;
 use serde_json::json;
 
-use super::counters::{create_keys, increments};
+use super::counters::{ask_for_all, create_keys, increments};
 use super::{LEAF, gets, ids};
 use crate::Result;
 use crate::bench::Bench;
@@ -33,9 +33,7 @@ fn tokens(bench: &Bench) -> Result<([Node; 2], String)> {
 
 /// Compares two loads, after each has asked for all keys.
 fn of_loads(bench: &Bench, by: Measure, nodes: &[Node; 2], loads: &[Load; 2]) -> Result<Finding> {
-    for load in loads {
-        bench.load(&Load { requests: Some(4 * KEYS), depth: 1, ..load.clone() })?;
-    }
+    ask_for_all(bench, loads.each_ref())?;
     compare(bench, by, (&[&nodes[0].process], &loads[0]), (&[&nodes[1].process], &loads[1]))
 }
 
