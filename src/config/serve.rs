@@ -86,7 +86,8 @@ impl ServeConfig {
             Some(node_id) => node_id,
             None => return Err(fault("node-id", "is required: an id of 1 or more for this node")),
         };
-        let (peers, own) = founders(&args, node_id)?;
+        let peers = founders(&args, node_id)?;
+        let own = peers.iter().find(|(id, _)| *id == node_id).map(|(_, address)| address.clone());
         let raft = listen_address("raft", args.raft.as_deref().unwrap_or(RAFT_DEFAULT))?;
         let told = remote("advertise-raft", args.advertise_raft)?;
         let told_by = if told.is_some() { "advertise-raft" } else { "peers" };
@@ -142,21 +143,17 @@ impl ServeConfig {
     }
 }
 
-/// The first voters, and this node's address among them.
+/// The first voters by ascending id; none, or this node is among them.
 ///
 /// # Errors
 /// When the list cannot be used, lacks this node, or is given to a node that joins.
-fn founders(
-    args: &ServeArgs,
-    node_id: u64,
-) -> Result<(Vec<(u64, String)>, Option<String>), ConfigError> {
+fn founders(args: &ServeArgs, node_id: u64) -> Result<Vec<(u64, String)>, ConfigError> {
     let peers = args.peers.as_deref().map_or(Ok(Vec::new()), parse_peers)?;
     if !peers.is_empty() && args.join.is_some() {
         return Err(fault("join", "and --peers exclude each other: --peers forms a cluster"));
     }
-    let own = peers.iter().find(|(id, _)| *id == node_id).map(|(_, address)| address.clone());
-    if !peers.is_empty() && own.is_none() {
+    if !peers.is_empty() && peers.iter().all(|(id, _)| *id != node_id) {
         return Err(fault("peers", format_args!("must list this node too: {node_id}=HOST:PORT")));
     }
-    Ok((peers, own))
+    Ok(peers)
 }
