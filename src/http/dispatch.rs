@@ -68,6 +68,13 @@ impl Dispatch {
         self.access.tokens()
     }
 
+    /// Whether the sender of the last request has shown nothing that gives it a right to anything, on a node that
+    /// asks for tokens.
+    #[inline]
+    pub(super) fn is_stranger(&self, caller: &Caller) -> bool {
+        self.tokens().is_some() && caller.is_stranger()
+    }
+
     /// The ids that the short cut and the fast path take.
     pub(super) fn ids(&self) -> &IdService {
         &self.ids
