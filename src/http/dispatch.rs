@@ -52,7 +52,7 @@ impl Dispatch {
     /// A dispatch over these services, behind these doors.
     pub(crate) fn new(services: Services, doors: Doors) -> Self {
         let (ids, answers) = (Arc::clone(&services.ids), services.answers.of(None));
-        let router = TowerToHyperService::new(router(services));
+        let router = TowerToHyperService::new(router(services, doors.tokens.is_some()));
         Self { ids, answers, router, access: Access::new(doors) }
     }
 
