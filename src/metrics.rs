@@ -17,11 +17,11 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 pub(crate) use gauges::{ClusterReadings, SnowflakeReadings};
-pub(crate) use labels::Protocol;
 pub use labels::{GrabOutcome, Mode};
+pub(crate) use labels::{Protocol, Reloaded};
 
 use gauges::{ClusterGauges, ConnectionGauges, LevelGauge, SnowflakeGauges};
-use registration::{Labels, by_label, gauge, metric};
+use registration::{Labels, by_label, gauge, gauges_by_label, metric};
 use striped::Striped;
 
 /// Content type of the page.
@@ -51,6 +51,7 @@ pub struct Metrics {
     peer_certificate_expiry: LevelGauge,
     client_certificate_expiry: LevelGauge,
     handshakes_failed: [Counter; 2],
+    reloads_failed: [LevelGauge; 3],
     cluster: ClusterGauges,
     snowflake: SnowflakeGauges,
 }
@@ -125,6 +126,13 @@ impl Metrics {
                 "protocol",
                 [Protocol::Http, Protocol::Resp].map(Protocol::name),
             ),
+            reloads_failed: gauges_by_label(
+                r,
+                "reload_failed",
+                "1 while files that changed, or that cannot be read any more, are not in force",
+                "what",
+                Reloaded::ALL.map(Reloaded::label),
+            ),
             cluster: ClusterGauges::new(r),
             snowflake: SnowflakeGauges::new(r),
             registry,
@@ -161,6 +169,11 @@ impl Metrics {
     /// Counts a connection on which TLS was not agreed on.
     pub(crate) fn handshake_failed(&self, protocol: Protocol) {
         self.handshakes_failed[protocol as usize].inc();
+    }
+
+    /// Records whether files that this node reads while it runs cannot be used.
+    pub(crate) fn reload_failed(&self, what: Reloaded, failed: bool) {
+        self.reloads_failed[what as usize].set(u64::from(failed));
     }
 
     /// Counts a segment buffer that came into being.

@@ -1,11 +1,13 @@
 //! The auth file on disk.
 
-use std::fs::File;
-use std::io::Read;
 use std::path::PathBuf;
 
 use super::error::{ConfigError, fault};
+use super::named_file::{self, Kept};
 use crate::access::{AUTH_FILE_BYTES_MAX, AuthFile};
+
+/// The flag that names the file.
+const FLAG: &str = "auth-file";
 
 /// Where the tokens of clients are listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,16 +22,9 @@ impl AuthSource {
     /// Reads the file.
     ///
     /// # Errors
-    /// When it cannot be read, is too long, or somebody other than its owner may read it.
+    /// When it cannot be read, is no regular file, is too long, or somebody other than its owner may read it.
     pub fn read(&self) -> Result<Vec<u8>, ConfigError> {
-        let unreadable = |error| self.fault(error);
-        let file = File::open(&self.0).map_err(unreadable)?;
-        if is_exposed(&file).map_err(unreadable)? {
-            return Err(self.fault("other users may read or write it; chmod 600 it"));
-        }
-        let mut text = Vec::new();
-        file.take(AUTH_FILE_BYTES_MAX as u64 + 1).read_to_end(&mut text).map_err(unreadable)?;
-        Ok(text)
+        named_file::read(FLAG, &self.0, AUTH_FILE_BYTES_MAX, Kept::Private)
     }
 
     /// The tokens that its text lists.
@@ -42,17 +37,6 @@ impl AuthSource {
     }
 
     fn fault(&self, what: impl std::fmt::Display) -> ConfigError {
-        fault("auth-file", format_args!("{}: {what}", self.0.display()))
+        fault(FLAG, format_args!("{}: {what}", self.0.display()))
     }
-}
-
-#[cfg(unix)]
-fn is_exposed(file: &File) -> std::io::Result<bool> {
-    use std::os::unix::fs::PermissionsExt;
-    Ok(file.metadata()?.permissions().mode() & 0o077 != 0)
-}
-
-#[cfg(not(unix))]
-fn is_exposed(_: &File) -> std::io::Result<bool> {
-    Ok(false)
 }

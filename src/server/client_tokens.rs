@@ -6,6 +6,8 @@ use super::followed_files::{FollowedFiles, follow};
 use super::signals::Reload;
 use crate::access::Tokens;
 use crate::config::{AuthSource, ConfigError};
+use crate::metrics::Reloaded;
+use crate::service::Services;
 
 /// Keeps the tokens up to date with the auth file.
 pub(super) struct ClientTokens {
@@ -31,14 +33,15 @@ impl ClientTokens {
     }
 
     /// Reads the file again when it changes, and on a signal, for as long as it is polled.
-    pub(super) async fn follow(mut self, reload: Reload) {
+    pub(super) async fn follow(mut self, reload: Reload, services: Services) {
         let seen = std::mem::take(&mut self.seen);
-        follow(self, seen, reload).await;
+        follow(self, seen, reload, services).await;
     }
 }
 
 impl FollowedFiles for ClientTokens {
     const WHAT: &'static str = "tokens of clients";
+    const LABEL: Reloaded = Reloaded::Tokens;
     type Content = Vec<u8>;
 
     fn reader(&self) -> impl FnOnce() -> Result<Vec<u8>, ConfigError> + Send + 'static {
