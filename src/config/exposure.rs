@@ -10,7 +10,7 @@ use crate::address::is_loopback;
 pub(super) struct Exposure<'a> {
     pub(super) http: SocketAddr,
     pub(super) resp: Option<SocketAddr>,
-    /// Whether clients have to show tokens.
+    /// Whether there is an auth file. What that lets callers without a token do is checked when it is read.
     pub(super) clients_are_known: bool,
     /// The internal address, where one is opened.
     pub(super) raft: Option<SocketAddr>,
@@ -57,6 +57,13 @@ pub(super) fn check_exposure(exposure: &Exposure<'_>) -> Result<Vec<String>, Con
         check(name, address.to_owned(), is_open, why)?;
     }
     Ok(exposed)
+}
+
+/// The addresses of clients that other machines can reach, each behind its flag.
+pub(super) fn reachable(http: SocketAddr, resp: Option<SocketAddr>) -> Vec<String> {
+    let clients = [("http", Some(http)), ("resp", resp)].into_iter();
+    let exposed = clients.filter_map(|(name, at)| Some((name, at.filter(|at| is_exposed(*at))?)));
+    exposed.map(|(name, address)| format!("--{name} {address}")).collect()
 }
 
 fn is_exposed(address: SocketAddr) -> bool {

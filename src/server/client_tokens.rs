@@ -23,7 +23,9 @@ impl ClientTokens {
     /// When it cannot be used.
     pub(super) fn open(source: AuthSource) -> Result<Self, ConfigError> {
         let seen = source.read()?;
-        let current = Arc::new(Tokens::new(source.parse(&seen)?));
+        let file = source.parse(&seen)?;
+        source.warn_of_strangers(&file);
+        let current = Arc::new(Tokens::new(file));
         Ok(Self { source, seen, current })
     }
 
@@ -50,7 +52,9 @@ impl FollowedFiles for ClientTokens {
     }
 
     fn take(&mut self, text: &Vec<u8>) -> Result<(), ConfigError> {
-        self.current.replace(self.source.parse(text)?);
+        let file = self.source.parse(text)?;
+        self.source.warn_of_strangers(&file);
+        self.current.replace(file);
         Ok(())
     }
 }

@@ -174,6 +174,9 @@ const TRICKS: [&str; 13] = [
     "host: localhost\r\nforwarded: for=127.0.0.1\r\n",
     "host: localhost\r\nvia: 1.1 localhost\r\n",
     "host: localhost\r\nvia:\r\n",
+    "host: localhost\r\nx-real-ip: 10.0.0.1\r\n",
+    "host: localhost\r\nx-forwarded-host: a\r\n",
+    "host: localhost\r\nsec-fetch-site: cross-site\r\n",
 ];
 
 #[test]
