@@ -160,7 +160,7 @@ fn create(api: Api, tag: &str, headers: &str) -> (u16, String) {
 }
 
 /// What must not come through: each as the header lines of a request from this machine.
-const TRICKS: [&str; 13] = [
+const TRICKS: [&str; 16] = [
     "host: evil.example:8080\r\norigin: http://evil.example:8080\r\n",
     "host: evil.example\r\n",
     "host: localhost.evil.example\r\n",
