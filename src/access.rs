@@ -35,7 +35,7 @@ use std::sync::Arc;
 pub struct Doors {
     /// The tokens that clients show; `None` without an auth file.
     pub tokens: Option<Arc<Tokens>>,
-    /// Without an auth file: whether whoever reaches the HTTP port may change everything, and not this
-    /// machine alone.
+    /// Whether changes without a token are taken from whoever reaches the HTTP port, and not from this machine
+    /// alone. With an auth file, only where that lets callers without a token change anything.
     pub insecure: bool,
 }

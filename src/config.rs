@@ -12,7 +12,7 @@
 //!   peer_keys   the files by which nodes prove themselves to each other
 //!   auth_source the auth file on disk
 //!   client_tls_files    the files by which a node proves itself to clients
-//!     pem_file  such a file, read within a bound
+//!     named_file  such a file, read within a bound
 //!   error       the error of a setting
 //!   defaults
 //! ```
@@ -25,8 +25,8 @@ mod defaults;
 mod dev;
 mod error;
 mod exposure;
+mod named_file;
 mod peer_keys;
-mod pem_file;
 mod serve;
 
 pub use args::{LogFormat, ServeArgs};

@@ -240,7 +240,12 @@ async fn serve(connection: Accepted, served: Served, stopping: watch::Receiver<(
                 Handshake::Done(stream) => {
                     converse(protocol, *stream, served, progress, stopping).await
                 }
-                Handshake::Watchdog(verdict) => Some(verdict),
+                Handshake::Watchdog(verdict) => {
+                    if verdict == Verdict::Stalled {
+                        metrics.handshake_failed(protocol);
+                    }
+                    Some(verdict)
+                }
                 Handshake::Gone => None,
                 Handshake::Failed => {
                     metrics.handshake_failed(protocol);

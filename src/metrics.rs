@@ -4,6 +4,7 @@
 //! path ever becomes a label, so the page stays a few kilobytes whatever clients send. Counting is a
 //! relaxed add; the counters that every id touches are striped.
 
+mod doors;
 mod gauges;
 mod labels;
 mod registration;
@@ -17,9 +18,10 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 pub(crate) use gauges::{ClusterReadings, SnowflakeReadings};
-pub(crate) use labels::Protocol;
 pub use labels::{GrabOutcome, Mode};
+pub(crate) use labels::{Protocol, Reloaded};
 
+use doors::DoorMetrics;
 use gauges::{ClusterGauges, ConnectionGauges, LevelGauge, SnowflakeGauges};
 use registration::{Labels, by_label, gauge, metric};
 use striped::Striped;
@@ -38,7 +40,6 @@ pub struct Metrics {
     requests: [HotCounter; 3],
     commands: [HotCounter; 3],
     errors: Family<Labels<2>, Counter>,
-    auth_failures: [Counter; 2],
     grabs: [Counter; 3],
     grab_seconds: Histogram,
     wait_seconds: Histogram,
@@ -48,9 +49,7 @@ pub struct Metrics {
     unread_answers: Gauge,
     answers_dropped: Counter,
     ready: LevelGauge,
-    peer_certificate_expiry: LevelGauge,
-    client_certificate_expiry: LevelGauge,
-    handshakes_failed: [Counter; 2],
+    doors: DoorMetrics,
     cluster: ClusterGauges,
     snowflake: SnowflakeGauges,
 }
@@ -73,13 +72,6 @@ impl Metrics {
             requests: by_label(r, "http_requests", "Requests answered", "mode", modes),
             commands: by_label(r, "resp_commands", "Redis commands answered", "mode", modes),
             errors: metric(r, "errors", "Requests that failed", Family::default()),
-            auth_failures: by_label(
-                r,
-                "auth_failures",
-                "Attempts with a token that does not hold",
-                "protocol",
-                Protocol::ALL.map(Protocol::name),
-            ),
             grabs: by_label(r, "grabs", "Grabs by how they ended", "outcome", outcomes),
             grab_seconds: metric(
                 r,
@@ -108,23 +100,7 @@ impl Metrics {
                 Counter::default(),
             ),
             ready: gauge(r, "ready", "1 while this node can hand out ids"),
-            peer_certificate_expiry: gauge(
-                r,
-                "raft_certificate_expiry_timestamp_seconds",
-                "When the certificate of --raft-cert expires, in Unix seconds; 0 without one",
-            ),
-            client_certificate_expiry: gauge(
-                r,
-                "tls_certificate_expiry_timestamp_seconds",
-                "When the certificate of --tls-cert expires, in Unix seconds; 0 without one",
-            ),
-            handshakes_failed: by_label(
-                r,
-                "tls_handshakes_failed",
-                "Connections of clients that ended before TLS was agreed on",
-                "protocol",
-                [Protocol::Http, Protocol::Resp].map(Protocol::name),
-            ),
+            doors: DoorMetrics::new(r),
             cluster: ClusterGauges::new(r),
             snowflake: SnowflakeGauges::new(r),
             registry,
@@ -150,17 +126,22 @@ impl Metrics {
 
     /// Records when this node's certificate towards other nodes expires.
     pub(crate) fn peer_certificate_expires(&self, at_s: u64) {
-        self.peer_certificate_expiry.set(at_s);
+        self.doors.peer_certificate_expiry.set(at_s);
     }
 
     /// Records when this node's certificate for clients expires.
     pub(crate) fn client_certificate_expires(&self, at_s: u64) {
-        self.client_certificate_expiry.set(at_s);
+        self.doors.client_certificate_expiry.set(at_s);
     }
 
     /// Counts a connection on which TLS was not agreed on.
     pub(crate) fn handshake_failed(&self, protocol: Protocol) {
-        self.handshakes_failed[protocol as usize].inc();
+        self.doors.handshakes_failed[protocol as usize].inc();
+    }
+
+    /// Records whether files that this node reads while it runs cannot be used.
+    pub(crate) fn reload_failed(&self, what: Reloaded, failed: bool) {
+        self.doors.reloads_failed[what as usize].set(u64::from(failed));
     }
 
     /// Counts a segment buffer that came into being.
@@ -193,7 +174,7 @@ impl Metrics {
 
     /// Counts an attempt with a token that does not hold.
     pub(crate) fn auth_failed(&self, protocol: Protocol) {
-        self.auth_failures[protocol as usize].inc();
+        self.doors.auth_failures[protocol as usize].inc();
     }
 
     /// Counts commands of the Redis protocol that were answered, well or not, by mode.

@@ -6,6 +6,9 @@
 //! connection has made progress; a request costs a few counters and no clock. (Hyper's header timeout
 //! counts idle time as well, so that one bound would have to serve for both.)
 //!
+//! On a node with an auth file, requests of strangers are none: whoever shows no token that holds, and may do
+//! nothing without one, keeps no place by asking again and again.
+//!
 //! The looks also tell the acceptor how long a connection has been idle, and so which one makes room when
 //! places run out.
 
@@ -32,7 +35,7 @@ const RATE_LOOKS: u64 = 4;
 pub(crate) struct Patience {
     /// How long an idle connection is kept, in seconds, rounded up to the next look.
     pub(crate) idle_seconds_max: u64,
-    /// Whether a connection that never brought a request counts as idle.
+    /// Whether a connection that never brought a request, or only those of a stranger, counts as idle.
     pub(crate) unused_is_idle: bool,
 }
 
@@ -82,7 +85,7 @@ impl Progress {
                     }
                 }
                 () = self.asked_to_leave() => {
-                    if self.is_untouched() && !unsent() {
+                    if self.is_of_stranger() || (self.is_untouched() && !unsent()) {
                         return Verdict::MakesRoom;
                     }
                 }
@@ -92,7 +95,7 @@ impl Progress {
 
     /// Whether the connection is between two requests, and no byte of the next one has come in.
     fn is_idle(&self, look: Look, patience: Patience, unsent: bool) -> bool {
-        let used = look.requests > 0 || patience.unused_is_idle;
+        let used = !look.is_unused() || patience.unused_is_idle;
         let nothing_begun = self.received_bytes() == look.received_at_request;
         used && nothing_begun && !unsent
     }
@@ -176,6 +179,36 @@ mod tests {
         progress.requests_begun(9);
         progress.must_end(patience, || false).await;
         assert_eq!(began.elapsed().as_secs(), 40, "the tenth byte begins another request");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_of_a_stranger_is_kept_as_an_unused_one() {
+        let progress = Progress::default();
+        for _ in 0..2 {
+            progress.received(100);
+            progress.request_begun();
+            progress.request_of_stranger();
+        }
+        assert_eq!(seconds_until_stalled(&progress, false).await, 10);
+        progress.received(100);
+        progress.request_begun();
+        assert_eq!(seconds_until_stalled(&progress, false).await, 75, "it has shown a token");
+        progress.request_begun();
+        progress.request_of_stranger();
+        assert_eq!(seconds_until_stalled(&progress, false).await, 75, "its token has left");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stranger_gives_up_its_place_although_it_has_just_asked_and_does_not_read() {
+        let patience = Patience { idle_seconds_max: 75, unused_is_idle: true };
+        let progress = Progress::default();
+        progress.received(100);
+        progress.request_begun();
+        progress.request_of_stranger();
+        progress.ask_to_leave();
+        let began = Instant::now();
+        assert_eq!(progress.must_end(patience, || true).await, Verdict::MakesRoom);
+        assert_eq!(began.elapsed().as_secs(), 0);
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,8 +1,8 @@
 //! The auth file: which tokens there are, and what each allows. Read strictly, because a key that nobody looks at
 //! would be a door that nobody has closed.
 //!
-//! An error names the line and what is wrong there, and quotes no value: somebody may have written a token where
-//! its hash belongs.
+//! An error names the line and what is wrong there, and quotes neither key nor value: somebody may have written a
+//! token where its hash or a name belongs.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -52,6 +52,11 @@ pub struct AuthFile {
 }
 
 impl AuthFile {
+    /// What callers without a token may do.
+    pub(crate) fn anonymous(&self) -> Option<Role> {
+        self.anonymous
+    }
+
     /// Reads the text of an auth file.
     ///
     /// # Errors
@@ -70,7 +75,7 @@ impl AuthFile {
             match key.get_ref().as_ref() {
                 "anonymous" => file.anonymous = Some(role(text, "anonymous", value)?),
                 "token" => file.add_tokens(text, value, &mut names)?,
-                other => return Err(unknown_key(text, key, other, "anonymous and [[token]]")),
+                _ => return Err(unknown_key(text, key, "anonymous and [[token]]")),
             }
         }
         if file.by_hash.is_empty() && file.anonymous.is_none() {
@@ -136,7 +141,7 @@ fn read_token(
             }
             "role" => its_role = Some(role(text, "role", value)?),
             "tags" => tags = Some(read_tags(text, value)?),
-            other => return Err(unknown_key(text, key, other, "name, hash, role and tags")),
+            _ => return Err(unknown_key(text, key, "name, hash, role and tags")),
         }
     }
     let missing = |what: &str| wrong(text, line, format_args!("the token has no {what}"));
@@ -235,10 +240,8 @@ fn string<'a>(
     }
 }
 
-fn unknown_key(text: &str, key: &Spanned<DeString<'_>>, name: &str, known: &str) -> AuthFileError {
-    let shown: String = name.chars().filter(|c| !c.is_control()).take(32).collect();
-    let what = format_args!("unknown key {shown}; there are {known}");
-    wrong(text, key.span().start, what)
+fn unknown_key(text: &str, key: &Spanned<DeString<'_>>, known: &str) -> AuthFileError {
+    wrong(text, key.span().start, format_args!("unknown key; there are {known}"))
 }
 
 fn wrong(text: &str, at: usize, what: impl std::fmt::Display) -> AuthFileError {

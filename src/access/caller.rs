@@ -124,6 +124,11 @@ impl Caller {
         self.token.as_ref()
     }
 
+    /// Whether it may do nothing but what is open to everybody, by what it has shown.
+    pub(crate) fn is_stranger(&self) -> bool {
+        self.check(Needs::AnyRole).is_err()
+    }
+
     /// Whether it shows a token that does not hold.
     pub(crate) fn shows_an_unknown_token(&self) -> bool {
         self.shown != Shown::Nothing && self.token.is_none()

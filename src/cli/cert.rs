@@ -36,12 +36,18 @@ pub enum CertCommand {
                             node and any client. Keep it off the nodes."
     )]
     Ca(CaArgs),
-    /// Make a node's certificate, node-N.pem and node-N.key, for --raft-cert and --tls-cert
+    /// Make a node's certificate, node-N.pem and node-N.key, by which it proves itself to other nodes (--raft-cert)
     #[command(
-        after_help = "Example:\n  mintleaf cert node 1 --ca ca --out node-1 --name a.example \
-                            --name 10.0.0.1"
+        after_help = "Example:\n  mintleaf cert node 1 --ca ca --out node-1\n\nWhoever has its key can be \
+                            this node. What clients see should have a key of its own: mintleaf cert server."
     )]
     Node(NodeArgs),
+    /// Make a server's certificate, NAME.pem and NAME.key, by which a node proves itself to clients (--tls-cert)
+    #[command(
+        after_help = "Example:\n  mintleaf cert server node-1 --ca ca --out node-1 --name a.example \
+                            --name 10.0.0.1\n\nIt proves nobody to another node, and no client to a node."
+    )]
+    Server(ServerArgs),
     /// Make a client's certificate, NAME.pem and NAME.key, for nodes with --tls-client-ca
     #[command(after_help = "Example:\n  mintleaf cert client shop --ca ca --out shop")]
     Client(ClientArgs),
@@ -98,6 +104,20 @@ pub struct NodeArgs {
     signing: SigningArgs,
 }
 
+/// A certificate that clients see.
+#[derive(Args, Debug)]
+pub struct ServerArgs {
+    /// What the files are called: letters, digits and - _ . @; and the host, without --name
+    #[arg(value_parser = file_name)]
+    name: String,
+    /// Host name or IP address by which clients reach the node; may be given several times
+    #[arg(long = "name", value_name = "HOST", value_parser = host)]
+    names: Vec<String>,
+    /// By whom, and where to.
+    #[command(flatten)]
+    signing: SigningArgs,
+}
+
 /// A client's certificate.
 #[derive(Args, Debug)]
 pub struct ClientArgs {
@@ -134,6 +154,7 @@ pub(super) fn run(command: &CertCommand, json: bool) -> Result<(), Failure> {
     let made = match command {
         CertCommand::Ca(args) => make_ca(args, now_s)?,
         CertCommand::Node(args) => make_node(args, now_s)?,
+        CertCommand::Server(args) => make_server(args, now_s)?,
         CertCommand::Client(args) => make_client(args, now_s)?,
     };
     if json { output::print_json(&made.to_json()) } else { output::print(&made.hint) }
@@ -168,12 +189,27 @@ fn make_node(args: &NodeArgs, now_s: u64) -> Result<Made, Failure> {
     let mut hint =
         format!("between nodes: --raft-cert {certificate} --raft-key {key} --raft-ca {ca}\n");
     if args.names.is_empty() {
-        hint += "for clients:   needs the names by which they reach the node: --name HOST\n";
+        hint += "for clients:   make another: mintleaf cert server\n";
     } else {
         hint += &format!(
             "for clients:   --tls-cert {certificate} --tls-key {key}\nand there:     --cacert {ca}\n"
         );
     }
+    Ok(Made { files, ca: Some(ca), hint })
+}
+
+fn make_server(args: &ServerArgs, now_s: u64) -> Result<Made, Failure> {
+    let names = match &args.names[..] {
+        [] => vec![host(&args.name).map_err(|why| Failure::new(format!("the name {why}")))?],
+        names => names.to_vec(),
+    };
+    let mut params = CertificateParams::new(names).map_err(unmade)?;
+    params.distinguished_name = named(&args.name).distinguished_name;
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    let files = sign(&args.signing, &args.name, params, now_s)?;
+    let ([certificate, key], ca) = (&files, args.signing.ca_path());
+    let hint =
+        format!("the node:  --tls-cert {certificate} --tls-key {key}\nclients:   --cacert {ca}\n");
     Ok(Made { files, ca: Some(ca), hint })
 }
 
@@ -304,7 +340,9 @@ fn host(text: &str) -> Result<String, &'static str> {
     };
     let name = text.strip_prefix("*.").unwrap_or(text);
     if text.to_ascii_lowercase().ends_with(NODE_DOMAIN) {
-        return Err("may not be a name of nodes: the certificate is for node N anyway");
+        return Err(
+            "may not be a name of nodes: mintleaf cert node N makes certificates for those",
+        );
     }
     let is_sound =
         text.parse::<IpAddr>().is_ok() || (name.len() <= 253 && name.split('.').all(label));

@@ -53,9 +53,27 @@ impl<const N: usize> TextTable<N> {
         Self { rows: vec![head.map(str::to_owned)] }
     }
 
+    /// Adds a row. What would not show as itself is escaped: cells hold what others have written.
     pub(super) fn row(&mut self, cells: [String; N]) {
-        self.rows.push(cells);
+        self.rows.push(cells.map(|cell| shown(&cell)));
     }
+}
+
+/// A text with `\u{…}` for each character by which a terminal could be told to do, or to show, something else:
+/// control characters, line and paragraph separators, and what turns the direction of text.
+fn shown(text: &str) -> String {
+    let misleads = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        match misleads(c) {
+            true => shown.extend(c.escape_unicode()),
+            false => shown.push(c),
+        }
+    }
+    shown
 }
 
 impl<const N: usize> fmt::Display for TextTable<N> {
@@ -96,6 +114,16 @@ mod tests {
         table.row(["orders".to_owned(), "5".to_owned()]);
         table.row(["订单".to_owned(), "1000".to_owned()]);
         assert_eq!(table.to_string(), "TAG     STEP\norders  5\n订单      1000\n");
+    }
+
+    #[test]
+    fn what_a_terminal_would_obey_is_escaped() {
+        let mut table = TextTable::new(["TAG", "DESCRIPTION"]);
+        let hostile = "\u{1b}[2J\u{9b}31m\r\n\t\u{7f}\u{202e}\u{2066}\u{200f}\u{61c}\u{2028}";
+        table.row(["a".to_owned(), format!("{hostile} 订单 é")]);
+        let text = table.to_string();
+        let escaped = "\\u{1b}[2J\\u{9b}31m\\u{d}\\u{a}\\u{9}\\u{7f}\\u{202e}\\u{2066}\\u{200f}\\u{61c}\\u{2028}";
+        assert_eq!(text, format!("TAG  DESCRIPTION\na    {escaped} 订单 é\n"));
     }
 
     #[test]

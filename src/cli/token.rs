@@ -62,12 +62,14 @@ pub(super) fn run(command: &TokenCommand) -> Result<(), Failure> {
 /// The lines of a token in the auth file.
 fn lines(name: &str, hash: &str, role: Role, tags: &[String]) -> String {
     let role = role.name();
-    let mut lines = format!("[[token]]\nname = \"{name}\"\nhash = \"{hash}\"\nrole = \"{role}\"\n");
+    let mut lines = format!("[[token]]\nname = \"{name}\"\nhash = \"{hash}\"\n");
     if !tags.is_empty() {
         // A list of strings in JSON is one in TOML.
         lines += &format!("tags = {}\n", json!(tags));
     }
-    lines
+    // The role comes last: a token must have one, so that a file that was cut off here does not let a confined
+    // token reach all tags.
+    lines + &format!("role = \"{role}\"\n")
 }
 
 #[cfg(test)]
@@ -81,7 +83,16 @@ mod tests {
         for tags in [&[][..], &["pay*".to_owned(), "a\"b\\".to_owned(), "订*".to_owned()]] {
             for role in Role::ALL {
                 let lines = lines("shop", &hash, role, tags);
-                AuthFile::parse(&lines).unwrap_or_else(|error| panic!("{error}: {lines}"));
+                let whole = AuthFile::parse(&lines);
+                let whole = whole.unwrap_or_else(|error| panic!("{error}: {lines}"));
+                for (end, _) in lines.char_indices() {
+                    let cut = AuthFile::parse(&lines[..end]);
+                    assert!(
+                        cut.as_ref().is_err() || cut.as_ref() == Ok(&whole),
+                        "{}",
+                        &lines[..end]
+                    );
+                }
             }
         }
     }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::error::{ConfigError, fault};
-use super::pem_file;
+use super::named_file::{self, Kept, PEM_BYTES_MAX};
 use crate::tls::{ClientTls, PemContents};
 
 /// Where a node's certificate for clients is.
@@ -49,11 +49,12 @@ impl ClientTlsFiles {
     /// # Errors
     /// When one cannot be read, or is too long.
     pub fn read(&self) -> Result<PemContents, ConfigError> {
-        let client_ca = self.client_ca.as_ref();
+        let read = |flag, path: &PathBuf, kept| named_file::read(flag, path, PEM_BYTES_MAX, kept);
+        let read_ca = |ca: &PathBuf| read("tls-client-ca", ca, Kept::Public);
         Ok(PemContents {
-            certificate: pem_file::read("tls-cert", &self.certificate)?,
-            key: pem_file::read("tls-key", &self.key)?,
-            client_ca: client_ca.map(|ca| pem_file::read("tls-client-ca", ca)).transpose()?,
+            certificate: read("tls-cert", &self.certificate, Kept::Public)?,
+            key: read("tls-key", &self.key, Kept::Owned)?,
+            client_ca: self.client_ca.as_ref().map(read_ca).transpose()?,
         })
     }
 
@@ -67,6 +68,6 @@ impl ClientTlsFiles {
 
     /// Warns of a key that other users of this machine can read.
     pub fn warn_if_exposed(&self) {
-        pem_file::warn_if_exposed(&self.key);
+        named_file::warn_if_exposed(&self.key);
     }
 }

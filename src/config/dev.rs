@@ -9,7 +9,7 @@ use super::checks::{listen_address, resp_address, snowflake, tags_max};
 use super::client_tls_files::ClientTlsFiles;
 use super::defaults::{DATA_DEFAULT, HTTP_DEFAULT};
 use super::error::{ConfigError, fault};
-use super::exposure::{Exposure, check_exposure, tokens_in_clear};
+use super::exposure::{Exposure, check_exposure, reachable, tokens_in_clear};
 use crate::snowflake::SnowflakeSettings;
 
 /// Most nodes in one process: more than any trial needs.
@@ -104,7 +104,8 @@ impl DevConfig {
         }
         let (nodes, data, log_format) = (args.nodes, args.data, args.log_format);
         let insecure = args.insecure;
-        let auth_file = args.auth_file.map(AuthSource::at);
+        let auth_file = args.auth_file;
+        let auth_file = auth_file.map(|path| AuthSource::at(path, reachable(http, resp), insecure));
         let client_tls = ClientTlsFiles::of([args.tls_cert, args.tls_key, args.tls_client_ca])?;
         // The nodes talk to each other over loopback addresses.
         let exposure = Exposure {

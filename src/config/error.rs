@@ -1,22 +1,39 @@
 //! The error of a setting that cannot be used.
 
 use std::fmt;
+use std::io;
+use std::path::Path;
 
 use thiserror::Error;
 
 /// A setting that cannot be used; the message names it and says what would do.
 #[derive(Debug, Error, PartialEq, Eq)]
-#[error("{0}")]
-pub struct ConfigError(String);
+#[error("{message}")]
+pub struct ConfigError {
+    message: String,
+    /// Whether it names a file that is not there.
+    is_missing: bool,
+}
 
 impl ConfigError {
     /// The error of a setting that names itself.
     pub(super) fn of(error: impl fmt::Display) -> Self {
-        Self(error.to_string())
+        Self { message: error.to_string(), is_missing: false }
+    }
+
+    /// Whether a file that the setting names is not there, which it may be for a moment while it is replaced.
+    pub(crate) fn is_missing(&self) -> bool {
+        self.is_missing
     }
 }
 
 /// The error for the setting `name`; `what` goes on after its flag.
 pub(super) fn fault(name: &str, what: impl fmt::Display) -> ConfigError {
-    ConfigError(format!("--{name} {what}"))
+    ConfigError::of(format_args!("--{name} {what}"))
+}
+
+/// The error for a file that the setting `name` names, and that cannot be read.
+pub(super) fn unreadable(name: &str, path: &Path, error: &io::Error) -> ConfigError {
+    let is_missing = error.kind() == io::ErrorKind::NotFound;
+    ConfigError { is_missing, ..fault(name, format_args!("{}: {error}", path.display())) }
 }

@@ -10,7 +10,7 @@ use crate::address::is_loopback;
 pub(super) struct Exposure<'a> {
     pub(super) http: SocketAddr,
     pub(super) resp: Option<SocketAddr>,
-    /// Whether clients have to show tokens.
+    /// Whether there is an auth file. What that lets callers without a token do is checked when it is read.
     pub(super) clients_are_known: bool,
     /// Whether clients are served within TLS.
     pub(super) clients_speak_tls: bool,
@@ -63,13 +63,17 @@ pub(super) fn check_exposure(exposure: &Exposure<'_>) -> Result<Vec<String>, Con
 
 /// The addresses, each behind its flag, to which clients show their tokens across a network without TLS.
 pub(super) fn tokens_in_clear(exposure: &Exposure<'_>) -> Vec<String> {
-    let shown_in_clear = exposure.clients_are_known && !exposure.clients_speak_tls;
-    let clients = [("http", Some(exposure.http)), ("resp", exposure.resp)];
-    let open = clients.into_iter().filter_map(|(name, at)| {
-        let address = at.filter(|&address| shown_in_clear && is_exposed(address))?;
-        Some(format!("--{name} {address}"))
-    });
-    open.collect()
+    match exposure.clients_are_known && !exposure.clients_speak_tls {
+        true => reachable(exposure.http, exposure.resp),
+        false => Vec::new(),
+    }
+}
+
+/// The addresses of clients that other machines can reach, each behind its flag.
+pub(super) fn reachable(http: SocketAddr, resp: Option<SocketAddr>) -> Vec<String> {
+    let clients = [("http", Some(http)), ("resp", resp)].into_iter();
+    let exposed = clients.filter_map(|(name, at)| Some((name, at.filter(|at| is_exposed(*at))?)));
+    exposed.map(|(name, address)| format!("--{name} {address}")).collect()
 }
 
 fn is_exposed(address: SocketAddr) -> bool {

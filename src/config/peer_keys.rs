@@ -6,7 +6,7 @@ use mintleaf_raft::{Credentials, PemBytes};
 
 use super::args::ServeArgs;
 use super::error::{ConfigError, fault};
-use super::pem_file;
+use super::named_file::{self, Kept, PEM_BYTES_MAX};
 
 /// Longest secret, far longer than any needs to be.
 const SECRET_BYTES_MAX: usize = 1024;
@@ -58,12 +58,16 @@ impl PeerKeys {
     /// When one cannot be read, or is too long.
     pub fn read(&self) -> Result<KeyFiles, ConfigError> {
         let files = match self {
-            Self::Secret(path) => vec![("cluster-secret-file", path)],
-            Self::Certificate { certificate, key, ca } => {
-                vec![("raft-cert", certificate), ("raft-key", key), ("raft-ca", ca)]
-            }
+            Self::Secret(path) => vec![("cluster-secret-file", path, Kept::Owned)],
+            Self::Certificate { certificate, key, ca } => vec![
+                ("raft-cert", certificate, Kept::Public),
+                ("raft-key", key, Kept::Owned),
+                ("raft-ca", ca, Kept::Public),
+            ],
         };
-        let read = files.into_iter().map(|(flag, path)| pem_file::read(flag, path));
+        let read = files
+            .into_iter()
+            .map(|(flag, path, kept)| named_file::read(flag, path, PEM_BYTES_MAX, kept));
         read.collect::<Result<_, _>>().map(KeyFiles)
     }
 
@@ -87,7 +91,7 @@ impl PeerKeys {
     /// Warns of keys that other users of this machine can read.
     pub fn warn_if_exposed(&self) {
         let (Self::Secret(path) | Self::Certificate { key: path, .. }) = self;
-        pem_file::warn_if_exposed(path);
+        named_file::warn_if_exposed(path);
     }
 }
 

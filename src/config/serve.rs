@@ -11,7 +11,7 @@ use super::checks::{
 use super::client_tls_files::ClientTlsFiles;
 use super::defaults::{DATA_DEFAULT, HTTP_DEFAULT, RAFT_DEFAULT};
 use super::error::{ConfigError, fault};
-use super::exposure::{Exposure, check_exposure, tokens_in_clear};
+use super::exposure::{Exposure, check_exposure, reachable, tokens_in_clear};
 use super::peer_keys::PeerKeys;
 use crate::address::at_host_of;
 use crate::snowflake::SnowflakeSettings;
@@ -130,7 +130,9 @@ impl ServeConfig {
             advertise_http,
             advertise_raft,
             peer_keys,
-            auth_file: args.auth_file.map(AuthSource::at),
+            auth_file: args
+                .auth_file
+                .map(|path| AuthSource::at(path, reachable(http, resp), insecure)),
             client_tls,
             insecure,
             exposed,

@@ -223,17 +223,20 @@ mod tests {
                 description: description.clone(),
             },
         );
-        let fields = TagFields {
-            step: Some(STEP_MAX),
-            max_id: Some(ID_END),
-            description: Some(description),
-            rate_limit: Some(Some(RATE_LIMIT_MAX)),
-            frozen: Some(true),
-        };
-        let change = Change::UpdateTag { tag, fields };
-        let update = Command::Administer { actor, change };
-        for _ in 0..AUDIT_MAX + 100 {
-            state.apply(u64::MAX, &update);
+        // Each update changes something: what is the same as before has no entry.
+        let updates = [description, "🙃".repeat(DESCRIPTION_CHARS_MAX)].map(|description| {
+            let fields = TagFields {
+                step: Some(STEP_MAX),
+                max_id: Some(ID_END),
+                description: Some(description),
+                rate_limit: Some(Some(RATE_LIMIT_MAX)),
+                frozen: Some(true),
+            };
+            let change = Change::UpdateTag { tag: tag.clone(), fields };
+            Command::Administer { actor: actor.clone(), change }
+        });
+        for update in updates.iter().cycle().take(AUDIT_MAX + 100) {
+            state.apply(u64::MAX, update);
         }
         let whole = written(&state);
         let longest = lengths(&whole).into_iter().max().unwrap();

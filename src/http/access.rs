@@ -2,7 +2,7 @@
 //!
 //! With an auth file its token says so. Without one, anybody who reaches the port may take ids and read. Admin
 //! requests change something, and clients have no names then, so these requests are taken from the node's own
-//! machine alone. A page that a browser there shows can send requests too, under whatever name its site has given
+//! machine alone; and so are those of callers without a token, where an auth file allows them to send any. A page that a browser there shows can send requests too, under whatever name its site has given
 //! to 127.0.0.1, and a proxy on that machine passes on requests of others: the headers tell them apart from an
 //! administrator's own.
 
@@ -21,7 +21,20 @@ use crate::address::is_loopback_host;
 use crate::service::Actor;
 use crate::tag::BizTag;
 
-const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+/// Headers by which proxies tell for whom they ask.
+static OF_PROXIES: [HeaderName; 8] = [
+    FORWARDED,
+    VIA,
+    HeaderName::from_static("x-forwarded-for"),
+    HeaderName::from_static("x-forwarded-host"),
+    HeaderName::from_static("x-forwarded-proto"),
+    HeaderName::from_static("x-real-ip"),
+    HeaderName::from_static("cf-connecting-ip"),
+    HeaderName::from_static("true-client-ip"),
+];
+/// By which a browser tells whose page a request comes from, and what it says of pages of others.
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+const OTHER_SITES: [&[u8]; 2] = [b"cross-site", b"same-site"];
 
 /// Whom a connection's requests can come from.
 #[derive(Clone, Debug)]
@@ -54,7 +67,15 @@ impl Access {
         let (method, path) = (request.method(), request.uri().path());
         if let Some(tokens) = self.tokens() {
             caller.shows(tokens, authorization(request.headers()));
-            return caller.check_demand(&route(method.as_str(), path)).err().map(refused);
+            let demand = route(method.as_str(), path);
+            if let Err(denial) = caller.check_demand(&demand) {
+                return Some(refused(denial));
+            }
+            let by_nobody = demand.needs == Needs::Admin && caller.token().is_none();
+            return match by_nobody && !self.doors.insecure {
+                true => self.not_admin(request).map(Problem::forbidden),
+                false => None,
+            };
         }
         let reads = matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
         if reads || self.doors.insecure || route(method.as_str(), path).needs != Needs::Admin {
@@ -72,10 +93,10 @@ impl Access {
                  or start the node with --insecure where something in front of it keeps strangers out",
             );
         }
-        if [FORWARDED, X_FORWARDED_FOR, VIA].iter().any(|name| headers.contains_key(name)) {
+        if OF_PROXIES.iter().any(|name| headers.contains_key(name)) {
             return Some(
-                "changes are not taken through a proxy, which Forwarded, X-Forwarded-For and Via tell of: \
-                 send this to the node itself, or start the node with --insecure where the proxy keeps \
+                "changes are not taken through a proxy, which Forwarded, Via, X-Forwarded-For and the like tell \
+                 of: send this to the node itself, or start the node with --insecure where the proxy keeps \
                  strangers out",
             );
         }
@@ -87,10 +108,13 @@ impl Access {
                  out",
             );
         }
-        if !headers.get_all(ORIGIN).iter().all(|origin| is_loopback_origin(origin.as_bytes())) {
+        let mut sites = headers.get_all(SEC_FETCH_SITE).iter();
+        if !headers.get_all(ORIGIN).iter().all(|origin| is_loopback_origin(origin.as_bytes()))
+            || sites.any(|site| OTHER_SITES.contains(&site.as_bytes()))
+        {
             return Some(
                 "changes are not taken from pages of other sites: Origin must be http:// or https:// with \
-                 localhost, 127.0.0.1 or [::1], or be left out",
+                 localhost, 127.0.0.1 or [::1], or be left out, and Sec-Fetch-Site must be same-origin or none",
             );
         }
         None

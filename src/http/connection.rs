@@ -82,8 +82,10 @@ where
         write.shutdown().await
     };
     // A client that is ended for its slowness, does not read its last answers in time, or is gone, does
-    // without them.
-    if verdict != Some(Verdict::ReadsTooSlowly) {
+    // without them; and so does a stranger whose place is needed.
+    let makes_room =
+        verdict == Some(Verdict::MakesRoom) && write_buffer.progress().is_of_stranger();
+    if verdict != Some(Verdict::ReadsTooSlowly) && !makes_room {
         let _ = tokio::time::timeout(DRAIN_MAX, last_answers).await;
     }
     verdict
@@ -181,7 +183,12 @@ impl Service<Request<Incoming>> for Watched {
     #[inline]
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         self.progress.request_begun();
-        self.dispatch.call(&mut self.caller.borrow_mut(), request)
+        let caller = &mut self.caller.borrow_mut();
+        let answer = self.dispatch.call(caller, request);
+        if self.dispatch.is_stranger(caller) {
+            self.progress.request_of_stranger();
+        }
+        answer
     }
 }
 

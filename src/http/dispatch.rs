@@ -55,7 +55,7 @@ impl Dispatch {
     /// A dispatch over these services, behind these doors.
     pub(crate) fn new(services: Services, doors: Doors) -> Self {
         let (ids, answers) = (Arc::clone(&services.ids), services.answers.of(None));
-        let router = TowerToHyperService::new(router(services));
+        let router = TowerToHyperService::new(router(services, doors.tokens.is_some()));
         Self { ids, answers, router, access: Access::new(doors) }
     }
 
@@ -69,6 +69,13 @@ impl Dispatch {
     #[inline]
     pub(super) fn tokens(&self) -> Option<&Tokens> {
         self.access.tokens()
+    }
+
+    /// Whether the sender of the last request has shown nothing that gives it a right to anything, on a node that
+    /// asks for tokens.
+    #[inline]
+    pub(super) fn is_stranger(&self, caller: &Caller) -> bool {
+        self.tokens().is_some() && caller.is_stranger()
     }
 
     /// The ids that the short cut and the fast path take.

@@ -161,6 +161,9 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> FastPath<'a, R, W> {
         self.buffers.progress.requests_begun_but(0);
         let request = self.request.to_http();
         let mut answer = pin!(self.dispatch.call(&mut self.permit.caller, request));
+        if self.dispatch.is_stranger(&self.permit.caller) {
+            self.buffers.progress.request_of_stranger();
+        }
         let answered = match poll_once(answer.as_mut()).await {
             Some(answered) => answered,
             None => {

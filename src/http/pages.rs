@@ -21,6 +21,16 @@ type Html = ([(HeaderName, &'static str); 2], String);
 pub(super) async fn index(State(service): State<Arc<ClusterService>>) -> Html {
     let cluster = service.view();
     let leader = cluster.leader_id.map_or("unknown".to_owned(), |id| format!("node {id}"));
+    let node = cluster.node_id;
+    links(&format!("Node {node} of a Mintleaf cluster; leader: {leader}."))
+}
+
+/// The same, for whoever asks a node on which clients show tokens: nothing of the cluster.
+pub(super) async fn bare_index() -> Html {
+    links("A node of a Mintleaf cluster. What is behind these links wants a token.")
+}
+
+fn links(about: &str) -> Html {
     let links = [
         ("/cache", "double buffer of every tag on this node"),
         ("/db", "row of every tag"),
@@ -32,9 +42,7 @@ pub(super) async fn index(State(service): State<Arc<ClusterService>>) -> Html {
         ("/openapi.json", "the whole interface"),
     ];
     let mut body = format!(
-        "<p>Node {} of a Mintleaf cluster; leader: {leader}.</p>\
-         <p>Take an id: <code>curl http://HOST:PORT/api/segment/get/TAG</code></p><ul>",
-        cluster.node_id
+        "<p>{about}</p><p>Take an id: <code>curl http://HOST:PORT/api/segment/get/TAG</code></p><ul>"
     );
     for (path, what) in links {
         push(&mut body, format_args!("<li><a href=\"{path}\">{path}</a> {what}</li>"));

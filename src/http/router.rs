@@ -11,11 +11,16 @@ use super::{audit, cluster, ids, legacy, ops, pages, snowflake, tags};
 use crate::access::{Endpoint, ROUTES};
 use crate::service::{AuditService, ClusterService, IdService, Services, TagService};
 
-/// The router over these services: every route of the matrix of roles, and its handler.
-pub(super) fn router(services: Services) -> Router {
+/// The router over these services: every route of the matrix of roles, and its handler. `guarded` says whether
+/// clients show tokens, so that what is open to everybody tells nothing of the cluster.
+pub(super) fn router(services: Services, guarded: bool) -> Router {
+    let of = |endpoint| match endpoint {
+        Endpoint::Index if guarded => get(pages::bare_index),
+        endpoint => handler(endpoint),
+    };
     ROUTES
         .iter()
-        .fold(Router::new(), |router, row| router.route(row.path, handler(row.endpoint)))
+        .fold(Router::new(), |router, row| router.route(row.path, of(row.endpoint)))
         .fallback(async || Problem::not_found())
         .method_not_allowed_fallback(async || Problem::method_not_allowed())
         .with_state(services)

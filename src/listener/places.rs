@@ -3,7 +3,8 @@
 //! A client address holds half of the places at most, and the one that holds most makes room when all are
 //! taken. It does so with the connection that has been idle for longest, so that neither idle clients nor
 //! one address keep others out; callers behind one proxy share an address, and only their idle connections
-//! end. Where none is idle the newcomer is turned away.
+//! end. A stranger, who has shown nothing that gives it a right to anything, counts as idle whatever it sends.
+//! Where none is idle the newcomer is turned away.
 //!
 //! The registry belongs to one acceptor: a connection tells its end by a message, and a request meets
 //! nothing of all this.
@@ -23,7 +24,7 @@ pub(crate) const LEAVING_MAX: usize = 32;
 /// A used connection gives up its place after it was idle for so many looks, which is longer than any
 /// answer takes: a request that waits for its answer looks idle from here.
 const IDLE_LOOKS_MIN: u64 = 2;
-/// A connection that never sent a byte may be asked to leave after this long.
+/// A connection that never sent a byte, or that of a stranger, may be asked to leave after this long.
 const UNUSED_MIN: Duration = Duration::from_secs(1);
 /// After a search that found nobody idle, the next one waits for this long: a flood of newcomers must not
 /// keep the acceptor searching.
@@ -57,7 +58,7 @@ struct Taken {
 impl Taken {
     /// How long the connection has been idle, if for long enough to make room.
     fn idle(&self, now: Instant) -> Option<Duration> {
-        if self.progress.received_bytes() == 0 {
+        if self.progress.received_bytes() == 0 || self.progress.is_of_stranger() {
             let unused = now.saturating_duration_since(self.since);
             return Some(unused).filter(|&unused| unused >= UNUSED_MIN);
         }
@@ -80,7 +81,8 @@ struct Holder {
 struct Leaver {
     id: PlaceId,
     progress: Arc<Progress>,
-    /// What had come in by then. The connection stays if more came in before it heard.
+    /// What had come in by then. The connection stays if more came in before it heard, unless it is that of a
+    /// stranger.
     received: u64,
 }
 
@@ -135,7 +137,9 @@ impl Places {
         while let Ok(id) = self.freed.try_recv() {
             self.free(id);
         }
-        self.leaving.retain(|leaver| leaver.progress.received_bytes() == leaver.received);
+        self.leaving.retain(|Leaver { progress, received, .. }| {
+            progress.received_bytes() == *received || progress.is_of_stranger()
+        });
         let origin = Origin::from(address);
         let crowded = if self.held_by(origin) >= self.places_max.div_ceil(2) {
             Some(origin)
@@ -258,6 +262,29 @@ mod tests {
         assert!(!is_granted(&mut places, A, now + Duration::from_millis(800)));
         assert!(is_granted(&mut places, A, now + Duration::from_millis(1_001)));
         drop(silent);
+    }
+
+    #[test]
+    fn a_stranger_makes_room_after_a_second_whatever_it_sends() {
+        let (mut places, now) = (Places::new(4), Instant::now());
+        let held: Vec<Place> = (0..2).map(|_| active(&mut places, A, now)).collect();
+        let asks = |place: &Place| {
+            place.progress.received(9);
+            place.progress.request_begun();
+            place.progress.request_of_stranger();
+        };
+        asks(&held[0]);
+        held[1].progress.request_begun();
+        assert!(!is_granted(&mut places, A, now + Duration::from_millis(800)));
+        let Claim::Granted(newcomer) = places.claim(A, now + Duration::from_millis(1_001)) else {
+            panic!("the stranger makes room")
+        };
+        newcomer.progress.received(9);
+        newcomer.progress.request_begun();
+        asks(&held[0]);
+        assert_eq!(places.leaving[0].id, held[0].id);
+        assert!(!is_granted(&mut places, A, now + Duration::from_secs(3)), "nobody else is idle");
+        assert_eq!(places.leaving.len(), 1, "it leaves, although it has asked again");
     }
 
     #[test]

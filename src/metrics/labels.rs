@@ -44,6 +44,30 @@ impl Protocol {
     }
 }
 
+/// Files that a node reads while it runs. The `what` label.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reloaded {
+    /// The auth file.
+    Tokens,
+    /// The certificate, key and CAs for clients.
+    ClientCertificates,
+    /// The secret, or the certificate, key and CAs, between nodes.
+    PeerKeys,
+}
+
+impl Reloaded {
+    pub(super) const ALL: [Reloaded; 3] =
+        [Reloaded::Tokens, Reloaded::ClientCertificates, Reloaded::PeerKeys];
+
+    pub(super) fn label(self) -> &'static str {
+        match self {
+            Reloaded::Tokens => "tokens",
+            Reloaded::ClientCertificates => "client_certificates",
+            Reloaded::PeerKeys => "peer_keys",
+        }
+    }
+}
+
 /// How a grab ended. The `outcome` label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GrabOutcome {

@@ -177,6 +177,9 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> RespConnection<'a, R, W> {
         };
         if length_done > 0 {
             self.buffers.progress.requests_begun(length_done);
+            if self.served.tokens.is_some() && self.session.caller.is_stranger() {
+                self.buffers.progress.request_of_stranger();
+            }
             self.served.services.ids.metrics().commands_answered(answered);
         }
         end

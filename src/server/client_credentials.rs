@@ -9,7 +9,7 @@ use super::followed_files::{FollowedFiles, follow};
 use super::signals::Reload;
 use crate::clock::{Clock, SystemClock};
 use crate::config::{ClientTlsFiles, ConfigError};
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, Reloaded};
 use crate::service::Services;
 use crate::tls::{ClientTls, PemContents};
 
@@ -30,6 +30,7 @@ impl ClientCredentials {
         let seen = files.read()?;
         let current = files.credentials(&seen)?;
         files.warn_if_exposed();
+        warn_of_a_nodes_name(&current);
         Ok(Self { files, seen, current: watch::Sender::new(Arc::new(current)) })
     }
 
@@ -42,11 +43,14 @@ impl ClientCredentials {
     /// be used change nothing.
     pub(super) async fn follow(self, reload: Reload, services: Services) {
         let seen = self.seen.clone();
-        follow(Following { credentials: self, services }, seen, reload).await;
+        let files = Following { credentials: self, services: services.clone() };
+        follow(files, seen, reload, services).await;
     }
 
     fn take(&self, contents: &PemContents) -> Result<(), ConfigError> {
-        self.current.send_replace(Arc::new(self.files.credentials(contents)?));
+        let new = self.files.credentials(contents)?;
+        warn_of_a_nodes_name(&new);
+        self.current.send_replace(Arc::new(new));
         Ok(())
     }
 
@@ -69,6 +73,16 @@ impl ClientCredentials {
     }
 }
 
+/// Warns of a certificate whose key proves more than clients have to know.
+fn warn_of_a_nodes_name(credentials: &ClientTls) {
+    if credentials.names_a_node() {
+        tracing::warn!(
+            "the certificate of --tls-cert bears the name of a node: where a CA of --raft-ca has signed it, whoever \
+             steals its key can be that node; `mintleaf cert server` makes one for clients alone"
+        );
+    }
+}
+
 /// Credentials that follow their files, and where to report when they expire.
 struct Following {
     credentials: ClientCredentials,
@@ -77,6 +91,7 @@ struct Following {
 
 impl FollowedFiles for Following {
     const WHAT: &'static str = "certificates for clients";
+    const LABEL: Reloaded = Reloaded::ClientCertificates;
     type Content = PemContents;
 
     fn reader(&self) -> impl FnOnce() -> Result<PemContents, ConfigError> + Send + 'static {

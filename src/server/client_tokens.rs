@@ -6,6 +6,8 @@ use super::followed_files::{FollowedFiles, follow};
 use super::signals::Reload;
 use crate::access::Tokens;
 use crate::config::{AuthSource, ConfigError};
+use crate::metrics::Reloaded;
+use crate::service::Services;
 
 /// Keeps the tokens up to date with the auth file.
 pub(super) struct ClientTokens {
@@ -21,7 +23,9 @@ impl ClientTokens {
     /// When it cannot be used.
     pub(super) fn open(source: AuthSource) -> Result<Self, ConfigError> {
         let seen = source.read()?;
-        let current = Arc::new(Tokens::new(source.parse(&seen)?));
+        let file = source.parse(&seen)?;
+        source.warn_of_strangers(&file);
+        let current = Arc::new(Tokens::new(file));
         Ok(Self { source, seen, current })
     }
 
@@ -31,14 +35,15 @@ impl ClientTokens {
     }
 
     /// Reads the file again when it changes, and on a signal, for as long as it is polled.
-    pub(super) async fn follow(mut self, reload: Reload) {
+    pub(super) async fn follow(mut self, reload: Reload, services: Services) {
         let seen = std::mem::take(&mut self.seen);
-        follow(self, seen, reload).await;
+        follow(self, seen, reload, services).await;
     }
 }
 
 impl FollowedFiles for ClientTokens {
     const WHAT: &'static str = "tokens of clients";
+    const LABEL: Reloaded = Reloaded::Tokens;
     type Content = Vec<u8>;
 
     fn reader(&self) -> impl FnOnce() -> Result<Vec<u8>, ConfigError> + Send + 'static {
@@ -47,7 +52,9 @@ impl FollowedFiles for ClientTokens {
     }
 
     fn take(&mut self, text: &Vec<u8>) -> Result<(), ConfigError> {
-        self.current.replace(self.source.parse(text)?);
+        let file = self.source.parse(text)?;
+        self.source.warn_of_strangers(&file);
+        self.current.replace(file);
         Ok(())
     }
 }

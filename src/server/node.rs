@@ -185,7 +185,7 @@ impl RunningNode {
         });
         let tokens = auth.map(|(files, reload)| {
             let tokens = files.current();
-            runtime.spawn(files.follow(reload));
+            runtime.spawn(files.follow(reload, assembled.services.clone()));
             tokens
         });
         let ports = ClientPorts { http, resp, tls };

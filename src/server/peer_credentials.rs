@@ -10,7 +10,7 @@ use super::followed_files::{FollowedFiles, follow};
 use super::signals::Reload;
 use crate::clock::{Clock, SystemClock};
 use crate::config::{ConfigError, KeyFiles, PeerKeys};
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, Reloaded};
 use crate::service::Services;
 
 /// Keeps what other parts of the node watch up to date with the files.
@@ -43,7 +43,8 @@ impl PeerCredentials {
     /// be used change nothing.
     pub(super) async fn follow(self, reload: Reload, services: Services) {
         let seen = self.seen.clone();
-        follow(Following { credentials: self, services }, seen, reload).await;
+        let files = Following { credentials: self, services: services.clone() };
+        follow(files, seen, reload, services).await;
     }
 
     fn report_expiry(&self, metrics: &Metrics, now_ms: u64, look: u32) {
@@ -73,6 +74,7 @@ struct Following {
 
 impl FollowedFiles for Following {
     const WHAT: &'static str = "keys between nodes";
+    const LABEL: Reloaded = Reloaded::PeerKeys;
     type Content = KeyFiles;
 
     fn reader(&self) -> impl FnOnce() -> Result<KeyFiles, ConfigError> + Send + 'static {

@@ -13,7 +13,7 @@ impl IdService {
     /// taken.
     ///
     /// # Errors
-    /// As [`take`](Self::take), but for overload and rate limits, which have passed by the next request.
+    /// As [`take`](Self::take), but for overload, which has passed by the next request.
     pub async fn could_take(&self, tag: &str, count: u64) -> Result<(), Error> {
         let tag = BizTag::parse(tag)?;
         let held = {
@@ -21,6 +21,9 @@ impl IdService {
             let slot = slots.get(tag.as_str());
             if slot.is_some_and(|slot| slot.is_frozen()) {
                 return Err(Error::Frozen);
+            }
+            if let Some(after_s) = slot.and_then(|slot| slot.over_rate_limit(count)) {
+                return Err(Error::OverRateLimit { after_s });
             }
             slot.map_or(0, |slot| slot.remaining())
         };

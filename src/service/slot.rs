@@ -35,7 +35,8 @@ struct SlotState {
     gate: Gate,
     /// Set for good once every id of the tag is reserved: no grab can bring more.
     exhausted: bool,
-    /// How fast ids may be handed out; `None` at any rate.
+    /// The bucket of the last rate limit, which stays when that is lifted: a limit that is set again forgives
+    /// nobody a debt. `None` before the first.
     limit: Option<Box<RateLimit>>,
 }
 
@@ -241,18 +242,28 @@ impl Slot {
         }
         let now_ms = self.clock.monotonic_ms();
         held.limit = match (held.limit.take(), protection.rate_limit) {
-            (_, None) => None,
             (None, Some(rate)) => Some(Box::new(RateLimit::new(rate, now_ms))),
-            (Some(limit), Some(rate)) if limit.per_second() == rate => Some(limit),
-            (Some(limit), Some(rate)) => Some(Box::new(limit.at(rate, now_ms))),
+            (Some(limit), Some(rate)) if limit.per_second() != rate => {
+                Some(Box::new(limit.at(rate, now_ms)))
+            }
+            (limit, _) => limit,
         };
-        held.gate = match &held.limit {
+        held.gate = match protection.rate_limit {
             _ if protection.frozen => Gate::Frozen,
             Some(_) => Gate::Limited,
             None => Gate::Open,
         };
         if held.gate == Gate::Frozen {
             held.fail_waiters(&Error::Frozen);
+        }
+    }
+
+    /// For how many seconds the rate limit refuses a call for `count` ids; `None` where it lets it through.
+    pub(super) fn over_rate_limit(&self, count: u64) -> Option<u64> {
+        let mut held = self.held.lock();
+        match (held.gate, &mut held.limit) {
+            (Gate::Limited, Some(limit)) => limit.admit(self.clock.monotonic_ms(), count).err(),
+            _ => None,
         }
     }
 

@@ -36,8 +36,9 @@ impl State {
         page
     }
 
-    /// Carries a change out. One that changed something has its entry in the audit; one that was rejected
-    /// has none.
+    /// Carries a change out. One that changed something has its entry in the audit. One that was rejected has
+    /// none, and neither has one that gives a tag what it has already: such changes can be asked for without end,
+    /// and would push the others out.
     pub(super) fn administer(&mut self, actor: &Actor, change: &Change) -> Response {
         let row = |state: &Self| change.tag().and_then(|tag| state.tag(tag.as_str()));
         let row_before = row(self);
@@ -56,7 +57,9 @@ impl State {
             Response::Tag(_) | Response::Deleted => {
                 let row_after = row(self);
                 let facts = (change.facts(row_before.as_ref()), change.facts(row_after.as_ref()));
-                self.record(actor, change, facts);
+                if facts.0 != facts.1 {
+                    self.record(actor, change, facts);
+                }
             }
             Response::Noted => self.record(actor, change, change.told()),
             _ => {}

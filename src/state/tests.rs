@@ -161,8 +161,13 @@ proptest! {
             let response = state.apply(*now_ms, command);
             let after = state.tag(name_of(command));
             let page = state.audit_page(recorded, 10, |_| true);
-            let changed = matches!(response, Response::Tag(_) | Response::Deleted);
-            if let (Command::Administer { actor, change }, true) = (command, changed) {
+            let changed = |change: &Change| {
+                let done = matches!(response, Response::Tag(_) | Response::Deleted);
+                done && change.facts(before.as_ref()) != change.facts(after.as_ref())
+            };
+            if let Command::Administer { actor, change } = command
+                && changed(change)
+            {
                 recorded += 1;
                 prop_assert_eq!(page.entries.len(), 1);
                 let entry = &page.entries[0];

@@ -12,7 +12,7 @@ use rustls::sign::CertifiedKey;
 use rustls::version::{TLS12, TLS13};
 use rustls::{RootCertStore, ServerConfig};
 use thiserror::Error;
-use x509_parser::prelude::{FromDer, X509Certificate};
+use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
 use crate::metrics::Protocol;
 
@@ -47,7 +47,11 @@ pub struct ClientTls {
     http: Arc<ServerConfig>,
     resp: Arc<ServerConfig>,
     expires_at_s: u64,
+    names_a_node: bool,
 }
+
+/// How the name of a node between nodes begins and ends.
+const NODE_NAME: [&str; 2] = ["node-", ".mintleaf"];
 
 impl ClientTls {
     /// Reads PEM files. A certificate that has expired is taken: whether it has is told elsewhere, and keeps no
@@ -57,7 +61,7 @@ impl ClientTls {
     /// The first file that cannot be used.
     pub fn from_pem(files: &PemContents) -> Result<Self, TlsError> {
         let chain = certificates("tls-cert", &files.certificate)?;
-        let expires_at_s = expiry(&chain[0])?;
+        let Facts { expires_at_s, names_a_node } = facts(&chain[0])?;
         let key = PrivateKeyDer::from_pem_slice(&files.key).map_err(|error| {
             TlsError::new("tls-key", format_args!("holds no private key: {error}"))
         })?;
@@ -85,12 +89,17 @@ impl ClientTls {
         }
         let mut http = resp.clone();
         http.alpn_protocols = vec![b"http/1.1".to_vec()];
-        Ok(Self { http: Arc::new(http), resp: Arc::new(resp), expires_at_s })
+        Ok(Self { http: Arc::new(http), resp: Arc::new(resp), expires_at_s, names_a_node })
     }
 
     /// When the certificate expires, in Unix seconds.
     pub fn expires_at_s(&self) -> u64 {
         self.expires_at_s
+    }
+
+    /// Whether the certificate bears a name by which nodes prove themselves to each other.
+    pub fn names_a_node(&self) -> bool {
+        self.names_a_node
     }
 
     pub(super) fn of(&self, protocol: Protocol) -> &Arc<ServerConfig> {
@@ -108,12 +117,29 @@ fn certificates(flag: &'static str, pem: &[u8]) -> Result<Vec<CertificateDer<'st
     if found.is_empty() { Err(TlsError::new(flag, "holds no certificate")) } else { Ok(found) }
 }
 
-fn expiry(certificate: &CertificateDer<'_>) -> Result<u64, TlsError> {
+/// What a certificate says of itself.
+struct Facts {
+    expires_at_s: u64,
+    names_a_node: bool,
+}
+
+fn facts(certificate: &CertificateDer<'_>) -> Result<Facts, TlsError> {
     let parsed = X509Certificate::from_der(certificate);
     let (_, parsed) = parsed.map_err(|error| {
         TlsError::new("tls-cert", format_args!("holds no certificate: {error}"))
     })?;
-    Ok(u64::try_from(parsed.validity().not_after.timestamp()).unwrap_or(0))
+    let expires_at_s = u64::try_from(parsed.validity().not_after.timestamp()).unwrap_or(0);
+    let names = parsed.subject_alternative_name().ok().flatten();
+    let names = names.map(|names| names.value.general_names.as_slice()).unwrap_or_default();
+    let [begin, end] = NODE_NAME;
+    let names_a_node = names.iter().any(|name| match name {
+        GeneralName::DNSName(name) => {
+            let name = name.to_ascii_lowercase();
+            name.starts_with(begin) && name.ends_with(end)
+        }
+        _ => false,
+    });
+    Ok(Facts { expires_at_s, names_a_node })
 }
 
 /// Accepts clients whose certificate one of these CAs has signed, and no others.

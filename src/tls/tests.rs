@@ -50,6 +50,21 @@ fn files_that_fit_are_taken() {
 }
 
 #[test]
+fn a_certificate_that_bears_the_name_of_a_node_is_known() {
+    let bears = |names: &[&str]| {
+        let key = key();
+        let names = names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
+        let made = CertificateParams::new(names).unwrap().self_signed(&key).unwrap();
+        let (certificate, key) = (made.pem().into_bytes(), key.serialize_pem().into_bytes());
+        ClientTls::from_pem(&PemContents { certificate, key, client_ca: None })
+            .unwrap()
+            .names_a_node()
+    };
+    assert!(bears(&["a.example", "node-1.mintleaf"]) && bears(&["NODE-7.Mintleaf"]));
+    assert!(!bears(&["localhost", "10.0.0.1"]) && !bears(&["node-1.example"]) && !bears(&[]));
+}
+
+#[test]
 fn files_that_do_not_are_refused_with_the_flag() {
     let (good, other) = (files(), files());
     let cut = good.certificate[..good.certificate.len() / 2].to_vec();

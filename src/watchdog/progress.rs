@@ -11,6 +11,8 @@ pub(crate) struct Progress {
     received: AtomicU64,
     received_at_request: AtomicU64,
     requests: AtomicU64,
+    /// How many times a request was counted whose sender has no right to anything.
+    of_strangers: AtomicU64,
     sent: AtomicU64,
     /// What had come in at the last look of the watchdog.
     received_at_look: AtomicU64,
@@ -24,7 +26,15 @@ pub(crate) struct Progress {
 pub(super) struct Look {
     pub(super) received_at_request: u64,
     pub(super) requests: u64,
+    pub(super) of_strangers: u64,
     pub(super) sent: u64,
+}
+
+impl Look {
+    /// Whether no request has come but those of strangers.
+    pub(super) fn is_unused(self) -> bool {
+        self.requests <= self.of_strangers
+    }
 }
 
 impl Progress {
@@ -61,6 +71,17 @@ impl Progress {
         self.received_at_request.fetch_add(bytes as u64, Relaxed);
     }
 
+    /// Notes that the sender of what was counted last has shown nothing that gives it a right to anything.
+    pub(crate) fn request_of_stranger(&self) {
+        self.of_strangers.fetch_add(1, Relaxed);
+    }
+
+    /// Whether requests have come, and none of somebody who has a right to anything.
+    pub(crate) fn is_of_stranger(&self) -> bool {
+        let look = self.look();
+        look.requests > 0 && look.is_unused()
+    }
+
     /// How many bytes have come in.
     pub(crate) fn received_bytes(&self) -> u64 {
         self.received.load(Relaxed)
@@ -72,7 +93,8 @@ impl Progress {
         if self.is_untouched() { self.idle_looks.load(Relaxed) } else { 0 }
     }
 
-    /// Asks the connection to end, which it does unless something has come in since the last look.
+    /// Asks the connection to end, which it does unless something has come in since the last look. That of a
+    /// stranger ends in any case.
     pub(crate) fn ask_to_leave(&self) {
         self.asked_to_leave.notify_one();
     }
@@ -91,6 +113,7 @@ impl Progress {
         Look {
             received_at_request: self.received_at_request.load(Relaxed),
             requests: self.requests.load(Relaxed),
+            of_strangers: self.of_strangers.load(Relaxed),
             sent: self.sent.load(Relaxed),
         }
     }

@@ -84,7 +84,7 @@ fn an_auth_file_that_cannot_be_used_ends_a_node_that_starts_with_2_and_its_line(
         (good.clone(), 0o640, "chmod 600"),
         (good.clone(), 0o602, "chmod 600"),
         (String::new(), 0o600, "no [[token]]"),
-        (format!("{good}colour = 1\n"), 0o600, "line 5: unknown key colour"),
+        (format!("{good}colour = 1\n"), 0o600, "line 5: unknown key"),
         (good.clone() + &good, 0o600, "line 5: the name shop"),
         (good.clone() + &good.replace("shop", "other"), 0o600, "line 5: other has the same hash"),
         (entry("shop", "issue", "[\"a*b\"]"), 0o600, "line 5: each of tags"),
@@ -102,10 +102,55 @@ fn an_auth_file_that_cannot_be_used_ends_a_node_that_starts_with_2_and_its_line(
         assert_eq!(run.code, Some(2), "{why}: {run:?}");
         assert!(run.stderr.contains("--auth-file") && run.stderr.contains(why), "{why}: {run:?}");
     }
+    fs::remove_file(&file).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(&file).status().unwrap().success());
+    for path in [file.to_str().unwrap(), "/dev/zero"] {
+        let args = ["--http", "127.0.0.1:0", "--raft", "127.0.0.1:0", "--auth-file", path];
+        let run = Finished::of(&mut serve(dir.path(), &args));
+        assert!(run.code == Some(2) && run.stderr.contains("is no regular file"), "{run:?}");
+    }
     let args = ["--http", "127.0.0.1:0", "--auth-file", "/no/such/file"];
     let run = Finished::of(&mut serve(dir.path(), &args));
     assert!(run.code == Some(2) && run.stderr.contains("/no/such/file"), "{run:?}");
     assert!(!dir.path().join("data").exists(), "nothing is made before the file is read");
+}
+
+#[test]
+fn strangers_are_not_let_in_as_administrators() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("auth.toml");
+    write(&file, "anonymous = \"admin\"\n");
+    let path = file.to_str().unwrap();
+    for exposed in [["--http", "0.0.0.0:0"], ["--resp", "0.0.0.0:0"]] {
+        let mut args = vec!["--raft", "127.0.0.1:0", "--auth-file", path];
+        if exposed[0] == "--resp" {
+            args.extend(["--http", "127.0.0.1:0"]);
+        }
+        args.extend(exposed);
+        let run = Finished::of(&mut serve(dir.path(), &args));
+        assert_eq!(run.code, Some(2), "{run:?}");
+        for named in ["--auth-file", "anonymous", exposed[0], "--insecure"] {
+            assert!(run.stderr.contains(named), "{named}: {run:?}");
+        }
+    }
+    assert!(!dir.path().join("data").exists(), "nothing is made before the file is read");
+
+    let node = Guarded::start("anonymous = \"admin\"\n");
+    let mut kept = Kept::open(node.dev.api().0);
+    let mut create = |tag: &str, headers: &str| {
+        let body = format!("{{\"tag\":\"{tag}\"}}");
+        let length = body.len();
+        let request = format!(
+            "POST /v1/tags HTTP/1.1\r\n{headers}content-type: application/json\r\n\
+             content-length: {length}\r\n\r\n{body}"
+        );
+        kept.send(&request);
+        kept.answer().0
+    };
+    assert_eq!(create("a", "host: localhost\r\n"), 201);
+    assert_eq!(create("b", "host: localhost\r\nvia: 1.1 a\r\n"), 403);
+    assert_eq!(create("b", "host: evil.example\r\n"), 403);
+    assert_eq!(create("b", "host: localhost\r\norigin: http://evil.example\r\n"), 403);
 }
 
 #[test]

@@ -1,8 +1,11 @@
 //! Clients that take what others need: places, descriptors, memory.
 
+pub(crate) mod slow_readers;
+
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -126,9 +129,16 @@ fn metric(api: Api, name: &str) -> u64 {
 
 /// `mintleaf dev` with few places; and how many of each protocol.
 fn dev_with_few_places() -> (Dev, usize) {
+    dev_with_few_places_and(&[])
+}
+
+/// The same, with these settings in its environment.
+fn dev_with_few_places_and(settings: &[String]) -> (Dev, usize) {
     let cores = thread::available_parallelism().unwrap().get();
     // 64 files of the node, 4 of each thread that serves clients, 32 for leavers of each protocol.
-    let mut dev = with_open_files(64 + 4 * cores + 2 * (32 + 24)).dev();
+    let files = 64 + 4 * cores + 2 * (32 + 24);
+    let limit = ["prlimit".to_owned(), format!("--nofile={files}:{files}"), "env".to_owned()];
+    let mut dev = mintleaf().under(limit.into_iter().chain(settings.iter().cloned())).dev();
     let log = dev.process().log();
     assert!(log.contains("LimitNOFILE=") && log.contains("connections_max=24"), "{log}");
     (dev, 24)
@@ -193,6 +203,61 @@ fn an_address_that_holds_half_of_the_places_leaves_the_others_alone() {
 }
 
 #[test]
+fn strangers_who_are_refused_hold_no_place_however_often_they_ask() {
+    raise_own_limit();
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("auth.toml");
+    let hash = mintleaf::access::written_hash(&mintleaf::access::hash_of(b"t"));
+    let text = format!("[[token]]\nname = \"a\"\nhash = \"{hash}\"\nrole = \"issue\"\n");
+    fs::write(&file, text).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+    let (dev, places) =
+        dev_with_few_places_and(&[format!("MINTLEAF_AUTH_FILE={}", file.display())]);
+    let proven = [
+        b"GET /api/segment/get/orders HTTP/1.1\r\nhost: a\r\nauthorization: Bearer t\r\n\r\n"
+            .as_slice(),
+        b"AUTH t\r\n",
+    ];
+    for (door, proven) in Door::both(&dev).into_iter().zip(proven) {
+        let ask = |stream: &mut TcpStream, request: &[u8]| {
+            let mut answer = [0; 512];
+            let length = stream.write_all(request).and_then(|()| stream.read(&mut answer));
+            String::from_utf8_lossy(&answer[..length.unwrap_or_default()]).into_owned()
+        };
+        let connect = || connect(HERE, door.address, None);
+        let mut known: Vec<_> = (0..4).map(|_| connect()).collect();
+        let is_served = |answer: &str| answer.starts_with("HTTP/1.1 200 ") || answer == "+OK\r\n";
+        for stream in &mut known {
+            let answer = ask(stream, proven);
+            assert!(is_served(&answer), "{answer}");
+        }
+        // Half of the places are one address's.
+        let mut strangers: Vec<_> = (known.len()..places / 2).map(|_| connect()).collect();
+        let refused =
+            |answer: &str| answer.starts_with("HTTP/1.1 401 ") || answer.starts_with("-NOAUTH ");
+        for _ in 0..4 {
+            for stream in &mut strangers {
+                let answer = ask(stream, door.request);
+                assert!(refused(&answer), "{answer}");
+            }
+            pause(ms(300));
+        }
+        for _ in 0..places / 2 - known.len() {
+            let mut newcomer = connect();
+            let answer = ask(&mut newcomer, proven);
+            assert!(is_served(&answer), "{answer}");
+            known.push(newcomer);
+        }
+        for stream in &mut known {
+            let answer = ask(stream, proven);
+            assert!(is_served(&answer), "{answer}");
+        }
+        let answer = ask(&mut connect(), proven);
+        assert!(answer.starts_with(door.turned_away), "nobody is idle: {answer}");
+    }
+}
+
+#[test]
 fn idle_connections_make_room_and_active_ones_never_do() {
     let (dev, _) = dev_with_few_places();
     let doors = Door::both(&dev);
@@ -229,84 +294,6 @@ fn idle_connections_make_room_and_active_ones_never_do() {
         // Each look at the metrics took one more place.
         assert!(ended >= 5, "{ended} of {} ended at {}", resting.len(), door.address);
     }
-}
-
-/// Memory of a process that is not on a disk, in bytes.
-pub(crate) fn resident(pid: u32) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-    let kilobytes: u64 = line.split_whitespace().next().unwrap().parse().unwrap();
-    kilobytes * 1024
-}
-
-/// Has 300 clients of two addresses, which may use up the budget together, ask and read 350 bytes a second, until
-/// the node has ended every one of them that an answer waits for. Meanwhile another client is served, and memory stays within bounds.
-fn slow_readers_are_ended(dev: &mut Dev, address: SocketAddr, request: &[u8], protocol: &str) {
-    /// The budget of unread answers, 64 MiB, and 32 KiB for each connection, which does not count.
-    const MORE_BYTES_MAX: u64 = (64 << 20) + 300 * (32 << 10);
-    raise_own_limit();
-    let (api, pid) = (dev.api(), dev.process().pid());
-    let before = resident(pid);
-    let mut readers: Vec<TcpStream> = (0..300)
-        .map(|number| {
-            let from = if number % 2 == 0 { HERE } else { ELSEWHERE };
-            let mut stream = connect(from, address, Some(2048));
-            stream.write_all(request).unwrap();
-            stream.set_nonblocking(true).unwrap();
-            stream
-        })
-        .collect();
-    let ended = format!("mintleaf_{protocol}_connections_too_slow_total");
-    let (began, mut most) = (Instant::now(), 0);
-    let all = readers.len() as u64;
-    eventually("the ends of the slow readers", GIVEN_UP_WITHIN, || {
-        for reader in &mut readers {
-            // The node ends a connection now or later, and with whatever is unread.
-            let mut some = [0; 350];
-            let _ = reader.read(&mut some).map(|length| some[..length].len());
-        }
-        most = most.max(resident(pid));
-        assert_eq!(api.get("/api/segment/get/orders").status, 200);
-        pause(secs(1));
-        let unread = metric(api, "mintleaf_unread_answer_bytes");
-        assert!(unread <= 64 << 20, "{unread}");
-        let gone = metric(api, &ended) + metric(api, "mintleaf_unread_answers_dropped_total");
-        (unread == 0 && gone >= all / 2).then_some(())
-    });
-    println!("{} MB more, ended after {:?}", (most - before) >> 20, began.elapsed());
-    assert!(most - before < MORE_BYTES_MAX, "{} MB more", (most - before) >> 20);
-}
-
-#[test]
-fn slow_readers_of_large_lists_are_ended_and_pin_no_more_than_the_budget() {
-    let mut dev = mintleaf().dev();
-    let api = dev.api();
-    // A row is near 1,700 bytes, so a page is full at 256 KiB, with some 150 of them.
-    let create = |number: usize| {
-        let tag = format!("{number:03}{}", "𝒕".repeat(125));
-        let body = json!({ "tag": tag, "description": "𝒅".repeat(256) });
-        assert_eq!(api.post("/v1/tags", &body).status, 201);
-    };
-    thread::scope(|scope| {
-        for writer in 0..8 {
-            scope.spawn(move || (writer..200).step_by(8).for_each(create));
-        }
-    });
-    let list = "/v1/tags?limit=1000&consistency=stale";
-    let page = api.get(list);
-    let rows = page.ok()["tags"].as_array().unwrap().len();
-    assert!(page.body.len() <= 256 << 10 && (140..170).contains(&rows), "{rows} rows");
-    assert!(page.ok()["next"].is_string());
-    let request = format!("GET {list} HTTP/1.1\r\nhost: a\r\n\r\n");
-    slow_readers_are_ended(&mut dev, api.0, request.as_bytes(), "http");
-}
-
-#[test]
-fn slow_readers_of_redis_replies_are_ended_and_pin_no_more_than_the_budget() {
-    let mut dev = mintleaf().dev();
-    let address = dev.resp(1);
-    let request = b"SNOWFLAKE COUNT 10000\r\n".repeat(3);
-    slow_readers_are_ended(&mut dev, address, &request, "resp");
 }
 
 #[test]

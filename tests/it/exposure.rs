@@ -160,7 +160,7 @@ fn create(api: Api, tag: &str, headers: &str) -> (u16, String) {
 }
 
 /// What must not come through: each as the header lines of a request from this machine.
-const TRICKS: [&str; 13] = [
+const TRICKS: [&str; 16] = [
     "host: evil.example:8080\r\norigin: http://evil.example:8080\r\n",
     "host: evil.example\r\n",
     "host: localhost.evil.example\r\n",
@@ -174,6 +174,9 @@ const TRICKS: [&str; 13] = [
     "host: localhost\r\nforwarded: for=127.0.0.1\r\n",
     "host: localhost\r\nvia: 1.1 localhost\r\n",
     "host: localhost\r\nvia:\r\n",
+    "host: localhost\r\nx-real-ip: 10.0.0.1\r\n",
+    "host: localhost\r\nx-forwarded-host: a\r\n",
+    "host: localhost\r\nsec-fetch-site: cross-site\r\n",
 ];
 
 #[test]

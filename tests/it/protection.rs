@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use hyper::Method;
 use serde_json::{Value as Json, json};
 
 use crate::harness::{
@@ -182,11 +183,16 @@ fn a_larger_request_passes_once_and_is_paid_off() {
     let seconds: u64 = refused.header("retry-after").parse().unwrap();
     assert!((90..=100).contains(&seconds), "{refused:?}");
     assert_eq!(api.get("/v1/segment/orders").status, 429, "nor is there one for anybody else");
+    for (path, status) in [("/v1/segment/orders", 429), ("/api/segment/get/orders", 500)] {
+        assert_eq!(api.send(&Method::HEAD, path, &[], "").status, status, "{path}");
+    }
     // Another limit does not wipe out what is owed; none does.
     protect(api, "orders", &json!({ "rate_limit": 2_000 }));
     assert_eq!(api.get("/v1/segment/orders").status, 429);
     protect(api, "orders", &json!({ "rate_limit": null }));
     assert_eq!(api.get("/v1/segment/orders").ids().len(), 1);
+    protect(api, "orders", &json!({ "rate_limit": 1_000 }));
+    assert_eq!(api.get("/v1/segment/orders").status, 429, "the debt was forgiven");
 }
 
 #[test]

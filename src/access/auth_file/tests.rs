@@ -64,8 +64,8 @@ fn a_tag_is_reached_by_its_name_or_its_beginning() {
 fn what_is_wrong_is_refused_with_its_line_and_without_its_value() {
     let good = entry("a", "a", "role = \"issue\"");
     let field = |rest: &str| entry("a", "a", rest);
-    refused(&format!("{good}\nx = 1\n"), 6, "unknown key x");
-    refused("\nnobody = 1\n", 2, "unknown key nobody");
+    refused(&format!("{good}\nx = 1\n"), 6, "unknown key;");
+    refused("\nnobody = 1\n", 2, "unknown key;");
     refused("anonymous = \"root\"\n", 1, "issue, read or admin");
     refused("anonymous = 1\n", 1, "must be a string");
     refused("token = \"abc\"\n", 1, "[[token]]");
@@ -122,8 +122,17 @@ fn a_hash_is_lower_case_and_whole() {
 }
 
 #[test]
-fn a_syntax_error_quotes_nothing_of_the_file() {
-    for text in ["hash = my-token", "[[token]]\nhash = \"my-token", "my-token", "[[my-token"] {
+fn an_error_quotes_nothing_of_the_file() {
+    for text in [
+        "hash = my-token",
+        "[[token]]\nhash = \"my-token",
+        "my-token",
+        "[[my-token",
+        "my-token = 1",
+        "my-token = 1\nmy-token = 1",
+        "[[token]]\nmy-token = \"a\"",
+        "[my-token]\n[my-token]",
+    ] {
         let error = AuthFile::parse(text).unwrap_err().to_string();
         assert!(!error.contains("my-token"), "{error}");
     }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::access::{AuthFile, hash_of, written_hash};
 
 /// Why a request is refused, without an auth file, that comes from this machine or another.
 fn refusal(is_local: bool, request: &Request<()>) -> Option<Problem> {
@@ -142,7 +143,17 @@ fn the_origin_of_a_change_is_a_loopback_site_or_none() {
 
 #[test]
 fn changes_that_came_through_a_proxy_are_refused() {
-    for header in ["Forwarded", "X-Forwarded-For", "x-forwarded-for", "Via"] {
+    for header in [
+        "Forwarded",
+        "X-Forwarded-For",
+        "x-forwarded-for",
+        "Via",
+        "X-Forwarded-Host",
+        "X-Forwarded-Proto",
+        "X-Real-IP",
+        "CF-Connecting-IP",
+        "True-Client-IP",
+    ] {
         for value in ["for=127.0.0.1", "127.0.0.1", "1.1 localhost", ""] {
             assert!(!is_taken(&[("host", "localhost"), (header, value)]), "{header}: {value}");
         }
@@ -155,4 +166,43 @@ fn no_token_has_the_name_by_which_the_audit_calls_callers_without_one() {
     let why = crate::access::checked_name(name.as_str()).unwrap_err();
     assert!(why.contains("without a token"), "{why}");
     assert!(crate::access::checked_name("anonymous-2").is_ok());
+}
+
+#[test]
+fn a_caller_whom_an_auth_file_lets_change_things_without_a_token_does_so_as_without_one() {
+    let hash = written_hash(&hash_of(b"t"));
+    let text = format!(
+        "anonymous = \"admin\"\n[[token]]\nname = \"ops\"\nrole = \"admin\"\nhash = \"{hash}\"\n"
+    );
+    let tokens = Some(Arc::new(Tokens::new(AuthFile::parse(&text).unwrap())));
+    let code = |insecure, is_local, headers: &[(&str, &str)]| {
+        let access = Access::new(Doors { tokens: tokens.clone(), insecure }).from(is_local);
+        let refusal = access.refusal(&request("POST", "/v1/tags", headers), &mut Caller::default());
+        refusal.map(|problem| problem.code())
+    };
+    let (own, evil) = (("host", "localhost"), ("host", "evil.example"));
+    let token = ("authorization", "Bearer t");
+    assert_eq!(code(false, true, &[own]), None);
+    let pages = ("origin", "http://evil.example");
+    for (is_local, headers) in [
+        (false, &[own][..]),
+        (true, &[evil]),
+        (true, &[own, ("via", "1.1 a")]),
+        (true, &[own, pages]),
+    ] {
+        assert_eq!(code(false, is_local, headers), Some("forbidden"), "{headers:?}");
+        assert_eq!(code(true, is_local, headers), None, "{headers:?}");
+        let proven = [headers, &[token]].concat();
+        assert_eq!(code(false, is_local, &proven), None, "{headers:?}");
+    }
+}
+
+#[test]
+fn changes_of_a_page_of_another_site_are_refused_whatever_origin_it_shows() {
+    let from = |site| is_taken(&[("host", "localhost"), ("sec-fetch-site", site)]);
+    assert!(from("same-origin") && from("none"));
+    assert!(!from("cross-site") && !from("same-site"));
+    let twice =
+        [("host", "localhost"), ("sec-fetch-site", "none"), ("sec-fetch-site", "cross-site")];
+    assert!(!is_taken(&twice));
 }

@@ -231,3 +231,18 @@ fn a_change_of_something_else_fills_no_bucket() {
     slot.protect(protection(Some(1), false));
     assert_eq!(slot.take_some(1).0, None);
 }
+
+#[test]
+fn a_limit_that_is_lifted_and_set_again_forgives_no_debt() {
+    let slot = holding(1_000);
+    slot.protect(protection(Some(10), false));
+    assert_eq!(slot.take_exactly(100).0.map(|ids| ids.len()), Some(1));
+    slot.protect(protection(None, false));
+    assert_eq!(slot.over_rate_limit(1), None);
+    assert!(slot.take_some(5).0.is_some());
+    for rate in [10, 11] {
+        slot.protect(protection(Some(rate), false));
+        assert_eq!(slot.take_some(1).0, None, "what was taken is not forgiven");
+        assert!(slot.over_rate_limit(1).is_some_and(|seconds| seconds > 1));
+    }
+}

@@ -1,6 +1,9 @@
 //! Tokens that come and go while connections stay.
 
 use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
@@ -65,7 +68,7 @@ fn a_file_that_cannot_be_used_changes_nothing_and_is_told_of() {
         });
         assert_eq!(kept.get(id, &bearer("old")).0, 200, "{why}");
     }
-    std::fs::remove_file(&node.file).unwrap();
+    fs::remove_file(&node.file).unwrap();
     node.dev.process().signal("HUP");
     eventually("the missing file to be told of", secs(10), || {
         node.dev.process().said().contains("cannot read the tokens").then_some(())
@@ -87,6 +90,37 @@ fn a_file_that_cannot_be_used_changes_nothing_and_is_told_of() {
     }
     let told = said.matches("shown tokens that do not hold").count();
     assert!((1..5).contains(&told), "{told} log lines:\n{said}");
+}
+
+#[test]
+fn a_file_that_cannot_be_read_any_more_is_told_of_without_a_signal_until_it_can_be() {
+    let admin = entry("ops", "admin", "");
+    let mut node = Guarded::start(&admin);
+    let mut kept = Kept::open(node.dev.api().0);
+    let mut awaits = |what: &str, failed: &str, said: &str| {
+        eventually(what, secs(20), || {
+            let (status, page) = kept.get("/metrics", &bearer("ops"));
+            assert_eq!(status, 200, "what was read last holds: {page}");
+            let shown = format!("mintleaf_reload_failed{{what=\"tokens\"}} {failed}\n");
+            let is_told = node.dev.process().said().contains(said);
+            (page.contains(&shown) && is_told).then_some(())
+        });
+    };
+    awaits("the metric to be there", "0", "");
+    let set = |mode| fs::set_permissions(&node.file, fs::Permissions::from_mode(mode)).unwrap();
+    set(0o644);
+    awaits("the exposed file to be told of", "1", "chmod 600");
+    set(0o600);
+    awaits("its end to be told of", "0", "the tokens of clients can be used again");
+    fs::remove_file(&node.file).unwrap();
+    awaits("the missing file to be told of", "1", "No such file");
+    assert!(Command::new("mkfifo").arg(&node.file).status().unwrap().success());
+    awaits("the pipe to be told of", "1", "is no regular file");
+    write(&node.file, &entry("new", "admin", ""));
+    eventually("the new file to be read", secs(20), || {
+        (kept.get("/metrics", &bearer("new")).0 == 200).then_some(())
+    });
+    assert_eq!(kept.get("/metrics", &bearer("ops")).0, 401);
 }
 
 /// Clients of all nodes that keep asking for ids with the token that is in use.

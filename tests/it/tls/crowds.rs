@@ -6,7 +6,8 @@ use std::thread::available_parallelism;
 use std::time::Instant;
 
 use super::Secured;
-use crate::exhaustion::{ELSEWHERE, HERE, connect, raise_own_limit, resident};
+use crate::exhaustion::slow_readers::resident;
+use crate::exhaustion::{ELSEWHERE, HERE, connect, raise_own_limit};
 use crate::harness::{RedisClient, Value, eventually, secs};
 
 /// Handshakes of one origin that a worker thread has in flight.

@@ -55,9 +55,12 @@ fn what_is_printed_names_the_flags() {
     assert!(said.contains("--tls-client-ca") && said.contains("--cacert"), "{said}");
     let said = cert(&["node", "2", "--ca", &ca, "--out", &out]);
     assert!(said.contains(&format!("--raft-cert {out}/node-2.pem")), "{said}");
-    assert!(said.contains("--name HOST"), "{said}");
+    assert!(said.contains("mintleaf cert server"), "{said}");
     let said = cert(&["node", "3", "--ca", &ca, "--out", &out, "--name", "a.example"]);
     assert!(said.contains(&format!("--tls-cert {out}/node-3.pem")), "{said}");
+    let said = cert(&["server", "a.example", "--ca", &ca, "--out", &out]);
+    assert!(said.contains(&format!("--tls-cert {out}/a.example.pem")), "{said}");
+    assert!(!said.contains("--raft-cert"), "{said}");
     let said = cert(&["client", "shop", "--ca", &ca, "--out", &out]);
     assert!(said.contains(&format!("--cert {out}/shop.pem --key {out}/shop.key")), "{said}");
 }
@@ -96,10 +99,17 @@ fn what_cannot_be_signed_is_refused() {
         &["node", "1", "--name", "node-2.mintleaf"],
         &["node", "1", "--name", "a:443"],
         &["node", "1", "--days", "0"],
+        &["server", "../a"],
+        &["server", "a", "--name", "node-1.mintleaf"],
+        &["server", "a", "--name", "a:443"],
         &["client", "../a"],
         &["client", "ca"],
     ] {
         assert_eq!(refused(&[args, &signed].concat()).code, Some(2), "{args:?}");
+    }
+    for name in ["node-1.mintleaf", "a@b"] {
+        let run = refused(&[&["server", name], &signed[..]].concat());
+        assert!(run.code == Some(1) && run.stderr.contains("the name"), "{run:?}");
     }
     fs::copy(other.path("ca.key"), one.path("ca.key")).unwrap();
     let run = refused(&[&["node", "1"], &signed[..]].concat());
@@ -125,8 +135,15 @@ fn openssl_finds_nothing_wrong() {
         let run = openssl(&verify, file);
         assert!(run.code == Some(0) && run.stdout.ends_with(": OK\n"), "{purpose}: {run:?}");
     }
-    let verify = ["verify", "-CAfile", "ca.pem", "-purpose", "sslserver"];
-    assert_ne!(openssl(&verify, &client).code, Some(0), "a client is no server");
+    let server = pki.path("a.example.pem");
+    let dir = pki.0.display().to_string();
+    cert(&["server", "a.example", "--ca", &dir, "--out", &dir]);
+    let verified = |purpose, file: &Path| {
+        openssl(&["verify", "-x509_strict", "-CAfile", "ca.pem", "-purpose", purpose], file).code
+    };
+    assert_eq!(verified("sslserver", &server), Some(0));
+    assert_ne!(verified("sslclient", &server), Some(0), "a server is no client");
+    assert_ne!(verified("sslserver", &client), Some(0), "a client is no server");
     let shown = openssl(&["x509", "-noout", "-ext", "subjectAltName", "-in"], &node).stdout;
     for name in ["DNS:node-1.mintleaf", "DNS:localhost", "IP Address:127.0.0.1"] {
         assert!(shown.contains(name), "{shown}");

@@ -148,7 +148,7 @@ fn garbage_and_silence_end_and_keep_nobody_out() {
         }
     });
     let failed = node.metric("mintleaf_tls_handshakes_failed_total{protocol=\"http\"}");
-    assert!(failed >= 2.0, "{failed}");
+    assert!(failed >= 5.0, "{failed}: those that go silent count, too");
     assert!(node.process.is_running());
 }
 

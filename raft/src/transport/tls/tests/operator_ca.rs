@@ -1,6 +1,10 @@
 //! Nodes whose certificates an operator's CA signed.
 
-use rcgen::{CertificateParams, CertifiedIssuer, KeyPair};
+use rcgen::{CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, KeyPair};
+use rustls::client::danger::ServerCertVerifier;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::server::danger::ClientCertVerifier;
 
 use super::*;
 use crate::transport::credentials::PemBytes;
@@ -16,8 +20,19 @@ impl OperatorCa {
     }
 
     /// The files of a node, whose certificate is valid in these years.
-    fn files(&self, name: &str, [from, to]: [i32; 2]) -> PemBytes {
+    fn files(&self, name: &str, years: [i32; 2]) -> PemBytes {
+        self.files_for(name, years, &[])
+    }
+
+    /// The same, for these purposes only; for any without one.
+    fn files_for(
+        &self,
+        name: &str,
+        [from, to]: [i32; 2],
+        purposes: &[ExtendedKeyUsagePurpose],
+    ) -> PemBytes {
         let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+        params.extended_key_usages = purposes.to_vec();
         params.not_before = rcgen::date_time_ymd(from, 1, 1);
         params.not_after = rcgen::date_time_ymd(to, 1, 1);
         let key = KeyPair::generate().unwrap();
@@ -79,6 +94,27 @@ async fn an_expired_certificate_of_an_operator_is_refused_with_the_reason() {
     let why = one.ask(&two, Some(2)).await.unwrap_err();
     assert!(why.contains("CertificateExpired") && why.contains("--raft-cert"), "{why}");
     assert_eq!(two.calls.frames.load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn a_certificate_that_is_not_for_both_ends_of_a_connection_proves_no_node() {
+    let ca = OperatorCa::new();
+    let (server, client) =
+        (ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth);
+    let provider = Arc::new(default_provider());
+    let verifier = NodeVerifier::new(ca.node(2).roots(), &provider).unwrap();
+    let now = UnixTime::now();
+    let accepted = |purposes: &[ExtendedKeyUsagePurpose]| {
+        let files = ca.files_for("node-1.mintleaf", [2000, 2100], purposes);
+        let certificate = CertificateDer::from_pem_slice(&files.certificate).unwrap();
+        let name = ServerName::try_from("node-1.mintleaf").unwrap();
+        let as_server = verifier.verify_server_cert(&certificate, &[], &name, &[], now);
+        let as_caller = verifier.verify_client_cert(&certificate, &[], now);
+        [as_server.is_ok(), as_caller.is_ok()]
+    };
+    assert_eq!(accepted(&[server.clone(), client.clone()]), [true, true]);
+    assert_eq!(accepted(&[server]), [true, false], "it called as a node");
+    assert_eq!(accepted(&[client]), [false, true], "it answered as a node");
 }
 
 #[test]

@@ -1,0 +1,57 @@
+//! What a node counts and shows of its doors: tokens, certificates, and the files behind both.
+
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::registry::Registry;
+
+use super::gauges::LevelGauge;
+use super::labels::{Protocol, Reloaded};
+use super::registration::{by_label, gauge, gauges_by_label};
+
+/// Counters and gauges of tokens and certificates.
+#[derive(Debug)]
+pub(super) struct DoorMetrics {
+    pub(super) auth_failures: [Counter; 2],
+    pub(super) peer_certificate_expiry: LevelGauge,
+    pub(super) client_certificate_expiry: LevelGauge,
+    pub(super) handshakes_failed: [Counter; 2],
+    pub(super) reloads_failed: [LevelGauge; 3],
+}
+
+impl DoorMetrics {
+    /// Everything at zero, each registered under its name.
+    pub(super) fn new(r: &mut Registry) -> Self {
+        Self {
+            auth_failures: by_label(
+                r,
+                "auth_failures",
+                "Attempts with a token that does not hold",
+                "protocol",
+                Protocol::ALL.map(Protocol::name),
+            ),
+            peer_certificate_expiry: gauge(
+                r,
+                "raft_certificate_expiry_timestamp_seconds",
+                "When the certificate of --raft-cert expires, in Unix seconds; 0 without one",
+            ),
+            client_certificate_expiry: gauge(
+                r,
+                "tls_certificate_expiry_timestamp_seconds",
+                "When the certificate of --tls-cert expires, in Unix seconds; 0 without one",
+            ),
+            handshakes_failed: by_label(
+                r,
+                "tls_handshakes_failed",
+                "Connections of clients that ended before TLS was agreed on",
+                "protocol",
+                Protocol::ALL.map(Protocol::name),
+            ),
+            reloads_failed: gauges_by_label(
+                r,
+                "reload_failed",
+                "1 while files that changed, or that cannot be read any more, are not in force",
+                "what",
+                Reloaded::ALL.map(Reloaded::label),
+            ),
+        }
+    }
+}
