@@ -193,7 +193,7 @@ fn strangers_are_not_let_in_as_administrators() {
 fn with_an_auth_file_clients_may_come_from_anywhere_and_under_any_name() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("auth.toml");
-    write(&file, &entry("ops", "admin", ""));
+    write(&file, &format!("anonymous = \"issue\"\n{}", entry("ops", "admin", "")));
     let [http, resp, raft] = [(); 3].map(|()| Port::claim());
     let [http_at, resp_at] = [&http, &resp].map(|port| format!("0.0.0.0:{}", port.addr().port()));
     let toml = dir.path().join("node.toml");
@@ -221,5 +221,9 @@ fn with_an_auth_file_clients_may_come_from_anywhere_and_under_any_name() {
     let through_a_proxy =
         [("authorization", bearer.as_str()), ("via", "1.1 a"), ("origin", "http://a.example")];
     assert_eq!(create(&through_a_proxy).status, 201);
-    assert!(!node.said().contains("--insecure"), "{}", node.said());
+    let said = node.said();
+    assert!(!said.contains("--insecure"), "{said}");
+    let warned =
+        said.lines().find(|line| line.contains("callers without a token")).unwrap_or_default();
+    assert!(warned.contains(&http_at) && warned.contains("issue"), "{said}");
 }
