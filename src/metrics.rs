@@ -20,8 +20,8 @@ pub(crate) use gauges::{ClusterReadings, SnowflakeReadings};
 pub use labels::{GrabOutcome, Mode};
 pub(crate) use labels::{Protocol, Reloaded};
 
-use gauges::{ClusterGauges, ConnectionGauges, LevelGauge, SnowflakeGauges};
-use registration::{Labels, by_label, gauge, gauges_by_label, metric};
+use gauges::{ClusterGauges, ConnectionGauges, LevelGauge, SnowflakeGauges, reloads_failed};
+use registration::{Labels, by_label, gauge, metric};
 use striped::Striped;
 
 /// Content type of the page.
@@ -126,13 +126,7 @@ impl Metrics {
                 "protocol",
                 [Protocol::Http, Protocol::Resp].map(Protocol::name),
             ),
-            reloads_failed: gauges_by_label(
-                r,
-                "reload_failed",
-                "1 while files that changed, or that cannot be read any more, are not in force",
-                "what",
-                Reloaded::ALL.map(Reloaded::label),
-            ),
+            reloads_failed: reloads_failed(r),
             cluster: ClusterGauges::new(r),
             snowflake: SnowflakeGauges::new(r),
             registry,

@@ -7,7 +7,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-use super::labels::Protocol;
+use super::labels::{Protocol, Reloaded};
 use super::registration::{Labels, gauge, metric};
 
 /// A gauge that never shows less than zero.
@@ -32,6 +32,16 @@ impl ConnectionGauges {
         let too_slow = counter("_too_slow", "Client connections ended for reading too slowly");
         Self { open: gauge(r, &named(""), "Open client connections"), refused, evicted, too_slow }
     }
+}
+
+/// A gauge for each kind of files that a node reads while it runs, all of them shown from the start.
+pub(super) fn reloads_failed(r: &mut Registry) -> [LevelGauge; 3] {
+    let family = Family::<Labels<1>, LevelGauge>::default();
+    let of = |what| family.get_or_create(&[("what", Reloaded::label(what))]).clone();
+    let gauges = Reloaded::ALL.map(of);
+    let help = "1 while files that changed, or that cannot be read any more, are not in force";
+    metric(r, "reload_failed", help, family);
+    gauges
 }
 
 /// A node's knowledge of its cluster at one moment.

@@ -1,7 +1,5 @@
 //! Registers metrics under their names.
 
-use std::sync::atomic::AtomicU64;
-
 use prometheus_client::metrics::counter::{Atomic, Counter};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -25,20 +23,6 @@ where
     let counters = values.map(|value| family.get_or_create(&[(label, value)]).clone());
     metric(registry, name, help, family);
     counters
-}
-
-/// Registers one gauge for each value of a label, all of them shown from the start.
-pub(super) fn gauges_by_label<const N: usize>(
-    registry: &mut Registry,
-    name: &str,
-    help: &str,
-    label: &'static str,
-    values: [&'static str; N],
-) -> [Gauge<u64, AtomicU64>; N] {
-    let family = Family::<Labels<1>, Gauge<u64, AtomicU64>>::default();
-    let gauges = values.map(|value| family.get_or_create(&[(label, value)]).clone());
-    metric(registry, name, help, family);
-    gauges
 }
 
 /// Registers a gauge and hands it back.

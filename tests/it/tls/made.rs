@@ -129,7 +129,7 @@ fn openssl_finds_nothing_wrong() {
 #[test]
 fn a_node_warns_of_a_certificate_for_clients_that_makes_its_key_a_members() {
     const WARNED: &str = "bears the name of a node";
-    let mut node = Secured::start();
+    let node = Secured::start();
     assert_eq!(node.process.said().matches(WARNED).count(), 1);
     let dir = node.pki.0.display().to_string();
     cert(&["server", "localhost", "--ca", &dir, "--out", &dir]);
