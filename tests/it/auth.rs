@@ -157,7 +157,7 @@ fn strangers_are_not_let_in_as_administrators() {
 fn with_an_auth_file_clients_may_come_from_anywhere_and_under_any_name() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("auth.toml");
-    write(&file, &entry("ops", "admin", ""));
+    write(&file, &format!("anonymous = \"issue\"\n{}", entry("ops", "admin", "")));
     let [http, resp, raft] = [(); 3].map(|()| Port::claim());
     let [http_at, resp_at] = [&http, &resp].map(|port| format!("0.0.0.0:{}", port.addr().port()));
     let toml = dir.path().join("node.toml");
@@ -191,6 +191,9 @@ fn with_an_auth_file_clients_may_come_from_anywhere_and_under_any_name() {
         said.lines().filter(|line| line.contains("tokens in the clear")).collect();
     let [warning] = warnings[..] else { panic!("{said}") };
     assert!(warning.contains(&format!("--http {http_at}, --resp {resp_at}")), "{warning}");
+    let warned =
+        said.lines().find(|line| line.contains("callers without a token")).unwrap_or_default();
+    assert!(warned.contains(&http_at) && warned.contains("issue"), "{said}");
 }
 
 #[test]

@@ -7,8 +7,8 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use super::{Pki, cert, runs};
-use crate::harness::{Finished, mintleaf};
+use super::{Pki, Secured, cert, replace, runs};
+use crate::harness::{Finished, eventually, mintleaf, secs};
 
 fn refused(args: &[&str]) -> Finished {
     let run = Finished::of(mintleaf().command().arg("cert").args(args));
@@ -148,4 +148,23 @@ fn openssl_finds_nothing_wrong() {
     for name in ["DNS:node-1.mintleaf", "DNS:localhost", "IP Address:127.0.0.1"] {
         assert!(shown.contains(name), "{shown}");
     }
+}
+
+#[test]
+fn a_node_warns_of_a_certificate_for_clients_that_makes_its_key_a_members() {
+    const WARNED: &str = "bears the name of a node";
+    let node = Secured::start();
+    assert_eq!(node.process.said().matches(WARNED).count(), 1);
+    let dir = node.pki.0.display().to_string();
+    cert(&["server", "localhost", "--ca", &dir, "--out", &dir]);
+    for (end, file) in ["key", "pem"].into_iter().zip([&node.certificate[1], &node.certificate[0]])
+    {
+        replace(file, fs::read(node.pki.path(&format!("localhost.{end}"))).unwrap());
+    }
+    node.process.signal("HUP");
+    eventually("the certificate to be taken", secs(15), || {
+        node.process.said().contains("took new certificates").then_some(())
+    });
+    assert_eq!(node.process.said().matches(WARNED).count(), 1, "{}", node.process.said());
+    assert_eq!(node.client().open(node.http.addr()).get("/livez").0, 200);
 }
