@@ -30,7 +30,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use mintleaf::encoding::{read_snapshot, write_snapshot};
-use mintleaf::snowflake::Format;
+use mintleaf::snowflake::{Format, Rules};
 use mintleaf::state::{
     Actor, Change, Command, Facts, MemberFacts, Protection, Response, State, TagFields, TagRow,
 };
@@ -111,7 +111,7 @@ impl Stage {
             "clock" => return format!("clock={}\n", self.state.clock_ms()),
             "workers" => return self.workers(),
             "reports" => return self.reports(),
-            "format" | "acquire" | "renew" | "release" | "report" => {
+            "format" | "rules" | "acquire" | "renew" | "lift" | "release" | "report" | "floor" => {
                 return told_of_workers(&self.state.apply(self.now_ms, &words.worker_command()));
             }
             "snapshot" => return self.snapshot(),
@@ -243,6 +243,13 @@ fn told_of_workers(response: &Response) -> String {
         Response::Window { worker_id, floor_ms, fence_ms } => {
             format!("worker {worker_id} [{floor_ms}, {fence_ms})\n")
         }
+        Response::Rules { rules } => {
+            let (layout, epoch_ms) = (rules.format().layout(), rules.format().epoch_ms());
+            let bounds = format_args!("pool={} window={}", rules.pool(), rules.window_ms_max());
+            format!("layout={layout} epoch={epoch_ms} {bounds}\n")
+        }
+        Response::Floor { before_ms, floor_ms } => format!("floor {before_ms} -> {floor_ms}\n"),
+        Response::BelowFloor { floor_ms } => format!("below the floor {floor_ms}\n"),
         Response::Noted => "noted\n".to_owned(),
         Response::NoFormat => "no format yet\n".to_owned(),
         Response::NoWorkerFree { free_from_ms } => format!("none free before {free_from_ms}\n"),
@@ -349,6 +356,20 @@ impl Words<'_> {
                     format: Format::new(self.name().parse().unwrap(), epoch_ms).unwrap(),
                 }
             }
+            "rules" => {
+                let format = Format::new(self.name().parse().unwrap(), 0).unwrap();
+                let pool = self.value("pool").unwrap().parse().unwrap();
+                Command::FixRules { rules: Rules::new(format, pool, window_ms()).unwrap() }
+            }
+            "floor" => administer(
+                "ops",
+                Change::RaiseSnowflakeFloor { floor_ms: self.name().parse().unwrap() },
+            ),
+            "lift" => Command::LiftWindow {
+                worker_id: number(),
+                nonce: nonce(),
+                floor_ms: self.number("floor").unwrap(),
+            },
             "acquire" => Command::AcquireWorker {
                 node_id: self.number("node").unwrap_or(1),
                 nonce: self.name().parse().unwrap(),
