@@ -17,11 +17,13 @@ use super::audit;
 use super::cluster::ClusterService;
 use super::error::Error;
 use super::log_access::{self, Consistency, refresh};
-use crate::limits::UNFORCED_FLOOR_AHEAD_MS_MAX;
+use crate::limits::{REQUEST_MAX, UNFORCED_FLOOR_AHEAD_MS_MAX};
 use crate::state::{Actor, Change, Response, WorkerRow};
 
 /// How long a request waits for holders: several turns of their lease tasks.
 const NOTED_MAX: Duration = Duration::from_secs(4);
+/// How long before the end of a request it is answered, whatever it waits for.
+const ANSWER_RESERVE: Duration = Duration::from_millis(500);
 /// Windows that an error names.
 const NAMED_MAX: usize = 3;
 /// Between two looks.
@@ -48,6 +50,7 @@ impl ClusterService {
         id: u64,
         force: bool,
     ) -> Result<SnowflakeFloor, Error> {
+        let answered_by = Instant::now() + REQUEST_MAX - ANSWER_RESERVE;
         let format = self.snowflakes.format();
         let shown = format.decode(id).ok_or_else(|| Error::InvalidArgument {
             field: "id",
@@ -68,7 +71,7 @@ impl ClusterService {
         // From here on this node's copy has every window that was given before, and a window that it shows to
         // reach below the floor can only be an older one.
         refresh(&self.replica, Consistency::Linearizable).await?;
-        let deadline = Instant::now() + NOTED_MAX;
+        let deadline = answered_by.min(Instant::now() + NOTED_MAX);
         loop {
             let waits_for = self.windows_below(floor_ms);
             if waits_for.is_empty() {
