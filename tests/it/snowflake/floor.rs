@@ -74,7 +74,7 @@ fn every_node_gives_higher_ids_once_the_floor_was_answered_and_none_pauses() {
 
 #[test]
 fn a_node_that_was_killed_is_named_until_its_window_has_ended() {
-    let mut cluster = mintleaf().prepare(3, &["--snowflake-window", "7s"]);
+    let mut cluster = mintleaf().prepare(3, &["--snowflake-window", "10s"]);
     cluster.start_all();
     for node in cluster.ids() {
         await_id(cluster.api(node));
@@ -86,7 +86,7 @@ fn a_node_that_was_killed_is_named_until_its_window_has_ended() {
     let fence_ms = {
         let shown = cluster.api(asked).get("/v1/workers").ok();
         let rows = shown["workers"].as_array().unwrap().clone();
-        let held = |row: &&Value| row["node_id"] == json!(killed) && row["state"] == "held";
+        let held = |row: &&Value| row["node_id"] == json!(killed) && !row["boot"].is_null();
         rows.iter().find(held).expect("a window")["fence_ms"].as_u64().unwrap()
     };
     let floor = id_at(true_ms());
@@ -101,7 +101,7 @@ fn a_node_that_was_killed_is_named_until_its_window_has_ended() {
         assert!(detail.contains(&format!("and node {killed} has not taken note")), "{detail}");
         assert!(!detail.contains(&format!("node {asked} ")), "{detail}");
         refusals += 1;
-        assert!(began.elapsed() < secs(20), "{detail}");
+        assert!(began.elapsed() < secs(30), "{detail}");
     };
     assert_eq!(answered.ok()["floor_ms"], json!(shown_ms(floor) + 1));
     assert!(refusals > 0, "nobody was waited for");
