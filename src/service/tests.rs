@@ -12,7 +12,7 @@ use crate::clock::SystemClock;
 use crate::config::SNOWFLAKE_EPOCH_MS_DEFAULT;
 use crate::replica::StateReplica;
 use crate::server::{AssembledNode, Assembly, assemble};
-use crate::snowflake::{Format, Layout, SnowflakeSettings};
+use crate::snowflake::{Format, Layout, SnowflakeSettings, WorkerPool};
 
 const NOWHERE: &str = "127.0.0.1:1";
 
@@ -27,6 +27,7 @@ pub(crate) async fn alone(
         clock: Arc::new(SystemClock::default()),
         snowflake: SnowflakeSettings {
             format: Format::new(Layout::LEAF, SNOWFLAKE_EPOCH_MS_DEFAULT).unwrap(),
+            pool: WorkerPool::all(Layout::LEAF),
             window: Duration::from_secs(1),
             max_clock_skew: Duration::from_secs(2),
             worker_ids: Vec::new(),
