@@ -88,6 +88,7 @@ fn node_config(config: ServeConfig, reload: Reload, clients: ClientCapacity) -> 
         resp: config.resp,
         raft: Some(config.raft),
         data: config.data,
+        moved: config.moved,
         peers: config.peers.into_iter().collect(),
         join: config.join,
         advertise_http: config.advertise_http,

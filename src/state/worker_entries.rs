@@ -150,6 +150,11 @@ impl WorkerEntries {
         if released { Response::Noted } else { Response::NotHolder }
     }
 
+    /// Raises what windows begin above.
+    pub(super) fn rise(&mut self) {
+        let Self { format: _, entries: _, reports: _ } = self;
+    }
+
     /// The first worker id that was never used, or else the one with the lowest fence.
     fn longest_rested(&self, worker_ids: u16) -> u16 {
         let unused = (0..worker_ids).zip(self.entries.keys()).find(|(id, used)| id != *used);

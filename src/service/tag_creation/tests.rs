@@ -37,6 +37,7 @@ async fn open(dir: &TempDir) -> AssembledNode {
         data: dir.path().join("node"),
         fresh_store: 1,
         boot_nonce: 1,
+        moved: false,
         listen: None,
         advertise_raft: Some(NOWHERE.to_owned()),
         advertise_http: NOWHERE.to_owned(),
