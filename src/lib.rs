@@ -69,6 +69,7 @@
 //! | [`tls`] | TLS for clients: what a node proves itself by, and how a connection begins | `limits`, `metrics`, `watchdog` |
 //! | `connection_buffers` | A client's connection with its buffers | `answer_budget`, `watchdog` |
 //! | [`encoding`] | The bytes of commands, responses and snapshots | `state` |
+//! | [`backup`] | Backups: files that hold the whole state | `encoding`, `state` |
 //! | [`replica`] | The replicated log, with types: commands in, responses out | `encoding`, `limits`, `state`, `version` |
 //! | [`service`] | Hands ids out and grabs more: the locks, the waiting, the tasks | `answer_budget`, `clock`, `limits`, `metrics`, `replica`, `segment`, `snowflake`, `state`, `tag` |
 //! | [`http`] | HTTP/1.1: Leaf's paths, the paths of version 1 (`/v1/`), the pages for people | `access`, `address`, `answer_budget`, `connection_buffers`, `limits`, `metrics`, `path_segment`, `service`, `snowflake`, `tag`, `tls`, `watchdog` |
@@ -139,6 +140,7 @@
 pub mod access;
 mod address;
 pub mod answer_budget;
+pub mod backup;
 pub mod cli;
 pub mod clock;
 pub mod config;

@@ -31,6 +31,9 @@ pub const ID_END: u64 = 1 << 63;
 /// the quorum. `state/command.rs` and `state/worker_entry.rs`.
 pub const AHEAD_MS_MAX: u64 = 60 * 60 * 1000;
 
+/// Highest snowflake floor, in Unix milliseconds: no layout shows a later time. `state/change.rs`.
+pub const FLOOR_MS_MAX: u64 = 1 << 44;
+
 /// Most ids a second that a tag's rate limit says: `state/protection.rs`.
 pub const RATE_LIMIT_MAX: u32 = 1_000_000_000;
 /// Most characters in the name of who makes an admin change: `state/actor.rs`.

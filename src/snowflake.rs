@@ -3,6 +3,7 @@
 //! Pure: the caller locks, acquires windows and reads the clock; time and randomness come in as arguments.
 //!
 //! - [`Format`] says which bits of an id are what: a [`Layout`] and the origin of its times.
+//! - [`Rules`] are what a cluster settles for good: the format, the [`WorkerPool`], the longest window.
 //! - [`Generator`] makes the ids of one process inside the [`Window`]s that it holds.
 //!
 //! A window is ownership of some milliseconds of a worker id, and no timeout ends it: no other process is
@@ -16,9 +17,13 @@
 
 mod generator;
 mod layout;
+mod pool;
+mod rules;
 
 pub use generator::{Generator, Refusal, Window};
 pub use layout::{EPOCH_MS_MAX, Format, IdParts, InvalidFormat, Layout};
+pub use pool::{InvalidPool, WorkerPool};
+pub use rules::{BeyondLayout, Rules};
 
 use std::time::Duration;
 

@@ -24,7 +24,8 @@
 //!
 //! A worker id has a number line of milliseconds in the same way, whose mark is called a fence;
 //! `worker_entry.rs` holds the only code that can write one. A fence falls in one case: its holder, and
-//! nobody else, gives back the end of its window that it has not stamped and never will.
+//! nobody else, gives back the end of its window that it has not stamped and never will. Under the lines of all
+//! worker ids lies one more mark, the snowflake floor; `window_bounds.rs` says what it is for.
 //!
 //! ```text
 //! apply            State: one committed command at a time
@@ -37,6 +38,7 @@
 //!     tag_entry    one tag; watermark is its mark, protection what keeps callers from its ids
 //!   worker_entries every worker id, the format of ids, the reported clocks
 //!     worker_entry one worker id: its holder and its fence
+//!     window_bounds the pool, the longest window, the snowflake floor
 //!   level          how far the cluster has come
 //! command, response   what goes in and what comes out
 //! ```
@@ -56,6 +58,7 @@ mod tag_entries;
 mod tag_entry;
 mod tag_fields;
 mod watermark;
+mod window_bounds;
 mod worker_entries;
 mod worker_entry;
 

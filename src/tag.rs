@@ -11,8 +11,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::limits::{
-    ADDRESS_BYTES_MAX, AHEAD_MS_MAX, DESCRIPTION_CHARS_MAX, ID_END, ID_MAX, RATE_LIMIT_MAX,
-    STEP_MAX, TAG_CHARS_MAX,
+    ADDRESS_BYTES_MAX, AHEAD_MS_MAX, DESCRIPTION_CHARS_MAX, FLOOR_MS_MAX, ID_END, ID_MAX,
+    RATE_LIMIT_MAX, STEP_MAX, TAG_CHARS_MAX,
 };
 
 /// The name of one sequence of ids: 1 to [`TAG_CHARS_MAX`] characters, none of them a control
@@ -115,6 +115,8 @@ pub enum OutOfBounds {
     RateLimit,
     /// An address has at most [`ADDRESS_BYTES_MAX`] bytes.
     Address,
+    /// The snowflake floor is at most [`FLOOR_MS_MAX`].
+    Floor,
 }
 
 impl fmt::Display for OutOfBounds {
@@ -130,6 +132,7 @@ impl fmt::Display for OutOfBounds {
             Self::Window => write!(f, "window_ms must be 1 to {AHEAD_MS_MAX}"),
             Self::RateLimit => write!(f, "rate_limit must be 1 to {RATE_LIMIT_MAX}"),
             Self::Address => write!(f, "address must have at most {ADDRESS_BYTES_MAX} bytes"),
+            Self::Floor => write!(f, "floor_ms must be at most {FLOOR_MS_MAX}"),
         }
     }
 }

@@ -75,7 +75,7 @@ mod upkeep;
 pub use error::{Delivery, NodeError, ProposeError, Rejected, Remedy, StopReason};
 pub use message::MembershipError;
 pub use node::{Environment, Handle, MemberStatus, Node, PROPOSAL_BYTES_MAX, Role, Status};
-pub use offline::{Beginning, OfflineError, StoppedNode, begin_cluster, read_stopped};
+pub use offline::{Beginning, NewCluster, OfflineError, StoppedNode, read_stopped};
 pub use options::{Clock, Options, Tuning};
 pub use peers::PeerClock;
 pub use runtime::{Pending, lower_priority};

@@ -42,8 +42,6 @@ pub struct StoppedNode {
 /// What a new cluster of one node begins with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Beginning {
-    /// The directory, which must be empty or not exist.
-    pub data: PathBuf,
     /// The one node's Raft id, 1 or more.
     pub node_id: u64,
     /// A random number, which becomes the store's identity.
@@ -74,8 +72,8 @@ pub enum OfflineError {
 }
 
 /// Reads a stopped node's directory into `state`, which is empty: first the snapshot, then every entry of the log
-/// above it, each `applied` one by one. The directory is not written to. A copy of its log is kept in `scratch`
-/// meanwhile.
+/// above it, whose index `applied` hears. The directory is not written to. A copy of its log is kept in `scratch`
+/// meanwhile, a directory that must not exist.
 ///
 /// # Errors
 /// [`OfflineError`]: when a node runs on the directory, when anything is damaged that its node acknowledged, or
@@ -147,19 +145,38 @@ fn read_entries(
     Ok((!read.is_empty()).then_some(read))
 }
 
-/// Makes the directory with which a new cluster of one node begins, which has this state. The directory is whole
-/// or not there.
-///
-/// # Errors
-/// [`OfflineError`]: when the directory is not empty, or cannot be written.
-pub fn begin_cluster(beginning: &Beginning, state: FrozenState) -> Result<(), OfflineError> {
-    let new = NewDir::begin(&beginning.data).map_err(OfflineError::Storage)?;
-    let made = fill(&new, beginning, state).and_then(|()| new.finish());
-    made.map_err(OfflineError::Storage)
+/// The directory with which a new cluster of one node begins. As long as it has not begun, no node starts on it,
+/// and dropping this removes it.
+#[derive(Debug)]
+pub struct NewCluster(NewDir);
+
+impl NewCluster {
+    /// Prepares a directory at `data`, where nothing is or an empty directory.
+    ///
+    /// # Errors
+    /// [`OfflineError::Storage`] when the directory is not empty, or cannot be written.
+    pub fn prepare(data: &Path) -> Result<Self, OfflineError> {
+        NewDir::begin(data).map(Self).map_err(OfflineError::Storage)
+    }
+
+    /// Where a directory may be made for what is needed until the cluster begins.
+    #[must_use]
+    pub fn scratch(&self) -> PathBuf {
+        self.0.scratch()
+    }
+
+    /// Begins the cluster with this state. The directory is whole when this returns.
+    ///
+    /// # Errors
+    /// [`OfflineError::Storage`] when the directory cannot be written.
+    pub fn begin(self, beginning: &Beginning, state: FrozenState) -> Result<(), OfflineError> {
+        let Self(dir) = self;
+        fill(&dir, beginning, state).and_then(|()| dir.finish()).map_err(OfflineError::Storage)
+    }
 }
 
 fn fill(new: &NewDir, beginning: &Beginning, state: FrozenState) -> Result<(), StorageError> {
-    let &Beginning { data: _, node_id, store, cluster_id, log_index } = beginning;
+    let &Beginning { node_id, store, cluster_id, log_index } = beginning;
     let dir = new.open_for(store, node_id)?;
     let last = RaftLogId::new(LeaderId::new(FIRST_TERM, node_id), log_index);
     write_snapshot(&dir, last, state)?;

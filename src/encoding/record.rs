@@ -64,6 +64,7 @@ mod tests {
 
     use super::*;
     use crate::limits::{AHEAD_MS_MAX, ID_END, STEP_MAX};
+    use crate::snowflake::Rules;
     use crate::state::tests::workers::format;
     use crate::state::tests::{hex, tag};
     use crate::state::{Actor, Change, MemberFacts, Protection, TagFields, TagRow};
@@ -71,6 +72,10 @@ mod tests {
 
     fn administer(change: Change) -> Command {
         Command::Administer { actor: Actor::parse("ops").unwrap(), change }
+    }
+
+    fn rules() -> Rules {
+        Rules::new(format("41+5+5+12"), "0-9,512-1023".parse().unwrap(), 60_000).unwrap()
     }
 
     fn member(voter: bool) -> MemberFacts {
@@ -132,6 +137,14 @@ mod tests {
                 Command::RaiseLevel { to: 2, version: "0.2.0".to_owned() },
                 "01a9f392c2090205302e322e30",
             ),
+            (
+                Command::FixRules { rules: rules() },
+                "01fa9505ce0b2905050cfdc1038d142c010000020009fb0002fbff03fb60ea",
+            ),
+            (
+                Command::LiftWindow { worker_id: 7, nonce: 1, floor_ms: 1 << 40 },
+                "01c1e26a770c0701fd0000000000010000",
+            ),
         ];
         check(golden);
     }
@@ -188,6 +201,10 @@ mod tests {
                 "018fef4e1e0a036f707305010102",
             ),
             (administer(Change::RaiseLevel { from: 1, to: 2 }), "01557838db0a036f7073060102"),
+            (
+                administer(Change::RaiseSnowflakeFloor { floor_ms: 1 << 40 }),
+                "01e76d13b70a036f707307fd0000000000010000",
+            ),
         ]);
     }
 
@@ -240,6 +257,13 @@ mod tests {
             (Response::Frozen, "01da33754510"),
             (Response::Invalid { what: OutOfBounds::RateLimit }, "01d780a1580706"),
             (Response::Invalid { what: OutOfBounds::Address }, "0141b0a62f0707"),
+            (Response::Invalid { what: OutOfBounds::Floor }, "01d0ad19bf0708"),
+            (
+                Response::Rules { rules: rules() },
+                "0151a83424112905050cfdc1038d142c010000020009fb0002fbff03fb60ea",
+            ),
+            (Response::Floor { floor_ms: 1 << 40 }, "01037129ef12fd0000000000010000"),
+            (Response::BelowFloor { floor_ms: 1 << 40 }, "013d1aeb0013fd0000000000010000"),
         ];
         for (response, bytes) in golden {
             assert_eq!(hex(&encode_response(&response, 1)), bytes, "{response:?}");
@@ -251,10 +275,10 @@ mod tests {
     #[test]
     fn what_level_two_brings_keeps_its_bytes() {
         let note = Command::Note { text: "é".to_owned() };
-        assert_eq!(hex(&encode_command(&note)), "016675a6d80b02c3a9");
+        assert_eq!(hex(&encode_command(&note)), "01df4d71450d02c3a9");
         assert_eq!(decode_command(&encode_command(&note)).unwrap(), note);
         let taken = Response::NoteTaken { characters: 1 };
-        assert_eq!(hex(&encode_response(&taken, 2)), "01e29146c31001");
+        assert_eq!(hex(&encode_response(&taken, 2)), "01e6542aa71401");
         assert_eq!(decode_response(&encode_response(&taken, 2)).unwrap(), taken);
         assert_eq!((note.level(), taken.level()), (2, 2));
     }

@@ -140,8 +140,9 @@ mod tests {
         ACTOR_CHARS_MAX, AUDIT_MAX, DESCRIPTION_CHARS_MAX, ID_END, RATE_LIMIT_MAX, STEP_MAX,
         TAG_CHARS_MAX,
     };
+    use crate::state::tests::snowflake_floor::with_rules;
     use crate::state::tests::{hex, tag, two_tags_and_a_tombstone, with_worker_ids, written};
-    use crate::state::{Actor, Change, Command, TagFields};
+    use crate::state::{Actor, Change, Command, Raise, TagFields};
 
     fn refusal(bytes: &[u8]) -> String {
         read_snapshot_up_to(9, bytes).unwrap_err().to_string()
@@ -179,6 +180,25 @@ mod tests {
     }
 
     #[test]
+    fn rules_and_floor_keep_their_bytes() {
+        let mut state = with_rules();
+        state.apply(1_000, &Command::LiftWindow { worker_id: 2, nonce: 1, floor_ms: 1 });
+        let change = Change::RaiseSnowflakeFloor { floor_ms: 1 << 40 };
+        state.apply(2_000, &Command::Administer { actor: Actor::default(), change });
+        let sections = [
+            "1000000001f9ff2fd400fd00505c18a301000000",
+            "16000000011d0ccac903012900030cfdc1038d142c0100000000",
+            "1800000001bd55c5e206010202020506fbe803fd0000000000010000",
+            "310000000173425af2050101fd00505c18a301000009616e6f6e796d6f7573",
+            "0807636c757374657200010a02fd0000000000010000",
+            "06000000019242ccb602",
+        ];
+        assert_eq!(hex(&written(&state)), sections.concat());
+        let restored = read_snapshot(&written(&state)[..]).unwrap();
+        assert_eq!(written(&restored), written(&state));
+    }
+
+    #[test]
     fn protection_and_audit_keep_their_bytes() {
         let mut state = two_tags_and_a_tombstone();
         let by_ops = |change| Command::Administer { actor: Actor::parse("ops").unwrap(), change };
@@ -206,6 +226,16 @@ mod tests {
         let restored = read_snapshot(&written(&state)[..]).unwrap();
         assert_eq!(written(&restored), written(&state));
         assert_eq!(restored.audit_page(0, 9, |_| true), state.audit_page(0, 9, |_| true));
+    }
+
+    #[test]
+    fn how_far_a_state_was_raised_keeps_its_bytes() {
+        let by = Raise { all: 1_000, ..Raise::default() };
+        let raised = two_tags_and_a_tombstone().raised(&by).unwrap();
+        let whole = hex(&written(&raised));
+        assert!(whole.contains("09000000017b52aad007fbe803"), "{whole}");
+        let restored = read_snapshot(&written(&raised)[..]).unwrap();
+        assert_eq!((restored.advance(), written(&restored)), (1_000, written(&raised)));
     }
 
     #[test]
@@ -298,7 +328,7 @@ mod tests {
         let mut state = at_level(2);
         state.apply(0, &Command::Note { text: "é".to_owned() });
         let snapshot = written(&state);
-        assert!(hex(&snapshot).contains("0602c3a9"), "{}", hex(&snapshot));
+        assert!(hex(&snapshot).contains("0702c3a9"), "{}", hex(&snapshot));
         assert_eq!(read_snapshot(&snapshot[..]).unwrap().note(), "é");
     }
 

@@ -135,6 +135,7 @@ impl From<OutOfBounds> for Error {
             OutOfBounds::Window => "window_ms",
             OutOfBounds::RateLimit => "rate_limit",
             OutOfBounds::Address => "address",
+            OutOfBounds::Floor => "floor_ms",
         };
         Self::InvalidArgument { field, detail: what.to_string() }
     }

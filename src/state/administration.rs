@@ -3,7 +3,7 @@
 use super::actor::Actor;
 use super::apply::State;
 use super::audit::{AuditEntry, Facts};
-use super::change::Change;
+use super::change::{Change, floor_facts};
 use super::response::Response;
 
 /// One page of the audit.
@@ -47,6 +47,14 @@ impl State {
             }
             Change::UpdateTag { tag, fields } => self.update(tag, fields),
             Change::DeleteTag { tag } => self.delete(tag),
+            Change::RaiseSnowflakeFloor { floor_ms } => {
+                let before_ms = self.workers.bounds_mut().raise_floor(*floor_ms);
+                let floor_ms = self.snowflake_floor_ms();
+                if floor_ms > before_ms {
+                    self.record(actor, change, (floor_facts(before_ms), floor_facts(floor_ms)));
+                }
+                return Response::Floor { floor_ms };
+            }
             Change::SetNode { .. }
             | Change::RemoveNode { .. }
             | Change::TransferLeader { .. }

@@ -12,7 +12,7 @@ use super::tag_entry::{TagEntry, TagRow};
 use super::tag_fields::TagFields;
 use super::worker_entries::{ClockReport, WantedWindow, WorkerEntries, WorkerRow};
 use crate::limits::ID_END;
-use crate::snowflake::Format;
+use crate::snowflake::{Format, Rules};
 use crate::tag::BizTag;
 
 /// Entries that one page looks at, at most: tombstones, which are never removed, may be many.
@@ -82,6 +82,10 @@ impl State {
             }
             Command::ReleaseWorker { worker_id, nonce, unused_from_ms } => {
                 self.workers.release(*worker_id, *nonce, *unused_from_ms)
+            }
+            Command::FixRules { rules } => self.workers.fix_rules(rules),
+            Command::LiftWindow { worker_id, nonce, floor_ms } => {
+                self.workers.lift(*worker_id, *nonce, *floor_ms)
             }
             Command::RaiseLevel { to, version } => {
                 self.level.raise(*to, version);
@@ -186,6 +190,23 @@ impl State {
     /// How the cluster makes snowflake ids; `None` until a command has settled it.
     pub fn format(&self) -> Option<Format> {
         self.workers.format()
+    }
+
+    /// What the cluster has settled about snowflake ids; `None` until a command has.
+    pub fn snowflake_rules(&self) -> Option<Rules> {
+        self.workers.rules()
+    }
+
+    /// How far a window may reach past the stamp of its entry, in milliseconds: an hour until a command has
+    /// settled less. So every id ever given shows a time below the last stamp plus this.
+    pub fn snowflake_window_ms_max(&self) -> u64 {
+        self.workers.bounds().window_ms_max()
+    }
+
+    /// The snowflake floor in Unix milliseconds, 0 when there is none: no window that is given from now on
+    /// begins below it, of whichever worker id.
+    pub fn snowflake_floor_ms(&self) -> u64 {
+        self.workers.bounds().floor_ms()
     }
 
     /// Every worker id that was ever used, in order.

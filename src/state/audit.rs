@@ -60,6 +60,8 @@ pub enum Action {
     TransferLeader,
     /// The level of the cluster was raised.
     RaiseLevel,
+    /// The snowflake floor was raised.
+    RaiseSnowflakeFloor,
 }
 
 impl Action {
@@ -74,6 +76,7 @@ impl Action {
             Self::RemoveNode => "node.remove",
             Self::TransferLeader => "leader.transfer",
             Self::RaiseLevel => "level.raise",
+            Self::RaiseSnowflakeFloor => "snowflake.floor",
         }
     }
 }
@@ -104,6 +107,8 @@ pub enum Field {
     Leader,
     /// The level of the cluster.
     Level,
+    /// The snowflake floor, in Unix milliseconds.
+    FloorMs,
 }
 
 impl Field {
@@ -120,6 +125,7 @@ impl Field {
             Self::Voter => "voter",
             Self::Leader => "leader",
             Self::Level => "level",
+            Self::FloorMs => "floor_ms",
         }
     }
 }
@@ -161,7 +167,7 @@ impl AuditEntry {
     }
 
     fn is_sound(&self) -> bool {
-        let facts_max = Field::Level as usize + 1;
+        let facts_max = Field::FloorMs as usize + 1;
         (1..INDEX_END).contains(&self.index)
             && self.texts().map(str::len).sum::<usize>() <= TEXT_BYTES_MAX
             && self.before.len().max(self.after.len()) <= facts_max
@@ -317,7 +323,7 @@ mod tests {
         let mut long = entry(1);
         long.target = "x".repeat(TEXT_BYTES_MAX).into();
         let mut many = entry(1);
-        many.after = vec![(Field::Frozen, Fact::Nothing); 11];
+        many.after = vec![(Field::Frozen, Fact::Nothing); 12];
         for entries in [vec![], vec![entry(0)], vec![entry(7), entry(9)], vec![long], vec![many]] {
             assert!(Audit::default().extend(entries).is_err());
         }

@@ -8,12 +8,12 @@ use super::audit::{Action, Fact, Facts, Field};
 use super::protection::Protection;
 use super::tag_entry::TagRow;
 use super::tag_fields::{TagFields, check_description, check_step, require};
-use crate::limits::{ADDRESS_BYTES_MAX, ID_MAX};
+use crate::limits::{ADDRESS_BYTES_MAX, FLOOR_MS_MAX, ID_MAX};
 use crate::tag::{BizTag, OutOfBounds};
 
 /// A change that an administrator asks for.
 ///
-/// The state carries out those of tags. Those of the membership, the leader and the level are carried out by
+/// The state carries out those of tags and of the snowflake floor. Those of the membership, the leader and the level are carried out by
 /// `raft/`; the state records that they were, and takes the word of the node that was asked.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
 pub enum Change {
@@ -72,6 +72,11 @@ pub enum Change {
         /// The level now.
         to: u32,
     },
+    /// Raises the snowflake floor, unless it is as high already.
+    RaiseSnowflakeFloor {
+        /// The first millisecond that windows may have from then on, up to [`FLOOR_MS_MAX`], in Unix time.
+        floor_ms: u64,
+    },
 }
 
 /// What the audit says of a member.
@@ -104,13 +109,16 @@ impl Change {
                 after.check()
             }
             Self::RemoveNode { before, .. } => before.as_ref().map_or(Ok(()), MemberFacts::check),
+            Self::RaiseSnowflakeFloor { floor_ms } => {
+                require(*floor_ms <= FLOOR_MS_MAX, OutOfBounds::Floor)
+            }
             Self::DeleteTag { .. } | Self::TransferLeader { .. } | Self::RaiseLevel { .. } => {
                 Ok(())
             }
         }
     }
 
-    /// The tag that the state changes; `None` where it only records.
+    /// The tag that the state changes; `None` where there is none.
     pub fn tag(&self) -> Option<&BizTag> {
         match self {
             Self::CreateTag { tag, .. } | Self::UpdateTag { tag, .. } | Self::DeleteTag { tag } => {
@@ -131,6 +139,7 @@ impl Change {
             Self::RemoveNode { .. } => Action::RemoveNode,
             Self::TransferLeader { .. } => Action::TransferLeader,
             Self::RaiseLevel { .. } => Action::RaiseLevel,
+            Self::RaiseSnowflakeFloor { .. } => Action::RaiseSnowflakeFloor,
         }
     }
 
@@ -138,7 +147,9 @@ impl Change {
     pub fn target(&self) -> String {
         match self {
             Self::SetNode { id, .. } | Self::RemoveNode { id, .. } => id.to_string(),
-            Self::TransferLeader { .. } | Self::RaiseLevel { .. } => "cluster".to_owned(),
+            Self::TransferLeader { .. }
+            | Self::RaiseLevel { .. }
+            | Self::RaiseSnowflakeFloor { .. } => "cluster".to_owned(),
             _ => self.tag().map(BizTag::to_string).unwrap_or_default(),
         }
     }
@@ -166,10 +177,19 @@ impl Change {
                 (from.map_or_else(Facts::default, leader), leader(*to))
             }
             Self::RaiseLevel { from, to } => (level(from), level(to)),
-            Self::CreateTag { .. } | Self::UpdateTag { .. } | Self::DeleteTag { .. } => {
-                Default::default()
-            }
+            Self::CreateTag { .. }
+            | Self::UpdateTag { .. }
+            | Self::DeleteTag { .. }
+            | Self::RaiseSnowflakeFloor { .. } => Default::default(),
         }
+    }
+}
+
+/// What the audit says of the snowflake floor; nothing of none.
+pub(super) fn floor_facts(floor_ms: u64) -> Facts {
+    match floor_ms {
+        0 => Facts::default(),
+        _ => Facts::from([(Field::FloorMs, Fact::Number(floor_ms))]),
     }
 }
 

@@ -9,7 +9,7 @@ use super::actor::Actor;
 use super::change::Change;
 use super::tag_fields::{check_description, check_step, require};
 use crate::limits::{AHEAD_MS_MAX, ID_END, ID_MAX, STEP_MAX};
-use crate::snowflake::Format;
+use crate::snowflake::{Format, Rules};
 use crate::tag::{BizTag, OutOfBounds};
 
 /// One change of the state, as it is proposed to the log.
@@ -53,7 +53,8 @@ pub enum Command {
         /// Ids wanted, at most [`STEP_MAX`]; 0 leaves it to the tag's step.
         size: u32,
     },
-    /// Settles how the cluster makes snowflake ids, unless that was settled before.
+    /// Settles how the cluster makes snowflake ids, by all worker ids and in windows of an hour at most, unless
+    /// that was settled before. Nodes propose [`FixRules`](Self::FixRules) instead.
     FixFormat {
         /// The format that this node would use.
         format: Format,
@@ -110,6 +111,21 @@ pub enum Command {
         /// What was asked for.
         change: Change,
     },
+    /// Settles what all snowflake ids of the cluster keep to, unless that or their format was settled before.
+    FixRules {
+        /// The rules that this node would have.
+        rules: Rules,
+    },
+    /// Gives back the beginning of a window, so that its holder may go on in the rest once the snowflake floor
+    /// has risen above where the window began.
+    LiftWindow {
+        /// The worker id.
+        worker_id: u16,
+        /// The grant.
+        nonce: u128,
+        /// First millisecond that the holder may stamp from now on; it has no way left to stamp one below.
+        floor_ms: u64,
+    },
     /// Leaves a note, which changes nothing else. Levels are tested with it.
     #[cfg(feature = "next-level")]
     Note {
@@ -143,9 +159,13 @@ impl Command {
             Self::AcquireWorker { window_ms, .. } | Self::RenewWorker { window_ms, .. } => {
                 require((1..=AHEAD_MS_MAX).contains(window_ms), OutOfBounds::Window)
             }
+            Self::FixRules { rules } => {
+                require((1..=AHEAD_MS_MAX).contains(&rules.window_ms_max()), OutOfBounds::Window)
+            }
             Self::FixFormat { .. }
             | Self::ReportClock { .. }
             | Self::ReleaseWorker { .. }
+            | Self::LiftWindow { .. }
             | Self::RaiseLevel { .. } => Ok(()),
             #[cfg(feature = "next-level")]
             Self::Note { text } => check_description(text),
@@ -165,7 +185,9 @@ impl Command {
             | Self::RenewWorker { .. }
             | Self::ReleaseWorker { .. }
             | Self::RaiseLevel { .. }
-            | Self::Administer { .. } => 1,
+            | Self::Administer { .. }
+            | Self::FixRules { .. }
+            | Self::LiftWindow { .. } => 1,
             #[cfg(feature = "next-level")]
             Self::Note { .. } => 2,
         }

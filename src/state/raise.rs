@@ -20,6 +20,8 @@ pub struct Raise {
     pub all: u64,
     /// Tags that rise by more, deleted ones among them.
     pub tags: BTreeMap<BizTag, u64>,
+    /// The first millisecond that windows of snowflakes may have, in Unix time.
+    pub floor_ms: u64,
 }
 
 impl State {
@@ -30,7 +32,7 @@ impl State {
     /// A tag that is named and that the state does not know. A mark for it alone would not hold: nobody knows
     /// where the tag began.
     pub fn raised(mut self, by: &Raise) -> Result<Self, BizTag> {
-        let Raise { all, tags } = by;
+        let Raise { all, tags, floor_ms } = by;
         if let Some(unknown) = tags.keys().find(|tag| !self.knows(tag.as_str())) {
             return Err(unknown.clone());
         }
@@ -48,7 +50,7 @@ impl State {
                 note: _,
         } = &mut self;
         entries.rise(|tag| tags.get(tag).copied().unwrap_or(0).max(*all));
-        workers.rise();
+        workers.rise(*floor_ms);
         *advance = advance.saturating_add(*all);
         Ok(self)
     }
@@ -60,7 +62,7 @@ mod tests {
 
     use super::*;
     use crate::limits::ID_END;
-    use crate::state::tests::{create, tag, two_tags_and_a_tombstone, written};
+    use crate::state::tests::{create, tag, two_tags_and_a_tombstone, with_worker_ids, written};
     use crate::state::{Command, Response};
 
     fn by(all: u64) -> Raise {
@@ -97,7 +99,7 @@ mod tests {
         let state = two_tags_and_a_tombstone();
         let before = ["a", "b", "c"].map(|name| next(&mut state.clone(), name, 1));
         let tags = [(tag("a"), 900), (tag("b"), 10)].into();
-        let mut raised = state.raised(&Raise { all: 100, tags }).unwrap();
+        let mut raised = state.raised(&Raise { all: 100, tags, floor_ms: 0 }).unwrap();
         let after = ["a", "b", "c"].map(|name| next(&mut raised, name, 1));
         assert_eq!(after, [before[0] + 900, before[1] + 100, before[2] + 100]);
     }
@@ -105,7 +107,8 @@ mod tests {
     #[test]
     fn a_tag_that_the_copy_does_not_know_is_named() {
         let tags = [(tag("new"), 900)].into();
-        let refused = two_tags_and_a_tombstone().raised(&Raise { all: 100, tags }).unwrap_err();
+        let refused =
+            two_tags_and_a_tombstone().raised(&Raise { all: 100, tags, floor_ms: 0 }).unwrap_err();
         assert_eq!(refused, tag("new"));
     }
 
@@ -129,6 +132,30 @@ mod tests {
                 assert_eq!(raised.tag(name).unwrap().max_id, ID_END);
                 let grab = Command::Grab { tag: tag(name), size: 1 };
                 assert_eq!(raised.apply(0, &grab), Response::Exhausted);
+            }
+        }
+    }
+
+    #[test]
+    fn no_window_begins_below_the_floor_and_a_higher_floor_stays() {
+        let acquire = |worker_id| Command::AcquireWorker {
+            node_id: 9,
+            nonce: u128::from(worker_id) + 900,
+            worker_id: Some(worker_id),
+            window_ms: 60_000,
+        };
+        let floor = |floor_ms| Raise { floor_ms, ..Raise::default() };
+        let raised = with_worker_ids().raised(&floor(70_000)).unwrap();
+        for mut raised in [raised.clone(), raised.raised(&floor(65_000)).unwrap()] {
+            assert_eq!(raised.snowflake_floor_ms(), 70_000);
+            // The worker id 0 was used before, 3 never.
+            for worker_id in [0, 3] {
+                match raised.apply(30_000, &acquire(worker_id)) {
+                    Response::Window { floor_ms, fence_ms, .. } => {
+                        assert_eq!((floor_ms, fence_ms), (70_000, 90_000));
+                    }
+                    other => panic!("{other:?}"),
+                }
             }
         }
     }

@@ -6,12 +6,12 @@
 use serde::{Deserialize, Serialize};
 
 use super::tag_entry::TagRow;
-use crate::snowflake::Format;
+use crate::snowflake::{Format, Rules};
 use crate::tag::OutOfBounds;
 
 /// The outcome of a command. The responses from [`UnknownTag`](Self::UnknownTag) to
-/// [`Invalid`](Self::Invalid), and from [`NoFormat`](Self::NoFormat) on, are rejections: the command
-/// changed nothing.
+/// [`Invalid`](Self::Invalid), from [`NoFormat`](Self::NoFormat) to [`Frozen`](Self::Frozen), and
+/// [`BelowFloor`](Self::BelowFloor) are rejections: the command changed nothing.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
 pub enum Response {
     /// The tag as it is now, created or changed.
@@ -75,6 +75,22 @@ pub enum Response {
     OutOfTime,
     /// The tag is frozen: nothing of it is reserved.
     Frozen,
+    /// What the cluster has settled about snowflake ids.
+    Rules {
+        /// The cluster's rules, be they those proposed or earlier ones.
+        rules: Rules,
+    },
+    /// The snowflake floor, raised or as high as was asked already.
+    Floor {
+        /// The first millisecond that a window may have.
+        floor_ms: u64,
+    },
+    /// The window would lie below the snowflake floor; or its holder has not said yet that it stamps nothing
+    /// below the floor, so it is not extended.
+    BelowFloor {
+        /// The first millisecond that a window may have.
+        floor_ms: u64,
+    },
     /// The note is left.
     #[cfg(feature = "next-level")]
     NoteTaken {

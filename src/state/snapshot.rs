@@ -1,7 +1,8 @@
 //! A frozen state as a run of sections, and back.
 //!
 //! The run is a header, the level if it is above the first, the entries of tags in ascending order in
-//! chunks, the worker ids if there are any, how far the state was raised if it was, the audit in chunks, and the end. A later release can append kinds of sections,
+//! chunks, the worker ids if there are any, the bounds of windows unless they are those of a new state, how far the
+//! state was raised if it was, the audit in chunks, and the end. A later release can append kinds of sections,
 //! each from a level of the cluster on. The level stands right behind the header: a build that does
 //! not support it reads no further, and can say which version does. Neither the writer nor the reader
 //! holds more than one section beside the state itself.
@@ -18,6 +19,7 @@ use super::apply::State;
 use super::audit::AuditEntry;
 use super::level::Level;
 use super::tag_entry::TagEntry;
+use super::window_bounds::WindowBounds;
 use super::worker_entries::WorkerEntries;
 
 /// Entries in one section at most.
@@ -40,6 +42,7 @@ pub(crate) enum Section<L, W, A> {
     Workers(W),
     Level(Level),
     Audit(Vec<A>),
+    Bounds(WindowBounds),
     /// How much higher lines begin of which the state knows nothing.
     Advance(u64),
     #[cfg(feature = "next-level")]
@@ -87,6 +90,8 @@ impl FrozenState {
             rest.peek()?;
             Some(Section::Entries(rest.by_ref().take(SECTION_ENTRIES_MAX).collect()))
         });
+        let bounds = workers.bounds();
+        let bounds = (*bounds != WindowBounds::default()).then(|| Section::Bounds(bounds.clone()));
         let workers = (!workers.is_empty()).then_some(Section::Workers(workers));
         let advance = (*advance > 0).then_some(Section::Advance(*advance));
         let mut recorded = audit.after(0).peekable();
@@ -94,8 +99,8 @@ impl FrozenState {
             recorded.peek()?;
             Some(Section::Audit(recorded.by_ref().take(SECTION_AUDIT_MAX).collect()))
         });
-        let sections = iter::once(header).chain(level).chain(chunks).chain(workers);
-        let sections = sections.chain(advance).chain(audit);
+        let sections = iter::once(header).chain(level).chain(chunks);
+        let sections = sections.chain(workers).chain(bounds).chain(advance).chain(audit);
         #[cfg(feature = "next-level")]
         let sections = {
             let note = (!self.0.note.is_empty()).then(|| Section::Note(self.0.note.clone()));
@@ -156,6 +161,7 @@ impl Restorer {
                 chunk.into_iter().try_for_each(|entry| self.push(entry))?;
             }
             Section::Workers(workers) => self.take_workers(workers)?,
+            Section::Bounds(bounds) => self.take_bounds(bounds)?,
             Section::Advance(advance) => self.take_advance(advance)?,
             Section::Audit(entries) => {
                 self.state.audit.extend(entries).map_err(UnfitSnapshot::Malformed)?;
@@ -202,6 +208,11 @@ impl Restorer {
         if !self.state.workers.is_empty() || workers.is_empty() {
             return Err(UnfitSnapshot::Malformed("its worker ids come twice or not at all"));
         }
+        if *self.state.workers.bounds() != WindowBounds::default() {
+            return Err(UnfitSnapshot::Malformed(
+                "its bounds of windows stand before its worker ids",
+            ));
+        }
         if !workers.is_sound() {
             return Err(UnfitSnapshot::Malformed("a worker id is out of bounds"));
         }
@@ -215,6 +226,19 @@ impl Restorer {
             return Err(UnfitSnapshot::Malformed("its advance comes twice or not at all"));
         }
         self.state.advance = advance;
+        Ok(())
+    }
+
+    /// Takes in the bounds of windows, which stand behind the worker ids that they bind.
+    fn take_bounds(&mut self, bounds: WindowBounds) -> Result<(), UnfitSnapshot> {
+        let (workers, none) = (&mut self.state.workers, WindowBounds::default());
+        if *workers.bounds() != none || bounds == none {
+            return Err(UnfitSnapshot::Malformed("its bounds of windows come twice or not at all"));
+        }
+        *workers.bounds_mut() = bounds;
+        if !workers.is_sound() {
+            return Err(UnfitSnapshot::Malformed("its bounds of windows bind others than its own"));
+        }
         Ok(())
     }
 

@@ -2,6 +2,7 @@
 //! do.
 
 mod model;
+pub(crate) mod snowflake_floor;
 pub(crate) mod workers;
 
 use std::collections::BTreeMap;

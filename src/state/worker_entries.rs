@@ -11,8 +11,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::response::Response;
+use super::window_bounds::WindowBounds;
 use super::worker_entry::WorkerEntry;
-use crate::snowflake::Format;
+use crate::snowflake::{Format, Rules};
 
 /// The time of one node's clock, as the node last reported it.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -60,11 +61,27 @@ pub(crate) struct WorkerEntries {
     entries: BTreeMap<u16, WorkerEntry>,
     /// The last report of each node.
     reports: BTreeMap<u64, ClockReport>,
+    /// What all windows keep to. A snapshot has a section of its own for it.
+    #[serde(skip)]
+    bounds: WindowBounds,
 }
 
 impl WorkerEntries {
     pub(super) fn format(&self) -> Option<Format> {
         self.format
+    }
+
+    /// What is settled about snowflake ids, once it is.
+    pub(super) fn rules(&self) -> Option<Rules> {
+        self.format.map(|format| self.bounds.rules(format))
+    }
+
+    pub(super) fn bounds(&self) -> &WindowBounds {
+        &self.bounds
+    }
+
+    pub(super) fn bounds_mut(&mut self) -> &mut WindowBounds {
+        &mut self.bounds
     }
 
     pub(super) fn reports(&self) -> &BTreeMap<u64, ClockReport> {
@@ -89,12 +106,23 @@ impl WorkerEntries {
     /// Whether a table that was read could have been written.
     pub(super) fn is_sound(&self) -> bool {
         let worker_ids = self.format.map_or(0, |format| format.layout().worker_ids());
-        self.entries.iter().all(|(&worker_id, entry)| worker_id < worker_ids && entry.is_sound())
+        self.bounds.are_sound(self.format, self.entries.keys().copied())
+            && self.entries.iter().all(|(&id, entry)| id < worker_ids && entry.is_sound())
     }
 
-    /// Settles how ids are made, unless that was settled before; answers the settled format.
+    /// Settles how ids are made, by all worker ids and in windows of an hour at most, unless that was settled
+    /// before; answers the settled format.
     pub(super) fn fix(&mut self, format: Format) -> Response {
         Response::Format { format: *self.format.get_or_insert(format) }
+    }
+
+    /// Settles all rules, unless rules or a format were settled before; answers the settled ones.
+    pub(super) fn fix_rules(&mut self, rules: &Rules) -> Response {
+        if self.format.is_none() {
+            self.format = Some(rules.format());
+            self.bounds.settle(rules);
+        }
+        Response::Rules { rules: self.rules().unwrap_or_else(|| rules.clone()) }
     }
 
     /// Notes what a node's clock shows.
@@ -106,25 +134,25 @@ impl WorkerEntries {
     /// Gives a window of the worker id asked for, or of the one that has rested longest.
     pub(super) fn acquire(&mut self, now_ms: u64, wanted: WantedWindow) -> Response {
         let WantedWindow { node_id, nonce, worker_id, window_ms } = wanted;
-        let Some(format) = self.format else { return Response::NoFormat };
-        let worker_ids = format.layout().worker_ids();
-        let Some(end_ms) = window_end(format, now_ms, window_ms) else {
-            return Response::OutOfTime;
+        let Some(rules) = self.rules() else { return Response::NoFormat };
+        let room = match self.bounds.room(rules.format(), now_ms, window_ms) {
+            Ok(room) => room,
+            Err(rejection) => return rejection,
         };
         let worker_id = match worker_id {
-            Some(worker_id) if worker_id >= worker_ids => return Response::NoSuchWorker,
+            Some(worker_id) if !rules.pool().contains(worker_id) => return Response::NoSuchWorker,
             Some(worker_id) => worker_id,
-            None => self.longest_rested(worker_ids),
+            None => self.longest_rested(&rules),
         };
         let entry = self.entries.entry(worker_id).or_default();
-        if entry.fence_ms() > now_ms {
+        if entry.fence_ms() > room.start_ms {
             return Response::NoWorkerFree { free_from_ms: entry.fence_ms() };
         }
-        entry.grant(node_id, nonce, now_ms, end_ms);
+        entry.grant(node_id, nonce, room.start_ms, room.end_ms);
         entry.window(worker_id)
     }
 
-    /// Extends a window that the grant still holds.
+    /// Extends a window that the grant still holds, and whose holder stamps nothing below the floor.
     pub(super) fn renew(
         &mut self,
         now_ms: u64,
@@ -134,13 +162,24 @@ impl WorkerEntries {
     ) -> Response {
         let Some(format) = self.format else { return Response::NoFormat };
         let Some(entry) = self.entries.get_mut(&worker_id) else { return Response::NotHolder };
-        let Some(end_ms) = window_end(format, now_ms, window_ms) else {
-            return Response::OutOfTime;
+        let room = match self.bounds.room(format, now_ms, window_ms) {
+            Ok(room) => room,
+            Err(rejection) => return rejection,
         };
-        if !entry.extend(nonce, now_ms, end_ms) {
+        let floor_ms = self.bounds.floor_ms();
+        if entry.nonce() == Some(nonce) && entry.floor_ms() < floor_ms {
+            return Response::BelowFloor { floor_ms };
+        }
+        if !entry.extend(nonce, now_ms, room.end_ms) {
             return Response::NotHolder;
         }
         entry.window(worker_id)
+    }
+
+    /// Takes back the beginning of a window.
+    pub(super) fn lift(&mut self, worker_id: u16, nonce: u128, floor_ms: u64) -> Response {
+        let Some(entry) = self.entries.get_mut(&worker_id) else { return Response::NotHolder };
+        if entry.lift(nonce, floor_ms) { entry.window(worker_id) } else { Response::NotHolder }
     }
 
     /// Ends the hold of a grant.
@@ -150,26 +189,23 @@ impl WorkerEntries {
         if released { Response::Noted } else { Response::NotHolder }
     }
 
-    /// Raises what windows begin above.
-    pub(super) fn rise(&mut self) {
-        let Self { format: _, entries: _, reports: _ } = self;
+    /// Raises what windows begin at: the floor, which binds the worker ids that were never used too.
+    pub(super) fn rise(&mut self, floor_ms: u64) {
+        let Self {
+            format: _,
+            // No window begins below the floor, so the fences below it do not matter any more.
+            entries: _,
+            reports: _,
+            bounds,
+        } = self;
+        bounds.rise(floor_ms);
     }
 
-    /// The first worker id that was never used, or else the one with the lowest fence.
-    fn longest_rested(&self, worker_ids: u16) -> u16 {
-        let unused = (0..worker_ids).zip(self.entries.keys()).find(|(id, used)| id != *used);
-        let unused = unused.map(|(id, _)| id);
-        let next = || u16::try_from(self.entries.len()).ok().filter(|&next| next < worker_ids);
-        let rested = || {
-            let entries = self.entries.iter().min_by_key(|(_, entry)| entry.fence_ms());
-            entries.map_or(0, |(&worker_id, _)| worker_id)
-        };
-        unused.or_else(next).unwrap_or_else(rested)
+    /// The first worker id of the pool that was never used, or else the one with the lowest fence.
+    fn longest_rested(&self, rules: &Rules) -> u16 {
+        let fence_ms = |id: &u16| self.entries.get(id).map_or(0, WorkerEntry::fence_ms);
+        let unused = rules.pool().worker_ids().find(|id| !self.entries.contains_key(id));
+        let rested = || rules.pool().worker_ids().min_by_key(fence_ms);
+        unused.or_else(rested).unwrap_or_else(|| rules.pool().highest())
     }
-}
-
-/// Where a window that begins now ends; `None` when ids cannot show all of it.
-fn window_end(format: Format, now_ms: u64, window_ms: u64) -> Option<u64> {
-    let (times, end_ms) = (format.times_ms(), now_ms.checked_add(window_ms)?);
-    (times.start <= now_ms && end_ms <= times.end).then_some(end_ms)
 }

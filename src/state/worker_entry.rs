@@ -50,15 +50,15 @@ impl WorkerEntry {
         self.floor_ms <= self.fence_ms
     }
 
-    /// Gives `[now_ms, end_ms)` to one grant, named by a nonce that no other grant ever had.
+    /// Gives `[start_ms, end_ms)` to one grant, named by a nonce that no other grant ever had.
     ///
     /// # Panics
     /// If any of it may have been stamped, or the window is empty or reaches too far ahead: ids
     /// could repeat, so the replica stops instead.
-    pub(super) fn grant(&mut self, node_id: u64, nonce: u128, now_ms: u64, end_ms: u64) {
-        assert!(self.fence_ms <= now_ms, "fence {} lies past {now_ms}", self.fence_ms);
-        self.floor_ms = now_ms;
-        self.raise(now_ms, end_ms);
+    pub(super) fn grant(&mut self, node_id: u64, nonce: u128, start_ms: u64, end_ms: u64) {
+        assert!(self.fence_ms <= start_ms, "fence {} lies past {start_ms}", self.fence_ms);
+        self.floor_ms = start_ms;
+        self.raise(start_ms, end_ms);
         self.node_id = node_id;
         self.nonce = Some(nonce);
     }
@@ -70,6 +70,17 @@ impl WorkerEntry {
         let holds = self.nonce == Some(nonce);
         if holds && end_ms > self.fence_ms {
             self.raise(now_ms, end_ms);
+        }
+        holds
+    }
+
+    /// Takes back the beginning of a window, all below `floor_ms`, which its holder says it will never stamp
+    /// from now on. `false` when another grant holds the worker id by now, or none.
+    #[must_use]
+    pub(super) fn lift(&mut self, nonce: u128, floor_ms: u64) -> bool {
+        let holds = self.nonce == Some(nonce);
+        if holds {
+            self.floor_ms = floor_ms.clamp(self.floor_ms, self.fence_ms);
         }
         holds
     }
@@ -129,6 +140,18 @@ mod tests {
         assert_eq!((worker.floor_ms(), worker.fence_ms()), (1_000, 1_234));
         assert!(!worker.extend(NONCE, 1_500, 2_500) && !worker.release(NONCE, 1_000));
         assert_eq!(worker.fence_ms(), 1_234);
+    }
+
+    #[test]
+    fn a_lift_moves_the_floor_within_the_window_only_and_is_the_holders_alone() {
+        for (lifted_to_ms, floor_ms) in [(0, 1_000), (1_500, 1_500), (9_999, 2_000)] {
+            let mut worker = held();
+            assert!(!worker.lift(8, lifted_to_ms) && worker == held());
+            assert!(worker.lift(NONCE, lifted_to_ms));
+            assert_eq!((worker.floor_ms(), worker.fence_ms()), (floor_ms, 2_000));
+            assert!(worker.release(NONCE, 0) && !worker.lift(NONCE, 1_800));
+            assert_eq!((worker.floor_ms(), worker.fence_ms()), (floor_ms, floor_ms));
+        }
     }
 
     #[test]

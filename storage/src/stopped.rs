@@ -11,7 +11,7 @@ use std::fs::{self, File};
 use std::iter;
 use std::path::{Path, PathBuf};
 
-/// Where the log of a stopped directory is copied to, in the directory that the caller names.
+/// Where a caller may keep what it needs while a new directory is filled, within that.
 const SCRATCH: &str = "scratch.tmp";
 /// Where a new directory is filled, within itself.
 const FILLED: &str = "restoring.tmp";
@@ -55,18 +55,17 @@ impl StoppedDir {
         snapshot::current_of(&self.path)
     }
 
-    /// Opens a copy of the log, which is made in the directory `beside`; `None` when no log was ever made. The
+    /// Opens a copy of the log, which is made in a new directory `scratch`; `None` when no log was ever made. The
     /// opening of a log writes to it, and so it is not the original that is opened.
     ///
     /// # Errors
     /// [`StorageError::Damaged`] when anything that was acknowledged is missing or altered.
-    pub fn copy_log(&self, beside: &Path) -> Result<Option<CopiedLog>, StorageError> {
+    pub fn copy_log(&self, scratch: &Path) -> Result<Option<CopiedLog>, StorageError> {
         if !self.log_made {
             return Ok(None);
         }
-        let scratch = Scratch(beside.join(SCRATCH));
-        files::remove_dir(&scratch.0)?;
-        files::create_dir(&scratch.0)?;
+        files::create_dir(scratch)?;
+        let scratch = Scratch(scratch.to_path_buf());
         let names = iter::once(data_dir::IDENTITY).chain(open::names());
         for from in names.map(|name| self.path.join(name)).filter(|from| from.exists()) {
             let to = scratch.0.join(from.file_name().unwrap_or_default());
@@ -140,9 +139,9 @@ impl NewDir {
         DataDir::open_for(&self.filled_at(), fresh_id, node_id)
     }
 
-    /// Where the caller may keep what it needs until the directory is finished.
-    pub fn scratch(&self) -> &Path {
-        &self.path
+    /// Where the caller may make a directory for what it needs until this one is finished.
+    pub fn scratch(&self) -> PathBuf {
+        self.path.join(SCRATCH)
     }
 
     /// Puts everything in its place, the identity last: without one a directory is refused. Everything is on

@@ -13,7 +13,7 @@ use super::support::{
     Sum, add, alone, eventually, open, open_three, options, released, three_peers,
 };
 use crate::node::{Node, Role};
-use crate::offline::{Beginning, OfflineError, StoppedNode, begin_cluster, read_stopped};
+use crate::offline::{Beginning, NewCluster, OfflineError, StoppedNode, read_stopped};
 use crate::options::Options;
 use crate::raft_storage::disk_format;
 use crate::state_machine::StateMachine;
@@ -25,12 +25,12 @@ const CLUSTER: u128 = 0xc1;
 async fn read(data: &Path) -> (Result<StoppedNode, OfflineError>, Sum) {
     drop(released(data).await);
     let (sum, scratch) = (Sum::default(), TempDir::new().unwrap());
-    (read_stopped(data, scratch.path(), &sum, |_| {}), sum)
+    (read_stopped(data, &scratch.path().join("log"), &sum, |_| {}), sum)
 }
 
 fn begin(data: PathBuf, node_id: u64, state: &Sum) -> Result<(), OfflineError> {
-    let beginning = Beginning { data, node_id, store: 0x5e, cluster_id: CLUSTER, log_index: 130 };
-    begin_cluster(&beginning, state.freeze())
+    let beginning = Beginning { node_id, store: 0x5e, cluster_id: CLUSTER, log_index: 130 };
+    NewCluster::prepare(&data)?.begin(&beginning, state.freeze())
 }
 
 /// A node that ran alone, and has stopped: 120 numbers are in its snapshot and its log.

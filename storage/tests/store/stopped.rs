@@ -41,7 +41,7 @@ fn a_stopped_directory_is_read_as_it_was_left_and_stays_so() {
         let stopped = StoppedDir::open(dir.path()).unwrap();
         assert_eq!(stopped.owner(), Some(5));
         assert_eq!(stopped.snapshot().unwrap().unwrap().meta, b"head");
-        let log = stopped.copy_log(beside.path()).unwrap().unwrap();
+        let log = stopped.copy_log(&beside.path().join("scratch")).unwrap().unwrap();
         assert_eq!(log.engine.bounds(), Some((1, 50)));
         assert_eq!(log.engine.read(50..51, 1 << 20).unwrap(), [vec![49; 100]]);
         assert_eq!(log.engine.get_meta(MetaKey::Cluster).unwrap().unwrap(), b"cluster");
@@ -80,7 +80,7 @@ fn a_damaged_directory_is_read_for_no_less_than_it_held() {
     let read = |dir: &Path| -> Result<u64, StorageError> {
         let stopped = StoppedDir::open(dir)?;
         stopped.snapshot()?;
-        let log = stopped.copy_log(beside.path())?;
+        let log = stopped.copy_log(&beside.path().join("scratch"))?;
         Ok(log.and_then(|log| log.engine.bounds()).map_or(0, |(_, last)| last))
     };
     let mut refused = 0;
