@@ -40,6 +40,8 @@ fn main() -> ExitCode {
         CliCommand::Token { command } => cli::token(&command),
         CliCommand::Cert { command } => cli::cert(&command),
         CliCommand::Secret { command } => cli::secret(&command),
+        CliCommand::Inspect(args) => cli::inspect(&args),
+        CliCommand::Restore(args) => cli::restore(&args),
         CliCommand::Client(command) => cli::run(command),
     }
 }
