@@ -63,7 +63,7 @@ pub enum StorageError {
     #[error(
         "data directory {} is a copy: its identity was written to another file. Two copies in use would repeat \
          ids. If the original is gone for good and this is the only copy, start with --moved once; to go on \
-         from a copy of a cluster that is lost, use mintleaf restore; see 'Copies and backups' in \
+         from a copy of a cluster that is lost, use mintleaf restore; see 'Backup and restore' in \
          docs/operating.md",
         .dir.display()
     )]
