@@ -115,7 +115,7 @@ pub struct Plan {
 pub enum RestoreError {
     /// A tag was named that the copy does not know.
     #[error(
-        "the copy has no tag {0:?}, not even a deleted one; how far tags made since have come is said by the \
+        "the copy has no tag `{0}`, not even a deleted one; how far tags made since have come is said by the \
          number for all lines"
     )]
     UnknownTag(BizTag),

@@ -59,7 +59,7 @@ fn without_what_no_copy_can_tell_a_restore_explains_what_it_needs() {
     let early = ["--advance-all-by", "5", "--stopped-at", "2020-01-01T00:00:00Z"];
     assert_refused(&restore(&copy, &data, 1, &early), 1, &["before the copy was taken"], &data);
     let unknown = [&ENOUGH[..], &["--advance", "unknown=500"]].concat();
-    assert_refused(&restore(&copy, &data, 1, &unknown), 1, &["no tag \"unknown\""], &data);
+    assert_refused(&restore(&copy, &data, 1, &unknown), 1, &["no tag `unknown`"], &data);
     let no_id = ["--advance-all-by", "5", "--snowflake-above", "18446744073709551615"];
     assert_refused(&restore(&copy, &data, 1, &no_id), 1, &["no snowflake id"], &data);
     restored(&copy, &data, 1, &[&ENOUGH[..], &["--advance", "orders=500"]].concat());
