@@ -130,6 +130,21 @@ pub enum ClientCommand {
         #[command(flatten)]
         connect: Connect,
     },
+    /// See to it that no snowflake id given from now on shows the time of this one or an earlier time
+    #[command(
+        name = "snowflake-floor",
+        after_help = "Example, with the highest id that a Leaf gave which is now stopped:\n  mintleaf \
+                      snowflake-floor 1169786042799259000\n\nWhile a node has not taken note whose ids \
+                      could still lie below, it is refused and names the node: ask again."
+    )]
+    SnowflakeFloor {
+        /// Above which id.
+        #[command(flatten)]
+        args: ids::FloorArgs,
+        /// Which node, and how to print.
+        #[command(flatten)]
+        connect: Connect,
+    },
     /// Show what a snowflake id says: its time, worker id and sequence number
     #[command(after_help = "Example:\n  mintleaf decode 1169786042799259000")]
     Decode {
@@ -260,6 +275,10 @@ async fn dispatch(command: ClientCommand) -> Result<(), Failure> {
         ClientCommand::Snowflake { args, connect } => {
             let (client, json) = connect.open()?;
             ids::snowflake(&args, &client, json).await
+        }
+        ClientCommand::SnowflakeFloor { args, connect } => {
+            let (client, json) = connect.open()?;
+            ids::raise_floor(&args, &client, json).await
         }
         ClientCommand::Decode { id, connect } => {
             let (client, json) = connect.open()?;

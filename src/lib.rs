@@ -24,7 +24,8 @@
 //! no longer needs a worker id gives back the end of its own last window, and the fence falls to there.
 //! It has stopped stamping before it asks, and gives back no millisecond that it has stamped;
 //! `state/worker_entry.rs` takes this from the holder alone and never lowers the fence below that
-//! window's start. So no millisecond that an id may show is given twice.
+//! window's start. So no millisecond that an id may show is given twice. Under the lines of all worker ids lies
+//! one more watermark, the snowflake floor: no window that is given from then on begins below it.
 //!
 //! None of the five lines mentions a clock, an expiry, or who is leader. Clocks decide when to ask
 //! for more, never what may be handed out. Where there is doubt, a node stops; it never guesses.
@@ -98,6 +99,9 @@
 //! | worker id | The part of a snowflake id that no two processes share at one time. |
 //! | window | Milliseconds of one worker id that belong to one process alone, until it gives the unused end back. |
 //! | fence | The watermark of one worker id, where its last window ends: nobody has stamped this millisecond or a later one. It rises with every window, and falls only when the holder gives an unused end back. |
+//! | pool | The worker ids that a cluster uses: all of its layout's, or those that it was formed with. |
+//! | snowflake floor | The watermark under all worker ids, used or not. No window given since begins below it. |
+//! | lift | What a holder does to its window once the floor has risen into it: it stamps nothing below any more, and tells the log so. |
 //! | grant, nonce | One acquisition of a worker id, and the random number that names it, by which its holder is known. (The log target `mintleaf::grants` and the metric of grabs call a segment granted, too.) |
 //! | lease | What a node does to hold worker ids: acquire, renew, give back. Not the leader's lease of the Raft papers. |
 //! | process start | One run of one node's process. No id, segment or window outlives it. |

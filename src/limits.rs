@@ -34,6 +34,10 @@ pub const AHEAD_MS_MAX: u64 = 60 * 60 * 1000;
 /// Highest snowflake floor, in Unix milliseconds: no layout shows a later time. `state/change.rs`.
 pub const FLOOR_MS_MAX: u64 = 1 << 44;
 
+/// Furthest ahead of the cluster's clock that a change moves the snowflake floor unless it says `force`: until
+/// that time has come there are no snowflake ids. `service/snowflake_floor.rs`.
+pub const UNFORCED_FLOOR_AHEAD_MS_MAX: u64 = 60 * 60 * 1000;
+
 /// Most ids a second that a tag's rate limit says: `state/protection.rs`.
 pub const RATE_LIMIT_MAX: u32 = 1_000_000_000;
 /// Most characters in the name of who makes an admin change: `state/actor.rs`.

@@ -11,6 +11,7 @@
 //!   snowflakes  the snowflake ids that this node may make; one lock
 //! lease         the node's hold on its worker ids
 //!   lease_task  the task that takes worker ids and renews them
+//!     cluster_rules   whether the settings are the cluster's
 //!     worker_demand   how many worker ids are enough
 //!     clock_reports   reports of clocks to the log
 //!     lease_status    whether anything keeps the node from having windows
@@ -20,6 +21,7 @@
 //! audit         AuditService: who changed what; has changes recorded that the state does not make
 //! backup        BackupService: the whole state, written while the node goes on
 //! cluster       ClusterService: membership, levels, clocks, readiness, metrics
+//!   snowflake_floor   raises the floor under all snowflake ids
 //!   cluster_view, worker_view   what clients read of them
 //! ```
 //!
@@ -31,6 +33,7 @@ mod availability;
 mod backup;
 mod clock_reports;
 mod cluster;
+mod cluster_rules;
 mod cluster_view;
 mod error;
 mod first_uses;
@@ -44,6 +47,7 @@ mod log_access;
 mod rate_limit;
 mod slot;
 mod slot_table;
+mod snowflake_floor;
 mod snowflakes;
 mod tag_creation;
 mod tags;
@@ -63,6 +67,7 @@ pub use ids::IdService;
 pub use lease::Lease;
 pub use log_access::Consistency;
 pub use slot_table::SlotTable;
+pub use snowflake_floor::SnowflakeFloor;
 pub use snowflakes::Snowflakes;
 pub use tag_creation::TagSpec;
 pub use tags::{TagChange, TagService};

@@ -32,15 +32,27 @@ use std::time::Duration;
 pub struct SnowflakeSettings {
     /// The cluster's format; the first node's becomes the cluster's.
     pub format: Format,
-    /// How far a window reaches, which is how long ids go on without the quorum: 1 s to 1 h.
+    /// The worker ids that the cluster uses; the first node's become the cluster's.
+    pub pool: WorkerPool,
+    /// How far a window reaches, which is how long ids go on without the quorum: 1 s to 1 h. The first node's
+    /// is the longest that the cluster allows.
     pub window: Duration,
     /// How far the clock may be from the cluster's time for a node to be given windows.
     pub max_clock_skew: Duration,
-    /// The worker ids to use, all of them; when empty, whichever are free, as many as are needed.
+    /// The worker ids of the pool to use, all of them; when empty, whichever are free, as many as are needed.
     pub worker_ids: Vec<u16>,
 }
 
 impl SnowflakeSettings {
+    /// The rules of a cluster that this node forms.
+    ///
+    /// # Panics
+    /// If the layout does not have all worker ids of the pool, which the checks of the settings refuse.
+    pub fn rules(&self) -> Rules {
+        let rules = Rules::new(self.format, self.pool.clone(), self.window_ms());
+        rules.expect("the pool was checked against the layout")
+    }
+
     /// The length of a window in milliseconds.
     pub fn window_ms(&self) -> u64 {
         u64::try_from(self.window.as_millis()).unwrap_or(u64::MAX)

@@ -30,7 +30,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use mintleaf::encoding::{read_snapshot, write_snapshot};
-use mintleaf::snowflake::Format;
+use mintleaf::snowflake::{Format, Rules};
 use mintleaf::state::{
     Actor, Change, Command, Facts, MemberFacts, Protection, Response, State, TagFields, TagRow,
 };
@@ -105,13 +105,13 @@ impl Stage {
             "get" => return self.get(words.name()),
             "list" => return self.list(&words),
             "audit" => return self.audit(&words),
-            "transfer" | "demote" | "remove" => {
+            "transfer" | "demote" | "remove" | "floor" => {
                 return told_of_workers(&self.state.apply(self.now_ms, &words.recorded()));
             }
             "clock" => return format!("clock={}\n", self.state.clock_ms()),
             "workers" => return self.workers(),
             "reports" => return self.reports(),
-            "format" | "acquire" | "renew" | "release" | "report" => {
+            "format" | "rules" | "acquire" | "renew" | "lift" | "release" | "report" => {
                 return told_of_workers(&self.state.apply(self.now_ms, &words.worker_command()));
             }
             "snapshot" => return self.snapshot(),
@@ -243,6 +243,11 @@ fn told_of_workers(response: &Response) -> String {
         Response::Window { worker_id, floor_ms, fence_ms } => {
             format!("worker {worker_id} [{floor_ms}, {fence_ms})\n")
         }
+        Response::Rules { rules } => {
+            format!("{}, pool={} window={}\n", rules.format(), rules.pool(), rules.window_ms_max())
+        }
+        Response::Floor { before_ms, floor_ms } => format!("floor {before_ms} -> {floor_ms}\n"),
+        Response::BelowFloor { floor_ms } => format!("below the floor {floor_ms}\n"),
         Response::Noted => "noted\n".to_owned(),
         Response::NoFormat => "no format yet\n".to_owned(),
         Response::NoWorkerFree { free_from_ms } => format!("none free before {free_from_ms}\n"),
@@ -320,20 +325,17 @@ impl Words<'_> {
         }
     }
 
-    /// What `ops` did that the state only records.
+    /// What `ops` did that is about no tag.
     fn recorded(&self) -> Command {
         let id = self.name().parse().unwrap();
-        let member = |voter| MemberFacts { raft: "n:1".to_owned(), http: String::new(), voter };
-        administer(
-            "ops",
-            match self.verb() {
-                "transfer" => Change::TransferLeader { from: self.number("from"), to: id },
-                "demote" => {
-                    Change::SetNode { id, before: Some(member(true)), after: member(false) }
-                }
-                _ => Change::RemoveNode { id, before: Some(member(true)) },
-            },
-        )
+        let node = |voter| MemberFacts { raft: "n:1".to_owned(), http: String::new(), voter };
+        let change = match self.verb() {
+            "floor" => Change::RaiseSnowflakeFloor { floor_ms: id },
+            "transfer" => Change::TransferLeader { from: self.number("from"), to: id },
+            "demote" => Change::SetNode { id, before: Some(node(true)), after: node(false) },
+            _ => Change::RemoveNode { id, before: Some(node(true)) },
+        };
+        administer("ops", change)
     }
 }
 
@@ -342,12 +344,19 @@ impl Words<'_> {
         let nonce = || self.number("nonce").unwrap();
         let window_ms = || self.number("window").unwrap_or(60_000);
         let number = || self.name().parse().unwrap();
+        let format = || {
+            let epoch_ms = self.number("epoch").unwrap_or(0);
+            Format::new(self.name().parse().unwrap(), epoch_ms).unwrap()
+        };
         match self.verb() {
-            "format" => {
-                let epoch_ms = self.number("epoch").unwrap_or(0);
-                Command::FixFormat {
-                    format: Format::new(self.name().parse().unwrap(), epoch_ms).unwrap(),
-                }
+            "format" => Command::FixFormat { format: format() },
+            "rules" => {
+                let pool = self.value("pool").unwrap().parse().unwrap();
+                Command::FixRules { rules: Rules::new(format(), pool, window_ms()).unwrap() }
+            }
+            "lift" => {
+                let floor_ms = self.number("floor").unwrap();
+                Command::LiftWindow { worker_id: number(), nonce: nonce(), floor_ms }
             }
             "acquire" => Command::AcquireWorker {
                 node_id: self.number("node").unwrap_or(1),

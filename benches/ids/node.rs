@@ -8,7 +8,7 @@ use mintleaf::config::TAGS_MAX_DEFAULT;
 use mintleaf::limits::STEP_MAX;
 use mintleaf::server::{AssembledNode, Assembly, assemble};
 use mintleaf::service::{Actor, Services, TagSpec};
-use mintleaf::snowflake::{Format, Layout, SnowflakeSettings};
+use mintleaf::snowflake::{Format, Layout, SnowflakeSettings, WorkerPool};
 use mintleaf::tag::BizTag;
 use mintleaf_raft::{Options, Security, Tuning};
 use tempfile::TempDir;
@@ -86,6 +86,7 @@ fn options(dir: &TempDir) -> Options {
 fn snowflakes() -> SnowflakeSettings {
     SnowflakeSettings {
         format: Format::new(Layout::LEAF, 1_288_834_974_657).expect("it is Leaf's"),
+        pool: WorkerPool::all(Layout::LEAF),
         window: Duration::from_secs(60),
         max_clock_skew: Duration::from_secs(2),
         worker_ids: Vec::new(),

@@ -1,8 +1,10 @@
-//! `mintleaf next` and `mintleaf snowflake` take ids; `mintleaf decode` takes one apart.
+//! `mintleaf next` and `mintleaf snowflake` take ids; `mintleaf decode` takes one apart; `mintleaf
+//! snowflake-floor` keeps snowflake ids above one.
 
 use std::fmt::Write;
 
 use clap::Args;
+use hyper::Method;
 use serde_json::{Value, json};
 
 use super::client::{Client, Failure};
@@ -29,6 +31,18 @@ pub struct SnowflakeArgs {
     count: u64,
 }
 
+/// The id above which snowflake ids shall lie.
+#[derive(Args, Debug)]
+pub struct FloorArgs {
+    /// The id; snowflake ids given from now on show a later time
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=i64::MAX as u64))]
+    id: u64,
+    /// Accept an id more than an hour ahead: there are no snowflake ids until its time has come, which cannot be
+    /// undone
+    #[arg(long)]
+    force: bool,
+}
+
 pub(super) async fn next(args: &NextArgs, client: &Client, json: bool) -> Result<(), Failure> {
     let path = format!("/v1/segment/{}", path_segment::escape(&args.tag));
     let ids = take(&path, args.count, client).await?;
@@ -52,6 +66,25 @@ pub(super) async fn decode(id: u64, client: &Client, json: bool) -> Result<(), F
     let mut table = TextTable::new(["ID", "TIME", "TIMESTAMP_MS", "WORKER_ID", "SEQUENCE"]);
     table.row(["id", "time", "timestamp_ms", "worker_id", "sequence"].map(|f| cell(&answer, f)));
     print(&table.to_string())
+}
+
+pub(super) async fn raise_floor(
+    args: &FloorArgs,
+    client: &Client,
+    json: bool,
+) -> Result<(), Failure> {
+    let mut body = json!({ "id": args.id.to_string() });
+    if args.force {
+        body["force"] = json!(true);
+    }
+    let answer = client.change(Method::POST, "/v1/snowflake/floor", Some(&body)).await?;
+    if json {
+        return print_json(&answer);
+    }
+    print(&format!(
+        "no snowflake id given from now on shows a time before {}\n",
+        cell(&answer, "time")
+    ))
 }
 
 /// Takes exactly `count` ids. They come as ranges, which stay short however many ids there are.

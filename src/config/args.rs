@@ -131,6 +131,11 @@ pub struct ServeArgs {
     #[arg(long, env = "MINTLEAF_SNOWFLAKE_WORKER_ID", value_name = "N", value_delimiter = ',')]
     #[serde(alias = "snowflake_worker_id")]
     pub snowflake_worker_id: Vec<u16>,
+    /// Worker ids that the cluster uses, such as 512-1023 or 0-9,20; the same on every node, and fixed once the
+    /// cluster has formed [default: all]
+    #[arg(long, env = "MINTLEAF_SNOWFLAKE_WORKERS", value_name = "LIST")]
+    #[serde(alias = "snowflake_workers")]
+    pub snowflake_workers: Option<String>,
     /// How far this node's clock may be off, 10ms to 1h [default: 2s]
     #[arg(long, env = "MINTLEAF_MAX_CLOCK_SKEW", value_name = "DURATION")]
     #[serde(alias = "max_clock_skew")]
@@ -178,6 +183,7 @@ impl ServeArgs {
                 true => fallback.snowflake_worker_id,
                 false => self.snowflake_worker_id,
             },
+            snowflake_workers: self.snowflake_workers.or(fallback.snowflake_workers),
             max_clock_skew: self.max_clock_skew.or(fallback.max_clock_skew),
             snapshot_entries: self.snapshot_entries.or(fallback.snapshot_entries),
             log_format: self.log_format.or(fallback.log_format),

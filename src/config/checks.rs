@@ -12,7 +12,7 @@ use super::defaults::{
 };
 use super::error::{ConfigError, fault};
 use crate::address::{PortRule, check_host_port, is_everywhere};
-use crate::snowflake::{Format, Layout, SnowflakeSettings};
+use crate::snowflake::{Format, Layout, Rules, SnowflakeSettings, WorkerPool};
 
 /// Log entries between two snapshots: fewer would write more snapshots than log.
 const SNAPSHOT_ENTRIES: RangeInclusive<u64> = 100..=10_000_000;
@@ -119,19 +119,22 @@ pub(super) fn snowflake(args: &ServeArgs) -> Result<SnowflakeSettings, ConfigErr
     let layout = layout.map_err(|why| fault("snowflake-layout", why))?;
     let epoch_ms = args.snowflake_epoch_ms.unwrap_or(SNOWFLAKE_EPOCH_MS_DEFAULT);
     let format = Format::new(layout, epoch_ms).map_err(|why| fault("snowflake-epoch-ms", why))?;
+    let window = duration(
+        "snowflake-window",
+        args.snowflake_window.as_deref().unwrap_or(SNOWFLAKE_WINDOW_DEFAULT),
+        [Duration::from_secs(1), Duration::from_secs(3600)],
+    )?;
+    let pool = pool(args.snowflake_workers.as_deref(), format)?;
     Ok(SnowflakeSettings {
         format,
-        window: duration(
-            "snowflake-window",
-            args.snowflake_window.as_deref().unwrap_or(SNOWFLAKE_WINDOW_DEFAULT),
-            [Duration::from_secs(1), Duration::from_secs(3600)],
-        )?,
+        window,
         max_clock_skew: duration(
             "max-clock-skew",
             args.max_clock_skew.as_deref().unwrap_or(MAX_CLOCK_SKEW_DEFAULT),
             [Duration::from_millis(10), Duration::from_secs(3600)],
         )?,
-        worker_ids: worker_ids(&args.snowflake_worker_id, layout)?,
+        worker_ids: worker_ids(&args.snowflake_worker_id, layout, &pool)?,
+        pool,
     })
 }
 
@@ -159,11 +162,22 @@ fn within(name: &str, number: u64, bounds: &RangeInclusive<u64>) -> Result<u64, 
     Err(fault(name, format_args!("must be from {min} to {max}, and is {number}")))
 }
 
-fn worker_ids(given: &[u16], layout: Layout) -> Result<Vec<u16>, ConfigError> {
+fn pool(given: Option<&str>, format: Format) -> Result<WorkerPool, ConfigError> {
+    let wrong = |why: &dyn std::fmt::Display| fault("snowflake-workers", why);
+    let Some(given) = given else { return Ok(WorkerPool::all(format.layout())) };
+    let pool: WorkerPool = given.parse().map_err(|why| wrong(&why))?;
+    Rules::new(format, pool.clone(), 1).map_err(|why| wrong(&why))?;
+    Ok(pool)
+}
+
+fn worker_ids(given: &[u16], layout: Layout, pool: &WorkerPool) -> Result<Vec<u16>, ConfigError> {
     let wrong = |why: std::fmt::Arguments| Err(fault("snowflake-worker-id", why));
     if let Some(id) = given.iter().find(|&&id| id >= layout.worker_ids()) {
         let highest = layout.worker_ids() - 1;
         return wrong(format_args!("must be at most {highest} in layout {layout}, and is {id}"));
+    }
+    if let Some(id) = given.iter().find(|&&id| !pool.contains(id)) {
+        return wrong(format_args!("must be among --snowflake-workers {pool}, and is {id}"));
     }
     if given.len() > WORKER_IDS_MAX {
         return wrong(format_args!("may be given {WORKER_IDS_MAX} times at most"));

@@ -59,6 +59,10 @@ pub struct DevArgs {
     /// [default: 10000000]
     #[arg(long, env = "MINTLEAF_TAGS_MAX", value_name = "N")]
     pub tags_max: Option<u64>,
+    /// Worker ids of snowflakes that the cluster uses, such as 512-1023 or 0-9,20; fixed once the cluster has
+    /// formed [default: all]
+    #[arg(long, env = "MINTLEAF_SNOWFLAKE_WORKERS", value_name = "LIST")]
+    pub snowflake_workers: Option<String>,
     /// How log lines look; RUST_LOG says which there are
     #[arg(long, env = "MINTLEAF_LOG_FORMAT", value_name = "FORMAT", default_value = "text")]
     pub log_format: LogFormat,
@@ -122,7 +126,8 @@ impl DevConfig {
             raft_is_proven: false,
             insecure,
         })?;
-        let snowflake = snowflake(&ServeArgs::default())?;
+        let snowflake_workers = args.snowflake_workers;
+        let snowflake = snowflake(&ServeArgs { snowflake_workers, ..ServeArgs::default() })?;
         let tags_max = tags_max(args.tags_max)?;
         Ok(Self {
             nodes,

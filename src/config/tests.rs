@@ -136,6 +136,16 @@ fn mistakes_name_the_setting_and_the_remedy() {
     };
     workers("1024", "--snowflake-worker-id must be at most 1023 in layout 41+10+12, and is 1024");
     workers("7,7", "--snowflake-worker-id must be given once for each worker id");
+    let pool = |pool: &str, expected: &str| {
+        refused(&["--node-id", "1", "--snowflake-workers", pool], expected);
+    };
+    pool("512-", "--snowflake-workers must be worker ids and ranges of them, such as 512-1023");
+    pool("512-1024", "--snowflake-workers must have no worker id above 1023, the layout's highest");
+    pool("9-3", "--snowflake-workers has 9-3, which ends before it begins");
+    refused(
+        &["--node-id", "1", "--snowflake-workers", "512-1023", "--snowflake-worker-id", "7"],
+        "--snowflake-worker-id must be among --snowflake-workers 512-1023, and is 7",
+    );
 }
 
 #[test]
@@ -228,6 +238,7 @@ fn dev_refuses_ports_past_the_last() {
             tls_client_ca: None,
             insecure: false,
             tags_max: None,
+            snowflake_workers: None,
             log_format: LogFormat::Text,
         };
         DevConfig::resolve(args)
@@ -303,6 +314,7 @@ fn dev_serves_this_machine_alone_unless_told_otherwise() {
             tls_key: None,
             tls_client_ca: None,
             tags_max: None,
+            snowflake_workers: None,
             log_format: LogFormat::Text,
         })
     };

@@ -262,7 +262,10 @@ mod tests {
                 Response::Rules { rules: rules() },
                 "0151a83424112905050cfdc1038d142c010000020009fb0002fbff03fb60ea",
             ),
-            (Response::Floor { floor_ms: 1 << 40 }, "01037129ef12fd0000000000010000"),
+            (
+                Response::Floor { before_ms: 7, floor_ms: 1 << 40 },
+                "0189a24d921207fd0000000000010000",
+            ),
             (Response::BelowFloor { floor_ms: 1 << 40 }, "013d1aeb0013fd0000000000010000"),
         ];
         for (response, bytes) in golden {

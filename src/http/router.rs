@@ -33,6 +33,7 @@ fn handler(endpoint: Endpoint) -> MethodRouter<Services> {
         Endpoint::Snowflake => get(snowflake::take).head(snowflake::take_head),
         Endpoint::LeafDecode => get(snowflake::leaf_decode),
         Endpoint::Decode => get(snowflake::decode),
+        Endpoint::RaiseFloor => post(snowflake::raise_floor),
         Endpoint::Index => get(pages::index),
         Endpoint::Livez => get(ops::livez),
         Endpoint::Readyz => get(ops::readyz),

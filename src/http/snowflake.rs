@@ -9,9 +9,12 @@ use axum::http::{HeaderMap, Response, Uri};
 use jiff::Timestamp;
 use serde::Serialize;
 
+use super::access::Sender;
+use super::body::{Fields, required};
 use super::problem::Problem;
 use super::query::Query;
 use super::{decimal, ids, key, tags};
+use crate::limits::ID_MAX;
 use crate::service::{ClusterService, IdService, WorkersView};
 use crate::snowflake::IdParts;
 
@@ -111,6 +114,26 @@ fn leaf_parts(parts: IdParts) -> LeafDecoded {
         worker_id: parts.worker_id.to_string(),
         sequence_id: parts.sequence.to_string(),
     }
+}
+
+/// Where the snowflake floor is.
+#[derive(Serialize)]
+pub(super) struct Floor {
+    floor_ms: u64,
+    time: String,
+}
+
+/// Raises the snowflake floor above the time of an id, and answers once no window reaches below it.
+pub(super) async fn raise_floor(
+    State(cluster): State<Arc<ClusterService>>,
+    sender: Sender,
+    mut fields: Fields,
+) -> Result<Json<Floor>, Problem> {
+    let id = required("id", fields.big_integer("id", 1..=ID_MAX)?)?;
+    let force = fields.flag("force")?.unwrap_or(false);
+    fields.finish()?;
+    let floor_ms = cluster.raise_snowflake_floor(&sender.actor(), id, force).await?.floor_ms;
+    Ok(Json(Floor { floor_ms, time: tags::rfc3339(floor_ms) }))
 }
 
 /// Every worker id that was ever used, from local knowledge.

@@ -18,7 +18,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::config::{SNAPSHOT_ENTRIES_DEFAULT, SNOWFLAKE_EPOCH_MS_DEFAULT, TAGS_MAX_DEFAULT};
 use crate::server::{NodeConfig, PeerSecurity, RunningNode};
-use crate::snowflake::{Format, Layout, SnowflakeSettings};
+use crate::snowflake::{Format, Layout, SnowflakeSettings, WorkerPool};
 
 struct Served {
     node: Option<RunningNode>,
@@ -51,6 +51,7 @@ impl Served {
             clients: Default::default(),
             snowflake: SnowflakeSettings {
                 format: Format::new(Layout::LEAF, SNOWFLAKE_EPOCH_MS_DEFAULT).unwrap(),
+                pool: WorkerPool::all(Layout::LEAF),
                 window: Duration::from_secs(60),
                 max_clock_skew: Duration::from_secs(2),
                 worker_ids: Vec::new(),

@@ -65,6 +65,12 @@ pub(super) fn log_tag_change(actor: &Actor, change: &Change, row: Option<&TagRow
     log(actor, change, &change.facts(row));
 }
 
+/// Writes the log line of a change that says by itself what it has changed.
+pub(super) fn log_told(actor: &Actor, change: &Change) {
+    let (_, after) = change.told();
+    log(actor, change, &after);
+}
+
 /// Carries a change of the membership, the leader or the level through, and has it recorded, also when the
 /// caller goes away before. The answer waits for the entry as long as the request may take.
 ///
@@ -111,8 +117,7 @@ pub(super) async fn record(
     change: &Change,
     at_most: Duration,
 ) -> Result<(), ProposeError> {
-    let (_, after) = change.told();
-    log(actor, change, &after);
+    log_told(actor, change);
     let entry = [command(actor, change)];
     let deadline = Instant::now() + at_most;
     loop {

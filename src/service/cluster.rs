@@ -96,8 +96,11 @@ impl ClusterService {
 
     /// Every worker id that was ever used, and every node's clock, as this node knows them.
     pub fn workers(&self) -> WorkersView {
-        let rows = self.replica.read(|state| state.workers());
-        WorkersView::new(self.snowflakes.format(), rows, self.clocks(), self.clock.now_ms())
+        let (rules, floor_ms, rows) = self
+            .replica
+            .read(|state| (state.snowflake_rules(), state.snowflake_floor_ms(), state.workers()));
+        let rules = rules.unwrap_or_else(|| self.snowflakes.rules().clone());
+        WorkersView::new(&rules, floor_ms, rows, self.clocks(), self.clock.now_ms())
     }
 
     fn clocks(&self) -> Vec<ClockView> {

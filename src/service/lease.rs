@@ -37,12 +37,7 @@ impl Lease {
         nonce: u128,
     ) -> Self {
         let random = nonce as u64;
-        let snowflakes = Arc::new(Snowflakes::new(
-            settings.format,
-            settings.window_ms(),
-            Arc::clone(&clock),
-            random,
-        ));
+        let snowflakes = Arc::new(Snowflakes::new(&settings, Arc::clone(&clock), random));
         let task = LeaseTask::new(replica, Arc::clone(&snowflakes), clock, settings, nonce);
         let (stop, stopping) = oneshot::channel();
         Self { snowflakes, stop, task: tokio::spawn(task.run(stopping)) }

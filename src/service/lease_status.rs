@@ -34,6 +34,11 @@ pub(super) enum LeaseStatus {
         /// When the first of them is free, Unix milliseconds.
         until_ms: u64,
     },
+    /// The snowflake floor lies further ahead than a window reaches.
+    FloorAhead {
+        /// The floor, Unix milliseconds.
+        floor_ms: u64,
+    },
     /// The format cannot show the cluster's time.
     OutOfTime,
 }
@@ -55,6 +60,10 @@ impl LeaseStatus {
             Self::NoWorkerFree { pinned: Some(worker_id), until_ms } => {
                 format!("worker id {worker_id}, as configured, is in use until {until_ms}")
             }
+            Self::FloorAhead { floor_ms } => format!(
+                "no id may show a time before {floor_ms}, the snowflake floor: ids go on once that is less \
+                 than a window ahead"
+            ),
             Self::OutOfTime => "the layout cannot show the cluster's time".to_owned(),
         }
     }
@@ -99,6 +108,9 @@ impl StatusLog {
             }
             LeaseStatus::NoWorkerFree { .. } => {
                 tracing::error!(remaining_s, "no worker id: {}", now.message());
+            }
+            LeaseStatus::FloorAhead { .. } => {
+                tracing::warn!(remaining_s, "no snowflake ids for now: {}", now.message());
             }
             LeaseStatus::OutOfTime => tracing::error!(
                 remaining_s, format = %self.format,

@@ -1,6 +1,8 @@
 //! The task that keeps this node in windows: it takes worker ids, renews them in time, takes more
 //! under sustained demand, and gives them back.
 
+mod floor_note;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +11,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
 
 use super::clock_reports::ClockReports;
+use super::cluster_rules;
 use super::lease_status::{LeaseStatus, StatusLog};
 use super::snowflakes::Snowflakes;
 use super::worker_demand::WorkerDemand;
@@ -32,6 +35,8 @@ struct HeldWorkerId {
     worker_id: u16,
     /// Names this one grant: a command about an earlier grant that arrives late cannot touch it.
     nonce: u128,
+    /// Where its window begins, as the log knows it.
+    floor_ms: u64,
 }
 
 /// Names for the grants of one process: the first is random, so that no other process comes near, and
@@ -55,6 +60,8 @@ pub(super) struct LeaseTask {
     nonces: Nonces,
     /// The worker ids that are held, in order.
     held: Vec<HeldWorkerId>,
+    /// Releases of windows that ended at the snowflake floor, until the log has them.
+    owed: Vec<Command>,
     demand: WorkerDemand,
     reports: ClockReports,
     status_log: StatusLog,
@@ -75,11 +82,12 @@ impl LeaseTask {
             replica,
             snowflakes,
             clock,
-            demand: WorkerDemand::new(settings.format.layout()),
+            demand: WorkerDemand::new(&settings),
             status_log: StatusLog::new(settings.format),
             settings,
             nonces: Nonces(nonce),
             held: Vec::new(),
+            owed: Vec::new(),
             jitter: nonce as u64,
             renew_at: Instant::now(),
         }
@@ -98,7 +106,7 @@ impl LeaseTask {
     }
 
     async fn keep(&mut self) -> StopReason {
-        if let Err(why) = self.settle_format().await {
+        if let Err(why) = cluster_rules::settle(&self.replica, &self.settings).await {
             return StopReason::settings(why);
         }
         loop {
@@ -112,43 +120,12 @@ impl LeaseTask {
         }
     }
 
-    /// Makes sure that this node makes ids as its cluster does. A settled format stays for good, so this
-    /// node's copy of the state is fresh enough.
-    ///
-    /// # Errors
-    /// The settings to change, when they are not the cluster's.
-    async fn settle_format(&self) -> Result<(), String> {
-        let own = self.settings.format;
-        loop {
-            let known = self.replica.read(|state| state.format());
-            let settled = match known {
-                Some(format) => Some(format),
-                None => match self.propose(Command::FixFormat { format: own }).await {
-                    Ok(Response::Format { format }) => Some(format),
-                    _ => None,
-                },
-            };
-            match settled {
-                Some(format) if format == own => return Ok(()),
-                Some(format) => {
-                    return Err(format!(
-                        "this node is configured for snowflake ids of {own}, and its cluster makes \
-                         them of {format}: start it with --snowflake-layout {} and \
-                         --snowflake-epoch-ms {}",
-                        format.layout(),
-                        format.epoch_ms()
-                    ));
-                }
-                None => sleep(TURN_INTERVAL).await,
-            }
-        }
-    }
-
     /// Looks at the clock, the windows and the demand once, and does what is due.
     ///
     /// # Errors
     /// The status that keeps the node from having windows, or soon will.
     async fn turn(&mut self) -> Result<(), LeaseStatus> {
+        self.take_note_of_floor().await?;
         let own_ms = self.clock.now_ms();
         let cluster_ms = self.cluster_now_ms().ok_or(LeaseStatus::NoQuorum)?;
         let skew_ms_max = self.settings.max_clock_skew.as_millis();
@@ -181,7 +158,7 @@ impl LeaseTask {
     /// Renews everything that is held and reports the clock, together.
     async fn renew(&mut self) -> Result<(), LeaseStatus> {
         let window_ms = self.settings.window_ms();
-        let renew = |&HeldWorkerId { worker_id, nonce }| Command::RenewWorker {
+        let renew = |&HeldWorkerId { worker_id, nonce, .. }| Command::RenewWorker {
             worker_id,
             nonce,
             window_ms,
@@ -193,22 +170,33 @@ impl LeaseTask {
         let held = std::mem::take(&mut self.held);
         let mut outcome = Ok(());
         for (held, response) in held.into_iter().zip(responses) {
-            match response {
-                Response::Window { worker_id, floor_ms, fence_ms } => {
-                    self.install(Window { worker_id, floor_ms, fence_ms }, held.nonce);
-                }
-                Response::NotHolder => {
-                    let worker_id = held.worker_id;
-                    tracing::warn!(worker_id, "the worker id went to another meanwhile");
-                }
-                Response::OutOfTime => {
-                    self.held.push(held);
-                    outcome = Err(LeaseStatus::OutOfTime);
-                }
-                other => panic!("a renewal was answered with {other:?}"),
-            }
+            outcome = self.go_on(held, response).and(outcome);
         }
         outcome
+    }
+
+    /// Goes on with a worker id as the log answered a command about its window.
+    fn go_on(&mut self, held: HeldWorkerId, answered: Response) -> Result<(), LeaseStatus> {
+        match answered {
+            Response::Window { worker_id, floor_ms, fence_ms } => {
+                self.install(Window { worker_id, floor_ms, fence_ms }, held.nonce);
+            }
+            Response::NotHolder => {
+                let worker_id = held.worker_id;
+                tracing::warn!(worker_id, "the worker id went to another meanwhile");
+            }
+            // This node learns of the floor soon, takes note of it, and is given more.
+            Response::BelowFloor { .. } => {
+                self.held.push(held);
+                self.renew_at = Instant::now();
+            }
+            Response::OutOfTime => {
+                self.held.push(held);
+                return Err(LeaseStatus::OutOfTime);
+            }
+            other => panic!("a command about a held window was answered with {other:?}"),
+        }
+        Ok(())
     }
 
     /// About half a window, at random, so that nodes that started together do not renew together for
@@ -264,6 +252,7 @@ impl LeaseTask {
             Response::NoWorkerFree { free_from_ms } => {
                 Err(LeaseStatus::NoWorkerFree { pinned: worker_id, until_ms: free_from_ms })
             }
+            Response::BelowFloor { floor_ms } => Err(LeaseStatus::FloorAhead { floor_ms }),
             Response::OutOfTime => Err(LeaseStatus::OutOfTime),
             other => panic!("an acquisition was answered with {other:?}"),
         }
@@ -271,8 +260,9 @@ impl LeaseTask {
 
     fn install(&mut self, window: Window, nonce: u128) {
         self.snowflakes.install(window);
-        self.held.retain(|held| held.worker_id != window.worker_id);
-        self.held.push(HeldWorkerId { worker_id: window.worker_id, nonce });
+        let Window { worker_id, floor_ms, .. } = window;
+        self.held.retain(|held| held.worker_id != worker_id);
+        self.held.push(HeldWorkerId { worker_id, nonce, floor_ms });
         self.held.sort_unstable_by_key(|held| held.worker_id);
     }
 
@@ -310,15 +300,15 @@ impl LeaseTask {
 
     /// Ends the use of a worker id for good; answers the release to propose afterwards.
     fn end_use(&self, held: HeldWorkerId) -> Option<Command> {
-        let HeldWorkerId { worker_id, nonce } = held;
+        let HeldWorkerId { worker_id, nonce, .. } = held;
         let unused_from_ms = self.snowflakes.give_up(worker_id)?;
         Some(Command::ReleaseWorker { worker_id, nonce, unused_from_ms })
     }
 
     async fn release_all(&mut self) {
         let held = std::mem::take(&mut self.held);
-        let releases: Vec<Command> =
-            held.into_iter().filter_map(|held| self.end_use(held)).collect();
+        let mut releases = std::mem::take(&mut self.owed);
+        releases.extend(held.into_iter().filter_map(|held| self.end_use(held)));
         // Windows of worker ids that the log has given to others end too: nothing comes after a release.
         for window in self.snowflakes.windows() {
             self.snowflakes.give_up(window.worker_id);

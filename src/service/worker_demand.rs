@@ -3,7 +3,7 @@
 //! Pure. One worker id makes 4,096 ids a millisecond, which is plenty for most nodes; a node that
 //! gives more ids runs ahead of its clock until it holds another worker id.
 
-use crate::snowflake::Layout;
+use crate::snowflake::SnowflakeSettings;
 
 /// Most worker ids that a node holds, so that a few nodes cannot empty the pool.
 const HELD_MAX: usize = 16;
@@ -33,10 +33,14 @@ pub(super) struct WorkerDemand {
 }
 
 impl WorkerDemand {
-    pub(super) fn new(layout: Layout) -> Self {
-        let part = usize::from(layout.worker_ids() / POOL_PART);
+    pub(super) fn new(settings: &SnowflakeSettings) -> Self {
+        Self::of(settings.format.layout().ids_per_ms(), settings.pool.size())
+    }
+
+    fn of(ids_per_ms: u64, pool_size: u16) -> Self {
+        let part = usize::from(pool_size / POOL_PART);
         Self {
-            ids_per_ms: layout.ids_per_ms(),
+            ids_per_ms,
             held_max: part.clamp(1, HELD_MAX),
             wanted: 1,
             seen: None,
@@ -93,7 +97,7 @@ mod tests {
 
     impl Node {
         fn new() -> Self {
-            let mut demand = WorkerDemand::new(Layout::LEAF);
+            let mut demand = WorkerDemand::of(4_096, 1_024);
             demand.observe(0, 0, 1);
             Self { demand, now_ms: 0, given: 0 }
         }
@@ -137,8 +141,7 @@ mod tests {
     #[test]
     fn a_node_never_takes_more_than_its_part() {
         assert_eq!(Node::new().gives(100_000, 100), HELD_MAX);
-        let small = WorkerDemand::new("41+2+12".parse().unwrap());
-        assert_eq!(small.held_max, 1);
+        assert_eq!(WorkerDemand::of(4_096, 4).held_max, 1);
     }
 
     #[test]

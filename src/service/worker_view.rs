@@ -3,7 +3,7 @@
 use mintleaf_raft::PeerClock;
 use serde::Serialize;
 
-use crate::snowflake::Format;
+use crate::snowflake::Rules;
 use crate::state::{ClockReport, WorkerRow};
 
 /// Every worker id that was ever used, and every member's clock.
@@ -15,6 +15,12 @@ pub struct WorkersView {
     pub epoch_ms: u64,
     /// How many worker ids there are.
     pub worker_ids: u16,
+    /// Those of them that the cluster uses, as ranges.
+    pub pool: String,
+    /// How far a window may reach past the moment it is given, in milliseconds.
+    pub window_ms_max: u64,
+    /// The snowflake floor in Unix milliseconds, if there is one: no window given since begins below it.
+    pub floor_ms: Option<u64>,
     /// The worker ids that were ever used, in order.
     pub workers: Vec<WorkerView>,
     /// The members' clocks, by node.
@@ -56,16 +62,21 @@ pub struct ClockView {
 
 impl WorkersView {
     pub(super) fn new(
-        format: Format,
+        rules: &Rules,
+        floor_ms: u64,
         rows: Vec<WorkerRow>,
         clocks: Vec<ClockView>,
         now_ms: u64,
     ) -> Self {
+        let format = rules.format();
         let workers = rows.iter().map(|row| WorkerView::new(row, &clocks, now_ms)).collect();
         Self {
             layout: format.layout().to_string(),
             epoch_ms: format.epoch_ms(),
             worker_ids: format.layout().worker_ids(),
+            pool: rules.pool().to_string(),
+            window_ms_max: rules.window_ms_max(),
+            floor_ms: (floor_ms > 0).then_some(floor_ms),
             workers,
             clocks,
         }

@@ -230,6 +230,19 @@ impl Generator {
         Some(unused_from_ms.clamp(window.floor_ms, window.fence_ms))
     }
 
+    /// Gives up every millisecond below `floor_ms`: no more ids come from there. A window that reaches above it
+    /// begins there from now on; the others are given up as a whole. Answers their worker ids, each with its
+    /// first millisecond that no id shows, as [`give_up`](Self::give_up) does.
+    pub fn lift(&mut self, floor_ms: u64) -> Vec<(u16, u64)> {
+        let below = self.windows.iter().filter(|window| window.fence_ms <= floor_ms);
+        let below: Vec<u16> = below.map(|window| window.worker_id).collect();
+        let given_up = below.into_iter().filter_map(|id| Some((id, self.give_up(id)?))).collect();
+        for window in &mut self.windows {
+            window.floor_ms = window.floor_ms.max(floor_ms);
+        }
+        given_up
+    }
+
     /// The windows held, ascending by worker id.
     pub fn windows(&self) -> &[Window] {
         &self.windows

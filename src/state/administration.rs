@@ -53,7 +53,7 @@ impl State {
                 if floor_ms > before_ms {
                     self.record(actor, change, (floor_facts(before_ms), floor_facts(floor_ms)));
                 }
-                return Response::Floor { floor_ms };
+                return Response::Floor { before_ms, floor_ms };
             }
             Change::SetNode { .. }
             | Change::RemoveNode { .. }

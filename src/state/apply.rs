@@ -209,6 +209,14 @@ impl State {
         self.workers.bounds().floor_ms()
     }
 
+    /// The worker ids whose holders have milliseconds below `floor_ms` and have not said that they stamp none
+    /// of them any more.
+    pub fn windows_below(&self, floor_ms: u64) -> Vec<WorkerRow> {
+        let reaches_below =
+            |row: &WorkerRow| row.nonce.is_some() && row.floor_ms < floor_ms.min(row.fence_ms);
+        self.workers.rows().filter(reaches_below).collect()
+    }
+
     /// Every worker id that was ever used, in order.
     pub fn workers(&self) -> Vec<WorkerRow> {
         self.workers.rows().collect()

@@ -163,7 +163,8 @@ impl Change {
         }
     }
 
-    /// What was there before and what is there now, for a change that the state only records.
+    /// What was there before and what is there now, for a change that the state only records; of the snowflake
+    /// floor what it is raised to.
     pub fn told(&self) -> (Facts, Facts) {
         let leader = |id: u64| Facts::from([(Field::Leader, Fact::Number(id))]);
         let level = |level: &u32| Facts::from([(Field::Level, Fact::Number((*level).into()))]);
@@ -177,10 +178,10 @@ impl Change {
                 (from.map_or_else(Facts::default, leader), leader(*to))
             }
             Self::RaiseLevel { from, to } => (level(from), level(to)),
-            Self::CreateTag { .. }
-            | Self::UpdateTag { .. }
-            | Self::DeleteTag { .. }
-            | Self::RaiseSnowflakeFloor { .. } => Default::default(),
+            Self::CreateTag { .. } | Self::UpdateTag { .. } | Self::DeleteTag { .. } => {
+                Default::default()
+            }
+            Self::RaiseSnowflakeFloor { floor_ms } => (Facts::default(), floor_facts(*floor_ms)),
         }
     }
 }

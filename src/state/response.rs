@@ -82,6 +82,8 @@ pub enum Response {
     },
     /// The snowflake floor, raised or as high as was asked already.
     Floor {
+        /// The floor before.
+        before_ms: u64,
         /// The first millisecond that a window may have.
         floor_ms: u64,
     },

@@ -6,19 +6,26 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use mintleaf::service::{Actor, Consistency, Error, TagChange, TagSpec};
+use mintleaf::snowflake::IdParts;
 use mintleaf::tag::BizTag;
 use parking_lot::Mutex;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
+use crate::clock::BEGIN_MS;
 use crate::machine::{Machine, Serving};
 use crate::oracle::Oracle;
 use crate::random::Random;
+use crate::scenario::SKEW_MS_MAX;
 use crate::trace::Trace;
 
 const CLIENTS: u64 = 4;
 /// Tags of which all clients take ids.
 const TAGS: [&str; 3] = ["orders", "users", "events"];
+
+/// How far ahead of the true time a client raises the snowflake floor. A node whose windows are shorter has to
+/// wait as long.
+const FLOOR_AHEAD_MS_MAX: u64 = 2_000;
 
 /// What a client may expect of a tag that it created and no other client changes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -98,6 +105,7 @@ impl Clients {
             92..94 => ("delete shared", self.delete_shared(serving, tag).await),
             94..97 => ("update", self.update(serving, tag).await),
             97..98 => ("protect", self.protect(serving, tag).await),
+            98..99 => ("raise the floor", self.raise_floor(serving).await),
             _ => ("read", self.read(serving).await),
         };
         let incarnation = serving.incarnation;
@@ -134,20 +142,32 @@ impl Clients {
     }
 
     fn next_snowflake(&self, serving: &Serving) -> Outcome {
-        let floor = self.oracle.highest(serving.incarnation, None);
+        let before = self.oracle.before_snowflakes(serving.incarnation);
         if let Some(id) = serving.services.ids.next_snowflake_now() {
             let range = id..id + 1;
-            self.oracle.given_snowflakes(serving.incarnation, std::slice::from_ref(&range), floor);
+            self.oracle.given_snowflakes(serving.incarnation, std::slice::from_ref(&range), before);
         }
         Ok(())
     }
 
     /// Takes snowflake ids; the oracle judges them.
     pub(crate) async fn take_snowflakes(&self, serving: &Serving, count: u64) -> Outcome {
-        let floor = self.oracle.highest(serving.incarnation, None);
+        let before = self.oracle.before_snowflakes(serving.incarnation);
         let ranges = serving.services.ids.take_snowflakes(count).await?;
         self.check_count(&ranges, count);
-        self.oracle.given_snowflakes(serving.incarnation, &ranges, floor);
+        self.oracle.given_snowflakes(serving.incarnation, &ranges, before);
+        Ok(())
+    }
+
+    /// Raises the snowflake floor to a moment around now; the oracle judges what is given from then on.
+    async fn raise_floor(&self, serving: &Serving) -> Outcome {
+        let time_ms = (BEGIN_MS + self.trace.now_ms() + FLOOR_AHEAD_MS_MAX)
+            .saturating_sub(self.random.within(0..10_000));
+        let id = self.oracle.format().encode(IdParts { time_ms, worker_id: 0, sequence: 0 });
+        let cluster = &serving.services.cluster;
+        let raised = cluster.raise_snowflake_floor(&Actor::default(), id, true).await?;
+        let now_ms = serving.replica.node().median_now_ms().unwrap_or(0);
+        self.oracle.floor_acknowledged(raised.floor_ms, now_ms, SKEW_MS_MAX);
         Ok(())
     }
 

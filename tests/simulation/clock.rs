@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use tokio::time::Instant;
 
 /// The time at which a run begins, in Unix milliseconds.
-const BEGIN_MS: i64 = 1_800_000_000_000;
+pub(crate) const BEGIN_MS: u64 = 1_800_000_000_000;
 
 /// The clock of one machine.
 pub(crate) struct MachineClock {
@@ -38,7 +38,7 @@ impl mintleaf::clock::Clock for MachineClock {
     fn now_ms(&self) -> u64 {
         let elapsed_ms = self.elapsed_ms();
         let drifted_ms = elapsed_ms + elapsed_ms * self.drift / 1_000_000;
-        u64::try_from(BEGIN_MS + drifted_ms + self.offset()).unwrap_or(0)
+        BEGIN_MS.saturating_add_signed(drifted_ms + self.offset())
     }
 
     fn monotonic_ms(&self) -> u64 {

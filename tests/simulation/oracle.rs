@@ -3,6 +3,8 @@
 //! All other tests record histories for `mintleaf-check`. This judge stays apart from it: it judges while a run goes
 //! on, so that a trace ends at the broken promise, and it compares the logs of replicas, which no client sees.
 
+mod snowflakes;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 use std::ops::Range;
@@ -17,6 +19,7 @@ use parking_lot::Mutex;
 
 use crate::random::fnv;
 use crate::trace::Trace;
+use snowflakes::Window;
 
 /// One incarnation of a node: a start of its process.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -55,14 +58,6 @@ struct Line {
     highest: BTreeMap<Incarnation, u64>,
 }
 
-/// A committed time window of one grant of a worker id.
-struct Window {
-    floor_ms: u64,
-    fence_ms: u64,
-    /// One past the latest time in an id of it that a client was given.
-    shown_ms: u64,
-}
-
 #[derive(Default)]
 struct Known {
     /// For each position of the log, a hash of all commands up to it.
@@ -71,6 +66,10 @@ struct Known {
     /// By worker id, then by the nonce of the grant.
     windows: BTreeMap<u16, BTreeMap<u128, Window>>,
     fences: BTreeMap<u16, u64>,
+    /// The snowflake floor.
+    floor_ms: u64,
+    /// How often a window was bound by a floor.
+    floor_events: u64,
     snowflakes: BTreeMap<u64, u64>,
     snowflake_highest: BTreeMap<Incarnation, u64>,
     /// For each incarnation the tags that its replica has as frozen, with the command since which.
@@ -90,6 +89,11 @@ pub(crate) struct Oracle {
 impl Oracle {
     pub(crate) fn new(trace: Arc<Trace>, format: Format) -> Self {
         Self { trace, format, known: Mutex::default() }
+    }
+
+    /// The format of snowflake ids.
+    pub(crate) fn format(&self) -> Format {
+        self.format
     }
 
     /// The number of ids that clients were given, and of commands that were applied.
@@ -165,10 +169,13 @@ impl Oracle {
                 Response::Window { worker_id, floor_ms, fence_ms },
             ) => {
                 let fence = known.fences.insert(worker_id, fence_ms).unwrap_or(0);
-                if floor_ms < fence || Incarnation::of_nonce(nonce).node_id != node_id {
+                if floor_ms < fence.max(known.floor_ms)
+                    || Incarnation::of_nonce(nonce).node_id != node_id
+                {
                     self.broken(format_args!("worker {worker_id}: {floor_ms} below {fence}"));
                 }
-                let window = Window { floor_ms, fence_ms, shown_ms: 0 };
+                let (first_ms, floors) = (floor_ms, Vec::new());
+                let window = Window { first_ms, floor_ms, fence_ms, floors, shown_ms: 0 };
                 known.windows.entry(worker_id).or_default().insert(nonce, window);
             }
             (
@@ -180,6 +187,11 @@ impl Oracle {
                 match window {
                     Some(held) if held.floor_ms == floor_ms && held.fence_ms == fence => {
                         held.fence_ms = fence_ms.max(fence);
+                        if floor_ms < known.floor_ms {
+                            self.broken(format_args!(
+                                "worker {worker_id}: extended below the floor"
+                            ));
+                        }
                     }
                     _ => self.broken(format_args!("worker {worker_id}: renewed by a stranger")),
                 }
@@ -187,20 +199,21 @@ impl Oracle {
             (Command::ReleaseWorker { worker_id, nonce, unused_from_ms }, Response::Noted) => {
                 self.released(known, worker_id, nonce, unused_from_ms);
             }
+            (
+                Command::LiftWindow { nonce, .. },
+                Response::Window { worker_id, floor_ms, fence_ms },
+            ) => self.lifted(known, (worker_id, nonce), floor_ms, fence_ms),
+            (Command::Administer { .. }, Response::Floor { before_ms, floor_ms }) => {
+                if before_ms != known.floor_ms || floor_ms < before_ms {
+                    self.broken(format_args!(
+                        "the floor went from {} to {floor_ms}",
+                        known.floor_ms
+                    ));
+                }
+                known.floor_ms = floor_ms;
+            }
             _ => {}
         }
-    }
-
-    fn released(&self, known: &mut Known, worker_id: u16, nonce: u128, unused_from_ms: u64) {
-        let windows = known.windows.get_mut(&worker_id);
-        let Some(window) = windows.and_then(|all| all.get_mut(&nonce)) else {
-            return self.broken(format_args!("worker {worker_id}: released by a stranger"));
-        };
-        window.fence_ms = unused_from_ms.clamp(window.floor_ms, window.fence_ms);
-        if window.shown_ms > window.fence_ms {
-            self.broken(format_args!("worker {worker_id}: times were shown past the release"));
-        }
-        known.fences.insert(worker_id, window.fence_ms);
     }
 
     /// The end of the highest ids of a tag that an incarnation has given so far. The ids of a later call
@@ -270,34 +283,6 @@ impl Oracle {
                 _ => self.broken(format_args!("{tag}: {range:?} was given and not committed")),
             }
             let highest = line.highest.entry(incarnation).or_default();
-            *highest = range.end.max(*highest);
-        }
-    }
-
-    /// Judges snowflake ids that a call gave to a client. `floor` is as for [`Oracle::given`].
-    pub(crate) fn given_snowflakes(
-        &self,
-        incarnation: Incarnation,
-        ranges: &[Range<u64>],
-        floor: u64,
-    ) {
-        let known = &mut *self.known.lock();
-        self.check_order(incarnation, "snowflake", ranges, floor);
-        for range in ranges {
-            known.ids += range.end - range.start;
-            self.check_once("snowflake", &mut known.snowflakes, range);
-            let parts = self.format.decode(range.start).expect("an id of this format");
-            let windows = known.windows.get_mut(&parts.worker_id).map(BTreeMap::iter_mut);
-            let own = windows.into_iter().flatten().find(|(nonce, window)| {
-                Incarnation::of_nonce(**nonce) == incarnation
-                    && (window.floor_ms..window.fence_ms).contains(&parts.time_ms)
-            });
-            match own {
-                Some((_, window)) => window.shown_ms = window.shown_ms.max(parts.time_ms + 1),
-                None => self
-                    .broken(format_args!("{incarnation:?} gave {parts:?} outside of its windows")),
-            }
-            let highest = known.snowflake_highest.entry(incarnation).or_default();
             *highest = range.end.max(*highest);
         }
     }

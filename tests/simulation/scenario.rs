@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mintleaf::snowflake::{Format, Layout, SnowflakeSettings};
+use mintleaf::snowflake::{Format, Layout, SnowflakeSettings, WorkerPool};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::bootstrap::Bootstrap;
@@ -23,6 +23,9 @@ use crate::trace::Trace;
 const HEALING_MAX: Duration = Duration::from_secs(10);
 /// Longest time until a new cluster serves, its first election included.
 const FORMING_MAX: Duration = Duration::from_secs(10);
+
+/// How far the clock of a node may be off that is given windows.
+pub(crate) const SKEW_MS_MAX: u64 = 2_000;
 
 /// The parameters of a run.
 #[derive(Clone, Copy, Debug)]
@@ -59,8 +62,9 @@ pub(crate) async fn run(plan: Plan, dir: &Path) -> Verdict {
     let window_s = if few { random.pick(&[1, 3]) } else { random.pick(&[3, 10, 60]) };
     let snowflake = SnowflakeSettings {
         format: Format::new(layout, 1_288_834_974_657).expect("a format"),
+        pool: WorkerPool::all(layout),
         window: Duration::from_secs(window_s),
-        max_clock_skew: Duration::from_secs(2),
+        max_clock_skew: Duration::from_millis(SKEW_MS_MAX),
         worker_ids: Vec::new(),
     };
     let oracle = Arc::new(Oracle::new(Arc::clone(&trace), snowflake.format));

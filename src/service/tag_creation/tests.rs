@@ -12,7 +12,7 @@ use super::*;
 use crate::clock::SystemClock;
 use crate::config::SNOWFLAKE_EPOCH_MS_DEFAULT;
 use crate::server::{AssembledNode, Assembly, assemble};
-use crate::snowflake::{Format, Layout, SnowflakeSettings};
+use crate::snowflake::{Format, Layout, SnowflakeSettings, WorkerPool};
 use crate::state::{Actor, State};
 
 const TAGS_MAX: usize = 20;
@@ -24,6 +24,7 @@ async fn open(dir: &TempDir) -> AssembledNode {
         clock: Arc::new(SystemClock::default()),
         snowflake: SnowflakeSettings {
             format: Format::new(Layout::LEAF, SNOWFLAKE_EPOCH_MS_DEFAULT).unwrap(),
+            pool: WorkerPool::all(Layout::LEAF),
             window: Duration::from_secs(60),
             max_clock_skew: Duration::from_secs(2),
             worker_ids: Vec::new(),

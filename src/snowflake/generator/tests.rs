@@ -162,6 +162,23 @@ fn a_window_given_up_says_what_it_left_unused() {
 }
 
 #[test]
+fn a_lift_leaves_nothing_below_and_goes_on_at_once_above() {
+    let windows = [window(3, START_MS, START_MS + 40), window(7, START_MS, START_MS + 90)];
+    let mut generator = generator("41+10+12", &windows);
+    let first = generator.take_one(START_MS + 10).unwrap();
+    assert_eq!(generator.lift(START_MS + 5), [], "both reach above");
+    assert_eq!(generator.lift(START_MS + 40), [(3, START_MS + 11)]);
+    assert_eq!(generator.windows(), [window(7, START_MS + 40, START_MS + 90)]);
+    let next = generator.take_one(START_MS + 12).unwrap();
+    let IdParts { time_ms, worker_id, .. } = parts(&generator, next);
+    assert!(next > first);
+    assert_eq!((time_ms, worker_id), (START_MS + 40, 7));
+    generator.install(window(7, START_MS + 40, START_MS + 99));
+    assert_eq!(generator.lift(START_MS + 200), [(7, START_MS + 41)]);
+    assert_eq!(generator.take_one(START_MS + 200), Err(Refusal::NoWindow));
+}
+
+#[test]
 #[should_panic(expected = "meets")]
 fn a_window_that_overlaps_the_one_held_stops_the_process() {
     minute().install(window(7, START_MS + 1, START_MS + 90_000));
@@ -204,6 +221,7 @@ enum Event {
     /// A worker id's window is extended by so much, or begins above its last one.
     Grant(u16, u64),
     GiveUp(u16),
+    Lift(u64),
 }
 
 fn events() -> impl Strategy<Value = Vec<Event>> {
@@ -216,6 +234,7 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
         4 => (0..200u64).prop_map(Event::Batch),
         3 => (0..3u16, 1..30u64).prop_map(|(worker, ms)| Event::Grant(worker, ms)),
         1 => (0..3u16).prop_map(Event::GiveUp),
+        1 => (START_MS..START_MS + 100).prop_map(Event::Lift),
     ];
     vec(event, 0..150)
 }
@@ -224,6 +243,8 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
 #[derive(Default)]
 struct Lines {
     fences_ms: [u64; 3],
+    /// The snowflake floor.
+    floor_ms: u64,
     owned: Vec<Window>,
 }
 
@@ -232,7 +253,8 @@ impl Lines {
     fn grant(&mut self, generator: &mut Generator, worker_id: u16, ms: u64) {
         let fence_ms = &mut self.fences_ms[usize::from(worker_id)];
         let mut held = generator.windows().iter().filter(|held| held.worker_id == worker_id);
-        let floor_ms = held.next().map_or((*fence_ms).max(START_MS), |held| held.floor_ms);
+        let lowest_ms = START_MS.max(self.floor_ms);
+        let floor_ms = held.next().map_or(lowest_ms.max(*fence_ms), |held| held.floor_ms);
         *fence_ms = (*fence_ms).max(floor_ms) + ms;
         let window = window(worker_id, floor_ms, *fence_ms);
         generator.install(window);
@@ -246,6 +268,14 @@ impl Lines {
         }
     }
 
+    /// Raises the floor under all lines, of which the process takes note.
+    fn lift(&mut self, generator: &mut Generator, floor_ms: u64) {
+        self.floor_ms = self.floor_ms.max(floor_ms);
+        for (worker_id, unused_from_ms) in generator.lift(self.floor_ms) {
+            self.fences_ms[usize::from(worker_id)] = unused_from_ms;
+        }
+    }
+
     fn own(&self, IdParts { time_ms, worker_id, .. }: IdParts) -> bool {
         self.owned.iter().any(|owned| owned.worker_id == worker_id && owned.covers(time_ms))
     }
@@ -254,7 +284,8 @@ impl Lines {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
-    /// Ids rise and lie in held windows, whatever the clock does and whichever windows come and go.
+    /// Ids rise and lie in held windows, whatever the clock does and whichever windows come and go, and none
+    /// lies below a floor of which the process has taken note.
     #[test]
     fn ids_rise_and_lie_in_windows_that_were_held(events in events(), seed in any::<u64>()) {
         let mut generator = Generator::new(format("41+2+4"), u64::MAX, seed);
@@ -277,6 +308,10 @@ proptest! {
                     lines.give_up(&mut generator, worker_id);
                     continue;
                 }
+                Event::Lift(floor_ms) => {
+                    lines.lift(&mut generator, floor_ms);
+                    continue;
+                }
                 Event::One => generator.take_one(clock_ms).map(|id| once(id..id + 1).collect()),
                 Event::Batch(count) => {
                     let taken = generator.take(count, clock_ms);
@@ -288,7 +323,8 @@ proptest! {
             for id in taken.unwrap_or_default().into_iter().flatten() {
                 prop_assert!(id > last, "{id} after {last}");
                 last = id;
-                prop_assert!(lines.own(parts(&generator, id)), "{:?}", parts(&generator, id));
+                let parts = parts(&generator, id);
+                prop_assert!(lines.own(parts) && parts.time_ms >= lines.floor_ms, "{parts:?}");
             }
         }
     }

@@ -92,7 +92,8 @@ fn no_window_reaches_further_than_the_longest_that_was_settled() {
 fn no_window_begins_below_the_floor_on_worker_ids_never_used_either() {
     let mut state = with_rules();
     let floor_ms = START_MS + 400;
-    assert_eq!(state.apply(START_MS, &raise_floor(floor_ms)), Response::Floor { floor_ms });
+    let raised = Response::Floor { before_ms: 0, floor_ms };
+    assert_eq!(state.apply(START_MS, &raise_floor(floor_ms)), raised);
     for worker_id in [2, 5, 6] {
         let given = state.apply(START_MS, &acquire(worker_id.into(), None, WINDOW_MS));
         assert_eq!(given, window(worker_id, floor_ms, START_MS + WINDOW_MS));
@@ -104,8 +105,9 @@ fn no_window_begins_below_the_floor_on_worker_ids_never_used_either() {
 #[test]
 fn a_floor_only_rises_and_is_recorded_when_it_does() {
     let mut state = State::default();
-    for (asked_ms, floor_ms) in [(7, 7), (5, 7), (7, 7), (9, 9), (0, 9)] {
-        assert_eq!(state.apply(1, &raise_floor(asked_ms)), Response::Floor { floor_ms });
+    for (asked_ms, before_ms, floor_ms) in [(7, 0, 7), (5, 7, 7), (7, 7, 7), (9, 7, 9), (0, 9, 9)] {
+        let answered = state.apply(1, &raise_floor(asked_ms));
+        assert_eq!(answered, Response::Floor { before_ms, floor_ms });
         assert_eq!(state.snowflake_floor_ms(), floor_ms);
     }
     let entries = state.audit_page(0, 9, |_| true).entries;
@@ -132,6 +134,26 @@ fn a_window_from_below_the_floor_is_extended_only_after_its_holder_lifted_it() {
     assert_eq!(state.apply(START_MS + 100, &lift(1)), lifted, "a lift may be applied twice");
     let renewed = window(2, floor_ms, START_MS + 100 + WINDOW_MS);
     assert_eq!(state.apply(START_MS + 100, &renew), renewed);
+}
+
+#[test]
+fn windows_reach_below_a_floor_until_their_holders_lift_or_release_them() {
+    let mut state = with_rules();
+    for (nonce, now_ms) in [(1, START_MS), (2, START_MS), (3, START_MS + 600)] {
+        state.apply(now_ms, &acquire(nonce, None, WINDOW_MS));
+    }
+    let floor_ms = START_MS + 500;
+    let below = |state: &State| {
+        state.windows_below(floor_ms).iter().map(|row| row.worker_id).collect::<Vec<_>>()
+    };
+    assert_eq!(below(&state), [2, 5]);
+    state.apply(START_MS, &Command::LiftWindow { worker_id: 2, nonce: 1, floor_ms: floor_ms - 1 });
+    assert_eq!(below(&state), [2, 5]);
+    state.apply(START_MS, &Command::LiftWindow { worker_id: 2, nonce: 1, floor_ms });
+    assert_eq!(below(&state), [5]);
+    let unused_from_ms = START_MS + 900;
+    state.apply(START_MS, &Command::ReleaseWorker { worker_id: 5, nonce: 2, unused_from_ms });
+    assert_eq!(below(&state), [0; 0]);
 }
 
 fn commands() -> impl Strategy<Value = Vec<(u64, Command)>> {

@@ -9,7 +9,7 @@ use mintleaf::clock::Clock;
 use mintleaf::config::TAGS_MAX_DEFAULT;
 use mintleaf::server::{AssembledNode, Assembly, assemble};
 use mintleaf::service::{Actor, Services, TagSpec};
-use mintleaf::snowflake::{Format, Layout, SnowflakeSettings};
+use mintleaf::snowflake::{Format, Layout, SnowflakeSettings, WorkerPool};
 use mintleaf_raft::simulation::Process;
 use mintleaf_raft::{
     Environment, FrameHandler, Node, NodeError, Options, Pending, Reply, Security, StateMachine,
@@ -161,6 +161,7 @@ impl Service {
 fn snowflakes() -> SnowflakeSettings {
     SnowflakeSettings {
         format: Format::new(Layout::LEAF, 1_288_834_974_657).expect("it is Leaf's"),
+        pool: WorkerPool::all(Layout::LEAF),
         window: Duration::from_secs(60),
         max_clock_skew: Duration::from_secs(2),
         worker_ids: Vec::new(),

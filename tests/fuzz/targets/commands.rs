@@ -10,7 +10,7 @@ use mintleaf::encoding::{
     write_snapshot,
 };
 use mintleaf::limits::{AHEAD_MS_MAX, ID_END, ID_MAX, STEP_MAX};
-use mintleaf::snowflake::{Format, Layout};
+use mintleaf::snowflake::{Format, Layout, Rules, WorkerPool};
 use mintleaf::state::{
     Actor, Change, Command, MemberFacts, Protection, Response, State, TagFields,
 };
@@ -65,7 +65,7 @@ fn play(input: &mut Unstructured<'_>) -> Result<()> {
 fn command(input: &mut Unstructured<'_>, world: &World) -> Result<Command> {
     let tag = tag(input)?;
     let marks = [0, 1, 1000, u64::from(STEP_MAX), ID_MAX];
-    Ok(match input.int_in_range(0..=10)? {
+    Ok(match input.int_in_range(0..=12)? {
         0 => {
             let (step, start) = (small(input, &marks)?, near(input, &marks)?);
             Command::CreateTag { tag, step, start, description: text(input)? }
@@ -97,6 +97,21 @@ fn command(input: &mut Unstructured<'_>, world: &World) -> Result<Command> {
             let change = change(input, tag, world)?;
             Command::Administer { actor: Actor::parse("ops").expect("it is a name"), change }
         }
+        10 => {
+            let worker_id = worker_id(input)?;
+            let nonce = nonce(input, world, worker_id)?;
+            let floors = [world.state.snowflake_floor_ms(), world.now_ms];
+            Command::LiftWindow { worker_id, nonce, floor_ms: near(input, &floors)? }
+        }
+        11 => {
+            let pool: WorkerPool =
+                input.choose(&["0-1", "0,63", "1,512-1023"])?.parse().expect("it is");
+            let window_ms_max = near(input, &[1, 60_000, AHEAD_MS_MAX])?;
+            match Rules::new(format(input)?, pool, window_ms_max) {
+                Ok(rules) => Command::FixRules { rules },
+                Err(_) => Command::FixFormat { format: format(input)? },
+            }
+        }
         _ => {
             let worker_id = worker_id(input)?;
             let nonce = nonce(input, world, worker_id)?;
@@ -115,7 +130,7 @@ fn change(input: &mut Unstructured<'_>, tag: BizTag, world: &World) -> Result<Ch
     let member =
         |length| MemberFacts { raft: "r".repeat(length), http: String::new(), voter: frozen };
     let length = *input.choose(&[3, 259, 260])?;
-    Ok(match input.int_in_range(0..=5)? {
+    Ok(match input.int_in_range(0..=6)? {
         0 => {
             let (step, start, description) = (1, near(input, &[1, ID_MAX])?, text(input)?);
             let protection = Protection { rate_limit, frozen };
@@ -132,6 +147,10 @@ fn change(input: &mut Unstructured<'_>, tag: BizTag, world: &World) -> Result<Ch
         }
         3 => Change::DeleteTag { tag },
         4 => Change::SetNode { id: input.arbitrary()?, before: None, after: member(length) },
+        5 => {
+            let floor_ms = near(input, &[world.now_ms, world.now_ms + AHEAD_MS_MAX, 0, 1 << 44])?;
+            Change::RaiseSnowflakeFloor { floor_ms }
+        }
         _ => Change::TransferLeader { from: None, to: input.arbitrary()? },
     })
 }
@@ -225,8 +244,11 @@ impl World {
             ) => {
                 let unused_from_ms =
                     self.windows.get(&worker_id).map_or(0, |window| window.unused_from_ms);
-                assert!(unused_from_ms <= floor_ms && floor_ms == now_ms && floor_ms < fence_ms);
-                assert!(fence_ms - now_ms <= AHEAD_MS_MAX);
+                assert!(unused_from_ms <= floor_ms && floor_ms < fence_ms);
+                assert_eq!(floor_ms, now_ms.max(self.state.snowflake_floor_ms()));
+                let rules = self.state.snowflake_rules().expect("they were settled");
+                assert!(rules.pool().contains(worker_id));
+                assert!(fence_ms - now_ms <= rules.window_ms_max());
                 let window = Window { nonce: *nonce, floor_ms, fence_ms, unused_from_ms: fence_ms };
                 self.windows.insert(worker_id, window);
             }
@@ -238,6 +260,15 @@ impl World {
                 assert!(window.nonce == *nonce && window.floor_ms == floor_ms);
                 assert!(window.fence_ms <= fence_ms);
                 (window.fence_ms, window.unused_from_ms) = (fence_ms, fence_ms);
+            }
+            (
+                Command::LiftWindow { worker_id, nonce, floor_ms: lifted_ms },
+                &Response::Window { floor_ms, fence_ms, .. },
+            ) => {
+                let window = self.windows.get_mut(worker_id).expect("it was granted");
+                assert!(window.nonce == *nonce && window.fence_ms == fence_ms);
+                assert_eq!(floor_ms, (*lifted_ms).clamp(window.floor_ms, fence_ms));
+                window.floor_ms = floor_ms;
             }
             (Command::ReleaseWorker { worker_id, nonce, unused_from_ms }, Response::Noted) => {
                 let window = self.windows.get_mut(worker_id).expect("it was granted");
@@ -270,6 +301,8 @@ fn is_rejection(response: &Response) -> bool {
             | Response::Deleted
             | Response::Segment { .. }
             | Response::Format { .. }
+            | Response::Rules { .. }
+            | Response::Floor { .. }
             | Response::Window { .. }
             | Response::Noted
     )

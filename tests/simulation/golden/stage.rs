@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mintleaf::service::{Actor, TagSpec};
-use mintleaf::snowflake::{Format, Layout, SnowflakeSettings};
+use mintleaf::snowflake::{Format, Layout, SnowflakeSettings, WorkerPool};
 use mintleaf::tag::BizTag;
 use mintleaf_raft::{MemberStatus, Role};
 use tokio::time::{sleep, timeout};
@@ -53,6 +53,7 @@ impl Stage {
         let trace = Arc::new(Trace::new(false));
         let snowflake = SnowflakeSettings {
             format: Format::new(Layout::LEAF, 1_288_834_974_657).expect("a format"),
+            pool: WorkerPool::all(Layout::LEAF),
             window: Duration::from_secs(60),
             max_clock_skew: Duration::from_secs(2),
             worker_ids: Vec::new(),

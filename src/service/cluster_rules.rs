@@ -1,0 +1,96 @@
+//! Makes sure that a node makes snowflake ids by the rules of its cluster.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use crate::replica::Replica;
+use crate::snowflake::{Rules, SnowflakeSettings};
+use crate::state::{Command, Response};
+
+/// How long a proposal of rules may take until the next.
+const PROPOSAL_MAX: Duration = Duration::from_secs(2);
+/// Pause before the next.
+const RETRY_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Waits until rules are settled, for which it proposes those of this node's settings, and compares them with
+/// the settings. Settled rules stay for good, so this node's copy of the state is fresh enough.
+///
+/// # Errors
+/// The settings to change, when they are not the cluster's.
+pub(super) async fn settle(replica: &Replica, settings: &SnowflakeSettings) -> Result<(), String> {
+    let own = settings.rules();
+    loop {
+        if let Some(rules) = settled(replica, &own).await {
+            return compare(&own, &rules);
+        }
+        sleep(RETRY_INTERVAL).await;
+    }
+}
+
+async fn settled(replica: &Replica, own: &Rules) -> Option<Rules> {
+    if let Some(known) = replica.read(|state| state.snowflake_rules()) {
+        return Some(known);
+    }
+    let fix = Command::FixRules { rules: own.clone() };
+    match replica.propose(&fix, Instant::now() + PROPOSAL_MAX).await {
+        Ok(Response::Rules { rules }) => Some(rules),
+        _ => None,
+    }
+}
+
+fn compare(own: &Rules, cluster: &Rules) -> Result<(), String> {
+    let (own_format, format) = (own.format(), cluster.format());
+    if own_format != format {
+        return Err(format!(
+            "this node is configured for snowflake ids of {own_format}, and its cluster makes them of \
+             {format}: start it with --snowflake-layout {} and --snowflake-epoch-ms {}",
+            format.layout(),
+            format.epoch_ms()
+        ));
+    }
+    if own.pool() != cluster.pool() {
+        return Err(format!(
+            "this node is configured for the worker ids {} of snowflakes, and its cluster uses {pool}: \
+             start it with --snowflake-workers {pool}",
+            own.pool(),
+            pool = cluster.pool()
+        ));
+    }
+    if own.window_ms_max() > cluster.window_ms_max() {
+        return Err(format!(
+            "this node is configured for windows of {} ms, and its cluster allows {max_ms} ms since it \
+             formed: start it with --snowflake-window {max_ms}ms or less",
+            own.window_ms_max(),
+            max_ms = cluster.window_ms_max()
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::snowflake::Format;
+
+    fn rules(layout: &str, pool: &str, window_ms_max: u64) -> Rules {
+        let format = Format::new(layout.parse().unwrap(), 5).unwrap();
+        Rules::new(format, pool.parse().unwrap(), window_ms_max).unwrap()
+    }
+
+    #[test]
+    fn a_node_is_told_which_of_its_settings_is_not_the_clusters() {
+        let cluster = rules("41+10+12", "512-1023", 60_000);
+        let told = |own| compare(&own, &cluster).err().unwrap_or_default();
+        assert_eq!(told(cluster.clone()), "");
+        assert_eq!(told(rules("41+10+12", "512-1023", 1_000)), "", "shorter windows are allowed");
+        for (own, advice) in [
+            (rules("41+10+11", "512-1023", 60_000), "--snowflake-layout 41+10+12 and"),
+            (rules("41+10+12", "0-1023", 60_000), "--snowflake-workers 512-1023"),
+            (rules("41+10+12", "512-1023", 60_001), "--snowflake-window 60000ms or less"),
+        ] {
+            let told = told(own);
+            assert!(told.contains(&format!("start it with {advice}")), "{told}");
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! Raises the floor under all snowflake ids, and waits until no window reaches below it any more.
+//!
+//! The log raises the floor at once: no window that it gives or extends from then on begins below. What is
+//! left are the windows of before. A holder that the log reaches stops stamping below the floor and then tells
+//! the log so (`take_note_of_floor` in `service/lease_task.rs`), within a second as a rule. The window of a
+//! holder that is not reached ends by itself: it counts as ended once the median of the cluster's clocks has
+//! passed its end by `--max-clock-skew`. Only a holder that has not heard of the floor, and whose clock is
+//! behind by more, could still show a time of that window.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio::time::{Instant, sleep};
+
+use super::audit;
+use super::cluster::ClusterService;
+use super::error::Error;
+use super::log_access::{self, Consistency, refresh};
+use crate::limits::{REQUEST_MAX, UNFORCED_FLOOR_AHEAD_MS_MAX};
+use crate::state::{Actor, Change, Response, WorkerRow};
+
+/// How long a request waits for holders: several turns of their lease tasks.
+const NOTED_MAX: Duration = Duration::from_secs(4);
+/// How long before the end of a request it is answered, whatever it waits for.
+const ANSWER_RESERVE: Duration = Duration::from_millis(500);
+/// Windows that an error names.
+const NAMED_MAX: usize = 3;
+/// Between two looks.
+const LOOK_INTERVAL: Duration = Duration::from_millis(20);
+
+/// Where the floor is that a request asked for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct SnowflakeFloor {
+    /// The first millisecond that an id may show which is given from now on, in Unix time.
+    pub floor_ms: u64,
+}
+
+impl ClusterService {
+    /// Raises the snowflake floor above the time that `id` shows; one that is as high already stays. Once this
+    /// has succeeded, no window of any worker id gives an id up to `id`.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] when the cluster's layout has no such id; [`Error::Conflict`] when its time is
+    /// more than an hour ahead and `force` is false; [`Error::Unavailable`] without a quorum, and while a window
+    /// reaches below the floor: the floor is raised then, and the same request waits on.
+    pub async fn raise_snowflake_floor(
+        &self,
+        actor: &Actor,
+        id: u64,
+        force: bool,
+    ) -> Result<SnowflakeFloor, Error> {
+        let answered_by = Instant::now() + REQUEST_MAX - ANSWER_RESERVE;
+        let format = self.snowflakes.format();
+        let shown = format.decode(id).ok_or_else(|| Error::InvalidArgument {
+            field: "id",
+            detail: format!("id is not a number of layout {}", format.layout()),
+        })?;
+        let floor_ms = shown.time_ms + 1;
+        if !force {
+            self.check_ahead(floor_ms)?;
+        }
+        let change = Change::RaiseSnowflakeFloor { floor_ms };
+        match log_access::change(&self.replica, audit::command(actor, &change)).await? {
+            Response::Floor { before_ms, floor_ms } if before_ms < floor_ms => {
+                audit::log_told(actor, &change);
+            }
+            Response::Floor { .. } => {}
+            rejection => return Err(Error::rejected(&rejection)),
+        }
+        // From here on this node's copy has every window that was given before, and a window that it shows to
+        // reach below the floor can only be an older one.
+        refresh(&self.replica, Consistency::Linearizable).await?;
+        let deadline = answered_by.min(Instant::now() + NOTED_MAX);
+        loop {
+            let waits_for = self.windows_below(floor_ms);
+            if waits_for.is_empty() {
+                return Ok(SnowflakeFloor { floor_ms });
+            }
+            if Instant::now() > deadline {
+                return Err(Error::unavailable(waiting(floor_ms, &waits_for)));
+            }
+            sleep(LOOK_INTERVAL).await;
+        }
+    }
+
+    /// The windows that may still be stamped below a floor.
+    fn windows_below(&self, floor_ms: u64) -> Vec<WorkerRow> {
+        let now_ms = self.replica.node().median_now_ms().unwrap_or(0);
+        let skew_ms_max = self.snowflakes.skew_ms_max();
+        let mut rows = self.replica.read(|state| state.windows_below(floor_ms));
+        rows.retain(|row| row.fence_ms.saturating_add(skew_ms_max) > now_ms);
+        rows
+    }
+
+    /// Refuses a floor far ahead, below which the cluster has no snowflake ids to give until that time comes.
+    fn check_ahead(&self, floor_ms: u64) -> Result<(), Error> {
+        let now_ms = self.replica.node().median_now_ms();
+        let now_ms = now_ms.ok_or_else(|| Error::unavailable("no quorum tells the time"))?;
+        let ahead_ms = floor_ms.saturating_sub(now_ms);
+        if ahead_ms <= UNFORCED_FLOOR_AHEAD_MS_MAX {
+            return Ok(());
+        }
+        Err(Error::Conflict {
+            detail: format!(
+                "the id shows {}, which is {} s ahead of the cluster's clock: there would be no snowflake ids \
+                 until then, and that cannot be undone: send \"force\": true (--force) if that is meant",
+                shown(floor_ms - 1),
+                ahead_ms / 1000
+            ),
+        })
+    }
+}
+
+/// Which nodes keep a floor from being reached.
+fn waiting(floor_ms: u64, windows: &[WorkerRow]) -> String {
+    let mut text = format!("the snowflake floor is raised to {}, and", shown(floor_ms));
+    for (at, row) in windows.iter().take(NAMED_MAX).enumerate() {
+        let and = if at > 0 { "; and" } else { "" };
+        // Writing to a `String` cannot fail.
+        let _ = write!(
+            text,
+            "{and} node {} has not taken note, whose window of worker id {} ends at {}",
+            row.node_id,
+            row.worker_id,
+            shown(row.fence_ms)
+        );
+    }
+    if let Some(more @ 1..) = windows.len().checked_sub(NAMED_MAX) {
+        // As above.
+        let _ = write!(text, "; and {more} more");
+    }
+    text + ": ask again"
+}
+
+fn shown(unix_ms: u64) -> String {
+    let time = Timestamp::from_millisecond(i64::try_from(unix_ms).unwrap_or(i64::MAX));
+    time.unwrap_or(Timestamp::MAX).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_waited_for_is_said_with_the_end_of_its_window() {
+        let row = |worker_id, node_id| WorkerRow {
+            worker_id,
+            node_id,
+            nonce: Some(1),
+            floor_ms: 0,
+            fence_ms: 1_567_733_760_000,
+        };
+        assert_eq!(
+            waiting(1_567_733_700_834, &[row(7, 2), row(9, 3)]),
+            "the snowflake floor is raised to 2019-09-06T01:35:00.834Z, and node 2 has not taken note, whose \
+             window of worker id 7 ends at 2019-09-06T01:36:00Z; and node 3 has not taken note, whose window of \
+             worker id 9 ends at 2019-09-06T01:36:00Z: ask again"
+        );
+    }
+}
