@@ -6,7 +6,7 @@ use thiserror::Error;
 /// Bytes of the length at the end.
 const LENGTH_BYTES: usize = 8;
 /// Bytes behind the sections.
-pub(super) const TRAILER_BYTES: usize = LENGTH_BYTES + SHA256_OUTPUT_LEN;
+const TRAILER_BYTES: usize = LENGTH_BYTES + SHA256_OUTPUT_LEN;
 
 /// Why a backup is not whole.
 #[derive(Clone, Copy, Debug, Eq, Error, PartialEq)]
@@ -56,7 +56,7 @@ impl BackupCheck {
     }
 
     /// The trailer of a backup all of whose bytes before it came.
-    pub(super) fn trailer(mut self) -> Vec<u8> {
+    pub fn trailer(mut self) -> Vec<u8> {
         self.sum.update(&self.last);
         let length = self.bytes().to_le_bytes();
         self.sum.update(&length);
