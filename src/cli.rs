@@ -3,6 +3,9 @@
 //! ```text
 //! cli      arguments, dispatch, exit codes
 //!   tag, audit, cluster, ids    one group of commands each: call, then print
+//!   backup             the whole state into a file
+//!   inspect, restore   what a copy of the state holds; a new cluster made of it
+//!     progress           how far they have come, on a terminal
 //!     client             HTTP with failover
 //!       https            TLS below it
 //!   secret, token        a new secret; a new token of clients
@@ -11,12 +14,16 @@
 //! ```
 
 mod audit;
+mod backup;
 mod cert;
 mod client;
 mod cluster;
 mod https;
 mod ids;
+mod inspect;
 mod output;
+mod progress;
+mod restore;
 mod secret;
 mod tag;
 mod token;
@@ -88,6 +95,10 @@ pub enum CliCommand {
         #[arg(long, global = true)]
         json: bool,
     },
+    /// Show what a backup holds, or the data directory of a node that does not run
+    Inspect(inspect::InspectArgs),
+    /// Make a new cluster of a backup, or of one data directory that survived
+    Restore(restore::RestoreArgs),
     /// What a client of a running node can do.
     #[command(flatten)]
     Client(ClientCommand),
@@ -159,6 +170,16 @@ pub enum ClientCommand {
         #[command(flatten)]
         connect: Connect,
     },
+    /// Write the whole state of the cluster into a file, while it serves
+    #[command(after_help = "Example:\n  mintleaf backup mintleaf-backup")]
+    Backup {
+        /// Where to.
+        #[command(flatten)]
+        args: backup::BackupArgs,
+        /// Which node, and how to print.
+        #[command(flatten)]
+        connect: Connect,
+    },
     /// See and change who is a member
     Cluster {
         /// What to see or change.
@@ -211,6 +232,22 @@ pub fn secret(command: &secret::SecretCommand, json: bool) -> ExitCode {
     finish(secret::run(command, json))
 }
 
+/// Shows what a copy of a cluster's state holds.
+pub fn inspect(args: &inspect::InspectArgs) -> ExitCode {
+    finish(inspect::run(args))
+}
+
+/// Makes a new cluster of a copy.
+pub fn restore(args: &restore::RestoreArgs) -> ExitCode {
+    match restore::run(args) {
+        Ok(outcome) => finish(outcome),
+        Err(restore::Unsaid(failure)) => {
+            output::complain(&failure);
+            ExitCode::from(2)
+        }
+    }
+}
+
 /// Runs a client command to its end; prints what it has to say.
 pub fn run(command: ClientCommand) -> ExitCode {
     let outcome = tokio::runtime::Builder::new_current_thread()
@@ -256,6 +293,10 @@ async fn dispatch(command: ClientCommand) -> Result<(), Failure> {
         ClientCommand::Audit { args, connect } => {
             let (client, json) = connect.open()?;
             audit::run(&args, &client, json).await
+        }
+        ClientCommand::Backup { args, connect } => {
+            let (client, json) = connect.open()?;
+            backup::run(args, &client, json).await
         }
         ClientCommand::Cluster { command, connect } => {
             let (client, json) = connect.open()?;

@@ -8,7 +8,7 @@
 //!     host          what a request's `Host` must be
 //!     access        whether its sender may make a request, and under which name
 //!     router        the handler of every route
-//!       legacy, ids, snowflake, tags, audit, cluster, pages, ops    one group of paths each
+//!       legacy, ids, snowflake, tags, audit, backup, cluster, pages, ops    one group of paths each
 //!         key, query, body    what clients send, read strictly
 //!         decimal             numbers, read strictly and written fast
 //!         problem             what goes wrong: status and code
@@ -20,6 +20,7 @@
 
 mod access;
 mod audit;
+mod backup;
 mod body;
 mod cluster;
 mod connection;

@@ -70,13 +70,15 @@
 //! | [`tls`] | TLS for clients: what a node proves itself by, and how a connection begins | `limits`, `metrics`, `origin`, `watchdog` |
 //! | `connection_buffers` | A client's connection with its buffers | `answer_budget`, `watchdog` |
 //! | [`encoding`] | The bytes of commands, responses and snapshots | `state` |
+//! | [`backup`] | Backups: files that hold the whole state | `encoding`, `state` |
 //! | [`replica`] | The replicated log, with types: commands in, responses out | `encoding`, `limits`, `state`, `version` |
-//! | [`service`] | Hands ids out and grabs more: the locks, the waiting, the tasks | `answer_budget`, `clock`, `limits`, `metrics`, `replica`, `segment`, `snowflake`, `state`, `tag` |
+//! | [`restore`] | A new cluster, made of a backup or of a directory that survived | `backup`, `replica`, `state`, `tag` |
+//! | [`service`] | Hands ids out and grabs more: the locks, the waiting, the tasks | `answer_budget`, `backup`, `clock`, `limits`, `metrics`, `replica`, `segment`, `snowflake`, `state`, `tag`, `version` |
 //! | [`http`] | HTTP/1.1: Leaf's paths, the paths of version 1 (`/v1/`), the pages for people | `access`, `address`, `answer_budget`, `connection_buffers`, `limits`, `metrics`, `path_segment`, `service`, `snowflake`, `tag`, `tls`, `watchdog` |
 //! | [`resp`] | The Redis protocol | `access`, `answer_budget`, `connection_buffers`, `limits`, `metrics`, `service`, `tls`, `watchdog` |
 //! | [`listener`] | Client sockets and worker threads, shared by both protocols | `access`, `http`, `limits`, `metrics`, `origin`, `resp`, `service`, `tls`, `watchdog` |
 //! | [`config`] | Settings and their checks | `access`, `address`, `snowflake`, `tls` |
-//! | [`cli`] | The command line, and the commands that are clients of a node | `access`, `clock`, `config`, `entropy`, `path_segment`, `version` |
+//! | [`cli`] | The command line, and the commands that are clients of a node | `access`, `backup`, `clock`, `config`, `entropy`, `path_segment`, `restore`, `state`, `tag`, `version` |
 //! | [`server`] | A node put together, and run by `serve` or `dev` | `access`, `clock`, `config`, `entropy`, `limits`, `listener`, `metrics`, `replica`, `service`, `snowflake`, `tls` |
 //!
 //! # Words
@@ -109,6 +111,8 @@
 //! | level | What of the log's format the cluster may use: nothing that a member's build cannot read. It only rises, by an administrator's command. |
 //! | change, admin request | A request over HTTP that is no GET, HEAD or OPTIONS and takes no id. The node's own machine may send it, and no other, unless `--insecure` says so. |
 //! | audit, actor | The last admin changes, in the state; under which name each was asked for. |
+//! | backup, copy | A file with the whole state as of one moment; that, or the directory of a node that has stopped. |
+//! | advance | How many ids every line rose by when the cluster was restored, and how much higher each line begins that came later. |
 //! | hyper | The library that speaks HTTP/1.1 where the fast path does not. |
 //! | fast path | Code that answers plain requests for ids from their bytes. |
 //! | dispatch | Code that answers what the fast path and hyper pass on: at once from what is held, or else by the router. |
@@ -143,6 +147,7 @@
 pub mod access;
 mod address;
 pub mod answer_budget;
+pub mod backup;
 pub mod cli;
 pub mod clock;
 pub mod config;
@@ -157,6 +162,7 @@ mod origin;
 mod path_segment;
 pub mod replica;
 pub mod resp;
+pub mod restore;
 pub mod segment;
 pub mod server;
 pub mod service;

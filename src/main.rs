@@ -40,6 +40,8 @@ fn main() -> ExitCode {
         CliCommand::Token { command } => cli::token(&command),
         CliCommand::Cert { command, json } => cli::cert(&command, json),
         CliCommand::Secret { command, json } => cli::secret(&command, json),
+        CliCommand::Inspect(args) => cli::inspect(&args),
+        CliCommand::Restore(args) => cli::restore(&args),
         CliCommand::Client(command) => cli::run(command),
     }
 }

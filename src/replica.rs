@@ -17,7 +17,7 @@ use crate::encoding::{
     read_snapshot_up_to, write_snapshot,
 };
 use crate::limits::TAG_CHARS_MAX;
-use crate::state::{Command, LEVEL_MAX, Protection, Response, State, first_version_of};
+use crate::state::{self, Command, LEVEL_MAX, Protection, Response, State, first_version_of};
 use crate::version::VERSION;
 
 /// Most commands of one [`Replica::propose_all`]: so many of the longest grabs fit a proposal.
@@ -36,6 +36,27 @@ pub trait TagListener: Send + Sync + 'static {
 
     /// The whole state was replaced by a snapshot; only the tags in it are left.
     fn state_replaced(&self, state: &State);
+}
+
+/// A listener for a copy of the state behind which nobody hands out ids.
+#[derive(Debug)]
+pub struct NoListener;
+
+impl TagListener for NoListener {
+    fn tag_deleted(&self, _: &str) {}
+
+    fn tag_protected(&self, _: &str, _: Protection) {}
+
+    fn state_replaced(&self, _: &State) {}
+}
+
+/// A state as the snapshots of `mintleaf_raft` have it.
+pub fn snapshot_of(frozen: state::FrozenState) -> FrozenState {
+    Box::new(move |out| {
+        let mut out = BufWriter::new(out);
+        write_snapshot(&frozen, &mut out)?;
+        out.flush()
+    })
 }
 
 /// This node's copy of the [`State`], which the log drives.
@@ -61,6 +82,11 @@ impl StateReplica {
     pub fn supporting(level_max: u32, listener: Arc<dyn TagListener>) -> Self {
         let supports = Release { level: level_max, version: VERSION.to_owned() };
         Self { state: RwLock::default(), listener, supports }
+    }
+
+    /// The state that was made so far.
+    pub fn into_state(self) -> State {
+        self.state.into_inner()
     }
 
     /// Tells the listener what a command did to a tag. Applying waits for that, so the listener hears of changes
@@ -133,12 +159,7 @@ impl StateMachine for StateReplica {
     }
 
     fn freeze(&self) -> FrozenState {
-        let frozen = self.state.read().freeze();
-        Box::new(move |out| {
-            let mut out = BufWriter::new(out);
-            write_snapshot(&frozen, &mut out)?;
-            out.flush()
-        })
+        snapshot_of(self.state.read().freeze())
     }
 
     fn restore(&self, from: &mut dyn Read) -> Result<(), RestoreError> {
@@ -269,19 +290,9 @@ mod tests {
     use super::*;
     use crate::tag::BizTag;
 
-    struct Nobody;
-
-    impl TagListener for Nobody {
-        fn tag_deleted(&self, _: &str) {}
-
-        fn tag_protected(&self, _: &str, _: Protection) {}
-
-        fn state_replaced(&self, _: &State) {}
-    }
-
     /// A copy in a build that supports levels up to `level_max`.
     fn replica(level_max: u32) -> StateReplica {
-        StateReplica::supporting(level_max, Arc::new(Nobody))
+        StateReplica::supporting(level_max, Arc::new(NoListener))
     }
 
     fn raise(to: u32) -> Vec<u8> {

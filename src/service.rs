@@ -19,6 +19,7 @@
 //! tag_creation  creates tags, as long as there is a place for another name
 //!   first_uses  how fast a node creates tags on first use
 //! audit         AuditService: who changed what; has changes recorded that the state does not make
+//! backup        BackupService: the whole state, written while the node goes on
 //! cluster       ClusterService: membership, levels, clocks, readiness, metrics
 //!   snowflake_floor   raises the floor under all snowflake ids
 //!   cluster_view, worker_view   what clients read of them
@@ -29,6 +30,7 @@
 
 mod audit;
 mod availability;
+mod backup;
 mod clock_reports;
 mod cluster;
 mod cluster_rules;
@@ -57,6 +59,7 @@ mod worker_view;
 use std::sync::Arc;
 
 pub use audit::AuditService;
+pub use backup::{BackupPieces, BackupService};
 pub use cluster::{ClusterService, NewMember};
 pub use cluster_view::{ClusterView, NodeView, Readiness};
 pub use error::Error;
@@ -92,6 +95,8 @@ pub struct Services {
     pub cluster: Arc<ClusterService>,
     /// The audit of admin changes.
     pub audit: Arc<AuditService>,
+    /// Backups of the whole state.
+    pub backup: Arc<BackupService>,
     /// The memory of answers that clients have not read yet.
     pub answers: Arc<AnswerBudget>,
 }
@@ -138,10 +143,12 @@ impl Services {
             clock: Arc::clone(&clock),
             metrics: Arc::clone(&metrics),
         };
+        let backup = BackupService::new(Arc::clone(&replica), Arc::clone(&clock));
         let audit = AuditService { replica: Arc::clone(&replica) };
         let creation = auto_create_tags.then_some(creation);
         let ids = IdService { replica, table, clock, metrics, grabs, snowflakes, creation };
         let (ids, tags, cluster) = (Arc::new(ids), Arc::new(tags), Arc::new(cluster));
-        (Self { ids, tags, cluster, audit: Arc::new(audit), answers }, task)
+        let (audit, backup) = (Arc::new(audit), Arc::new(backup));
+        (Self { ids, tags, cluster, audit, backup, answers }, task)
     }
 }

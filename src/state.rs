@@ -13,6 +13,10 @@
 //! is a state that applying committed entries made, and the one installed always reaches further than
 //! this replica has applied; `StateReplica` in `replica.rs` says where that is enforced.
 //!
+//! A restored cluster begins with the state of another one, of which a copy was taken at some time. It is raised
+//! as a whole before anybody may read it (`raise.rs`), because what was given since is in no copy. Line 1 holds
+//! over both clusters by that, as far as the operator's number reaches.
+//!
 //! A deleted tag leaves a tombstone that keeps its watermark for ever. Created again, the name goes
 //! on above it; ids of its earlier life are never given a second time.
 //!
@@ -28,6 +32,7 @@
 //!   administration admin changes: carried out, and recorded
 //!     change       what an administrator may ask for, tag_fields of a tag; actor is who asks
 //!     audit        the last admin changes
+//!   raise          every mark raised, for a cluster that is made of a copy
 //!   snapshot       a state as sections, and back
 //!   tag_entries    every tag's entry, copied by sharing
 //!     tag_entry    one tag; watermark is its mark, protection what keeps callers from its ids
@@ -46,6 +51,7 @@ mod change;
 mod command;
 mod level;
 mod protection;
+mod raise;
 mod response;
 mod snapshot;
 mod tag_entries;
@@ -64,6 +70,7 @@ pub use change::{Change, MemberFacts};
 pub use command::Command;
 pub use level::{LEVEL_MAX, first_version_of};
 pub use protection::Protection;
+pub use raise::Raise;
 pub use response::Response;
 pub use snapshot::FrozenState;
 pub(crate) use snapshot::{Restorer, SectionRead, SectionWritten, UnfitSnapshot};

@@ -72,6 +72,7 @@ fn options(dir: &TempDir) -> Options {
         data: dir.path().to_owned(),
         fresh_store: 1,
         boot_nonce: 1,
+        moved: false,
         listen: None,
         advertise_raft: Some(NOWHERE.to_owned()),
         advertise_http: NOWHERE.to_owned(),

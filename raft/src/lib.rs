@@ -25,6 +25,7 @@
 //! | `upkeep` | Periodic tasks of every member: probes, releases, incarnations, the membership | `core`, `membership`, `message`, `peers` |
 //! | `rpc_handler` | What a node does with its peers' requests | `bootstrap`, `core`, `election`, `error`, `identity`, `membership`, `message`, `runtime`, `transport`, `types` |
 //! | `node` | [`Node`], which assembles the others, and its [`Handle`] | all above |
+//! | `offline` | What a stopped node's directory holds; the directory of a new cluster's one node | `raft_storage`, `state_machine`, `types` |
 //! | `simulation` | What a simulated network needs to know of nodes; only with the feature of that name | `message`, `raft_storage`, `runtime`, `types` |
 //! | `fuzzing` | Entry points to the decoders; only with the feature of that name | `message`, `raft_storage`, `transport` |
 //!
@@ -54,6 +55,7 @@ mod leadership_transfer;
 mod membership;
 mod message;
 mod node;
+mod offline;
 mod options;
 mod peers;
 mod raft_storage;
@@ -73,6 +75,7 @@ mod upkeep;
 pub use error::{Delivery, NodeError, ProposeError, Rejected, Remedy, StopReason};
 pub use message::MembershipError;
 pub use node::{Environment, Handle, MemberStatus, Node, PROPOSAL_BYTES_MAX, Role, Status};
+pub use offline::{Beginning, NewCluster, OfflineError, StoppedNode, read_stopped};
 pub use options::{Clock, Options, PEER_CONNECTIONS_MAX, Tuning};
 pub use peers::PeerClock;
 pub use runtime::{Pending, lower_priority};

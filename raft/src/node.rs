@@ -72,7 +72,8 @@ impl Node {
         state: Arc<dyn StateMachine>,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, NodeError> {
-        let dir = DataDir::open_for(&options.data, options.fresh_store, options.node_id)?;
+        let open = if options.moved { DataDir::open_moved } else { DataDir::open_for };
+        let dir = open(&options.data, options.fresh_store, options.node_id)?;
         let engine = Arc::new(open_engine(&dir)?);
         let transport = open_transport(&options, dir.store_id(), &clock).await?;
         let environment = Environment { dir, engine, transport };

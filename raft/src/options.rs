@@ -115,6 +115,8 @@ pub struct Options {
     pub node_id: u64,
     /// The data directory of this node.
     pub data: PathBuf,
+    /// Whether the data directory may be a copy of another one, which is not in use and never will be.
+    pub moved: bool,
     /// A random number that becomes the store's identity if the directory is new.
     pub fresh_store: u128,
     /// A random number that distinguishes this process from every other.

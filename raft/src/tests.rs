@@ -4,6 +4,7 @@ mod addresses;
 mod cluster;
 mod copies;
 mod levels;
+mod offline;
 mod poison;
 mod single_node;
 mod speakers;

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
-use hyper::{Method, Request, StatusCode, Uri};
+use hyper::{Method, Request, Response, StatusCode, Uri};
 use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -17,9 +18,9 @@ use serde_json::Value;
 use super::https::{TlsArgs, explained};
 
 const CONNECT_MS_MAX: u64 = 3_000;
-/// Longest wait for an answer: a little longer than a node works on any request, so that the node's own
+/// Longest wait for the head of an answer, for all of a short one, and for a piece of a long one: a little longer than a node works on any request, so that the node's own
 /// answer comes first.
-const REQUEST_MS_MAX: u64 = 15_000;
+const REQUEST_MAX: Duration = Duration::from_secs(15);
 /// Longest answer: above the longest to any request made here, which is a page of 1,000 tags.
 const ANSWER_BYTES_MAX: usize = 8 * 1024 * 1024;
 
@@ -174,6 +175,37 @@ impl Client {
         self.call(&method, path, body).await
     }
 
+    /// Begins to read a long answer from the first node that gives one.
+    ///
+    /// # Errors
+    /// The failure at the last node.
+    pub(super) async fn stream(&self, path: &str) -> Result<Pieces, Failure> {
+        let mut last = Failure::new("no node to ask");
+        for url in &self.urls {
+            match self.open(url, &Method::GET, path, None).await {
+                Ok(response) if response.status().is_success() => {
+                    return Ok(Pieces { url: url.clone(), body: response.into_body() });
+                }
+                Ok(response) => match self.read(url, response).await {
+                    Err(Attempt::Refused(failure)) => return Err(failure),
+                    Err(
+                        Attempt::Unconnected(failure)
+                        | Attempt::Lost(failure)
+                        | Attempt::Unavailable(failure),
+                    ) => last = failure,
+                    Ok(_) => last = Failure::new(format!("{url} did not answer with a file")),
+                },
+                Err(Attempt::Refused(failure)) => return Err(failure),
+                Err(
+                    Attempt::Unconnected(failure)
+                    | Attempt::Lost(failure)
+                    | Attempt::Unavailable(failure),
+                ) => last = failure,
+            }
+        }
+        Err(last)
+    }
+
     async fn call(
         &self,
         method: &Method,
@@ -206,22 +238,35 @@ impl Client {
         path: &str,
         body: Option<&Value>,
     ) -> Result<Value, Attempt> {
+        let response = self.open(url, method, path, body).await?;
+        self.read(url, response).await
+    }
+
+    /// Sends a request, and awaits the head of the answer.
+    async fn open(
+        &self,
+        url: &BaseUrl,
+        method: &Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Response<Incoming>, Attempt> {
         let mut request = request(url, method, path, body).map_err(Attempt::Refused)?;
         if let Some(ShownToken(header)) = &self.token {
             request.headers_mut().insert(AUTHORIZATION, header.clone());
         }
-        let exchange = async {
-            let response = self.http.request(request).await.map_err(|error| {
-                if error.is_connect() { unconnected(url, &error) } else { lost(url, &error) }
-            })?;
-            let status = response.status();
-            let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
-            Ok((status, body.map_err(|error| lost(url, &*error))?.to_bytes()))
-        };
-        let deadline = Duration::from_millis(REQUEST_MS_MAX);
-        let (status, body) = tokio::time::timeout(deadline, exchange).await.map_err(|_| {
-            Attempt::Lost(Failure::new(format!("{url} did not answer in {REQUEST_MS_MAX} ms")))
-        })??;
+        let response = tokio::time::timeout(REQUEST_MAX, self.http.request(request)).await;
+        response.map_err(|_| Attempt::Lost(late(url)))?.map_err(|error| {
+            if error.is_connect() { unconnected(url, &error) } else { lost(url, &error) }
+        })
+    }
+
+    /// Reads a short answer.
+    async fn read(&self, url: &BaseUrl, response: Response<Incoming>) -> Result<Value, Attempt> {
+        let status = response.status();
+        let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect();
+        let body = tokio::time::timeout(REQUEST_MAX, body).await;
+        let body = body.map_err(|_| Attempt::Lost(late(url)))?;
+        let body = body.map_err(|error| lost(url, &*error))?.to_bytes();
         if status == StatusCode::SERVICE_UNAVAILABLE {
             return Err(Attempt::Unavailable(Failure::refused(status, &body)));
         }
@@ -236,6 +281,41 @@ impl Client {
             Attempt::Refused(Failure::hinting(detail, "is it a mintleaf node?"))
         })
     }
+}
+
+/// A long answer, piece by piece.
+pub(super) struct Pieces {
+    url: BaseUrl,
+    body: Incoming,
+}
+
+impl Pieces {
+    /// The next piece; `None` after the last one.
+    ///
+    /// # Errors
+    /// When the answer broke off.
+    pub(super) async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
+        let broke_off = |why: &dyn fmt::Display| {
+            Failure::new(format!("the answer of {} broke off: {why}", self.url))
+        };
+        loop {
+            let frame = tokio::time::timeout(REQUEST_MAX, self.body.frame()).await;
+            let frame = frame.map_err(|_| broke_off(&"nothing came for long"))?;
+            match frame {
+                None => return Ok(None),
+                Some(Err(error)) => return Err(broke_off(&root_cause(&error))),
+                Some(Ok(frame)) => {
+                    if let Ok(piece) = frame.into_data() {
+                        return Ok(Some(piece));
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn late(url: &BaseUrl) -> Failure {
+    Failure::new(format!("{url} did not answer in {} s", REQUEST_MAX.as_secs()))
 }
 
 fn request(

@@ -42,6 +42,12 @@ pub struct ServeArgs {
     /// Data directory, for this node alone [default: ./mintleaf-data]
     #[arg(long, env = "MINTLEAF_DATA", value_name = "DIR")]
     pub data: Option<PathBuf>,
+    /// Use a data directory that was copied from elsewhere, once: the original must be gone for good, and this the
+    /// only copy, because two in use would repeat ids
+    #[arg(long, env = "MINTLEAF_MOVED", value_name = "BOOL")]
+    #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    #[arg(value_parser = clap::builder::BoolishValueParser::new())]
+    pub moved: Option<bool>,
     /// Raft addresses of the first voters, this node among them, the same list on each:
     /// 1=HOST:PORT,2=HOST:PORT,3=HOST:PORT
     #[arg(long, env = "MINTLEAF_PEERS", value_name = "LIST")]
@@ -154,6 +160,7 @@ impl ServeArgs {
             resp: self.resp.or(fallback.resp),
             raft: self.raft.or(fallback.raft),
             data: self.data.or(fallback.data),
+            moved: self.moved.or(fallback.moved),
             peers: self.peers.or(fallback.peers),
             join: self.join.or(fallback.join),
             advertise_http: self.advertise_http.or(fallback.advertise_http),

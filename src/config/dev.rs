@@ -32,6 +32,12 @@ pub struct DevArgs {
     /// Data directory; the next start goes on from it
     #[arg(long, value_name = "DIR", default_value = DATA_DEFAULT)]
     pub data: PathBuf,
+    /// Use data directories that were copied from elsewhere, once: the originals must be gone for good, and these
+    /// the only copies, because two in use would repeat ids
+    #[arg(long, env = "MINTLEAF_MOVED", value_name = "BOOL", default_value = "false")]
+    #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    #[arg(action = clap::ArgAction::Set, value_parser = clap::builder::BoolishValueParser::new())]
+    pub moved: bool,
     /// File with the tokens that clients show, and what each allows; `mintleaf token new` prints its lines
     #[arg(long, env = "MINTLEAF_AUTH_FILE", value_name = "FILE")]
     pub auth_file: Option<PathBuf>,
@@ -73,6 +79,8 @@ pub struct DevConfig {
     pub resp: Option<SocketAddr>,
     /// The directory that holds every node's data.
     pub data: PathBuf,
+    /// Whether data directories may be copies of others, which are not in use and never will be.
+    pub moved: bool,
     /// The tokens that clients have to show, if they have to.
     pub auth_file: Option<AuthSource>,
     /// By which files the nodes prove themselves to clients, if at all.
@@ -132,6 +140,7 @@ impl DevConfig {
             http,
             resp,
             data,
+            moved: args.moved,
             auth_file,
             client_tls,
             insecure,

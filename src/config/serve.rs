@@ -29,6 +29,8 @@ pub struct ServeConfig {
     pub raft: SocketAddr,
     /// The data directory.
     pub data: PathBuf,
+    /// Whether the data directory may be a copy of another one, which is not in use and never will be.
+    pub moved: bool,
     /// The first voters by ascending id; empty, or this node is among them.
     pub peers: Vec<(u64, String)>,
     /// A member's raft address, for a node that joins; never together with `peers`.
@@ -125,6 +127,7 @@ impl ServeConfig {
             resp,
             raft,
             data: args.data.unwrap_or_else(|| DATA_DEFAULT.into()),
+            moved: args.moved.unwrap_or(false),
             peers,
             join: remote("join", args.join)?,
             advertise_http,

@@ -227,6 +227,7 @@ fn keys_between_nodes_are_a_secret_or_three_files() {
 fn dev_refuses_ports_past_the_last() {
     let dev_on = |http: &str, resp: Option<&str>, nodes| {
         let args = DevArgs {
+            moved: false,
             nodes,
             http: http.to_owned(),
             resp: resp.map(str::to_owned),
@@ -302,6 +303,7 @@ fn an_address_that_strangers_can_reach_wants_a_secret_or_the_flag_that_says_so()
 fn dev_serves_this_machine_alone_unless_told_otherwise() {
     let dev = |http: &str, resp: Option<&str>, insecure| {
         DevConfig::resolve(DevArgs {
+            moved: false,
             nodes: 3,
             http: http.to_owned(),
             resp: resp.map(str::to_owned),

@@ -142,7 +142,7 @@ mod tests {
     };
     use crate::state::tests::snowflake_floor::with_rules;
     use crate::state::tests::{hex, tag, two_tags_and_a_tombstone, with_worker_ids, written};
-    use crate::state::{Actor, Change, Command, TagFields};
+    use crate::state::{Actor, Change, Command, Raise, TagFields};
 
     fn refusal(bytes: &[u8]) -> String {
         read_snapshot_up_to(9, bytes).unwrap_err().to_string()
@@ -226,6 +226,16 @@ mod tests {
         let restored = read_snapshot(&written(&state)[..]).unwrap();
         assert_eq!(written(&restored), written(&state));
         assert_eq!(restored.audit_page(0, 9, |_| true), state.audit_page(0, 9, |_| true));
+    }
+
+    #[test]
+    fn how_far_a_state_was_raised_keeps_its_bytes() {
+        let by = Raise { all: 1_000, ..Raise::default() };
+        let raised = two_tags_and_a_tombstone().raised(&by).unwrap();
+        let whole = hex(&written(&raised));
+        assert!(whole.contains("09000000017b52aad007fbe803"), "{whole}");
+        let restored = read_snapshot(&written(&raised)[..]).unwrap();
+        assert_eq!((restored.advance(), written(&restored)), (1_000, written(&raised)));
     }
 
     #[test]

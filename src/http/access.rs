@@ -1,8 +1,9 @@
 //! Whether the sender of a request may make it.
 //!
 //! With an auth file its token says so. Without one, anybody who reaches the port may take ids and read. Admin
-//! requests change something, and clients have no names then, so these requests are taken from the node's own
-//! machine alone; and so are those of callers without a token, where an auth file allows them to send any. A page that a browser there shows can send requests too, under whatever name its site has given
+//! requests change something, or read everything there is, and clients have no names then. So these requests are
+//! taken from the node's own machine alone, and so are those of callers without a token, where an auth file allows
+//! them any. A page that a browser there shows can send requests too, under whatever name its site has given
 //! to 127.0.0.1, and a proxy on that machine passes on requests of others: the headers tell them apart from an
 //! administrator's own.
 
@@ -12,7 +13,7 @@ use std::sync::Arc;
 use axum::extract::FromRequestParts;
 use axum::http::header::{AUTHORIZATION, FORWARDED, HOST, ORIGIN, VIA};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName, Method, Request};
+use axum::http::{HeaderMap, HeaderName, Request};
 
 use super::host;
 use super::problem::Problem;
@@ -77,8 +78,7 @@ impl Access {
                 false => None,
             };
         }
-        let reads = matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
-        if reads || self.doors.insecure || route(method.as_str(), path).needs != Needs::Admin {
+        if self.doors.insecure || route(method.as_str(), path).needs != Needs::Admin {
             return None;
         }
         self.not_admin(request).map(Problem::forbidden)
@@ -89,21 +89,21 @@ impl Access {
         let headers = request.headers();
         if !self.is_local {
             return Some(
-                "changes are taken from the node's own machine only: send this to a loopback address there, \
+                "changes and backups are taken from the node's own machine only: send this to a loopback address there, \
                  or start the node with --insecure where something in front of it keeps strangers out",
             );
         }
         if OF_PROXIES.iter().any(|name| headers.contains_key(name)) {
             return Some(
-                "changes are not taken through a proxy, which Forwarded, Via, X-Forwarded-For and the like tell \
-                 of: send this to the node itself, or start the node with --insecure where the proxy keeps \
+                "changes and backups are not taken through a proxy, which Forwarded, Via, X-Forwarded-For and the \
+                 like tell of: send this to the node itself, or start the node with --insecure where the proxy keeps \
                  strangers out",
             );
         }
         let target = request.uri().authority().map(|authority| authority.as_str());
         if !names_loopback(headers) || !target.is_none_or(|target| is_loopback(target.as_bytes())) {
             return Some(
-                "changes are taken under a loopback name only: ask for localhost, 127.0.0.1 or [::1], as \
+                "changes and backups are taken under a loopback name only: ask for localhost, 127.0.0.1 or [::1], as \
                  Host says, or start the node with --insecure where something in front of it keeps strangers \
                  out",
             );
@@ -113,8 +113,8 @@ impl Access {
             || sites.any(|site| OTHER_SITES.contains(&site.as_bytes()))
         {
             return Some(
-                "changes are not taken from pages of other sites: Origin must be http:// or https:// with \
-                 localhost, 127.0.0.1 or [::1], or be left out, and Sec-Fetch-Site must be same-origin or none",
+                "changes and backups are not taken from pages of other sites: Origin must be http:// or https:// \
+                 with localhost, 127.0.0.1 or [::1], or be left out, and Sec-Fetch-Site must be same-origin or none",
             );
         }
         None

@@ -7,9 +7,11 @@ use axum::extract::FromRef;
 use axum::routing::{MethodRouter, delete, get, patch, post};
 
 use super::problem::Problem;
-use super::{audit, cluster, ids, legacy, ops, pages, snowflake, tags};
+use super::{audit, backup, cluster, ids, legacy, ops, pages, snowflake, tags};
 use crate::access::{Endpoint, ROUTES};
-use crate::service::{AuditService, ClusterService, IdService, Services, TagService};
+use crate::service::{
+    AuditService, BackupService, ClusterService, IdService, Services, TagService,
+};
 
 /// The router over these services: every route of the matrix of roles, and its handler. `guarded` says whether
 /// clients show tokens, so that what is open to everybody tells nothing of the cluster.
@@ -48,6 +50,7 @@ fn handler(endpoint: Endpoint) -> MethodRouter<Services> {
         Endpoint::UpdateTag => patch(tags::update),
         Endpoint::DeleteTag => delete(tags::delete),
         Endpoint::ListAudit => get(audit::list),
+        Endpoint::Backup => get(backup::take).head(backup::head),
         Endpoint::Workers => get(snowflake::workers),
         Endpoint::Cluster => get(cluster::show),
         Endpoint::AddNode => post(cluster::add),
@@ -78,6 +81,12 @@ impl FromRef<Services> for Arc<TagService> {
 impl FromRef<Services> for Arc<ClusterService> {
     fn from_ref(services: &Services) -> Self {
         Self::clone(&services.cluster)
+    }
+}
+
+impl FromRef<Services> for Arc<BackupService> {
+    fn from_ref(services: &Services) -> Self {
+        Self::clone(&services.backup)
     }
 }
 

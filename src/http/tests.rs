@@ -31,6 +31,7 @@ impl Served {
     fn start() -> Self {
         let data = tempfile::tempdir().unwrap();
         let config = NodeConfig {
+            moved: false,
             node_id: 1,
             http: "127.0.0.1:0".parse().unwrap(),
             resp: None,

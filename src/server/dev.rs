@@ -122,6 +122,7 @@ fn node_configs(config: &DevConfig, reload: &Reload) -> Result<Vec<NodeConfig>, 
             resp: config.resp.map(|first| at_place(first, number)),
             raft: (!alone).then_some(raft),
             data: config.data.join(format!("node-{}", number + 1)),
+            moved: config.moved,
             peers: Default::default(),
             join: None,
             advertise_http: http

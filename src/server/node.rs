@@ -44,6 +44,8 @@ pub struct NodeConfig {
     pub raft: Option<SocketAddr>,
     /// Data directory.
     pub data: PathBuf,
+    /// Whether the data directory may be a copy of another one, which is not in use and never will be.
+    pub moved: bool,
     /// The first voters; only looked at while the data directory is new.
     pub peers: BTreeMap<u64, String>,
     /// A member to ask for admission; only looked at while the data directory is new.
@@ -303,6 +305,7 @@ fn options(
         data: config.data.clone(),
         fresh_store: entropy::random_u128()?,
         boot_nonce: entropy::random_u128()?,
+        moved: config.moved,
         listen: config.raft,
         advertise_raft: config.advertise_raft.clone(),
         advertise_http: advertised(config, http_addr),

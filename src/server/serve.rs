@@ -97,6 +97,7 @@ fn node_config(
         resp: config.resp,
         raft: Some(config.raft),
         data: config.data,
+        moved: config.moved,
         peers: config.peers.into_iter().collect(),
         join: config.join,
         advertise_http: config.advertise_http,

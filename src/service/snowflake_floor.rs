@@ -66,7 +66,7 @@ impl ClusterService {
                 audit::log_told(actor, &change);
             }
             Response::Floor { .. } => {}
-            rejection => return Err(Error::rejected(&rejection)),
+            rejection => return Err(Error::rejected(&self.replica, &rejection)),
         }
         // From here on this node's copy has every window that was given before, and a window that it shows to
         // reach below the floor can only be an older one.

@@ -41,6 +41,7 @@ pub(crate) async fn alone(
         data: dir.path().join("node"),
         fresh_store: 1,
         boot_nonce: 1,
+        moved: false,
         listen: None,
         advertise_raft: Some(NOWHERE.to_owned()),
         advertise_http: NOWHERE.to_owned(),

@@ -126,7 +126,7 @@ impl ClockView {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::snowflake::Layout;
+    use crate::snowflake::{Format, Layout, WorkerPool};
 
     /// The bound that the documents name.
     const WORKERS_BYTES_MAX: usize = 1024 * 1024;
@@ -150,8 +150,10 @@ mod tests {
             reported_offset_ms: Some(i64::MIN),
         };
         let format = Format::new(layout, 1).unwrap();
+        let rules = Rules::new(format, WorkerPool::all(layout), u64::MAX).unwrap();
         let rows = (0..layout.worker_ids()).map(row).collect();
-        let view = WorkersView::new(format, rows, (0..64).map(clock).collect(), u64::MAX);
+        let clocks = (0..64).map(clock).collect();
+        let view = WorkersView::new(&rules, u64::MAX, rows, clocks, u64::MAX);
         assert!(view.workers.iter().all(|worker| worker.last_reported_ms.is_some()));
         let bytes = serde_json::to_vec(&view).unwrap().len();
         assert!(bytes <= WORKERS_BYTES_MAX, "{bytes}");

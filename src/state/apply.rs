@@ -11,6 +11,7 @@ use super::tag_entries::TagEntries;
 use super::tag_entry::{TagEntry, TagRow};
 use super::tag_fields::TagFields;
 use super::worker_entries::{ClockReport, WantedWindow, WorkerEntries, WorkerRow};
+use crate::limits::ID_END;
 use crate::snowflake::{Format, Rules};
 use crate::tag::BizTag;
 
@@ -39,6 +40,9 @@ pub struct State {
     pub(super) workers: WorkerEntries,
     pub(super) level: Level,
     pub(super) audit: Audit,
+    /// How much higher than it would each line begins of which this state knows nothing: the sum of what the
+    /// state was raised by, when clusters were restored from copies that lacked such lines.
+    pub(super) advance: u64,
     #[cfg(feature = "next-level")]
     pub(super) note: String,
 }
@@ -161,6 +165,12 @@ impl State {
         self.clock_ms
     }
 
+    /// How much higher than it would each line begins of which this state knows nothing; 0 unless the cluster
+    /// was restored.
+    pub fn advance(&self) -> u64 {
+        self.advance
+    }
+
     /// The cluster's level: nothing above it is proposed, answered or written.
     pub fn level(&self) -> u32 {
         self.level.number()
@@ -226,10 +236,13 @@ impl State {
         protection: Protection,
     ) -> Response {
         let now_ms = self.clock_ms;
-        let entry = match self.entries.get_mut(tag.as_str()) {
+        let (entry, start) = match self.entries.get_mut(tag.as_str()) {
             Some(entry) if entry.is_live() => return Response::TagExists,
-            Some(entry) => entry,
-            None => self.entries.insert(TagEntry::unborn(tag.clone())),
+            Some(entry) => (entry, start),
+            None => {
+                let start = start.saturating_add(self.advance).min(ID_END);
+                (self.entries.insert(TagEntry::unborn(tag.clone())), start)
+            }
         };
         let row = entry.create(step, start, description, protection, now_ms);
         self.tags += 1;

@@ -1,8 +1,9 @@
 //! A frozen state as a run of sections, and back.
 //!
 //! The run is a header, the level if it is above the first, the entries of tags in ascending order in
-//! chunks, the worker ids if there are any, the bounds of windows unless they are those of a new state, the audit in
-//! chunks, and the end. A later release can append kinds of sections, each from a level of the cluster on. The level stands right behind the header: a build that does
+//! chunks, the worker ids if there are any, the bounds of windows unless they are those of a new state, how far the
+//! state was raised if it was, the audit in chunks, and the end. A later release can append kinds of sections,
+//! each from a level of the cluster on. The level stands right behind the header: a build that does
 //! not support it reads no further, and can say which version does. Neither the writer nor the reader
 //! holds more than one section beside the state itself.
 //!
@@ -42,6 +43,8 @@ pub(crate) enum Section<L, W, A> {
     Level(Level),
     Audit(Vec<A>),
     Bounds(WindowBounds),
+    /// How much higher lines begin of which the state knows nothing.
+    Advance(u64),
     #[cfg(feature = "next-level")]
     Note(String),
 }
@@ -69,7 +72,17 @@ impl State {
 impl FrozenState {
     /// Every section in its order.
     pub(crate) fn sections(&self) -> impl Iterator<Item = SectionWritten<'_>> {
-        let State { clock_ms, entries, workers, level, audit, .. } = &self.0;
+        let State {
+            clock_ms,
+            entries,
+            tags: _,
+            workers,
+            level,
+            audit,
+            advance,
+            #[cfg(feature = "next-level")]
+                note: _,
+        } = &self.0;
         let header = Section::Header { clock_ms: *clock_ms, entries: entries.len() as u64 };
         let level = (!level.is_first()).then(|| Section::Level(level.clone()));
         let mut rest = entries.after(None).peekable();
@@ -80,13 +93,14 @@ impl FrozenState {
         let bounds = workers.bounds();
         let bounds = (*bounds != WindowBounds::default()).then(|| Section::Bounds(bounds.clone()));
         let workers = (!workers.is_empty()).then_some(Section::Workers(workers));
+        let advance = (*advance > 0).then_some(Section::Advance(*advance));
         let mut recorded = audit.after(0).peekable();
         let audit = iter::from_fn(move || {
             recorded.peek()?;
             Some(Section::Audit(recorded.by_ref().take(SECTION_AUDIT_MAX).collect()))
         });
         let sections = iter::once(header).chain(level).chain(chunks);
-        let sections = sections.chain(workers).chain(bounds).chain(audit);
+        let sections = sections.chain(workers).chain(bounds).chain(advance).chain(audit);
         #[cfg(feature = "next-level")]
         let sections = {
             let note = (!self.0.note.is_empty()).then(|| Section::Note(self.0.note.clone()));
@@ -148,6 +162,7 @@ impl Restorer {
             }
             Section::Workers(workers) => self.take_workers(workers)?,
             Section::Bounds(bounds) => self.take_bounds(bounds)?,
+            Section::Advance(advance) => self.take_advance(advance)?,
             Section::Audit(entries) => {
                 self.state.audit.extend(entries).map_err(UnfitSnapshot::Malformed)?;
             }
@@ -202,6 +217,15 @@ impl Restorer {
             return Err(UnfitSnapshot::Malformed("a worker id is out of bounds"));
         }
         self.state.workers = workers;
+        Ok(())
+    }
+
+    /// Takes in how far the state was raised, which is said once, of a state that was.
+    fn take_advance(&mut self, advance: u64) -> Result<(), UnfitSnapshot> {
+        if self.state.advance > 0 || advance == 0 {
+            return Err(UnfitSnapshot::Malformed("its advance comes twice or not at all"));
+        }
+        self.state.advance = advance;
         Ok(())
     }
 
@@ -312,6 +336,14 @@ mod tests {
             (
                 vec![header(0), recorded(1), workers(), Section::End],
                 "its audit stands in the wrong place",
+            ),
+            (
+                vec![header(0), Section::Advance(0), Section::End],
+                "its advance comes twice or not at all",
+            ),
+            (
+                vec![header(0), Section::Advance(1), Section::Advance(2), Section::End],
+                "its advance comes twice or not at all",
             ),
             (
                 vec![header(1), recorded(1), chunk(&["a"]), Section::End],

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use super::tag_entry::TagEntry;
+use crate::tag::BizTag;
 
 /// Entries in one leaf at most: what the first change after a snapshot copies.
 const LEAF_ENTRIES_MAX: usize = 256;
@@ -51,6 +52,14 @@ impl TagEntries {
         let leaf = Arc::make_mut(&mut self.leaves[at]);
         leaf.insert(position, entry);
         &mut leaf[position]
+    }
+
+    /// Raises the mark of every entry, tombstones included, by what `by` says of its tag.
+    pub(super) fn rise(&mut self, by: impl Fn(&BizTag) -> u64) {
+        let Self { leaves, entries: _ } = self;
+        for entry in leaves.iter_mut().flat_map(|leaf| Arc::make_mut(leaf)) {
+            entry.rise(by(entry.tag()));
+        }
     }
 
     /// The entries after `name`; all of them without a name.

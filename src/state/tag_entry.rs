@@ -150,6 +150,25 @@ impl TagEntry {
         Some(start..end)
     }
 
+    /// Raises the mark by so many ids, or to the end.
+    pub(super) fn rise(&mut self, by: u64) {
+        let Self {
+            tag: _,
+            max_id,
+            step: _,
+            condition: _,
+            created_at_ms: _,
+            updated_at_ms: _,
+            description: _,
+        } = self;
+        max_id.raise(max_id.get().saturating_add(by).min(ID_END));
+    }
+
+    #[cfg(test)]
+    pub(super) fn max_id(&self) -> u64 {
+        self.max_id.get()
+    }
+
     fn shown(&self) -> TagRow {
         TagRow {
             tag: self.tag.clone(),

@@ -65,6 +65,12 @@ impl WindowBounds {
         before_ms
     }
 
+    /// Raises the floor, for a cluster that is made of a copy.
+    pub(super) fn rise(&mut self, to_ms: u64) {
+        let Self { pool: _, window_ms_max: _, floor_ms } = self;
+        *floor_ms = to_ms.max(*floor_ms);
+    }
+
     /// The milliseconds that a window may have which is asked for now.
     ///
     /// # Errors

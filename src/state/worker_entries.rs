@@ -189,6 +189,18 @@ impl WorkerEntries {
         if released { Response::Noted } else { Response::NotHolder }
     }
 
+    /// Raises what windows begin at: the floor, which binds the worker ids that were never used too.
+    pub(super) fn rise(&mut self, floor_ms: u64) {
+        let Self {
+            format: _,
+            // No window begins below the floor, so the fences below it do not matter any more.
+            entries: _,
+            reports: _,
+            bounds,
+        } = self;
+        bounds.rise(floor_ms);
+    }
+
     /// The first worker id of the pool that was never used, or else the one with the lowest fence.
     fn longest_rested(&self, rules: &Rules) -> u16 {
         let fence_ms = |id: &u16| self.entries.get(id).map_or(0, WorkerEntry::fence_ms);

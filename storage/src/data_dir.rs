@@ -8,6 +8,7 @@ use crate::files;
 use identity::{FILE_NAME, Identity};
 use parking_lot::Mutex;
 use std::fs::{self, File, TryLockError};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -16,6 +17,13 @@ const LOCK: &str = "lock";
 /// The names that may stand in a directory without an identity: what a crash before the identity
 /// was written leaves behind, and what a fresh file system holds.
 const HARMLESS: [&str; 3] = [LOCK, "identity.tmp", "lost+found"];
+
+/// Whether a directory is opened that is a copy of another one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Copies {
+    Opened,
+    Refused,
+}
 
 /// A data directory, open and locked. The lock is held until this and everything opened from it
 /// (the log engine, the snapshots) is dropped.
@@ -41,36 +49,56 @@ impl DataDir {
     /// [`StorageError::Format`] when another release wrote it, and
     /// [`StorageError::Damaged`] when the identity file is altered.
     pub fn open(path: &Path, fresh_id: u128) -> Result<DataDir, StorageError> {
-        Self::open_as(path, fresh_id, None)
+        Self::open_as(path, fresh_id, None, Copies::Opened)
     }
 
     /// Opens the data directory as [`DataDir::open`] does, for the node `node_id`. The directory
-    /// belongs to that node from then on. A directory that belongs to another node is refused
+    /// belongs to that node from then on. A directory that belongs to another node, or is a copy, is refused
     /// before anything in it is changed.
     ///
     /// # Errors
-    /// Those of [`DataDir::open`], and [`StorageError::OtherNode`] when it belongs to another node.
+    /// Those of [`DataDir::open`], [`StorageError::OtherNode`] when it belongs to another node, and
+    /// [`StorageError::Copied`] when it is a copy.
     pub fn open_for(path: &Path, fresh_id: u128, node_id: u64) -> Result<DataDir, StorageError> {
-        Self::open_as(path, fresh_id, Some(node_id))
+        Self::open_as(path, fresh_id, Some(node_id), Copies::Refused)
     }
 
-    fn open_as(path: &Path, fresh_id: u128, node: Option<u64>) -> Result<DataDir, StorageError> {
+    /// Opens the data directory as [`DataDir::open_for`] does, even if it is a copy. Whoever calls this knows
+    /// that no other copy of the directory is in use, nor will be.
+    ///
+    /// # Errors
+    /// Those of [`DataDir::open`], and [`StorageError::OtherNode`] when it belongs to another node.
+    pub fn open_moved(path: &Path, fresh_id: u128, node_id: u64) -> Result<DataDir, StorageError> {
+        Self::open_as(path, fresh_id, Some(node_id), Copies::Opened)
+    }
+
+    fn open_as(
+        path: &Path,
+        fresh_id: u128,
+        node: Option<u64>,
+        copies: Copies,
+    ) -> Result<DataDir, StorageError> {
         files::create_dir(path)?;
         refuse_foreign(path)?;
         let lock = lock(path)?;
         let found = identity::read(path)?;
         let is_new = found.is_none();
-        let fresh = Identity { store_id: fresh_id, starts: 0, log_made: false, owner: None };
-        let mut identity = found.unwrap_or(fresh);
+        let is_copy = found.as_ref().is_some_and(|found| !found.is_original);
+        let fresh =
+            Identity { store_id: fresh_id, starts: 0, log_made: false, owner: None, inode: None };
+        let mut identity = found.map_or(fresh, |found| found.identity);
         if let (Some(owner), Some(node)) = (identity.owner, node)
             && owner != node
         {
             return Err(StorageError::OtherNode { dir: path.to_path_buf(), owner, node });
         }
+        if is_copy && copies == Copies::Refused {
+            return Err(StorageError::Copied { dir: path.to_path_buf() });
+        }
         entry::keep_others_out(path);
         identity.owner = identity.owner.or(node);
         identity.starts += 1;
-        identity::write(path, &identity)?;
+        identity::write(path, &mut identity)?;
         let (path, identity) = (path.to_path_buf(), Mutex::new(identity));
         Ok(DataDir { path, identity, is_new, lock: Arc::new(lock) })
     }
@@ -113,12 +141,48 @@ impl DataDir {
     pub(crate) fn note_log_made(&self) -> Result<(), StorageError> {
         let mut identity = self.identity.lock();
         identity.log_made = true;
-        identity::write(&self.path, &identity)
+        identity::write(&self.path, &mut identity)
     }
 
     /// A share of the lock, which is held until every share is dropped.
     pub(crate) fn share_lock(&self) -> Arc<File> {
         Arc::clone(&self.lock)
+    }
+}
+
+/// The name of the file that makes a directory a data directory.
+pub(crate) const IDENTITY: &str = FILE_NAME;
+
+/// What is known of a data directory that nobody opened.
+pub(crate) struct Known {
+    /// The node that it belongs to.
+    pub(crate) owner: Option<u64>,
+    /// Whether the log was ever made completely.
+    pub(crate) log_made: bool,
+}
+
+/// What is known of a data directory; `None` when it is none. Reads only, and takes copies for what they are.
+pub(crate) fn known(path: &Path) -> Result<Option<Known>, StorageError> {
+    let found = identity::read(path)?;
+    Ok(found.map(|found| Known { owner: found.identity.owner, log_made: found.identity.log_made }))
+}
+
+/// Keeps nodes from opening a directory, without writing to it; `None` when it has no lock, so that no process
+/// can have it open.
+///
+/// # Errors
+/// [`StorageError::Locked`] when a process has it open.
+pub(crate) fn lock_for_reading(path: &Path) -> Result<Option<File>, StorageError> {
+    let file = path.join(LOCK);
+    let action = || format!("lock {}", file.display());
+    let lock = match File::open(&file) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        opened => opened.context(action)?,
+    };
+    match lock.try_lock_shared() {
+        Ok(()) => Ok(Some(lock)),
+        Err(TryLockError::WouldBlock) => Err(StorageError::Locked { dir: path.to_path_buf() }),
+        Err(TryLockError::Error(source)) => Err(StorageError::Io { action: action(), source }),
     }
 }
 
@@ -200,12 +264,68 @@ mod tests {
         assert_eq!(DataDir::open_for(dir.path(), 1, 5).unwrap().starts(), 2);
     }
 
+    /// Copies the files of a directory, and says where to.
+    fn copy_of(dir: &Path) -> tempfile::TempDir {
+        let copy = tempfile::tempdir().unwrap();
+        for entry in fs::read_dir(dir).unwrap() {
+            let entry = entry.unwrap();
+            fs::copy(entry.path(), copy.path().join(entry.file_name())).unwrap();
+        }
+        copy
+    }
+
+    #[test]
+    fn a_directory_whose_identity_names_no_inode_is_opened_and_known_from_then_on() {
+        let dir = tempfile::tempdir().unwrap();
+        let previous = [
+            2, 0x86, 0x0a, 0xe5, 0xbc, // format, crc32
+            251, 2, 1, 251, 44, 1, 1, 1, 5,
+        ];
+        files::replace(dir.path(), FILE_NAME, &previous).unwrap();
+        let opened = DataDir::open_for(dir.path(), 1, 5).unwrap();
+        assert_eq!((opened.store_id(), opened.starts(), opened.owner()), (258, 301, Some(5)));
+        drop(opened);
+        let copy = copy_of(dir.path());
+        let refused = DataDir::open_for(copy.path(), 1, 5).unwrap_err();
+        assert!(matches!(refused, StorageError::Copied { .. }), "{refused}");
+    }
+
+    #[test]
+    fn a_copy_is_refused_unchanged_until_it_is_said_to_have_moved() {
+        let dir = tempfile::tempdir().unwrap();
+        drop(DataDir::open_for(dir.path(), 1, 5).unwrap());
+        let copy = copy_of(dir.path());
+        let before = fs::read(copy.path().join(FILE_NAME)).unwrap();
+        for _ in 0..2 {
+            let refused = DataDir::open_for(copy.path(), 1, 5).unwrap_err();
+            let text = refused.to_string();
+            assert!(text.contains("mintleaf restore") && text.contains("--moved"), "{text}");
+            assert!(refused.needs_operator() && !text.contains("wipe"), "{text}");
+        }
+        assert_eq!(fs::read(copy.path().join(FILE_NAME)).unwrap(), before);
+        // Whose it is counts first: nobody shall say of another node's directory that it has moved.
+        let refused = DataDir::open_moved(copy.path(), 1, 3).unwrap_err();
+        assert!(matches!(refused, StorageError::OtherNode { owner: 5, .. }), "{refused}");
+        assert_eq!(DataDir::open_moved(copy.path(), 1, 5).unwrap().starts(), 2);
+        assert_eq!(DataDir::open_for(copy.path(), 1, 5).unwrap().starts(), 3);
+        assert_eq!(DataDir::open_for(dir.path(), 1, 5).unwrap().starts(), 2);
+    }
+
+    #[test]
+    fn a_directory_that_was_renamed_is_no_copy() {
+        let parent = tempfile::tempdir().unwrap();
+        let (before, after) = (parent.path().join("before"), parent.path().join("after"));
+        drop(DataDir::open_for(&before, 1, 5).unwrap());
+        fs::rename(&before, &after).unwrap();
+        assert_eq!(DataDir::open_for(&after, 1, 5).unwrap().starts(), 2);
+    }
+
     #[test]
     fn directory_of_a_later_release_is_refused_by_its_format() {
         let dir = tempfile::tempdir().unwrap();
         let later = codec::encode(identity::FORMAT + 1, &("another layout", 1_u64));
         files::replace(dir.path(), FILE_NAME, &later).unwrap();
         let refused = DataDir::open(dir.path(), 1);
-        assert!(matches!(refused, Err(StorageError::Format { found: 3, supported: 2 })));
+        assert!(matches!(refused, Err(StorageError::Format { found: 4, supported: 3 })));
     }
 }

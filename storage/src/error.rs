@@ -59,6 +59,32 @@ pub enum StorageError {
         /// The node that opened it.
         node: u64,
     },
+    /// The directory is a copy of a data directory. Nothing in it was changed.
+    #[error(
+        "data directory {} is a copy: its identity was written to another file. Two copies in use would repeat \
+         ids. If the original is gone for good and this is the only copy, start with --moved once; to go on \
+         from a copy of a cluster that is lost, use mintleaf restore; see 'Backup and restore' in \
+         docs/operating.md",
+        .dir.display()
+    )]
+    Copied {
+        /// The directory that was asked for.
+        dir: PathBuf,
+    },
+    /// The directory holds no data of a node.
+    #[error("{} is not the data directory of a node: there is no identity in it", .dir.display())]
+    Missing {
+        /// The directory that was asked for.
+        dir: PathBuf,
+    },
+    /// The directory in which a node shall be made is in use already.
+    #[error("{} is not empty ({} is in it): give a directory that is empty or does not exist", .dir.display(), .found)]
+    NotEmpty {
+        /// The directory that was asked for.
+        dir: PathBuf,
+        /// One of the files in it.
+        found: String,
+    },
     /// The data directory was written by another release.
     #[error("data directory has format {found}, this release reads format {supported}")]
     Format {
@@ -125,6 +151,7 @@ impl StorageError {
             StorageError::Damaged { .. }
                 | StorageError::Foreign { .. }
                 | StorageError::OtherNode { .. }
+                | StorageError::Copied { .. }
                 | StorageError::Format { .. }
         )
     }

@@ -9,7 +9,7 @@
 //! | file | written by | what it is |
 //! | --- | --- | --- |
 //! | `lock` | [`DataDir`] | locked while a process uses the directory |
-//! | `identity` | [`DataDir`] | store id, number of openings, owner, format |
+//! | `identity` | [`DataDir`] | store id, number of openings, owner, its own inode, format |
 //! | `tail-a0`, `tail-a1`, `tail-b0`, `tail-b1` | [`SledEngine`] | the write-ahead log: two files that are filled in turn, each in two copies |
 //! | `log-a/`, `log-b/` | [`SledEngine`] | the checkpoints in sled: the records of the log, and the [`MetaKey`] values |
 //! | `snapshot/current` | [`Snapshots`] | the current snapshot |
@@ -40,6 +40,7 @@
 //! | `open` | opening the log, whatever a crash left of it | `batch`, `batches`, `checkpoint`, `data_dir`, `error`, `files`, `manifest`, `wal` |
 //! | `recent` | the records that a checkpoint still lacks, in memory | `error`, `manifest`, `trees` |
 //! | `engine` | the log engine | `batch`, `checkpoint`, `codec`, `data_dir`, `error`, `files`, `limits`, `log_engine`, `manifest`, `open`, `recent`, `record`, `trees`, `wal` |
+//! | `stopped` | a stopped node's directory, read and never written; a directory that is made as a whole | `data_dir`, `engine`, `error`, `files`, `open`, `snapshot` |
 //! | `fuzzing` | entry points for `tests/fuzz` | `batch`, `batches`, `codec`, `manifest`, `record`, `replay`, `trees`, `wal` |
 
 mod batch;
@@ -60,6 +61,7 @@ mod recent;
 mod record;
 mod replay;
 mod snapshot;
+mod stopped;
 mod trees;
 mod wal;
 
@@ -69,3 +71,4 @@ pub use error::StorageError;
 pub use limits::{META_BYTES_MAX, RECORD_BYTES_MAX, SNAPSHOT_META_BYTES_MAX};
 pub use log_engine::{LogEngine, MetaKey};
 pub use snapshot::{Snapshot, SnapshotTemp, Snapshots};
+pub use stopped::{CopiedLog, NewDir, StoppedDir};

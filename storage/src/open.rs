@@ -12,7 +12,7 @@ use crate::data_dir::DataDir;
 use crate::error::{Context, StorageError};
 use crate::files;
 use crate::manifest::Manifest;
-use crate::wal::Wal;
+use crate::wal::{self, Wal};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -62,6 +62,11 @@ pub(crate) fn open(data: &DataDir) -> Result<Opened, StorageError> {
     }
     let checkpoints = if other == 0 { [first, second] } else { [second, first] };
     Ok(Opened { wal, manifest, checkpoints })
+}
+
+/// The names of everything that a log has in its data directory.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    NAMES.into_iter().chain([LEGACY]).chain(wal::names())
 }
 
 /// The directory of a checkpoint.

@@ -103,19 +103,9 @@ impl Snapshots {
     /// # Errors
     /// [`StorageError::Damaged`] when the file is incomplete or altered.
     pub fn latest(&self) -> Result<Option<Snapshot>, StorageError> {
-        let path = self.dir.join(CURRENT);
-        let action = || format!("read {}", path.display());
         let mut verified = self.verified.lock();
-        let file = match File::open(&path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            result => result.context(action)?,
-        };
-        let parts = match verified.take() {
-            Some(parts) => parts,
-            None => format::verify(&file)
-                .context(action)?
-                .map_err(|what| StorageError::damaged(format!("{}: {what}", path.display())))?,
-        };
+        let known = verified.take();
+        let Some((file, parts)) = open_current(&self.dir, known)? else { return Ok(None) };
         let Parts { meta, body } = verified.insert(parts).clone();
         Ok(Some(Snapshot { meta, file, body }))
     }
@@ -184,6 +174,30 @@ impl Snapshot {
         let (at, len) = self.body;
         BufReader::with_capacity(64 << 10, FileAt { file: &self.file, at }.take(len))
     }
+}
+
+/// The current snapshot of a data directory that nobody has opened, verified; `None` when there is none. Nothing
+/// is written.
+pub(crate) fn current_of(data: &Path) -> Result<Option<Snapshot>, StorageError> {
+    let current = open_current(&data.join(DIR), None)?;
+    Ok(current.map(|(file, Parts { meta, body })| Snapshot { meta, file, body }))
+}
+
+/// Opens the current snapshot in `dir`, and verifies it unless its parts are known.
+fn open_current(dir: &Path, known: Option<Parts>) -> Result<Option<(File, Parts)>, StorageError> {
+    let path = dir.join(CURRENT);
+    let action = || format!("read {}", path.display());
+    let file = match File::open(&path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        result => result.context(action)?,
+    };
+    let parts = match known {
+        Some(parts) => parts,
+        None => format::verify(&file)
+            .context(action)?
+            .map_err(|what| StorageError::damaged(format!("{}: {what}", path.display())))?,
+    };
+    Ok(Some((file, parts)))
 }
 
 fn remove_temps(dir: &Path) -> Result<(), StorageError> {

@@ -21,6 +21,11 @@ use file::{COPY_NAMES, FILE_BYTES_MIN, WalFile};
 use std::io;
 use std::path::Path;
 
+/// The names of all copies of both files.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    COPY_NAMES.into_iter().flatten()
+}
+
 /// Both files, and where the next batch goes.
 pub(crate) struct Wal {
     files: [WalFile; 2],

@@ -17,6 +17,7 @@
 //! protection, audit       tags that are frozen or limited; who changed what
 //! dev, ends, faults, membership, mixups, poison, scale
 //!                         nodes that are killed, paused, refused, removed, taken for each other, lied to, and filled
+//! restore                 backups, clusters that are made of them, and directories that were copied
 //! snowflake               time windows, with killed nodes and wrong clocks
 //! ```
 //!
@@ -50,6 +51,7 @@ mod mixups;
 mod poison;
 mod protection;
 mod resp;
+mod restore;
 mod scale;
 mod snowflake;
 mod tls;

@@ -261,6 +261,7 @@ impl Machine {
             data: self.dir.clone(),
             fresh_store: random_u128(),
             boot_nonce: random_u128(),
+            moved: true,
             listen: None,
             advertise_raft: Some(address(self.node_id)),
             advertise_http: String::new(),
@@ -352,12 +353,12 @@ impl Machine {
 /// Opens the data directory. The tasks of the process before may still hold it for a moment.
 async fn open_dir(options: &Options) -> Result<DataDir, NodeError> {
     for _ in 0..20 {
-        match DataDir::open_for(&options.data, options.fresh_store, options.node_id) {
+        match DataDir::open_moved(&options.data, options.fresh_store, options.node_id) {
             Err(error) if error.is_retryable() => sleep(Duration::from_millis(10)).await,
             opened => return Ok(opened?),
         }
     }
-    Ok(DataDir::open_for(&options.data, options.fresh_store, options.node_id)?)
+    Ok(DataDir::open_moved(&options.data, options.fresh_store, options.node_id)?)
 }
 
 async fn assemble(

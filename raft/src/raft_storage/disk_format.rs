@@ -144,6 +144,16 @@ pub(crate) fn decode_prepared(record: &[u8]) -> Result<Option<Prepared>, codec::
     codec::decode_as(FORMAT, record)
 }
 
+/// Encodes the id of the cluster that a store belongs to.
+pub(crate) fn encode_cluster_id(cluster: u128) -> Vec<u8> {
+    codec::encode(FORMAT, &cluster)
+}
+
+/// Decodes the id of the cluster that a store belongs to.
+pub(crate) fn decode_cluster_id(record: &[u8]) -> Result<u128, codec::CodecError> {
+    codec::decode_as(FORMAT, record)
+}
+
 /// The error of a record that passed the storage's checksums and cannot be decoded all the same.
 pub(crate) fn damaged(what: &str, error: &codec::CodecError) -> StorageError {
     StorageError::Damaged { what: format!("{what} cannot be decoded: {error}") }
@@ -238,6 +248,8 @@ mod tests {
         assert_eq!(decode_prepared(&bytes).unwrap(), Some(prepared.clone()));
         assert_eq!(encode_prepared(None)[5..], [0]);
         assert_eq!(decode_prepared(&encode_prepared(None)).unwrap(), None);
+        assert_eq!(encode_cluster_id(300)[5..], [251, 44, 1]);
+        assert_eq!(decode_cluster_id(&encode_cluster_id(300)).unwrap(), 300);
     }
 
     #[test]

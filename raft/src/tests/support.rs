@@ -116,6 +116,7 @@ pub(super) fn options(node_id: u64, data: &Path, peers: &BTreeMap<u64, String>) 
         node_id,
         data: data.to_owned(),
         fresh_store: u128::from(node_id) << 64 | 7,
+        moved: true,
         boot_nonce: u128::from(BOOTS.fetch_add(1, Ordering::SeqCst)),
         listen,
         advertise_raft: None,

@@ -20,6 +20,8 @@ fn every_request_needs_the_role_of_what_it_does() {
         ("POST /readyz", Needs::Admin, None),
         ("GET /v1/tags", Needs::Read, None),
         ("HEAD /v1/tags/orders", Needs::Read, Some("orders")),
+        ("GET /v1/backup", Needs::Admin, None),
+        ("HEAD /v1/backup", Needs::Admin, None),
         ("OPTIONS /v1/tags", Needs::Read, None),
         ("OPTIONS /v1/cluster/nodes", Needs::Read, None),
         ("POST /v1/tags", Needs::Admin, None),

@@ -11,3 +11,4 @@ mod legacy;
 mod model;
 mod power;
 mod snapshot;
+mod stopped;

@@ -92,6 +92,7 @@ impl Site {
             data: self.dir.path().to_owned(),
             fresh_store: STORE,
             boot_nonce: 1,
+            moved: false,
             listen: None,
             advertise_raft: Some("a:1".to_owned()),
             advertise_http: "a:2".to_owned(),

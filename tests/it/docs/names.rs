@@ -65,6 +65,9 @@ fn commands_and_flags_within_the_text_are_known() {
         &["cluster", "add"],
         &["token", "new"],
         &["audit"],
+        &["backup"],
+        &["inspect"],
+        &["restore"],
     ] {
         helps += &help_of("mintleaf", commands);
     }

@@ -1,0 +1,213 @@
+//! A node's directory while no node runs on it: what a stopped one holds, and the making of one with which a
+//! new cluster of one node begins.
+//!
+//! What is read is all that the directory holds: the snapshot, and every entry of the log above it, whether it
+//! was committed or not. Of an entry that one node appended nobody can say that no quorum has it, so each may have
+//! been answered.
+//!
+//! What is made has the cluster id and the store that the caller drew. No message of any other cluster is
+//! accepted by the node that starts on it, and none of its own by any other (`identity`). The log is empty: it
+//! begins behind one snapshot, which holds the state that the caller gave and a membership of that one node.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use mintleaf_storage::{
+    DataDir, LogEngine, MetaKey, NewDir, SledEngine, Snapshots, StoppedDir, StorageError,
+};
+use openraft::{EntryPayload, LeaderId, Membership};
+use thiserror::Error;
+
+use crate::raft_storage::disk_format;
+use crate::state_machine::{FrozenState, Newer, RestoreError, StateMachine};
+use crate::types::{Member, RaftLogId, RaftMembership, RaftVote};
+
+/// The term in which the one entry behind the snapshot of a new cluster counts as written.
+const FIRST_TERM: u64 = 1;
+/// Bytes of log entries that are read at once.
+const READ_BYTES: usize = 1 << 20;
+
+/// What a stopped node's directory says of it, besides its state.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoppedNode {
+    /// The node that the directory belongs to.
+    pub node_id: Option<u64>,
+    /// The cluster that the node belongs to; `None` before it has taken part in one.
+    pub cluster_id: Option<u128>,
+    /// The last entry in its log or its snapshot; `None` where there is none.
+    pub log_index: Option<u64>,
+}
+
+/// What a new cluster of one node begins with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Beginning {
+    /// The one node's Raft id, 1 or more.
+    pub node_id: u64,
+    /// A random number, which becomes the store's identity.
+    pub store: u128,
+    /// A random number, which becomes the cluster's identity.
+    pub cluster_id: u128,
+    /// The index as of which the state counts as applied, 1 or more.
+    pub log_index: u64,
+}
+
+/// Why a directory could not be read, or made.
+#[derive(Debug, Error)]
+pub enum OfflineError {
+    /// The directory is damaged: it holds less than what its node acknowledged.
+    #[error("{} is damaged: {what}", .dir.display())]
+    Damaged {
+        /// The directory.
+        dir: PathBuf,
+        /// Which bytes, and how they differ from what was acknowledged.
+        what: String,
+    },
+    /// The log or the snapshot has a higher level than this build supports.
+    #[error("{0}")]
+    Newer(Newer),
+    /// The directory cannot be used.
+    #[error(transparent)]
+    Storage(StorageError),
+}
+
+/// Reads a stopped node's directory into `state`, which is empty: first the snapshot, then every entry of the log
+/// above it, whose index `applied` hears. The directory is not written to. A copy of its log is kept in `scratch`
+/// meanwhile, a directory that must not exist.
+///
+/// # Errors
+/// [`OfflineError`]: when a node runs on the directory, when anything is damaged that its node acknowledged, or
+/// when this build does not support its level.
+pub fn read_stopped(
+    source: &Path,
+    scratch: &Path,
+    state: &dyn StateMachine,
+    mut applied: impl FnMut(u64),
+) -> Result<StoppedNode, OfflineError> {
+    let in_source = |error| in_directory(source, error);
+    let dir = StoppedDir::open(source).map_err(in_source)?;
+    let mut last = restore_snapshot(&dir, state, in_source)?;
+    let Some(log) = dir.copy_log(scratch).map_err(in_source)? else {
+        return Ok(StoppedNode { node_id: dir.owner(), cluster_id: None, log_index: None });
+    };
+    let log = &log.engine;
+    let cluster_id = log.get_meta(MetaKey::Cluster).map_err(in_source)?;
+    let cluster_id = cluster_id.map(|record| disk_format::decode_cluster_id(&record)).transpose();
+    let cluster_id =
+        cluster_id.map_err(|error| in_source(disk_format::damaged("the cluster id", &error)))?;
+    let purged = log.purge_mark().map(|(index, _)| index);
+    if purged > last {
+        let what = "the snapshot is missing or older than the log that was purged for it";
+        return Err(in_source(StorageError::Damaged { what: what.to_owned() }));
+    }
+    while let Some(read) = read_entries(log, last).map_err(in_source)? {
+        for record in read {
+            let entry = disk_format::decode_entry(&record)
+                .map_err(|error| in_source(disk_format::damaged("a log entry", &error)))?;
+            if let EntryPayload::Normal(batch) = entry.payload {
+                for command in &batch.commands {
+                    state.apply(batch.now_ms, command).map_err(OfflineError::Newer)?;
+                }
+            }
+            last = Some(entry.log_id.index);
+            applied(entry.log_id.index);
+        }
+    }
+    Ok(StoppedNode { node_id: dir.owner(), cluster_id, log_index: last })
+}
+
+/// Restores the snapshot, and answers how far it reaches.
+fn restore_snapshot(
+    dir: &StoppedDir,
+    state: &dyn StateMachine,
+    in_source: impl Fn(StorageError) -> OfflineError,
+) -> Result<Option<u64>, OfflineError> {
+    let Some(snapshot) = dir.snapshot().map_err(&in_source)? else { return Ok(None) };
+    let meta = disk_format::decode_snapshot_meta(&snapshot.meta)
+        .map_err(|error| in_source(disk_format::damaged("the snapshot's head", &error)))?;
+    state.restore(&mut snapshot.body()).map_err(|error| match error {
+        RestoreError::Newer(newer) => OfflineError::Newer(newer),
+        RestoreError::Io(error) => {
+            in_source(StorageError::Damaged { what: format!("the snapshot: {error}") })
+        }
+    })?;
+    Ok(meta.last_log_id.map(|id| id.index))
+}
+
+/// The next entries above `last`, some of them; `None` when there are no more.
+fn read_entries(
+    log: &dyn LogEngine,
+    last: Option<u64>,
+) -> Result<Option<Vec<Vec<u8>>>, StorageError> {
+    let Some((first, end)) = log.bounds() else { return Ok(None) };
+    let from = last.map_or(first, |last| first.max(last + 1));
+    let read = log.read(from..end.saturating_add(1), READ_BYTES)?;
+    Ok((!read.is_empty()).then_some(read))
+}
+
+/// The directory with which a new cluster of one node begins. As long as it has not begun, no node starts on it,
+/// and dropping this removes it.
+#[derive(Debug)]
+pub struct NewCluster(NewDir);
+
+impl NewCluster {
+    /// Prepares a directory at `data`, where nothing is or an empty directory.
+    ///
+    /// # Errors
+    /// [`OfflineError::Storage`] when the directory is not empty, or cannot be written.
+    pub fn prepare(data: &Path) -> Result<Self, OfflineError> {
+        NewDir::begin(data).map(Self).map_err(OfflineError::Storage)
+    }
+
+    /// Where a directory may be made for what is needed until the cluster begins.
+    #[must_use]
+    pub fn scratch(&self) -> PathBuf {
+        self.0.scratch()
+    }
+
+    /// Begins the cluster with this state. The directory is whole when this returns.
+    ///
+    /// # Errors
+    /// [`OfflineError::Storage`] when the directory cannot be written.
+    pub fn begin(self, beginning: &Beginning, state: FrozenState) -> Result<(), OfflineError> {
+        let Self(dir) = self;
+        fill(&dir, beginning, state).and_then(|()| dir.finish()).map_err(OfflineError::Storage)
+    }
+}
+
+fn fill(new: &NewDir, beginning: &Beginning, state: FrozenState) -> Result<(), StorageError> {
+    let &Beginning { node_id, store, cluster_id, log_index } = beginning;
+    let dir = new.open_for(store, node_id)?;
+    let last = RaftLogId::new(LeaderId::new(FIRST_TERM, node_id), log_index);
+    write_snapshot(&dir, last, state)?;
+    let engine = SledEngine::open(&dir)?;
+    engine.purge_upto(log_index, &disk_format::encode_log_id(last))?;
+    engine
+        .put_meta(MetaKey::Vote, &disk_format::encode_vote(&RaftVote::new(FIRST_TERM, node_id)))?;
+    engine.put_meta(MetaKey::Cluster, &disk_format::encode_cluster_id(cluster_id))?;
+    engine.sync()
+}
+
+/// Writes the state as a snapshot up to `last`, in a membership of the one node, which does not know its
+/// addresses yet. It tells them when it has started.
+fn write_snapshot(dir: &DataDir, last: RaftLogId, state: FrozenState) -> Result<(), StorageError> {
+    let node_id = last.leader_id.node_id;
+    let member = Member { store: dir.store_id(), ..Member::default() };
+    let voters = vec![BTreeSet::from([node_id])];
+    let membership = Membership::new(voters, BTreeMap::from([(node_id, member)]));
+    let members = RaftMembership::new(Some(last), membership);
+    let meta = disk_format::encode_snapshot_meta(Some(last), &members);
+    let mut state = Some(state);
+    Snapshots::open(dir)?.write(&meta, &mut |out: &mut dyn Write| match state.take() {
+        Some(write) => write(out),
+        None => Err(io::Error::other("the state was written already")),
+    })
+}
+
+/// The error of a directory that is read. It may be the last one, so nobody is told to remove it.
+fn in_directory(dir: &Path, error: StorageError) -> OfflineError {
+    match error {
+        StorageError::Damaged { what } => OfflineError::Damaged { dir: dir.to_path_buf(), what },
+        other => OfflineError::Storage(other),
+    }
+}

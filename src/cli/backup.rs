@@ -1,0 +1,114 @@
+//! `mintleaf backup`: the whole state of a running cluster, into a file.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+
+use super::client::{Client, Failure};
+use super::output;
+use super::progress::{Progress, Unit};
+use crate::backup::BackupCheck;
+
+/// Where to put a backup.
+#[derive(clap::Args, Debug)]
+pub struct BackupArgs {
+    /// The file, which must not exist; `-` for standard output
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+}
+
+pub(super) async fn run(args: BackupArgs, client: &Client, json: bool) -> Result<(), Failure> {
+    if args.file.as_os_str() == "-" {
+        receive(client, &mut io::stdout()).await?;
+        return Ok(());
+    }
+    let mut file = NewFile::create(&args.file)?;
+    let bytes = receive(client, &mut file.file).await?;
+    file.put()?;
+    let shown = args.file.display().to_string();
+    if json {
+        return output::print_json(&json!({ "file": shown, "bytes": bytes }));
+    }
+    output::print(&format!(
+        "{shown}: {bytes} bytes, checked to the end\nKeep it where only you can read it: secrets of tags are in \
+         it. `mintleaf inspect` shows what it holds.\n"
+    ))
+}
+
+/// Receives a backup into `out`, and checks it to its end; answers its length in bytes.
+async fn receive(client: &Client, out: &mut impl Write) -> Result<u64, Failure> {
+    let mut progress = Progress::new("received", Unit::Bytes);
+    let mut check = BackupCheck::default();
+    let mut pieces = client.stream("/v1/backup").await?;
+    let unwritten = |error| Failure::new(format!("cannot write: {error}"));
+    while let Some(piece) = pieces.next().await? {
+        check.take(&piece);
+        out.write_all(&piece).map_err(unwritten)?;
+        progress.at(check.bytes());
+    }
+    out.flush().map_err(unwritten)?;
+    drop(progress);
+    let bytes = check.bytes();
+    match check.finish() {
+        Ok(_) => Ok(bytes),
+        Err(error) => Err(Failure::new(format!("the backup is no use: {error}"))),
+    }
+}
+
+/// A file that gets its name once it is whole and on disk. Dropped before, it leaves nothing behind.
+struct NewFile {
+    path: PathBuf,
+    temp: PathBuf,
+    file: File,
+}
+
+impl NewFile {
+    fn create(path: &Path) -> Result<Self, Failure> {
+        if path.symlink_metadata().is_ok() {
+            return Err(exists(path));
+        }
+        let mut temp = path.as_os_str().to_owned();
+        temp.push(format!(".{}.tmp", std::process::id()));
+        let temp = PathBuf::from(temp);
+        // Nobody but its owner may read what is in a backup.
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temp);
+        let file = file.map_err(|error| cannot("write", &temp, &error))?;
+        Ok(Self { path: path.to_owned(), temp, file })
+    }
+
+    /// Gives the file its name, which nobody has taken meanwhile.
+    fn put(self) -> Result<(), Failure> {
+        self.file.sync_all().map_err(|error| cannot("write", &self.temp, &error))?;
+        match fs::hard_link(&self.temp, &self.path) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                return Err(exists(&self.path));
+            }
+            // Not every file system has links.
+            Err(_) => fs::rename(&self.temp, &self.path)
+                .map_err(|error| cannot("write", &self.path, &error))?,
+        }
+        let parent = self.path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let parent = parent.unwrap_or(Path::new("."));
+        let synced = File::open(parent).and_then(|parent| parent.sync_all());
+        synced.map_err(|error| cannot("sync", parent, &error))
+    }
+}
+
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        // It is gone already where it was renamed.
+        let _ = fs::remove_file(&self.temp);
+    }
+}
+
+fn exists(path: &Path) -> Failure {
+    Failure::new(format!("{} exists already, and is not overwritten", path.display()))
+}
+
+fn cannot(what: &str, path: &Path, error: &io::Error) -> Failure {
+    Failure::new(format!("cannot {what} {}: {error}", path.display()))
+}

@@ -1,0 +1,81 @@
+//! `mintleaf inspect`: what a backup or a stopped node's directory holds.
+
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use super::client::Failure;
+use super::output::{self, TextTable, cell};
+use super::progress::{Progress, Unit};
+use crate::entropy;
+use crate::restore::{Origin, inspect};
+
+/// What to inspect.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Nothing is written to the source. The exit code is 1 if it is not whole.")]
+pub struct InspectArgs {
+    /// A backup, or the data directory of a node that does not run
+    #[arg(value_name = "SOURCE")]
+    source: PathBuf,
+    /// Print JSON instead of text for people
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(args: &InspectArgs) -> Result<(), Failure> {
+    let name = entropy::random_u128().map_err(|error| Failure::new(error.to_string()))?;
+    let scratch = std::env::temp_dir().join(format!("mintleaf-inspect-{name:032x}"));
+    let mut progress = progress(&args.source);
+    let found = inspect(&args.source, &scratch, &mut |done| progress.at(done));
+    drop(progress);
+    let found = found.map_err(|error| Failure::new(error.to_string()))?;
+    let shown = shown(found.origin.as_ref(), found.damage.is_none());
+    if args.json {
+        output::print_json(&shown)?;
+    } else {
+        let mut table = TextTable::new(["FIELD", "VALUE"]);
+        for field in FIELDS {
+            table.row([field.to_owned(), cell(&shown, field)]);
+        }
+        output::print(&table.to_string())?;
+    }
+    match found.damage {
+        None => Ok(()),
+        Some(damage) => Err(Failure::new(damage.to_string())),
+    }
+}
+
+/// A report of how far the reading of a source has come.
+pub(super) fn progress(source: &std::path::Path) -> Progress {
+    let unit = if source.is_dir() { Unit::Entries } else { Unit::Bytes };
+    Progress::new("read", unit)
+}
+
+const FIELDS: [&str; 8] =
+    ["cluster_id", "node_id", "log_index", "level", "version", "taken_at", "tags", "whole"];
+
+fn shown(origin: Option<&Origin>, whole: bool) -> Value {
+    let Some(origin) = origin else {
+        let mut shown: Value = FIELDS.iter().map(|field| (*field, Value::Null)).collect();
+        shown["whole"] = whole.into();
+        return shown;
+    };
+    let Origin { cluster_id, node_id, log_index, level, version, taken_at_ms, tags } = origin;
+    json!({
+        "cluster_id": cluster_id.map(|id| format!("{id:032x}")),
+        "node_id": node_id,
+        "log_index": log_index,
+        "level": level,
+        "version": version,
+        "taken_at": time(*taken_at_ms),
+        "tags": tags,
+        "whole": whole,
+    })
+}
+
+/// A time in RFC 3339.
+pub(super) fn time(unix_ms: u64) -> String {
+    let timestamp =
+        i64::try_from(unix_ms).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
+    timestamp.unwrap_or(jiff::Timestamp::MAX).to_string()
+}

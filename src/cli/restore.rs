@@ -1,0 +1,205 @@
+//! `mintleaf restore`: a new cluster of one node, made of a backup or of a directory that survived.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use mintleaf_raft::NewCluster;
+use serde_json::json;
+
+use super::client::Failure;
+use super::inspect::{progress, time};
+use super::output;
+use crate::clock::{Clock, SystemClock};
+use crate::entropy;
+use crate::restore::{Copy, Plan, read_copy, restore};
+use crate::state::{Raise, State};
+use crate::tag::BizTag;
+
+/// What to make a cluster of, and how.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Examples:
+  mintleaf restore backup --data data --node-id 1 --advance-all-by 1000000 --stopped-at now
+  mintleaf serve --node-id 1 --data data
+
+Two clusters restored from one copy, or an old one that still runs beside, repeat snowflake ids. See 'Backup and
+restore' in docs/operating.md.")]
+pub struct RestoreArgs {
+    /// A backup, or the data directory of a node that does not run; it is not written to
+    #[arg(value_name = "SOURCE")]
+    source: PathBuf,
+    /// The new node's data directory, which must be empty or not exist
+    #[arg(long, value_name = "DIR")]
+    data: PathBuf,
+    /// The new node's Raft id
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    node_id: u64,
+    /// By how many ids every tag rises, deleted ones and those made since the copy included; more than any has
+    /// given since
+    #[arg(long, value_name = "N")]
+    advance_all_by: Option<u64>,
+    /// A tag that rises by more than --advance-all-by; may be given several times
+    #[arg(long, value_name = "TAG=N")]
+    advance: Vec<TagAdvance>,
+    /// When the old cluster had certainly stopped, as RFC 3339, or `now`: snowflake ids begin after it
+    #[arg(long, value_name = "TIME", conflicts_with = "snowflake_above")]
+    stopped_at: Option<Moment>,
+    /// The highest snowflake id that the old cluster gave: snowflake ids begin after its time
+    #[arg(long, value_name = "ID")]
+    snowflake_above: Option<u64>,
+    /// Print JSON instead of text for people
+    #[arg(long)]
+    json: bool,
+}
+
+/// A tag, and by how many ids it rises.
+#[derive(Clone, Debug)]
+struct TagAdvance {
+    tag: BizTag,
+    by: u64,
+}
+
+impl FromStr for TagAdvance {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (tag, by) = text.rsplit_once('=').ok_or("must be TAG=N")?;
+        let by = by.parse().map_err(|_| "N must be a number of ids")?;
+        Ok(Self { tag: BizTag::parse(tag).map_err(|error| error.to_string())?, by })
+    }
+}
+
+/// A time, in Unix milliseconds.
+#[derive(Clone, Copy, Debug)]
+struct Moment(u64);
+
+impl FromStr for Moment {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == "now" {
+            return Ok(Self(SystemClock::default().now_ms()));
+        }
+        let time: jiff::Timestamp =
+            text.parse().map_err(|_| "must be a time such as 2026-11-22T09:00:00Z, or `now`")?;
+        // A part of a millisecond counts as a whole one.
+        let ms = time.as_nanosecond().div_euclid(1_000_000) + 1;
+        u64::try_from(ms).map(Self).map_err(|_| "must be after 1970")
+    }
+}
+
+/// Where snowflake ids begin.
+#[derive(Clone, Copy)]
+enum SnowflakesAfter {
+    StoppedAt(Moment),
+    Id(u64),
+}
+
+/// What must be said, and is not.
+pub(super) struct Unsaid(pub(super) Failure);
+
+impl RestoreArgs {
+    /// The two things that no copy can tell.
+    fn said(&self) -> Result<(u64, SnowflakesAfter), Unsaid> {
+        let after = match (self.stopped_at, self.snowflake_above) {
+            (Some(moment), _) => Some(SnowflakesAfter::StoppedAt(moment)),
+            (None, Some(id)) => Some(SnowflakesAfter::Id(id)),
+            (None, None) => None,
+        };
+        match (self.advance_all_by, after) {
+            (Some(by), Some(after)) => Ok((by, after)),
+            (by, after) => Err(Unsaid(Failure::new(unsaid(by.is_none(), after.is_none())))),
+        }
+    }
+}
+
+fn unsaid(by: bool, after: bool) -> String {
+    let mut text =
+        "the old cluster may have given ids after this copy was taken, and no copy knows which; \
+                    nothing was changed. Say"
+            .to_owned();
+    if by {
+        text += "\n  --advance-all-by N: every tag rises by N. N must be larger than what any tag gave since: its \
+                 highest id, from your own tables, minus its mark in the copy; of a tag made since, the highest \
+                 id itself. Too large wastes numbers, too small repeats ids";
+    }
+    if after {
+        text += "\n  --stopped-at TIME: when no node of the old cluster ran any more (`now`, if none does), \
+                 or --snowflake-above ID: the highest snowflake id that it gave";
+    }
+    text
+}
+
+pub(super) fn run(args: &RestoreArgs) -> Result<Result<(), Failure>, Unsaid> {
+    let (all, after) = args.said()?;
+    if let Some(less) = args.advance.iter().find(|advance| advance.by < all) {
+        let TagAdvance { tag, by } = less;
+        return Err(Unsaid(Failure::new(format!(
+            "--advance {tag}={by} is less than --advance-all-by {all}, by which every tag rises"
+        ))));
+    }
+    Ok(carry_out(args, all, after))
+}
+
+fn carry_out(args: &RestoreArgs, all: u64, after: SnowflakesAfter) -> Result<(), Failure> {
+    let failed = |error: &dyn std::error::Error| Failure::new(error.to_string());
+    let random = || entropy::random_u128().map_err(|error| failed(&error));
+    let new = NewCluster::prepare(&args.data).map_err(|error| failed(&error))?;
+    let mut progress = progress(&args.source);
+    let copy = read_copy(&args.source, &new.scratch(), &mut |done| progress.at(done));
+    drop(progress);
+    let copy = copy.map_err(|error| failed(&error))?;
+    let floor_ms = floor(&copy.state, after)?;
+    let tags = args.advance.iter().map(|advance| (advance.tag.clone(), advance.by));
+    let raise = Raise { all, tags: tags.collect::<BTreeMap<_, _>>(), floor_ms };
+    let (store, cluster_id) = (random()?, random()?);
+    let plan = Plan { raise, node_id: args.node_id, store, cluster_id };
+    let Copy { origin, .. } = &copy;
+    let (tags, log_index) = (origin.tags, origin.log_index);
+    let floor_ms = floor_ms.max(copy.state.snowflake_floor_ms());
+    restore(new, copy, &plan).map_err(|error| failed(&error))?;
+    let (data, node_id) = (args.data.display(), args.node_id);
+    if args.json {
+        return output::print_json(&json!({
+            "cluster_id": format!("{cluster_id:032x}"),
+            "node_id": node_id,
+            "log_index": log_index,
+            "tags": tags,
+            "snowflakes_from": time(floor_ms),
+        }));
+    }
+    output::print(&format!(
+        "{data}: cluster {cluster_id:032x} of node {node_id} alone, with {tags} tags. Every line rose by {all} \
+         ids at least; snowflake ids begin at {}.\nStart it with `mintleaf serve --node-id {node_id} --data \
+         {data}`, and others with --join. Never start a node of the old cluster again.\n",
+        time(floor_ms)
+    ))
+}
+
+/// The first millisecond that snowflake ids may show.
+fn floor(state: &State, after: SnowflakesAfter) -> Result<u64, Failure> {
+    match after {
+        SnowflakesAfter::StoppedAt(Moment(stopped_ms)) => {
+            if stopped_ms < state.clock_ms() {
+                return Err(Failure::new(format!(
+                    "--stopped-at {} lies before the copy was taken: the old cluster still worked at {}. Give a \
+                     later time, or --snowflake-above",
+                    time(stopped_ms),
+                    time(state.clock_ms())
+                )));
+            }
+            // A window may reach so far past the moment at which it was given.
+            Ok(stopped_ms.saturating_add(state.snowflake_window_ms_max()))
+        }
+        SnowflakesAfter::Id(id) => {
+            let parts = state.format().and_then(|format| format.decode(id));
+            parts.map(|parts| parts.time_ms + 1).ok_or_else(|| {
+                Failure::new(format!(
+                    "--snowflake-above {id} is no snowflake id of this cluster, or the copy is from before the \
+                     first one: give --stopped-at"
+                ))
+            })
+        }
+    }
+}

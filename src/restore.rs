@@ -1,0 +1,246 @@
+//! A new cluster, made of a copy of another one: of a backup, or of one data directory that survived.
+//!
+//! What must not be read is not read: a copy is checked to its end before anything of it is taken for true, and
+//! its source is never written to. What must not be found is not there: the directory of the new cluster is whole
+//! or not there, its state is raised before it is written, and it has neither the log nor the store nor the
+//! cluster id of before. So no node of the old cluster hears the new one or is heard by it, and nothing that the
+//! old one appended is ever applied on top of a mark that rose. (Lines 1 and 3 of `lib.rs` rest on that.)
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use mintleaf_raft::{Beginning, NewCluster, OfflineError, StoppedNode, read_stopped};
+use thiserror::Error;
+
+use crate::backup::{BackupError, BackupHead, read_backup, read_head};
+use crate::replica::{NoListener, StateReplica, snapshot_of};
+use crate::state::{Raise, State};
+use crate::tag::BizTag;
+
+/// A copy of a cluster's state, read as a whole.
+#[derive(Debug)]
+pub struct Copy {
+    /// Where it comes from.
+    pub origin: Origin,
+    /// The state.
+    pub state: State,
+}
+
+/// Where a copy comes from.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Origin {
+    /// The cluster; `None` of a directory whose node has taken part in none.
+    pub cluster_id: Option<u128>,
+    /// The node that took the backup, or that the directory belongs to.
+    pub node_id: Option<u64>,
+    /// The last log entry that the copy holds; of a backup, that it holds at least.
+    pub log_index: Option<u64>,
+    /// The level of the cluster.
+    pub level: u32,
+    /// The version that took the backup; of a directory, the first that supports its level.
+    pub version: String,
+    /// When the backup was taken; of a directory, the time of the last command in it. In Unix milliseconds.
+    pub taken_at_ms: u64,
+    /// How many tags there are.
+    pub tags: u64,
+}
+
+/// What an inspection finds.
+#[derive(Debug)]
+pub struct Inspection {
+    /// Where the copy comes from, as far as that can be read.
+    pub origin: Option<Origin>,
+    /// What is wrong with it; `None` when it is whole.
+    pub damage: Option<SourceError>,
+}
+
+/// Why a source cannot be used.
+#[derive(Debug, Error)]
+pub enum SourceError {
+    /// The source cannot be opened.
+    #[error("cannot open {}: {source}", .path.display())]
+    Unopened {
+        /// The source.
+        path: PathBuf,
+        /// The operating system's answer.
+        source: io::Error,
+    },
+    /// The source is a file, and not a backup that can be used.
+    #[error("{}: {error}", .path.display())]
+    Backup {
+        /// The source.
+        path: PathBuf,
+        /// Why not.
+        error: BackupError,
+    },
+    /// The source is a directory that cannot be used.
+    #[error(transparent)]
+    Directory(OfflineError),
+    /// The source holds the directories of several nodes.
+    #[error("{0} holds the data directories of several nodes: name one, such as {0}/node-1")]
+    SeveralNodes(String),
+}
+
+impl SourceError {
+    /// Whether the source is a copy that is damaged, and not something else.
+    fn is_damage(&self) -> bool {
+        let is_damage = |error: &BackupError| {
+            matches!(error, BackupError::NotWhole(_) | BackupError::Content(_))
+        };
+        match self {
+            Self::Backup { error, .. } => is_damage(error),
+            Self::Directory(error) => matches!(error, OfflineError::Damaged { .. }),
+            Self::Unopened { .. } | Self::SeveralNodes(_) => false,
+        }
+    }
+}
+
+/// What to make of a copy.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// How far the state rises.
+    pub raise: Raise,
+    /// The new cluster's one node, 1 or more.
+    pub node_id: u64,
+    /// A random number, which becomes the store's identity.
+    pub store: u128,
+    /// A random number, which becomes the cluster's identity.
+    pub cluster_id: u128,
+}
+
+/// Why a copy was not restored.
+#[derive(Debug, Error)]
+pub enum RestoreError {
+    /// A tag was named that the copy does not know.
+    #[error(
+        "the copy has no tag `{0}`, not even a deleted one; how far tags made since have come is said by the \
+         number for all lines"
+    )]
+    UnknownTag(BizTag),
+    /// The directory cannot be made.
+    #[error(transparent)]
+    Directory(#[from] OfflineError),
+}
+
+/// Reads a backup, or the data directory of a node that has stopped. A copy of a directory's log is kept in
+/// `scratch` meanwhile, which must not exist. `progress` hears of bytes of a backup, or of entries of a log.
+///
+/// # Errors
+/// [`SourceError`], also when anything in the source is damaged.
+pub fn read_copy(
+    source: &Path,
+    scratch: &Path,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Copy, SourceError> {
+    if is_directory(source)? {
+        read_directory(source, scratch, progress)
+    } else {
+        let in_file = |error| SourceError::Backup { path: source.to_path_buf(), error };
+        let (head, state) = read_backup(open(source)?, progress).map_err(in_file)?;
+        Ok(Copy { origin: head.into(), state })
+    }
+}
+
+/// Says where a copy comes from, and whether it is whole. Parameters as for [`read_copy`].
+///
+/// # Errors
+/// [`SourceError`] when the source is no copy that this build can judge.
+pub fn inspect(
+    source: &Path,
+    scratch: &Path,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Inspection, SourceError> {
+    match read_copy(source, scratch, progress) {
+        Ok(Copy { origin, .. }) => Ok(Inspection { origin: Some(origin), damage: None }),
+        Err(damage) if damage.is_damage() => {
+            let origin = match &damage {
+                SourceError::Backup { .. } => read_head(&mut open(source)?).ok().map(Origin::from),
+                _ => None,
+            };
+            Ok(Inspection { origin, damage: Some(damage) })
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Makes a new cluster of a copy, in a prepared directory. The directory is whole when this returns.
+///
+/// # Errors
+/// [`RestoreError`]; nothing is left in the directory then.
+pub fn restore(new: NewCluster, copy: Copy, plan: &Plan) -> Result<(), RestoreError> {
+    let Copy { origin, state } = copy;
+    let &Plan { ref raise, node_id, store, cluster_id } = plan;
+    let raised = state.raised(raise).map_err(RestoreError::UnknownTag)?;
+    // Whoever compares the two clusters finds that the new one begins behind the copy.
+    let log_index = origin.log_index.unwrap_or(0).saturating_add(1);
+    let beginning = Beginning { node_id, store, cluster_id, log_index };
+    Ok(new.begin(&beginning, snapshot_of(raised.freeze()))?)
+}
+
+fn read_directory(
+    source: &Path,
+    scratch: &Path,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Copy, SourceError> {
+    if !source.join("identity").exists() && source.join("node-1").is_dir() {
+        return Err(SourceError::SeveralNodes(source.display().to_string()));
+    }
+    let replica = StateReplica::new(Arc::new(NoListener));
+    let mut applied = 0;
+    let read = read_stopped(source, scratch, &replica, |_| {
+        applied += 1;
+        progress(applied);
+    });
+    let StoppedNode { node_id, cluster_id, log_index } = read.map_err(SourceError::Directory)?;
+    let state = replica.into_state();
+    let origin = Origin {
+        cluster_id,
+        node_id,
+        log_index,
+        level: state.level(),
+        version: state.version_needed().to_owned(),
+        taken_at_ms: state.clock_ms(),
+        tags: state.len() as u64,
+    };
+    Ok(Copy { origin, state })
+}
+
+impl From<BackupHead> for Origin {
+    fn from(head: BackupHead) -> Self {
+        let BackupHead {
+            cluster_id,
+            node_id,
+            log_index,
+            level,
+            version_needed: _,
+            version,
+            taken_at_ms,
+            tags,
+        } = head;
+        Self {
+            cluster_id: Some(cluster_id),
+            node_id: Some(node_id),
+            log_index: Some(log_index),
+            level,
+            version,
+            taken_at_ms,
+            tags,
+        }
+    }
+}
+
+fn is_directory(path: &Path) -> Result<bool, SourceError> {
+    let looked_at = fs::metadata(path).map_err(unopened(path))?;
+    Ok(looked_at.is_dir())
+}
+
+fn open(path: &Path) -> Result<File, SourceError> {
+    File::open(path).map_err(unopened(path))
+}
+
+fn unopened(path: &Path) -> impl FnOnce(io::Error) -> SourceError {
+    let path = path.to_path_buf();
+    move |source| SourceError::Unopened { path, source }
+}

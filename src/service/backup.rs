@@ -1,0 +1,132 @@
+//! Backups: the whole state as of one moment, written while the node goes on.
+//!
+//! The state is frozen behind a read barrier, which takes microseconds however large it is. A thread of lower priority
+//! writes it out as fast as its reader takes it, so neither applying nor handing out ids waits for it.
+
+use std::io::{self, BufWriter, Write};
+use std::sync::Arc;
+use std::thread;
+
+use bytes::Bytes;
+use tokio::sync::mpsc::{self, Receiver, Sender};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::error::Error;
+use super::log_access::{Consistency, refresh};
+use crate::backup::{BackupHead, write_backup};
+use crate::clock::Clock;
+use crate::replica::Replica;
+use crate::state::{FrozenState, State};
+use crate::version::VERSION;
+
+/// Backups that a node writes at one time: each has a thread, and keeps a frozen state in memory.
+const BACKUPS_MAX: usize = 2;
+/// Bytes of a backup that are handed over at once.
+const CHUNK_BYTES: usize = 64 << 10;
+/// Chunks that wait for the reader at most.
+const CHUNKS_WAITING_MAX: usize = 4;
+
+/// Takes backups.
+pub struct BackupService {
+    pub(super) replica: Arc<Replica>,
+    pub(super) clock: Arc<dyn Clock>,
+    places: Arc<Semaphore>,
+}
+
+/// The pieces of a backup as they are written. The end of a whole backup is `None`; a backup that broke off ends
+/// with an error.
+pub struct BackupPieces(Receiver<Option<Bytes>>);
+
+impl BackupService {
+    pub(super) fn new(replica: Arc<Replica>, clock: Arc<dyn Clock>) -> Self {
+        Self { replica, clock, places: Arc::new(Semaphore::new(BACKUPS_MAX)) }
+    }
+
+    /// Takes a backup that holds every change that was acknowledged before the call.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] without a quorum; [`Error::Overloaded`] while the node writes others.
+    pub async fn take(&self) -> Result<BackupPieces, Error> {
+        let place = Arc::clone(&self.places).try_acquire_owned().map_err(|_| Error::Overloaded)?;
+        refresh(&self.replica, Consistency::Linearizable).await?;
+        let (head, frozen) = self.freeze()?;
+        let (pieces, reader) = mpsc::channel(CHUNKS_WAITING_MAX);
+        let write = move || {
+            mintleaf_raft::lower_priority();
+            write_pieces(&head, &frozen, &pieces, place);
+        };
+        let started = thread::Builder::new().name("mintleaf-backup".to_owned()).spawn(write);
+        started.map_err(|error| Error::unavailable(format!("cannot start a thread: {error}")))?;
+        Ok(BackupPieces(reader))
+    }
+
+    fn freeze(&self) -> Result<(BackupHead, FrozenState), Error> {
+        let node = self.replica.node();
+        // The position is read before the state, so the state holds what every entry up to it did.
+        let status = node.status();
+        let taken_at_ms = node.median_now_ms().unwrap_or_else(|| self.clock.now_ms());
+        let cluster_id = status.cluster_id;
+        let cluster_id =
+            cluster_id.ok_or_else(|| Error::unavailable("this node is in no cluster yet"))?;
+        Ok(self.replica.read(|state: &State| {
+            let head = BackupHead {
+                cluster_id,
+                node_id: status.node_id,
+                log_index: status.last_applied_index.unwrap_or(0),
+                level: state.level(),
+                version_needed: state.version_needed().to_owned(),
+                version: VERSION.to_owned(),
+                taken_at_ms,
+                tags: state.len() as u64,
+            };
+            (head, state.freeze())
+        }))
+    }
+}
+
+impl BackupPieces {
+    /// Polls for the next piece; `None` after the last one.
+    ///
+    /// # Errors
+    /// When the backup broke off.
+    pub fn poll_next(
+        &mut self,
+        context: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<io::Result<Bytes>>> {
+        self.0.poll_recv(context).map(|piece| match piece {
+            Some(Some(piece)) => Some(Ok(piece)),
+            Some(None) => None,
+            None => Some(Err(io::Error::other("the backup broke off"))),
+        })
+    }
+}
+
+/// Writes a backup to its reader. A reader that goes away ends it.
+fn write_pieces(
+    head: &BackupHead,
+    frozen: &FrozenState,
+    pieces: &Sender<Option<Bytes>>,
+    place: OwnedSemaphorePermit,
+) {
+    let mut out = BufWriter::with_capacity(CHUNK_BYTES, Pieces(pieces));
+    let written = write_backup(head, frozen, &mut out).and_then(|()| out.flush());
+    if written.is_ok() {
+        // Without this end the reader takes the backup for one that broke off.
+        let _ = pieces.blocking_send(None);
+    }
+    drop(place);
+}
+
+/// Sends whatever is written as one piece.
+struct Pieces<'a>(&'a Sender<Option<Bytes>>);
+
+impl Write for Pieces<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let sent = self.0.blocking_send(Some(Bytes::copy_from_slice(bytes)));
+        sent.map(|()| bytes.len()).map_err(|_| io::ErrorKind::BrokenPipe.into())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,205 @@
+//! How a state is raised for a new cluster that is made of a copy of it.
+//!
+//! The cluster of which the state is a copy may have handed out more since: of lines that the copy has, and of
+//! lines that came later. How much, an operator says. So every line of the copy rises by so much, and the
+//! state keeps the amount, by which each line begins higher of which it knows nothing. Marks only rise here, by
+//! the code that every mark rises by.
+//!
+//! No field may be left out: each type on the way is taken apart by name, so that a new one does not compile
+//! before somebody has said how it rises.
+
+use std::collections::BTreeMap;
+
+use super::apply::State;
+use crate::tag::BizTag;
+
+/// How far a state rises.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Raise {
+    /// How many ids every line rises by, those that begin later included.
+    pub all: u64,
+    /// Tags that rise by more, deleted ones among them.
+    pub tags: BTreeMap<BizTag, u64>,
+    /// The first millisecond that windows of snowflakes may have, in Unix time.
+    pub floor_ms: u64,
+}
+
+impl State {
+    /// The state raised, so that nothing it gives was given by a cluster that had this state and gave less than
+    /// `by` since. A line at which fewer ids are left ends, and is exhausted.
+    ///
+    /// # Errors
+    /// A tag that is named and that the state does not know. A mark for it alone would not hold: nobody knows
+    /// where the tag began.
+    pub fn raised(mut self, by: &Raise) -> Result<Self, BizTag> {
+        let Raise { all, tags, floor_ms } = by;
+        if let Some(unknown) = tags.keys().find(|tag| !self.knows(tag.as_str())) {
+            return Err(unknown.clone());
+        }
+        let Self {
+            // Time as the log knows it. It decides nothing that must be unique.
+            clock_ms: _,
+            entries,
+            // How many tags exist.
+            tags: _,
+            workers,
+            level: _,
+            audit: _,
+            advance,
+            #[cfg(feature = "next-level")]
+                note: _,
+        } = &mut self;
+        entries.rise(|tag| tags.get(tag).copied().unwrap_or(0).max(*all));
+        workers.rise(*floor_ms);
+        *advance = advance.saturating_add(*all);
+        Ok(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::limits::ID_END;
+    use crate::state::tests::{create, tag, two_tags_and_a_tombstone, with_worker_ids, written};
+    use crate::state::{Command, Response};
+
+    fn by(all: u64) -> Raise {
+        Raise { all, ..Raise::default() }
+    }
+
+    /// The first id that a grab of a tag gives, which is created with this start if it is not there.
+    fn next(state: &mut State, name: &str, start: u64) -> u64 {
+        state.apply(0, &create(name, 1, start));
+        match state.apply(0, &Command::Grab { tag: tag(name), size: 1 }) {
+            Response::Segment { start, .. } => start,
+            other => panic!("{name}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn every_line_rises_and_so_does_each_that_is_not_there_yet() {
+        let state = two_tags_and_a_tombstone();
+        for name in ["a", "b", "c", "new"] {
+            for start in [1, 700] {
+                let without = next(&mut state.clone(), name, start);
+                let raised = state.clone().raised(&by(5_000)).unwrap();
+                let with = next(&mut raised.clone(), name, start);
+                assert!(
+                    with >= without + 5_000 || name != "new" && with >= 5_001,
+                    "{name}: {with}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_tag_may_rise_by_more_than_the_others_and_by_no_less() {
+        let state = two_tags_and_a_tombstone();
+        let before = ["a", "b", "c"].map(|name| next(&mut state.clone(), name, 1));
+        let tags = [(tag("a"), 900), (tag("b"), 10)].into();
+        let mut raised = state.raised(&Raise { all: 100, tags, floor_ms: 0 }).unwrap();
+        let after = ["a", "b", "c"].map(|name| next(&mut raised, name, 1));
+        assert_eq!(after, [before[0] + 900, before[1] + 100, before[2] + 100]);
+    }
+
+    #[test]
+    fn a_tag_that_the_copy_does_not_know_is_named() {
+        let tags = [(tag("new"), 900)].into();
+        let refused =
+            two_tags_and_a_tombstone().raised(&Raise { all: 100, tags, floor_ms: 0 }).unwrap_err();
+        assert_eq!(refused, tag("new"));
+    }
+
+    #[test]
+    fn a_state_that_was_raised_again_remembers_both() {
+        let state = two_tags_and_a_tombstone();
+        let raised = state.raised(&by(100)).unwrap().raised(&by(20)).unwrap();
+        assert_eq!(next(&mut raised.clone(), "new", 1), 121);
+        // The amount is written down, and a state that was never raised keeps its bytes.
+        let restored = crate::encoding::read_snapshot(&written(&raised)[..]).unwrap();
+        assert_eq!(next(&mut restored.clone(), "new", 1), 121);
+        assert_eq!(written(&restored), written(&raised));
+    }
+
+    #[test]
+    fn a_line_without_so_many_ids_ends_and_wraps_nowhere() {
+        for all in [ID_END - 1, ID_END, u64::MAX] {
+            let mut raised = two_tags_and_a_tombstone().raised(&by(all)).unwrap();
+            for name in ["a", "b", "c", "new"] {
+                raised.apply(0, &create(name, 1, 1));
+                assert_eq!(raised.tag(name).unwrap().max_id, ID_END);
+                let grab = Command::Grab { tag: tag(name), size: 1 };
+                assert_eq!(raised.apply(0, &grab), Response::Exhausted);
+            }
+        }
+    }
+
+    #[test]
+    fn no_window_begins_below_the_floor_and_a_higher_floor_stays() {
+        let acquire = |worker_id| Command::AcquireWorker {
+            node_id: 9,
+            nonce: u128::from(worker_id) + 900,
+            worker_id: Some(worker_id),
+            window_ms: 60_000,
+        };
+        let floor = |floor_ms| Raise { floor_ms, ..Raise::default() };
+        let raised = with_worker_ids().raised(&floor(70_000)).unwrap();
+        for mut raised in [raised.clone(), raised.raised(&floor(65_000)).unwrap()] {
+            assert_eq!(raised.snowflake_floor_ms(), 70_000);
+            // The worker id 0 was used before, 3 never.
+            for worker_id in [0, 3] {
+                match raised.apply(30_000, &acquire(worker_id)) {
+                    Response::Window { floor_ms, fence_ms, .. } => {
+                        assert_eq!((floor_ms, fence_ms), (70_000, 90_000));
+                    }
+                    other => panic!("{other:?}"),
+                }
+            }
+        }
+    }
+
+    proptest! {
+        /// A cluster goes on after its copy was taken; whatever it does, a cluster raised by more than any of
+        /// its lines moved gives none of its ids.
+        #[test]
+        fn nothing_given_since_is_given_again(
+            before in prop::collection::vec((0..4_usize, 0..4_u8, 1..50_u32), 0..30),
+            since in prop::collection::vec((0..4_usize, 0..4_u8, 1..50_u32), 0..30),
+            after in prop::collection::vec((0..4_usize, 0..4_u8, 1..50_u32), 0..30),
+        ) {
+            const NAMES: [&str; 4] = ["a", "b", "c", "d"];
+            let play = |state: &mut State, steps: &[(usize, u8, u32)]| {
+                let mut given = Vec::new();
+                for &(name, what, size) in steps {
+                    let name = NAMES[name];
+                    let command = match what {
+                        0 => create(name, size, u64::from(size)),
+                        1 => Command::DeleteTag { tag: tag(name) },
+                        _ => Command::Grab { tag: tag(name), size },
+                    };
+                    if let Response::Segment { start, end, .. } = state.apply(0, &command) {
+                        given.push((name, start, end));
+                    }
+                }
+                given
+            };
+            let mut old = State::default();
+            play(&mut old, &before);
+            let copy = old.clone();
+            let given = play(&mut old, &since);
+            let mark = |name: &str| copy.entries.get(name).map_or(1, |entry| entry.max_id());
+            let moved = given.iter().map(|&(name, _, end)| end.saturating_sub(mark(name)));
+            let mut new = copy.clone().raised(&by(moved.max().unwrap_or(0))).unwrap();
+            for (name, start, end) in play(&mut new, &after) {
+                for &(old, old_start, old_end) in &given {
+                    prop_assert!(
+                        old != name || end <= old_start || old_end <= start,
+                        "{name}: [{start}, {end}) after [{old_start}, {old_end})"
+                    );
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! A data directory that knows its node and itself.
+
+use std::fs;
+use std::path::Path;
+
+use super::{create, start};
+use crate::harness::{Dev, Finished, Node, eventually, mintleaf, secs};
+
+/// Copies a directory.
+fn copy_dir(from: &Path, to: &Path) {
+    let copied = Finished::of(std::process::Command::new("cp").arg("-a").arg(from).arg(to));
+    assert_eq!(copied.code, Some(0), "{copied:?}");
+}
+
+/// Starts a node that ends by itself, and answers its exit code and what it said.
+fn ended(node: &mut Node) -> (Option<i32>, String) {
+    node.start().unwrap();
+    let mut process = node.take_process().unwrap();
+    (process.exit_code(secs(20)), process.said())
+}
+
+#[test]
+fn a_copied_directory_is_refused_until_it_is_said_to_be_the_only_one() {
+    let mut cluster = mintleaf().cluster(1);
+    create(cluster.api(1), "orders", 1);
+    cluster.stop(1);
+    let (original, copy) = (cluster.data(1), cluster.dir().join("copied"));
+    copy_dir(&original, &copy);
+    let mut node = Node::new(&mintleaf(), 1, cluster.dir());
+    node.set_data(copy.clone());
+    let before = fs::read(copy.join("identity")).unwrap();
+    let (code, said) = ended(&mut node);
+    assert_eq!(code, Some(3), "{said}");
+    assert!(said.contains("mintleaf restore") && said.contains("--moved"), "{said}");
+    assert!(!said.contains("wipe"), "{said}");
+    assert_eq!(fs::read(copy.join("identity")).unwrap(), before, "nothing was changed");
+    // Under another id it is its owner who is named.
+    let mut other = Node::new(&mintleaf(), 5, cluster.dir());
+    other.set_data(copy.clone());
+    other.set_flags(["--moved"]);
+    let (code, said) = ended(&mut other);
+    assert!(code == Some(3) && said.contains("belongs to node 1"), "{said}");
+    assert!(!said.contains("wipe"), "{said}");
+    // Once is enough.
+    for flags in [&["--moved"][..], &[]] {
+        drop(start(1, copy.clone(), flags));
+    }
+    // A rename makes no copy.
+    let renamed = cluster.dir().join("renamed");
+    fs::rename(&copy, &renamed).unwrap();
+    drop(start(1, renamed, &[]));
+}
+
+#[test]
+fn dev_refuses_copies_too() {
+    let mut dev = mintleaf().dev();
+    let data = dev.dir().join("data");
+    dev.process().kill();
+    let copy = dev.dir().join("copied");
+    copy_dir(&data, &copy);
+    let mut command = mintleaf().command();
+    command.args(["dev", "--http", "127.0.0.1:0", "--data"]).arg(&copy);
+    let refused = Finished::of(&mut command);
+    assert_eq!(refused.code, Some(3), "{refused:?}");
+    assert!(refused.stderr.contains("--moved"), "{refused:?}");
+    moved(&dev, command.arg("--moved"));
+}
+
+/// Starts a node on the copy, which is up a moment later.
+fn moved(dev: &Dev, command: &mut std::process::Command) {
+    let log = dev.dir().join("copied.log");
+    let process = crate::harness::Process::start("the copy", command, &log).unwrap();
+    eventually("the copy to start", secs(20), || {
+        process.said().contains("log opened").then_some(())
+    });
+    assert!(!process.said().contains("node stopped"), "{}", process.said());
+}
