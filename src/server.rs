@@ -6,6 +6,7 @@
 //!   exit        exit codes
 //!   open_files  how many of them clients may have
 //!   node        one node with its sockets, from start to stop
+//!     draining  the time between the request to stop and the end
 //!     assemble  one node below its sockets
 //!     client_credentials  its certificate for clients, likewise
 //!     peer_credentials    its keys towards other nodes, read again when their files change
@@ -19,6 +20,7 @@ mod assemble;
 mod client_credentials;
 mod client_tokens;
 mod dev;
+mod draining;
 mod exit;
 mod expiry;
 mod followed_files;

@@ -19,6 +19,7 @@
 //!   first_uses  how fast a node creates tags on first use
 //! audit         AuditService: who changed what; has changes recorded that the state does not make
 //! cluster       ClusterService: membership, levels, clocks, readiness, metrics
+//!   readiness     whether the node can hand out ids, and why not
 //!   cluster_view, worker_view   what clients read of them
 //! ```
 //!
@@ -40,6 +41,7 @@ mod lease_status;
 mod lease_task;
 mod log_access;
 mod rate_limit;
+mod readiness;
 mod slot;
 mod slot_table;
 mod snowflakes;
@@ -52,13 +54,14 @@ use std::sync::Arc;
 
 pub use audit::AuditService;
 pub use cluster::{ClusterService, NewMember};
-pub use cluster_view::{ClusterView, NodeView, Readiness};
+pub use cluster_view::{ClusterView, NodeView};
 pub use error::Error;
 pub use grabber::ServiceTask;
 pub use held_ids::HeldIds;
 pub use ids::IdService;
 pub use lease::Lease;
 pub use log_access::Consistency;
+pub use readiness::Readiness;
 pub use slot_table::SlotTable;
 pub use snowflakes::Snowflakes;
 pub use tag_creation::TagSpec;
@@ -130,6 +133,7 @@ impl Services {
             snowflakes: Arc::clone(&snowflakes),
             clock: Arc::clone(&clock),
             metrics: Arc::clone(&metrics),
+            own: Default::default(),
         };
         let audit = AuditService { replica: Arc::clone(&replica) };
         let creation = auto_create_tags.then_some(creation);

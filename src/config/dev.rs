@@ -2,12 +2,13 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use super::args::{LogFormat, ServeArgs};
 use super::auth_source::AuthSource;
-use super::checks::{listen_address, resp_address, snowflake, tags_max};
+use super::checks::{drain, listen_address, resp_address, snowflake, tags_max};
 use super::client_tls_files::ClientTlsFiles;
-use super::defaults::{DATA_DEFAULT, HTTP_DEFAULT};
+use super::defaults::{DATA_DEFAULT, DEV_DRAIN_DEFAULT, HTTP_DEFAULT};
 use super::error::{ConfigError, fault};
 use super::exposure::{Exposure, check_exposure};
 use crate::snowflake::SnowflakeSettings;
@@ -53,6 +54,9 @@ pub struct DevArgs {
     /// [default: 10000000]
     #[arg(long, env = "MINTLEAF_TAGS_MAX", value_name = "N")]
     pub tags_max: Option<u64>,
+    /// How long a cluster that is asked to stop goes on serving, so that clients can leave, 0 to 10m
+    #[arg(long, env = "MINTLEAF_DRAIN", value_name = "DURATION", default_value = DEV_DRAIN_DEFAULT)]
+    pub drain: String,
     /// How log lines look; RUST_LOG says which there are
     #[arg(long, env = "MINTLEAF_LOG_FORMAT", value_name = "FORMAT", default_value = "text")]
     pub log_format: LogFormat,
@@ -81,6 +85,8 @@ pub struct DevConfig {
     pub tags_max: u64,
     /// How snowflake ids are made.
     pub snowflake: SnowflakeSettings,
+    /// How long the nodes go on serving after they were asked to stop.
+    pub drain: Duration,
     /// How log lines look.
     pub log_format: LogFormat,
 }
@@ -116,6 +122,7 @@ impl DevConfig {
         })?;
         let snowflake = snowflake(&ServeArgs::default())?;
         let tags_max = tags_max(args.tags_max)?;
+        let drain = drain(&args.drain)?;
         Ok(Self {
             nodes,
             http,
@@ -127,6 +134,7 @@ impl DevConfig {
             exposed,
             tags_max,
             snowflake,
+            drain,
             log_format,
         })
     }

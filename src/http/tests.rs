@@ -47,6 +47,7 @@ impl Served {
             auto_create_tags: true,
             tags_max: TAGS_MAX_DEFAULT,
             snapshot_entries: SNAPSHOT_ENTRIES_DEFAULT,
+            drain: Duration::ZERO,
             clients: Default::default(),
             snowflake: SnowflakeSettings {
                 format: Format::new(Layout::LEAF, SNOWFLAKE_EPOCH_MS_DEFAULT).unwrap(),

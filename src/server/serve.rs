@@ -7,7 +7,9 @@ use std::thread;
 use std::time::Duration;
 
 use super::exit::failed;
-use super::node::{NodeConfig, NodeFailure, PeerSecurity, RunningNode, absolute, warn_if_exposed};
+use super::node::{
+    Leadership, NodeConfig, NodeFailure, PeerSecurity, RunningNode, absolute, warn_if_exposed,
+};
 use super::open_files::{Nodes, client_capacity};
 use super::signals::{Reload, Signals, listen_for_signals};
 use crate::config::ServeConfig;
@@ -36,6 +38,7 @@ pub fn serve(config: ServeConfig) -> ExitCode {
     announce(&node, &config);
     end_on_panic();
     let ended = node.run(&mut stopping);
+    let ended = ended.or_else(|| node.drain(config.drain, Leadership::HandedOver));
     // A teardown may panic where a healthy node does not.
     drop(panic::take_hook());
     end_after(STOP_MAX);
@@ -100,6 +103,7 @@ fn node_config(config: ServeConfig, reload: Reload, clients: ClientCapacity) -> 
         tags_max: config.tags_max,
         snowflake: config.snowflake,
         snapshot_entries: config.snapshot_entries,
+        drain: config.drain,
         clients,
     }
 }

@@ -3,15 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use mintleaf_raft::MembershipError;
+use mintleaf_raft::{MemberStatus, MembershipError, Role};
 use tokio::time::Instant;
 
 use super::audit;
-use super::cluster_view::{ClusterView, Readiness};
+use super::cluster_view::ClusterView;
 use super::error::Error;
 #[cfg(feature = "next-level")]
 use super::log_access::change;
 use super::log_access::{Consistency, refresh};
+use super::readiness::{OwnReadiness, Readiness};
 use super::slot_table::SlotTable;
 use super::snowflakes::Snowflakes;
 use super::worker_view::{ClockView, WorkersView};
@@ -35,6 +36,7 @@ pub struct ClusterService {
     pub(super) snowflakes: Arc<Snowflakes>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) metrics: Arc<Metrics>,
+    pub(super) own: OwnReadiness,
 }
 
 /// A node that shall be a member.
@@ -53,7 +55,7 @@ pub struct NewMember {
 impl ClusterService {
     /// The cluster as this node knows it, without asking any other node.
     pub fn view(&self) -> ClusterView {
-        let mut view = ClusterView::from(self.replica.node().status());
+        let mut view = ClusterView::new(&self.replica.node().status(), self.clock.now_ms());
         view.level = self.replica.read(State::level);
         #[cfg(feature = "next-level")]
         self.replica.read(|state| state.note().clone_into(&mut view.note));
@@ -175,7 +177,33 @@ impl ClusterService {
             self.snowflakes.remaining_ms() > 0 || self.table.holds_ids(self.clock.monotonic_ms());
         let mut readiness = Readiness::of(&self.replica.node().status(), holds_ids);
         self.snowflakes.add_readiness(&mut readiness);
+        self.own.add_to(&mut readiness);
         readiness
+    }
+
+    /// Takes this node out of rotation for good, because it is about to end.
+    pub fn begin_draining(&self) {
+        self.own.begin_draining();
+    }
+
+    /// Hands leadership to the voter that follows most closely; nothing happens when this node does not lead, or
+    /// no other voter can be reached. Answers who leads then.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`], [`Error::Unavailable`]; this node leads on, or an election is under way.
+    pub async fn hand_over(&self) -> Result<Option<u64>, Error> {
+        let status = self.replica.node().status();
+        if status.leader_id != Some(status.node_id) {
+            return Ok(None);
+        }
+        let me = status.node_id;
+        let fit = |member: &&MemberStatus| {
+            member.id != me && member.role == Role::Voter && member.reachable
+        };
+        let successor = status.members.iter().filter(fit).max_by_key(|member| member.matched_index);
+        let Some(id) = successor.map(|member| member.id) else { return Ok(None) };
+        self.replica.node().transfer_leader(id).await?;
+        Ok(Some(id))
     }
 
     /// The counters as a page for Prometheus.

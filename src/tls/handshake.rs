@@ -16,6 +16,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use super::credentials::ClientTls;
+use crate::drain::{Drain, DrainPhase};
 use crate::limits::LINGER_MAX;
 use crate::metrics::Protocol;
 use crate::watchdog::{Patience, Progress, Verdict};
@@ -48,14 +49,14 @@ pub(crate) async fn begin(
     tls: &watch::Receiver<Arc<ClientTls>>,
     (protocol, without_tls): (Protocol, &[u8]),
     progress: &Progress,
-    mut stopping: watch::Receiver<()>,
+    drain: Drain,
 ) -> Handshake {
     let config = Arc::clone(tls.borrow().of(protocol));
     tokio::select! {
         biased;
         outcome = accept(stream, config.into(), without_tls) => outcome,
         verdict = progress.must_end(PATIENCE, || false) => Handshake::Watchdog(verdict),
-        _ = stopping.changed() => Handshake::Gone,
+        () = drain.reached(DrainPhase::Ended) => Handshake::Gone,
     }
 }
 

@@ -71,9 +71,9 @@ async fn begun(files: &PemContents, client: impl AsyncFnOnce(TcpStream)) -> Hand
     let dialled = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
     let (accepted, _) = listener.accept().await.unwrap();
     let tls = watch::Sender::new(Arc::new(ClientTls::from_pem(files).unwrap())).subscribe();
-    let (progress, stop) = (Progress::default(), watch::Sender::new(()));
+    let (progress, (_node, drain)) = (Progress::default(), crate::drain::drain());
     let protocol = (Protocol::Http, &b"speak TLS"[..]);
-    let node = begin(accepted, &tls, protocol, &progress, stop.subscribe());
+    let node = begin(accepted, &tls, protocol, &progress, drain);
     let (outcome, ()) = tokio::join!(node, client(dialled));
     outcome
 }
@@ -149,9 +149,9 @@ async fn a_silent_client_has_ten_seconds() {
     let silent = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
     let (accepted, _) = listener.accept().await.unwrap();
     let tls = watch::Sender::new(Arc::new(ClientTls::from_pem(&files()).unwrap())).subscribe();
-    let (progress, stop) = (Progress::default(), watch::Sender::new(()));
+    let (progress, (_node, drain)) = (Progress::default(), crate::drain::drain());
     let began = tokio::time::Instant::now();
-    let outcome = begin(accepted, &tls, (Protocol::Resp, b""), &progress, stop.subscribe()).await;
+    let outcome = begin(accepted, &tls, (Protocol::Resp, b""), &progress, drain).await;
     assert!(matches!(outcome, Handshake::Watchdog(Verdict::Stalled)));
     assert_eq!(began.elapsed().as_secs(), 10);
     drop(silent);

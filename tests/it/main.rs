@@ -14,6 +14,7 @@
 //! bootstrap               founders that exist twice, are cut off, killed, and lost
 //! levels                  two releases in one cluster
 //! protection, audit       tags that are frozen or limited; who changed what
+//! draining                a node that was asked to stop: out of rotation, its clients leave, a leader hands over
 //! dev, ends, faults, membership, mixups, poison, scale
 //!                         nodes that are killed, paused, refused, removed, taken for each other, lied to, and filled
 //! snowflake               time windows, with killed nodes and wrong clocks
@@ -35,6 +36,7 @@ mod bootstrap;
 mod cli;
 mod dev;
 mod docs;
+mod draining;
 mod ends;
 mod exhaustion;
 mod exposure;
