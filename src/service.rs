@@ -4,6 +4,8 @@
 //! ids           IdService: ids of tags, and snowflake ids
 //!   availability  whether ids could be had, without taking any
 //!   held_ids    takes ids that are buffered, without a wait
+//!   warm_start  holds ids again of the tags that were hot before a restart
+//!     hot_tags  which those are
 //!   slot_table  tag to slot, no lock
 //!     slot      one tag: double buffer, waiting callers; one lock of its own
 //!       rate_limit  how many ids of it may be handed out now
@@ -35,6 +37,7 @@ mod error;
 mod first_uses;
 mod grabber;
 mod held_ids;
+mod hot_tags;
 mod ids;
 mod lease;
 mod lease_status;
@@ -47,6 +50,7 @@ mod slot_table;
 mod snowflakes;
 mod tag_creation;
 mod tags;
+mod warm_start;
 mod worker_demand;
 mod worker_view;
 
@@ -58,6 +62,7 @@ pub use cluster_view::{ClusterView, NodeView};
 pub use error::Error;
 pub use grabber::ServiceTask;
 pub use held_ids::HeldIds;
+pub use hot_tags::HotTags;
 pub use ids::IdService;
 pub use lease::Lease;
 pub use log_access::Consistency;

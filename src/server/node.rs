@@ -16,7 +16,9 @@ use super::assemble::{AssembledNode, Assembly, assemble};
 use super::client_credentials::ClientCredentials;
 use super::client_tokens::ClientTokens;
 use super::draining;
+use super::hot_tags_file::HotTagsFile;
 use super::peer_credentials::PeerCredentials;
+use super::quorum_watch::watch_quorum;
 use super::signals::Reload;
 use crate::access::Doors;
 use crate::clock::SystemClock;
@@ -141,6 +143,7 @@ pub struct RunningNode {
     runtime: Runtime,
     assembled: AssembledNode,
     clients: RunningServer,
+    hot_tags: Arc<HotTagsFile>,
     http_addr: SocketAddr,
     resp_addr: Option<SocketAddr>,
 }
@@ -188,11 +191,15 @@ impl RunningNode {
             runtime.spawn(files.follow(reload));
             tokens
         });
+        let hot_tags = HotTagsFile::open(&config.data, assembled.services.clone());
+        hot_tags.begin();
+        runtime.spawn(Arc::clone(&hot_tags).run());
+        runtime.spawn(watch_quorum(assembled.services.clone()));
         let ports = ClientPorts { http, resp, tls };
         let doors = Doors { tokens, insecure: config.insecure };
         let clients = listener::start(ports, config.clients, doors, &assembled.services)?;
         drop(_within);
-        Ok(Self { runtime, assembled, clients, http_addr, resp_addr })
+        Ok(Self { runtime, assembled, clients, hot_tags, http_addr, resp_addr })
     }
 
     /// Where clients are served.
@@ -249,11 +256,12 @@ impl RunningNode {
     /// Does the first part of a stop: no new connections, requests in flight are finished, worker ids are given
     /// back; within bounds.
     pub fn stop_serving(self) -> SilentNode {
-        let Self { runtime, assembled, clients, .. } = self;
+        let Self { runtime, assembled, clients, hot_tags, .. } = self;
         let node = runtime.block_on(async {
             clients.shutdown().await;
             assembled.stop_services().await
         });
+        hot_tags.close();
         SilentNode { runtime, node }
     }
 }

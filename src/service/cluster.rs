@@ -12,7 +12,7 @@ use super::error::Error;
 #[cfg(feature = "next-level")]
 use super::log_access::change;
 use super::log_access::{Consistency, refresh};
-use super::readiness::{OwnReadiness, Readiness};
+use super::readiness::{OwnReadiness, QuorumLoss, Readiness};
 use super::slot_table::SlotTable;
 use super::snowflakes::Snowflakes;
 use super::worker_view::{ClockView, WorkersView};
@@ -173,12 +173,34 @@ impl ClusterService {
 
     /// Whether this node can hand out ids, and what keeps it from doing so or soon may.
     pub fn readiness(&self) -> Readiness {
+        let mut readiness = self.readiness_for_ids();
+        self.own.add_to(&mut readiness);
+        readiness
+    }
+
+    fn readiness_for_ids(&self) -> Readiness {
         let holds_ids =
             self.snowflakes.remaining_ms() > 0 || self.table.holds_ids(self.clock.monotonic_ms());
         let mut readiness = Readiness::of(&self.replica.node().status(), holds_ids);
         self.snowflakes.add_readiness(&mut readiness);
-        self.own.add_to(&mut readiness);
         readiness
+    }
+
+    /// Whether nothing but [`Services::warm_start`](super::Services::warm_start) keeps clients away.
+    pub(super) fn is_ready_but_for_warming(&self) -> bool {
+        self.readiness_for_ids().ready
+    }
+
+    pub(super) fn set_warming(&self, warming: bool) {
+        self.own.set_warming(warming);
+    }
+
+    /// Why there is no quorum, in words: who is missing since when, and where to read what to do; `None` while this
+    /// node knows a leader, reaches enough voters, or belongs to no cluster.
+    pub fn quorum_loss(&self) -> Option<String> {
+        let status = self.replica.node().status();
+        let is_lost = status.cluster_id.is_some() && status.leader_id.is_none();
+        QuorumLoss::of(&status).filter(|_| is_lost).map(|loss| loss.with_advice())
     }
 
     /// Takes this node out of rotation for good, because it is about to end.

@@ -26,7 +26,7 @@ impl Readiness {
             reasons.push(format!("not_formed: the cluster has not formed yet{held}"));
         } else if status.leader_id.is_none() {
             reasons.push(match QuorumLoss::of(status) {
-                Some(loss) => format!("no_quorum: {loss}; see {QUORUM_LOSS_PAGE}{held}"),
+                Some(loss) => format!("no_quorum: {}{held}", loss.with_advice()),
                 None => format!("no_leader: the voters are about to elect a leader{held}"),
             });
         }
@@ -35,12 +35,12 @@ impl Readiness {
 }
 
 /// Why there is no quorum: too few voters can be reached.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Debug)]
 pub(super) struct QuorumLoss {
     voters: usize,
     /// The voters that cannot be reached, and how long ago each showed its last sign of life, if it has shown any
     /// since this node started.
-    pub(super) missing: Vec<(u64, Option<Duration>)>,
+    missing: Vec<(u64, Option<Duration>)>,
 }
 
 impl QuorumLoss {
@@ -53,6 +53,13 @@ impl QuorumLoss {
         let voters = voters().count();
         let reached = voters - missing.len();
         (voters > 0 && reached <= voters / 2).then_some(Self { voters, missing })
+    }
+}
+
+impl QuorumLoss {
+    /// The loss in words, and where to read what to do.
+    pub(super) fn with_advice(&self) -> String {
+        format!("{self}; see {QUORUM_LOSS_PAGE}")
     }
 }
 
