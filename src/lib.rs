@@ -77,7 +77,7 @@
 //! | [`listener`] | Client sockets and worker threads, shared by both protocols | `access`, `drain`, `http`, `limits`, `metrics`, `origin`, `resp`, `service`, `tls`, `watchdog` |
 //! | [`config`] | Settings and their checks | `access`, `address`, `snowflake`, `tls` |
 //! | [`cli`] | The command line, and the commands that are clients of a node | `access`, `clock`, `config`, `entropy`, `path_segment`, `version` |
-//! | [`server`] | A node put together, and run by `serve` or `dev` | `access`, `clock`, `config`, `entropy`, `limits`, `listener`, `metrics`, `replica`, `service`, `snowflake`, `tls` |
+//! | [`server`] | A node put together, and run by `serve` or `dev` | `access`, `clock`, `config`, `drain`, `encoding`, `entropy`, `limits`, `listener`, `metrics`, `replica`, `service`, `snowflake`, `tls` |
 //!
 //! # Words
 //!

