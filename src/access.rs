@@ -21,7 +21,7 @@ mod tokens;
 pub(crate) use auth_file::{AUTH_FILE_BYTES_MAX, checked_name, checked_tags};
 pub use auth_file::{AuthFile, AuthFileError};
 pub(crate) use caller::{Caller, Denial};
-pub(crate) use matrix::{CommandRule, Endpoint, NamedTags, ROUTES, command, route};
+pub(crate) use matrix::{CommandRule, Endpoint, NamedTags, ROUTES, Route, command, get_of, route};
 pub(crate) use role::Needs;
 pub use role::Role;
 pub(crate) use token::Token;

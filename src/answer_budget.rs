@@ -5,8 +5,9 @@
 //! however many they are:
 //!
 //! - A long answer, until hyper has handed it on. It may use up to three quarters of the budget; beyond
-//!   that its request is turned away: one for ids before it takes any, one for a list before its answer
-//!   leaves the step that made it, of which each worker thread carries out one at a time.
+//!   that its request is turned away: one for ids before it takes any, because its bytes are reserved first;
+//!   one for a list before its answer leaves the step that made it, of which each worker thread carries out
+//!   one at a time.
 //! - A connection's buffer, once its socket does not take all of it. Where that does not fit any more the
 //!   connection ends.
 //!
@@ -143,6 +144,21 @@ impl OriginBudget {
         self.take(bytes, LONG_BYTES_MAX)
     }
 
+    /// An answer that is held against the budget until the last copy of it is dropped, as part of what was
+    /// reserved for it, if anything was; `None` where it does not fit, as never an answer that was reserved for.
+    pub(crate) fn hold_reserved(
+        &self,
+        reserved: Option<HeldBytes>,
+        answer: Bytes,
+    ) -> Option<Bytes> {
+        match reserved {
+            Some(held) if (ORDINARY_ANSWER_BYTES + 1..=held.bytes).contains(&answer.len()) => {
+                Some(held.hold(&answer))
+            }
+            _ => self.hold_answer(answer),
+        }
+    }
+
     /// An answer that is held against the budget until the last copy of it is dropped, if it is a long one;
     /// `None` where it does not fit.
     pub(crate) fn hold_answer(&self, answer: Bytes) -> Option<Bytes> {
@@ -241,6 +257,26 @@ mod tests {
         assert_eq!(answer, vec![7; LONG / 2]);
         drop(answer);
         assert_eq!(budget.held.lock().bytes, 0);
+    }
+
+    #[test]
+    fn what_was_reserved_for_is_answered_however_full_the_budget_is_by_then() {
+        let budget = budget();
+        let client = client(&budget, 1);
+        let reserved = [client.reserve(LONG), client.reserve(LONG)];
+        let _others = long_answers(&client);
+        assert!(client.is_spent());
+        let [first, second] = reserved.map(|reserved| {
+            assert!(reserved.is_some());
+            client.hold_reserved(reserved, Bytes::from(vec![7; LONG]))
+        });
+        assert_eq!(
+            [&first, &second].map(|answer| answer.as_ref().map(Bytes::len)),
+            [Some(LONG); 2]
+        );
+        assert_eq!(client.hold_reserved(None, Bytes::from(vec![7; LONG])), None);
+        let short = client.hold_reserved(client.reserve(1), Bytes::from_static(b"short"));
+        assert_eq!(short.as_deref(), Some(&b"short"[..]));
     }
 
     #[test]

@@ -75,12 +75,18 @@ pub enum CliCommand {
         /// What to make.
         #[command(subcommand)]
         command: cert::CertCommand,
+        /// Print JSON instead of text for people
+        #[arg(long, global = true)]
+        json: bool,
     },
     /// Make the secret by which nodes prove themselves to each other
     Secret {
         /// What to make.
         #[command(subcommand)]
         command: secret::SecretCommand,
+        /// Print JSON instead of text for people
+        #[arg(long, global = true)]
+        json: bool,
     },
     /// What a client of a running node can do.
     #[command(flatten)]
@@ -181,13 +187,13 @@ pub fn token(command: &token::TokenCommand) -> ExitCode {
 }
 
 /// Makes a CA or a certificate.
-pub fn cert(command: &cert::CertCommand) -> ExitCode {
-    finish(cert::run(command))
+pub fn cert(command: &cert::CertCommand, json: bool) -> ExitCode {
+    finish(cert::run(command, json))
 }
 
 /// Prints a new secret.
-pub fn secret(command: &secret::SecretCommand) -> ExitCode {
-    finish(secret::run(command))
+pub fn secret(command: &secret::SecretCommand, json: bool) -> ExitCode {
+    finish(secret::run(command, json))
 }
 
 /// Runs a client command to its end; prints what it has to say.

@@ -10,6 +10,15 @@ pub fn random_u128() -> io::Result<u128> {
     random_bytes().map(u128::from_be_bytes)
 }
 
+/// Random bytes as hexadecimal digits, two for each byte.
+///
+/// # Errors
+/// As [`random_bytes`].
+pub fn random_hex<const N: usize>() -> io::Result<String> {
+    let bytes: [u8; N] = random_bytes()?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
 /// Random bytes, for keys.
 ///
 /// # Errors

@@ -3,7 +3,8 @@
 //!
 //! These bounds stand elsewhere: 10 to 15 s without progress, of a half-sent request or an answer that is not
 //! read, in `watchdog.rs`; entries looked at for a page of tags in `state/apply.rs`; the widths of snowflake ids in
-//! `snowflake/layout.rs`; those of settings in `config/`; and 9.5 s for a change of the membership, the
+//! `snowflake/layout.rs`, from which 1 MiB follows for `GET /v1/workers`, which has no pages
+//! (`service/worker_view.rs`); those of settings in `config/`; and 9.5 s for a change of the membership, the
 //! leader or the level in `raft/src/node/handle.rs`. A bound that no client can meet stands in the file that
 //! enforces it.
 
@@ -94,6 +95,9 @@ pub(crate) const CLIENT_NAME_BYTES_MAX: usize = 256;
 
 /// Open connections of each protocol; one more is told so and closed. `listener.rs`.
 pub(crate) const CONNECTIONS_MAX: usize = 10_000;
+/// Handshakes of TLS in flight on each worker thread, half of them of one origin at most. A client can have the node
+/// keep 64 KiB of an unfinished one, so all of them take 32 MiB. `tls/crowd.rs`.
+pub(crate) const HANDSHAKES_MAX: usize = 512;
 /// Callers that may wait for ids of one tag; one more is turned away. `service/slot.rs`.
 pub(crate) const WAITERS_MAX: usize = 10_000;
 /// Tags that a node creates on first use at once, after a rest: a service that moves in with ten thousand

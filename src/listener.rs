@@ -37,7 +37,7 @@ use crate::limits::{CONNECTIONS_MAX, DRAIN_MAX, UNSENT_BYTES_MAX};
 use crate::metrics::Protocol;
 use crate::resp;
 use crate::service::Services;
-use crate::tls::{self, ClientStream, ClientTls, Handshake};
+use crate::tls::{self, ClientStream, ClientTls, Handshake, Handshakes, Terms};
 use crate::watchdog::{Progress, Verdict};
 
 /// Connections that may wait to be accepted.
@@ -127,11 +127,12 @@ pub fn start(
     let (running, stopped) = mpsc::channel(1);
     let tokens = doors.tokens.clone();
     let dispatch = Dispatch::new(services.clone(), doors);
-    let served = Served { services: services.clone(), dispatch, tokens, tls };
+    let handshakes = Arc::default();
+    let served = Served { services: services.clone(), dispatch, tokens, tls, handshakes };
     let mut workers = Vec::with_capacity(capacity.workers.get());
     for number in 0..capacity.workers.get() {
         let (handover, accepted) = mpsc::channel(HANDOVER_MAX);
-        let served = served.clone();
+        let served = Served { handshakes: Arc::default(), ..served.clone() };
         let (drain, running) = (drain.clone(), running.clone());
         on_thread(&format!("{CLIENT_THREADS}{number}"), async move {
             work(accepted, served, drain).await;
@@ -199,6 +200,8 @@ struct Served {
     tokens: Option<Arc<Tokens>>,
     /// What the node proves itself by; `None`: clients speak without TLS.
     tls: Option<watch::Receiver<Arc<ClientTls>>>,
+    /// The handshakes of this worker.
+    handshakes: Arc<Handshakes>,
 }
 
 /// Serves the connections that the acceptors deal out until they stop, then lets connections finish.
@@ -233,8 +236,9 @@ async fn serve(connection: Accepted, served: Served, drain: Drain) {
                 Protocol::Http => http::WITHOUT_TLS,
                 Protocol::Resp => resp::WITHOUT_TLS,
             };
-            let begun = tls::begin(stream, &tls, (protocol, without_tls), &progress, drain.clone());
-            match begun.await {
+            let handshakes = &*served.handshakes;
+            let terms = Terms { tls: &tls, handshakes, protocol, without_tls };
+            match tls::begin(stream, terms, &progress, drain.clone()).await {
                 Handshake::Done(stream) => {
                     converse(protocol, *stream, served, progress, drain).await
                 }

@@ -38,8 +38,8 @@ fn main() -> ExitCode {
             Err(error) => bad_usage(&error),
         },
         CliCommand::Token { command } => cli::token(&command),
-        CliCommand::Cert { command } => cli::cert(&command),
-        CliCommand::Secret { command } => cli::secret(&command),
+        CliCommand::Cert { command, json } => cli::cert(&command, json),
+        CliCommand::Secret { command, json } => cli::secret(&command, json),
         CliCommand::Client(command) => cli::run(command),
     }
 }

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use mintleaf_raft::{
     Delivery, FrozenState, Handle, Newer, PROPOSAL_BYTES_MAX, ProposeError, Rejected, Release,
-    RestoreError, StateMachine,
+    RestoreError, StateMachine, StopReason,
 };
 use parking_lot::RwLock;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, watch};
 use tokio::time::{Instant, timeout_at};
 
 use crate::encoding::{
@@ -161,12 +161,39 @@ pub struct Replica {
     state: Arc<StateReplica>,
     /// When the last read barrier that succeeded began.
     last_barrier: Mutex<Option<Instant>>,
+    /// Why the node must stop, once it must.
+    doubt: watch::Sender<Option<StopReason>>,
 }
 
 impl Replica {
     /// Joins a node with the state that it drives.
     pub fn new(node: Handle, state: Arc<StateReplica>) -> Self {
-        Self { node, state, last_barrier: Mutex::new(None) }
+        let doubt = watch::Sender::new(None);
+        Self { node, state, last_barrier: Mutex::new(None), doubt }
+    }
+
+    /// Has the node stop, because a command had a response that only another can have. Replies were mixed up
+    /// then, so that an interval which this process holds may be somebody else's, too.
+    pub(crate) fn mixed_up(&self, what: &str, response: &Response) {
+        tracing::error!(?response, "{what} had the response to another command");
+        let why = format!("{what} had the response to another command, so replies were mixed up");
+        self.doubt.send_if_modified(|doubt| {
+            let is_first = doubt.is_none();
+            doubt.get_or_insert(StopReason::restart(why));
+            is_first
+        });
+    }
+
+    /// Resolves, with the reason, once replies were mixed up: the node must not go on.
+    pub(crate) async fn in_doubt(&self) -> StopReason {
+        let mut doubt = self.doubt.subscribe();
+        loop {
+            if let Some(why) = &*doubt.borrow_and_update() {
+                return why.clone();
+            }
+            // The sender lives as long as this replica.
+            let _ = doubt.changed().await;
+        }
     }
 
     /// The consensus node behind this replica: status and membership.

@@ -50,6 +50,8 @@ mod slot_table;
 mod snowflakes;
 mod tag_creation;
 mod tags;
+#[cfg(test)]
+pub(crate) mod tests;
 mod warm_start;
 mod worker_demand;
 mod worker_view;

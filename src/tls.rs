@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! handshake       from a socket to a stream of TLS, within bounds
+//!   crowd         how many handshakes are in flight
 //!   credentials   certificate, key and client CAs, as the operator's files hold them
 //! client_stream   a client's connection, with TLS or without
 //! ```
@@ -10,11 +11,13 @@
 
 mod client_stream;
 mod credentials;
+mod crowd;
 mod handshake;
 
 pub(crate) use client_stream::ClientStream;
 pub use credentials::{ClientTls, PemContents, TlsError};
-pub(crate) use handshake::{Handshake, begin};
+pub(crate) use crowd::Handshakes;
+pub(crate) use handshake::{Handshake, Terms, begin};
 
 #[cfg(test)]
 mod tests;

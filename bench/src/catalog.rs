@@ -2,7 +2,7 @@
 
 use crate::Result;
 use crate::bench::Bench;
-use crate::rows::{commits, counters, elections, failover, ids, latency, tags};
+use crate::rows::{commits, counters, doors, elections, failover, ids, latency, refusals, tags};
 use crate::stats::Spread;
 
 /// One line of the table.
@@ -192,6 +192,76 @@ pub(crate) const ROWS: &[Row] = &[
         goal: Goal::above(0.95, 1.0, ""),
         needs: ALONE,
         measure: ids::snowflake,
+    },
+    Row {
+        id: "token",
+        work: "ids of 1,000 tags in turn, with a token; CPU a request, to a node that asks for none",
+        goal: Goal::below(1.05, 1.02, ""),
+        needs: ALONE,
+        measure: |bench| doors::token(bench, 1),
+    },
+    Row {
+        id: "token16",
+        work: "the same pipelined by 16",
+        goal: Goal::below(1.05, 1.02, ""),
+        needs: ALONE,
+        measure: |bench| doors::token(bench, 16),
+    },
+    Row {
+        id: "login",
+        work: "INCR of 1,000 keys in turn, logged in; CPU a command, to a node that asks for no login",
+        goal: Goal::below(1.05, 1.02, ""),
+        needs: ALONE,
+        measure: |bench| doors::login(bench, 1),
+    },
+    Row {
+        id: "login16",
+        work: "the same pipelined by 16",
+        goal: Goal::below(1.05, 1.02, ""),
+        needs: ALONE,
+        measure: |bench| doors::login(bench, 16),
+    },
+    Row {
+        id: "limited",
+        work: "ids of a tag with a rate limit; CPU a request, to one without",
+        goal: Goal::below(1.05, 1.02, ""),
+        needs: ALONE,
+        measure: |bench| doors::limited(bench, 1),
+    },
+    Row {
+        id: "limited16",
+        work: "the same pipelined by 16",
+        goal: None,
+        needs: ALONE,
+        measure: |bench| doors::limited(bench, 16),
+    },
+    Row {
+        id: "tls",
+        work: "one id a request by TLS 1.3, 64 connections; CPU a request, to nginx with a fixed answer by TLS",
+        goal: Goal::below(1.35, 1.0, ""),
+        needs: NGINX,
+        measure: doors::tls_to_nginx,
+    },
+    Row {
+        id: "tls-cost",
+        work: "the same, to a node without TLS",
+        goal: None,
+        needs: ALONE,
+        measure: doors::tls_to_plain,
+    },
+    Row {
+        id: "guess",
+        work: "time of a refusal over HTTP, by how much of the token is right; to a wrong token",
+        goal: None,
+        needs: ALONE,
+        measure: refusals::http,
+    },
+    Row {
+        id: "guess-resp",
+        work: "the same of AUTH, to a wrong name and token",
+        goal: None,
+        needs: ALONE,
+        measure: refusals::resp,
     },
     Row {
         id: "memory",

@@ -12,8 +12,10 @@ mod generator;
 mod grpc;
 mod protocol;
 mod requests;
+mod transport;
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -41,6 +43,15 @@ pub(crate) struct Load {
     /// More lines of an HTTP request's head, each with its end
     #[arg(long, value_name = "LINES", default_value = "")]
     pub(crate) headers: String,
+    /// A Redis command that every connection begins with
+    #[arg(long, value_name = "COMMAND", default_value = "")]
+    pub(crate) login: String,
+    /// Speak TLS with servers that this CA has signed
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ca: Option<PathBuf>,
+    /// Tell what processor time this process uses from the first request on
+    #[arg(long = "server", value_name = "PID")]
+    pub(crate) servers: Vec<u32>,
     /// How many different keys, in turn
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) keys: u64,
@@ -69,12 +80,15 @@ impl Load {
             format!("--protocol={}", self.protocol.name()),
             format!("--request={}", self.request),
             format!("--headers={}", self.headers),
+            format!("--login={}", self.login),
             format!("--keys={}", self.keys),
             format!("--connections={}", self.connections),
             format!("--depth={}", self.depth),
             format!("--time={}", self.time.as_secs_f64()),
         ];
         words.extend(self.requests.map(|requests| format!("--requests={requests}")));
+        words.extend(self.ca.iter().map(|ca| format!("--ca={}", ca.display())));
+        words.extend(self.servers.iter().map(|pid| format!("--server={pid}")));
         words.extend(self.rate.map(|rate| format!("--rate={rate}")));
         words
     }
@@ -85,6 +99,7 @@ impl Load {
     /// When a connection cannot be made or breaks off.
     pub(crate) fn run(&self) -> Result<Outcome> {
         let mut generator = Generator::connect(self)?;
+        let servers_before = self.servers_ns()?;
         let (began, before) = (Instant::now(), process::cpu_ns_of("self")?);
         match self.rate {
             Some(rate) => generator.open_loop(rate)?,
@@ -92,7 +107,13 @@ impl Load {
         }
         let used = process::cpu_ns_of("self")? - before;
         let busy = used as f64 / began.elapsed().as_nanos() as f64;
-        Ok(Outcome { busy, ..generator.outcome() })
+        let servers_ns = self.servers_ns()? - servers_before;
+        Ok(Outcome { busy, servers_ns, ..generator.outcome() })
+    }
+
+    /// Processor time that the servers have used up to now.
+    fn servers_ns(&self) -> Result<u64> {
+        self.servers.iter().map(|pid| process::cpu_ns_of(&pid.to_string())).sum()
     }
 }
 
@@ -109,6 +130,8 @@ pub(crate) struct Outcome {
     pub(crate) max: f64,
     /// How much of its core the generator used. An open loop uses all of it.
     pub(crate) busy: f64,
+    /// Processor time of the servers from the first request to the last, in nanoseconds: connecting is not in it.
+    pub(crate) servers_ns: u64,
     /// Requests that were answered with an error.
     pub(crate) errors: u64,
     /// The first of these answers.

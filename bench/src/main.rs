@@ -3,6 +3,7 @@
 mod bench;
 mod catalog;
 mod conditions;
+mod doors;
 mod histogram;
 mod hyper_server;
 mod load;

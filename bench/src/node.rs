@@ -10,6 +10,7 @@ use serde_json::json;
 
 use crate::Result;
 use crate::bench::Bench;
+use crate::doors::{Certificates, Door, auth_file, said};
 use crate::process::Process;
 
 /// A build of Mintleaf.
@@ -20,12 +21,14 @@ pub(crate) struct Build<'a> {
     pub(crate) name: &'a str,
     /// Whether its nodes prove themselves to each other by a secret, and so speak TLS.
     pub(crate) secured: bool,
+    /// What clients meet at its ports.
+    pub(crate) door: Door,
 }
 
 impl<'a> Build<'a> {
     /// The build that a run measures.
     pub(crate) fn measured(bench: &'a Bench) -> Self {
-        Self { binary: &bench.options.binary, name: "mintleaf", secured: false }
+        Self { binary: &bench.options.binary, name: "mintleaf", secured: false, door: Door::Open }
     }
 }
 
@@ -34,11 +37,15 @@ pub(crate) struct Node {
     pub(crate) process: Process,
     pub(crate) http: SocketAddr,
     pub(crate) resp: SocketAddr,
+    /// The token that it knows, if it asks for one.
+    pub(crate) token: Option<String>,
+    /// The CA that has signed its certificate, if it speaks TLS.
+    pub(crate) ca: Option<PathBuf>,
     binary: PathBuf,
     id: u64,
     ports: [Port; 3],
     dir: PathBuf,
-    /// The arguments that say who the other nodes are.
+    /// The arguments that say who the other nodes are, and what clients have to bring.
     peers: Vec<String>,
 }
 
@@ -72,9 +79,24 @@ impl Node {
             std::fs::write(&secret, SECRET)?;
             peers.extend(["--cluster-secret-file".to_owned(), secret.display().to_string()]);
         }
+        let (mut token, mut ca) = (None, None);
+        match build.door {
+            Door::Open => {}
+            Door::Token => {
+                let (file, made) = auth_file(&binary, &dir)?;
+                peers.extend(["--auth-file".to_owned(), file.display().to_string()]);
+                token = Some(made);
+            }
+            Door::Tls => {
+                let made = Certificates::make(&binary, &dir)?;
+                peers.extend(["--tls-cert".to_owned(), made.certificate.display().to_string()]);
+                peers.extend(["--tls-key".to_owned(), made.key.display().to_string()]);
+                ca = Some(made.ca);
+            }
+        }
         let command = command(bench, &binary, id, &ports, &dir, &peers);
         let process = Process::start(&name, command, &dir)?;
-        Ok(Self { process, http, resp, binary, id, ports, dir, peers })
+        Ok(Self { process, http, resp, token, ca, binary, id, ports, dir, peers })
     }
 
     /// What clients ask.
@@ -91,12 +113,21 @@ impl Node {
 
     /// Waits until it says that it can hand out ids.
     pub(crate) fn await_ready(&mut self) -> Result<()> {
+        if let Some(ca) = self.ca.clone() {
+            let (binary, http) = (self.binary.clone(), self.http);
+            let ready = || by_tls(&binary, http, &ca, &["snowflake"]).is_ok();
+            return self.process.await_until(ready);
+        }
         let api = self.api();
         self.process.await_until(|| api.try_get("/readyz").is_ok_and(|answer| answer.is_ok()))
     }
 
     /// Creates a tag.
     pub(crate) fn create_tag(&self, tag: &str, step: u32) -> Result<()> {
+        if let Some(ca) = &self.ca {
+            let step = step.to_string();
+            return by_tls(&self.binary, self.http, ca, &["tag", "create", tag, "--step", &step]);
+        }
         let answer = self.api().try_post("/v1/tags", &json!({ "tag": tag, "step": step }))?;
         if answer.is_ok() {
             Ok(())
@@ -107,9 +138,18 @@ impl Node {
 
     /// Takes an id of a tag, so that a segment of it is buffered.
     pub(crate) fn warm_up(&self, tag: &str) -> Result<()> {
+        if let Some(ca) = &self.ca {
+            return by_tls(&self.binary, self.http, ca, &["next", tag]);
+        }
         let answer = self.api().try_get(&format!("/v1/segment/{tag}"))?;
         if answer.is_ok() { Ok(()) } else { Err(format!("{tag} has no ids: {answer:?}").into()) }
     }
+}
+
+/// Has the command line ask a node that speaks TLS.
+fn by_tls(binary: &Path, http: SocketAddr, ca: &Path, words: &[&str]) -> Result<()> {
+    let (url, ca) = (format!("https://{http}"), ca.display().to_string());
+    said(binary, [words, &["--url", &url, "--cacert", &ca]].concat()).map(drop)
 }
 
 fn command(

@@ -7,6 +7,7 @@ use mintleaf_harness::{Api, Port};
 
 use crate::Result;
 use crate::bench::Bench;
+use crate::doors::Certificates;
 use crate::process::Process;
 
 /// A peer that serves.
@@ -19,7 +20,25 @@ pub(crate) struct Peer {
 /// nginx that answers everything with a body as long as an id. It has no worker beside its one process, so that all
 /// of its cost is counted in one place.
 pub(crate) fn nginx(bench: &Bench, name: &str) -> Result<Peer> {
-    let (dir, port) = (bench.fresh_dir(name)?, Port::claim());
+    let dir = bench.fresh_dir(name)?;
+    nginx_in(bench, name, &dir, "")
+}
+
+/// The same with TLS, by a certificate of the same kind as a node's. Returns the CA, too.
+pub(crate) fn nginx_by_tls(bench: &Bench) -> Result<(Peer, PathBuf)> {
+    let dir = bench.fresh_dir("nginx-tls")?;
+    let made = Certificates::make(&bench.options.binary, &dir)?;
+    let [certificate, key] = [made.certificate, made.key].map(|file| file.display().to_string());
+    let tls = format!(
+        " ssl;\n    ssl_certificate {certificate};\n    ssl_certificate_key {key};\n    \
+         ssl_protocols TLSv1.3"
+    );
+    Ok((nginx_in(bench, "nginx-tls", &dir, &tls)?, made.ca))
+}
+
+/// `about_listen` follows the address that it listens at.
+fn nginx_in(bench: &Bench, name: &str, dir: &Path, about_listen: &str) -> Result<Peer> {
+    let port = Port::claim();
     let paths = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
         .map(|part| format!("  {part}_temp_path {}/{part};\n", dir.display()));
     let config = format!(
@@ -27,7 +46,7 @@ pub(crate) fn nginx(bench: &Bench, name: &str) -> Result<Peer> {
          events {{ worker_connections 4096; }}\n\
          http {{\n{paths}  access_log off;\n  server_tokens off;\n  tcp_nodelay on;\n  \
          keepalive_requests 1000000000;\n  keepalive_timeout 1h;\n  server {{\n    \
-         listen {address};\n    \
+         listen {address}{about_listen};\n    \
          location / {{ default_type text/plain; return 200 \"123456789\\n\"; }}\n  }}\n}}\n",
         dir = dir.display(),
         paths = paths.concat(),
@@ -37,7 +56,7 @@ pub(crate) fn nginx(bench: &Bench, name: &str) -> Result<Peer> {
     std::fs::write(&file, config)?;
     let mut command = bench.server("nginx");
     command.arg("-e").arg("stderr").arg("-c").arg(file);
-    start(name, command, &dir, port)
+    start(name, command, dir, port)
 }
 
 /// Redis that keeps everything in memory and writes nothing.

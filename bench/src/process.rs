@@ -29,6 +29,10 @@ impl Process {
         self.0.name()
     }
 
+    pub(crate) fn pid(&self) -> u32 {
+        self.0.pid()
+    }
+
     /// Waits until `done` says so.
     ///
     /// # Errors
@@ -55,7 +59,7 @@ impl Process {
 
     /// Processor time that it has used, in nanoseconds.
     pub(crate) fn cpu_ns(&self) -> Result<u64> {
-        cpu_ns_of(&self.0.pid().to_string())
+        cpu_ns_of(&self.pid().to_string())
     }
 
     /// Memory that it holds (RSS), in bytes.

@@ -3,10 +3,12 @@
 pub(crate) mod builds;
 pub(crate) mod commits;
 pub(crate) mod counters;
+pub(crate) mod doors;
 pub(crate) mod elections;
 pub(crate) mod failover;
 pub(crate) mod ids;
 pub(crate) mod latency;
+pub(crate) mod refusals;
 pub(crate) mod tags;
 
 use std::net::SocketAddr;
@@ -24,6 +26,9 @@ fn gets(bench: &Bench, target: SocketAddr, path: &str) -> Load {
         protocol: Protocol::Http,
         request: format!("GET {path}"),
         headers: String::new(),
+        login: String::new(),
+        ca: None,
+        servers: Vec::new(),
         keys: 1,
         connections: 64,
         depth: 1,

@@ -54,14 +54,10 @@ pub(crate) type Side<'a> = &'a mut dyn FnMut() -> Result<Slice>;
 /// # Errors
 /// When the load breaks off, or a request was answered with an error.
 pub(crate) fn slice(bench: &Bench, service: &[&Process], load: &Load) -> Result<Slice> {
-    let before = cpu_ns(service)?;
-    let outcome = bench.load(load)?;
-    let used = cpu_ns(service)? - before;
-    Ok(Slice { cpu_us: used as f64 / 1e3 / outcome.answered.max(1) as f64, outcome })
-}
-
-fn cpu_ns(service: &[&Process]) -> Result<u64> {
-    service.iter().map(|process| process.cpu_ns()).sum()
+    let servers = service.iter().map(|process| process.pid()).collect();
+    let outcome = bench.load(&Load { servers, ..load.clone() })?;
+    let cpu_us = outcome.servers_ns as f64 / 1e3 / outcome.answered.max(1) as f64;
+    Ok(Slice { outcome, cpu_us })
 }
 
 /// Measures rounds in which every side has one slice, in a random order.

@@ -73,11 +73,11 @@ mod upkeep;
 pub use error::{Delivery, NodeError, ProposeError, Rejected, Remedy, StopReason};
 pub use message::MembershipError;
 pub use node::{Environment, Handle, MemberStatus, Node, PROPOSAL_BYTES_MAX, Role, Status};
-pub use options::{Clock, Options, Tuning};
+pub use options::{Clock, Options, PEER_CONNECTIONS_MAX, Tuning};
 pub use peers::PeerClock;
 pub use runtime::{Pending, lower_priority};
 pub use state_machine::{FrozenState, Newer, Release, RestoreError, StateMachine};
 pub use transport::{
-    Credentials, CredentialsError, FrameHandler, PEER_CONNECTIONS_MAX, Peer, PemBytes, Reply,
-    SECRET_BYTES_MIN, SECRETS_MAX, Security, Target, Transport, TransportError,
+    Credentials, CredentialsError, FrameHandler, Peer, PemBytes, Reply, SECRET_BYTES_MIN,
+    SECRETS_MAX, Security, Target, Transport, TransportError,
 };

@@ -258,14 +258,15 @@ async fn open_transport(
     store: u128,
     clock: &Arc<dyn Clock>,
 ) -> Result<Arc<dyn Transport>, NodeError> {
+    let (listen, connections_max) = (options.listen, options.tuning.peer_connections_max);
     match &options.security {
-        Security::Plain => Ok(Arc::new(TcpTransport::bind(options.listen, Plain).await?)),
+        Security::Plain => Ok(Arc::new(TcpTransport::bind(listen, connections_max, Plain).await?)),
         Security::Tls(credentials) => {
             let clock = Arc::clone(clock);
             let now = Arc::new(move || clock.now_ms());
             let tls = Tls::new((options.node_id, store), credentials.clone(), now);
             let tls = tls.map_err(|error| NodeError::Options(error.to_string()))?;
-            Ok(Arc::new(TcpTransport::bind(options.listen, tls).await?))
+            Ok(Arc::new(TcpTransport::bind(listen, connections_max, tls).await?))
         }
     }
 }

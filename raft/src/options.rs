@@ -39,7 +39,13 @@ pub struct Tuning {
     pub snapshot_entries: u64,
     /// Log entries that are kept behind a snapshot, for followers that are a little late.
     pub keep_entries: u64,
+    /// Connections of others at a time that the internal listener keeps open, proven or not.
+    pub peer_connections_max: usize,
 }
+
+/// Connections of others at a time that the internal listener of a node in production keeps open: 128 that have not
+/// proved themselves yet, and 256 that have.
+pub const PEER_CONNECTIONS_MAX: usize = 384;
 
 impl Default for Tuning {
     /// The timers of production. A leader whose process is gone is replaced after its leader lease, in a fifth of a
@@ -55,6 +61,7 @@ impl Default for Tuning {
             incarnation_max: Duration::from_secs(60),
             snapshot_entries: 20_000,
             keep_entries: 1_000,
+            peer_connections_max: PEER_CONNECTIONS_MAX,
         }
     }
 }

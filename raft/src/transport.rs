@@ -27,6 +27,5 @@ pub use credentials::{
 pub(crate) use interface::PROTOCOL;
 pub use interface::{FrameHandler, Peer, Reply, Target, Transport, TransportError};
 pub(crate) use plain::Plain;
-pub use server::PEER_CONNECTIONS_MAX;
 pub(crate) use tcp::TcpTransport;
 pub(crate) use tls::Tls;

@@ -20,6 +20,8 @@ pub(crate) const AUTH_FILE_BYTES_MAX: usize = 8 << 20;
 const TOKENS_MAX: usize = 10_000;
 /// Longest name of a token, in bytes.
 const NAME_BYTES_MAX: usize = 64;
+/// What the audit calls callers without a token. No token has this name.
+const ANONYMOUS: &str = "anonymous";
 /// Most entries of one token's `tags`: each request of such a token looks at them.
 const TAGS_MAX: usize = 64;
 /// Longest entry of `tags`, in characters: as long as the longest tag, and a star.
@@ -180,6 +182,11 @@ fn read_tags(text: &str, value: &Spanned<DeValue<'_>>) -> Result<Vec<TagGlob>, A
 /// What it must be.
 pub(crate) fn checked_name(name: &str) -> Result<&str, String> {
     let is_sound = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.@".contains(&byte);
+    if name == ANONYMOUS {
+        return Err(format!(
+            "name may not be {ANONYMOUS}, which is what the audit calls callers without a token"
+        ));
+    }
     match (1..=NAME_BYTES_MAX).contains(&name.len()) && name.bytes().all(is_sound) {
         true => Ok(name),
         false => Err(format!(

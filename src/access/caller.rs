@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use super::matrix::Demand;
+use super::matrix::{Demand, Route};
 use super::role::{Needs, Role, Scope};
 use super::token::{Hash, Token, hash_of};
 use super::tokens::Tokens;
@@ -168,10 +168,31 @@ impl Caller {
     #[inline]
     pub(crate) fn check_demand(&self, demand: &Demand<'_>) -> Result<(), Denial> {
         self.check(demand.needs)?;
+        self.check_scope(demand.scope, || demand.tag())
+    }
+
+    /// Checks whether it may make a request of this row of the matrix, whose path names this tag.
+    ///
+    /// # Errors
+    /// Why not.
+    #[inline]
+    pub(crate) fn check_route(&self, route: &Route, tag: &str) -> Result<(), Denial> {
+        self.check(route.needs)?;
+        self.check_scope(route.scope, || Some(tag))
+    }
+
+    /// Checks whether its token reaches what a request is about. `tag` is the tag that the path names, if it
+    /// can be read.
+    #[inline]
+    fn check_scope<T: AsRef<str>>(
+        &self,
+        scope: Scope,
+        tag: impl FnOnce() -> Option<T>,
+    ) -> Result<(), Denial> {
         let confined = self.token.as_ref().is_some_and(|token| token.tags.is_some());
-        match demand.scope {
-            Scope::TagOfPath if confined => match demand.tag() {
-                Some(tag) => self.check_tag(tag.as_bytes()),
+        match scope {
+            Scope::TagOfPath if confined => match tag() {
+                Some(tag) => self.check_tag(tag.as_ref().as_bytes()),
                 None => Err(Denial::Tags),
             },
             Scope::Everything if confined => Err(Denial::Tags),

@@ -37,7 +37,7 @@ pub(crate) enum Endpoint {
 }
 
 /// One method of one path: who may use it, and what answers.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Route {
     /// `GET` stands for `HEAD` and `OPTIONS` too, `*` for every method.
     pub(crate) method: &'static str,
@@ -88,6 +88,21 @@ pub(crate) static ROUTES: &[Route] = &[
     row("GET", "/metrics", Endpoint::Metrics, Needs::Read, Scope::NoTag),
     row("GET", "/openapi.json", Endpoint::OpenApi, Needs::Read, Scope::NoTag),
 ];
+
+/// The row by which a `GET` reaches a handler. In a constant, a handler without one does not compile.
+pub(crate) const fn get_of(endpoint: Endpoint) -> Route {
+    let mut at = 0;
+    while at < ROUTES.len() {
+        let method = ROUTES[at].method.as_bytes();
+        if ROUTES[at].endpoint as u8 == endpoint as u8
+            && (is_equal(method, b"*") || is_equal(method, b"GET"))
+        {
+            return ROUTES[at];
+        }
+        at += 1;
+    }
+    panic!("no GET reaches the handler")
+}
 
 /// What a request needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,6 +14,7 @@ use rcgen::{
 };
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
+use serde_json::{Value, json};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 use super::client::Failure;
@@ -76,6 +77,13 @@ pub(super) struct SigningArgs {
     days: u64,
 }
 
+impl SigningArgs {
+    /// The path of the CA's certificate.
+    fn ca_path(&self) -> String {
+        self.ca.join("ca.pem").display().to_string()
+    }
+}
+
 /// A node's certificate.
 #[derive(Args, Debug)]
 pub struct NodeArgs {
@@ -101,31 +109,53 @@ pub struct ClientArgs {
     signing: SigningArgs,
 }
 
-pub(super) fn run(command: &CertCommand) -> Result<(), Failure> {
+/// A certificate that was made.
+struct Made {
+    /// The paths of the certificate and its key.
+    files: [String; 2],
+    /// The path of the CA that signed it, if that is another.
+    ca: Option<String>,
+    /// Where each file belongs, for people.
+    hint: String,
+}
+
+impl Made {
+    fn to_json(&self) -> Value {
+        let [certificate, key] = &self.files;
+        match &self.ca {
+            None => json!({ "certificate": certificate, "key": key }),
+            Some(ca) => json!({ "certificate": certificate, "key": key, "ca": ca }),
+        }
+    }
+}
+
+pub(super) fn run(command: &CertCommand, json: bool) -> Result<(), Failure> {
     let now_s = SystemClock::default().now_ms() / 1_000;
-    let said = match command {
+    let made = match command {
         CertCommand::Ca(args) => make_ca(args, now_s)?,
         CertCommand::Node(args) => make_node(args, now_s)?,
         CertCommand::Client(args) => make_client(args, now_s)?,
     };
-    output::print(&said)
+    if json { output::print_json(&made.to_json()) } else { output::print(&made.hint) }
 }
 
-fn make_ca(args: &CaArgs, now_s: u64) -> Result<String, Failure> {
+fn make_ca(args: &CaArgs, now_s: u64) -> Result<Made, Failure> {
     let mut params = named(&args.name);
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
     valid(&mut params, now_s, now_s + args.days * DAY_S);
     let key = new_key()?;
     let made = params.self_signed(&key).map_err(unmade)?;
-    let [certificate, key] = write(&args.out, "ca", &made, &key)?;
-    Ok(format!(
+    let files = write(&args.out, "ca", &made, &key)?;
+    let [certificate, key] = &files;
+    let hint = format!(
         "{certificate}   for everybody: --raft-ca, --tls-client-ca, and --cacert of clients\n\
          {key}   signs certificates: keep it secret, and off the nodes\n"
-    ))
+    );
+    Ok(Made { files, ca: None, hint })
 }
 
-fn make_node(args: &NodeArgs, now_s: u64) -> Result<String, Failure> {
+fn make_node(args: &NodeArgs, now_s: u64) -> Result<Made, Failure> {
     let own_name = format!("node-{}{NODE_DOMAIN}", args.id);
     let mut names = vec![own_name.clone()];
     names.extend(args.names.iter().cloned());
@@ -133,32 +163,29 @@ fn make_node(args: &NodeArgs, now_s: u64) -> Result<String, Failure> {
     params.distinguished_name = named(&own_name).distinguished_name;
     params.extended_key_usages =
         vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
-    let [certificate, key] = sign(&args.signing, &format!("node-{}", args.id), params, now_s)?;
-    let ca = args.signing.ca.join("ca.pem");
-    let mut said = format!(
-        "between nodes: --raft-cert {certificate} --raft-key {key} --raft-ca {}\n",
-        ca.display()
-    );
+    let files = sign(&args.signing, &format!("node-{}", args.id), params, now_s)?;
+    let ([certificate, key], ca) = (&files, args.signing.ca_path());
+    let mut hint =
+        format!("between nodes: --raft-cert {certificate} --raft-key {key} --raft-ca {ca}\n");
     if args.names.is_empty() {
-        said += "for clients:   needs the names by which they reach the node: --name HOST\n";
+        hint += "for clients:   needs the names by which they reach the node: --name HOST\n";
     } else {
-        said += &format!(
-            "for clients:   --tls-cert {certificate} --tls-key {key}\nand there:     --cacert {}\n",
-            ca.display()
+        hint += &format!(
+            "for clients:   --tls-cert {certificate} --tls-key {key}\nand there:     --cacert {ca}\n"
         );
     }
-    Ok(said)
+    Ok(Made { files, ca: Some(ca), hint })
 }
 
-fn make_client(args: &ClientArgs, now_s: u64) -> Result<String, Failure> {
+fn make_client(args: &ClientArgs, now_s: u64) -> Result<Made, Failure> {
     let mut params = named(&args.name);
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
-    let [certificate, key] = sign(&args.signing, &args.name, params, now_s)?;
-    let ca = args.signing.ca.join("ca.pem");
-    Ok(format!(
-        "the client:  --cert {certificate} --key {key}\nthe nodes:   --tls-client-ca {}\n",
-        ca.display()
-    ))
+    let files = sign(&args.signing, &args.name, params, now_s)?;
+    let ([certificate, key], ca) = (&files, args.signing.ca_path());
+    let hint = format!(
+        "the client:  --cert {certificate} --key {key}\nthe nodes:   --tls-client-ca {ca}\n"
+    );
+    Ok(Made { files, ca: Some(ca), hint })
 }
 
 fn named(name: &str) -> CertificateParams {

@@ -1,6 +1,7 @@
 //! `mintleaf secret`: secrets by which nodes prove themselves to each other.
 
 use clap::Subcommand;
+use serde_json::json;
 
 use super::client::Failure;
 use super::output;
@@ -22,13 +23,15 @@ second. Once every node has read its file (it looks every 5 s), remove the secon
     New,
 }
 
-pub(super) fn run(command: &SecretCommand) -> Result<(), Failure> {
+pub(super) fn run(command: &SecretCommand, json: bool) -> Result<(), Failure> {
     match command {
         SecretCommand::New => {
-            let bytes: [u8; SECRET_BYTES] = entropy::random_bytes()
+            let digits = entropy::random_hex::<SECRET_BYTES>()
                 .map_err(|error| Failure::new(format!("cannot make a secret: {error}")))?;
-            let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-            output::print(&format!("{digits}\n"))
+            match json {
+                true => output::print_json(&json!({ "secret": digits })),
+                false => output::print(&format!("{digits}\n")),
+            }
         }
     }
 }

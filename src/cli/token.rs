@@ -48,9 +48,8 @@ pub(super) fn run(command: &TokenCommand) -> Result<(), Failure> {
         let given: Vec<&str> = tags.iter().map(String::as_str).collect();
         checked_tags(&given).map_err(Failure::new)?;
     }
-    let bytes: [u8; TOKEN_BYTES] = entropy::random_bytes()
+    let digits = entropy::random_hex::<TOKEN_BYTES>()
         .map_err(|error| Failure::new(format!("cannot make a token: {error}")))?;
-    let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     let token = format!("{TOKEN_BEGIN}{digits}");
     let hash = written_hash(&hash_of(token.as_bytes()));
     let lines = lines(name, &hash, *role, tags);

@@ -5,6 +5,7 @@ use std::io::Read;
 use std::path::PathBuf;
 
 use super::error::{ConfigError, fault};
+use super::pem_file::is_exposed;
 use crate::access::{AUTH_FILE_BYTES_MAX, AuthFile};
 
 /// Where the tokens of clients are listed.
@@ -24,7 +25,7 @@ impl AuthSource {
     pub fn read(&self) -> Result<Vec<u8>, ConfigError> {
         let unreadable = |error| self.fault(error);
         let file = File::open(&self.0).map_err(unreadable)?;
-        if is_exposed(&file).map_err(unreadable)? {
+        if is_exposed(&file.metadata().map_err(unreadable)?) {
             return Err(self.fault("other users may read or write it; chmod 600 it"));
         }
         let mut text = Vec::new();
@@ -44,15 +45,4 @@ impl AuthSource {
     fn fault(&self, what: impl std::fmt::Display) -> ConfigError {
         fault("auth-file", format_args!("{}: {what}", self.0.display()))
     }
-}
-
-#[cfg(unix)]
-fn is_exposed(file: &File) -> std::io::Result<bool> {
-    use std::os::unix::fs::PermissionsExt;
-    Ok(file.metadata()?.permissions().mode() & 0o077 != 0)
-}
-
-#[cfg(not(unix))]
-fn is_exposed(_: &File) -> std::io::Result<bool> {
-    Ok(false)
 }

@@ -10,7 +10,7 @@ use super::checks::{drain, listen_address, resp_address, snowflake, tags_max};
 use super::client_tls_files::ClientTlsFiles;
 use super::defaults::{DATA_DEFAULT, DEV_DRAIN_DEFAULT, HTTP_DEFAULT};
 use super::error::{ConfigError, fault};
-use super::exposure::{Exposure, check_exposure};
+use super::exposure::{Exposure, check_exposure, tokens_in_clear};
 use crate::snowflake::SnowflakeSettings;
 
 /// Most nodes in one process: more than any trial needs.
@@ -81,6 +81,8 @@ pub struct DevConfig {
     pub insecure: bool,
     /// The flags with addresses that strangers can reach; empty unless `insecure`.
     pub exposed: Vec<String>,
+    /// The flags with addresses to which clients show tokens across a network without TLS.
+    pub tokens_in_clear: Vec<String>,
     /// Most names of tags that the cluster keeps, those of deleted ones included.
     pub tags_max: u64,
     /// How snowflake ids are made.
@@ -111,15 +113,18 @@ impl DevConfig {
         let auth_file = args.auth_file.map(AuthSource::at);
         let client_tls = ClientTlsFiles::of([args.tls_cert, args.tls_key, args.tls_client_ca])?;
         // The nodes talk to each other over loopback addresses.
-        let exposed = check_exposure(&Exposure {
+        let exposure = Exposure {
             http,
             resp,
             clients_are_known: auth_file.is_some(),
+            clients_speak_tls: client_tls.is_some(),
             raft: None,
             advertised_raft: None,
             raft_is_proven: false,
             insecure,
-        })?;
+        };
+        let exposed = check_exposure(&exposure)?;
+        let tokens_in_clear = tokens_in_clear(&exposure);
         let snowflake = snowflake(&ServeArgs::default())?;
         let tags_max = tags_max(args.tags_max)?;
         let drain = drain(&args.drain)?;
@@ -132,6 +137,7 @@ impl DevConfig {
             client_tls,
             insecure,
             exposed,
+            tokens_in_clear,
             tags_max,
             snowflake,
             drain,

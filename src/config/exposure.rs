@@ -12,6 +12,8 @@ pub(super) struct Exposure<'a> {
     pub(super) resp: Option<SocketAddr>,
     /// Whether clients have to show tokens.
     pub(super) clients_are_known: bool,
+    /// Whether clients are served within TLS.
+    pub(super) clients_speak_tls: bool,
     /// The internal address, where one is opened.
     pub(super) raft: Option<SocketAddr>,
     /// The internal address that others are told, and the flag that it comes from.
@@ -59,6 +61,17 @@ pub(super) fn check_exposure(exposure: &Exposure<'_>) -> Result<Vec<String>, Con
     Ok(exposed)
 }
 
+/// The addresses, each behind its flag, to which clients show their tokens across a network without TLS.
+pub(super) fn tokens_in_clear(exposure: &Exposure<'_>) -> Vec<String> {
+    let shown_in_clear = exposure.clients_are_known && !exposure.clients_speak_tls;
+    let clients = [("http", Some(exposure.http)), ("resp", exposure.resp)];
+    let open = clients.into_iter().filter_map(|(name, at)| {
+        let address = at.filter(|&address| shown_in_clear && is_exposed(address))?;
+        Some(format!("--{name} {address}"))
+    });
+    open.collect()
+}
+
 fn is_exposed(address: SocketAddr) -> bool {
     !address.ip().to_canonical().is_loopback()
 }
@@ -75,6 +88,7 @@ mod tests {
         let address = |text: &str| text.parse::<SocketAddr>().ok();
         check_exposure(&Exposure {
             clients_are_known: false,
+            clients_speak_tls: false,
             http: address(http).unwrap(),
             resp: address(resp),
             raft: address(raft),
@@ -132,6 +146,7 @@ mod tests {
                 http: http.unwrap(),
                 resp,
                 clients_are_known: true,
+                clients_speak_tls: true,
                 raft,
                 advertised_raft: None,
                 raft_is_proven: false,
@@ -140,5 +155,29 @@ mod tests {
         };
         assert_eq!(exposure(OWN), Ok(vec![]));
         assert!(exposure(OPEN).unwrap_err().to_string().starts_with("--raft"));
+    }
+    #[test]
+    fn tokens_cross_a_network_in_the_clear_where_neither_tls_nor_this_machine_keeps_them() {
+        let told = |http: &str, resp: &str, clients_are_known, clients_speak_tls| {
+            tokens_in_clear(&Exposure {
+                clients_are_known,
+                clients_speak_tls,
+                http: http.parse().unwrap(),
+                resp: resp.parse().ok(),
+                raft: None,
+                advertised_raft: None,
+                raft_is_proven: false,
+                insecure: true,
+            })
+        };
+        assert_eq!(told(OPEN, OPEN, true, false), ["--http 0.0.0.0:1", "--resp 0.0.0.0:1"]);
+        assert_eq!(told(OWN, "10.0.0.1:1", true, false), ["--resp 10.0.0.1:1"]);
+        for kept in [
+            told(OWN, "[::1]:1", true, false),
+            told(OPEN, OPEN, true, true),
+            told(OPEN, "", false, false),
+        ] {
+            assert_eq!(kept, Vec::<String>::new());
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! Files with keys and certificates, read whole and within a bound.
 
+use std::fs::Metadata;
 use std::path::Path;
 
 use super::error::{ConfigError, fault};
@@ -22,18 +23,19 @@ pub(super) fn read(flag: &str, path: &Path) -> Result<Vec<u8>, ConfigError> {
 
 /// Warns of a file that other users of this machine can read.
 pub(super) fn warn_if_exposed(path: &Path) {
-    if is_exposed(path) {
+    if std::fs::metadata(path).is_ok_and(|meta| is_exposed(&meta)) {
         tracing::warn!(path = %path.display(), "other users can read this file; chmod 600 it");
     }
 }
 
+/// Whether other users of this machine can read or write a file.
 #[cfg(unix)]
-fn is_exposed(path: &Path) -> bool {
+pub(super) fn is_exposed(meta: &Metadata) -> bool {
     use std::os::unix::fs::PermissionsExt;
-    std::fs::metadata(path).is_ok_and(|meta| meta.permissions().mode() & 0o077 != 0)
+    meta.permissions().mode() & 0o077 != 0
 }
 
 #[cfg(not(unix))]
-fn is_exposed(_: &Path) -> bool {
+pub(super) fn is_exposed(_: &Metadata) -> bool {
     false
 }

@@ -12,7 +12,7 @@ use super::checks::{
 use super::client_tls_files::ClientTlsFiles;
 use super::defaults::{DATA_DEFAULT, DRAIN_DEFAULT, HTTP_DEFAULT, RAFT_DEFAULT};
 use super::error::{ConfigError, fault};
-use super::exposure::{Exposure, check_exposure};
+use super::exposure::{Exposure, check_exposure, tokens_in_clear};
 use super::peer_keys::PeerKeys;
 use crate::address::at_host_of;
 use crate::snowflake::SnowflakeSettings;
@@ -50,6 +50,8 @@ pub struct ServeConfig {
     pub insecure: bool,
     /// The flags with addresses that strangers can reach; empty unless `insecure`.
     pub exposed: Vec<String>,
+    /// The flags with addresses to which clients show tokens across a network without TLS.
+    pub tokens_in_clear: Vec<String>,
     /// Whether an unknown tag is created on first use.
     pub auto_create_tags: bool,
     /// Most names of tags that the cluster keeps, those of deleted ones included.
@@ -87,17 +89,8 @@ impl ServeConfig {
             Some(node_id) => node_id,
             None => return Err(fault("node-id", "is required: an id of 1 or more for this node")),
         };
-        let peers = args.peers.as_deref().map_or(Ok(Vec::new()), parse_peers)?;
-        if !peers.is_empty() && args.join.is_some() {
-            return Err(fault("join", "and --peers exclude each other: --peers forms a cluster"));
-        }
+        let peers = founders(&args, node_id)?;
         let own = peers.iter().find(|(id, _)| *id == node_id).map(|(_, address)| address.clone());
-        if !peers.is_empty() && own.is_none() {
-            return Err(fault(
-                "peers",
-                format_args!("must list this node too: {node_id}=HOST:PORT"),
-            ));
-        }
         let raft = listen_address("raft", args.raft.as_deref().unwrap_or(RAFT_DEFAULT))?;
         let told = remote("advertise-raft", args.advertise_raft)?;
         let told_by = if told.is_some() { "advertise-raft" } else { "peers" };
@@ -109,15 +102,18 @@ impl ServeConfig {
         let http = listen_address("http", args.http.as_deref().unwrap_or(HTTP_DEFAULT))?;
         let resp = resp_address(args.resp.as_deref())?;
         let insecure = args.insecure.unwrap_or(false);
-        let exposed = check_exposure(&Exposure {
+        let exposure = Exposure {
             http,
             resp,
             clients_are_known: args.auth_file.is_some(),
+            clients_speak_tls: client_tls.is_some(),
             raft: Some(raft),
             advertised_raft: advertise_raft.as_deref().map(|address| (told_by, address)),
             raft_is_proven: peer_keys.is_some(),
             insecure,
-        })?;
+        };
+        let exposed = check_exposure(&exposure)?;
+        let tokens_in_clear = tokens_in_clear(&exposure);
         let advertise_http = match remote("advertise-http", args.advertise_http)? {
             None if http.ip().is_unspecified() => {
                 let raft = advertise_raft.clone().unwrap_or_else(|| raft.to_string());
@@ -141,6 +137,7 @@ impl ServeConfig {
             client_tls,
             insecure,
             exposed,
+            tokens_in_clear,
             auto_create_tags: args.auto_create_tags.unwrap_or(false),
             tags_max: tags_max(args.tags_max)?,
             snapshot_entries: snapshot_entries(args.snapshot_entries)?,
@@ -148,4 +145,19 @@ impl ServeConfig {
             log_format: args.log_format.unwrap_or_default(),
         })
     }
+}
+
+/// The first voters by ascending id; none, or this node is among them.
+///
+/// # Errors
+/// When the list cannot be used, lacks this node, or is given to a node that joins.
+fn founders(args: &ServeArgs, node_id: u64) -> Result<Vec<(u64, String)>, ConfigError> {
+    let peers = args.peers.as_deref().map_or(Ok(Vec::new()), parse_peers)?;
+    if !peers.is_empty() && args.join.is_some() {
+        return Err(fault("join", "and --peers exclude each other: --peers forms a cluster"));
+    }
+    if !peers.is_empty() && peers.iter().all(|(id, _)| *id != node_id) {
+        return Err(fault("peers", format_args!("must list this node too: {node_id}=HOST:PORT")));
+    }
+    Ok(peers)
 }

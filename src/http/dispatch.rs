@@ -30,11 +30,14 @@ use super::problem::{FailedWith, Problem};
 use super::router::router;
 use super::{host, ids, legacy};
 use crate::access::{Caller, Doors, Tokens};
-use crate::answer_budget::OriginBudget;
-use crate::limits::{ORDINARY_ANSWER_BYTES, REQUEST_MAX};
+use crate::answer_budget::{HeldBytes, OriginBudget};
+use crate::limits::{ORDINARY_ANSWER_BYTES, RANGED_IDS_MAX, REQUEST_MAX};
 use crate::metrics::{Mode, Protocol};
 use crate::path_segment;
 use crate::service::{IdService, Services};
+
+/// Ids of a tag come in as few runs as there are segments to take them from: a handful.
+const RUNS_OF_SEGMENTS: u64 = RANGED_IDS_MAX;
 
 /// An answer, whose body is there already or comes from the router.
 pub(super) type DispatchResponse = Response<Either<Full<Bytes>, Body>>;
@@ -116,12 +119,14 @@ impl Dispatch {
     ) -> Option<Response<Bytes>> {
         let tag = path_segment::decode(path.strip_prefix(V1_SEGMENT)?)?;
         let wanted = ids::IdQuery::many(query, headers)?;
-        if wanted.is_long() && self.answers.is_spent() {
-            return None;
-        }
+        // The memory comes first: ids that were taken for an answer without any would be lost.
+        let reserved = match wanted.long_bytes_max(Some(&tag), RUNS_OF_SEGMENTS) {
+            Some(bytes) => Some(self.answers.reserve(bytes)?),
+            None => None,
+        };
         let ids = self.ids.held_ids().take_exactly(&tag, wanted.count)?;
         let (head, body) = wanted.answer(Some(&tag), &ids).into_parts();
-        let body = self.answers.hold_answer(body)?;
+        let body = self.answers.hold_reserved(reserved, body)?;
         self.ids.metrics().request_answered(Mode::Segment);
         Some(Response::from_parts(head, body))
     }
@@ -137,15 +142,36 @@ impl Dispatch {
         }
     }
 
+    /// Memory for the answer to a request, if that asks for so many ids that it may be long.
+    ///
+    /// # Errors
+    /// When there is none. The request must be turned away then, before it takes ids; a list that finds no
+    /// memory has cost nothing but its making.
+    fn reserve<B>(&self, request: &Request<B>) -> Result<Option<HeldBytes>, Problem> {
+        let path = request.uri().path();
+        let (tag, run_min) = match path.strip_prefix(V1_SEGMENT) {
+            Some(tag) => (Some(tag), RUNS_OF_SEGMENTS),
+            None if path == V1_SNOWFLAKE => {
+                (None, self.ids.snowflake_format().layout().ids_per_ms())
+            }
+            None => return Ok(None),
+        };
+        let Ok(wanted) = ids::IdQuery::of(request.uri().query(), request.headers()) else {
+            return Ok(None);
+        };
+        let Some(bytes) = wanted.long_bytes_max(tag, run_min) else { return Ok(None) };
+        self.answers.reserve(bytes).map(Some).ok_or_else(Problem::unread_answers)
+    }
+
     /// The response, held against the budget if it is long; or a problem where that has no room.
-    async fn hold(&self, response: Response<Body>) -> Response<Body> {
+    async fn hold(&self, reserved: Option<HeldBytes>, response: Response<Body>) -> Response<Body> {
         if response.body().size_hint().lower() <= ORDINARY_ANSWER_BYTES as u64 {
             return response;
         }
         let (head, body) = response.into_parts();
         // Every body is there as a whole.
         let bytes = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
-        match self.answers.hold_answer(bytes) {
+        match self.answers.hold_reserved(reserved, bytes) {
             Some(bytes) => Response::from_parts(head, Body::from(bytes)),
             None => Problem::unread_answers().into_response(),
         }
@@ -157,9 +183,9 @@ impl Dispatch {
     {
         let path = request.uri().path().to_owned();
         let method = request.method().clone();
-        let response = match wants_long_answer(&request) && self.answers.is_spent() {
-            true => Problem::unread_answers().into_response(),
-            false => self.hold(self.ask_router(request).await).await,
+        let response = match self.reserve(&request) {
+            Ok(reserved) => self.hold(reserved, self.ask_router(request).await).await,
+            Err(problem) => problem.into_response(),
         };
         self.finish(&method, &path, response).map(Either::Right)
     }
@@ -257,15 +283,6 @@ impl<T: Unpin> Future for ResponseFuture<T> {
     }
 }
 
-/// Whether a request asks for so many ids that its answer is long. It must be turned away before it takes
-/// them; a list that finds no memory has cost nothing but its making.
-fn wants_long_answer<B>(request: &Request<B>) -> bool {
-    let path = request.uri().path();
-    let wants_ids = path.starts_with(V1_SEGMENT) || path == V1_SNOWFLAKE;
-    let wanted = || ids::IdQuery::of(request.uri().query(), request.headers());
-    wants_ids && wanted().is_ok_and(|wanted| wanted.is_long())
-}
-
 fn mode_of(path: &str) -> Mode {
     if path.starts_with(LEAF_SEGMENT) || path.starts_with(V1_SEGMENT) {
         Mode::Segment
@@ -275,3 +292,6 @@ fn mode_of(path: &str) -> Mode {
         Mode::Admin
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -32,7 +32,7 @@ use self::request::{PlainRequest, ReadOutcome, RequestedIds};
 use super::dispatch::Dispatch;
 use crate::connection_buffers::{ConnectionBuffers, Leftover, poll_once};
 use crate::drain::DrainPhase;
-use crate::limits::UNSENT_BYTES_MAX;
+use crate::limits::{RANGED_IDS_MAX, UNSENT_BYTES_MAX};
 use crate::metrics::Mode;
 use crate::service::HeldIds;
 
@@ -127,7 +127,8 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> FastPath<'a, R, W> {
                 break AnswersEnd::ForDispatch;
             }
             if let RequestedIds::Many(tag, wanted) = self.request.requested() {
-                if wanted.is_long() && self.dispatch.answers().is_spent() {
+                let is_long = wanted.long_bytes_max(Some(tag), RANGED_IDS_MAX).is_some();
+                if is_long && self.dispatch.answers().is_spent() {
                     break AnswersEnd::ForDispatch;
                 }
                 let Some(ids) = held.take_exactly(tag, wanted.count) else {

@@ -18,9 +18,13 @@ use crate::service::IdService;
 
 /// Bytes reserved for the head of an answer.
 const HEAD_BYTES: usize = 256;
+/// Bytes of an answer in JSON besides its ids or ranges and its tag.
+const FRAME_BYTES: usize = 40;
 
-/// Bytes of an id in a list, about.
-const ID_BYTES: u64 = 20;
+/// Bytes of the longest id in a list, with what surrounds it.
+const ID_BYTES_MAX: u64 = 19 + 3;
+/// Bytes of the longest range in a list, with what surrounds it.
+const RANGE_BYTES_MAX: u64 = 2 * 19 + r#"{"start":"","end":""},"#.len() as u64;
 
 /// The style of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,9 +62,16 @@ impl IdQuery {
         Self::of(Some(query), headers).ok().filter(|wanted| wanted.count != 1)
     }
 
-    /// Whether the answer is a long one, however few digits its ids have.
-    pub(super) fn is_long(&self) -> bool {
-        !self.style.ranges && self.count.saturating_mul(ID_BYTES) > ORDINARY_ANSWER_BYTES as u64
+    /// The bytes of the answer at most, if that may be a long one: its ids belong to `tag` or to none, and come
+    /// in runs of `run_min` ids, but for the first and the last.
+    pub(super) fn long_bytes_max(&self, tag: Option<&str>, run_min: u64) -> Option<usize> {
+        let items = match self.style.ranges {
+            true => (self.count.div_ceil(run_min) + 1) * RANGE_BYTES_MAX,
+            false => self.count * ID_BYTES_MAX,
+        };
+        // JSON may write a character of a tag as two.
+        let bytes = FRAME_BYTES + 2 * tag.map_or(0, str::len) + items as usize;
+        (bytes > ORDINARY_ANSWER_BYTES).then_some(bytes)
     }
 
     /// The content type of the answer.
@@ -184,10 +195,10 @@ struct Writer {
 impl Writer {
     fn new(tag: Option<&str>, taken: &[Range<u64>], style: AnswerStyle) -> Self {
         let (items, item_bytes_max) = match style.ranges {
-            true => (taken.len() as u64, r#"{"start":"","end":""},"#.len() + 2 * 19),
-            false => (taken.iter().map(|range| range.end - range.start).sum(), 19 + 3),
+            true => (taken.len() as u64, RANGE_BYTES_MAX),
+            false => (taken.iter().map(|range| range.end - range.start).sum(), ID_BYTES_MAX),
         };
-        let capacity = 40 + tag.map_or(0, str::len) + items as usize * item_bytes_max;
+        let capacity = FRAME_BYTES + tag.map_or(0, str::len) + (items * item_bytes_max) as usize;
         Self { out: Vec::with_capacity(capacity), digits: itoa::Buffer::new() }
     }
 

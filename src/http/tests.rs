@@ -49,6 +49,7 @@ impl Served {
             snapshot_entries: SNAPSHOT_ENTRIES_DEFAULT,
             drain: Duration::ZERO,
             clients: Default::default(),
+            peer_connections_max: 0,
             snowflake: SnowflakeSettings {
                 format: Format::new(Layout::LEAF, SNOWFLAKE_EPOCH_MS_DEFAULT).unwrap(),
                 window: Duration::from_secs(60),

@@ -207,10 +207,12 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> RespConnection<'a, R, W> {
     /// Waits for ids and answers with them, unless too many answers wait to be read already. Answers that are
     /// there already are not held back meanwhile.
     async fn answer_later(&mut self, pending: &PendingIds) -> io::Result<()> {
-        let answers = self.buffers.answers;
-        let turned_away = || pending.is_long() && answers.is_spent();
+        // The memory comes first: ids that were taken for a reply without any would be lost. It is given back once
+        // the reply is in the buffer, which is held against the budget itself as far as the socket does not take it.
+        let reserved = pending.long_bytes_max().map(|bytes| self.buffers.answers.reserve(bytes));
+        let turned_away = matches!(reserved, Some(None));
         let ids = async {
-            match turned_away() {
+            match turned_away {
                 true => Err(Error::Overloaded),
                 false => pending.take(&self.served.services.ids).await,
             }
@@ -224,8 +226,6 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> RespConnection<'a, R, W> {
                 timeout(REQUEST_MAX, ids).await.unwrap_or_else(late)
             }
         };
-        // Others may have taken the memory during the wait.
-        let taken = if turned_away() { Err(Error::Overloaded) } else { taken };
         let mut reply = Reply { out: &mut self.buffers.output, resp3: self.session.resp3 };
         match taken {
             Ok(ids) => pending.write(&ids, &mut reply),

@@ -7,8 +7,8 @@ use crate::limits::ORDINARY_ANSWER_BYTES;
 use crate::metrics::Mode;
 use crate::service::{Error, IdService};
 
-/// Bytes of an id in a list, about.
-const ID_BYTES: u64 = 24;
+/// Bytes of the longest id in a list, with its frame.
+const ID_BYTES_MAX: usize = 26;
 
 /// The ids that a command asks for.
 #[derive(Debug, PartialEq, Eq)]
@@ -45,13 +45,13 @@ impl PendingIds {
         }
     }
 
-    /// Whether the reply is a long one, however few digits its ids have.
-    pub(super) fn is_long(&self) -> bool {
+    /// The bytes of the reply at most, if it is a long one.
+    pub(super) fn long_bytes_max(&self) -> Option<usize> {
         let (WantedIds::Tag(_, count)
         | WantedIds::Contiguous(_, count)
         | WantedIds::Snowflakes(count)) = &self.wanted;
-        self.style == ReplyStyle::List
-            && count.saturating_mul(ID_BYTES) > ORDINARY_ANSWER_BYTES as u64
+        let bytes = ID_BYTES_MAX * usize::try_from(*count).unwrap_or(usize::MAX / ID_BYTES_MAX);
+        (self.style == ReplyStyle::List && bytes > ORDINARY_ANSWER_BYTES).then_some(bytes)
     }
 
     /// Waits for the ids. The service bounds the wait.

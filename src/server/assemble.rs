@@ -77,6 +77,7 @@ impl AssembledNode {
             why = self.node.stopped() => why,
             why = self.lease.ended() => why,
             why = self.task.ended() => why,
+            why = self.replica.in_doubt() => why,
         }
     }
 

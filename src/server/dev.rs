@@ -20,7 +20,7 @@ use tokio::sync::watch;
 use super::exit::failed;
 use super::node::{
     Leadership, NodeConfig, NodeFailure, PeerSecurity, RunningNode, SilentNode, absolute,
-    warn_if_exposed,
+    warn_if_exposed, warn_of_tokens_in_clear,
 };
 use super::open_files::{Nodes, client_capacity};
 use super::signals::{Reload, Signals, listen_for_signals};
@@ -68,6 +68,7 @@ pub fn dev(config: DevConfig) -> ExitCode {
 fn run(config: &DevConfig) -> Result<(), NodeFailure> {
     refuse_other_size(config)?;
     warn_if_exposed(&config.exposed);
+    warn_of_tokens_in_clear(&config.tokens_in_clear);
     keep_others_out(&config.data);
     let Signals { stopping, reload } = listen_for_signals()?;
     let (report, reports) = mpsc::channel();
@@ -142,7 +143,8 @@ fn node_configs(config: &DevConfig, reload: &Reload) -> Result<Vec<NodeConfig>, 
     let alone = config.nodes == 1;
     let security = if alone { PeerSecurity::Plain } else { own_secret()? };
     let count = NonZeroUsize::new(usize::from(config.nodes)).unwrap_or(NonZeroUsize::MIN);
-    let clients = client_capacity(Nodes { count, raft: !alone, resp: config.resp.is_some() })?;
+    let sharing = Nodes { count, raft: !alone, resp: config.resp.is_some() };
+    let clients = client_capacity(sharing)?;
     let mut nodes = Vec::new();
     for number in 0..config.nodes {
         let (http, raft) = addresses(config.http, number)?;
@@ -169,6 +171,7 @@ fn node_configs(config: &DevConfig, reload: &Reload) -> Result<Vec<NodeConfig>, 
             snapshot_entries: SNAPSHOT_ENTRIES_DEFAULT,
             drain: config.drain,
             clients,
+            peer_connections_max: sharing.peer_connections_max(),
         });
     }
     let address = |node: &NodeConfig| node.raft.map(|raft| raft.to_string()).unwrap_or_default();

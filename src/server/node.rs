@@ -21,7 +21,7 @@ use super::peer_credentials::PeerCredentials;
 use super::quorum_watch::watch_quorum;
 use super::signals::Reload;
 use crate::access::Doors;
-use crate::clock::SystemClock;
+use crate::clock::{Clock, SystemClock};
 use crate::config::{AuthSource, ClientTlsFiles, PeerKeys};
 use crate::entropy;
 use crate::listener::{self, ClientCapacity, ClientPort, ClientPorts, RunningServer};
@@ -78,6 +78,8 @@ pub struct NodeConfig {
     pub drain: Duration,
     /// How many clients are served, and on how many threads.
     pub clients: ClientCapacity,
+    /// Connections that the internal port keeps open at most.
+    pub peer_connections_max: usize,
 }
 
 /// How a node and its peers prove themselves to each other.
@@ -161,6 +163,7 @@ impl RunningNode {
             .enable_all()
             .build()?;
         let _within = runtime.enter();
+        check_clock(&SystemClock::default())?;
         let auth = auth(config)?;
         let client_credentials = client_credentials(config)?;
         let http = bind(config.http)?;
@@ -326,6 +329,17 @@ fn security(
     })
 }
 
+/// Refuses a machine whose clock cannot be right. Below 1970 it has no Unix time, without which the log cannot be
+/// opened.
+fn check_clock(clock: &impl Clock) -> Result<(), NodeFailure> {
+    if clock.now_ms() > 0 {
+        return Ok(());
+    }
+    let why =
+        "the clock of this machine shows a time before 1970: set it, then start the node again";
+    Err(NodeFailure::Usage(why.to_owned()))
+}
+
 /// The tokens that clients show, and when to read them again.
 fn auth(config: &NodeConfig) -> Result<Option<(ClientTokens, Reload)>, NodeFailure> {
     let Some((source, reload)) = &config.auth else { return Ok(None) };
@@ -360,7 +374,10 @@ fn options(
         peers: config.peers.clone(),
         join: config.join.clone(),
         security,
-        tuning: Tuning::default().with_snapshots_every(config.snapshot_entries),
+        tuning: Tuning {
+            peer_connections_max: config.peer_connections_max,
+            ..Tuning::default().with_snapshots_every(config.snapshot_entries)
+        },
     })
 }
 
@@ -376,6 +393,17 @@ pub(super) fn warn_if_exposed(addresses: &[String]) {
             addresses = addresses.join(", "),
             "--insecure is given: other machines can reach this node, and whoever does can change \
              everything; let a firewall, or a proxy with access rules, keep strangers out"
+        );
+    }
+}
+
+/// Warns, once for each start of a process, of addresses to which clients show their tokens in the clear.
+pub(super) fn warn_of_tokens_in_clear(addresses: &[String]) {
+    if !addresses.is_empty() {
+        tracing::warn!(
+            addresses = addresses.join(", "),
+            "clients on other machines show their tokens in the clear, and whoever listens on the way can use \
+             them: give --tls-cert and --tls-key, or let nobody listen there"
         );
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! A node that cannot open a file cannot write a snapshot, and has to end. So the descriptors of its log,
 //! its snapshots and its internal port are set aside at the start, and clients share what is left. A node of
-//! `dev` sets fewer aside for its internal port than may be open there: the other nodes never need more, but
-//! strangers on this machine who fill the port can take descriptors of the rest.
+//! `dev` has fewer peers than one in production may have, and keeps fewer connections open at its internal port, so
+//! that three of them fit into the common limit of 1,024.
 
 use std::num::NonZeroUsize;
 
@@ -18,11 +18,14 @@ use crate::listener::{ClientCapacity, LEAVING_MAX};
 const OWN_FILES: usize = 64;
 /// Descriptors of a thread that serves clients: those of its runtime.
 const WORKER_FILES: usize = 4;
-/// Descriptors of connections with other nodes: those that they open, and those that this node opens.
-const RAFT_PORT_FILES: usize = PEER_CONNECTIONS_MAX + 64;
-/// The same for a node of `dev`, whose peers are in the same process: strangers on this machine are left out of
-/// account, so that three nodes fit into the common limit of 1,024.
-const RAFT_PORT_FILES_IN_DEV: usize = 96;
+/// Connections that a node opens to its peers, in production.
+const OWN_PEER_CONNECTIONS: usize = 64;
+/// Connections that a node of `dev` keeps open at its internal port for each of its peers, three times as many as a
+/// peer opens when it is busy; and for strangers on this machine besides.
+const DEV_CONNECTIONS_PER_PEER: usize = 24;
+const DEV_CONNECTIONS_OF_STRANGERS: usize = 32;
+/// Connections that a node of `dev` opens to each of its peers.
+const DEV_OWN_CONNECTIONS_PER_PEER: usize = 16;
 /// Fewer connections of one protocol are of no use to anybody.
 const CONNECTIONS_MIN: usize = 16;
 /// A soft limit that the system may grant where it does not grant the hard one, as macOS.
@@ -42,12 +45,20 @@ pub(super) struct Nodes {
 impl Nodes {
     /// Descriptors that a node needs besides those of its clients.
     fn reserved(self, workers: usize) -> usize {
-        let raft_port = match (self.raft, self.count.get()) {
-            (false, _) => 0,
-            (true, 1) => RAFT_PORT_FILES,
-            (true, _) => RAFT_PORT_FILES_IN_DEV,
+        let own = match self.count.get() - 1 {
+            0 => OWN_PEER_CONNECTIONS,
+            peers => DEV_OWN_CONNECTIONS_PER_PEER * peers,
         };
+        let raft_port = if self.raft { self.peer_connections_max() + own } else { 0 };
         OWN_FILES + WORKER_FILES * workers + raft_port + self.protocols() * LEAVING_MAX
+    }
+
+    /// Connections that each node's internal port keeps open at most, whoever opens them.
+    pub(super) fn peer_connections_max(self) -> usize {
+        match self.count.get() - 1 {
+            0 => PEER_CONNECTIONS_MAX,
+            peers => DEV_CONNECTIONS_OF_STRANGERS + DEV_CONNECTIONS_PER_PEER * peers,
+        }
     }
 
     fn protocols(self) -> usize {
@@ -121,19 +132,18 @@ mod tests {
     #[test]
     fn clients_share_what_a_node_does_not_need_for_itself() {
         let (one, both) = (nodes(1, true, false), nodes(1, true, true));
-        assert_eq!(one.connections_max(2, 1_024), 1_024 - 64 - 8 - RAFT_PORT_FILES - LEAVING_MAX);
-        assert_eq!(
-            both.connections_max(2, 1_024),
-            (1_024 - 64 - 8 - RAFT_PORT_FILES - 2 * LEAVING_MAX) / 2
-        );
+        let left = 1_024 - 64 - 8 - PEER_CONNECTIONS_MAX - OWN_PEER_CONNECTIONS;
+        assert_eq!(one.connections_max(2, 1_024), left - LEAVING_MAX);
+        assert_eq!(both.connections_max(2, 1_024), (left - 2 * LEAVING_MAX) / 2);
         assert_eq!(one.connections_max(2, 1 << 20), CONNECTIONS_MAX);
         assert_eq!(one.connections_max(2, 100), 0);
     }
 
     #[test]
     fn nodes_of_one_process_share_its_limit() {
-        let left = 1_024 - 64 - 8 - RAFT_PORT_FILES_IN_DEV - 2 * LEAVING_MAX;
-        assert_eq!(nodes(3, true, true).connections_max(2, 3 * 1_024), left / 2);
+        let three = nodes(3, true, true);
+        let left = 1_024 - 64 - 8 - three.peer_connections_max() - 2 * 16 - 2 * LEAVING_MAX;
+        assert_eq!(three.connections_max(2, 3 * 1_024), left / 2);
         assert!(nodes(3, true, true).connections_max(2, 1_024) > CONNECTIONS_MIN);
         assert!(nodes(1, false, false).connections_max(2, 256) > CONNECTIONS_MIN);
     }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::exit::failed;
 use super::node::{
     Leadership, NodeConfig, NodeFailure, PeerSecurity, RunningNode, absolute, warn_if_exposed,
+    warn_of_tokens_in_clear,
 };
 use super::open_files::{Nodes, client_capacity};
 use super::signals::{Reload, Signals, listen_for_signals};
@@ -30,7 +31,7 @@ pub fn serve(config: ServeConfig) -> ExitCode {
         Ok(signals) => signals,
         Err(error) => return failed(&NodeFailure::System(error)),
     };
-    let config = node_config(config, reload, clients);
+    let config = node_config(config, reload, clients, nodes.peer_connections_max());
     let mut node = match RunningNode::start(&config) {
         Ok(node) => node,
         Err(error) => return failed(&error),
@@ -80,11 +81,17 @@ fn end_after(stop_max: Duration) {
     });
 }
 
-fn node_config(config: ServeConfig, reload: Reload, clients: ClientCapacity) -> NodeConfig {
+fn node_config(
+    config: ServeConfig,
+    reload: Reload,
+    clients: ClientCapacity,
+    peer_connections_max: usize,
+) -> NodeConfig {
     let security = config
         .peer_keys
         .map_or(PeerSecurity::Plain, |keys| PeerSecurity::Files(keys, reload.clone()));
     warn_if_exposed(&config.exposed);
+    warn_of_tokens_in_clear(&config.tokens_in_clear);
     NodeConfig {
         node_id: config.node_id,
         http: config.http,
@@ -105,6 +112,7 @@ fn node_config(config: ServeConfig, reload: Reload, clients: ClientCapacity) -> 
         snapshot_entries: config.snapshot_entries,
         drain: config.drain,
         clients,
+        peer_connections_max,
     }
 }
 

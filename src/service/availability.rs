@@ -32,8 +32,10 @@ impl IdService {
             Some(row) if row.protection.frozen => Err(Error::Frozen),
             Some(row) if held + (ID_END - row.max_id) < count => Err(Error::Exhausted),
             Some(_) => Ok(()),
-            None if self.creation.is_some() => Ok(()),
-            None => Err(Error::UnknownTag),
+            None => match &self.creation {
+                Some(creation) => creation.could_create(&tag),
+                None => Err(Error::UnknownTag),
+            },
         }
     }
 

@@ -4,6 +4,7 @@ use mintleaf_raft::{MembershipError, ProposeError, Rejected};
 use thiserror::Error as ThisError;
 
 use crate::limits::FIRST_USES_PER_SECOND_MAX;
+use crate::replica::Replica;
 use crate::state::{Response, first_version_of};
 use crate::tag::{InvalidTag, OutOfBounds};
 
@@ -109,8 +110,8 @@ impl Error {
         Self::Unavailable { detail: detail.into() }
     }
 
-    /// The error for a response that is a rejection.
-    pub(super) fn rejected(response: &Response) -> Self {
+    /// The error for a response to a change of a tag that is a rejection.
+    pub(super) fn rejected(replica: &Replica, response: &Response) -> Self {
         match response {
             Response::UnknownTag => Self::UnknownTag,
             Response::TagExists => Self::TagExists,
@@ -119,7 +120,10 @@ impl Error {
                 detail: format!("max_id only moves forward, and is {max_id} already"),
             },
             Response::Invalid { what } => (*what).into(),
-            other => panic!("the log answered another command: {other:?}"),
+            other => {
+                replica.mixed_up("a change of a tag", other);
+                Self::unavailable("the outcome is not known, and this node is stopping")
+            }
         }
     }
 }

@@ -158,7 +158,11 @@ impl Grabber {
                 self.table.forget(slot);
                 GrabOutcome::Rejected
             }
-            other => panic!("a grab was answered with {other:?}"),
+            other => {
+                self.replica.mixed_up("a grab", other);
+                slot.grab_failed();
+                GrabOutcome::Failed
+            }
         };
         self.metrics.grab_finished(outcome, seconds);
     }

@@ -205,7 +205,7 @@ impl LeaseTask {
                     self.held.push(held);
                     outcome = Err(LeaseStatus::OutOfTime);
                 }
-                other => panic!("a renewal was answered with {other:?}"),
+                other => outcome = Err(self.mixed_up("a renewal", &other)),
             }
         }
         outcome
@@ -265,7 +265,7 @@ impl LeaseTask {
                 Err(LeaseStatus::NoWorkerFree { pinned: worker_id, until_ms: free_from_ms })
             }
             Response::OutOfTime => Err(LeaseStatus::OutOfTime),
-            other => panic!("an acquisition was answered with {other:?}"),
+            other => Err(self.mixed_up("an acquisition", &other)),
         }
     }
 
@@ -338,6 +338,12 @@ impl LeaseTask {
             return Ok(());
         }
         self.propose_all(&reports).await.map(drop)
+    }
+
+    /// Has the node stop; what it holds is not added to until then.
+    fn mixed_up(&self, what: &str, response: &Response) -> LeaseStatus {
+        self.replica.mixed_up(what, response);
+        LeaseStatus::NoQuorum
     }
 
     fn node_id(&self) -> u64 {

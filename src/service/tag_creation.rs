@@ -106,7 +106,7 @@ impl TagCreation {
                 audit::log_tag_change(actor, &change, Some(&row));
                 Ok(row)
             }
-            rejection => Err(Error::rejected(&rejection)),
+            rejection => Err(Error::rejected(&self.replica, &rejection)),
         }
     }
 
@@ -121,9 +121,7 @@ impl TagCreation {
         tag: &BizTag,
         deadline: Instant,
     ) -> Result<Option<TagRow>, Error> {
-        if !self.knows(tag) {
-            self.places_left()?;
-        }
+        self.could_create(tag)?;
         if !self.first_uses.admit(self.clock.monotonic_ms()) {
             return Err(Error::RateLimited);
         }
@@ -137,6 +135,14 @@ impl TagCreation {
             Some(Response::Tag(row)) => Ok(Some(row)),
             _ => Ok(None),
         }
+    }
+
+    /// Whether there is a place for a tag of this name, as far as this node's copy shows. Creates nothing.
+    ///
+    /// # Errors
+    /// [`Error::TooManyTags`].
+    pub(super) fn could_create(&self, tag: &BizTag) -> Result<(), Error> {
+        if self.knows(tag) { Ok(()) } else { self.places_left().map(drop) }
     }
 
     /// A place for this name, which is the caller's until it drops the place; none when the name needs none.

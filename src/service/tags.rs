@@ -86,7 +86,7 @@ impl TagService {
                 audit::log_tag_change(actor, &change, Some(&row));
                 Ok(row)
             }
-            rejection => Err(Error::rejected(&rejection)),
+            rejection => Err(Error::rejected(&self.replica, &rejection)),
         }
     }
 
@@ -101,7 +101,7 @@ impl TagService {
                 audit::log_tag_change(actor, &change, None);
                 Ok(())
             }
-            rejection => Err(Error::rejected(&rejection)),
+            rejection => Err(Error::rejected(&self.replica, &rejection)),
         }
     }
 

@@ -111,3 +111,38 @@ impl ClockView {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::snowflake::Layout;
+
+    /// The bound that the documents name.
+    const WORKERS_BYTES_MAX: usize = 1024 * 1024;
+
+    #[test]
+    fn the_longest_answer_with_every_worker_id_has_a_mebibyte_at_most() {
+        let layout: Layout = "39+6+6+12".parse().unwrap();
+        assert_eq!(layout.worker_ids(), 4_096, "no layout has more");
+        let node_id = |n: u64| u64::MAX - n % 64;
+        let row = |worker_id| WorkerRow {
+            worker_id,
+            node_id: node_id(u64::from(worker_id)),
+            nonce: Some(u128::MAX),
+            floor_ms: u64::MAX,
+            fence_ms: u64::MAX,
+        };
+        let clock = |n| ClockView {
+            node_id: node_id(n),
+            offset_ms: Some(i64::MIN),
+            last_reported_ms: Some(u64::MAX),
+            reported_offset_ms: Some(i64::MIN),
+        };
+        let format = Format::new(layout, 1).unwrap();
+        let rows = (0..layout.worker_ids()).map(row).collect();
+        let view = WorkersView::new(format, rows, (0..64).map(clock).collect(), u64::MAX);
+        assert!(view.workers.iter().all(|worker| worker.last_reported_ms.is_some()));
+        let bytes = serde_json::to_vec(&view).unwrap().len();
+        assert!(bytes <= WORKERS_BYTES_MAX, "{bytes}");
+    }
+}

@@ -2,7 +2,8 @@
 //!
 //! A handshake has 10 s, as long as a half-sent request that makes no progress. Until a request comes the connection counts
 //! as unused, so it makes room for others after a second: strangers that stay silent keep nobody out. It
-//! takes place on the worker that the connection was dealt to, and holds one place.
+//! takes place on the worker that the connection was dealt to, holds one place, and from its first byte on is one of
+//! a bounded number there.
 
 use std::io;
 use std::sync::Arc;
@@ -15,10 +16,13 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
+use super::client_stream::ClientStream;
 use super::credentials::ClientTls;
+use super::crowd::Handshakes;
 use crate::drain::{Drain, DrainPhase};
 use crate::limits::LINGER_MAX;
 use crate::metrics::Protocol;
+use crate::origin::Origin;
 use crate::watchdog::{Patience, Progress, Verdict};
 
 /// The first byte of every handshake: a record of that content type (RFC 8446, 5.1).
@@ -42,40 +46,59 @@ pub(crate) enum Handshake {
     Gone,
 }
 
-/// Has the two ends shake hands, by the credentials of this moment. A client that begins without TLS gets
-/// `without_tls` for an answer.
+/// On what terms connections begin.
+pub(crate) struct Terms<'a> {
+    /// What the node proves itself by.
+    pub(crate) tls: &'a watch::Receiver<Arc<ClientTls>>,
+    /// The handshakes of this worker.
+    pub(crate) handshakes: &'a Handshakes,
+    /// What is spoken within TLS.
+    pub(crate) protocol: Protocol,
+    /// The answer to a client that begins without TLS.
+    pub(crate) without_tls: &'a [u8],
+}
+
+/// Has the two ends shake hands, by the credentials of this moment.
 pub(crate) async fn begin(
     stream: TcpStream,
-    tls: &watch::Receiver<Arc<ClientTls>>,
-    (protocol, without_tls): (Protocol, &[u8]),
+    terms: Terms<'_>,
     progress: &Progress,
     drain: Drain,
 ) -> Handshake {
-    let config = Arc::clone(tls.borrow().of(protocol));
     tokio::select! {
         biased;
-        outcome = accept(stream, config.into(), without_tls) => outcome,
+        outcome = accept(stream, &terms) => outcome,
         verdict = progress.must_end(PATIENCE, || false) => Handshake::Watchdog(verdict),
         () = drain.reached(DrainPhase::Ended) => Handshake::Gone,
     }
 }
 
-async fn accept(mut stream: TcpStream, acceptor: TlsAcceptor, without_tls: &[u8]) -> Handshake {
+async fn accept(mut stream: TcpStream, terms: &Terms<'_>) -> Handshake {
     let mut first = [0];
     match stream.peek(&mut first).await {
         Ok(1) if first[0] == TLS_HANDSHAKE => {}
         Ok(1) => {
-            turn_away(&mut stream, without_tls).await;
+            turn_away(&mut stream, terms.without_tls).await;
             return Handshake::Failed;
         }
         _ => return Handshake::Gone,
     }
     let bounded =
         |session: &mut ServerConnection| session.set_buffer_limit(Some(SESSION_BYTES_MAX));
-    match acceptor.accept_with(stream, bounded).await {
-        Ok(stream) => Handshake::Done(Box::new(stream)),
-        Err(error) => {
+    let origin = stream.peer().map_or(Origin::UNKNOWN, Origin::from);
+    let handshake = async {
+        // The credentials are those of the moment when its turn has come.
+        let config = Arc::clone(terms.tls.borrow().of(terms.protocol));
+        TlsAcceptor::from(config).accept_with(stream, bounded).await
+    };
+    match terms.handshakes.in_turn(origin, handshake).await {
+        Some(Ok(stream)) => Handshake::Done(Box::new(stream)),
+        Some(Err(error)) => {
             tracing::debug!(%error, "a client's handshake failed");
+            Handshake::Failed
+        }
+        None => {
+            tracing::debug!("a client's handshake went on while others waited");
             Handshake::Failed
         }
     }

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::auth::{entry, token, write};
 use crate::harness::{Api, Cluster, Finished, eventually, mintleaf, secs};
 
 /// The whole audit, as one node shows it.
@@ -38,6 +39,36 @@ fn every_change_of_a_tag_has_one_entry_with_what_was_before() {
         assert_eq!((&entry["before"], &entry["after"]), (&before, &after), "{action}");
         assert!(entry["time"].as_str().unwrap().ends_with('Z'), "{entry}");
     }
+}
+
+#[test]
+fn the_actor_is_the_name_of_the_token_and_anonymous_without_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("auth.toml");
+    let tokens = entry("ops", "admin", "") + &entry("eye", "read", "");
+    write(&file, &format!("anonymous = \"admin\"\n{tokens}"));
+    let setting = format!("MINTLEAF_AUTH_FILE={}", file.display());
+    let mut dev = mintleaf().under(["env".to_owned(), setting]).dev();
+    let api = dev.api();
+    let create = |tag: &str, name: Option<&str>| {
+        let shown = name.map(|name| format!("Bearer {}", token(name)));
+        let mut headers = vec![("content-type", "application/json")];
+        headers.extend(shown.as_deref().map(|shown| ("authorization", shown)));
+        let body = json!({ "tag": tag }).to_string();
+        api.send(&hyper::Method::POST, "/v1/tags", &headers, &body).status
+    };
+    assert_eq!(create("a", Some("ops")), 201);
+    assert_eq!(create("b", None), 201);
+    assert_eq!(create("c", Some("eye")), 403);
+    assert_eq!(create("d", Some("nobody")), 401);
+    let told: Vec<Value> =
+        audit(api).iter().map(|entry| json!([entry["actor"], entry["target"]])).collect();
+    assert_eq!(told, [json!(["ops", "a"]), json!(["anonymous", "b"])]);
+    let log = dev.process().log();
+    let lines: Vec<&str> = log.lines().filter(|line| line.contains("mintleaf::audit")).collect();
+    let [by_ops, by_nobody] = lines[..] else { panic!("{lines:?}") };
+    assert!(by_ops.contains("actor=\"ops\""), "{by_ops}");
+    assert!(by_nobody.contains("actor=\"anonymous\""), "{by_nobody}");
 }
 
 #[test]

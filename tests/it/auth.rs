@@ -11,28 +11,27 @@ mod clients;
 mod matrix;
 
 use std::fs::{self, Permissions};
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use mintleaf::access::{hash_of, written_hash};
 
 use crate::harness::{Dev, Finished, Port, Process, eventually, mintleaf, secs};
+use crate::kept::Kept;
 
 /// The lines of a token in an auth file. The token is its name with `-token` behind it.
-fn entry(name: &str, role: &str, tags: &str) -> String {
+pub(crate) fn entry(name: &str, role: &str, tags: &str) -> String {
     let hash = written_hash(&hash_of(token(name).as_bytes()));
     let tags = if tags.is_empty() { String::new() } else { format!("tags = {tags}\n") };
     format!("[[token]]\nname = \"{name}\"\nhash = \"{hash}\"\nrole = \"{role}\"\n{tags}")
 }
 
-fn token(name: &str) -> String {
+pub(crate) fn token(name: &str) -> String {
     format!("{name}-token")
 }
 
 /// Writes an auth file as an operator should: beside the old one, and renamed.
-fn write(path: &Path, text: &str) {
+pub(crate) fn write(path: &Path, text: &str) {
     let new = path.with_extension("new");
     fs::write(&new, text).unwrap();
     fs::set_permissions(&new, Permissions::from_mode(0o600)).unwrap();
@@ -64,44 +63,8 @@ impl Guarded {
     }
 }
 
-/// A connection of HTTP that stays open.
-struct Kept(BufReader<TcpStream>);
-
-impl Kept {
-    fn open(node: SocketAddr) -> Self {
-        let stream = TcpStream::connect(node).unwrap();
-        stream.set_read_timeout(Some(secs(20))).unwrap();
-        Self(BufReader::new(stream))
-    }
-
-    /// GET with these header lines; the status and the body.
-    fn get(&mut self, path: &str, headers: &str) -> (u16, String) {
-        let request = format!("GET {path} HTTP/1.1\r\nhost: a\r\n{headers}\r\n");
-        self.0.get_mut().write_all(request.as_bytes()).unwrap();
-        self.answer()
-    }
-
-    fn answer(&mut self) -> (u16, String) {
-        let (mut head, mut length) = (String::new(), 0);
-        loop {
-            let start = head.len();
-            assert!(self.0.read_line(&mut head).unwrap() > 0, "closed after {head:?}");
-            let line = &head[start..];
-            if let Some(given) = line.strip_prefix("content-length: ") {
-                length = given.trim().parse().unwrap();
-            }
-            if line == "\r\n" {
-                break;
-            }
-        }
-        let mut body = vec![0; length];
-        self.0.read_exact(&mut body).unwrap();
-        (head[9..12].parse().unwrap(), String::from_utf8(body).unwrap())
-    }
-}
-
 /// The header line that shows a token.
-fn bearer(name: &str) -> String {
+pub(crate) fn bearer(name: &str) -> String {
     format!("authorization: Bearer {}\r\n", token(name))
 }
 
@@ -125,6 +88,7 @@ fn an_auth_file_that_cannot_be_used_ends_a_node_that_starts_with_2_and_its_line(
         (good.clone() + &good, 0o600, "line 5: the name shop"),
         (good.clone() + &good.replace("shop", "other"), 0o600, "line 5: other has the same hash"),
         (entry("shop", "issue", "[\"a*b\"]"), 0o600, "line 5: each of tags"),
+        (entry("anonymous", "read", ""), 0o600, "line 2: name may not be anonymous"),
         (good.replace("sha256:", "sha256:A"), 0o600, "line 3: hash must be"),
         (good.replace("issue", "write"), 0o600, "line 4: role must be"),
         ("token = 5".to_owned(), 0o600, "line 1: token must"),
@@ -176,5 +140,40 @@ fn with_an_auth_file_clients_may_come_from_anywhere_and_under_any_name() {
     let through_a_proxy =
         [("authorization", bearer.as_str()), ("via", "1.1 a"), ("origin", "http://a.example")];
     assert_eq!(create(&through_a_proxy).status, 201);
-    assert!(!node.said().contains("--insecure"), "{}", node.said());
+    let said = node.said();
+    assert!(!said.contains("--insecure"), "{said}");
+    let warnings: Vec<&str> =
+        said.lines().filter(|line| line.contains("tokens in the clear")).collect();
+    let [warning] = warnings[..] else { panic!("{said}") };
+    assert!(warning.contains(&format!("--http {http_at}, --resp {resp_at}")), "{warning}");
+}
+
+#[test]
+fn a_node_warns_once_of_tokens_that_cross_a_network_in_the_clear_and_not_where_tls_keeps_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("auth.toml");
+    write(&file, &entry("ops", "admin", ""));
+    let at = |name: &str| dir.path().join(name).display().to_string();
+    for args in [
+        &["ca", "--out", &at("ca")][..],
+        &["node", "1", "--ca", &at("ca"), "--out", &at("ca"), "--name", "localhost"],
+    ] {
+        let made = Finished::of(mintleaf().command().arg("cert").args(args));
+        assert_eq!(made.code, Some(0), "{made:?}");
+    }
+    let [certificate, key] = ["ca/node-1.pem", "ca/node-1.key"].map(at);
+    let tls = ["--tls-cert", &certificate, "--tls-key", &key];
+    for (host, tls, count) in [("0.0.0.0", &[][..], 1), ("127.0.0.1", &[], 0), ("0.0.0.0", &tls, 0)]
+    {
+        let ports = Port::claim_row(3);
+        let http = format!("{host}:{}", ports[0].addr().port());
+        let mut dev = mintleaf().command();
+        dev.args(["dev", "--nodes", "3", "--http", &http, "--auth-file", &at("auth.toml")]);
+        dev.args(["--data", &at(&format!("data-{count}-{}", tls.len()))]).args(tls);
+        let log = dir.path().join(format!("log-{host}-{}", tls.len()));
+        let node = Process::start("dev", &mut dev, &log).unwrap();
+        eventually("dev to be up", secs(20), || node.said().contains("ctrl-c").then_some(()));
+        let said = node.said();
+        assert_eq!(said.matches("tokens in the clear").count(), count, "{http} {tls:?}: {said}");
+    }
 }

@@ -6,7 +6,7 @@ use std::process::Command;
 use serde_json::json;
 
 use crate::harness::{
-    Api, Cluster, Finished, Port, Process, eventually, mintleaf, ms, pause, secs,
+    Api, Cluster, Finished, Port, Process, WallClocks, eventually, mintleaf, ms, pause, secs,
 };
 
 /// The command that serves as node `id` on the data of node `owner`; that node must not run.
@@ -127,4 +127,18 @@ fn dev_on_a_damaged_directory_needs_an_operator() {
     fs::write(dev.dir().join("data/node-1/identity"), "half").unwrap();
     dev.kill_and_start();
     assert_eq!(dev.process().exit_code(secs(10)), Some(3), "{}", dev.process().log());
+}
+
+#[test]
+fn a_clock_before_1970_is_refused_by_name_before_anything_is_made() {
+    let mut cluster = mintleaf().prepare(1, &[]);
+    let Some(clocks) = WallClocks::of(&mut cluster, "a clock before 1970") else { return };
+    let century_ms = 100 * 365 * 24 * 3600 * 1000;
+    clocks.shift(1, -century_ms);
+    cluster.start_node(1);
+    let (code, log) = cluster.ended(1, secs(15));
+    assert!(code == Some(2) && log.contains("shows a time before 1970"), "{code:?} {log}");
+    assert!(!log.contains("panicked") && !cluster.data(1).exists(), "{log}");
+    clocks.shift(1, 0);
+    cluster.start_all();
 }

@@ -13,9 +13,9 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::harness::{Api, Binary, Dev, eventually, mintleaf, ms, pause, secs};
 
-const HERE: Ipv4Addr = Ipv4Addr::LOCALHOST;
+pub(crate) const HERE: Ipv4Addr = Ipv4Addr::LOCALHOST;
 /// Another client address of this machine.
-const ELSEWHERE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
+pub(crate) const ELSEWHERE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 const GET_ID: &[u8] = b"GET /api/segment/get/orders HTTP/1.1\r\nhost: a\r\n\r\n";
 const INCR: &[u8] = b"INCR orders\r\n";
 /// The node gives up a connection that stalls after 10 to 15 s, and one that reads too slowly after 20 to 25;
@@ -28,7 +28,7 @@ fn with_open_files(files: usize) -> Binary {
 }
 
 /// Lets this process open as many files as it may.
-fn raise_own_limit() {
+pub(crate) fn raise_own_limit() {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
 }
@@ -39,7 +39,7 @@ fn runtime() -> Runtime {
 }
 
 /// A client of the given address, with the receive buffer of the given size.
-fn connect(from: Ipv4Addr, to: SocketAddr, buffer: Option<u32>) -> TcpStream {
+pub(crate) fn connect(from: Ipv4Addr, to: SocketAddr, buffer: Option<u32>) -> TcpStream {
     let connected = async {
         let socket = TcpSocket::new_v4().unwrap();
         if let Some(bytes) = buffer {
@@ -232,7 +232,7 @@ fn idle_connections_make_room_and_active_ones_never_do() {
 }
 
 /// Memory of a process that is not on a disk, in bytes.
-fn resident(pid: u32) -> u64 {
+pub(crate) fn resident(pid: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
     let kilobytes: u64 = line.split_whitespace().next().unwrap().parse().unwrap();
@@ -307,6 +307,29 @@ fn slow_readers_of_redis_replies_are_ended_and_pin_no_more_than_the_budget() {
     let address = dev.resp(1);
     let request = b"SNOWFLAKE COUNT 10000\r\n".repeat(3);
     slow_readers_are_ended(&mut dev, address, &request, "resp");
+}
+
+#[test]
+fn strangers_at_an_internal_port_of_dev_take_no_more_files_than_were_set_aside() {
+    /// A third of the 32 places for strangers and 24 for each of two peers.
+    const UNPROVEN_MAX: usize = (32 + 2 * 24) / 3;
+    let mut dev = mintleaf().dev_with_nodes(3);
+    let pid = dev.process().pid();
+    let files = || fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count();
+    let mut raft = dev.api().0;
+    raft.set_port(raft.port() + 1_000);
+    let before = files();
+    let silent: Vec<TcpStream> = (0..300)
+        .map(|number| connect(if number % 2 == 0 { HERE } else { ELSEWHERE }, raft, None))
+        .collect();
+    eventually("strangers to be counted", secs(10), || {
+        assert_eq!(dev.api().get("/api/segment/get/orders").status, 200);
+        (files() > before + UNPROVEN_MAX / 2).then_some(())
+    });
+    pause(ms(500));
+    let more = files().saturating_sub(before);
+    // The nodes may have opened a connection or two meanwhile.
+    assert!(more <= UNPROVEN_MAX + 8, "{more} files more, for {} strangers", silent.len());
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::thread;
 use std::time::Instant;
 
+use hyper::Method;
 use serde_json::json;
 
 use crate::harness::{Api, Port, RedisClient, Value, command, encoded, mintleaf, secs};
@@ -106,8 +107,10 @@ fn a_flood_of_names_ends_at_the_bound_and_ids_go_on() {
     let detail = refused.json()["detail"].as_str().unwrap().to_owned();
     assert!(detail.contains("1000") && detail.contains("--tags-max"), "{detail}");
     assert_eq!(api.get("/v1/segment/new").problem(), (422, "too_many_tags".to_owned()));
+    let head = |path: &str| api.send(&Method::HEAD, path, &[], "").status;
+    assert_eq!([head("/v1/segment/new"), head("/v1/segment/orders")], [422, 200]);
     let leafs = api.get("/api/segment/get/new");
-    assert_eq!(leafs.status, 500);
+    assert_eq!([leafs.status, head("/api/segment/get/new")], [500, 500]);
     assert_eq!(leafs.json()["message"], "Result{id=-3, status=EXCEPTION}");
     assert_eq!(api.post("/v1/tags", &json!({ "tag": "orders" })).problem().1, "tag_exists");
 

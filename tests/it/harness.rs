@@ -1,8 +1,26 @@
 //! What every test here begins with: the binary under test, and `mintleaf-harness`, which does the rest.
 
+use std::process::Command;
+
 pub(crate) use mintleaf_harness::*;
 
 /// The binary under test.
 pub(crate) fn mintleaf() -> Binary {
     Binary::at(env!("CARGO_BIN_EXE_mintleaf"))
+}
+
+/// Whether a program is there. Where it is not, whoever watches is told.
+pub(crate) fn runs(program: &str, args: &[&str]) -> bool {
+    let runs = Command::new(program).args(args).output().is_ok_and(|probe| probe.status.success());
+    if !runs {
+        eprintln!("SKIPPED: {program} {} does not run here", args.join(" "));
+    }
+    runs
+}
+
+/// A Python that has redis-py: the system's, or another.
+pub(crate) fn python_with_redis() -> Option<Command> {
+    let pythons = ["/usr/bin/python3", "python3"];
+    let python = pythons.into_iter().find(|python| runs(python, &["-c", "import redis"]))?;
+    Some(Command::new(python))
 }

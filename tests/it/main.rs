@@ -1,6 +1,7 @@
 //! The product from outside: the real binary, real sockets, real data directories.
 //!
 //! ```text
+//! kept                    a connection of HTTP that stays open
 //! harness                 the binary under test, for `mintleaf-harness`: processes, clusters, clients, load
 //! api, hostile            one node as HTTP clients see it
 //! exhaustion              clients that take all places, descriptors or memory
@@ -47,6 +48,7 @@ mod faults;
 mod flood;
 mod harness;
 mod hostile;
+mod kept;
 mod levels;
 mod membership;
 mod mixups;

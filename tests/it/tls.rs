@@ -3,16 +3,22 @@
 //! ```text
 //! ports       versions, silence, garbage, plain text, slow readers, certificates of clients
 //! clients     curl, redis-cli, redis-py, Java, and the command line
+//! tokens      the same clients where they show tokens, too
 //! replaced    certificates that are replaced under load
+//! crowds      handshakes that never end
+//! doors       certificates and tokens that are replaced together, on nodes that share a secret
 //! made        what `mintleaf cert` writes
 //! stream      a client that speaks HTTP within TLS
 //! ```
 
 mod clients;
+mod crowds;
+mod doors;
 mod made;
 mod ports;
 mod replaced;
 mod stream;
+mod tokens;
 
 use std::fs;
 use std::net::SocketAddr;
@@ -21,7 +27,7 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-use crate::harness::{Finished, Port, Process, eventually, mintleaf, secs};
+use crate::harness::{Finished, Port, Process, eventually, mintleaf, runs, secs};
 use stream::TlsClient;
 
 /// A CA in a directory, and what it signs.
@@ -116,15 +122,6 @@ impl Secured {
         let line = page.1.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
         line.unwrap_or_else(|| panic!("no {name} in {}", page.1)).parse().unwrap()
     }
-}
-
-/// Whether a program is there. Where it is not, whoever watches is told.
-fn runs(program: &str, args: &[&str]) -> bool {
-    let runs = Command::new(program).args(args).output().is_ok_and(|probe| probe.status.success());
-    if !runs {
-        eprintln!("SKIPPED: {program} {} does not run here", args.join(" "));
-    }
-    runs
 }
 
 /// Replaces a file at once, so that no node reads half of it.

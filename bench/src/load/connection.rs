@@ -1,15 +1,14 @@
 //! One connection: a socket, and the part of an answer that has come.
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use mio::event::Source;
-use mio::net::TcpStream;
-use mio::{Interest, Registry, Token};
+use mio::Registry;
 
 use super::grpc::Grpc;
 use super::protocol::{Answers, Protocol, Reader};
+use super::transport::{Tls, Transport};
 use crate::Result;
 
 /// The capacity for answers, in bytes; the largest single one is a batch of some thousand ids.
@@ -19,7 +18,7 @@ const WRITE_MAX: Duration = Duration::from_secs(5);
 
 /// A connection of the generator.
 pub(super) struct Connection {
-    stream: TcpStream,
+    transport: Transport,
     reader: Reader,
     buffer: Vec<u8>,
     filled: usize,
@@ -32,12 +31,9 @@ pub(super) struct Connection {
 impl Connection {
     /// # Errors
     /// When the connection is not made.
-    pub(super) fn open(target: SocketAddr, protocol: Protocol) -> Result<Self> {
-        let stream = std::net::TcpStream::connect(target)?;
-        stream.set_nodelay(true)?;
-        stream.set_nonblocking(true)?;
+    pub(super) fn open(target: SocketAddr, protocol: Protocol, tls: Option<&Tls>) -> Result<Self> {
         let mut connection = Self {
-            stream: TcpStream::from_std(stream),
+            transport: Transport::open(target, tls)?,
             reader: Reader::new(protocol),
             buffer: vec![0; BUFFER_BYTES],
             filled: 0,
@@ -51,7 +47,25 @@ impl Connection {
     }
 
     pub(super) fn register(&mut self, registry: &Registry, at: usize) -> Result<()> {
-        Ok(self.stream.register(registry, Token(at), Interest::READABLE)?)
+        self.transport.register(registry, at)
+    }
+
+    /// Sends a command before the first request, and waits for its answer.
+    ///
+    /// # Errors
+    /// When it is refused, or not answered in time.
+    pub(super) fn greet(&mut self, greeting: &[u8]) -> Result<()> {
+        self.write(greeting)?;
+        let deadline = Instant::now() + WRITE_MAX;
+        loop {
+            let answers = self.receive()?;
+            match answers.first_error {
+                Some(error) => return Err(error.into()),
+                None if answers.count > 0 => return Ok(()),
+                None if Instant::now() > deadline => return Err("no answer at connect".into()),
+                None => {}
+            }
+        }
     }
 
     /// Sends `count` requests, which count from `since`.
@@ -68,15 +82,17 @@ impl Connection {
 
     fn write(&mut self, mut bytes: &[u8]) -> Result<()> {
         let mut stuck: Option<Instant> = None;
-        while !bytes.is_empty() {
-            match self.stream.write(bytes) {
+        while !bytes.is_empty() || !self.transport.is_flushed() {
+            match self.transport.write(bytes) {
                 Ok(written) => bytes = &bytes[written..],
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    if stuck.get_or_insert_with(Instant::now).elapsed() > WRITE_MAX {
-                        return Err("the server takes no more requests".into());
-                    }
-                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 Err(error) => return Err(error.into()),
+            }
+            if bytes.is_empty() && self.transport.is_flushed() {
+                break;
+            }
+            if stuck.get_or_insert_with(Instant::now).elapsed() > WRITE_MAX {
+                return Err("the server takes no more requests".into());
             }
         }
         Ok(())
@@ -90,7 +106,7 @@ impl Connection {
         let mut all = Answers::default();
         loop {
             let room = self.buffer.len() - self.filled;
-            let read = match self.stream.read(&mut self.buffer[self.filled..]) {
+            let read = match self.transport.read(&mut self.buffer[self.filled..]) {
                 Ok(0) => return Err("the server closed a connection".into()),
                 Ok(read) => read,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(all),

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use mio::{Events, Poll};
 
 use super::connection::Connection;
-use super::requests::Requests;
+use super::requests::{self, Requests};
+use super::transport::tls;
 use super::{Load, Outcome};
 use crate::Result;
 use crate::histogram::Histogram;
@@ -45,8 +46,12 @@ impl Generator {
     pub(super) fn connect(load: &Load) -> Result<Self> {
         let poll = Poll::new()?;
         let mut connections = Vec::with_capacity(load.connections);
+        let tls = load.ca.as_deref().map(tls).transpose()?;
         for at in 0..load.connections {
-            let mut connection = Connection::open(load.target, load.protocol)?;
+            let mut connection = Connection::open(load.target, load.protocol, tls.as_ref())?;
+            if !load.login.is_empty() {
+                connection.greet(&requests::resp(&load.login))?;
+            }
             connection.register(poll.registry(), at)?;
             connections.push(connection);
         }

@@ -49,7 +49,8 @@ fn http(request: &str, target: SocketAddr, headers: &str) -> Vec<u8> {
     format!("{head}\r\n{body}").into_bytes()
 }
 
-fn resp(command: &str) -> Vec<u8> {
+/// A command of Redis.
+pub(super) fn resp(command: &str) -> Vec<u8> {
     let words: Vec<&str> = command.split(' ').collect();
     let bulks = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len()));
     format!("*{}\r\n{}", words.len(), bulks.collect::<String>()).into_bytes()
@@ -66,6 +67,9 @@ mod tests {
             protocol: Protocol::Resp,
             request: "INCR k{key}".to_owned(),
             headers: String::new(),
+            login: String::new(),
+            ca: None,
+            servers: Vec::new(),
             keys: 3,
             connections: 1,
             depth: 2,

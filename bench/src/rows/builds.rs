@@ -67,10 +67,10 @@ impl Pair {
     /// The builds on both sides.
     fn builds<'a>(self, bench: &'a Bench) -> Result<[Build<'a>; 2]> {
         let against = bench.options.against.as_ref().ok_or("--against names no build")?;
-        let other = Build { binary: against, name: "other", secured: false };
+        let other = Build { binary: against, name: "other", ..Build::measured(bench) };
         Ok(match self {
             Change => [Build::measured(bench), other],
-            Same => [Build { binary: against, name: "other-again", secured: false }, other],
+            Same => [Build { name: "other-again", ..other }, other],
         })
     }
 }
@@ -114,9 +114,7 @@ fn increments(bench: &Bench, pair: Pair, by: Measure, depth: u64) -> Result<Find
     let nodes = nodes(bench, pair)?;
     nodes.iter().try_for_each(|node| counters::create_keys(node, KEYS))?;
     let loads = nodes.each_ref().map(|node| counters::increments(bench, node.resp, KEYS, depth));
-    for load in &loads {
-        bench.load(&Load { requests: Some(4 * KEYS), depth: 1, ..load.clone() })?;
-    }
+    counters::ask_for_all(bench, loads.each_ref())?;
     compare(bench, by, (&[&nodes[0].process], &loads[0]), (&[&nodes[1].process], &loads[1]))
 }
 

@@ -1,6 +1,7 @@
 //! Ids over the Redis protocol.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use super::gets;
 use crate::Result;
@@ -18,15 +19,23 @@ pub(crate) fn incr(bench: &Bench, keys: u64, depth: u64) -> Result<Finding> {
     let [ours, theirs] =
         [node.resp, redis.address].map(|target| increments(bench, target, keys, depth));
     // Both servers know every key before the first round.
-    for load in [&ours, &theirs] {
-        bench.load(&Load { requests: Some(4 * keys), depth: 1, ..load.clone() })?;
-    }
+    ask_for_all(bench, [&ours, &theirs])?;
     compare(bench, Measure::Rate, (&[&node.process], &ours), (&[&redis.process], &theirs))
 }
 
 /// Creates the tags that [`increments`] asks for.
 pub(super) fn create_keys(node: &Node, keys: u64) -> Result<()> {
     (0..keys).try_for_each(|key| node.create_tag(&format!("key-{key:07}"), 1_000))
+}
+
+/// Has each load ask for every one of its keys, so that all are known and have ids held.
+pub(super) fn ask_for_all(bench: &Bench, loads: [&Load; 2]) -> Result<()> {
+    const ASKING_MAX: Duration = Duration::from_secs(60);
+    for load in loads {
+        let requests = Some(4 * load.keys);
+        bench.load(&Load { requests, depth: 1, time: ASKING_MAX, ..load.clone() })?;
+    }
+    Ok(())
 }
 
 /// INCR of so many keys in turn, on 64 connections, for a slice.

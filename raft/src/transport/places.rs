@@ -1,6 +1,7 @@
 //! A bounded number of connections, of which no caller takes more than its share.
 
 use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -24,6 +25,14 @@ pub(super) struct Place<K: Copy + Eq> {
     number: u64,
     places: Arc<Places<K>>,
     lost: oneshot::Receiver<()>,
+}
+
+/// The address under which connections are counted: of IPv6 the /64, which is what one subscriber gets.
+pub(super) fn counted(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
+        address => address,
+    }
 }
 
 impl<K: Copy + Eq> Places<K> {
@@ -98,6 +107,15 @@ mod tests {
         let mut newest = places.take(2);
         let lost: Vec<bool> = held.iter_mut().map(is_lost).collect();
         assert_eq!((lost, is_lost(&mut newest)), (vec![false, true, false], false));
+    }
+
+    #[test]
+    fn addresses_are_counted_together_as_subscribers_get_them() {
+        let counted = |text: &str| counted(text.parse().unwrap());
+        assert_eq!(counted("2001:db8:1:2:ffff::9"), counted("2001:db8:1:2::1"));
+        assert_ne!(counted("2001:db8:1:3::1"), counted("2001:db8:1:2::1"));
+        assert_eq!(counted("::ffff:10.0.0.1"), counted("10.0.0.1"));
+        assert_ne!(counted("10.0.0.1"), counted("10.0.0.2"));
     }
 
     #[test]

@@ -15,19 +15,8 @@ use super::channel::Channel;
 use super::interface::{FrameHandler, Peer};
 use super::layer::{Layer, Opened, Proof};
 use super::pace::Pace;
-use super::places::{Place, Places};
+use super::places::{Place, Places, counted};
 
-/// Connections at a time that have not proved themselves yet.
-const UNPROVEN_MAX: usize = 128;
-/// As many of them as one address may hold. The oldest makes room for a newer one, so connections that send
-/// nothing shut no node out.
-const UNPROVEN_PER_ADDRESS_MAX: usize = UNPROVEN_MAX / 2;
-/// Connections at a time that have proved themselves. Peers are few, and each keeps a handful.
-const PROVEN_MAX: usize = 256;
-/// As many of them as one node may hold, or one address where nothing is proven.
-const PROVEN_PER_CALLER_MAX: usize = PROVEN_MAX / 2;
-/// Connections at a time that the internal listener keeps open, proven or not.
-pub const PEER_CONNECTIONS_MAX: usize = UNPROVEN_MAX + PROVEN_MAX;
 /// A connection gets this long to prove itself.
 pub(super) const PROOF_TIMEOUT: Duration = Duration::from_secs(5);
 /// The listener closes a connection on which no frame was completed for this long. Followers keep a silent
@@ -51,7 +40,14 @@ const BACKLOG: u32 = 2048;
 const REPORT_INTERVAL: Duration = Duration::from_secs(10);
 
 /// A bound internal listener, not yet answering.
-pub(super) struct Listener(TcpListener);
+pub(super) struct Listener {
+    tcp: TcpListener,
+    /// Connections at a time that are kept open. A third of the places is for those that have not proved
+    /// themselves yet, and of either kind one address or node holds half at most. The oldest unproven one makes
+    /// room for a newer one, so connections that send nothing shut no node out. Peers are few, and each keeps a
+    /// handful.
+    connections_max: usize,
+}
 
 /// The owner of a place among the proven connections.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -61,27 +57,29 @@ enum Caller {
 }
 
 impl Listener {
-    pub(super) async fn bind(address: SocketAddr) -> io::Result<Self> {
+    pub(super) async fn bind(address: SocketAddr, connections_max: usize) -> io::Result<Self> {
         let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
         // A process that starts again takes its port over, whatever connections of before are still ending.
         socket.set_reuseaddr(true)?;
         socket.bind(address)?;
-        Ok(Self(socket.listen(BACKLOG)?))
+        Ok(Self { tcp: socket.listen(BACKLOG)?, connections_max })
     }
 
     pub(super) fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.0.local_addr()
+        self.tcp.local_addr()
     }
 
     /// Serves until the task is aborted, which also ends its connections.
     pub(super) async fn serve<L: Layer>(self, layer: Arc<L>, handler: Arc<dyn FrameHandler>) {
-        let unproven = Places::new(UNPROVEN_MAX, UNPROVEN_PER_ADDRESS_MAX);
-        let proven = Places::new(PROVEN_MAX, PROVEN_PER_CALLER_MAX);
+        let unproven_max = self.connections_max / 3;
+        let proven_max = self.connections_max - unproven_max;
+        let unproven = Places::new(unproven_max, unproven_max / 2);
+        let proven = Places::new(proven_max, proven_max / 2);
         let (mut pace, mut reports) = (Pace::of_connections(), Reports::default());
         let mut connections = JoinSet::new();
         loop {
             let accepted = tokio::select! {
-                accepted = self.0.accept() => accepted,
+                accepted = self.tcp.accept() => accepted,
                 Some(ended) = connections.join_next() => {
                     reports.of(ended);
                     continue;
@@ -90,7 +88,7 @@ impl Listener {
             sleep_until(pace.turn()).await;
             match accepted {
                 Ok((tcp, from)) => {
-                    let place = unproven.take(from.ip());
+                    let place = unproven.take(counted(from.ip()));
                     let (layer, handler) = (Arc::clone(&layer), Arc::clone(&handler));
                     let proven = Arc::clone(&proven);
                     connections.spawn(async move {
@@ -138,7 +136,7 @@ async fn serve_node<L: Layer>(
     let Opened { stream, proof } = opened;
     let caller = match proof.peer {
         Peer::Proven { node_id, .. } => Caller::Node(node_id),
-        Peer::Unproven => Caller::Address(from.ip()),
+        Peer::Unproven => Caller::Address(counted(from.ip())),
     };
     let mut channel = Channel::new(stream);
     let Some(_place) = proven.try_take(caller) else {

@@ -34,15 +34,19 @@ pub(crate) struct TcpTransport<L: Layer> {
 }
 
 impl<L: Layer> TcpTransport<L> {
-    /// Binds the listener. The current runtime will drive the connections.
+    /// Binds the listener, which keeps so many connections open at most. The current runtime will drive the connections.
     ///
     /// # Errors
     /// When the address cannot be bound.
-    pub(crate) async fn bind(address: Option<SocketAddr>, layer: L) -> Result<Self, NodeError> {
+    pub(crate) async fn bind(
+        address: Option<SocketAddr>,
+        connections_max: usize,
+        layer: L,
+    ) -> Result<Self, NodeError> {
         let listener = match address {
             None => None,
             Some(address) => {
-                let bound = Listener::bind(address).await;
+                let bound = Listener::bind(address, connections_max).await;
                 Some(bound.map_err(|source| NodeError::Listen { address, source })?)
             }
         };

@@ -59,6 +59,9 @@ impl Drop for Dropped<'_> {
     }
 }
 
+/// As many as in production.
+const CONNECTIONS_MAX: usize = 384;
+
 struct Peer {
     mirror: Arc<Mirror>,
     address: String,
@@ -76,7 +79,7 @@ impl Peer {
 
     async fn start_over(address: &str, layer: impl Layer) -> Self {
         let address = Some(address.parse().unwrap());
-        let transport = TcpTransport::bind(address, layer).await.unwrap();
+        let transport = TcpTransport::bind(address, CONNECTIONS_MAX, layer).await.unwrap();
         let address = transport.listens_on().unwrap().to_string();
         let mirror = Arc::new(Mirror::default());
         let handler = Arc::clone(&mirror);
@@ -100,7 +103,7 @@ fn at(address: &str) -> Target<'_> {
 }
 
 async fn client() -> TcpTransport<Plain> {
-    TcpTransport::bind(None, Plain).await.unwrap()
+    TcpTransport::bind(None, 0, Plain).await.unwrap()
 }
 
 async fn ask<L: Layer>(
@@ -316,7 +319,7 @@ impl Layer for Masked {
 #[tokio::test]
 async fn everything_that_a_node_sends_goes_through_the_layer() {
     let peer = Peer::start_over("127.0.0.1:0", Masked).await;
-    let transport = TcpTransport::bind(None, Masked).await.unwrap();
+    let transport = TcpTransport::bind(None, 0, Masked).await.unwrap();
     for _ in 0..2 {
         assert_eq!(ask(&transport, &peer, b"abc").await.unwrap(), "cba");
         assert_eq!(transport.kept_count(&peer.address), 1);
@@ -352,7 +355,7 @@ impl Layer for Slow {
 #[tokio::test]
 async fn a_connection_that_takes_longer_to_open_than_its_caller_waits_carries_the_next_call() {
     let peer = Peer::start().await;
-    let transport = TcpTransport::bind(None, Slow).await.unwrap();
+    let transport = TcpTransport::bind(None, 0, Slow).await.unwrap();
     let short = Duration::from_millis(200);
     let call = || timeout(short, transport.call(at(&peer.address), b"abc".to_vec()));
     call().await.expect_err("it is not open yet");
@@ -371,7 +374,7 @@ async fn a_connection_that_takes_longer_to_open_than_its_caller_waits_carries_th
 async fn the_wait_for_a_refusal_goes_through_the_layer_too() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
-    let transport = Arc::new(TcpTransport::bind(None, Masked).await.unwrap());
+    let transport = Arc::new(TcpTransport::bind(None, 0, Masked).await.unwrap());
     let waiting = tokio::spawn({
         let (transport, address) = (Arc::clone(&transport), address.clone());
         async move { transport.wait_refused(at(&address)).await }

@@ -148,3 +148,11 @@ fn changes_that_came_through_a_proxy_are_refused() {
         }
     }
 }
+
+#[test]
+fn no_token_has_the_name_by_which_the_audit_calls_callers_without_one() {
+    let name = Sender(None).actor();
+    let why = crate::access::checked_name(name.as_str()).unwrap_err();
+    assert!(why.contains("without a token"), "{why}");
+    assert!(crate::access::checked_name("anonymous-2").is_ok());
+}

@@ -8,6 +8,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Uri, Version};
 use http_body_util::Empty;
 use httparse::Status;
 
+use crate::access::{Endpoint, Route, get_of};
 use crate::http::host;
 use crate::http::ids::{self, IdQuery};
 use crate::http::paths::{LEAF_SEGMENT, LEAF_SNOWFLAKE, V1_SEGMENT, V1_SNOWFLAKE};
@@ -75,6 +76,8 @@ pub(super) struct PlainRequest {
     path_end: usize,
     /// Where its header block begins.
     block_start: usize,
+    /// How many header blocks were read anew, up to this request's.
+    block: u64,
     headers: HeaderMap,
     /// Whether ids are wanted as text, where there is a choice.
     text: bool,
@@ -91,6 +94,7 @@ impl Default for PlainRequest {
             bytes: Vec::new(),
             path_end: 0,
             block_start: 0,
+            block: 0,
             headers: HeaderMap::new(),
             text: false,
             path: IdPath::Other,
@@ -130,6 +134,7 @@ impl PlainRequest {
         } else {
             let (length, headers) = plain_headers(block)?;
             (self.text, self.headers) = (ids::wants_text(&headers), headers);
+            self.block += 1;
             length
         };
         // A longer head is not partial either: see `read`.
@@ -181,12 +186,30 @@ impl PlainRequest {
         &self.headers
     }
 
-    /// The path, without a query.
-    pub(super) fn path_text(&self) -> &str {
-        let target = &self.bytes[METHOD.len()..self.path_end];
-        let end = target.iter().position(|byte| *byte == b'?').unwrap_or(target.len());
-        // The bytes of `is_plain` are ASCII.
-        std::str::from_utf8(&target[..end]).unwrap_or_default()
+    /// The number of its header block: requests of one connection with the same number have the same headers.
+    #[inline]
+    pub(super) fn block(&self) -> u64 {
+        self.block
+    }
+
+    /// Its row of the matrix, and the tag that its path names; `None` when it asks for no ids that the fast path
+    /// could answer with.
+    #[inline]
+    pub(super) fn route(&self) -> Option<(&'static Route, &str)> {
+        const LEAF_SEGMENT: Route = get_of(Endpoint::LeafSegment);
+        const SEGMENT: Route = get_of(Endpoint::Segment);
+        const LEAF_SNOWFLAKE: Route = get_of(Endpoint::LeafSnowflake);
+        const SNOWFLAKE: Route = get_of(Endpoint::Snowflake);
+        let route = match self.path {
+            IdPath::LeafSegment => &LEAF_SEGMENT,
+            IdPath::Segment => &SEGMENT,
+            IdPath::LeafSnowflake => &LEAF_SNOWFLAKE,
+            IdPath::Snowflake => &SNOWFLAKE,
+            // Only ids of a tag are asked for by a query.
+            IdPath::Other if self.many.is_some() => &SEGMENT,
+            IdPath::Other => return None,
+        };
+        Some((route, &self.tag))
     }
 
     /// Whether ids are wanted as text, where there is a choice.

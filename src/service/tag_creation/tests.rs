@@ -2,50 +2,21 @@
 
 use std::time::Duration;
 
-use mintleaf_raft::{Node, Options, Tuning};
 use tempfile::TempDir;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use super::*;
-use crate::clock::SystemClock;
-use crate::config::SNOWFLAKE_EPOCH_MS_DEFAULT;
-use crate::server::{AssembledNode, Assembly, assemble};
-use crate::snowflake::{Format, Layout, SnowflakeSettings};
+use crate::server::AssembledNode;
+use crate::service::tests::alone;
 use crate::state::{Actor, State};
 
 const TAGS_MAX: usize = 20;
 const CALLERS: usize = 300;
-const NOWHERE: &str = "127.0.0.1:1";
 
 async fn open(dir: &TempDir) -> AssembledNode {
-    let assembly = Assembly {
-        clock: Arc::new(SystemClock::default()),
-        snowflake: SnowflakeSettings {
-            format: Format::new(Layout::LEAF, SNOWFLAKE_EPOCH_MS_DEFAULT).unwrap(),
-            window: Duration::from_secs(60),
-            max_clock_skew: Duration::from_secs(2),
-            worker_ids: Vec::new(),
-        },
-        nonce: 1,
-        auto_create_tags: true,
-        tags_max: TAGS_MAX as u64,
-    };
-    let options = Options {
-        node_id: 1,
-        data: dir.path().join("node"),
-        fresh_store: 1,
-        boot_nonce: 1,
-        listen: None,
-        advertise_raft: Some(NOWHERE.to_owned()),
-        advertise_http: NOWHERE.to_owned(),
-        peers: [(1, NOWHERE.to_owned())].into(),
-        join: None,
-        security: mintleaf_raft::Security::Plain,
-        tuning: Tuning::default(),
-    };
-    assemble(assembly, |state, clock| Node::open(options, state, clock)).await.unwrap()
+    alone(dir, TAGS_MAX as u64, |state| state).await
 }
 
 /// Callers that each create a tag of their own, half of them by its first use.

@@ -63,8 +63,8 @@ impl Value {
 
 /// One connection. An answer that does not come fails the test.
 #[derive(Debug)]
-pub struct RedisClient {
-    stream: BufReader<TcpStream>,
+pub struct RedisClient<S = TcpStream> {
+    stream: BufReader<S>,
 }
 
 impl RedisClient {
@@ -72,12 +72,19 @@ impl RedisClient {
     pub fn connect(node: SocketAddr) -> Self {
         let stream = TcpStream::connect(node).unwrap();
         stream.set_read_timeout(Some(secs(30))).unwrap();
-        Self { stream: BufReader::new(stream) }
+        Self::over(stream)
     }
 
     /// The socket.
     pub fn stream(&self) -> &TcpStream {
         self.stream.get_ref()
+    }
+}
+
+impl<S: Read + Write> RedisClient<S> {
+    /// A client over a stream that is open, such as one of TLS.
+    pub fn over(stream: S) -> Self {
+        Self { stream: BufReader::new(stream) }
     }
 
     /// Sends these bytes and waits for nothing.

@@ -6,7 +6,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use super::{Guarded, entry, token, write};
-use crate::harness::{Finished, mintleaf};
+use crate::harness::{Finished, mintleaf, python_with_redis, runs};
 
 fn guarded() -> Guarded {
     Guarded::start(
@@ -14,15 +14,6 @@ fn guarded() -> Guarded {
             + &entry("eye", "read", "")
             + &entry("ops", "admin", "")),
     )
-}
-
-/// Whether a program is there.
-fn runs(program: &str, args: &[&str]) -> bool {
-    let runs = Command::new(program).args(args).output().is_ok_and(|probe| probe.status.success());
-    if !runs {
-        eprintln!("SKIPPED: {program} {} does not run here", args.join(" "));
-    }
-    runs
 }
 
 #[test]
@@ -111,13 +102,11 @@ print("redis-py", redis.__version__)
 
 #[test]
 fn redis_py_logs_in() {
-    let pythons = ["/usr/bin/python3", "python3"];
-    let importing = ["-c", "import redis"];
-    let Some(python) = pythons.into_iter().find(|python| runs(python, &importing)) else { return };
+    let Some(mut python) = python_with_redis() else { return };
     let node = guarded();
     let port = node.dev.resp(1).port().to_string();
     let args = [REDIS_PY, &port, &token("shop"), &token("eye")];
-    let run = Finished::of(Command::new(python).arg("-c").args(args));
+    let run = Finished::of(python.arg("-c").args(args));
     assert_eq!(run.code, Some(0), "{run:?}");
 }
 
@@ -224,6 +213,7 @@ fn the_command_line_makes_a_token_and_shows_it() {
         &["a"],
         &["a", "--role", "issue", "--tags", "a*b"],
         &["a", "--role", "issue", "--tags", ""],
+        &["anonymous", "--role", "issue"],
     ] {
         assert_eq!(new(args).code, Some(2), "{args:?}");
     }

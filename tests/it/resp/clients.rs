@@ -2,15 +2,11 @@
 
 use std::process::Command;
 
-use crate::harness::{Finished, mintleaf};
+use crate::harness::{Finished, mintleaf, python_with_redis, runs};
 
 /// A command for `program`; `None` where it cannot be started.
 fn found(program: &str, args: &[&str]) -> Option<Command> {
-    let runs = Command::new(program).args(args).output().is_ok_and(|probe| probe.status.success());
-    if !runs {
-        eprintln!("SKIPPED: {program} {} does not run here", args.join(" "));
-    }
-    runs.then(|| Command::new(program))
+    runs(program, args).then(|| Command::new(program))
 }
 
 #[test]
@@ -83,11 +79,7 @@ print("redis-py", redis.__version__)
 
 #[test]
 fn redis_py_takes_ids() {
-    let importing = ["-c", "import redis"];
-    let pythons = ["/usr/bin/python3", "python3"];
-    let Some(mut python) = pythons.into_iter().find_map(|python| found(python, &importing)) else {
-        return;
-    };
+    let Some(mut python) = python_with_redis() else { return };
     let dev = mintleaf().dev();
     let run = Finished::of(python.args(["-c", REDIS_PY, &dev.resp(1).port().to_string()]));
     assert_eq!(run.code, Some(0), "{run:?}");

@@ -4,9 +4,10 @@ use std::fs;
 use std::process::Command;
 
 use rcgen::{CertificateParams, Issuer, KeyPair, date_time_ymd};
+use tempfile::TempDir;
 
 use super::{Pki, Secured, curl, port, runs};
-use crate::harness::{Finished, mintleaf};
+use crate::harness::{Finished, mintleaf, python_with_redis};
 
 #[test]
 fn curl_takes_ids() {
@@ -69,11 +70,8 @@ print("redis-py", redis.__version__)
 
 #[test]
 fn redis_py_takes_ids() {
-    if !runs("python3", &["-c", "import redis"]) {
-        return;
-    }
+    let Some(mut python) = python_with_redis() else { return };
     let node = Secured::start();
-    let mut python = Command::new("python3");
     python.args(["-c", REDIS_PY, &port(node.resp.addr())]).arg(node.pki.ca());
     let run = Finished::of(&mut python);
     assert!(run.code == Some(0) && run.stdout.starts_with("redis-py "), "{run:?}");
@@ -107,31 +105,46 @@ public class Ask {
 }
 "#;
 
+/// A compiled Java program whose class is `Ask`.
+pub(super) struct Java(TempDir);
+
+impl Java {
+    /// Compiles it; `None` where there is no Java.
+    pub(super) fn compile(program: &str) -> Option<Self> {
+        let tools = [("javac", "-version"), ("java", "-version"), ("keytool", "-help")];
+        if !tools.iter().all(|(tool, arg)| runs(tool, &[arg])) {
+            return None;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("Ask.java"), program).unwrap();
+        let run = Finished::of(Command::new("javac").arg("Ask.java").current_dir(dir.path()));
+        assert_eq!(run.code, Some(0), "{run:?}");
+        Some(Self(dir))
+    }
+
+    /// Runs it with the node's URL and more arguments. It believes the node's CA, by a trust store.
+    pub(super) fn run(&self, node: &Secured, options: &[&str], args: &[&str]) -> Finished {
+        let trust = self.0.path().join("trust.p12");
+        if !trust.exists() {
+            let mut keytool = Command::new("keytool");
+            keytool.args(["-importcert", "-noprompt", "-alias", "mintleaf"]);
+            keytool.args(["-storepass", "changeit", "-storetype", "PKCS12", "-keystore"]);
+            let run = Finished::of(keytool.arg(&trust).arg("-file").arg(node.pki.ca()));
+            assert_eq!(run.code, Some(0), "{run:?}");
+        }
+        let mut java = Command::new("java");
+        java.arg(format!("-Djavax.net.ssl.trustStore={}", trust.display()));
+        java.arg("-Djavax.net.ssl.trustStorePassword=changeit").args(options).arg("-cp");
+        Finished::of(java.arg(self.0.path()).args(["Ask", &node.url()]).args(args))
+    }
+}
+
 #[test]
 fn a_java_program_takes_ids() {
-    let tools = [("javac", "-version"), ("java", "-version"), ("keytool", "-help")];
-    if !tools.iter().all(|(tool, arg)| runs(tool, &[arg])) {
-        return;
-    }
-    let dir = tempfile::tempdir().unwrap();
-    fs::write(dir.path().join("Ask.java"), JAVA).unwrap();
-    let run = Finished::of(Command::new("javac").arg("Ask.java").current_dir(dir.path()));
-    assert_eq!(run.code, Some(0), "{run:?}");
+    let Some(java) = Java::compile(JAVA) else { return };
     let node = Secured::start();
-    let mut keytool = Command::new("keytool");
-    keytool.args(["-importcert", "-noprompt", "-alias", "mintleaf", "-storepass", "changeit"]);
-    keytool.args(["-keystore", "trust.p12", "-storetype", "PKCS12", "-file"]).arg(node.pki.ca());
-    let run = Finished::of(keytool.current_dir(dir.path()));
-    assert_eq!(run.code, Some(0), "{run:?}");
     for version in ["TLSv1.2", "TLSv1.3"] {
-        let mut java = Command::new("java");
-        java.args([
-            "-Djavax.net.ssl.trustStore=trust.p12",
-            "-Djavax.net.ssl.trustStorePassword=changeit",
-        ]);
-        java.arg(format!("-Djdk.tls.client.protocols={version}"));
-        java.args(["-cp", ".", "Ask", &node.url()]);
-        let run = Finished::of(java.current_dir(dir.path()));
+        let run = java.run(&node, &[&format!("-Djdk.tls.client.protocols={version}")], &[]);
         assert!(run.code == Some(0) && run.stdout.starts_with("ok "), "{version}: {run:?}");
     }
 }

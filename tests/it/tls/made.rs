@@ -5,6 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
+use serde_json::{Value, json};
+
 use super::{Pki, cert, runs};
 use crate::harness::{Finished, mintleaf};
 
@@ -58,6 +60,28 @@ fn what_is_printed_names_the_flags() {
     assert!(said.contains(&format!("--tls-cert {out}/node-3.pem")), "{said}");
     let said = cert(&["client", "shop", "--ca", &ca, "--out", &out]);
     assert!(said.contains(&format!("--cert {out}/shop.pem --key {out}/shop.key")), "{said}");
+}
+
+#[test]
+fn programs_read_the_paths_from_json() {
+    let dir = tempfile::tempdir().unwrap();
+    let [ca, out] = ["ca", "out"].map(|name| dir.path().join(name).display().to_string());
+    let json = |args: &[&str]| -> Value { serde_json::from_str(&cert(args)).unwrap() };
+    let made = json(&["ca", "--out", &ca, "--json"]);
+    let files = json!({ "certificate": format!("{ca}/ca.pem"), "key": format!("{ca}/ca.key") });
+    assert_eq!(made, files);
+    let signed = ["--ca", &ca, "--out", &out];
+    for (args, stem) in
+        [(&["node", "2", "--json"][..], "node-2"), (&["--json", "client", "a"], "a")]
+    {
+        let [certificate, key] = ["pem", "key"].map(|end| format!("{out}/{stem}.{end}"));
+        let files = json!({ "certificate": certificate, "key": key, "ca": format!("{ca}/ca.pem") });
+        assert_eq!(json(&[args, &signed].concat()), files);
+        assert!(Path::new(&certificate).exists() && Path::new(&key).exists());
+    }
+    let secret = Finished::of(mintleaf().command().args(["secret", "new", "--json"]));
+    let secret: Value = serde_json::from_str(&secret.stdout).unwrap();
+    assert_eq!(secret["secret"].as_str().map(str::len), Some(64), "{secret}");
 }
 
 #[test]

@@ -11,15 +11,15 @@ use std::thread;
 use super::{Pki, Secured, TlsClient, replace};
 use crate::harness::{Cluster, eventually, mintleaf, secs};
 
-const TAKEN: &str = "took new certificates for clients into use";
+pub(super) const TAKEN: &str = "took new certificates for clients into use";
 const NOT_TAKEN: &str = "new certificates for clients cannot be used";
 
 /// The files of a node: its certificate and its key.
-fn files(cluster: &Cluster, id: u64) -> [PathBuf; 2] {
+pub(super) fn files(cluster: &Cluster, id: u64) -> [PathBuf; 2] {
     ["pem", "key"].map(|end| cluster.dir().join(format!("tls-{id}.{end}")))
 }
 
-fn copy(from: &[PathBuf; 2], to: &[PathBuf; 2]) {
+pub(super) fn copy(from: &[PathBuf; 2], to: &[PathBuf; 2]) {
     // The key goes first: until the certificate follows, the two do not fit, and the old ones stay.
     for at in [1, 0] {
         replace(&to[at], fs::read(&from[at]).unwrap());
@@ -27,7 +27,7 @@ fn copy(from: &[PathBuf; 2], to: &[PathBuf; 2]) {
 }
 
 /// The certificate that a node shows to a new connection.
-fn shown(client: &TlsClient, node: SocketAddr) -> Vec<u8> {
+pub(super) fn shown(client: &TlsClient, node: SocketAddr) -> Vec<u8> {
     let mut kept = client.open(node);
     assert_eq!(kept.get("/livez").0, 200);
     kept.certificate()
@@ -155,7 +155,7 @@ fn certificates_are_replaced_on_three_nodes_under_load_and_no_request_fails() {
 }
 
 #[track_caller]
-fn await_said(cluster: &mut Cluster, id: u64, what: &str) {
+pub(super) fn await_said(cluster: &mut Cluster, id: u64, what: &str) {
     eventually(&format!("node {id} to say: {what}"), secs(15), || {
         cluster.process(id).said().contains(what).then_some(())
     });

@@ -1,6 +1,6 @@
 //! A client that speaks HTTP within TLS, on connections that stay open.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::BufReader;
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,7 +10,8 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
-use crate::harness::secs;
+use crate::harness::{RedisClient, secs};
+use crate::kept::Kept;
 
 /// Whom to believe.
 #[derive(Clone)]
@@ -30,47 +31,46 @@ impl TlsClient {
         Self(Arc::new(config))
     }
 
-    pub(super) fn open(&self, node: SocketAddr) -> Kept {
+    pub(super) fn open(&self, node: SocketAddr) -> Kept<TlsStream> {
+        Kept(BufReader::new(self.stream(node)))
+    }
+
+    /// A client of the Redis protocol.
+    pub(super) fn redis(&self, node: SocketAddr) -> RedisClient<TlsStream> {
+        RedisClient::over(self.stream(node))
+    }
+
+    fn stream(&self, node: SocketAddr) -> TlsStream {
         let tcp = TcpStream::connect(node).unwrap();
         tcp.set_read_timeout(Some(secs(20))).unwrap();
+        self.over(tcp)
+    }
+
+    /// A session over a connection that is open.
+    pub(super) fn over(&self, tcp: TcpStream) -> TlsStream {
         let name = ServerName::try_from("localhost").unwrap();
         let session = ClientConnection::new(Arc::clone(&self.0), name).unwrap();
-        Kept(BufReader::new(StreamOwned::new(session, tcp)))
+        StreamOwned::new(session, tcp)
     }
 }
 
-/// An open connection.
-pub(super) struct Kept(pub(super) BufReader<StreamOwned<ClientConnection, TcpStream>>);
+/// A connection that speaks TLS.
+pub(super) type TlsStream = StreamOwned<ClientConnection, TcpStream>;
 
-impl Kept {
+impl Kept<TlsStream> {
     /// GET; the status and the body.
     pub(super) fn get(&mut self, path: &str) -> (u16, String) {
-        self.send(&format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n"));
+        self.get_with(path, "")
+    }
+
+    /// POST of JSON with these header lines; the status and the body.
+    pub(super) fn post_with(&mut self, path: &str, headers: &str, json: &str) -> (u16, String) {
+        let length = json.len();
+        self.send(&format!(
+            "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+             content-length: {length}\r\n{headers}\r\n{json}"
+        ));
         self.answer()
-    }
-
-    pub(super) fn send(&mut self, bytes: &str) {
-        self.0.get_mut().write_all(bytes.as_bytes()).unwrap();
-        self.0.get_mut().flush().unwrap();
-    }
-
-    /// The next answer: its status and its body.
-    pub(super) fn answer(&mut self) -> (u16, String) {
-        let (mut head, mut length) = (String::new(), 0);
-        loop {
-            let start = head.len();
-            assert!(self.0.read_line(&mut head).unwrap() > 0, "closed after {head:?}");
-            let line = &head[start..];
-            if let Some(given) = line.strip_prefix("content-length: ") {
-                length = given.trim().parse().unwrap();
-            }
-            if line == "\r\n" {
-                break;
-            }
-        }
-        let mut body = vec![0; length];
-        self.0.read_exact(&mut body).unwrap();
-        (head[9..12].parse().unwrap(), String::from_utf8(body).unwrap())
     }
 
     /// The node's certificate, as it was shown when the connection began.

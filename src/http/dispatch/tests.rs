@@ -1,0 +1,62 @@
+use super::*;
+use crate::service::tests::alone;
+
+/// The status and the body of an answer.
+async fn ask(dispatch: &Dispatch, path: &str) -> (u16, String) {
+    let request = Request::get(path).header("host", "a").body(Full::<Bytes>::default()).unwrap();
+    let answer = dispatch.call(&mut Caller::default(), request).await.unwrap();
+    let (head, body) = answer.into_parts();
+    let body = body.collect().await.unwrap().to_bytes();
+    (head.status.as_u16(), String::from_utf8(body.to_vec()).unwrap())
+}
+
+#[tokio::test]
+async fn a_long_answer_that_finds_no_memory_has_taken_no_id() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = alone(&dir, 20, |state| state).await;
+    let address = Some([10, 0, 0, 1].into());
+    let dispatch = Dispatch::new(node.services.clone(), Doors::default()).for_connection(address);
+    let id = "/api/segment/get/orders";
+    assert_eq!(ask(&dispatch, id).await, (200, "1".to_owned()));
+
+    // Some memory is left, and less than any long answer needs.
+    let answers = node.services.answers.of(address);
+    let mut held = Vec::new();
+    for bytes in [200_000, 10_000] {
+        held.extend(std::iter::from_fn(|| answers.reserve(bytes)));
+    }
+    assert!(!answers.is_spent());
+    // The first is held as a whole, and the others are not.
+    for path in [
+        "/v1/segment/orders?count=900",
+        "/v1/segment/orders?count=10000",
+        "/v1/snowflake?count=900",
+    ] {
+        let (status, body) = ask(&dispatch, path).await;
+        assert!(status == 429 && body.contains("overloaded"), "{path}: {status} {body}");
+    }
+    assert_eq!(ask(&dispatch, id).await, (200, "2".to_owned()));
+    drop(held);
+    let (status, body) = ask(&dispatch, "/v1/segment/orders?count=900").await;
+    assert!(status == 200 && body.contains(r#":["3","#), "{status} {body}");
+    node.stop().await;
+}
+
+#[test]
+fn the_memory_that_is_reserved_is_enough_for_the_longest_answer() {
+    let tag = "\"".repeat(128);
+    let ids = u64::MAX / 2 - 10_000..u64::MAX / 2;
+    for (query, accept, taken) in [
+        ("count=10000", "application/json", vec![ids.clone()]),
+        ("count=10000", "text/plain", vec![ids.clone()]),
+        ("count=10000&format=ranges", "application/json", ids.map(|id| id..id + 1).collect()),
+    ] {
+        let headers = HeaderMap::from_iter([(axum::http::header::ACCEPT, accept.parse().unwrap())]);
+        let wanted = ids::IdQuery::of(Some(query), &headers).unwrap();
+        let reserved = wanted.long_bytes_max(Some(&tag), 1).unwrap();
+        let length = wanted.answer(Some(&tag), &taken).into_body().len();
+        assert!(length <= reserved && reserved < 2 * length, "{query}: {length} of {reserved}");
+    }
+    let few = ids::IdQuery::of(Some("count=1000000&format=ranges"), &HeaderMap::new()).unwrap();
+    assert_eq!(few.long_bytes_max(Some(&tag), RUNS_OF_SEGMENTS), None);
+}

@@ -1,0 +1,52 @@
+//! Services over a real log of one node.
+
+mod mixed_up;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use mintleaf_raft::{Node, Options, StateMachine, Tuning};
+use tempfile::TempDir;
+
+use crate::clock::SystemClock;
+use crate::config::SNOWFLAKE_EPOCH_MS_DEFAULT;
+use crate::replica::StateReplica;
+use crate::server::{AssembledNode, Assembly, assemble};
+use crate::snowflake::{Format, Layout, SnowflakeSettings};
+
+const NOWHERE: &str = "127.0.0.1:1";
+
+/// A node that is a cluster of its own, keeps so many names of tags at most, and has its log drive what `drives`
+/// makes of its state.
+pub(crate) async fn alone(
+    dir: &TempDir,
+    tags_max: u64,
+    drives: impl FnOnce(Arc<StateReplica>) -> Arc<dyn StateMachine>,
+) -> AssembledNode {
+    let assembly = Assembly {
+        clock: Arc::new(SystemClock::default()),
+        snowflake: SnowflakeSettings {
+            format: Format::new(Layout::LEAF, SNOWFLAKE_EPOCH_MS_DEFAULT).unwrap(),
+            window: Duration::from_secs(1),
+            max_clock_skew: Duration::from_secs(2),
+            worker_ids: Vec::new(),
+        },
+        nonce: 1,
+        auto_create_tags: true,
+        tags_max,
+    };
+    let options = Options {
+        node_id: 1,
+        data: dir.path().join("node"),
+        fresh_store: 1,
+        boot_nonce: 1,
+        listen: None,
+        advertise_raft: Some(NOWHERE.to_owned()),
+        advertise_http: NOWHERE.to_owned(),
+        peers: [(1, NOWHERE.to_owned())].into(),
+        join: None,
+        security: mintleaf_raft::Security::Plain,
+        tuning: Tuning::default(),
+    };
+    assemble(assembly, |state, clock| Node::open(options, drives(state), clock)).await.unwrap()
+}
