@@ -12,7 +12,7 @@ use crate::tag::BizTag;
 /// How long a tag stays hot after its last use, in seconds.
 const HOT_S: u64 = 24 * 60 * 60;
 
-/// The hot tags of a node, [`HOT_TAGS_MAX`] at most.
+/// The hot tags of a node, 1,000 at most.
 #[derive(Debug, Default)]
 pub struct HotTags(BTreeMap<BizTag, LastUse>);
 

@@ -22,7 +22,7 @@ impl Services {
     }
 
     /// Grabs for these tags, which keep the node out of rotation until it could hand out ids but for this, and
-    /// for [`WARM_START_MAX`] more at most. Every segment is a new one.
+    /// for 2 s more at most. Every segment is a new one.
     pub async fn warm_start(&self, tags: Vec<BizTag>) {
         if tags.is_empty() {
             return;

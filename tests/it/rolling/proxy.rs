@@ -124,7 +124,7 @@ async fn pass_on(
         *request.headers_mut() = head.headers.clone();
         match client.send(node.http, request, ANSWER_MAX).await {
             Ok(answer) => {
-                let mut passed = Response::new(Full::new(Bytes::from(answer.body)));
+                let mut passed = Response::new(Full::new(answer.body));
                 *passed.status_mut() = answer.status.try_into().unwrap();
                 return Ok(passed);
             }
