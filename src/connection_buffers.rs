@@ -11,9 +11,9 @@ use std::task::Poll;
 use std::{io, mem};
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::sync::watch;
 
 use crate::answer_budget::OriginBudget;
+use crate::drain::{Drain, DrainPhase};
 use crate::watchdog::Progress;
 
 /// How many bytes a read takes at most at first; the capacity doubles while reads use it up.
@@ -38,8 +38,8 @@ pub(crate) struct ConnectionWatch<'a> {
     pub(crate) progress: &'a Progress,
     /// Bounds the answers that clients have not read.
     pub(crate) answers: &'a OriginBudget,
-    /// Closed when the node stops.
-    pub(crate) stopping: watch::Receiver<()>,
+    /// How far the end of the node has come.
+    pub(crate) drain: Drain,
 }
 
 /// A connection's transport and buffers.
@@ -60,7 +60,7 @@ pub(crate) struct ConnectionBuffers<'a, R, W> {
     pub(crate) progress: &'a Progress,
     /// Bounds the answers that clients have not read.
     pub(crate) answers: &'a OriginBudget,
-    stopping: watch::Receiver<()>,
+    drain: Drain,
 }
 
 impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> ConnectionBuffers<'a, R, W> {
@@ -71,7 +71,7 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> ConnectionBuffers<'a, R, W
         read_capacity_max: usize,
         watch: ConnectionWatch<'a>,
     ) -> Self {
-        let ConnectionWatch { unsent, progress, answers, stopping } = watch;
+        let ConnectionWatch { unsent, progress, answers, drain } = watch;
         let (input, output) = (Vec::new(), Vec::new());
         let (done, read_capacity) = (0, READ_BYTES_MIN);
         Self {
@@ -85,7 +85,7 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> ConnectionBuffers<'a, R, W
             unsent,
             progress,
             answers,
-            stopping,
+            drain,
         }
     }
 
@@ -107,10 +107,10 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> ConnectionBuffers<'a, R, W
         self.done += bytes;
     }
 
-    /// Whether the node is stopping.
-    pub(crate) fn is_stopping(&self) -> bool {
-        // The sender never sends; it goes away when the node stops.
-        self.stopping.has_changed().is_err()
+    /// How far the end of the node has come.
+    #[inline]
+    pub(crate) fn drain_phase(&self) -> DrainPhase {
+        self.drain.phase()
     }
 
     /// Ends the use of the buffers for one that goes on with their content.
@@ -164,11 +164,24 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> ConnectionBuffers<'a, R, W
         Ok(())
     }
 
-    /// Reads more; 0 when nothing more comes, or the node stops.
+    /// Reads more; 0 when nothing more comes, or nothing has come by the time that the end has come as far as
+    /// `phase`.
     ///
     /// # Errors
     /// Those of the transport.
-    pub(crate) async fn fill(&mut self) -> io::Result<usize> {
+    pub(crate) async fn fill_until(&mut self, phase: DrainPhase) -> io::Result<usize> {
+        self.fill(Some(phase)).await
+    }
+
+    /// Reads more, however far the end of the node has come; 0 when nothing more comes. The caller bounds the wait.
+    ///
+    /// # Errors
+    /// Those of the transport.
+    pub(crate) async fn fill_at_the_end(&mut self) -> io::Result<usize> {
+        self.fill(None).await
+    }
+
+    async fn fill(&mut self, until: Option<DrainPhase>) -> io::Result<usize> {
         self.input.drain(..mem::take(&mut self.done));
         if self.input.capacity() - self.input.len() < self.read_capacity / 2 {
             self.input.reserve(self.read_capacity);
@@ -182,7 +195,7 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> ConnectionBuffers<'a, R, W
                 if large {
                     self.shrink();
                 }
-                self.fill_when_ready().await?
+                self.fill_when_ready(until).await?
             }
         };
         if self.input.len() == self.input.capacity() {
@@ -201,11 +214,11 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> ConnectionBuffers<'a, R, W
         }
     }
 
-    async fn fill_when_ready(&mut self) -> io::Result<usize> {
+    async fn fill_when_ready(&mut self, until: Option<DrainPhase>) -> io::Result<usize> {
         let mut read = pin!(self.read.read_buf(&mut self.input));
-        let stopping = &self.stopping;
+        let is_over = || until.is_some_and(|phase| self.drain.phase() >= phase);
         poll_fn(|context| match read.as_mut().poll(context) {
-            Poll::Pending if stopping.has_changed().is_err() => Poll::Ready(Ok(0)),
+            Poll::Pending if is_over() => Poll::Ready(Ok(0)),
             polled => polled,
         })
         .await
@@ -234,10 +247,9 @@ mod tests {
         let (read, write) = tokio::io::split(server);
         let (unsent, progress) = (AtomicBool::new(false), Progress::default());
         let answers = AnswerBudget::new(Arc::default()).of(None);
-        let stop = watch::Sender::new(());
-        let stopping = stop.subscribe();
+        let (_node, drain) = crate::drain::drain();
         let watch =
-            ConnectionWatch { unsent: &unsent, progress: &progress, answers: &answers, stopping };
+            ConnectionWatch { unsent: &unsent, progress: &progress, answers: &answers, drain };
         let keeps_bytes = tokio::io::BufWriter::new(write);
         let mut buffers = ConnectionBuffers::new(read, keeps_bytes, 1024, watch);
         buffers.output.extend_from_slice(b"answer");

@@ -1,11 +1,13 @@
-//! The bytes of commands, responses and snapshots.
+//! The bytes of commands, responses and snapshots, and of the list of hot tags.
 //!
 //! Commands stand in every log, responses cross between nodes of different releases, and snapshots
 //! do both: variants are only ever appended, any other change of a type takes a new format, and
 //! tests hold the bytes.
 
+mod hot_tags;
 mod record;
 mod snapshot;
 
+pub use hot_tags::{decode_hot_tags, encode_hot_tags};
 pub use record::{DecodeError, decode_command, decode_response, encode_command, encode_response};
 pub use snapshot::{SnapshotError, digest, read_snapshot, read_snapshot_up_to, write_snapshot};

@@ -52,6 +52,9 @@ pub const AUDIT_MAX: usize = 10_000;
 /// `service/tags.rs`.
 pub const UNFORCED_RISE_MAX: u64 = 1 << 40;
 
+/// Tags whose ids a restarted node holds again before it is ready: those that were used last. `service/hot_tags.rs`.
+pub(crate) const HOT_TAGS_MAX: usize = 1_000;
+
 // Ids and rows in one answer.
 
 /// Most ids of one answer that lists them: 220 kB of JSON, 250 kB in the Redis protocol. `http/ids.rs` and
@@ -149,6 +152,8 @@ pub(crate) const LINGER_MAX: Duration = Duration::from_millis(500);
 /// Longest wait for a segment, and for the read that must see every change before it: `service/ids.rs`,
 /// `service/grabber.rs` and `service/log_access.rs`.
 pub(crate) const GRAB_MAX: Duration = Duration::from_secs(2);
+/// Longest that a restarted node keeps away from clients for the ids of its hot tags: `service/warm_start.rs`.
+pub(crate) const WARM_START_MAX: Duration = Duration::from_secs(2);
 /// Longest wait for a time window of snowflake ids that is on its way: `service/snowflakes.rs`.
 pub(crate) const WINDOW_WAIT_MAX: Duration = Duration::from_secs(2);
 /// Longest that a change of a tag may take: long enough to outlast an election. `service/log_access.rs`.

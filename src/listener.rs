@@ -31,6 +31,7 @@ use tokio::sync::{mpsc, watch};
 use self::acceptor::{Accepted, Acceptor};
 pub(crate) use self::places::LEAVING_MAX;
 use crate::access::{Doors, Tokens};
+use crate::drain::{self, Drain, DrainPhase, DrainSender};
 use crate::http::{self, Dispatch};
 use crate::limits::{CONNECTIONS_MAX, DRAIN_MAX, UNSENT_BYTES_MAX};
 use crate::metrics::Protocol;
@@ -122,7 +123,7 @@ pub fn start(
     services: &Services,
 ) -> io::Result<RunningServer> {
     let ClientPorts { http, resp, tls } = ports;
-    let (stop, stopping) = watch::channel(());
+    let (drain_sender, drain) = drain::drain();
     let (running, stopped) = mpsc::channel(1);
     let tokens = doors.tokens.clone();
     let dispatch = Dispatch::new(services.clone(), doors);
@@ -132,9 +133,9 @@ pub fn start(
     for number in 0..capacity.workers.get() {
         let (handover, accepted) = mpsc::channel(HANDOVER_MAX);
         let served = Served { handshakes: Arc::default(), ..served.clone() };
-        let (stopping, running) = (stopping.clone(), running.clone());
+        let (drain, running) = (drain.clone(), running.clone());
         on_thread(&format!("{CLIENT_THREADS}{number}"), async move {
-            work(accepted, served, stopping).await;
+            work(accepted, served, drain).await;
             drop(running);
         })?;
         workers.push(handover);
@@ -145,28 +146,33 @@ pub fn start(
         listener.set_nonblocking(true)?;
         let places_max = capacity.connections_max;
         let acceptor = Acceptor::new(protocol, workers.clone(), places_max, services.clone());
-        let (stopping, running) = (stopping.clone(), running.clone());
+        let (drain, running) = (drain.clone(), running.clone());
         on_thread(&format!("accept-{}", protocol.name()), async move {
-            acceptor.run(listener, stopping).await;
+            acceptor.run(listener, drain).await;
             drop(running);
         })?;
     }
-    Ok(RunningServer { stop, stopped })
+    Ok(RunningServer { drain: drain_sender, stopped })
 }
 
 /// A server that answers. Dropping it stops it as [`RunningServer::shutdown`] does, without waiting for
 /// the end.
 #[derive(Debug)]
 pub struct RunningServer {
-    stop: watch::Sender<()>,
+    drain: DrainSender,
     stopped: mpsc::Receiver<Infallible>,
 }
 
 impl RunningServer {
+    /// Goes on to a phase of the end; [`RunningServer::shutdown`] is the last one.
+    pub(crate) fn enter(&self, phase: DrainPhase) {
+        self.drain.enter(phase);
+    }
+
     /// Accepts no more connections, lets requests in flight finish for up to five seconds, and returns
     /// when the last thread has ended.
     pub async fn shutdown(mut self) {
-        drop(self.stop);
+        drop(self.drain);
         // Nothing is ever sent: the channel closes when every thread has dropped its sender.
         let _ = self.stopped.recv().await;
     }
@@ -199,17 +205,13 @@ struct Served {
 }
 
 /// Serves the connections that the acceptors deal out until they stop, then lets connections finish.
-async fn work(
-    mut accepted: mpsc::Receiver<Accepted>,
-    served: Served,
-    stopping: watch::Receiver<()>,
-) {
+async fn work(mut accepted: mpsc::Receiver<Accepted>, served: Served, drain: Drain) {
     let (open, mut drained) = mpsc::channel::<Infallible>(1);
     while let Some(connection) = accepted.recv().await {
         let served = served.clone();
-        let (stopping, open) = (stopping.clone(), open.clone());
+        let (drain, open) = (drain.clone(), open.clone());
         tokio::spawn(async move {
-            serve(connection, served, stopping).await;
+            serve(connection, served, drain).await;
             drop(open);
         });
     }
@@ -218,7 +220,7 @@ async fn work(
     let _ = tokio::time::timeout(DRAIN_MAX, drained.recv()).await;
 }
 
-async fn serve(connection: Accepted, served: Served, stopping: watch::Receiver<()>) {
+async fn serve(connection: Accepted, served: Served, drain: Drain) {
     let Accepted { protocol, stream, place } = connection;
     let Ok(stream) = TcpStream::from_std(stream) else { return };
     // Small answers must not wait for an acknowledgement of the one before.
@@ -228,7 +230,7 @@ async fn serve(connection: Accepted, served: Served, stopping: watch::Receiver<(
     metrics.connection_opened(protocol);
     let progress = Arc::clone(&place.progress);
     let verdict = match served.tls.clone() {
-        None => converse(protocol, stream, served, progress, stopping).await,
+        None => converse(protocol, stream, served, progress, drain).await,
         Some(tls) => {
             let without_tls = match protocol {
                 Protocol::Http => http::WITHOUT_TLS,
@@ -236,9 +238,9 @@ async fn serve(connection: Accepted, served: Served, stopping: watch::Receiver<(
             };
             let handshakes = &*served.handshakes;
             let terms = Terms { tls: &tls, handshakes, protocol, without_tls };
-            match tls::begin(stream, terms, &progress, stopping.clone()).await {
+            match tls::begin(stream, terms, &progress, drain.clone()).await {
                 Handshake::Done(stream) => {
-                    converse(protocol, *stream, served, progress, stopping).await
+                    converse(protocol, *stream, served, progress, drain).await
                 }
                 Handshake::Watchdog(verdict) => {
                     if verdict == Verdict::Stalled {
@@ -268,13 +270,11 @@ async fn converse(
     stream: impl ClientStream,
     served: Served,
     progress: Arc<Progress>,
-    stopping: watch::Receiver<()>,
+    drain: Drain,
 ) -> Option<Verdict> {
     let Served { services, dispatch, tokens, .. } = served;
     match protocol {
-        Protocol::Http => http::serve(stream, dispatch, progress, stopping).await,
-        Protocol::Resp => {
-            resp::serve(stream, &services, tokens.as_deref(), progress, stopping).await
-        }
+        Protocol::Http => http::serve(stream, dispatch, progress, drain).await,
+        Protocol::Resp => resp::serve(stream, &services, tokens.as_deref(), progress, drain).await,
     }
 }

@@ -206,6 +206,12 @@ impl Metrics {
         self.connections(protocol).open.dec();
     }
 
+    /// How many connections of clients are open.
+    pub(crate) fn connections_open(&self) -> u64 {
+        let open = |gauges: &ConnectionGauges| u64::try_from(gauges.open.get()).unwrap_or(0);
+        open(&self.http_connections) + open(&self.resp_connections)
+    }
+
     pub(crate) fn connection_refused(&self, protocol: Protocol) {
         self.connections(protocol).refused.inc();
     }

@@ -6,7 +6,10 @@
 //!   exit        exit codes
 //!   open_files  how many of them clients may have
 //!   node        one node with its sockets, from start to stop
+//!     draining  the time between the request to stop and the end
 //!     assemble  one node below its sockets
+//!     hot_tags_file  the tags that were used lately, for the next start
+//!     quorum_watch   what the log says about a lost quorum
 //!     client_credentials  its certificate for clients, likewise
 //!     peer_credentials    its keys towards other nodes, read again when their files change
 //!     client_tokens       the tokens of clients, read again likewise
@@ -19,12 +22,15 @@ mod assemble;
 mod client_credentials;
 mod client_tokens;
 mod dev;
+mod draining;
 mod exit;
 mod expiry;
 mod followed_files;
+mod hot_tags_file;
 mod node;
 mod open_files;
 mod peer_credentials;
+mod quorum_watch;
 mod serve;
 mod signals;
 

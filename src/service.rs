@@ -4,6 +4,8 @@
 //! ids           IdService: ids of tags, and snowflake ids
 //!   availability  whether ids could be had, without taking any
 //!   held_ids    takes ids that are buffered, without a wait
+//!   warm_start  holds ids again of the tags that were hot before a restart
+//!     hot_tags  which those are
 //!   slot_table  tag to slot, no lock
 //!     slot      one tag: double buffer, waiting callers; one lock of its own
 //!       rate_limit  how many ids of it may be handed out now
@@ -21,6 +23,7 @@
 //! audit         AuditService: who changed what; has changes recorded that the state does not make
 //! backup        BackupService: the whole state, written while the node goes on
 //! cluster       ClusterService: membership, levels, clocks, readiness, metrics
+//!   readiness     whether the node can hand out ids, and why not
 //!   snowflake_floor   raises the floor under all snowflake ids
 //!   cluster_view, worker_view   what clients read of them
 //! ```
@@ -39,12 +42,14 @@ mod error;
 mod first_uses;
 mod grabber;
 mod held_ids;
+mod hot_tags;
 mod ids;
 mod lease;
 mod lease_status;
 mod lease_task;
 mod log_access;
 mod rate_limit;
+mod readiness;
 mod slot;
 mod slot_table;
 mod snowflake_floor;
@@ -53,6 +58,7 @@ mod tag_creation;
 mod tags;
 #[cfg(test)]
 pub(crate) mod tests;
+mod warm_start;
 mod worker_demand;
 mod worker_view;
 
@@ -61,13 +67,15 @@ use std::sync::Arc;
 pub use audit::AuditService;
 pub use backup::{BackupPieces, BackupService};
 pub use cluster::{ClusterService, NewMember};
-pub use cluster_view::{ClusterView, NodeView, Readiness};
+pub use cluster_view::{ClusterView, NodeView};
 pub use error::Error;
 pub use grabber::ServiceTask;
 pub use held_ids::HeldIds;
+pub use hot_tags::HotTags;
 pub use ids::IdService;
 pub use lease::Lease;
 pub use log_access::Consistency;
+pub use readiness::Readiness;
 pub use slot_table::SlotTable;
 pub use snowflake_floor::SnowflakeFloor;
 pub use snowflakes::Snowflakes;
@@ -142,6 +150,7 @@ impl Services {
             snowflakes: Arc::clone(&snowflakes),
             clock: Arc::clone(&clock),
             metrics: Arc::clone(&metrics),
+            own: Default::default(),
         };
         let backup = BackupService::new(Arc::clone(&replica), Arc::clone(&clock));
         let audit = AuditService { replica: Arc::clone(&replica) };

@@ -11,7 +11,7 @@ use std::time::Duration;
 use mintleaf_storage::{DataDir, LogEngine, SledEngine, Snapshots, StorageError};
 use openraft::storage::RaftLogStorage;
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, timeout};
 
 use crate::batcher;
@@ -55,6 +55,8 @@ pub struct Node {
     core: Arc<Core>,
     membership: Arc<Membership>,
     tasks: JoinSet<()>,
+    /// The task that campaigns, and follows the campaigns of others.
+    elections: Option<AbortHandle>,
     transport: Arc<dyn Transport>,
     // Holds the directory's lock until every task that writes to the directory has ended.
     _dir: DataDir,
@@ -137,7 +139,8 @@ impl Node {
             advertise_raft,
         });
         let membership = Arc::new(Membership::new(Arc::clone(&core)));
-        let mut node = Self { core, membership, tasks: JoinSet::new(), transport, _dir: dir };
+        let mut node =
+            Self { core, membership, tasks: JoinSet::new(), elections: None, transport, _dir: dir };
         node.start(last_log_id.map(|id| id.index), proposals).await?;
         Ok(node)
     }
@@ -174,7 +177,8 @@ impl Node {
         };
         self.spawn(heartbeat.run());
         self.spawn(upkeep::tend_membership(membership));
-        self.spawn(election::run(Arc::clone(&core), Arc::clone(&self.transport)));
+        let elections = election::run(Arc::clone(&core), Arc::clone(&self.transport));
+        self.elections = Some(self.spawn(elections));
         self.spawn(upkeep::probe(Arc::clone(&core)));
         self.spawn(upkeep::learn_releases(Arc::clone(&core)));
         self.spawn(upkeep::renew_incarnation(core));
@@ -182,13 +186,13 @@ impl Node {
     }
 
     /// Runs a task of the node. Should the task panic, the node stops, because nobody else does its work.
-    fn spawn(&mut self, task: impl Future<Output = ()> + Send + 'static) {
+    fn spawn(&mut self, task: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
         let guard = StopOnPanic(self.core.identity.stop_handle().clone());
         let task: Pending<'static, ()> = in_process(async move {
             let _guard = guard;
             task.await;
         });
-        self.tasks.spawn(task);
+        self.tasks.spawn(task)
     }
 
     async fn come_back(&self, last_log_index: Option<u64>) -> Result<(), NodeError> {
@@ -231,6 +235,13 @@ impl Node {
     /// removed, or its peers found its data in doubt. Doubt stops a node; it never guesses.
     pub async fn stopped(&self) -> StopReason {
         self.core.identity.stop_handle().stopped().await
+    }
+
+    /// Campaigns no more. Of nodes that end together none shall depose another on the way.
+    pub fn stand_down(&self) {
+        if let Some(elections) = &self.elections {
+            elections.abort();
+        }
     }
 
     /// Stops taking part and flushes, within a bound.

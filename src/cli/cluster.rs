@@ -96,7 +96,11 @@ pub(super) async fn run(
 }
 
 fn show(cluster: &Value, json: bool) -> Result<(), Failure> {
-    if json { print_json(cluster) } else { print(&table(cluster)) }
+    if json {
+        print_json(cluster)
+    } else {
+        print(&format!("{}{}", table(cluster), quorum_loss(cluster)))
+    }
 }
 
 fn show_level(cluster: &Value, json: bool) -> Result<(), Failure> {
@@ -135,6 +139,35 @@ fn table(cluster: &Value) -> String {
     format!("cluster {id}, term {term}, leader {leader}\n\n{table}")
 }
 
+/// What to say about a cluster whose asked node has no quorum; nothing while it has one.
+fn quorum_loss(cluster: &Value) -> String {
+    let nodes = || cluster["nodes"].as_array().into_iter().flatten();
+    let voters: Vec<&Value> = nodes().filter(|node| node["role"] != "learner").collect();
+    let missing: Vec<_> = voters.iter().filter(|node| node["reachable"] == false).collect();
+    let (reached, needed) = (voters.len() - missing.len(), voters.len() / 2 + 1);
+    if !cluster["leader_id"].is_null() || reached >= needed || voters.is_empty() {
+        return String::new();
+    }
+    let own = nodes().find(|node| node["id"] == cluster["node_id"]);
+    let now_ms = own.and_then(|own| own["last_heard_ms"].as_u64());
+    let since = |node: &&&Value| {
+        let id = cell(node, "id");
+        match (now_ms, node["last_heard_ms"].as_u64()) {
+            (Some(now_ms), Some(heard_ms)) => {
+                format!("node {id} for {} s", now_ms.saturating_sub(heard_ms) / 1_000)
+            }
+            _ => format!("node {id} since node {} started", cell(cluster, "node_id")),
+        }
+    };
+    let missing: Vec<String> = missing.iter().map(since).collect();
+    format!(
+        "\nno quorum: {reached} of {} voters can be reached and {needed} are needed; missing: {}\n\
+         what to do: docs/operating.md#quorum-loss\n",
+        voters.len(),
+        missing.join(", ")
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -147,5 +180,20 @@ mod tests {
         let text = table(&cluster);
         assert!(text.starts_with("cluster c, term 4, leader -\n\nNODE  ROLE"), "{text}");
         assert!(text.contains("1     voter  0.1.0    a:1"), "{text}");
+    }
+
+    #[test]
+    fn status_of_the_last_node_names_who_is_missing_since_when_and_what_to_do() {
+        let node = |id: u64, reachable: bool, heard: Option<u64>| json!({"id": id, "role": "voter", "reachable": reachable, "last_heard_ms": heard});
+        let nodes =
+            [node(1, true, Some(90_000)), node(2, false, Some(56_000)), node(3, false, None)];
+        let mut cluster = json!({"node_id": 1, "leader_id": null, "nodes": nodes});
+        assert_eq!(
+            quorum_loss(&cluster),
+            "\nno quorum: 1 of 3 voters can be reached and 2 are needed; missing: node 2 for 34 s, \
+             node 3 since node 1 started\nwhat to do: docs/operating.md#quorum-loss\n"
+        );
+        cluster["leader_id"] = json!(1);
+        assert_eq!(quorum_loss(&cluster), "");
     }
 }

@@ -144,6 +144,9 @@ pub struct ServeArgs {
     #[arg(long, env = "MINTLEAF_SNAPSHOT_ENTRIES", value_name = "N")]
     #[serde(alias = "snapshot_entries")]
     pub snapshot_entries: Option<u64>,
+    /// How long a node that is asked to stop goes on serving, so that clients can leave, 0 to 10m [default: 5s]
+    #[arg(long, env = "MINTLEAF_DRAIN", value_name = "DURATION")]
+    pub drain: Option<String>,
     /// How log lines look; RUST_LOG says which there are [default: text]
     #[arg(long, env = "MINTLEAF_LOG_FORMAT", value_name = "FORMAT")]
     #[serde(alias = "log_format")]
@@ -186,6 +189,7 @@ impl ServeArgs {
             snowflake_workers: self.snowflake_workers.or(fallback.snowflake_workers),
             max_clock_skew: self.max_clock_skew.or(fallback.max_clock_skew),
             snapshot_entries: self.snapshot_entries.or(fallback.snapshot_entries),
+            drain: self.drain.or(fallback.drain),
             log_format: self.log_format.or(fallback.log_format),
         }
     }

@@ -18,6 +18,8 @@ use crate::snowflake::{Format, Layout, Rules, SnowflakeSettings, WorkerPool};
 const SNAPSHOT_ENTRIES: RangeInclusive<u64> = 100..=10_000_000;
 /// Most names of tags: more than any machine's memory holds would bound nothing.
 const TAGS_MAX: RangeInclusive<u64> = 1..=1_000_000_000;
+/// Longest time that a node serves after it was asked to stop: no supervisor waits longer.
+const DRAIN_LONGEST: Duration = Duration::from_secs(600);
 /// Most configured worker ids: more than any one node can use up.
 const WORKER_IDS_MAX: usize = 16;
 
@@ -107,6 +109,17 @@ pub(super) fn duration(
             );
             fault(name, bounds)
         })
+}
+
+/// How long a node goes on serving after it was asked to stop.
+///
+/// # Errors
+/// When it is no duration, or out of bounds.
+pub(super) fn drain(text: &str) -> Result<Duration, ConfigError> {
+    match text {
+        "0" => Ok(Duration::ZERO),
+        text => duration("drain", text, [Duration::ZERO, DRAIN_LONGEST]),
+    }
 }
 
 /// How snowflake ids are made, by these settings.

@@ -16,3 +16,8 @@ pub const SNOWFLAKE_EPOCH_MS_DEFAULT: u64 = 1_288_834_974_657;
 pub const MAX_CLOCK_SKEW_DEFAULT: &str = "2s";
 /// Log entries between two snapshots, and about how much of the log a start replays.
 pub const SNAPSHOT_ENTRIES_DEFAULT: u64 = 20_000;
+/// How long a node goes on serving after it was asked to stop: load balancers look every second or two, and clients
+/// are given as long again to leave.
+pub(super) const DRAIN_DEFAULT: &str = "5s";
+/// The same of `mintleaf dev`, which nobody balances.
+pub(super) const DEV_DRAIN_DEFAULT: &str = "0";

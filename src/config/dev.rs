@@ -2,12 +2,13 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use super::args::{LogFormat, ServeArgs};
 use super::auth_source::AuthSource;
-use super::checks::{listen_address, resp_address, snowflake, tags_max};
+use super::checks::{drain, listen_address, resp_address, snowflake, tags_max};
 use super::client_tls_files::ClientTlsFiles;
-use super::defaults::{DATA_DEFAULT, HTTP_DEFAULT};
+use super::defaults::{DATA_DEFAULT, DEV_DRAIN_DEFAULT, HTTP_DEFAULT};
 use super::error::{ConfigError, fault};
 use super::exposure::{Exposure, check_exposure, reachable, tokens_in_clear};
 use crate::snowflake::SnowflakeSettings;
@@ -63,6 +64,9 @@ pub struct DevArgs {
     /// formed [default: all]
     #[arg(long, env = "MINTLEAF_SNOWFLAKE_WORKERS", value_name = "LIST")]
     pub snowflake_workers: Option<String>,
+    /// How long a cluster that is asked to stop goes on serving, so that clients can leave, 0 to 10m
+    #[arg(long, env = "MINTLEAF_DRAIN", value_name = "DURATION", default_value = DEV_DRAIN_DEFAULT)]
+    pub drain: String,
     /// How log lines look; RUST_LOG says which there are
     #[arg(long, env = "MINTLEAF_LOG_FORMAT", value_name = "FORMAT", default_value = "text")]
     pub log_format: LogFormat,
@@ -95,6 +99,8 @@ pub struct DevConfig {
     pub tags_max: u64,
     /// How snowflake ids are made.
     pub snowflake: SnowflakeSettings,
+    /// How long the nodes go on serving after they were asked to stop.
+    pub drain: Duration,
     /// How log lines look.
     pub log_format: LogFormat,
 }
@@ -135,6 +141,7 @@ impl DevConfig {
         let snowflake_workers = args.snowflake_workers;
         let snowflake = snowflake(&ServeArgs { snowflake_workers, ..ServeArgs::default() })?;
         let tags_max = tags_max(args.tags_max)?;
+        let drain = drain(&args.drain)?;
         Ok(Self {
             nodes,
             http,
@@ -148,6 +155,7 @@ impl DevConfig {
             tokens_in_clear,
             tags_max,
             snowflake,
+            drain,
             log_format,
         })
     }

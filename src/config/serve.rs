@@ -2,14 +2,15 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use super::args::{LogFormat, ServeArgs, read_file};
 use super::auth_source::AuthSource;
 use super::checks::{
-    listen_address, parse_peers, remote, resp_address, snapshot_entries, snowflake, tags_max,
+    drain, listen_address, parse_peers, remote, resp_address, snapshot_entries, snowflake, tags_max,
 };
 use super::client_tls_files::ClientTlsFiles;
-use super::defaults::{DATA_DEFAULT, HTTP_DEFAULT, RAFT_DEFAULT};
+use super::defaults::{DATA_DEFAULT, DRAIN_DEFAULT, HTTP_DEFAULT, RAFT_DEFAULT};
 use super::error::{ConfigError, fault};
 use super::exposure::{Exposure, check_exposure, reachable, tokens_in_clear};
 use super::peer_keys::PeerKeys;
@@ -61,6 +62,8 @@ pub struct ServeConfig {
     pub snowflake: SnowflakeSettings,
     /// Log entries after which a snapshot replaces them.
     pub snapshot_entries: u64,
+    /// How long the node goes on serving after it was asked to stop.
+    pub drain: Duration,
     /// How log lines look.
     pub log_format: LogFormat,
 }
@@ -143,6 +146,7 @@ impl ServeConfig {
             auto_create_tags: args.auto_create_tags.unwrap_or(false),
             tags_max: tags_max(args.tags_max)?,
             snapshot_entries: snapshot_entries(args.snapshot_entries)?,
+            drain: drain(args.drain.as_deref().unwrap_or(DRAIN_DEFAULT))?,
             log_format: args.log_format.unwrap_or_default(),
         })
     }

@@ -38,6 +38,7 @@ fn defaults_are_those_of_a_trial_on_one_machine() {
     assert!(!config.auto_create_tags);
     assert_eq!(config.snapshot_entries, 20_000);
     assert_eq!(config.tags_max, 10_000_000);
+    assert_eq!(config.drain, Duration::from_secs(5));
     assert!(config.peers.is_empty() && config.join.is_none());
     assert_eq!(config.resp, None, "the Redis protocol is spoken on request only");
 }
@@ -224,6 +225,17 @@ fn keys_between_nodes_are_a_secret_or_three_files() {
 }
 
 #[test]
+fn a_drain_is_a_duration_or_nothing_at_all() {
+    let drain = |text: &str| checked(&["--node-id", "1", "--drain", text]).map(|it| it.drain);
+    assert_eq!(drain("0"), Ok(Duration::ZERO));
+    assert_eq!(drain("0s"), Ok(Duration::ZERO));
+    assert_eq!(drain("1500ms"), Ok(Duration::from_millis(1_500)));
+    for wrong in ["11m", "5", "soon", ""] {
+        assert!(drain(wrong).unwrap_err().contains("--drain"), "{wrong}");
+    }
+}
+
+#[test]
 fn dev_refuses_ports_past_the_last() {
     let dev_on = |http: &str, resp: Option<&str>, nodes| {
         let args = DevArgs {
@@ -239,6 +251,7 @@ fn dev_refuses_ports_past_the_last() {
             insecure: false,
             tags_max: None,
             snowflake_workers: None,
+            drain: "0".to_owned(),
             log_format: LogFormat::Text,
         };
         DevConfig::resolve(args)
@@ -315,6 +328,7 @@ fn dev_serves_this_machine_alone_unless_told_otherwise() {
             tls_client_ca: None,
             tags_max: None,
             snowflake_workers: None,
+            drain: "0".to_owned(),
             log_format: LogFormat::Text,
         })
     };

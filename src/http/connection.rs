@@ -2,24 +2,26 @@
 
 use std::cell::RefCell;
 use std::convert::Infallible;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::task::{Context, Poll};
 
-use axum::http::Request;
+use axum::http::header::CONNECTION;
+use axum::http::{HeaderValue, Request};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::Service;
 use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
-use tokio::sync::watch;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::dispatch::{Dispatch, DispatchResponse, ResponseFuture};
 use super::fast_path::{FastPath, READ_BYTES_MAX};
 use super::write_buffer::{AttachedTransport, WriteBuffer};
 use crate::access::Caller;
 use crate::connection_buffers::{ConnectionBuffers, ConnectionWatch, Leftover};
-use crate::limits::{DRAIN_MAX, HEAD_BYTES_MAX, HEADERS_MAX, HTTP_IDLE_SECONDS_MAX};
+use crate::drain::{Drain, DrainPhase};
+use crate::limits::{DRAIN_MAX, HEAD_BYTES_MAX, HEADERS_MAX, HTTP_IDLE_SECONDS_MAX, LINGER_MAX};
 use crate::tls::ClientStream;
 use crate::watchdog::{Patience, Progress, Verdict};
 
@@ -47,11 +49,17 @@ pub(crate) async fn serve(
     mut stream: impl ClientStream,
     dispatch: Dispatch,
     progress: Arc<Progress>,
-    stopping: watch::Receiver<()>,
+    drain: Drain,
 ) -> Option<Verdict> {
     let dispatch = dispatch.for_connection(stream.peer());
+    let ending = drain.clone();
     let (read, write) = stream.halves();
-    converse(read, write, dispatch, progress, stopping).await
+    let verdict = converse(read, write, dispatch, progress, drain).await;
+    let last_answers = [DrainPhase::LastAnswers, DrainPhase::RestingEnd];
+    if verdict.is_none() && last_answers.contains(&ending.phase()) {
+        farewell(&mut stream).await;
+    }
+    verdict
 }
 
 /// Serves a connection on any transport, as [`serve`] does.
@@ -60,7 +68,7 @@ pub(super) async fn converse<R, W>(
     mut write: W,
     dispatch: Dispatch,
     progress: Arc<Progress>,
-    mut stopping: watch::Receiver<()>,
+    drain: Drain,
 ) -> Option<Verdict>
 where
     R: AsyncRead + Unpin,
@@ -68,15 +76,14 @@ where
 {
     let write_buffer = WriteBuffer::new(progress, dispatch.answers().clone());
     let progress = write_buffer.progress();
-    let verdict =
-        match on_fast_path(&mut read, &mut write, &dispatch, progress, &mut stopping).await {
-            FastPathEnd::ForHyper(leftover) => {
-                let transport = write_buffer.attach(read, leftover);
-                with_hyper(transport, &mut write, dispatch, &write_buffer, stopping).await
-            }
-            FastPathEnd::Closed => None,
-            FastPathEnd::Watchdog(verdict) => Some(verdict),
-        };
+    let verdict = match on_fast_path(&mut read, &mut write, &dispatch, progress, &drain).await {
+        FastPathEnd::ForHyper(leftover) => {
+            let transport = write_buffer.attach(read, leftover);
+            with_hyper(transport, &mut write, dispatch, &write_buffer, drain).await
+        }
+        FastPathEnd::Closed => None,
+        FastPathEnd::Watchdog(verdict) => Some(verdict),
+    };
     let last_answers = async {
         write_buffer.send(&mut write).await?;
         write.shutdown().await
@@ -107,7 +114,7 @@ async fn on_fast_path<R, W>(
     write: W,
     dispatch: &Dispatch,
     progress: &Progress,
-    stopping: &mut watch::Receiver<()>,
+    drain: &Drain,
 ) -> FastPathEnd
 where
     R: AsyncRead + Unpin,
@@ -115,7 +122,7 @@ where
 {
     let unsent = AtomicBool::new(false);
     let answers = dispatch.answers();
-    let watch = ConnectionWatch { unsent: &unsent, progress, answers, stopping: stopping.clone() };
+    let watch = ConnectionWatch { unsent: &unsent, progress, answers, drain: drain.clone() };
     let buffers = ConnectionBuffers::new(read, write, READ_BYTES_MAX, watch);
     let mut running = pin!(FastPath::new(buffers, dispatch).run());
     let ended = tokio::select! {
@@ -124,8 +131,14 @@ where
         verdict = progress.must_end(PATIENCE, || unsent.load(Relaxed)) => {
             return FastPathEnd::Watchdog(verdict);
         }
-        // The fast path sees the stop too, and comes to an end.
-        _ = stopping.changed() => running.await,
+        // The fast path sees that too, and comes to an end.
+        () = drain.reached(DrainPhase::LastAnswers) => tokio::select! {
+            biased;
+            ended = running.as_mut() => ended,
+            verdict = progress.must_end(PATIENCE, || unsent.load(Relaxed)) => {
+                return FastPathEnd::Watchdog(verdict);
+            }
+        },
     };
     match ended {
         Ok(Some(leftover)) => FastPathEnd::ForHyper(leftover),
@@ -140,14 +153,19 @@ async fn with_hyper<R, W>(
     write: &mut W,
     dispatch: Dispatch,
     write_buffer: &WriteBuffer,
-    mut stopping: watch::Receiver<()>,
+    drain: Drain,
 ) -> Option<Verdict>
 where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
 {
     let progress = write_buffer.progress();
-    let watched = Watched { dispatch, caller: RefCell::default(), progress: Arc::clone(progress) };
+    let watched = Watched {
+        dispatch,
+        caller: RefCell::default(),
+        progress: Arc::clone(progress),
+        drain: drain.clone(),
+    };
     let mut connection = pin!(
         http1::Builder::new()
             // The watchdog bounds heads and idle time, each by its own measure.
@@ -160,7 +178,7 @@ where
         biased;
         () = write_buffer.drive(connection.as_mut(), write) => None,
         verdict = progress.must_end(PATIENCE, || write_buffer.has_unsent()) => Some(verdict),
-        _ = stopping.changed() => {
+        () = drain.reached(DrainPhase::Ended) => {
             connection.as_mut().graceful_shutdown();
             write_buffer.drive(connection.as_mut(), write).await;
             None
@@ -173,12 +191,13 @@ struct Watched {
     dispatch: Dispatch,
     caller: RefCell<Caller>,
     progress: Arc<Progress>,
+    drain: Drain,
 }
 
 impl Service<Request<Incoming>> for Watched {
     type Response = DispatchResponse;
     type Error = Infallible;
-    type Future = ResponseFuture<DispatchResponse>;
+    type Future = AnswerFuture;
 
     #[inline]
     fn call(&self, request: Request<Incoming>) -> Self::Future {
@@ -188,8 +207,34 @@ impl Service<Request<Incoming>> for Watched {
         if self.dispatch.is_stranger(caller) {
             self.progress.request_of_stranger();
         }
-        answer
+        AnswerFuture { answer, is_last: self.drain.phase() >= DrainPhase::LastAnswers }
     }
+}
+
+/// An answer, which says so if it is the last one of its connection.
+struct AnswerFuture {
+    answer: ResponseFuture<DispatchResponse>,
+    is_last: bool,
+}
+
+impl Future for AnswerFuture {
+    type Output = Result<DispatchResponse, Infallible>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut answered = Pin::new(&mut self.answer).poll(context);
+        if let (true, Poll::Ready(Ok(response))) = (self.is_last, &mut answered) {
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        answered
+    }
+}
+
+/// Reads what still comes in on a connection that the node has ended, until the client has ended it too: closing
+/// on unread input would reset the connection, last answers and all.
+async fn farewell(stream: &mut impl ClientStream) {
+    let mut unread = [0; 1024];
+    let read_off = async { while stream.read(&mut unread).await.is_ok_and(|read| read > 0) {} };
+    let _ = tokio::time::timeout(LINGER_MAX, read_off).await;
 }
 
 #[cfg(test)]

@@ -31,6 +31,7 @@ use self::permit::Permit;
 use self::request::{PlainRequest, ReadOutcome, RequestedIds};
 use super::dispatch::Dispatch;
 use crate::connection_buffers::{ConnectionBuffers, Leftover, poll_once};
+use crate::drain::DrainPhase;
 use crate::limits::{RANGED_IDS_MAX, UNSENT_BYTES_MAX};
 use crate::metrics::Mode;
 use crate::service::HeldIds;
@@ -66,15 +67,25 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> FastPath<'a, R, W> {
         Self { buffers, dispatch, request, template, permit: Permit::default() }
     }
 
-    /// Serves until the connection ends, the node stops, or hyper has to take over.
+    /// Serves until the connection ends, the node stops, or hyper has to take over: it is hyper that says in an
+    /// answer that it is the last one.
     ///
     /// # Errors
     /// Those of the transport.
     pub(super) async fn run(mut self) -> io::Result<Option<Leftover>> {
         loop {
-            let last = self.buffers.is_stopping();
-            if self.buffers.fill().await? == 0 {
-                return Ok(None);
+            let last = match self.buffers.drain_phase() {
+                DrainPhase::Serving => false,
+                DrainPhase::LastAnswers | DrainPhase::RestingEnd => {
+                    return Ok(Some(self.buffers.into_leftover()));
+                }
+                DrainPhase::Ended => true,
+            };
+            if self.buffers.fill_until(DrainPhase::LastAnswers).await? == 0 {
+                match self.buffers.drain_phase() {
+                    DrainPhase::LastAnswers | DrainPhase::RestingEnd => continue,
+                    DrainPhase::Serving | DrainPhase::Ended => return Ok(None),
+                }
             }
             loop {
                 match self.answer() {

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use axum::http::{Request, Version};
 use tokio::io::DuplexStream;
-use tokio::sync::watch;
 
 use super::access::Access;
 use super::body::Fields;
@@ -12,6 +11,7 @@ use super::dispatch::Dispatch;
 use super::query::Query;
 use super::{connection, fast_path, host, key};
 use crate::access::{Caller, Doors, Tokens};
+use crate::drain::{self, Drain, DrainSender};
 use crate::limits::HEADERS_MAX;
 use crate::path_segment;
 use crate::service::Services;
@@ -19,21 +19,23 @@ use crate::service::Services;
 /// Serves connections that have no socket.
 pub struct Connections {
     dispatch: Dispatch,
-    stop: watch::Sender<()>,
+    _node: DrainSender,
+    drain: Drain,
 }
 
 impl Connections {
     /// Connections to a node's services; without tokens, of clients that may change everything.
     pub fn new(services: Services, tokens: Option<Arc<Tokens>>) -> Self {
         let doors = Doors { tokens, insecure: true };
-        Self { dispatch: Dispatch::new(services, doors), stop: watch::Sender::new(()) }
+        let (_node, drain) = drain::drain();
+        Self { dispatch: Dispatch::new(services, doors), _node, drain }
     }
 
     /// Serves one connection to its end.
     pub async fn serve(&self, stream: DuplexStream) {
         let (read, write) = tokio::io::split(stream);
         let (dispatch, progress) = (self.dispatch.clone(), Arc::default());
-        connection::converse(read, write, dispatch, progress, self.stop.subscribe()).await;
+        connection::converse(read, write, dispatch, progress, self.drain.clone()).await;
     }
 }
 

@@ -48,6 +48,7 @@ impl Served {
             auto_create_tags: true,
             tags_max: TAGS_MAX_DEFAULT,
             snapshot_entries: SNAPSHOT_ENTRIES_DEFAULT,
+            drain: Duration::ZERO,
             clients: Default::default(),
             peer_connections_max: 0,
             snowflake: SnowflakeSettings {

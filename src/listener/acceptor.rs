@@ -2,13 +2,15 @@
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Shutdown, TcpListener};
+use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use tokio::net::TcpStream;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 use tracing::warn;
 
 use super::places::{Claim, Place, Places};
+use crate::drain::{Drain, DrainPhase};
 use crate::http;
 use crate::metrics::Protocol;
 use crate::resp;
@@ -43,18 +45,19 @@ impl Acceptor {
     }
 
     /// Accepts until the node stops.
-    pub(super) async fn run(mut self, listener: TcpListener, mut stopping: watch::Receiver<()>) {
+    pub(super) async fn run(mut self, listener: TcpListener, drain: Drain) {
         let listener = match tokio::net::TcpListener::from_std(listener) {
             Ok(listener) => listener,
             Err(error) => return warn!(%error, "cannot listen for clients"),
         };
+        let mut ended = pin!(drain.reached(DrainPhase::Ended));
         // A streak of failures is logged once, however long it lasts.
         let mut failing = false;
         loop {
             let accepted = tokio::select! {
                 accepted = listener.accept() => accepted,
                 () = self.places.await_freed() => continue,
-                _ = stopping.changed() => return,
+                () = ended.as_mut() => return,
             };
             match accepted {
                 Ok((stream, address)) => {

@@ -11,7 +11,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::call::{Call, CommandOutcome, Served};
@@ -22,6 +21,7 @@ use super::reply::Reply;
 use super::session::Session;
 use crate::access::Tokens;
 use crate::connection_buffers::{ConnectionBuffers, ConnectionWatch, poll_once};
+use crate::drain::{Drain, DrainPhase};
 use crate::limits::{
     COMMAND_BYTES_MAX, DRAIN_MAX, LINGER_MAX, REQUEST_MAX, RESP_IDLE_SECONDS_MAX, UNSENT_BYTES_MAX,
 };
@@ -46,12 +46,12 @@ pub(crate) async fn serve(
     services: &Services,
     tokens: Option<&Tokens>,
     progress: Arc<Progress>,
-    stopping: watch::Receiver<()>,
+    drain: Drain,
 ) -> Option<Verdict> {
     let answers = services.answers.of(stream.peer());
     let (read, write) = stream.halves();
     let served = Served { services, answers: &answers, tokens };
-    let verdict = converse(read, write, served, &progress, stopping).await;
+    let verdict = converse(read, write, served, &progress, drain).await;
     if verdict.is_none() {
         farewell(&mut stream).await;
     }
@@ -64,7 +64,7 @@ pub(super) async fn converse<R, W>(
     write: W,
     served: Served<'_>,
     progress: &Progress,
-    mut stopping: watch::Receiver<()>,
+    drain: Drain,
 ) -> Option<Verdict>
 where
     R: AsyncRead + Unpin,
@@ -75,21 +75,24 @@ where
         unsent: &unsent,
         progress,
         answers: served.answers,
-        stopping: stopping.clone(),
+        drain: drain.clone(),
     };
     let buffers = ConnectionBuffers::new(read, write, COMMAND_BYTES_MAX, watch);
     let connection = RespConnection::new(buffers, served);
     let mut running = pin!(connection.run());
-    tokio::select! {
-        biased;
-        // A connection that breaks leaves nobody to tell.
-        _ = running.as_mut() => None,
-        verdict = progress.must_end(PATIENCE, || unsent.load(Relaxed)) => Some(verdict),
-        _ = stopping.changed() => {
-            let _ = timeout(DRAIN_MAX, running).await;
-            None
+    let mut must_end = pin!(progress.must_end(PATIENCE, || unsent.load(Relaxed)));
+    // The connection sees each phase too, once it is polled.
+    for phase in [DrainPhase::RestingEnd, DrainPhase::Ended] {
+        tokio::select! {
+            biased;
+            // A connection that breaks leaves nobody to tell.
+            _ = running.as_mut() => return None,
+            verdict = must_end.as_mut() => return Some(verdict),
+            () = drain.reached(phase) => {}
         }
     }
+    let _ = timeout(DRAIN_MAX, running).await;
+    None
 }
 
 /// Ends the connection and reads what still comes in: closing on unread input would reset the
@@ -129,6 +132,7 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> RespConnection<'a, R, W> {
     }
 
     async fn run(mut self) -> io::Result<()> {
+        let mut last = false;
         loop {
             match self.answer() {
                 CommandsEnd::Wait(pending) => self.answer_later(&pending).await?,
@@ -136,11 +140,29 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> RespConnection<'a, R, W> {
                 CommandsEnd::Close => return self.buffers.send().await,
                 CommandsEnd::NeedMoreInput => {
                     self.buffers.send().await?;
-                    if self.buffers.fill().await? == 0 {
+                    // Commands that came in together are answered together, and the connection ends between
+                    // two commands.
+                    let in_between = self.buffers.unread() == 0;
+                    if last && in_between {
                         return Ok(());
                     }
+                    if self.read(in_between).await? == 0 {
+                        return Ok(());
+                    }
+                    last = self.buffers.drain_phase() >= DrainPhase::LastAnswers;
                 }
             }
+        }
+    }
+
+    /// Reads more. A client that is within a command when the node ends may send the rest of it, if it hurries.
+    async fn read(&mut self, in_between: bool) -> io::Result<usize> {
+        if in_between {
+            return self.buffers.fill_until(DrainPhase::RestingEnd).await;
+        }
+        match self.buffers.fill_until(DrainPhase::Ended).await? {
+            0 => timeout(LINGER_MAX, self.buffers.fill_at_the_end()).await.unwrap_or(Ok(0)),
+            read => Ok(read),
         }
     }
 

@@ -1,7 +1,6 @@
 //! Entry points to the code that reads Redis clients' bytes, for `tests/fuzz` and `benches`.
 
 use tokio::io::DuplexStream;
-use tokio::sync::watch;
 
 use super::call::Served;
 use super::connection;
@@ -26,8 +25,8 @@ pub fn command(bytes: &[u8]) -> Result<Option<Parsed>, String> {
 /// Serves one connection to its end; with tokens, it has to show one.
 pub async fn serve(stream: DuplexStream, services: &Services, tokens: Option<&Tokens>) {
     let (read, write) = tokio::io::split(stream);
-    let stop = watch::Sender::new(());
+    let (_node, drain) = crate::drain::drain();
     let answers = services.answers.of(None);
     let served = Served { services, answers: &answers, tokens };
-    connection::converse(read, write, served, &Progress::default(), stop.subscribe()).await;
+    connection::converse(read, write, served, &Progress::default(), drain).await;
 }

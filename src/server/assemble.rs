@@ -84,9 +84,15 @@ impl AssembledNode {
     /// Stops: nothing more is grabbed, worker ids are given back, the log is flushed; all within
     /// bounds.
     pub async fn stop(self) {
+        self.stop_services().await.shutdown().await;
+    }
+
+    /// Does the first part of a stop, for which the log is needed: nothing more is grabbed, and worker ids are given
+    /// back. The member of the cluster is left.
+    pub async fn stop_services(self) -> Node {
         drop(self.task);
         self.lease.release().await;
-        self.node.shutdown().await;
+        self.node
     }
 }
 

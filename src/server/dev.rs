@@ -19,8 +19,8 @@ use tokio::sync::watch;
 
 use super::exit::failed;
 use super::node::{
-    NodeConfig, NodeFailure, PeerSecurity, RunningNode, absolute, warn_if_exposed,
-    warn_of_tokens_in_clear,
+    Leadership, NodeConfig, NodeFailure, PeerSecurity, RunningNode, SilentNode, absolute,
+    warn_if_exposed, warn_of_tokens_in_clear,
 };
 use super::open_files::{Nodes, client_capacity};
 use super::signals::{Reload, Signals, listen_for_signals};
@@ -32,9 +32,18 @@ const RAFT_PORT_OFFSET: u16 = 1_000;
 /// Pause before a node that had to stop is started again.
 const RESTART_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A thread that watches a node; it ends with the process, or with the reason why its node may not
-/// start again.
-type Watcher = JoinHandle<Option<NodeFailure>>;
+/// A thread that watches a node, until the process stops or the node may not start again.
+type Watcher = JoinHandle<WatchEnd>;
+
+/// How the watch over a node ended.
+enum WatchEnd {
+    /// The process stops, and the node is to stop together with the others.
+    Running(Box<RunningNode>),
+    /// The process stops, or the node could not be started at all; it does not run.
+    NotRunning,
+    /// The node may not start again.
+    GaveUp(NodeFailure),
+}
 
 /// The one report of a watching thread: the node's client addresses, or the reason why the node cannot
 /// start.
@@ -73,14 +82,37 @@ fn run(config: &DevConfig) -> Result<(), NodeFailure> {
         Ok(mut addresses) => {
             addresses.sort();
             greet(&addresses, &config.data, config.client_tls.is_some())?;
+            let (mut running, mut gave_up) = (Vec::new(), None);
             // A watcher that panicked has printed why; the others go on to their end.
-            let ends = watchers.into_iter().filter_map(|watcher| watcher.join().ok().flatten());
-            let last = ends.last();
-            last.filter(|_| !*stopping.borrow()).map_or(Ok(()), Err)
+            for end in watchers.into_iter().filter_map(|watcher| watcher.join().ok()) {
+                match end {
+                    WatchEnd::Running(node) => running.push(*node),
+                    WatchEnd::NotRunning => {}
+                    WatchEnd::GaveUp(why) => gave_up = Some(why),
+                }
+            }
+            stop_together(running);
+            gave_up.filter(|_| !*stopping.borrow()).map_or(Ok(()), Err)
         }
         // The process ends with the first node that cannot start, and the others with it.
         Err(error) => Err(error),
     }
+}
+
+/// Stops nodes as one: each gives its worker ids back while all of them still keep the log, and none takes the end of
+/// another for a reason to stand for election.
+fn stop_together(nodes: Vec<RunningNode>) {
+    let silent = at_once(nodes, RunningNode::stop_serving);
+    silent.iter().for_each(SilentNode::stand_down);
+    at_once(silent, SilentNode::stop);
+}
+
+/// Does the same with each, at the same time. What panics has printed why, and is left out.
+fn at_once<T: Send, R: Send>(all: Vec<T>, act: impl Fn(T) -> R + Copy + Send) -> Vec<R> {
+    thread::scope(|scope| {
+        let begun: Vec<_> = all.into_iter().map(|one| scope.spawn(move || act(one))).collect();
+        begun.into_iter().filter_map(|acting| acting.join().ok()).collect()
+    })
 }
 
 /// Refuses the data of a cluster of another size: one that was bootstrapped with one node cannot become
@@ -138,6 +170,7 @@ fn node_configs(config: &DevConfig, reload: &Reload) -> Result<Vec<NodeConfig>, 
             tags_max: config.tags_max,
             snowflake: config.snowflake.clone(),
             snapshot_entries: SNAPSHOT_ENTRIES_DEFAULT,
+            drain: config.drain,
             clients,
             peer_connections_max: sharing.peer_connections_max(),
         });
@@ -201,39 +234,38 @@ fn watch_node(
                         let _ = report.send(Ok(Addresses { http, resp }));
                     }
                     let ended = node.run(&mut stopping);
+                    let ended = ended.or_else(|| node.drain(config.drain, Leadership::Kept));
+                    let Some(why) = ended else { return WatchEnd::Running(Box::new(node)) };
                     node.stop();
-                    match ended.map(NodeFailure::Stopped) {
-                        Some(why) if why.remedy() != Remedy::Restart => {
-                            return Some(gave_up(&config, why));
-                        }
-                        Some(why) => {
+                    match NodeFailure::Stopped(why) {
+                        why if why.remedy() != Remedy::Restart => return gave_up(&config, why),
+                        why => {
                             let node_id = config.node_id;
                             tracing::error!(node_id, %why, "node stopped; restarting");
                         }
-                        None => {}
                     }
                 }
                 Err(error) => {
                     if let Some(report) = first_start.take() {
                         let _ = report.send(Err(error));
-                        return None;
+                        return WatchEnd::NotRunning;
                     }
                     if error.remedy() != Remedy::Restart {
-                        return Some(gave_up(&config, error));
+                        return gave_up(&config, error);
                     }
                     tracing::error!(node_id = config.node_id, %error, "node cannot restart");
                 }
             }
             pause(&mut stopping);
         }
-        None
+        WatchEnd::NotRunning
     })
 }
 
 /// Logs that a node is not started again; the other nodes go on.
-fn gave_up(config: &NodeConfig, why: NodeFailure) -> NodeFailure {
+fn gave_up(config: &NodeConfig, why: NodeFailure) -> WatchEnd {
     tracing::error!(node_id = config.node_id, %why, "node stopped, and is not started again");
-    why
+    WatchEnd::GaveUp(why)
 }
 
 /// Waits out the restart interval, or until the process stops.

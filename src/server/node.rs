@@ -15,7 +15,10 @@ use tokio::sync::watch;
 use super::assemble::{AssembledNode, Assembly, assemble};
 use super::client_credentials::ClientCredentials;
 use super::client_tokens::ClientTokens;
+use super::draining;
+use super::hot_tags_file::HotTagsFile;
 use super::peer_credentials::PeerCredentials;
+use super::quorum_watch::watch_quorum;
 use super::signals::Reload;
 use crate::access::Doors;
 use crate::clock::{Clock, SystemClock};
@@ -73,6 +76,8 @@ pub struct NodeConfig {
     pub snowflake: SnowflakeSettings,
     /// Log entries after which a snapshot replaces them.
     pub snapshot_entries: u64,
+    /// How long the node goes on serving after a stop was asked for.
+    pub drain: Duration,
     /// How many clients are served, and on how many threads.
     pub clients: ClientCapacity,
     /// Connections that the internal port keeps open at most.
@@ -142,6 +147,7 @@ pub struct RunningNode {
     runtime: Runtime,
     assembled: AssembledNode,
     clients: RunningServer,
+    hot_tags: Arc<HotTagsFile>,
     http_addr: SocketAddr,
     resp_addr: Option<SocketAddr>,
 }
@@ -190,11 +196,15 @@ impl RunningNode {
             runtime.spawn(files.follow(reload, assembled.services.clone()));
             tokens
         });
+        let hot_tags = HotTagsFile::open(&config.data, assembled.services.clone());
+        hot_tags.begin();
+        runtime.spawn(Arc::clone(&hot_tags).run());
+        runtime.spawn(watch_quorum(assembled.services.clone()));
         let ports = ClientPorts { http, resp, tls };
         let doors = Doors { tokens, insecure: config.insecure };
         let clients = listener::start(ports, config.clients, doors, &assembled.services)?;
         drop(_within);
-        Ok(Self { runtime, assembled, clients, http_addr, resp_addr })
+        Ok(Self { runtime, assembled, clients, hot_tags, http_addr, resp_addr })
     }
 
     /// Where clients are served.
@@ -223,13 +233,68 @@ impl RunningNode {
         })
     }
 
+    /// Goes on serving for `time` after a stop was asked for, out of rotation, so that clients can leave; less than
+    /// that, from half of it on, when none is connected. Answers why the node must stop at once, if it must.
+    pub fn drain(&mut self, time: Duration, leadership: Leadership) -> Option<StopReason> {
+        let services = self.assembled.services.clone();
+        services.cluster.begin_draining();
+        if time.is_zero() {
+            return None;
+        }
+        tracing::info!(?time, "draining: not ready any more, and serving until clients have left");
+        self.runtime.block_on(async {
+            tokio::select! {
+                biased;
+                why = self.assembled.ended() => Some(why),
+                () = draining::let_clients_leave(time, &self.clients, &services) => None,
+                () = draining::hand_over(&services), if leadership == Leadership::HandedOver => None,
+            }
+        })
+    }
+
     /// Stops: no new connections, requests in flight are finished, the log is flushed; all within
     /// bounds.
     pub fn stop(self) {
-        self.runtime.block_on(async {
-            self.clients.shutdown().await;
-            self.assembled.stop().await;
+        self.stop_serving().stop();
+    }
+
+    /// Does the first part of a stop: no new connections, requests in flight are finished, worker ids are given
+    /// back; within bounds.
+    pub fn stop_serving(self) -> SilentNode {
+        let Self { runtime, assembled, clients, hot_tags, .. } = self;
+        let node = runtime.block_on(async {
+            clients.shutdown().await;
+            assembled.stop_services().await
         });
+        hot_tags.close();
+        SilentNode { runtime, node }
+    }
+}
+
+/// What becomes of the leadership of a node that drains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leadership {
+    /// Another node takes it over.
+    HandedOver,
+    /// It stays, because all nodes end together.
+    Kept,
+}
+
+/// A node that serves nobody any more, and still takes part in the log.
+pub struct SilentNode {
+    runtime: Runtime,
+    node: Node,
+}
+
+impl SilentNode {
+    /// Campaigns no more. Of nodes that end together none shall depose another on the way.
+    pub fn stand_down(&self) {
+        self.node.stand_down();
+    }
+
+    /// Ends, with the log flushed; within a bound.
+    pub fn stop(self) {
+        self.runtime.block_on(self.node.shutdown());
         self.runtime.shutdown_timeout(TEARDOWN_MAX);
     }
 }

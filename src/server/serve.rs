@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::exit::failed;
 use super::node::{
-    NodeConfig, NodeFailure, PeerSecurity, RunningNode, absolute, warn_if_exposed,
+    Leadership, NodeConfig, NodeFailure, PeerSecurity, RunningNode, absolute, warn_if_exposed,
     warn_of_tokens_in_clear,
 };
 use super::open_files::{Nodes, client_capacity};
@@ -39,6 +39,7 @@ pub fn serve(config: ServeConfig) -> ExitCode {
     announce(&node, &config);
     end_on_panic();
     let ended = node.run(&mut stopping);
+    let ended = ended.or_else(|| node.drain(config.drain, Leadership::HandedOver));
     // A teardown may panic where a healthy node does not.
     drop(panic::take_hook());
     end_after(STOP_MAX);
@@ -110,6 +111,7 @@ fn node_config(
         tags_max: config.tags_max,
         snowflake: config.snowflake,
         snapshot_entries: config.snapshot_entries,
+        drain: config.drain,
         clients,
         peer_connections_max,
     }

@@ -3,15 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use mintleaf_raft::MembershipError;
+use mintleaf_raft::{MemberStatus, MembershipError, Role};
 use tokio::time::Instant;
 
 use super::audit;
-use super::cluster_view::{ClusterView, Readiness};
+use super::cluster_view::ClusterView;
 use super::error::Error;
 #[cfg(feature = "next-level")]
 use super::log_access::change;
 use super::log_access::{Consistency, refresh};
+use super::readiness::{OwnReadiness, QuorumLoss, Readiness};
 use super::slot_table::SlotTable;
 use super::snowflakes::Snowflakes;
 use super::worker_view::{ClockView, WorkersView};
@@ -35,6 +36,7 @@ pub struct ClusterService {
     pub(super) snowflakes: Arc<Snowflakes>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) metrics: Arc<Metrics>,
+    pub(super) own: OwnReadiness,
 }
 
 /// A node that shall be a member.
@@ -53,7 +55,7 @@ pub struct NewMember {
 impl ClusterService {
     /// The cluster as this node knows it, without asking any other node.
     pub fn view(&self) -> ClusterView {
-        let mut view = ClusterView::from(self.replica.node().status());
+        let mut view = ClusterView::new(&self.replica.node().status(), self.clock.now_ms());
         view.level = self.replica.read(State::level);
         #[cfg(feature = "next-level")]
         self.replica.read(|state| state.note().clone_into(&mut view.note));
@@ -174,11 +176,59 @@ impl ClusterService {
 
     /// Whether this node can hand out ids, and what keeps it from doing so or soon may.
     pub fn readiness(&self) -> Readiness {
+        let mut readiness = self.readiness_for_ids();
+        self.own.add_to(&mut readiness);
+        readiness
+    }
+
+    fn readiness_for_ids(&self) -> Readiness {
         let holds_ids =
             self.snowflakes.remaining_ms() > 0 || self.table.holds_ids(self.clock.monotonic_ms());
         let mut readiness = Readiness::of(&self.replica.node().status(), holds_ids);
         self.snowflakes.add_readiness(&mut readiness);
         readiness
+    }
+
+    /// Whether nothing but [`Services::warm_start`](super::Services::warm_start) keeps clients away.
+    pub(super) fn is_ready_but_for_warming(&self) -> bool {
+        self.readiness_for_ids().ready
+    }
+
+    pub(super) fn set_warming(&self, warming: bool) {
+        self.own.set_warming(warming);
+    }
+
+    /// Why there is no quorum, in words: who is missing since when, and where to read what to do; `None` while this
+    /// node knows a leader, reaches enough voters, or belongs to no cluster.
+    pub fn quorum_loss(&self) -> Option<String> {
+        let status = self.replica.node().status();
+        let is_lost = status.cluster_id.is_some() && status.leader_id.is_none();
+        QuorumLoss::of(&status).filter(|_| is_lost).map(|loss| loss.with_advice())
+    }
+
+    /// Takes this node out of rotation for good, because it is about to end.
+    pub fn begin_draining(&self) {
+        self.own.begin_draining();
+    }
+
+    /// Hands leadership to the voter that follows most closely; nothing happens when this node does not lead, or
+    /// no other voter can be reached. Answers who leads then.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`], [`Error::Unavailable`]; this node leads on, or an election is under way.
+    pub async fn hand_over(&self) -> Result<Option<u64>, Error> {
+        let status = self.replica.node().status();
+        if status.leader_id != Some(status.node_id) {
+            return Ok(None);
+        }
+        let me = status.node_id;
+        let fit = |member: &&MemberStatus| {
+            member.id != me && member.role == Role::Voter && member.reachable
+        };
+        let successor = status.members.iter().filter(fit).max_by_key(|member| member.matched_index);
+        let Some(id) = successor.map(|member| member.id) else { return Ok(None) };
+        self.replica.node().transfer_leader(id).await?;
+        Ok(Some(id))
     }
 
     /// The counters as a page for Prometheus.

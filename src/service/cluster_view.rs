@@ -1,5 +1,7 @@
 //! The cluster as one node sees it, in the fields that clients read.
 
+use std::time::Duration;
+
 use mintleaf_raft::{MemberStatus, Role, Status};
 use serde::Serialize;
 
@@ -49,15 +51,20 @@ pub struct NodeView {
     pub matched_index: Option<u64>,
     /// Whether it showed a sign of life within the last 2 s.
     pub reachable: bool,
+    /// When it last showed a sign of life, by the clock of the node that answers, in Unix milliseconds; `None` when
+    /// it has shown none since that node started.
+    pub last_heard_ms: Option<u64>,
     /// How far its clock is ahead of this node's, in milliseconds, when it said so lately.
     pub clock_offset_ms: Option<i64>,
     /// What its clock showed when it last told the cluster, in Unix milliseconds.
     pub last_reported_ms: Option<u64>,
 }
 
-impl From<Status> for ClusterView {
-    fn from(status: Status) -> Self {
-        let nodes = status.members.iter().map(|member| NodeView::new(member, &status)).collect();
+impl ClusterView {
+    /// The view at `now_ms` of this node's clock, but for the levels and the members' clocks.
+    pub(super) fn new(status: &Status, now_ms: u64) -> Self {
+        let node = |member: &MemberStatus| NodeView::new(member, status, now_ms);
+        let nodes = status.members.iter().map(node).collect();
         Self {
             cluster_id: status.cluster_id.map(|id| format!("{id:032x}")),
             node_id: status.node_id,
@@ -69,9 +76,7 @@ impl From<Status> for ClusterView {
             nodes,
         }
     }
-}
 
-impl ClusterView {
     /// Adds what is known of the members' clocks.
     pub(super) fn add_clocks(&mut self, clocks: &[ClockView]) {
         for node in &mut self.nodes {
@@ -101,7 +106,7 @@ impl From<&ClusterView> for ClusterReadings {
 }
 
 impl NodeView {
-    fn new(member: &MemberStatus, status: &Status) -> Self {
+    fn new(member: &MemberStatus, status: &Status, now_ms: u64) -> Self {
         let is_self = member.id == status.node_id;
         Self {
             id: member.id,
@@ -118,32 +123,13 @@ impl NodeView {
             last_applied_index: status.last_applied_index.filter(|_| is_self),
             matched_index: member.matched_index,
             reachable: member.reachable,
+            last_heard_ms: member.silence.map(|silence| now_ms.saturating_sub(whole_ms(silence))),
             clock_offset_ms: None,
             last_reported_ms: None,
         }
     }
 }
 
-/// Whether a node can hand out ids.
-#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
-pub struct Readiness {
-    /// True when it can, if only the ids that it holds.
-    pub ready: bool,
-    /// What keeps it from doing so, or will once the ids that it holds are spent.
-    pub reasons: Vec<String>,
-}
-
-impl Readiness {
-    pub(super) fn of(status: &Status, holds_ids: bool) -> Self {
-        let mut reasons = Vec::new();
-        if status.cluster_id.is_none() {
-            reasons.push("the cluster has not formed yet".to_owned());
-        } else if status.leader_id.is_none() {
-            reasons.push("no leader with a quorum is known".to_owned());
-        }
-        if !reasons.is_empty() && holds_ids {
-            reasons.push("handing out what is held until it is spent".to_owned());
-        }
-        Self { ready: status.leader_id.is_some() || holds_ids, reasons }
-    }
+fn whole_ms(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

@@ -14,7 +14,7 @@ use super::slot_table::SlotTable;
 use super::snowflakes::Snowflakes;
 use super::tag_creation::TagCreation;
 use crate::clock::Clock;
-use crate::limits::{GRAB_MAX, ID_END};
+use crate::limits::{GRAB_MAX, HOT_TAGS_MAX, ID_END};
 use crate::metrics::{Metrics, Mode};
 use crate::replica::Replica;
 use crate::snowflake::Format;
@@ -149,6 +149,12 @@ impl IdService {
         Ok(taken)
     }
 
+    /// The tags that ids were taken of since the last call, and how many; those with most ids, if they are many. It
+    /// looks at every tag, which takes a while with a million.
+    pub fn take_note_of_use(&self) -> Vec<(BizTag, u64)> {
+        self.table.taken_since_look(HOT_TAGS_MAX)
+    }
+
     /// How the snowflake ids of this cluster are made.
     pub fn snowflake_format(&self) -> Format {
         self.snowflakes.format()
@@ -180,7 +186,7 @@ impl IdService {
     }
 
     /// Finds or makes the slot of a tag that exists.
-    async fn slot(&self, tag: &str, deadline: Instant) -> Result<Arc<Slot>, Error> {
+    pub(super) async fn slot(&self, tag: &str, deadline: Instant) -> Result<Arc<Slot>, Error> {
         if let Some(slot) = self.table.pin().get(tag).map(Arc::clone) {
             return Ok(slot);
         }

@@ -38,6 +38,10 @@ struct SlotState {
     /// The bucket of the last rate limit, which stays when that is lifted: a limit that is set again forgives
     /// nobody a debt. `None` before the first.
     limit: Option<Box<RateLimit>>,
+    /// How many ids were ever held.
+    installed: u64,
+    /// How many of them were gone at the last look.
+    gone_at_look: u64,
 }
 
 /// Whether ids may be handed out. As long as the gate is open, no call for ids looks any further.
@@ -95,6 +99,8 @@ impl Slot {
             gate: Gate::Open,
             exhausted: false,
             limit: None,
+            installed: 0,
+            gone_at_look: 0,
         };
         Self { tag, clock, held: Mutex::new(held) }
     }
@@ -194,6 +200,7 @@ impl Slot {
         if held.gate == Gate::Closed {
             return false;
         }
+        held.installed += segment.end - segment.start;
         held.buffer.install(segment, step, self.clock.monotonic_ms());
         held.serve(|| self.clock.monotonic_ms());
         held.gate.lets_grab() && held.asks_for_grab()
@@ -279,6 +286,29 @@ impl Slot {
             Gate::Open | Gate::Limited => held.buffer.remaining(),
             Gate::Frozen | Gate::Closed => 0,
         }
+    }
+
+    /// How many ids were taken since the last call, those that were skipped for a run without a gap among them.
+    pub(super) fn taken_since_look(&self) -> u64 {
+        let mut held = self.held.lock();
+        let gone = held.installed - held.buffer.remaining();
+        gone - std::mem::replace(&mut held.gone_at_look, gone)
+    }
+
+    /// Whether a grab may bring ids.
+    pub(super) fn lets_grab(&self) -> bool {
+        let held = self.held.lock();
+        held.gate.lets_grab() && !held.exhausted
+    }
+
+    /// Whether a grab should begin because nothing is held; if so, the slot counts it as asked for, and the caller
+    /// must ask.
+    pub(super) fn wants_first_grab(&self) -> bool {
+        let mut held = self.held.lock();
+        let possible = !held.exhausted && held.gate.lets_grab() && !held.buffer.grab_in_flight();
+        let wants_grab = possible && !held.grab_asked && held.buffer.remaining() == 0;
+        held.grab_asked |= wants_grab;
+        wants_grab
     }
 
     pub(super) fn view(&self) -> BufferView {

@@ -1,6 +1,7 @@
 //! The tags that this node has handed ids out of since it started.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -86,6 +87,22 @@ impl SlotTable {
             self.none_held_until_ms.store(now_ms + NONE_HELD_MS, Relaxed);
         }
         holds
+    }
+
+    /// The tags that ids were taken of since the last call, `limit` at most: those with most ids.
+    pub(super) fn taken_since_look(&self, limit: usize) -> Vec<(BizTag, u64)> {
+        let slots = self.slots.pin();
+        let mut most = BinaryHeap::new();
+        for (tag, slot) in &slots {
+            let taken = slot.taken_since_look();
+            if taken > 0 {
+                most.push(Reverse((taken, tag)));
+            }
+            if most.len() > limit {
+                most.pop();
+            }
+        }
+        most.into_iter().map(|Reverse((taken, tag))| (tag.clone(), taken)).collect()
     }
 
     /// The first `limit` buffers in the order of their tags.

@@ -8,9 +8,9 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, timeout_at};
 
-use super::cluster_view::Readiness;
 use super::error::Error;
 use super::lease_status::LeaseStatus;
+use super::readiness::Readiness;
 use crate::clock::Clock;
 use crate::limits::WINDOW_WAIT_MAX;
 use crate::metrics::SnowflakeReadings;

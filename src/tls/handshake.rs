@@ -19,6 +19,7 @@ use tokio_rustls::server::TlsStream;
 use super::client_stream::ClientStream;
 use super::credentials::ClientTls;
 use super::crowd::Handshakes;
+use crate::drain::{Drain, DrainPhase};
 use crate::limits::LINGER_MAX;
 use crate::metrics::Protocol;
 use crate::origin::Origin;
@@ -62,13 +63,13 @@ pub(crate) async fn begin(
     stream: TcpStream,
     terms: Terms<'_>,
     progress: &Progress,
-    mut stopping: watch::Receiver<()>,
+    drain: Drain,
 ) -> Handshake {
     tokio::select! {
         biased;
         outcome = accept(stream, &terms) => outcome,
         verdict = progress.must_end(PATIENCE, || false) => Handshake::Watchdog(verdict),
-        _ = stopping.changed() => Handshake::Gone,
+        () = drain.reached(DrainPhase::Ended) => Handshake::Gone,
     }
 }
 

@@ -86,10 +86,10 @@ async fn begun(files: &PemContents, client: impl AsyncFnOnce(TcpStream)) -> Hand
     let dialled = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
     let (accepted, _) = listener.accept().await.unwrap();
     let tls = watch::Sender::new(Arc::new(ClientTls::from_pem(files).unwrap())).subscribe();
-    let (progress, stop) = (Progress::default(), watch::Sender::new(()));
+    let (progress, (_node, drain)) = (Progress::default(), crate::drain::drain());
     let (handshakes, without_tls) = (Handshakes::default(), &b"speak TLS"[..]);
     let terms = Terms { tls: &tls, handshakes: &handshakes, protocol: Protocol::Http, without_tls };
-    let node = begin(accepted, terms, &progress, stop.subscribe());
+    let node = begin(accepted, terms, &progress, drain);
     let (outcome, ()) = tokio::join!(node, client(dialled));
     outcome
 }
@@ -165,12 +165,12 @@ async fn a_silent_client_has_ten_seconds() {
     let silent = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
     let (accepted, _) = listener.accept().await.unwrap();
     let tls = watch::Sender::new(Arc::new(ClientTls::from_pem(&files()).unwrap())).subscribe();
-    let (progress, stop) = (Progress::default(), watch::Sender::new(()));
+    let (progress, (_node, drain)) = (Progress::default(), crate::drain::drain());
     let began = tokio::time::Instant::now();
     let handshakes = Handshakes::default();
     let terms =
         Terms { tls: &tls, handshakes: &handshakes, protocol: Protocol::Resp, without_tls: b"" };
-    let outcome = begin(accepted, terms, &progress, stop.subscribe()).await;
+    let outcome = begin(accepted, terms, &progress, drain).await;
     assert!(matches!(outcome, Handshake::Watchdog(Verdict::Stalled)));
     assert_eq!(began.elapsed().as_secs(), 10);
     drop(silent);

@@ -108,3 +108,23 @@ fn signals_end_it_cleanly_under_load() {
         load.stop().check();
     }
 }
+
+#[test]
+fn nodes_of_one_process_stop_as_one() {
+    for signal in ["TERM", "INT"] {
+        let mut dev = mintleaf().dev_with_nodes(3);
+        let nodes: Vec<_> = (1..=3).map(|id| (id as u64, dev.node(id).0)).collect();
+        let load = Load::start(&nodes, &["orders".to_owned()], 2);
+        load.await_more(50);
+        dev.process().signal(signal);
+        let asked = Instant::now();
+        assert_eq!(dev.process().exit_code(secs(10)), Some(0), "after SIG{signal}");
+        println!("stopped after {:?}", asked.elapsed());
+        load.stop().check();
+        let log = dev.process().log();
+        let (_, stopping) = log.split_once("a second signal stops at once").unwrap();
+        for unwanted in ["ERROR", "WARN", "standing for election", "leads now"] {
+            assert!(!stopping.contains(unwanted), "{stopping}");
+        }
+    }
+}

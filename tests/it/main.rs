@@ -15,6 +15,10 @@
 //! bootstrap               founders that exist twice, are cut off, killed, and lost
 //! levels                  two releases in one cluster
 //! protection, audit       tags that are frozen or limited; who changed what
+//! draining                a node that was asked to stop: out of rotation, its clients leave, a leader hands over
+//! rolling                 three nodes rolled behind a load balancer, under load
+//! warm_start              tags that were hot are held again
+//! quorum_loss             what the last node says
 //! dev, ends, faults, membership, mixups, poison, scale
 //!                         nodes that are killed, paused, refused, removed, taken for each other, lied to, and filled
 //! restore                 backups, clusters that are made of them, and directories that were copied
@@ -37,6 +41,7 @@ mod bootstrap;
 mod cli;
 mod dev;
 mod docs;
+mod draining;
 mod ends;
 mod exhaustion;
 mod exposure;
@@ -50,8 +55,11 @@ mod membership;
 mod mixups;
 mod poison;
 mod protection;
+mod quorum_loss;
 mod resp;
 mod restore;
+mod rolling;
 mod scale;
 mod snowflake;
 mod tls;
+mod warm_start;

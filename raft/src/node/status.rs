@@ -1,5 +1,7 @@
 //! What a node knows of its cluster without asking any other node.
 
+use std::time::Duration;
+
 use openraft::RaftMetrics;
 use tokio::time::Instant;
 
@@ -34,6 +36,8 @@ pub struct MemberStatus {
     pub matched_index: Option<u64>,
     /// Whether the member showed a sign of life within the last 2 s.
     pub reachable: bool,
+    /// How long ago the member last showed a sign of life; `None` when it has shown none since this node started.
+    pub silence: Option<Duration>,
     /// What the member runs, as it last said; `None` while it was not heard.
     pub release: Option<Release>,
 }
@@ -111,6 +115,10 @@ fn members(
         role: role(id),
         matched_index: matched(id),
         reachable: id == me || core.heard.is_reachable(id),
+        silence: match id {
+            id if id == me => Some(Duration::ZERO),
+            id => core.heard.reachability().silence(id),
+        },
         release: if id == me { Some(core.state.supports()) } else { core.releases.of(member) },
     });
     members.collect()

@@ -18,6 +18,8 @@ pub(crate) struct Reachability(Mutex<BTreeMap<u64, Contact>>);
 struct Contact {
     /// `None` while no process listens at its address.
     heard: Option<Instant>,
+    /// When it last showed a sign of life, whether or not a process listens there now.
+    last_heard: Option<Instant>,
     /// When it last answered, on a connection that this node has opened and the transport keeps.
     answered: Option<Instant>,
 }
@@ -25,18 +27,28 @@ struct Contact {
 impl Reachability {
     /// Records a sign of life of a member: a message by the store that the membership names.
     pub(crate) fn heard(&self, node_id: u64) {
-        self.0.lock().entry(node_id).or_default().heard = Some(Instant::now());
+        let now = Some(Instant::now());
+        let mut contacts = self.0.lock();
+        let contact = contacts.entry(node_id).or_default();
+        (contact.heard, contact.last_heard) = (now, now);
     }
 
     /// Records the answer of a member, which is a sign of life too.
     pub(crate) fn answered(&self, node_id: u64) {
         let now = Some(Instant::now());
-        self.0.lock().insert(node_id, Contact { heard: now, answered: now });
+        self.0.lock().insert(node_id, Contact { heard: now, last_heard: now, answered: now });
     }
 
     /// Records that no process listens at a member's address.
     pub(crate) fn refused(&self, node_id: u64) {
-        self.0.lock().remove(&node_id);
+        if let Some(contact) = self.0.lock().get_mut(&node_id) {
+            (contact.heard, contact.answered) = (None, None);
+        }
+    }
+
+    /// How long ago a member showed its last sign of life; `None` when it has shown none since this node started.
+    pub(crate) fn silence(&self, node_id: u64) -> Option<Duration> {
+        self.since(node_id, |contact| contact.last_heard)
     }
 
     /// Whether a member can be reached, as of 2 s ago or later.
@@ -99,7 +111,19 @@ mod tests {
         reach.heard(2);
         reach.refused(2);
         assert!(!reach.is_fresh(2));
+        assert!(reach.has_not_answered_for(2, Duration::ZERO));
         reach.heard(2);
         assert!(reach.is_fresh(2));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_last_sign_of_life_is_remembered_when_nobody_listens_any_more() {
+        let reach = Reachability::default();
+        assert_eq!(reach.silence(2), None);
+        reach.answered(2);
+        advance(Duration::from_secs(30)).await;
+        reach.refused(2);
+        advance(Duration::from_secs(4)).await;
+        assert_eq!(reach.silence(2), Some(Duration::from_secs(34)));
     }
 }

@@ -34,9 +34,10 @@ impl Binary {
         command
     }
 
-    /// `mintleaf serve`.
+    /// `mintleaf serve`, which ends at once when it is asked to, unless `--drain` says otherwise.
     pub fn serve(&self, node: &Serve<'_>) -> Command {
         let mut command = self.command();
+        command.env("MINTLEAF_DRAIN", "0");
         node.add_to(&mut command);
         command
     }

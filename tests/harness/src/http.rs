@@ -229,9 +229,21 @@ impl Client {
         request: Request<Full<Bytes>>,
     ) -> Result<Answer, NoAnswer> {
         let lost = |error: hyper::Error| NoAnswer::Lost(error.to_string());
-        let mut connection = match self.open(node) {
-            Some(open) => open,
-            None => connect(node).await.map_err(|error| NoAnswer::Unreached(error.to_string()))?,
+        let mut connection = loop {
+            match self.open(node) {
+                Some(mut open) => {
+                    // A connection that has ended since it was last used has not seen the request.
+                    if open.ready().await.is_ok() {
+                        break open;
+                    }
+                }
+                None => {
+                    let unreached = |error: Box<dyn std::error::Error + Send + Sync>| {
+                        NoAnswer::Unreached(error.to_string())
+                    };
+                    break connect(node).await.map_err(unreached)?;
+                }
+            }
         };
         connection.ready().await.map_err(lost)?;
         let (head, body) = connection.send_request(request).await.map_err(lost)?.into_parts();

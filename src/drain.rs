@@ -1,0 +1,83 @@
+//! How far the end of a node has come, as its client connections see it.
+//!
+//! A node that is asked to stop serves for a while: a load balancer needs time to notice that the node is not
+//! ready, and clients need a moment at which they can leave without losing a request.
+
+use tokio::sync::watch;
+
+/// How far the end of a node has come. It only goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum DrainPhase {
+    /// Connections are served as ever, be the node about to end or not.
+    Serving,
+    /// Each connection ends with its next answer.
+    LastAnswers,
+    /// Connections of the Redis protocol that rest end too: nothing there tells a client that it should leave.
+    RestingEnd,
+    /// Every connection ends, and no other is accepted.
+    Ended,
+}
+
+/// The side that says how far the end has come. Dropping it is [`DrainPhase::Ended`].
+#[derive(Debug)]
+pub(crate) struct DrainSender(watch::Sender<DrainPhase>);
+
+/// The side of connections; cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct Drain {
+    /// Never marks a value as seen, so that a look costs one load for as long as nothing was sent.
+    phase: watch::Receiver<DrainPhase>,
+}
+
+/// Both sides, of a node that serves.
+pub(crate) fn drain() -> (DrainSender, Drain) {
+    let (sender, phase) = watch::channel(DrainPhase::Serving);
+    (DrainSender(sender), Drain { phase })
+}
+
+impl DrainSender {
+    /// Goes on to a phase.
+    pub(crate) fn enter(&self, phase: DrainPhase) {
+        self.0.send_replace(phase);
+    }
+}
+
+impl Drain {
+    /// How far the end has come.
+    #[inline]
+    pub(crate) fn phase(&self) -> DrainPhase {
+        match self.phase.has_changed() {
+            Ok(false) => DrainPhase::Serving,
+            Ok(true) => *self.phase.borrow(),
+            Err(_) => DrainPhase::Ended,
+        }
+    }
+
+    /// Resolves once the end has come as far as `phase`.
+    pub(crate) async fn reached(&self, phase: DrainPhase) {
+        let mut changes = self.phase.clone();
+        // A sender that is gone has reached every phase.
+        let _ = changes.wait_for(|now| *now >= phase).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn every_side_sees_the_phase_and_the_end_however_often_it_looks() {
+        let (sender, drain) = drain();
+        let early = drain.clone();
+        assert_eq!(early.phase(), DrainPhase::Serving);
+        sender.enter(DrainPhase::LastAnswers);
+        early.reached(DrainPhase::LastAnswers).await;
+        let late = drain.clone();
+        for _ in 0..2 {
+            assert_eq!([early.phase(), late.phase()], [DrainPhase::LastAnswers; 2]);
+        }
+        drop(sender);
+        late.reached(DrainPhase::Ended).await;
+        assert_eq!([early.phase(), late.phase()], [DrainPhase::Ended; 2]);
+    }
+}

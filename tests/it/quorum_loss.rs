@@ -1,0 +1,46 @@
+//! What a node says that has lost its quorum, and how it comes back.
+
+use serde_json::json;
+
+use crate::harness::{Finished, eventually, mintleaf, secs};
+
+#[test]
+fn the_last_of_three_nodes_says_who_is_missing_and_what_to_do() {
+    let mut cluster = mintleaf().cluster(3);
+    let last = cluster.leader();
+    for other in cluster.others(last) {
+        cluster.kill(other);
+    }
+    let api = cluster.api(last);
+    let reason = eventually("the loss to be noticed", secs(15), || {
+        let ready = api.try_get("/readyz").ok()?.json();
+        let reasons = ready["reasons"].as_array()?.clone();
+        reasons.iter().find_map(|it| {
+            it.as_str().filter(|it| it.starts_with("no_quorum: ")).map(str::to_owned)
+        })
+    });
+    assert!(reason.contains("1 of 3 voters can be reached and 2 are needed"), "{reason}");
+    for other in cluster.ids().into_iter().filter(|&id| id != last) {
+        assert!(reason.contains(&format!("node {other} for ")), "{reason}");
+    }
+    assert!(reason.contains("docs/operating.md#quorum-loss"), "{reason}");
+    eventually("the log to say so", secs(15), || {
+        let log = cluster.process(last).log();
+        log.contains("no quorum: 1 of 3 voters").then_some(())
+    });
+    let mut status = mintleaf().command();
+    status.args(["cluster", "status", "--url", &format!("http://{}", api.0)]);
+    let status = Finished::of(&mut status);
+    assert_eq!(status.code, Some(0), "{status:?}");
+    assert!(status.stdout.contains("no quorum: 1 of 3 voters"), "{status:?}");
+    assert!(status.stdout.contains("what to do: docs/operating.md#quorum-loss"), "{status:?}");
+
+    let back = cluster.ids().into_iter().find(|&id| id != last).unwrap();
+    cluster.start_node(back);
+    eventually("the quorum to be back", secs(15), || {
+        let said = cluster.process(last).log().contains("the quorum is back");
+        let ready = api.try_get("/readyz").ok()?.json();
+        (said && ready["reasons"] == json!([])).then_some(())
+    });
+    api.post("/v1/tags", &json!({ "tag": "after" })).ok();
+}
