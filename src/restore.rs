@@ -244,3 +244,88 @@ fn unopened(path: &Path) -> impl FnOnce(io::Error) -> SourceError {
     let path = path.to_path_buf();
     move |source| SourceError::Unopened { path, source }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::backup::write_backup;
+    use crate::state::tests::{two_tags_and_a_tombstone, written};
+    use crate::version::VERSION;
+
+    const OLD_CLUSTER: u128 = 0x01d;
+    const NEW_CLUSTER: u128 = 0x2e3;
+
+    fn backup(dir: &TempDir) -> PathBuf {
+        let state = two_tags_and_a_tombstone();
+        let head = BackupHead {
+            cluster_id: OLD_CLUSTER,
+            node_id: 2,
+            log_index: 700,
+            level: 1,
+            version_needed: "0.1.0".to_owned(),
+            version: VERSION.to_owned(),
+            taken_at_ms: 5_000,
+            tags: state.len() as u64,
+        };
+        let path = dir.path().join("backup");
+        let mut file = File::create(&path).unwrap();
+        write_backup(&head, &state.freeze(), &mut file).unwrap();
+        file.flush().unwrap();
+        path
+    }
+
+    fn read(dir: &TempDir, source: &Path) -> Copy {
+        read_copy(source, &dir.path().join("scratch"), &mut |_| {}).unwrap()
+    }
+
+    fn plan(tag: Option<&str>) -> Plan {
+        let tags = tag.map(|tag| (BizTag::parse(tag).unwrap(), 500));
+        let raise = Raise { all: 100, tags: tags.into_iter().collect(), floor_ms: 9_000 };
+        Plan { raise, node_id: 4, store: 0x5e, cluster_id: NEW_CLUSTER }
+    }
+
+    #[test]
+    fn a_restored_directory_is_another_cluster_with_a_raised_state_and_no_log() {
+        let dir = TempDir::new().unwrap();
+        let (source, data) = (backup(&dir), dir.path().join("data"));
+        let copy = read(&dir, &source);
+        let raised = copy.state.clone().raised(&plan(None).raise).unwrap();
+        restore(NewCluster::prepare(&data).unwrap(), copy, &plan(None)).unwrap();
+        let made = read(&dir, &data);
+        let Origin { cluster_id, node_id, log_index, tags, .. } = made.origin;
+        assert_eq!((cluster_id, node_id), (Some(NEW_CLUSTER), Some(4)));
+        assert_eq!((log_index, tags), (Some(701), 2));
+        assert_eq!(written(&made.state), written(&raised));
+        assert_eq!((made.state.advance(), made.state.snowflake_floor_ms()), (100, 9_000));
+    }
+
+    #[test]
+    fn a_restore_that_fails_leaves_nothing_behind() {
+        let dir = TempDir::new().unwrap();
+        let (source, data) = (backup(&dir), dir.path().join("data"));
+        let new = NewCluster::prepare(&data).unwrap();
+        let refused = restore(new, read(&dir, &source), &plan(Some("unknown"))).unwrap_err();
+        assert!(refused.to_string().contains("`unknown`"), "{refused}");
+        assert!(!data.exists());
+    }
+
+    #[test]
+    fn a_damaged_backup_is_shown_for_what_it_says_and_not_for_whole() {
+        let dir = TempDir::new().unwrap();
+        let path = backup(&dir);
+        let whole = fs::read(&path).unwrap();
+        let scratch = dir.path().join("scratch");
+        for (at, is_known) in [(12, false), (whole.len() - 50, true)] {
+            let mut damaged = whole.clone();
+            damaged[at] ^= 1;
+            fs::write(&path, damaged).unwrap();
+            let found = inspect(&path, &scratch, &mut |_| {}).unwrap();
+            assert!(found.damage.is_some());
+            assert_eq!(found.origin.is_some_and(|origin| origin.tags == 2), is_known, "byte {at}");
+        }
+    }
+}

@@ -338,20 +338,24 @@ mod tests {
                 "its audit stands in the wrong place",
             ),
             (
-                vec![header(0), Section::Advance(0), Section::End],
-                "its advance comes twice or not at all",
-            ),
-            (
-                vec![header(0), Section::Advance(1), Section::Advance(2), Section::End],
-                "its advance comes twice or not at all",
-            ),
-            (
                 vec![header(1), recorded(1), chunk(&["a"]), Section::End],
                 "its audit stands in the wrong place",
             ),
         ];
         for (sections, reason) in cases {
             assert_eq!(refusal(sections), UnfitSnapshot::Malformed(reason));
+        }
+    }
+
+    #[test]
+    fn an_advance_that_no_state_has_is_refused() {
+        let header = || Section::Header { clock_ms: 0, entries: 0 };
+        for sections in [
+            vec![header(), Section::Advance(0), Section::End],
+            vec![header(), Section::Advance(1), Section::Advance(2), Section::End],
+        ] {
+            let why = "its advance comes twice or not at all";
+            assert_eq!(refusal(sections), UnfitSnapshot::Malformed(why));
         }
     }
 }

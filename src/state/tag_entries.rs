@@ -57,7 +57,7 @@ impl TagEntries {
     /// Raises the mark of every entry, tombstones included, by what `by` says of its tag.
     pub(super) fn rise(&mut self, by: impl Fn(&BizTag) -> u64) {
         let Self { leaves, entries: _ } = self;
-        for entry in leaves.iter_mut().flat_map(|leaf| Arc::make_mut(leaf)) {
+        for entry in leaves.iter_mut().flat_map(Arc::make_mut) {
             entry.rise(by(entry.tag()));
         }
     }

@@ -5,7 +5,30 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use super::{Given, back_up, create, delete, inspected, ready, restored, start};
-use crate::harness::{Load, Node, eventually, mintleaf, secs};
+use crate::harness::{Api, Load, Node, eventually, mintleaf, secs};
+
+/// Goes on after a copy was taken, and answers by how much more than any line has come on since a restore has to
+/// raise all of them.
+fn goes_on(one: Api, other: Api, given: &mut Given) -> u64 {
+    for _ in 0..20 {
+        for api in [one, other] {
+            given.take(api, "busy", 70);
+            given.take_snowflakes(api, 50);
+        }
+    }
+    given.take(one, "high", 300);
+    create(one, "reborn", 400);
+    create(one, "made-since", 500);
+    for tag in ["reborn", "made-since"] {
+        given.take(one, tag, 300);
+    }
+    create(one, "made-and-gone", 1);
+    given.take(one, "made-and-gone", 200);
+    delete(one, "made-and-gone");
+    delete(one, "quiet");
+    let highest = ["busy", "reborn", "made-since", "made-and-gone"].map(|tag| given.highest(tag));
+    highest.into_iter().max().unwrap().max(given.highest("high") - (1 << 40)) + 1
+}
 
 #[test]
 fn a_cluster_restored_from_an_older_backup_repeats_no_id_of_any_kind() {
@@ -31,31 +54,13 @@ fn a_cluster_restored_from_an_older_backup_repeats_no_id_of_any_kind() {
     assert_eq!((&found["cluster_id"], &found["tags"]), (&shown["cluster_id"], &json!(3)));
     assert_eq!((&found["node_id"], &found["whole"]), (&json!(follower), &json!(true)));
 
-    // What happened since, of which the copy knows nothing.
-    for _ in 0..20 {
-        for api in [one, other] {
-            given.take(api, "busy", 70);
-            given.take_snowflakes(api, 50);
-        }
-    }
-    given.take(one, "high", 300);
-    create(one, "reborn", 400);
-    create(one, "made-since", 500);
-    for tag in ["reborn", "made-since"] {
-        given.take(one, tag, 300);
-    }
-    create(one, "made-and-gone", 1);
-    given.take(one, "made-and-gone", 200);
-    delete(one, "made-and-gone");
-    delete(one, "quiet");
-    let highest = ["busy", "reborn", "made-since", "made-and-gone"].map(|tag| given.highest(tag));
-    let advance = highest.into_iter().max().unwrap().max(given.highest("high") - (1 << 40)) + 1;
+    let advance = goes_on(one, other, &mut given).to_string();
     for id in [1, 2, 3] {
         cluster.stop(id);
     }
 
     let data = cluster.dir().join("restored");
-    let (advance, last) = (advance.to_string(), given.highest("").to_string());
+    let last = given.highest("").to_string();
     let said =
         restored(&copy, &data, 7, &["--advance-all-by", &advance, "--snowflake-above", &last]);
     assert_ne!(said["cluster_id"], shown["cluster_id"]);
@@ -118,7 +123,7 @@ fn one_directory_of_three_is_enough_to_go_on_within_half_a_minute() {
     let advance = (given.highest("orders") + 1).to_string();
     let said =
         restored(&survivor, &data, 1, &["--advance-all-by", &advance, "--stopped-at", "now"]);
-    let node = start(1, data.clone(), &[]);
+    let node = start(1, data, &[]);
     given.take(node.api(), "orders", 500);
     create(node.api(), "gone", 1);
     given.take(node.api(), "gone", 500);
