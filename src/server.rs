@@ -4,14 +4,15 @@
 //! ```text
 //! serve, dev    one node until a signal; a cluster in one process
 //!   exit        exit codes
+//!   warnings    of settings that an operator may regret
 //!   open_files  how many of them clients may have
 //!   node        one node with its sockets, from start to stop
 //!     draining  the time between the request to stop and the end
 //!     assemble  one node below its sockets
 //!     hot_tags_file  the tags that were used lately, for the next start
 //!     quorum_watch   what the log says about a lost quorum
-//!     client_credentials  its certificate for clients, likewise
 //!     peer_credentials    its keys towards other nodes, read again when their files change
+//!     client_credentials  its certificate for clients, likewise
 //!     client_tokens       the tokens of clients, read again likewise
 //!       followed_files    files that are looked at every 5 s
 //!       expiry            what the log says about the end of a certificate
@@ -33,6 +34,7 @@ mod peer_credentials;
 mod quorum_watch;
 mod serve;
 mod signals;
+mod warnings;
 
 pub use assemble::{AssembledNode, Assembly, assemble};
 pub use dev::dev;

@@ -20,10 +20,10 @@ use tokio::sync::watch;
 use super::exit::failed;
 use super::node::{
     Leadership, NodeConfig, NodeFailure, PeerSecurity, RunningNode, SilentNode, absolute,
-    warn_if_exposed, warn_of_tokens_in_clear,
 };
 use super::open_files::{Nodes, client_capacity};
 use super::signals::{Reload, Signals, listen_for_signals};
+use super::warnings::{warn_if_exposed, warn_of_tokens_in_clear};
 use crate::config::{DevConfig, SNAPSHOT_ENTRIES_DEFAULT};
 use crate::entropy;
 

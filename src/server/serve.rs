@@ -7,12 +7,10 @@ use std::thread;
 use std::time::Duration;
 
 use super::exit::failed;
-use super::node::{
-    Leadership, NodeConfig, NodeFailure, PeerSecurity, RunningNode, absolute, warn_if_exposed,
-    warn_of_tokens_in_clear,
-};
+use super::node::{Leadership, NodeConfig, NodeFailure, PeerSecurity, RunningNode, absolute};
 use super::open_files::{Nodes, client_capacity};
 use super::signals::{Reload, Signals, listen_for_signals};
+use super::warnings::{warn_if_exposed, warn_of_tokens_in_clear};
 use crate::config::ServeConfig;
 use crate::listener::{CLIENT_THREADS, ClientCapacity};
 

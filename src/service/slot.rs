@@ -1,5 +1,7 @@
 //! The ids that this node holds of one tag, and the callers that wait for more.
 
+mod gate;
+
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
@@ -7,6 +9,7 @@ use std::sync::Arc;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
 
+use self::gate::Gate;
 use super::error::Error;
 use super::rate_limit::RateLimit;
 use crate::clock::Clock;
@@ -42,19 +45,6 @@ struct SlotState {
     installed: u64,
     /// How many of them were gone at the last look.
     gone_at_look: u64,
-}
-
-/// Whether ids may be handed out. As long as the gate is open, no call for ids looks any further.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Gate {
-    /// All that are held.
-    Open,
-    /// As far as the rate limit goes.
-    Limited,
-    /// None, while the tag is frozen. What is held stays.
-    Frozen,
-    /// None, because the tag is gone; for good.
-    Closed,
 }
 
 struct Waiter {
@@ -313,13 +303,6 @@ impl Slot {
 
     pub(super) fn view(&self) -> BufferView {
         self.held.lock().buffer.view()
-    }
-}
-
-impl Gate {
-    /// Whether there is a use for more ids.
-    fn lets_grab(self) -> bool {
-        matches!(self, Self::Open | Self::Limited)
     }
 }
 
