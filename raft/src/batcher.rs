@@ -130,7 +130,11 @@ async fn carry(core: &Core, mut batch: Vec<Proposal>, backlog: &mut Backlog) {
         };
         match attempt {
             Attempt::Applied(replies) => return settle_all(batch, replies),
-            Attempt::NotAppended(trouble) => last_trouble = trouble,
+            Attempt::NotAppended(trouble) => {
+                last_trouble = trouble;
+                // Their senders hear it before they hear of another leader, and so know that nothing happened.
+                batch = refuse_forwarded(batch);
+            }
             Attempt::Overloaded => return fail_all(batch, &ProposeError::Overloaded),
             Attempt::Refused(refused) => {
                 let before = batch.len();
@@ -240,10 +244,11 @@ fn commands_of(batch: &[Proposal]) -> Vec<Vec<u8>> {
 
 /// Appends a batch on this node, which leads as far as it knows.
 async fn append(core: &Core, batch: &[Proposal]) -> Attempt {
-    let deadline = attempt_deadline(batch);
-    let Ok(_turn) = timeout_at(deadline, core.transfer.lock_appends()).await else {
+    // The batcher appends one batch after the other, so nothing but a transfer keeps it waiting.
+    let Some(_turn) = core.transfer.try_lock_appends() else {
         return Attempt::NotAppended("leadership is being handed over".to_owned());
     };
+    let deadline = attempt_deadline(batch);
     if !core.leads() {
         return Attempt::NotAppended("leadership was handed over".to_owned());
     }

@@ -25,6 +25,11 @@ impl LeadershipTransfer {
         self.appends.lock().await
     }
 
+    /// Keeps transfers from beginning while a batch is appended; `None` while one is under way.
+    pub(crate) fn try_lock_appends(&self) -> Option<MutexGuard<'_, ()>> {
+        self.appends.try_lock().ok()
+    }
+
     /// Keeps this leader from sending heartbeats until the guard is dropped.
     pub(crate) fn pause_heartbeats(&self) -> HeartbeatPause<'_> {
         self.heartbeats_paused.store(true, Ordering::Relaxed);

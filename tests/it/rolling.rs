@@ -21,9 +21,7 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use self::proxy::{Backend, Proxy};
-use crate::harness::{
-    Client, Cluster, Port, command, eventually, from_env, mintleaf, ms, pause, secs,
-};
+use crate::harness::{Client, Cluster, Port, command, eventually, from_env, mintleaf, ms, secs};
 
 const HTTP_CLIENTS: usize = 64;
 const RESP_CLIENTS: usize = 16;
@@ -51,15 +49,14 @@ struct Clients {
     stopping: Arc<AtomicBool>,
     answered: Arc<AtomicU64>,
     running: Vec<JoinHandle<Seen>>,
-    _proxy: Proxy,
+    proxy: Proxy,
 }
 
 impl Clients {
     fn start(backends: Vec<Backend>) -> Self {
         let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let proxy = runtime.block_on(Proxy::start(backends));
-        // The proxy has to look before it knows who is ready.
-        pause(secs(1));
+        await_rotation(&proxy);
         let (stopping, answered) = (Arc::new(AtomicBool::new(false)), Arc::<AtomicU64>::default());
         let turn = || Turn { stopping: Arc::clone(&stopping), answered: Arc::clone(&answered) };
         let (http, resp) = (proxy.http, proxy.resp);
@@ -67,7 +64,7 @@ impl Clients {
         running.extend((0..HTTP_CLIENTS).map(|n| runtime.spawn(ask_over_http(http, n, turn()))));
         running.extend((0..RESP_CLIENTS).map(|_| runtime.spawn(ask_over_resp(resp, turn()))));
         running.push(runtime.spawn(write(http, turn())));
-        Self { runtime, stopping, answered, running, _proxy: proxy }
+        Self { runtime, stopping, answered, running, proxy }
     }
 
     /// Waits until so many more requests were answered.
@@ -92,6 +89,11 @@ impl Clients {
         }
         all
     }
+}
+
+/// Waits until the proxy sends requests to every node.
+fn await_rotation(proxy: &Proxy) {
+    eventually("every node to be in rotation", secs(20), || proxy.finds_all_ready().then_some(()));
 }
 
 /// Whether a client goes on.
@@ -214,6 +216,7 @@ fn nodes_that_are_rolled_behind_a_load_balancer_fail_nobody() {
             cluster.stop(id);
             cluster.start_node(id);
             cluster.await_ready();
+            await_rotation(&clients.proxy);
             clients.await_more(200);
         }
     }

@@ -25,7 +25,7 @@ use crate::harness::{Client, NoAnswer, secs};
 /// Time between two looks at a node.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// A node that does not answer a look within this time is not ready.
-const CHECK_MAX: Duration = secs(1);
+const CHECK_MAX: Duration = secs(3);
 /// Longer than a node may take over any answer.
 const ANSWER_MAX: Duration = secs(12);
 
@@ -40,6 +40,7 @@ pub(super) struct Backend {
 pub(super) struct Proxy {
     pub(super) http: SocketAddr,
     pub(super) resp: SocketAddr,
+    rotation: Arc<Rotation>,
     _tasks: JoinSet<()>,
 }
 
@@ -87,8 +88,13 @@ impl Proxy {
         let [http, resp] = [listen().await, listen().await];
         let addresses = [&http, &resp].map(|listener| listener.local_addr().unwrap());
         tasks.spawn(serve_http(http, Arc::clone(&rotation)));
-        tasks.spawn(serve_resp(resp, rotation));
-        Self { http: addresses[0], resp: addresses[1], _tasks: tasks }
+        tasks.spawn(serve_resp(resp, Arc::clone(&rotation)));
+        Self { http: addresses[0], resp: addresses[1], rotation, _tasks: tasks }
+    }
+
+    /// Whether it found every node ready when it looked last.
+    pub(super) fn finds_all_ready(&self) -> bool {
+        self.rotation.ready.lock().iter().all(|&ready| ready)
     }
 }
 
