@@ -84,7 +84,7 @@ async fn a_worker_id_that_has_the_response_to_another_command_stops_the_node() {
             (|command| matches!(command, Command::AcquireWorker { .. })) as fn(&Command) -> bool,
             "an acq",
         ),
-        (|command| matches!(command, Command::RenewWorker { .. }), "a renewal"),
+        (|command| matches!(command, Command::RenewWorker { .. }), "a held window"),
     ] {
         let dir = tempfile::tempdir().unwrap();
         assert_stops(open(&dir, is_mixed_up).await, what).await;
