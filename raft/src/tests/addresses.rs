@@ -11,6 +11,7 @@ use tokio::time::timeout;
 use super::support::{
     SOON, add, eventually, open, open_three, open_with, options, released, three_peers,
 };
+use crate::ProposeError;
 use crate::node::Node;
 use crate::runtime::Pending;
 use crate::transport::{
@@ -86,13 +87,23 @@ async fn members_that_exchanged_their_addresses_find_each_other_by_the_new_list(
     let temp = TempDir::new().unwrap();
     let mut peers = three_peers();
     let data = |id: u64| temp.path().join(format!("node-{id}"));
-    for sum in 1..=3 {
+    let mut sum = 0;
+    for _ in 0..3 {
         let mut nodes = Vec::new();
         for id in 1..=3 {
             nodes.push(open(options(id, &data(id), &peers)).await.0);
         }
-        for (node, sum) in nodes.iter().zip(3 * sum - 2..) {
-            assert_eq!(add(node, 1).await, Ok(sum));
+        for node in &nodes {
+            let before = sum;
+            // On a busy machine leadership may change, and a proposal meanwhile may or may not be carried out.
+            sum = loop {
+                match add(node, 1).await {
+                    Ok(sum) => break sum,
+                    Err(ProposeError::Unknown(_)) => {}
+                    Err(error) => panic!("{error}"),
+                }
+            };
+            assert!(sum > before, "a log that was read again has lost an entry");
         }
         for node in nodes {
             node.shutdown().await;
