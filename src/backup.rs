@@ -10,7 +10,7 @@
 //! before it, and the checksum is taken of everything before the checksum. So a backup that was cut short or altered
 //! anywhere is refused as a whole, and so is one with anything behind its end.
 //!
-//! A backup holds everything that the cluster agrees on, secrets of tags included.
+//! A backup holds everything that the cluster agrees on.
 
 mod check;
 mod file;

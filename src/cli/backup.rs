@@ -33,8 +33,8 @@ pub(super) async fn run(args: BackupArgs, client: &Client, json: bool) -> Result
         return output::print_json(&json!({ "file": shown, "bytes": bytes }));
     }
     output::print(&format!(
-        "{shown}: {bytes} bytes, checked to the end\nKeep it where only you can read it: secrets of tags are in \
-         it. `mintleaf inspect` shows what it holds.\n"
+        "{shown}: {bytes} bytes, checked to the end\nKeep it where only you can read it: it names every tag, every \
+         node and who changed what. `mintleaf inspect` shows what it is of.\n"
     ))
 }
 
