@@ -106,6 +106,8 @@ fn one_directory_of_three_is_enough_to_go_on_within_half_a_minute() {
         given.take_snowflakes(cluster.api(id), 50);
     }
     delete(cluster.api(1), "gone");
+    // A quorum may have deleted the tag without the survivor. A linearizable read waits until that node has, too.
+    assert_eq!(cluster.api(2).get("/v1/tags/gone").status, 404);
     // What one node gave was granted by a quorum, to which the survivor need not have belonged.
     cluster.kill(2);
     let api = cluster.api(3);
