@@ -180,30 +180,7 @@ impl Client {
     /// # Errors
     /// The failure at the last node.
     pub(super) async fn stream(&self, path: &str) -> Result<Pieces, Failure> {
-        let mut last = Failure::new("no node to ask");
-        for url in &self.urls {
-            match self.open(url, &Method::GET, path, None).await {
-                Ok(response) if response.status().is_success() => {
-                    return Ok(Pieces { url: url.clone(), body: response.into_body() });
-                }
-                Ok(response) => match self.read(url, response).await {
-                    Err(Attempt::Refused(failure)) => return Err(failure),
-                    Err(
-                        Attempt::Unconnected(failure)
-                        | Attempt::Lost(failure)
-                        | Attempt::Unavailable(failure),
-                    ) => last = failure,
-                    Ok(_) => last = Failure::new(format!("{url} did not answer with a file")),
-                },
-                Err(Attempt::Refused(failure)) => return Err(failure),
-                Err(
-                    Attempt::Unconnected(failure)
-                    | Attempt::Lost(failure)
-                    | Attempt::Unavailable(failure),
-                ) => last = failure,
-            }
-        }
-        Err(last)
+        self.first(true, async |url| self.begin(url, path).await).await
     }
 
     async fn call(
@@ -213,9 +190,19 @@ impl Client {
         body: Option<&Value>,
     ) -> Result<Value, Failure> {
         let repeatable = method == Method::GET;
+        self.first(repeatable, async |url| self.attempt(url, method, path, body).await).await
+    }
+
+    /// The answer of the first node that gives one. A request that must not be repeated goes to the next node
+    /// only when it cannot have been sent.
+    async fn first<T>(
+        &self,
+        repeatable: bool,
+        ask: impl AsyncFn(&BaseUrl) -> Result<T, Attempt>,
+    ) -> Result<T, Failure> {
         let mut last = Failure::new("no node to ask");
         for url in &self.urls {
-            last = match self.attempt(url, method, path, body).await {
+            last = match ask(url).await {
                 Ok(answer) => return Ok(answer),
                 Err(Attempt::Unconnected(failure)) => failure,
                 Err(Attempt::Lost(failure) | Attempt::Unavailable(failure)) if repeatable => {
@@ -229,6 +216,14 @@ impl Client {
             };
         }
         Err(last)
+    }
+
+    async fn begin(&self, url: &BaseUrl, path: &str) -> Result<Pieces, Attempt> {
+        let response = self.open(url, &Method::GET, path, None).await?;
+        if !response.status().is_success() {
+            return Err(refusal(url, response).await);
+        }
+        Ok(Pieces { url: url.clone(), body: response.into_body() })
     }
 
     async fn attempt(
@@ -262,17 +257,10 @@ impl Client {
 
     /// Reads a short answer.
     async fn read(&self, url: &BaseUrl, response: Response<Incoming>) -> Result<Value, Attempt> {
-        let status = response.status();
-        let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect();
-        let body = tokio::time::timeout(REQUEST_MAX, body).await;
-        let body = body.map_err(|_| Attempt::Lost(late(url)))?;
-        let body = body.map_err(|error| lost(url, &*error))?.to_bytes();
-        if status == StatusCode::SERVICE_UNAVAILABLE {
-            return Err(Attempt::Unavailable(Failure::refused(status, &body)));
+        if !response.status().is_success() {
+            return Err(refusal(url, response).await);
         }
-        if !status.is_success() {
-            return Err(Attempt::Refused(Failure::refused(status, &body)));
-        }
+        let body = whole(url, response.into_body()).await?;
         if body.is_empty() {
             return Ok(Value::Null);
         }
@@ -281,6 +269,26 @@ impl Client {
             Attempt::Refused(Failure::hinting(detail, "is it a mintleaf node?"))
         })
     }
+}
+
+/// Why a node did not do what it was asked for.
+async fn refusal(url: &BaseUrl, response: Response<Incoming>) -> Attempt {
+    let status = response.status();
+    match whole(url, response.into_body()).await {
+        Err(failure) => failure,
+        Ok(body) if status == StatusCode::SERVICE_UNAVAILABLE => {
+            Attempt::Unavailable(Failure::refused(status, &body))
+        }
+        Ok(body) => Attempt::Refused(Failure::refused(status, &body)),
+    }
+}
+
+/// The body of a short answer.
+async fn whole(url: &BaseUrl, body: Incoming) -> Result<Bytes, Attempt> {
+    let body = Limited::new(body, ANSWER_BYTES_MAX).collect();
+    let body = tokio::time::timeout(REQUEST_MAX, body).await;
+    let body = body.map_err(|_| Attempt::Lost(late(url)))?;
+    Ok(body.map_err(|error| lost(url, &*error))?.to_bytes())
 }
 
 /// A long answer, piece by piece.

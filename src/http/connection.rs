@@ -125,20 +125,20 @@ where
     let watch = ConnectionWatch { unsent: &unsent, progress, answers, drain: drain.clone() };
     let buffers = ConnectionBuffers::new(read, write, READ_BYTES_MAX, watch);
     let mut running = pin!(FastPath::new(buffers, dispatch).run());
+    let running = async {
+        tokio::select! {
+            biased;
+            ended = running.as_mut() => ended,
+            // The fast path sees that too once it is polled, and comes to an end.
+            () = drain.reached(DrainPhase::LastAnswers) => running.await,
+        }
+    };
     let ended = tokio::select! {
         biased;
-        ended = running.as_mut() => ended,
+        ended = running => ended,
         verdict = progress.must_end(PATIENCE, || unsent.load(Relaxed)) => {
             return FastPathEnd::Watchdog(verdict);
         }
-        // The fast path sees that too, and comes to an end.
-        () = drain.reached(DrainPhase::LastAnswers) => tokio::select! {
-            biased;
-            ended = running.as_mut() => ended,
-            verdict = progress.must_end(PATIENCE, || unsent.load(Relaxed)) => {
-                return FastPathEnd::Watchdog(verdict);
-            }
-        },
     };
     match ended {
         Ok(Some(leftover)) => FastPathEnd::ForHyper(leftover),

@@ -176,7 +176,7 @@ impl Dispatch {
             return response;
         }
         let (head, body) = response.into_parts();
-        // Every body is there as a whole.
+        // A body of known length is there as a whole. That of a backup has none, and comes piece by piece.
         let bytes = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
         match self.answers.hold_reserved(reserved, bytes) {
             Some(bytes) => Response::from_parts(head, Body::from(bytes)),

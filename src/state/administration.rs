@@ -50,11 +50,7 @@ impl State {
             Change::DeleteTag { tag } => self.delete(tag),
             Change::RaiseSnowflakeFloor { floor_ms } => {
                 let before_ms = self.workers.bounds_mut().raise_floor(*floor_ms);
-                let floor_ms = self.snowflake_floor_ms();
-                if floor_ms > before_ms {
-                    self.record(actor, change, (floor_facts(before_ms), floor_facts(floor_ms)));
-                }
-                return Response::Floor { before_ms, floor_ms };
+                Response::Floor { before_ms, floor_ms: self.snowflake_floor_ms() }
             }
             Change::SetNode { .. }
             | Change::RemoveNode { .. }
@@ -68,6 +64,9 @@ impl State {
                 if facts.0 != facts.1 {
                     self.record(actor, change, facts);
                 }
+            }
+            &Response::Floor { before_ms, floor_ms } if before_ms < floor_ms => {
+                self.record(actor, change, (floor_facts(before_ms), floor_facts(floor_ms)));
             }
             Response::Noted => self.record(actor, change, change.told()),
             _ => {}

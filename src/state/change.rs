@@ -13,8 +13,9 @@ use crate::tag::{BizTag, OutOfBounds};
 
 /// A change that an administrator asks for.
 ///
-/// The state carries out those of tags and of the snowflake floor. Those of the membership, the leader and the level are carried out by
-/// `raft/`; the state records that they were, and takes the word of the node that was asked.
+/// The state carries out those of tags and of the snowflake floor. Those of the membership, the leader and the
+/// level are carried out by `raft/`; the state records that they were, and takes the word of the node that was
+/// asked.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
 pub enum Change {
     /// Creates a tag. Its ids begin at `start`, or above every id the name was ever given.
