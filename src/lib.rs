@@ -64,6 +64,7 @@
 //! | [`metrics`] | The counters of a node, and the page for Prometheus | nothing |
 //! | `origin` | Pure: where clients are counted together | nothing |
 //! | `path_segment` | %-escapes in paths | nothing |
+//! | `timestamp` | Points in time as text | nothing |
 //! | `drain` | How far the end of a node has come, as its connections see it | nothing |
 //! | `watchdog` | The end of connections that make no progress, read too slowly, or rest while others want in | `limits` |
 //! | [`access`] | Who may do what: roles, what each request needs, the tokens of the auth file | `path_segment` |
@@ -74,12 +75,12 @@
 //! | [`backup`] | Backups: files that hold the whole state | `encoding`, `state` |
 //! | [`replica`] | The replicated log, with types: commands in, responses out | `encoding`, `limits`, `state`, `version` |
 //! | [`restore`] | A new cluster, made of a backup or of a directory that survived | `backup`, `replica`, `state`, `tag` |
-//! | [`service`] | Hands ids out and grabs more: the locks, the waiting, the tasks | `answer_budget`, `backup`, `clock`, `limits`, `metrics`, `replica`, `segment`, `snowflake`, `state`, `tag`, `version` |
-//! | [`http`] | HTTP/1.1: Leaf's paths, the paths of version 1 (`/v1/`), the pages for people | `access`, `address`, `answer_budget`, `connection_buffers`, `drain`, `limits`, `metrics`, `path_segment`, `service`, `snowflake`, `tag`, `tls`, `watchdog` |
+//! | [`service`] | Hands ids out and grabs more: the locks, the waiting, the tasks | `answer_budget`, `backup`, `clock`, `limits`, `metrics`, `replica`, `segment`, `snowflake`, `state`, `tag`, `timestamp`, `version` |
+//! | [`http`] | HTTP/1.1: Leaf's paths, the paths of version 1 (`/v1/`), the pages for people | `access`, `address`, `answer_budget`, `connection_buffers`, `drain`, `limits`, `metrics`, `path_segment`, `service`, `snowflake`, `tag`, `timestamp`, `tls`, `watchdog` |
 //! | [`resp`] | The Redis protocol | `access`, `answer_budget`, `connection_buffers`, `drain`, `limits`, `metrics`, `service`, `tls`, `watchdog` |
 //! | [`listener`] | Client sockets and worker threads, shared by both protocols | `access`, `drain`, `http`, `limits`, `metrics`, `origin`, `resp`, `service`, `tls`, `watchdog` |
 //! | [`config`] | Settings and their checks | `access`, `address`, `snowflake`, `tls` |
-//! | [`cli`] | The command line, and the commands that are clients of a node | `access`, `backup`, `clock`, `config`, `entropy`, `path_segment`, `restore`, `state`, `tag`, `version` |
+//! | [`cli`] | The command line, and the commands that are clients of a node | `access`, `backup`, `clock`, `config`, `entropy`, `path_segment`, `restore`, `state`, `tag`, `timestamp`, `version` |
 //! | [`server`] | A node put together, and run by `serve` or `dev` | `access`, `clock`, `config`, `drain`, `encoding`, `entropy`, `limits`, `listener`, `metrics`, `replica`, `service`, `snowflake`, `tls` |
 //!
 //! # Words
@@ -171,6 +172,7 @@ pub mod service;
 pub mod snowflake;
 pub mod state;
 pub mod tag;
+mod timestamp;
 pub mod tls;
 pub mod version;
 mod watchdog;

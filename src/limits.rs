@@ -146,8 +146,8 @@ pub(crate) const RESP_IDLE_SECONDS_MAX: u64 = 600;
 /// Time that a stop leaves to requests in flight, and a closing connection to its last answers:
 /// `listener.rs`, `http/connection.rs` and `resp/connection.rs`.
 pub(crate) const DRAIN_MAX: Duration = Duration::from_secs(5);
-/// How long a client of the Redis protocol may take to read its last answers, once the node has ended the
-/// connection: `resp/connection.rs`.
+/// How long a client may take to read its last answers, once the node has ended the connection:
+/// `tls/client_stream.rs` and `resp/connection.rs`.
 pub(crate) const LINGER_MAX: Duration = Duration::from_millis(500);
 /// Longest wait for a segment, and for the read that must see every change before it: `service/ids.rs`,
 /// `service/grabber.rs` and `service/log_access.rs`.

@@ -14,7 +14,7 @@ mod credentials;
 mod crowd;
 mod handshake;
 
-pub(crate) use client_stream::ClientStream;
+pub(crate) use client_stream::{ClientStream, farewell};
 pub use credentials::{ClientTls, PemContents, TlsError};
 pub(crate) use crowd::Handshakes;
 pub(crate) use handshake::{Handshake, Terms, begin};

@@ -9,6 +9,7 @@ use super::output::{self, TextTable, cell};
 use super::progress::{Progress, Unit};
 use crate::entropy;
 use crate::restore::{Origin, inspect};
+use crate::timestamp::rfc3339;
 
 /// What to inspect.
 #[derive(clap::Args, Debug)]
@@ -67,15 +68,8 @@ fn shown(origin: Option<&Origin>, whole: bool) -> Value {
         "log_index": log_index,
         "level": level,
         "version": version,
-        "taken_at": time(*taken_at_ms),
+        "taken_at": rfc3339(*taken_at_ms),
         "tags": tags,
         "whole": whole,
     })
-}
-
-/// A time in RFC 3339.
-pub(super) fn time(unix_ms: u64) -> String {
-    let timestamp =
-        i64::try_from(unix_ms).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
-    timestamp.unwrap_or(jiff::Timestamp::MAX).to_string()
 }

@@ -8,13 +8,14 @@ use mintleaf_raft::NewCluster;
 use serde_json::json;
 
 use super::client::Failure;
-use super::inspect::{progress, time};
+use super::inspect::progress;
 use super::output;
 use crate::clock::{Clock, SystemClock};
 use crate::entropy;
 use crate::restore::{Copy, Plan, read_copy, restore};
 use crate::state::{Raise, State};
 use crate::tag::BizTag;
+use crate::timestamp::rfc3339;
 
 /// What to make a cluster of, and how.
 #[derive(clap::Args, Debug)]
@@ -166,14 +167,14 @@ fn carry_out(args: &RestoreArgs, all: u64, after: SnowflakesAfter) -> Result<(),
             "node_id": node_id,
             "log_index": log_index,
             "tags": tags,
-            "snowflakes_from": time(floor_ms),
+            "snowflakes_from": rfc3339(floor_ms),
         }));
     }
     output::print(&format!(
         "{data}: cluster {cluster_id:032x} of node {node_id} alone, with {tags} tags. Every line rose by {all} \
          ids at least; snowflake ids begin at {}.\nStart it with `mintleaf serve --node-id {node_id} --data \
          {data}`, and others with --join. Never start a node of the old cluster again.\n",
-        time(floor_ms)
+        rfc3339(floor_ms)
     ))
 }
 
@@ -185,8 +186,8 @@ fn floor(state: &State, after: SnowflakesAfter) -> Result<u64, Failure> {
                 return Err(Failure::new(format!(
                     "--stopped-at {} lies before the copy was taken: the old cluster still worked at {}. Give a \
                      later time, or --snowflake-above",
-                    time(stopped_ms),
-                    time(state.clock_ms())
+                    rfc3339(stopped_ms),
+                    rfc3339(state.clock_ms())
                 )));
             }
             // A window may reach so far past the moment at which it was given.

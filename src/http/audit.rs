@@ -10,9 +10,10 @@ use serde_json::{Map, Value};
 
 use super::problem::Problem;
 use super::query::Query;
-use super::tags::{consistency, json_bytes, rfc3339};
+use super::tags::{consistency, json_bytes};
 use crate::limits::{AUDIT_PAGE_DEFAULT, AUDIT_PAGE_MAX, PAGE_BYTES_MAX};
 use crate::service::{AuditEntry, AuditService, Fact, Facts};
+use crate::timestamp::rfc3339;
 
 /// Bytes of an entry in answers besides its texts, at most.
 const ENTRY_BYTES: usize = 512;

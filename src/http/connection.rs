@@ -13,7 +13,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::Service;
 use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 
 use super::dispatch::{Dispatch, DispatchResponse, ResponseFuture};
 use super::fast_path::{FastPath, READ_BYTES_MAX};
@@ -21,8 +21,8 @@ use super::write_buffer::{AttachedTransport, WriteBuffer};
 use crate::access::Caller;
 use crate::connection_buffers::{ConnectionBuffers, ConnectionWatch, Leftover};
 use crate::drain::{Drain, DrainPhase};
-use crate::limits::{DRAIN_MAX, HEAD_BYTES_MAX, HEADERS_MAX, HTTP_IDLE_SECONDS_MAX, LINGER_MAX};
-use crate::tls::ClientStream;
+use crate::limits::{DRAIN_MAX, HEAD_BYTES_MAX, HEADERS_MAX, HTTP_IDLE_SECONDS_MAX};
+use crate::tls::{self, ClientStream};
 use crate::watchdog::{Patience, Progress, Verdict};
 
 /// A connection that never brought a request does not count as idle, and is not kept.
@@ -57,7 +57,7 @@ pub(crate) async fn serve(
     let verdict = converse(read, write, dispatch, progress, drain).await;
     let last_answers = [DrainPhase::LastAnswers, DrainPhase::RestingEnd];
     if verdict.is_none() && last_answers.contains(&ending.phase()) {
-        farewell(&mut stream).await;
+        tls::farewell(&mut stream, b"").await;
     }
     verdict
 }
@@ -227,14 +227,6 @@ impl Future for AnswerFuture {
         }
         answered
     }
-}
-
-/// Reads what still comes in on a connection that the node has ended, until the client has ended it too: closing
-/// on unread input would reset the connection, last answers and all.
-async fn farewell(stream: &mut impl ClientStream) {
-    let mut unread = [0; 1024];
-    let read_off = async { while stream.read(&mut unread).await.is_ok_and(|read| read > 0) {} };
-    let _ = tokio::time::timeout(LINGER_MAX, read_off).await;
 }
 
 #[cfg(test)]

@@ -11,9 +11,9 @@ use axum::http::HeaderName;
 use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 
 use super::problem::Problem;
-use super::tags::rfc3339;
 use crate::limits::{HTML_ROWS_MAX, PAGE_BYTES_MAX};
 use crate::service::{ClusterService, Consistency, TagService};
+use crate::timestamp::rfc3339;
 
 type Html = ([(HeaderName, &'static str); 2], String);
 

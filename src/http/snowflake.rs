@@ -13,10 +13,11 @@ use super::access::Sender;
 use super::body::{Fields, required};
 use super::problem::Problem;
 use super::query::Query;
-use super::{decimal, ids, key, tags};
+use super::{decimal, ids, key};
 use crate::limits::ID_MAX;
 use crate::service::{ClusterService, IdService, WorkersView};
 use crate::snowflake::IdParts;
+use crate::timestamp::rfc3339;
 
 type Ids = State<Arc<IdService>>;
 
@@ -74,7 +75,7 @@ pub(super) async fn decode(State(service): Ids, uri: Uri) -> Result<Json<Decoded
     Ok(Json(Decoded {
         id: id.to_string(),
         timestamp_ms: parts.time_ms,
-        time: tags::rfc3339(parts.time_ms),
+        time: rfc3339(parts.time_ms),
         worker_id: parts.worker_id,
         sequence: parts.sequence,
         split: split.map(|(data_center_id, data_center_worker_id)| SplitWorker {
@@ -133,7 +134,7 @@ pub(super) async fn raise_floor(
     let force = fields.flag("force")?.unwrap_or(false);
     fields.finish()?;
     let floor_ms = cluster.raise_snowflake_floor(&sender.actor(), id, force).await?.floor_ms;
-    Ok(Json(Floor { floor_ms, time: tags::rfc3339(floor_ms) }))
+    Ok(Json(Floor { floor_ms, time: rfc3339(floor_ms) }))
 }
 
 /// Every worker id that was ever used, from local knowledge.

@@ -6,7 +6,6 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::header::LOCATION;
 use axum::http::{HeaderName, StatusCode, Uri};
-use jiff::Timestamp;
 use serde::Serialize;
 
 use super::access::Sender;
@@ -21,6 +20,7 @@ use crate::limits::{
 use crate::path_segment;
 use crate::service::{Consistency, Protection, TagChange, TagRow, TagService, TagSpec};
 use crate::tag::BizTag;
+use crate::timestamp::rfc3339;
 
 /// Bytes of a tag in answers besides its name and description, at most.
 const ROW_BYTES: usize = 240;
@@ -173,22 +173,4 @@ pub(super) struct Page {
     tags: Vec<TagBody>,
     /// The tag after which the next page begins; `None` on the last page.
     next: Option<String>,
-}
-
-/// A time in Unix milliseconds in RFC 3339, in UTC; the calendar's end for a time past it.
-pub(super) fn rfc3339(unix_ms: u64) -> String {
-    let unix_ms = i64::try_from(unix_ms).unwrap_or(i64::MAX);
-    Timestamp::from_millisecond(unix_ms).unwrap_or(Timestamp::MAX).to_string()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_are_rfc3339_in_utc() {
-        assert_eq!(rfc3339(1_567_733_700_834), "2019-09-06T01:35:00.834Z");
-        assert_eq!(rfc3339(0), "1970-01-01T00:00:00Z");
-        assert!(rfc3339(u64::MAX).starts_with("9999-12-30"));
-    }
 }

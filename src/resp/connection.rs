@@ -10,7 +10,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
 
 use super::call::{Call, CommandOutcome, Served};
@@ -26,7 +26,7 @@ use crate::limits::{
     COMMAND_BYTES_MAX, DRAIN_MAX, LINGER_MAX, REQUEST_MAX, RESP_IDLE_SECONDS_MAX, UNSENT_BYTES_MAX,
 };
 use crate::service::{Error, Services};
-use crate::tls::ClientStream;
+use crate::tls::{self, ClientStream};
 use crate::watchdog::{Patience, Progress, Verdict};
 
 /// The answer to a connection above the limit, in the words of Redis.
@@ -53,7 +53,7 @@ pub(crate) async fn serve(
     let served = Served { services, answers: &answers, tokens };
     let verdict = converse(read, write, served, &progress, drain).await;
     if verdict.is_none() {
-        farewell(&mut stream).await;
+        tls::farewell(&mut stream, b"").await;
     }
     verdict
 }
@@ -93,18 +93,6 @@ where
     }
     let _ = timeout(DRAIN_MAX, running).await;
     None
-}
-
-/// Ends the connection and reads what still comes in: closing on unread input would reset the
-/// connection, last answers and all.
-async fn farewell(stream: &mut impl ClientStream) {
-    let read_off = async {
-        stream.shutdown().await?;
-        let mut unread = [0; 1024];
-        while stream.read(&mut unread).await? > 0 {}
-        io::Result::Ok(())
-    };
-    let _ = timeout(LINGER_MAX, read_off).await;
 }
 
 /// Why a run of commands ended.

@@ -43,33 +43,7 @@ impl ClientCredentials {
     /// be used change nothing.
     pub(super) async fn follow(self, reload: Reload, services: Services) {
         let seen = self.seen.clone();
-        let files = Following { credentials: self, services: services.clone() };
-        follow(files, seen, reload, services).await;
-    }
-
-    fn take(&self, contents: &PemContents) -> Result<(), ConfigError> {
-        let new = self.files.credentials(contents)?;
-        warn_of_a_nodes_name(&new);
-        self.current.send_replace(Arc::new(new));
-        Ok(())
-    }
-
-    fn report_expiry(&self, metrics: &Metrics, now_ms: u64, look: u32) {
-        let expires_at_s = self.current.borrow().expires_at_s();
-        metrics.client_certificate_expires(expires_at_s);
-        let left_s = expires_at_s.saturating_sub(now_ms / 1_000);
-        match Expiry::to_report(left_s, look) {
-            None => {}
-            Some(Expiry::Expired) => tracing::error!(
-                "the certificate of --tls-cert has expired: clients refuse this node on new connections; replace \
-                 the file"
-            ),
-            Some(Expiry::Near { days }) => tracing::warn!(
-                days,
-                "the certificate of --tls-cert is about to expire; replace the file: clients will not accept this \
-                 node then"
-            ),
-        }
+        follow(self, seen, reload, services).await;
     }
 }
 
@@ -83,33 +57,40 @@ fn warn_of_a_nodes_name(credentials: &ClientTls) {
     }
 }
 
-/// Credentials that follow their files, and where to report when they expire.
-struct Following {
-    credentials: ClientCredentials,
-    services: Services,
-}
-
-impl FollowedFiles for Following {
+impl FollowedFiles for ClientCredentials {
     const WHAT: &'static str = "certificates for clients";
     const LABEL: Reloaded = Reloaded::ClientCertificates;
     type Content = PemContents;
 
     fn reader(&self) -> impl FnOnce() -> Result<PemContents, ConfigError> + Send + 'static {
-        let files = self.credentials.files.clone();
+        let files = self.files.clone();
         move || files.read()
     }
 
     fn take(&mut self, contents: &PemContents) -> Result<(), ConfigError> {
-        self.credentials.take(contents)?;
-        self.credentials.files.warn_if_exposed();
-        // A new certificate may expire soon, too.
-        self.before_look(0);
+        let new = self.files.credentials(contents)?;
+        warn_of_a_nodes_name(&new);
+        self.current.send_replace(Arc::new(new));
+        self.files.warn_if_exposed();
         Ok(())
     }
 
-    fn before_look(&self, look: u32) {
-        let now_ms = SystemClock::default().now_ms();
-        self.credentials.report_expiry(self.services.ids.metrics(), now_ms, look);
+    fn before_look(&self, metrics: &Metrics, look: u32) {
+        let expires_at_s = self.current.borrow().expires_at_s();
+        metrics.client_certificate_expires(expires_at_s);
+        let left_s = expires_at_s.saturating_sub(SystemClock::default().now_ms() / 1_000);
+        match Expiry::to_report(left_s, look) {
+            None => {}
+            Some(Expiry::Expired) => tracing::error!(
+                "the certificate of --tls-cert has expired: clients refuse this node on new connections; replace \
+                 the file"
+            ),
+            Some(Expiry::Near { days }) => tracing::warn!(
+                days,
+                "the certificate of --tls-cert is about to expire; replace the file: clients will not accept this \
+                 node then"
+            ),
+        }
     }
 }
 
@@ -130,7 +111,7 @@ mod tests {
         };
         write(1);
         let files = ClientTlsFiles::at(certificate.clone(), key.clone());
-        let credentials = ClientCredentials::open(files.clone()).unwrap();
+        let mut credentials = ClientCredentials::open(files.clone()).unwrap();
         let watched = credentials.watch();
         let before = watched.borrow().expires_at_s();
         write(2);

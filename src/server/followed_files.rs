@@ -35,8 +35,8 @@ pub(super) trait FollowedFiles {
     /// When it cannot be used; then everything stays as it is.
     fn take(&mut self, content: &Self::Content) -> Result<(), ConfigError>;
 
-    /// Called before each look, with its number.
-    fn before_look(&self, _look: u32) {}
+    /// Called before each look, with its number since new content was taken into use.
+    fn before_look(&self, _metrics: &Metrics, _look: u32) {}
 }
 
 /// Takes the files into use whenever they change, for as long as it is polled. `seen` is what they held when they
@@ -49,9 +49,9 @@ pub(super) async fn follow<F: FollowedFiles>(
     services: Services,
 ) {
     let mut following = Following { files, seen, refused: None, reading: None };
-    let mut streak = Streak::default();
-    for look in 0.. {
-        following.files.before_look(look);
+    let (mut streak, mut number) = (Streak::default(), 0_u32);
+    loop {
+        following.files.before_look(services.ids.metrics(), number);
         let asked = timeout(LOOK_INTERVAL, reload.asked()).await.is_ok();
         let Some(outcome) = following.look(READ_MAX).await else {
             // The runtime is ending.
@@ -59,6 +59,7 @@ pub(super) async fn follow<F: FollowedFiles>(
             continue;
         };
         report::<F>(&mut streak, &outcome, asked, services.ids.metrics());
+        number = if matches!(outcome, Outcome::Taken) { 0 } else { number.wrapping_add(1) };
     }
 }
 

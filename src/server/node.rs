@@ -22,7 +22,7 @@ use super::quorum_watch::watch_quorum;
 use super::signals::Reload;
 use crate::access::Doors;
 use crate::clock::{Clock, SystemClock};
-use crate::config::{AuthSource, ClientTlsFiles, PeerKeys};
+use crate::config::{AuthSource, ClientTlsFiles, ConfigError, PeerKeys};
 use crate::entropy;
 use crate::listener::{self, ClientCapacity, ClientPort, ClientPorts, RunningServer};
 use crate::snowflake::SnowflakeSettings;
@@ -166,8 +166,8 @@ impl RunningNode {
             .build()?;
         let _within = runtime.enter();
         check_clock(&SystemClock::default())?;
-        let auth = auth(config)?;
-        let client_credentials = client_credentials(config)?;
+        let auth = opened(config.auth.as_ref(), ClientTokens::open)?;
+        let client_credentials = opened(config.client_tls.as_ref(), ClientCredentials::open)?;
         let http = bind(config.http)?;
         let resp = config.resp.map(bind).transpose()?;
         let http_addr = http.local_addr();
@@ -342,21 +342,13 @@ fn check_clock(clock: &impl Clock) -> Result<(), NodeFailure> {
     Err(NodeFailure::Usage(why.to_owned()))
 }
 
-/// The tokens that clients show, and when to read them again.
-fn auth(config: &NodeConfig) -> Result<Option<(ClientTokens, Reload)>, NodeFailure> {
-    let Some((source, reload)) = &config.auth else { return Ok(None) };
-    let tokens = ClientTokens::open(source.clone());
-    let tokens = tokens.map_err(|error| NodeFailure::Usage(error.to_string()))?;
-    Ok(Some((tokens, reload.clone())))
-}
-
-/// By what the node proves itself to clients, and when to read that again.
-fn client_credentials(
-    config: &NodeConfig,
-) -> Result<Option<(ClientCredentials, Reload)>, NodeFailure> {
-    let Some((files, reload)) = &config.client_tls else { return Ok(None) };
-    let opened = ClientCredentials::open(files.clone());
-    let opened = opened.map_err(|error| NodeFailure::Usage(error.to_string()))?;
+/// What a node reads from the files that `of` names, if it is to, and when to read them again.
+fn opened<F: Clone, T>(
+    of: Option<&(F, Reload)>,
+    open: impl FnOnce(F) -> Result<T, ConfigError>,
+) -> Result<Option<(T, Reload)>, NodeFailure> {
+    let Some((files, reload)) = of else { return Ok(None) };
+    let opened = open(files.clone()).map_err(|error| NodeFailure::Usage(error.to_string()))?;
     Ok(Some((opened, reload.clone())))
 }
 

@@ -43,14 +43,31 @@ impl PeerCredentials {
     /// be used change nothing.
     pub(super) async fn follow(self, reload: Reload, services: Services) {
         let seen = self.seen.clone();
-        let files = Following { credentials: self, services: services.clone() };
-        follow(files, seen, reload, services).await;
+        follow(self, seen, reload, services).await;
+    }
+}
+
+impl FollowedFiles for PeerCredentials {
+    const WHAT: &'static str = "keys between nodes";
+    const LABEL: Reloaded = Reloaded::PeerKeys;
+    type Content = KeyFiles;
+
+    fn reader(&self) -> impl FnOnce() -> Result<KeyFiles, ConfigError> + Send + 'static {
+        let keys = self.keys.clone();
+        move || keys.read()
     }
 
-    fn report_expiry(&self, metrics: &Metrics, now_ms: u64, look: u32) {
+    fn take(&mut self, files: &KeyFiles) -> Result<(), ConfigError> {
+        let PeerCredentials { keys, node_id, current, .. } = self;
+        current.send_replace(Arc::new(keys.credentials(*node_id, files)?));
+        keys.warn_if_exposed();
+        Ok(())
+    }
+
+    fn before_look(&self, metrics: &Metrics, look: u32) {
         let Some(expires_at_s) = self.current.borrow().expires_at_s() else { return };
         metrics.peer_certificate_expires(expires_at_s);
-        let left_s = expires_at_s.saturating_sub(now_ms / 1_000);
+        let left_s = expires_at_s.saturating_sub(SystemClock::default().now_ms() / 1_000);
         match Expiry::to_report(left_s, look) {
             None => {}
             Some(Expiry::Expired) => tracing::error!(
@@ -63,34 +80,5 @@ impl PeerCredentials {
                  new connections of this node then"
             ),
         }
-    }
-}
-
-/// Credentials that follow their files, and where to report when they expire.
-struct Following {
-    credentials: PeerCredentials,
-    services: Services,
-}
-
-impl FollowedFiles for Following {
-    const WHAT: &'static str = "keys between nodes";
-    const LABEL: Reloaded = Reloaded::PeerKeys;
-    type Content = KeyFiles;
-
-    fn reader(&self) -> impl FnOnce() -> Result<KeyFiles, ConfigError> + Send + 'static {
-        let keys = self.credentials.keys.clone();
-        move || keys.read()
-    }
-
-    fn take(&mut self, files: &KeyFiles) -> Result<(), ConfigError> {
-        let PeerCredentials { keys, node_id, current, .. } = &self.credentials;
-        current.send_replace(Arc::new(keys.credentials(*node_id, files)?));
-        keys.warn_if_exposed();
-        Ok(())
-    }
-
-    fn before_look(&self, look: u32) {
-        let now_ms = SystemClock::default().now_ms();
-        self.credentials.report_expiry(self.services.ids.metrics(), now_ms, look);
     }
 }

@@ -10,7 +10,6 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use tokio::time::{Instant, sleep};
 
 use super::audit;
@@ -19,6 +18,7 @@ use super::error::Error;
 use super::log_access::{self, Consistency, refresh};
 use crate::limits::{REQUEST_MAX, UNFORCED_FLOOR_AHEAD_MS_MAX};
 use crate::state::{Actor, Change, Response, WorkerRow};
+use crate::timestamp::rfc3339;
 
 /// How long a request waits for holders: several turns of their lease tasks.
 const NOTED_MAX: Duration = Duration::from_secs(4);
@@ -105,7 +105,7 @@ impl ClusterService {
             detail: format!(
                 "the id shows {}, which is {} s ahead of the cluster's clock: there would be no snowflake ids \
                  until then, and that cannot be undone: send \"force\": true (--force) if that is meant",
-                shown(floor_ms - 1),
+                rfc3339(floor_ms - 1),
                 ahead_ms / 1000
             ),
         })
@@ -114,7 +114,7 @@ impl ClusterService {
 
 /// Which nodes keep a floor from being reached.
 fn waiting(floor_ms: u64, windows: &[WorkerRow]) -> String {
-    let mut text = format!("the snowflake floor is raised to {}, and", shown(floor_ms));
+    let mut text = format!("the snowflake floor is raised to {}, and", rfc3339(floor_ms));
     for (at, row) in windows.iter().take(NAMED_MAX).enumerate() {
         let and = if at > 0 { "; and" } else { "" };
         // Writing to a `String` cannot fail.
@@ -123,7 +123,7 @@ fn waiting(floor_ms: u64, windows: &[WorkerRow]) -> String {
             "{and} node {} has not taken note, whose window of worker id {} ends at {}",
             row.node_id,
             row.worker_id,
-            shown(row.fence_ms)
+            rfc3339(row.fence_ms)
         );
     }
     if let Some(more @ 1..) = windows.len().checked_sub(NAMED_MAX) {
@@ -131,11 +131,6 @@ fn waiting(floor_ms: u64, windows: &[WorkerRow]) -> String {
         let _ = write!(text, "; and {more} more");
     }
     text + ": ask again"
-}
-
-fn shown(unix_ms: u64) -> String {
-    let time = Timestamp::from_millisecond(i64::try_from(unix_ms).unwrap_or(i64::MAX));
-    time.unwrap_or(Timestamp::MAX).to_string()
 }
 
 #[cfg(test)]
@@ -154,8 +149,8 @@ mod tests {
         assert_eq!(
             waiting(1_567_733_700_834, &[row(7, 2), row(9, 3)]),
             "the snowflake floor is raised to 2019-09-06T01:35:00.834Z, and node 2 has not taken note, whose \
-             window of worker id 7 ends at 2019-09-06T01:36:00Z; and node 3 has not taken note, whose window of \
-             worker id 9 ends at 2019-09-06T01:36:00Z: ask again"
+             window of worker id 7 ends at 2019-09-06T01:36:00.000Z; and node 3 has not taken note, whose window of \
+             worker id 9 ends at 2019-09-06T01:36:00.000Z: ask again"
         );
     }
 }

@@ -2,9 +2,12 @@
 
 use std::net::IpAddr;
 
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::time::timeout;
 use tokio_rustls::server::TlsStream;
+
+use crate::limits::LINGER_MAX;
 
 /// A client's connection, whose protocol need not know whether there is TLS below.
 pub(crate) trait ClientStream: AsyncRead + AsyncWrite + Unpin + Send {
@@ -40,4 +43,21 @@ impl ClientStream for TlsStream<TcpStream> {
     fn peer(&self) -> Option<IpAddr> {
         self.get_ref().0.peer()
     }
+}
+
+/// Sends the last words and ends the connection, then reads what still comes in until the client has ended it too:
+/// closing on unread input would reset the connection, last answers and all.
+pub(crate) async fn farewell(
+    stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
+    last_words: &[u8],
+) {
+    let read_off = async {
+        stream.write_all(last_words).await?;
+        stream.shutdown().await?;
+        let mut unread = [0; 1024];
+        while stream.read(&mut unread).await? > 0 {}
+        std::io::Result::Ok(())
+    };
+    // A client that is gone already hears nothing, and needs nothing.
+    let _ = timeout(LINGER_MAX, read_off).await;
 }

@@ -5,22 +5,18 @@
 //! takes place on the worker that the connection was dealt to, holds one place, and from its first byte on is one of
 //! a bounded number there.
 
-use std::io;
 use std::sync::Arc;
 
 use rustls::ServerConnection;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
-use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use super::client_stream::ClientStream;
+use super::client_stream::{ClientStream, farewell};
 use super::credentials::ClientTls;
 use super::crowd::Handshakes;
 use crate::drain::{Drain, DrainPhase};
-use crate::limits::LINGER_MAX;
 use crate::metrics::Protocol;
 use crate::origin::Origin;
 use crate::watchdog::{Patience, Progress, Verdict};
@@ -78,7 +74,7 @@ async fn accept(mut stream: TcpStream, terms: &Terms<'_>) -> Handshake {
     match stream.peek(&mut first).await {
         Ok(1) if first[0] == TLS_HANDSHAKE => {}
         Ok(1) => {
-            turn_away(&mut stream, terms.without_tls).await;
+            farewell(&mut stream, terms.without_tls).await;
             return Handshake::Failed;
         }
         _ => return Handshake::Gone,
@@ -102,16 +98,4 @@ async fn accept(mut stream: TcpStream, terms: &Terms<'_>) -> Handshake {
             Handshake::Failed
         }
     }
-}
-
-/// Answers, and reads what still comes in: closing on unread input would reset the connection, answer and all.
-async fn turn_away(stream: &mut TcpStream, answer: &[u8]) {
-    let farewell = async {
-        stream.write_all(answer).await?;
-        stream.shutdown().await?;
-        let mut unread = [0; 1024];
-        while stream.read(&mut unread).await? > 0 {}
-        io::Result::Ok(())
-    };
-    let _ = timeout(LINGER_MAX, farewell).await;
 }

@@ -380,10 +380,8 @@ fn a_node_without_the_cluster_secret_never_joins_and_is_told_the_flag() {
         fs::write(&path, text).unwrap();
         path.to_str().unwrap().to_owned()
     };
-    let (right, wrong) = (
-        file("right", SECRET),
-        file("wrong", "something-else-entirely, and as long as it must be"),
-    );
+    let right = file("right", SECRET);
+    let wrong = file("wrong", "something-else-entirely, and as long as it must be");
     let mut cluster = mintleaf().prepare(1, &["--cluster-secret-file", &right]);
     cluster.start_all();
     for (id, flags) in [(2, &["--cluster-secret-file", wrong.as_str()][..]), (3, &[])] {

@@ -7,10 +7,8 @@ use proptest::option;
 use proptest::prelude::*;
 
 use super::workers::format;
-use super::written;
-use crate::encoding::{
-    decode_command, decode_response, encode_command, encode_response, read_snapshot,
-};
+use super::{runs_alike_through_a_snapshot, written};
+use crate::encoding::read_snapshot;
 use crate::limits::AHEAD_MS_MAX;
 use crate::snowflake::Rules;
 use crate::state::{Action, Actor, Change, Command, Fact, Field, Response, State};
@@ -215,23 +213,7 @@ proptest! {
     }
 
     #[test]
-    fn rules_and_floor_survive_a_snapshot(
-        commands in commands(),
-        cut in any::<prop::sample::Index>(),
-    ) {
-        let cut = cut.index(commands.len() + 1);
-        let (mut whole, mut resumed) = (with_rules(), with_rules());
-        for (at, (now_ms, command)) in commands.iter().enumerate() {
-            if at == cut {
-                resumed = read_snapshot(written(&resumed).as_slice()).unwrap();
-            }
-            let response = whole.apply(*now_ms, command);
-            prop_assert_eq!(&response, &resumed.apply(*now_ms, command));
-            prop_assert_eq!(&decode_command(&encode_command(command)).unwrap(), command);
-            prop_assert_eq!(decode_response(&encode_response(&response, 1)).unwrap(), response);
-        }
-        prop_assert_eq!(written(&whole), written(&resumed));
-        prop_assert_eq!(whole.snowflake_rules(), resumed.snowflake_rules());
-        prop_assert_eq!(whole.workers(), resumed.workers());
+    fn rules_and_floor_survive_a_snapshot(commands in commands(), cut in any::<prop::sample::Index>()) {
+        runs_alike_through_a_snapshot(with_rules, &commands, cut)?;
     }
 }

@@ -7,10 +7,8 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 
-use super::written;
-use crate::encoding::{
-    decode_command, decode_response, encode_command, encode_response, read_snapshot,
-};
+use super::{runs_alike_through_a_snapshot, written};
+use crate::encoding::read_snapshot;
 use crate::limits::AHEAD_MS_MAX;
 use crate::snowflake::Format;
 use crate::state::{Command, Response, State};
@@ -115,20 +113,7 @@ proptest! {
 
     #[test]
     fn worker_ids_survive_a_snapshot(commands in commands(), cut in any::<prop::sample::Index>()) {
-        let cut = cut.index(commands.len() + 1);
-        let (mut whole, mut resumed) = (four_workers(), four_workers());
-        for (at, (now_ms, command)) in commands.iter().enumerate() {
-            if at == cut {
-                resumed = read_snapshot(written(&resumed).as_slice()).unwrap();
-            }
-            let response = whole.apply(*now_ms, command);
-            prop_assert_eq!(&response, &resumed.apply(*now_ms, command));
-            prop_assert_eq!(&decode_command(&encode_command(command)).unwrap(), command);
-            prop_assert_eq!(decode_response(&encode_response(&response, 1)).unwrap(), response);
-        }
-        prop_assert_eq!(written(&whole), written(&resumed));
-        prop_assert_eq!(whole.workers(), resumed.workers());
-        prop_assert_eq!(whole.reports(), resumed.reports());
+        runs_alike_through_a_snapshot(four_workers, &commands, cut)?;
     }
 }
 
