@@ -207,6 +207,7 @@ struct Served {
 /// Serves the connections that the acceptors deal out until they stop, then lets connections finish.
 async fn work(mut accepted: mpsc::Receiver<Accepted>, served: Served, drain: Drain) {
     let (open, mut drained) = mpsc::channel::<Infallible>(1);
+    http::date_cache::fill().await;
     while let Some(connection) = accepted.recv().await {
         let served = served.clone();
         let (drain, open) = (drain.clone(), open.clone());

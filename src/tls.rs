@@ -4,6 +4,7 @@
 //! handshake       from a socket to a stream of TLS, within bounds
 //!   crowd         how many handshakes are in flight
 //!   credentials   certificate, key and client CAs, as the operator's files hold them
+//!     time        the time by which certificates are judged and tickets are kept
 //! client_stream   a client's connection, with TLS or without
 //! ```
 //!
@@ -13,6 +14,7 @@ mod client_stream;
 mod credentials;
 mod crowd;
 mod handshake;
+mod time;
 
 pub(crate) use client_stream::ClientStream;
 pub use credentials::{ClientTls, PemContents, TlsError};

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use rustls::crypto::ring::{Ticketer, default_provider};
+use rustls::crypto::ring::default_provider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::danger::ClientCertVerifier;
@@ -14,6 +14,8 @@ use rustls::{RootCertStore, ServerConfig};
 use thiserror::Error;
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
+use super::time::{JudgedBy, Tickets};
+use crate::clock::SystemClock;
 use crate::metrics::Protocol;
 
 /// The contents of an operator's PEM files.
@@ -70,7 +72,8 @@ impl ClientTls {
             TlsError::new("tls-key", format_args!("is not the key of --tls-cert: {error}"))
         })?;
         let unusable = |error: rustls::Error| TlsError::new("tls-cert", error);
-        let config = ServerConfig::builder_with_provider(provider)
+        let clock = SystemClock::default();
+        let config = ServerConfig::builder_with_details(provider, Arc::new(JudgedBy(clock)))
             .with_protocol_versions(&[&TLS13, &TLS12])
             .map_err(unusable)?;
         let config = match &files.client_ca {
@@ -79,13 +82,20 @@ impl ClientTls {
         };
         let mut resp =
             config.with_cert_resolver(Arc::new(rustls::sign::SingleCertAndKey::from(certified)));
-        if files.client_ca.is_some() {
-            // A resumed session would be taken without a look at the client's certificate.
-            resp.session_storage = Arc::new(NoServerSessionStorage {});
-            resp.send_tls13_tickets = 0;
-        } else {
-            resp.ticketer = Ticketer::new().map_err(unusable)?;
-            resp.send_tls13_tickets = 1;
+        // A resumed session would be taken without a look at the client's certificate.
+        let tickets = match files.client_ca {
+            Some(_) => None,
+            None => Tickets::new(clock).map_err(unusable)?,
+        };
+        match tickets {
+            Some(tickets) => {
+                resp.ticketer = Arc::new(tickets);
+                resp.send_tls13_tickets = 1;
+            }
+            None => {
+                resp.session_storage = Arc::new(NoServerSessionStorage {});
+                resp.send_tls13_tickets = 0;
+            }
         }
         let mut http = resp.clone();
         http.alpn_protocols = vec![b"http/1.1".to_vec()];
