@@ -240,8 +240,14 @@ async fn serve(connection: Accepted, served: Served, drain: Drain) {
             let handshakes = &*served.handshakes;
             let terms = Terms { tls: &tls, handshakes, protocol, without_tls };
             match tls::begin(stream, terms, &progress, drain.clone()).await {
-                Handshake::Done(stream) => {
+                Handshake::Done(stream, None) => {
                     converse(protocol, *stream, served, progress, drain).await
+                }
+                Handshake::Done(stream, Some(proof)) => {
+                    let serve =
+                        async |drain| converse(protocol, *stream, served, progress, drain).await;
+                    // On the heap, so that connections without certificates do not grow by it.
+                    Box::pin(proof.guard(drain, serve)).await
                 }
                 Handshake::Watchdog(verdict) => {
                     if verdict == Verdict::Stalled {
