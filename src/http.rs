@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! connection        one connection: its bounds, its end
+//!   date_cache      the date of hyper's answers, which a thread has before it serves anybody
 //!   fast_path       plain requests for ids, answered from the bytes
 //!   write_buffer    for hyper, which takes all else: one write for many answers
 //!   dispatch        ids that are buffered at once, else the router; problems get their bodies here
@@ -24,6 +25,7 @@ mod backup;
 mod body;
 mod cluster;
 mod connection;
+pub(crate) mod date_cache;
 mod decimal;
 mod dispatch;
 mod fast_path;

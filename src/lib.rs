@@ -69,7 +69,7 @@
 //! | `watchdog` | The end of connections that make no progress, read too slowly, or rest while others want in | `limits` |
 //! | [`access`] | Who may do what: roles, what each request needs, the tokens of the auth file | `path_segment` |
 //! | [`answer_budget`] | The memory of answers that clients have not read yet | `limits`, `metrics`, `origin` |
-//! | [`tls`] | TLS for clients: what a node proves itself by, and how a connection begins | `drain`, `limits`, `metrics`, `origin`, `watchdog` |
+//! | [`tls`] | TLS for clients: what a node proves itself by, and how a connection begins | `clock`, `drain`, `limits`, `metrics`, `origin`, `watchdog` |
 //! | `connection_buffers` | A client's connection with its buffers | `answer_budget`, `drain`, `watchdog` |
 //! | [`encoding`] | The bytes of commands, responses and snapshots | `state` |
 //! | [`backup`] | Backups: files that hold the whole state | `encoding`, `state` |

@@ -207,6 +207,7 @@ struct Served {
 /// Serves the connections that the acceptors deal out until they stop, then lets connections finish.
 async fn work(mut accepted: mpsc::Receiver<Accepted>, served: Served, drain: Drain) {
     let (open, mut drained) = mpsc::channel::<Infallible>(1);
+    http::date_cache::fill().await;
     while let Some(connection) = accepted.recv().await {
         let served = served.clone();
         let (drain, open) = (drain.clone(), open.clone());
@@ -239,8 +240,14 @@ async fn serve(connection: Accepted, served: Served, drain: Drain) {
             let handshakes = &*served.handshakes;
             let terms = Terms { tls: &tls, handshakes, protocol, without_tls };
             match tls::begin(stream, terms, &progress, drain.clone()).await {
-                Handshake::Done(stream) => {
+                Handshake::Done(stream, None) => {
                     converse(protocol, *stream, served, progress, drain).await
+                }
+                Handshake::Done(stream, Some(proof)) => {
+                    let serve =
+                        async |drain| converse(protocol, *stream, served, progress, drain).await;
+                    // On the heap, so that connections without certificates do not grow by it.
+                    Box::pin(proof.guard(drain, serve)).await
                 }
                 Handshake::Watchdog(verdict) => {
                     if verdict == Verdict::Stalled {

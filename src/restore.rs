@@ -16,7 +16,7 @@ use thiserror::Error;
 
 use crate::backup::{BackupError, BackupHead, read_backup, read_head};
 use crate::replica::{NoListener, StateReplica, snapshot_of};
-use crate::state::{Raise, State};
+use crate::state::{Raise, Restoration, State};
 use crate::tag::BizTag;
 
 /// A copy of a cluster's state, read as a whole.
@@ -108,6 +108,8 @@ pub struct Plan {
     pub store: u128,
     /// A random number, which becomes the cluster's identity.
     pub cluster_id: u128,
+    /// The time, in Unix milliseconds, for the audit.
+    pub now_ms: u64,
 }
 
 /// Why a copy was not restored.
@@ -165,18 +167,22 @@ pub fn inspect(
     }
 }
 
-/// Makes a new cluster of a copy, in a prepared directory. The directory is whole when this returns.
+/// Makes a new cluster of a copy, in a prepared directory. The directory is whole when this returns, and the audit
+/// in it says what was made of what.
 ///
 /// # Errors
 /// [`RestoreError`]; nothing is left in the directory then.
 pub fn restore(new: NewCluster, copy: Copy, plan: &Plan) -> Result<(), RestoreError> {
     let Copy { origin, state } = copy;
-    let &Plan { ref raise, node_id, store, cluster_id } = plan;
-    let raised = state.raised(raise).map_err(RestoreError::UnknownTag)?;
+    let &Plan { ref raise, node_id, store, cluster_id, now_ms } = plan;
+    let Origin { cluster_id: from_cluster, log_index, .. } = origin;
+    let restoration =
+        Restoration { time_ms: now_ms, from_cluster, log_index, to_cluster: cluster_id };
+    let restored = state.restored(raise, &restoration).map_err(RestoreError::UnknownTag)?;
     // Whoever compares the two clusters finds that the new one begins behind the copy.
-    let log_index = origin.log_index.unwrap_or(0).saturating_add(1);
+    let log_index = log_index.unwrap_or(0).saturating_add(1);
     let beginning = Beginning { node_id, store, cluster_id, log_index };
-    Ok(new.begin(&beginning, snapshot_of(raised.freeze()))?)
+    Ok(new.begin(&beginning, snapshot_of(restored.freeze()))?)
 }
 
 fn read_directory(
@@ -285,7 +291,7 @@ mod tests {
     fn plan(tag: Option<&str>) -> Plan {
         let tags = tag.map(|tag| (BizTag::parse(tag).unwrap(), 500));
         let raise = Raise { all: 100, tags: tags.into_iter().collect(), floor_ms: 9_000 };
-        Plan { raise, node_id: 4, store: 0x5e, cluster_id: NEW_CLUSTER }
+        Plan { raise, node_id: 4, store: 0x5e, cluster_id: NEW_CLUSTER, now_ms: 6_000 }
     }
 
     #[test]
@@ -293,13 +299,19 @@ mod tests {
         let dir = TempDir::new().unwrap();
         let (source, data) = (backup(&dir), dir.path().join("data"));
         let copy = read(&dir, &source);
-        let raised = copy.state.clone().raised(&plan(None).raise).unwrap();
+        let restoration = Restoration {
+            time_ms: 6_000,
+            from_cluster: Some(OLD_CLUSTER),
+            log_index: Some(700),
+            to_cluster: NEW_CLUSTER,
+        };
+        let restored = copy.state.clone().restored(&plan(None).raise, &restoration).unwrap();
         restore(NewCluster::prepare(&data).unwrap(), copy, &plan(None)).unwrap();
         let made = read(&dir, &data);
         let Origin { cluster_id, node_id, log_index, tags, .. } = made.origin;
         assert_eq!((cluster_id, node_id), (Some(NEW_CLUSTER), Some(4)));
         assert_eq!((log_index, tags), (Some(701), 2));
-        assert_eq!(written(&made.state), written(&raised));
+        assert_eq!(written(&made.state), written(&restored));
         assert_eq!((made.state.advance(), made.state.snowflake_floor_ms()), (100, 9_000));
     }
 

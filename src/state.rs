@@ -33,6 +33,7 @@
 //!     change       what an administrator may ask for, tag_fields of a tag; actor is who asks
 //!     audit        the last admin changes
 //!   raise          every mark raised, for a cluster that is made of a copy
+//!   restored       a copy raised, with the audit saying by how much
 //!   snapshot       a state as sections, and back
 //!   tag_entries    every tag's entry, copied by sharing
 //!     tag_entry    one tag; watermark is its mark, protection what keeps callers from its ids
@@ -53,6 +54,7 @@ mod level;
 mod protection;
 mod raise;
 mod response;
+mod restored;
 mod snapshot;
 mod tag_entries;
 mod tag_entry;
@@ -72,6 +74,7 @@ pub use level::{LEVEL_MAX, first_version_of};
 pub use protection::Protection;
 pub use raise::Raise;
 pub use response::Response;
+pub use restored::Restoration;
 pub use snapshot::FrozenState;
 pub(crate) use snapshot::{Restorer, SectionRead, SectionWritten, UnfitSnapshot};
 pub use tag_entry::TagRow;

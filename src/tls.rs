@@ -4,15 +4,20 @@
 //! handshake       from a socket to a stream of TLS, within bounds
 //!   crowd         how many handshakes are in flight
 //!   credentials   certificate, key and client CAs, as the operator's files hold them
+//!     time        the time by which certificates are judged and tickets are kept
+//! proof           what a client has proved itself by, for as long as its connection lasts
 //! client_stream   a client's connection, with TLS or without
 //! ```
 //!
-//! A connection keeps what it began with. A later one begins with whatever the files hold by then.
+//! A connection keeps what it began with, but comes to its end once its client is not believed any more. A later one
+//! begins with whatever the files hold by then.
 
 mod client_stream;
 mod credentials;
 mod crowd;
 mod handshake;
+mod proof;
+mod time;
 
 pub(crate) use client_stream::{ClientStream, farewell};
 pub use credentials::{ClientTls, PemContents, TlsError};

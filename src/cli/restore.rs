@@ -155,7 +155,8 @@ fn carry_out(args: &RestoreArgs, all: u64, after: SnowflakesAfter) -> Result<(),
     let tags = args.advance.iter().map(|advance| (advance.tag.clone(), advance.by));
     let raise = Raise { all, tags: tags.collect::<BTreeMap<_, _>>(), floor_ms };
     let (store, cluster_id) = (random()?, random()?);
-    let plan = Plan { raise, node_id: args.node_id, store, cluster_id };
+    let now_ms = SystemClock::default().now_ms();
+    let plan = Plan { raise, node_id: args.node_id, store, cluster_id, now_ms };
     let Copy { origin, .. } = &copy;
     let (tags, log_index) = (origin.tags, origin.log_index);
     let floor_ms = floor_ms.max(copy.state.snowflake_floor_ms());

@@ -62,6 +62,8 @@ pub enum Action {
     RaiseLevel,
     /// The snowflake floor was raised.
     RaiseSnowflakeFloor,
+    /// The cluster was made of a copy of another one.
+    Restore,
 }
 
 impl Action {
@@ -77,6 +79,7 @@ impl Action {
             Self::TransferLeader => "leader.transfer",
             Self::RaiseLevel => "level.raise",
             Self::RaiseSnowflakeFloor => "snowflake.floor",
+            Self::Restore => "cluster.restore",
         }
     }
 }
@@ -109,6 +112,12 @@ pub enum Field {
     Level,
     /// The snowflake floor, in Unix milliseconds.
     FloorMs,
+    /// The id of a cluster.
+    ClusterId,
+    /// The last log entry that a copy held.
+    LogIndex,
+    /// How many ids every line rose by.
+    Advance,
 }
 
 impl Field {
@@ -126,6 +135,9 @@ impl Field {
             Self::Leader => "leader",
             Self::Level => "level",
             Self::FloorMs => "floor_ms",
+            Self::ClusterId => "cluster_id",
+            Self::LogIndex => "log_index",
+            Self::Advance => "advance",
         }
     }
 }
@@ -167,7 +179,7 @@ impl AuditEntry {
     }
 
     fn is_sound(&self) -> bool {
-        let facts_max = Field::FloorMs as usize + 1;
+        let facts_max = Field::Advance as usize + 1;
         (1..INDEX_END).contains(&self.index)
             && self.texts().map(str::len).sum::<usize>() <= TEXT_BYTES_MAX
             && self.before.len().max(self.after.len()) <= facts_max
@@ -323,7 +335,7 @@ mod tests {
         let mut long = entry(1);
         long.target = "x".repeat(TEXT_BYTES_MAX).into();
         let mut many = entry(1);
-        many.after = vec![(Field::Frozen, Fact::Nothing); 12];
+        many.after = vec![(Field::Frozen, Fact::Nothing); 15];
         for entries in [vec![], vec![entry(0)], vec![entry(7), entry(9)], vec![long], vec![many]] {
             assert!(Audit::default().extend(entries).is_err());
         }

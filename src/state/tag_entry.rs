@@ -164,7 +164,7 @@ impl TagEntry {
         max_id.raise(max_id.get().saturating_add(by).min(ID_END));
     }
 
-    #[cfg(test)]
+    /// The watermark, of a deleted tag too.
     pub(super) fn max_id(&self) -> u64 {
         self.max_id.get()
     }

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use rustls::crypto::ring::{Ticketer, default_provider};
+use rustls::crypto::ring::default_provider;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
@@ -14,6 +14,8 @@ use rustls::{RootCertStore, ServerConfig};
 use thiserror::Error;
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
+use super::time::{JudgedBy, Tickets};
+use crate::clock::SystemClock;
 use crate::metrics::Protocol;
 
 /// The contents of an operator's PEM files.
@@ -46,6 +48,8 @@ impl TlsError {
 pub struct ClientTls {
     http: Arc<ServerConfig>,
     resp: Arc<ServerConfig>,
+    /// Who believes the certificates of clients, where they have to show one; and the file with the CAs.
+    clients: Option<(Arc<dyn ClientCertVerifier>, Vec<u8>)>,
     expires_at_s: u64,
     names_a_node: bool,
 }
@@ -70,26 +74,39 @@ impl ClientTls {
             TlsError::new("tls-key", format_args!("is not the key of --tls-cert: {error}"))
         })?;
         let unusable = |error: rustls::Error| TlsError::new("tls-cert", error);
-        let config = ServerConfig::builder_with_provider(provider)
+        let clock = SystemClock::default();
+        let config = ServerConfig::builder_with_details(provider, Arc::new(JudgedBy(clock)))
             .with_protocol_versions(&[&TLS13, &TLS12])
             .map_err(unusable)?;
-        let config = match &files.client_ca {
-            Some(ca) => config.with_client_cert_verifier(verifier(ca)?),
+        let clients = match &files.client_ca {
+            Some(ca) => Some((verifier(ca)?, ca.clone())),
+            None => None,
+        };
+        let config = match &clients {
+            Some((verifier, _)) => config.with_client_cert_verifier(Arc::clone(verifier)),
             None => config.with_no_client_auth(),
         };
         let mut resp =
             config.with_cert_resolver(Arc::new(rustls::sign::SingleCertAndKey::from(certified)));
-        if files.client_ca.is_some() {
-            // A resumed session would be taken without a look at the client's certificate.
-            resp.session_storage = Arc::new(NoServerSessionStorage {});
-            resp.send_tls13_tickets = 0;
-        } else {
-            resp.ticketer = Ticketer::new().map_err(unusable)?;
-            resp.send_tls13_tickets = 1;
+        // A resumed session would be taken without a look at the client's certificate.
+        let tickets = match clients {
+            Some(_) => None,
+            None => Tickets::new(clock).map_err(unusable)?,
+        };
+        match tickets {
+            Some(tickets) => {
+                resp.ticketer = Arc::new(tickets);
+                resp.send_tls13_tickets = 1;
+            }
+            None => {
+                resp.session_storage = Arc::new(NoServerSessionStorage {});
+                resp.send_tls13_tickets = 0;
+            }
         }
         let mut http = resp.clone();
         http.alpn_protocols = vec![b"http/1.1".to_vec()];
-        Ok(Self { http: Arc::new(http), resp: Arc::new(resp), expires_at_s, names_a_node })
+        let (http, resp) = (Arc::new(http), Arc::new(resp));
+        Ok(Self { http, resp, clients, expires_at_s, names_a_node })
     }
 
     /// When the certificate expires, in Unix seconds.
@@ -100,6 +117,26 @@ impl ClientTls {
     /// Whether the certificate bears a name by which nodes prove themselves to each other.
     pub fn names_a_node(&self) -> bool {
         self.names_a_node
+    }
+
+    /// Whether clients are believed by the same CAs as by `other`.
+    pub(super) fn has_the_client_ca_of(&self, other: &Self) -> bool {
+        match (&self.clients, &other.clients) {
+            (Some((_, own)), Some((_, others))) => own == others,
+            (own, others) => own.is_none() && others.is_none(),
+        }
+    }
+
+    /// Whether one of the CAs of clients has signed this certificate, which stands first, and which was shown at that
+    /// time. Everybody is believed where nobody is asked.
+    pub(super) fn believes(&self, chain: &[CertificateDer<'_>], shown_at: UnixTime) -> bool {
+        match (&self.clients, chain) {
+            (Some((verifier, _)), [own, between @ ..]) => {
+                verifier.verify_client_cert(own, between, shown_at).is_ok()
+            }
+            (Some(_), []) => false,
+            (None, _) => true,
+        }
     }
 
     pub(super) fn of(&self, protocol: Protocol) -> &Arc<ServerConfig> {

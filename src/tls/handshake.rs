@@ -16,6 +16,7 @@ use tokio_rustls::server::TlsStream;
 use super::client_stream::{ClientStream, farewell};
 use super::credentials::ClientTls;
 use super::crowd::Handshakes;
+use super::proof::Proof;
 use crate::drain::{Drain, DrainPhase};
 use crate::metrics::Protocol;
 use crate::origin::Origin;
@@ -32,8 +33,8 @@ const PATIENCE: Patience = Patience { idle_seconds_max: 0, unused_is_idle: false
 
 /// The outcome of a handshake.
 pub(crate) enum Handshake {
-    /// The client may begin.
-    Done(Box<TlsStream<TcpStream>>),
+    /// The client may begin, and has proved itself where it had to.
+    Done(Box<TlsStream<TcpStream>>, Option<Proof>),
     /// The client does not speak TLS, does not accept the node, or is not accepted.
     Failed,
     /// The watchdog ends the connection.
@@ -84,11 +85,13 @@ async fn accept(mut stream: TcpStream, terms: &Terms<'_>) -> Handshake {
     let origin = stream.peer().map_or(Origin::UNKNOWN, Origin::from);
     let handshake = async {
         // The credentials are those of the moment when its turn has come.
-        let config = Arc::clone(terms.tls.borrow().of(terms.protocol));
-        TlsAcceptor::from(config).accept_with(stream, bounded).await
+        let tls = Arc::clone(&terms.tls.borrow());
+        let config = Arc::clone(tls.of(terms.protocol));
+        let stream = TlsAcceptor::from(config).accept_with(stream, bounded).await?;
+        io::Result::Ok((Proof::of(&stream, tls, terms.tls.clone()), stream))
     };
     match terms.handshakes.in_turn(origin, handshake).await {
-        Some(Ok(stream)) => Handshake::Done(Box::new(stream)),
+        Some(Ok((proof, stream))) => Handshake::Done(Box::new(stream), proof),
         Some(Err(error)) => {
             tracing::debug!(%error, "a client's handshake failed");
             Handshake::Failed

@@ -1,8 +1,9 @@
 use std::sync::Arc;
+use std::time::Duration;
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::crypto::ring::default_provider;
-use rustls::pki_types::{PrivateKeyDer, ServerName};
+use rustls::pki_types::{PrivateKeyDer, ServerName, UnixTime};
 use rustls::{ClientConfig, RootCertStore};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -135,9 +136,31 @@ async fn clients_show_a_certificate_where_they_have_to_and_no_other_will_do() {
         (&asks, Some(&clients), true),
     ] {
         let outcome = begun(files, async |stream| shake_hands(stream, &own, shown).await).await;
-        assert_eq!(matches!(outcome, Handshake::Done(_)), is_let_in, "{}", shown.is_some());
+        assert_eq!(matches!(outcome, Handshake::Done(..)), is_let_in, "{}", shown.is_some());
         assert_eq!(matches!(outcome, Handshake::Failed), !is_let_in);
     }
+}
+
+#[test]
+fn a_client_is_believed_for_as_long_as_its_ca_is_in_the_file() {
+    let [first, second] = [ca(), ca()];
+    let signed = |ca: &CertifiedIssuer<'_, KeyPair>| {
+        vec![CertificateParams::default().signed_by(&key(), ca).unwrap().der().clone()]
+    };
+    let [of_first, of_second] = [signed(&first), signed(&second)];
+    let own = files();
+    let node = |cas: &[&CertifiedIssuer<'_, KeyPair>]| {
+        let client_ca = Some(cas.iter().flat_map(|ca| ca.pem().into_bytes()).collect());
+        ClientTls::from_pem(&PemContents { client_ca, ..own.clone() }).unwrap()
+    };
+    let [alone, both, other] = [node(&[&first]), node(&[&first, &second]), node(&[&second])];
+    let now = UnixTime::since_unix_epoch(Duration::from_secs(1_800_000_000));
+    let believes = |tls: &ClientTls| [&of_first, &of_second].map(|chain| tls.believes(chain, now));
+    assert_eq!(believes(&alone), [true, false]);
+    assert_eq!(believes(&both), [true, true]);
+    assert_eq!(believes(&other), [false, true]);
+    assert!(!alone.believes(&of_first, UnixTime::since_unix_epoch(Duration::ZERO)));
+    assert!(alone.has_the_client_ca_of(&node(&[&first])) && !alone.has_the_client_ca_of(&both));
 }
 
 #[tokio::test]

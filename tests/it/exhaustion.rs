@@ -279,11 +279,17 @@ fn idle_connections_make_room_and_active_ones_never_do() {
             door.assert_served(stream);
         }
     }
-    for protocol in ["http", "resp"] {
-        let name = format!("mintleaf_{protocol}_connections_evicted_total");
+    for (evicted, refused) in [
+        ("mintleaf_http_connections_evicted_total", "mintleaf_http_connections_refused_total"),
+        ("mintleaf_resp_connections_evicted_total", "mintleaf_resp_connections_refused_total"),
+    ] {
         eventually("the ends of five connections", secs(5), || {
-            (metric(dev.api(), &name) >= 5).then_some(())
+            (metric(dev.api(), evicted) >= 5).then_some(())
         });
+        assert!(
+            metric(dev.api(), refused) >= 1,
+            "some were turned away while all places were taken"
+        );
     }
     for (resting, door) in resting.into_iter().zip(doors) {
         let ended = resting.iter().filter(|stream| {

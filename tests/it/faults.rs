@@ -78,6 +78,7 @@ fn leader_death_is_not_noticed_by_clients_of_the_others() {
     let writer = TagWriter::start(&cluster.targets(), ms(20));
     let load = load_until_all_is_held(&cluster, &tags);
     let survivor = cluster.others(leader)[0];
+    let term_before = term(cluster.api(survivor));
 
     cluster.kill(leader);
     let died = Instant::now();
@@ -88,6 +89,7 @@ fn leader_death_is_not_noticed_by_clients_of_the_others() {
     let took = died.elapsed();
     println!("the first grab came {took:?} after the leader's death");
     assert!(took < FAILOVER_WITHIN, "the first grab came {took:?} after the leader's death");
+    assert!(term(cluster.api(survivor)) > term_before, "another leader is of a later term");
     load.await_more(500);
     cluster.start_node(leader);
     cluster.leader();
@@ -100,6 +102,13 @@ fn leader_death_is_not_noticed_by_clients_of_the_others() {
     let gap = history.longest_gap(survivor);
     assert!(gap < secs(2), "node {survivor} gave no id for {gap:?}");
     assert_all_there(&cluster, &writer.stop());
+}
+
+/// The term that a node shows where its operator looks.
+fn term(api: Api) -> u64 {
+    let page = api.get("/metrics");
+    let line = page.text().lines().find_map(|line| line.strip_prefix("mintleaf_raft_term "));
+    line.unwrap().parse().unwrap()
 }
 
 fn assert_all_there(cluster: &Cluster, written: &[String]) {

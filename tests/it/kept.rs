@@ -35,6 +35,17 @@ impl<S: Read + Write> Kept<S> {
 
     /// The next answer: its status and its body.
     pub(crate) fn answer(&mut self) -> (u16, String) {
+        let (status, body, _) = self.whole_answer();
+        (status, body)
+    }
+
+    /// GET; the status, the body, and whether the answer says that it is the last one.
+    pub(crate) fn get_last(&mut self, path: &str) -> (u16, String, bool) {
+        self.send(&format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n"));
+        self.whole_answer()
+    }
+
+    fn whole_answer(&mut self) -> (u16, String, bool) {
         let (mut head, mut length) = (String::new(), 0);
         loop {
             let start = head.len();
@@ -49,6 +60,7 @@ impl<S: Read + Write> Kept<S> {
         }
         let mut body = vec![0; length];
         self.0.read_exact(&mut body).unwrap();
-        (head[9..12].parse().unwrap(), String::from_utf8(body).unwrap())
+        let is_last = head.to_ascii_lowercase().contains("\r\nconnection: close\r\n");
+        (head[9..12].parse().unwrap(), String::from_utf8(body).unwrap(), is_last)
     }
 }

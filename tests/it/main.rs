@@ -19,7 +19,7 @@
 //! rolling                 three nodes rolled behind a load balancer, under load
 //! warm_start              tags that were hot are held again
 //! quorum_loss             what the last node says
-//! dev, ends, faults, membership, mixups, poison, scale
+//! dev, ends, faults, full_disk, membership, mixups, poison, scale
 //!                         nodes that are killed, paused, refused, removed, taken for each other, lied to, and filled
 //! restore                 backups, clusters that are made of them, and directories that were copied
 //! snowflake               time windows, with killed nodes and wrong clocks
@@ -47,6 +47,7 @@ mod exhaustion;
 mod exposure;
 mod faults;
 mod flood;
+mod full_disk;
 mod harness;
 mod hostile;
 mod kept;

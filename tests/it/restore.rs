@@ -1,6 +1,7 @@
 //! Backups, and clusters that are made of one, or of a directory that survived.
 
 mod directories;
+mod recorded;
 mod refusals;
 mod repeats;
 

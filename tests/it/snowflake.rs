@@ -1,6 +1,7 @@
 //! Snowflake ids of whole clusters: unique, rising, and inside a window of the node that gave them,
 //! whatever happens to processes and to clocks.
 
+mod before_1970;
 mod floor;
 mod jumps;
 mod leases;

@@ -6,11 +6,13 @@
 //! tokens      the same clients where they show tokens, too
 //! replaced    certificates that are replaced under load
 //! crowds      handshakes that never end
+//! before_1970 a clock that shows no Unix time
 //! doors       certificates and tokens that are replaced together, on nodes that share a secret
 //! made        what `mintleaf cert` writes
 //! stream      a client that speaks HTTP within TLS
 //! ```
 
+mod before_1970;
 mod clients;
 mod crowds;
 mod doors;
@@ -27,7 +29,7 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-use crate::harness::{Finished, Port, Process, eventually, mintleaf, runs, secs};
+use crate::harness::{Binary, Finished, Port, Process, eventually, mintleaf, runs, secs};
 use stream::TlsClient;
 
 /// A CA in a directory, and what it signs.
@@ -90,11 +92,16 @@ impl Secured {
 
     /// The same, with more flags, which may name files of the CA.
     fn start_with(flags: impl FnOnce(&Pki) -> Vec<String>) -> Self {
+        Self::start_as(&mintleaf(), flags)
+    }
+
+    /// The same, of this binary.
+    fn start_as(binary: &Binary, flags: impl FnOnce(&Pki) -> Vec<String>) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let pki = Pki::make(dir.path(), "ca");
         let certificate = pki.node(1);
         let [http, resp] = [Port::claim(), Port::claim()];
-        let mut command = mintleaf().command();
+        let mut command = binary.command();
         command.args(["dev", "--http", &http.addr().to_string(), "--data"]);
         command.arg(dir.path().join("data")).args(["--resp", &resp.addr().to_string()]);
         command.arg("--tls-cert").arg(&certificate[0]).arg("--tls-key").arg(&certificate[1]);

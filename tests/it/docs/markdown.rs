@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// A document and its parts.
 #[derive(Debug)]
@@ -18,11 +19,17 @@ pub(super) struct Document {
 }
 
 /// A fenced block.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Block {
     pub(super) language: String,
     /// The program that it needs and that is not there, as it says itself.
     pub(super) needs: Option<String>,
+    /// Nodes that are lost for good before its first command, as the text around it says.
+    pub(super) lost: Vec<u64>,
+    /// Nodes that are asked to stop before its first command, as the text around it says.
+    pub(super) stopped: Vec<u64>,
+    /// How long its commands may take.
+    pub(super) within: Option<Duration>,
     pub(super) text: String,
 }
 
@@ -104,8 +111,19 @@ impl Document {
 fn opened(info: &str) -> Block {
     let mut words = info.split_whitespace();
     let language = words.next().unwrap_or_default().to_owned();
-    let needs = words.find_map(|word| word.strip_prefix("needs=")).map(str::to_owned);
-    Block { language, needs, text: String::new() }
+    let mut block = Block { language, ..Block::default() };
+    for word in words {
+        let (name, value) = word.split_once('=').unwrap_or((word, ""));
+        let nodes = || value.split(',').map(|id| id.parse().unwrap()).collect();
+        match name {
+            "needs" => block.needs = Some(value.to_owned()),
+            "lost" => block.lost = nodes(),
+            "stopped" => block.stopped = nodes(),
+            "within" => block.within = Some(Duration::from_secs(value.parse().unwrap())),
+            _ => panic!("nobody knows {word} of a block"),
+        }
+    }
+    block
 }
 
 /// The anchor that GitHub gives to a heading.

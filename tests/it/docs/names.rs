@@ -193,7 +193,7 @@ fn the_figures_of_the_readme_are_those_of_the_whole_table() {
 }
 
 /// The rows of a document's tables, cell by cell.
-fn rows(name: &str) -> Vec<Vec<String>> {
+pub(super) fn rows(name: &str) -> Vec<Vec<String>> {
     let text = fs::read_to_string(root().join(name)).unwrap();
     let rows = text.lines().filter_map(|line| line.strip_prefix('|')?.strip_suffix('|'));
     rows.map(|row| row.split('|').map(|cell| cell.trim().to_owned()).collect()).collect()

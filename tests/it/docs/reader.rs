@@ -8,13 +8,13 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
 
 use super::commands::{Kind, faults};
-use super::markdown::Document;
+use super::markdown::{Block, Document};
 use crate::harness::{Api, Finished, Port, Process, eventually, mintleaf, secs};
 
 /// How many client ports a document may use, from [`HTTP`] on.
@@ -114,10 +114,7 @@ impl Reader {
         let name = given("--node-id").map_or("dev".to_owned(), |id| format!("node {id}"));
         let default = self.ports[0].addr().to_string();
         let http = given("--http").unwrap_or(&default);
-        if let Some((mut before, _)) = self.nodes.remove(&name) {
-            before.signal("TERM");
-            assert_eq!(before.exit_code(SETTLED_WITHIN), Some(0), "{name}");
-        }
+        self.stops(&name);
         let mut command = mintleaf().command();
         command.args(&words);
         if given("--http").is_none() {
@@ -126,6 +123,36 @@ impl Reader {
         let log = self.dir.path().join(format!("{name}.log"));
         let process = Process::start(&name, command.current_dir(self.dir.path()), &log).unwrap();
         self.nodes.insert(name, (process, Api(http.parse().unwrap())));
+    }
+
+    /// Asks a node to stop, if it runs, and sees that it does.
+    fn stops(&mut self, name: &str) {
+        if let Some((mut before, _)) = self.nodes.remove(name) {
+            before.signal("TERM");
+            assert_eq!(before.exit_code(SETTLED_WITHIN), Some(0), "{name}");
+        }
+    }
+
+    /// Carries out a block, and before it what its first line says has happened.
+    fn carries_out(&mut self, block: &Block, absent: &[&str]) -> Result<(), String> {
+        let running = |id: &u64| format!("node {id}");
+        for name in block.lost.iter().map(running) {
+            let (mut lost, _) = self.nodes.remove(&name).expect("the node runs");
+            lost.kill();
+        }
+        block.stopped.iter().map(running).for_each(|name| self.stops(&name));
+        let began = Instant::now();
+        for (line, shown) in block.commands() {
+            if let Some(program) = absent.iter().find(|program| line.starts_with(**program)) {
+                eprintln!("SKIPPED: {program} is not installed: {line}");
+                continue;
+            }
+            self.types(&line, shown.as_deref()).map_err(|wrong| format!("{line}\n{wrong}"))?;
+        }
+        match (block.within, began.elapsed()) {
+            (Some(within), took) if took > within => Err(format!("{}took {took:?}", block.text)),
+            _ => Ok(()),
+        }
     }
 
     fn awaits_nodes(&mut self) {
@@ -177,18 +204,15 @@ fn read(document: &Document) {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let mut reader = Reader::new();
     let blocks = document.blocks.iter().filter(|block| block.is_shell() && block.needs.is_none());
-    let commands: Vec<_> = blocks.flat_map(|block| block.commands()).collect();
-    assert!(commands.len() >= 5, "{} shows {} commands only", document.name(), commands.len());
+    let blocks: Vec<&Block> = blocks.collect();
+    let commands = blocks.iter().map(|block| block.commands().len()).sum::<usize>();
+    assert!(commands >= 5, "{} shows {commands} commands only", document.name());
     let is_there = |program: &&str| Command::new(program).arg("--version").output().is_ok();
     let absent = ["redis-cli", "openssl"].into_iter().filter(|program| !is_there(program));
     let absent: Vec<_> = absent.collect();
-    for (line, shown) in commands {
-        if let Some(program) = absent.iter().find(|program| line.starts_with(**program)) {
-            eprintln!("SKIPPED: {program} is not installed: {line}");
-            continue;
-        }
-        let done = reader.types(&line, shown.as_deref());
-        assert!(done.is_ok(), "{}: {line}\n{}", document.name(), done.unwrap_err());
+    for block in blocks {
+        let done = reader.carries_out(block, &absent);
+        assert!(done.is_ok(), "{}: {}", document.name(), done.unwrap_err());
     }
 }
 

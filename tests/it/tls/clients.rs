@@ -202,6 +202,14 @@ fn the_command_line_speaks_https_and_says_what_is_wrong() {
 fn an_expired_certificate_is_taken_by_the_node_and_refused_by_the_command_line() {
     let node = Secured::start();
     let read = |path| fs::read_to_string(path).unwrap();
+    node.pki.sign(&["server", "soon", "--name", "localhost", "--days", "7"]);
+    for (end, file) in [("key", &node.certificate[1]), ("pem", &node.certificate[0])] {
+        super::replace(file, read(node.pki.path(&format!("soon.{end}"))));
+    }
+    node.process.signal("HUP");
+    crate::harness::eventually("a warning", crate::harness::secs(10), || {
+        node.process.said().contains("--tls-cert is about to expire").then_some(())
+    });
     let ca_key = KeyPair::from_pem(&read(node.pki.path("ca.key"))).unwrap();
     let issuer = Issuer::from_ca_cert_pem(&read(node.pki.ca()), ca_key).unwrap();
     let key = KeyPair::from_pem(&read(node.certificate[1].clone())).unwrap();

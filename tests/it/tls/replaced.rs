@@ -2,14 +2,16 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::Read;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
+use std::time::Instant;
 
 use super::{Pki, Secured, TlsClient, replace};
-use crate::harness::{Cluster, eventually, mintleaf, secs};
+use crate::harness::{Cluster, eventually, mintleaf, ms, secs};
 
 pub(super) const TAKEN: &str = "took new certificates for clients into use";
 const NOT_TAKEN: &str = "new certificates for clients cannot be used";
@@ -182,6 +184,57 @@ fn a_ca_of_clients_is_replaced_while_the_node_runs() {
     node.process.signal("HUP");
     eventually("the new CA to be taken", secs(10), || is_let_in(&after).then_some(()));
     assert!(!is_let_in(&before), "the CA that left the file is still believed");
+}
+
+#[test]
+fn connections_of_a_ca_that_left_the_file_end_between_two_requests_and_others_go_on() {
+    let node = Secured::start_with(|ca| {
+        let own = ca.path("clients.pem");
+        fs::copy(ca.ca(), &own).unwrap();
+        vec!["--tls-client-ca".into(), own.display().to_string()]
+    });
+    let other = Pki::make(node.dir.path(), "other");
+    let node_ca = [node.pki.ca()];
+    let [old, new] = [node.pki.client("app"), other.client("app")]
+        .map(|identity| TlsClient::showing(&identity, &node_ca));
+    let [old_cas, new_cas] = [node.pki.ca(), other.ca()].map(|file| fs::read(file).unwrap());
+    let took = |cas: &[u8]| {
+        let before = node.process.said().matches(TAKEN).count();
+        replace(&node.pki.path("clients.pem"), cas);
+        node.process.signal("HUP");
+        eventually("the CAs to be taken", secs(10), || {
+            (node.process.said().matches(TAKEN).count() > before).then_some(())
+        });
+    };
+    let (http, resp) = (node.http.addr(), node.resp.addr());
+    let path = "/api/segment/get/orders";
+    let (mut active, mut resting, mut redis) = (old.open(http), old.open(http), old.redis(resp));
+    for kept in [&mut active, &mut resting] {
+        assert_eq!(kept.get(path).0, 200);
+    }
+    redis.ask("INCR orders").integer();
+
+    // Both CAs are believed: nobody's connection ends. A look at it takes a second at most.
+    took(&[old_cas, new_cas.clone()].concat());
+    let mut later = new.open(http);
+    let until = Instant::now() + secs(2);
+    while Instant::now() < until {
+        assert_eq!((active.get(path).0, later.get(path).0), (200, 200));
+        redis.ask("INCR orders").integer();
+        thread::sleep(ms(20));
+    }
+
+    took(&new_cas);
+    eventually("the active connection to end with an answer", secs(10), || {
+        let (status, body, is_last) = active.get_last(path);
+        assert_eq!(status, 200, "{body}");
+        is_last.then_some(())
+    });
+    for (name, stream) in [("active", active.0.get_mut()), ("resting", resting.0.get_mut())] {
+        assert_eq!(stream.read(&mut [0]).unwrap(), 0, "the {name} connection is closed cleanly");
+    }
+    assert_eq!(redis.try_answer(), None, "the connection of the Redis protocol is closed");
+    assert_eq!(later.get(path).0, 200, "the one that the new CA proves goes on");
 }
 
 #[test]

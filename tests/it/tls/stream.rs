@@ -5,10 +5,11 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use rustls::client::WantsClientCert;
 use rustls::crypto::ring::default_provider;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, ConfigBuilder, RootCertStore, StreamOwned};
 
 use crate::harness::{RedisClient, secs};
 use crate::kept::Kept;
@@ -19,16 +20,15 @@ pub(super) struct TlsClient(Arc<ClientConfig>);
 
 impl TlsClient {
     pub(super) fn believing(cas: &[PathBuf]) -> Self {
-        let mut roots = RootCertStore::empty();
-        for ca in cas {
-            roots.add(CertificateDer::from_pem_file(ca).unwrap()).unwrap();
-        }
-        let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        Self(Arc::new(config))
+        Self(Arc::new(believing(cas).with_no_client_auth()))
+    }
+
+    /// The same, which shows the certificate in the first of these files.
+    pub(super) fn showing([certificate, key]: &[PathBuf; 2], cas: &[PathBuf]) -> Self {
+        let chain = CertificateDer::pem_file_iter(certificate).unwrap();
+        let chain = chain.collect::<Result<Vec<_>, _>>().unwrap();
+        let key = PrivateKeyDer::from_pem_file(key).unwrap();
+        Self(Arc::new(believing(cas).with_client_auth_cert(chain, key).unwrap()))
     }
 
     pub(super) fn open(&self, node: SocketAddr) -> Kept<TlsStream> {
@@ -77,4 +77,15 @@ impl Kept<TlsStream> {
     pub(super) fn certificate(&self) -> Vec<u8> {
         self.0.get_ref().conn.peer_certificates().unwrap()[0].to_vec()
     }
+}
+
+fn believing(cas: &[PathBuf]) -> ConfigBuilder<ClientConfig, WantsClientCert> {
+    let mut roots = RootCertStore::empty();
+    for ca in cas {
+        roots.add(CertificateDer::from_pem_file(ca).unwrap()).unwrap();
+    }
+    ClientConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
 }

@@ -1,0 +1,25 @@
+//! hyper's own copy of the date, read once before a thread serves anybody.
+//!
+//! hyper keeps the `date` of its answers for each thread, and reads the machine's clock anew once the second is over. It
+//! panics when a thread's first reading shows a time before 1970. A later reading below the first one it passes over,
+//! and goes on with the date that it has. Somebody may set the clock of a machine to anything while its node runs, which
+//! must not end the node: so every thread has its first reading when the node starts, which looks at the clock by then.
+
+use std::convert::Infallible;
+use std::future::ready;
+
+use axum::http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+
+/// Has hyper read the clock on this thread: it does so on each connection, even on one that has ended.
+pub(crate) async fn fill() {
+    let nobody = TokioIo::new(tokio::io::empty());
+    let unasked =
+        service_fn(|_: Request<Incoming>| ready(Ok::<_, Infallible>(Response::new(String::new()))));
+    let ended = http1::Builder::new().header_read_timeout(None).serve_connection(nobody, unasked);
+    // Nobody asks anything, so there is nothing to tell.
+    let _ = ended.await;
+}

@@ -1,0 +1,161 @@
+//! A copy that becomes the state of a new cluster: raised, and with the audit saying by how much.
+//!
+//! The audit of the old cluster stays, because who changed what is known by it; the restore is the next entry, and
+//! the first of the new cluster.
+
+use super::actor::Actor;
+use super::apply::State;
+use super::audit::{Action, AuditEntry, Fact, Facts, Field};
+use super::change::floor_facts;
+use super::raise::Raise;
+use crate::tag::BizTag;
+
+/// Who restores, for the audit. No token has a name with a space in it.
+const ACTOR: &str = "mintleaf restore";
+
+/// What the audit says of a restore besides how far the state rose.
+#[derive(Clone, Debug)]
+pub struct Restoration {
+    /// When it was made, in Unix milliseconds.
+    pub time_ms: u64,
+    /// The cluster that the copy is of, if it is known.
+    pub from_cluster: Option<u128>,
+    /// The last log entry that the copy holds, if it is known.
+    pub log_index: Option<u64>,
+    /// The new cluster.
+    pub to_cluster: u128,
+}
+
+impl State {
+    /// The state raised as [`State::raised`] does, with an entry in its audit for that, and one for each tag that rose
+    /// by more than the others.
+    ///
+    /// # Errors
+    /// Those of [`State::raised`].
+    pub fn restored(self, by: &Raise, restoration: &Restoration) -> Result<Self, BizTag> {
+        let floor_before = floor_facts(self.snowflake_floor_ms());
+        let more: Vec<&BizTag> =
+            by.tags.iter().filter(|(_, more)| **more > by.all).map(|(tag, _)| tag).collect();
+        let marks_before: Vec<Facts> = more.iter().map(|tag| self.mark_facts(tag)).collect();
+        let mut state = self.raised(by)?;
+        // As a leader's stamp would: no later entry shows an earlier time.
+        state.clock_ms = state.clock_ms.max(restoration.time_ms);
+        let mut before = Facts::new();
+        before.extend(restoration.from_cluster.map(|id| (Field::ClusterId, cluster(id))));
+        before.extend(restoration.log_index.map(|index| (Field::LogIndex, Fact::Number(index))));
+        before.extend(floor_before);
+        let mut after = Facts::from([
+            (Field::ClusterId, cluster(restoration.to_cluster)),
+            (Field::Advance, Fact::Id(by.all)),
+        ]);
+        after.extend(floor_facts(state.snowflake_floor_ms()));
+        state.note(Action::Restore, "cluster", before, after);
+        for (tag, before) in more.into_iter().zip(marks_before) {
+            let after = state.mark_facts(tag);
+            state.note(Action::UpdateTag, tag.as_str(), before, after);
+        }
+        Ok(state)
+    }
+
+    fn note(&mut self, action: Action, target: &str, before: Facts, after: Facts) {
+        let (index, time_ms) = (self.audit.next_index(), self.clock_ms);
+        let actor = Actor::parse(ACTOR).expect("the name is short and has no control character");
+        let target = target.into();
+        self.audit.push(AuditEntry { index, time_ms, actor, action, target, before, after });
+    }
+
+    /// The watermark of a tag, deleted or not; nothing of a name that is not known.
+    fn mark_facts(&self, tag: &BizTag) -> Facts {
+        let entry = self.entries.get(tag.as_str());
+        entry.map(|entry| (Field::MaxId, Fact::Id(entry.max_id()))).into_iter().collect()
+    }
+}
+
+fn cluster(id: u128) -> Fact {
+    Fact::Text(format!("{id:032x}").into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::encoding::read_snapshot;
+    use crate::state::tests::{hex, tag, two_tags_and_a_tombstone, written};
+    use crate::state::{Change, Command, Response};
+
+    fn restoration(time_ms: u64) -> Restoration {
+        Restoration { time_ms, from_cluster: Some(0x01d), log_index: Some(700), to_cluster: 0x2e3 }
+    }
+
+    fn raise() -> Raise {
+        let tags = [(tag("a"), 900), (tag("b"), 100), (tag("c"), 500)].into();
+        Raise { all: 100, tags, floor_ms: 9_000 }
+    }
+
+    fn audit(state: &State) -> Vec<AuditEntry> {
+        state.audit_page(0, usize::MAX, |_| true).entries
+    }
+
+    fn mark(id: u64) -> Facts {
+        vec![(Field::MaxId, Fact::Id(id))]
+    }
+
+    #[test]
+    fn the_audit_goes_on_with_the_restore_and_the_tags_that_rose_by_more() {
+        let mut old = two_tags_and_a_tombstone();
+        let change = Change::DeleteTag { tag: tag("a") };
+        old.apply(6_000, &Command::Administer { actor: Actor::default(), change });
+        let state = old.restored(&raise(), &restoration(7_000)).unwrap();
+        let entries = audit(&state);
+        let told = |entry: &AuditEntry| (entry.index, entry.action, entry.target.to_string());
+        assert_eq!(
+            entries.iter().map(told).collect::<Vec<_>>(),
+            [
+                (1, Action::DeleteTag, "a".to_owned()),
+                (2, Action::Restore, "cluster".to_owned()),
+                (3, Action::UpdateTag, "a".to_owned()),
+                (4, Action::UpdateTag, "c".to_owned()),
+            ]
+        );
+        let id = |id: &str| Fact::Text(format!("{id:0>32}").into());
+        assert_eq!(
+            entries[1].before,
+            [(Field::ClusterId, id("1d")), (Field::LogIndex, Fact::Number(700))]
+        );
+        assert_eq!(
+            entries[1].after,
+            [
+                (Field::ClusterId, id("2e3")),
+                (Field::Advance, Fact::Id(100)),
+                (Field::FloorMs, Fact::Number(9_000)),
+            ]
+        );
+        // `a` was deleted, and keeps a mark.
+        assert_eq!((&entries[2].before, &entries[2].after), (&mark(11), &mark(911)));
+        assert_eq!((&entries[3].before, &entries[3].after), (&mark(11), &mark(511)));
+        assert!(entries[1..].iter().all(|entry| entry.actor.as_str() == ACTOR));
+    }
+
+    #[test]
+    fn no_entry_shows_an_earlier_time_than_the_one_before() {
+        for (restored_ms, shown_ms) in [(1, 4_000), (7_000, 7_000)] {
+            let old = two_tags_and_a_tombstone();
+            assert_eq!(old.clock_ms(), 4_000);
+            let mut state = old.restored(&raise(), &restoration(restored_ms)).unwrap();
+            let change = Change::DeleteTag { tag: tag("a") };
+            let delete = Command::Administer { actor: Actor::default(), change };
+            assert_eq!(state.apply(2, &delete), Response::Deleted);
+            assert!(audit(&state).iter().all(|entry| entry.time_ms == shown_ms));
+        }
+    }
+
+    #[test]
+    fn a_restore_keeps_its_bytes_and_is_read_back() {
+        let raise = Raise { all: 100, floor_ms: 9_000, ..Raise::default() };
+        let state = two_tags_and_a_tombstone().restored(&raise, &restoration(7_000)).unwrap();
+        let whole = written(&state);
+        let entry = "0101fb581b106d696e746c65616620726573746f72650907636c7573746572";
+        assert!(hex(&whole).contains(entry), "{}", hex(&whole));
+        let read = read_snapshot(&whole[..]).unwrap();
+        assert_eq!((written(&read), audit(&read)), (whole, audit(&state)));
+    }
+}
