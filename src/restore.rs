@@ -272,7 +272,7 @@ mod tests {
             node_id: 2,
             log_index: 700,
             level: 1,
-            version_needed: "0.1.0".to_owned(),
+            version_needed: "0.2.0".to_owned(),
             version: VERSION.to_owned(),
             taken_at_ms: 5_000,
             tags: state.len() as u64,

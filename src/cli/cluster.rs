@@ -175,11 +175,11 @@ mod tests {
     #[test]
     fn status_shows_a_cluster_without_a_leader() {
         let node =
-            json!({"id": 1, "role": "voter", "version": "0.1.0", "raft": "a:1", "http": "a:2"});
+            json!({"id": 1, "role": "voter", "version": "0.2.0", "raft": "a:1", "http": "a:2"});
         let cluster = json!({"cluster_id": "c", "leader_id": null, "term": 4, "nodes": [node]});
         let text = table(&cluster);
         assert!(text.starts_with("cluster c, term 4, leader -\n\nNODE  ROLE"), "{text}");
-        assert!(text.contains("1     voter  0.1.0    a:1"), "{text}");
+        assert!(text.contains("1     voter  0.2.0    a:1"), "{text}");
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::version::VERSION;
 
 /// The first version that supports each level, from level 1 on.
 const FIRST_VERSIONS: &[&str] = &[
-    "0.1.0",
+    "0.2.0",
     // A level for tests of levels; see the feature `next-level`.
     #[cfg(feature = "next-level")]
     VERSION,
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn every_supported_level_has_a_first_version() {
-        assert_eq!(first_version_of(1), "0.1.0");
+        assert_eq!(first_version_of(1), "0.2.0");
         assert_eq!(first_version_of(LEVEL_MAX), *FIRST_VERSIONS.last().unwrap());
         assert_eq!(first_version_of(LEVEL_MAX + 1), VERSION);
         assert_eq!(first_version_of(0), VERSION);

@@ -298,7 +298,7 @@ mod tests {
                 after,
             }])
         };
-        let level = |number| Section::Level(Level::new(number, "0.1.0"));
+        let level = |number| Section::Level(Level::new(number, "0.2.0"));
         let cases = [
             (vec![Section::End], "it does not begin with a header"),
             (vec![header(0), header(0), Section::End], "it has two headers"),

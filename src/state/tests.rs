@@ -238,7 +238,7 @@ proptest! {
 #[test]
 fn the_level_only_rises_and_says_which_version_it_needs() {
     let mut state = State::default();
-    assert_eq!((state.level(), state.version_needed()), (1, "0.1.0"));
+    assert_eq!((state.level(), state.version_needed()), (1, "0.2.0"));
     for (to, level, version) in [(3, 3, "0.3.0"), (2, 3, "0.3.0"), (4, 4, "0.4.0")] {
         let raise = Command::RaiseLevel { to, version: format!("0.{to}.0") };
         assert_eq!(state.apply(0, &raise), Response::Noted);

@@ -155,7 +155,8 @@ fn help_teaches_by_example() {
         let help = run(args);
         assert!(printed(&help).contains(example), "{args:?}: {}", help.stdout);
     }
-    assert!(printed(&run(&["--version"])).starts_with("mintleaf "));
+    let version = concat!("mintleaf ", env!("CARGO_PKG_VERSION"), "\n");
+    assert_eq!(printed(&run(&["--version"])), version);
 }
 
 #[test]

@@ -13,10 +13,10 @@
 //! cli                     the client commands, and what start-up refuses
 //! between_nodes           rogues, recordings, floods and new secrets at the ports between nodes
 //! bootstrap               founders that exist twice, are cut off, killed, and lost
-//! levels                  two releases in one cluster
 //! protection, audit       tags that are frozen or limited; who changed what
 //! draining                a node that was asked to stop: out of rotation, its clients leave, a leader hands over
 //! rolling                 three nodes rolled behind a load balancer, under load
+//! releases                two releases in one cluster; what earlier releases have left on disk
 //! warm_start              tags that were hot are held again
 //! quorum_loss             what the last node says
 //! dev, ends, faults, full_disk, membership, mixups, poison, scale
@@ -51,12 +51,12 @@ mod full_disk;
 mod harness;
 mod hostile;
 mod kept;
-mod levels;
 mod membership;
 mod mixups;
 mod poison;
 mod protection;
 mod quorum_loss;
+mod releases;
 mod resp;
 mod restore;
 mod rolling;

@@ -1,52 +1,16 @@
 //! Nodes of two releases in one cluster: upgraded and rolled back one by one, until the level is raised.
 //!
 //! The other release is a build of this one with the feature `next-level`, which supports level 2 and has
-//! one command there. `scripts/rolling-levels` makes it and runs this.
+//! one command there.
 
-use std::io::Write;
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, Api, Cluster, Finished, Load, eventually, mintleaf, secs};
+use super::{THIS, await_versions, cluster_of, level, other_build};
+use crate::harness::{Answer, Cluster, Load, eventually, mintleaf, secs};
 
-const OLDER: &str = env!("CARGO_PKG_VERSION");
 const NEWER: &str = concat!(env!("CARGO_PKG_VERSION"), "-next");
-
-/// The build of the next level.
-fn newer() -> Option<PathBuf> {
-    let newer = std::env::var_os("MINTLEAF_NEXT_LEVEL").map(PathBuf::from);
-    if newer.is_none() {
-        // `eprintln!` would not do: the output of a passing test is captured.
-        let line = b"SKIPPED: levels needs a second build; run scripts/rolling-levels\n";
-        std::io::stderr().write_all(line).unwrap();
-    }
-    newer
-}
-
-fn cluster_of(api: Api) -> Value {
-    api.get("/v1/cluster").ok()
-}
-
-/// The version of each node, as one of them shows it.
-fn versions(api: Api) -> Vec<(u64, Option<String>)> {
-    let cluster = cluster_of(api);
-    let nodes = cluster["nodes"].as_array().unwrap().iter();
-    nodes
-        .map(|node| (node["id"].as_u64().unwrap(), node["version"].as_str().map(str::to_owned)))
-        .collect()
-}
-
-/// Waits until every node shows these versions of all of them.
-fn await_versions(cluster: &Cluster, expected: [&str; 3]) {
-    let expected: Vec<_> =
-        (1..).zip(expected).map(|(id, version)| (id, Some(version.to_owned()))).collect();
-    for id in cluster.ids() {
-        eventually(&format!("node {id} to show {expected:?}"), secs(10), || {
-            (versions(cluster.api(id)) == expected).then_some(())
-        });
-    }
-}
 
 /// Stops a node and starts it again as another build.
 fn roll(cluster: &mut Cluster, id: u64, build: Option<&PathBuf>) {
@@ -54,14 +18,6 @@ fn roll(cluster: &mut Cluster, id: u64, build: Option<&PathBuf>) {
     cluster.use_build(id, build.map(PathBuf::as_path));
     cluster.start_node(id);
     cluster.await_ready();
-}
-
-/// Runs `mintleaf cluster level` against a node.
-fn level(cluster: &Cluster, id: u64, what: &[&str]) -> Finished {
-    let mut command = mintleaf().command();
-    command.args(["cluster", "level"]).args(what);
-    command.args(["--json", "--url", &format!("http://{}", cluster.api(id).0)]);
-    Finished::of(&mut command)
 }
 
 /// Has a node raise the level, and asks again while the node knows no leader.
@@ -103,20 +59,20 @@ fn assert_outdated((code, log): (Option<i32>, String)) {
 
 #[test]
 fn two_releases_are_one_cluster_and_roll_both_ways_until_the_level_is_raised() {
-    let Some(newer) = newer() else { return };
+    let Some(newer) = other_build("MINTLEAF_NEXT_LEVEL") else { return };
     let mut cluster = mintleaf().prepare(3, &[]);
     cluster.use_build(3, Some(&newer));
     cluster.start_all();
     cluster.api(1).post("/v1/tags", &json!({ "tag": "orders", "step": 50 })).ok();
     let load = Load::start(&cluster.targets(), &["orders".to_owned()], 1);
-    await_versions(&cluster, [OLDER, OLDER, NEWER]);
+    await_versions(&cluster, &[THIS, THIS, NEWER]);
 
     assert_eq!(note(&cluster, 3, "too early").0, 409);
     assert_eq!(note(&cluster, 3, "too early").1, "level");
     for id in cluster.ids() {
         let refused = refusal(&cluster, id);
         for older in [1, 2] {
-            let named = format!("node {older} runs version {OLDER}, which supports level 1");
+            let named = format!("node {older} runs version {THIS}, which supports level 1");
             assert!(refused.contains(&named), "{refused}");
         }
         assert_eq!(shown_level(&cluster, id), 1);
@@ -129,7 +85,7 @@ fn two_releases_are_one_cluster_and_roll_both_ways_until_the_level_is_raised() {
         }
         load.await_more(100);
     }
-    await_versions(&cluster, [NEWER; 3]);
+    await_versions(&cluster, &[NEWER; 3]);
 
     // A node that cannot be asked holds the level back as well.
     cluster.stop(1);

@@ -1,0 +1,82 @@
+//! What holds from one release to the next.
+//!
+//! ```text
+//! levels    a build of the next level and this one in one cluster, until its level is raised
+//! previous  the last release and this build in one cluster, forward and back, under load
+//! golden    a directory and a backup of each release, as it has left them
+//! ```
+//!
+//! `levels` and `previous` need a second build, which `scripts/releases` makes.
+
+mod golden;
+mod levels;
+mod previous;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::harness::{Api, Binary, Cluster, Finished, eventually, mintleaf, secs};
+
+/// The version of the build under test.
+const THIS: &str = env!("CARGO_PKG_VERSION");
+
+/// The second build that a variable names. Without it, whoever watches is told.
+fn other_build(variable: &str) -> Option<PathBuf> {
+    let build = std::env::var_os(variable).map(PathBuf::from);
+    if build.is_none() {
+        // `eprintln!` would not do: the output of a passing test is captured.
+        let line = format!("SKIPPED: {variable} names no second build; run scripts/releases\n");
+        std::io::stderr().write_all(line.as_bytes()).unwrap();
+    }
+    build
+}
+
+/// What a build says that it is.
+fn version_of(build: &Path) -> String {
+    let said = Finished::of(Binary::at(build).command().arg("--version")).stdout;
+    said.split_whitespace().nth(1).unwrap().to_owned()
+}
+
+fn cluster_of(api: Api) -> Value {
+    api.get("/v1/cluster").ok()
+}
+
+/// The version of each node, as one of them shows it.
+fn versions(api: Api) -> Vec<Option<String>> {
+    let cluster = cluster_of(api);
+    let nodes = cluster["nodes"].as_array().unwrap().iter();
+    nodes.map(|node| node["version"].as_str().map(str::to_owned)).collect()
+}
+
+/// Waits until every node shows these versions, in the order of ids.
+fn await_versions(cluster: &Cluster, expected: &[&str]) {
+    let expected: Vec<_> = expected.iter().map(|version| Some((*version).to_owned())).collect();
+    for id in cluster.ids() {
+        eventually(&format!("node {id} to show {expected:?}"), secs(10), || {
+            (versions(cluster.api(id)) == expected).then_some(())
+        });
+    }
+}
+
+/// Runs `mintleaf cluster level` against a node.
+fn level(cluster: &Cluster, id: u64, what: &[&str]) -> Finished {
+    let mut command = mintleaf().command();
+    command.args(["cluster", "level"]).args(what);
+    command.args(["--json", "--url", &format!("http://{}", cluster.api(id).0)]);
+    Finished::of(&mut command)
+}
+
+/// Whether one release shows what the release before it shows: fields are added, none is removed or altered.
+fn shows(newer: &Value, older: &Value) -> bool {
+    match (newer, older) {
+        (Value::Object(newer), Value::Object(older)) => older
+            .iter()
+            .all(|(field, older)| newer.get(field).is_some_and(|newer| shows(newer, older))),
+        (Value::Array(newer), Value::Array(older)) => {
+            newer.len() == older.len() && newer.iter().zip(older).all(|(n, o)| shows(n, o))
+        }
+        _ => newer == older,
+    }
+}

@@ -1,0 +1,273 @@
+//! Clients of the load balancer: they ask over HTTP and the Redis protocol, they change tags, and they remember what
+//! they were given.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use hyper::Method;
+use serde_json::json;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
+
+use super::proxy::{Backend, Proxy};
+use crate::harness::{Answer, Client, command, eventually, ms, secs};
+
+/// Between two requests of one client: the machine has other things to do.
+const PAUSE: Duration = ms(10);
+/// Between two changes of a tag and the next: most of what a cluster answers are ids.
+const WRITE_PAUSE: Duration = ms(30);
+const ANSWER_MAX: Duration = secs(15);
+/// The paths that a client asks by turns: ids of a tag from the fast path, and from what is behind it; a tag; snowflakes.
+const PATHS: [&str; 4] =
+    ["/api/segment/get/orders", "/v1/segment/orders?count=3", "/v1/tags/orders", "/v1/snowflake"];
+
+/// How many clients there are of each protocol.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Crowd {
+    pub(crate) http: usize,
+    pub(crate) resp: usize,
+}
+
+/// What clients have seen.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    ids: Vec<u64>,
+    snowflakes: Vec<u64>,
+    /// Connections of the Redis protocol that were opened again.
+    pub(crate) reconnected: u64,
+    failures: Vec<String>,
+}
+
+impl Seen {
+    /// Fails unless every request was answered, and no id was given twice.
+    #[track_caller]
+    pub(crate) fn check(&self) {
+        assert!(self.failures.is_empty(), "{} failures: {:#?}", self.failures.len(), self.failures);
+        for (kind, ids) in [("tag", &self.ids), ("snowflake", &self.snowflakes)] {
+            let distinct: BTreeSet<u64> = ids.iter().copied().collect();
+            assert_eq!(distinct.len(), ids.len(), "a {kind} id was given twice");
+            assert!(!ids.is_empty(), "no {kind} id was given");
+        }
+    }
+
+    fn add(&mut self, other: Self) {
+        self.ids.extend(other.ids);
+        self.snowflakes.extend(other.snowflakes);
+        self.reconnected += other.reconnected;
+        self.failures.extend(other.failures);
+    }
+
+    /// Takes down the ids that a path was answered with.
+    fn note(&mut self, path: &str, answer: &Answer) {
+        let kind = match path {
+            "/v1/snowflake" => &mut self.snowflakes,
+            path if path.contains("segment") => &mut self.ids,
+            _ => return,
+        };
+        let given = answer.intervals().unwrap();
+        kind.extend(given.into_iter().flat_map(|(start, end)| start..end));
+    }
+
+    fn fail(&mut self, turn: &Turn, failure: String) {
+        turn.counts.failed.fetch_add(1, Relaxed);
+        self.failures.push(failure);
+    }
+}
+
+/// What has happened to all clients together since it was asked last.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    answered: u64,
+    failed: u64,
+    pub(super) slowest_write: Duration,
+}
+
+impl Tally {
+    pub(super) fn add(&mut self, other: &Self) {
+        self.answered += other.answered;
+        self.failed += other.failed;
+        self.slowest_write = self.slowest_write.max(other.slowest_write);
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { answered, failed, slowest_write } = self;
+        let ms = slowest_write.as_millis();
+        write!(f, "{answered} answers, {failed} failed, slowest write {ms} ms")
+    }
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    answered: AtomicU64,
+    failed: AtomicU64,
+    slowest_write_us: AtomicU64,
+}
+
+/// The clients, and the load balancer in front of them.
+pub(crate) struct Clients {
+    runtime: Runtime,
+    stopping: Arc<AtomicBool>,
+    counts: Arc<Counts>,
+    running: Vec<JoinHandle<Seen>>,
+    proxy: Proxy,
+}
+
+impl Clients {
+    /// Starts them, once the load balancer sends requests to every node.
+    pub(super) fn start(backends: Vec<Backend>, crowd: Crowd) -> Self {
+        let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let proxy = runtime.block_on(Proxy::start(backends));
+        let (http, resp) = (proxy.http, proxy.resp);
+        let (stopping, counts) = (Arc::default(), Arc::default());
+        let mut clients = Self { runtime, stopping, counts, running: Vec::new(), proxy };
+        clients.await_rotation();
+        for number in 0..crowd.http {
+            clients.spawn(|turn| ask_over_http(http, number, turn));
+        }
+        for _ in 0..crowd.resp {
+            clients.spawn(|turn| ask_over_resp(resp, turn));
+        }
+        clients.spawn(|turn| write(http, turn));
+        clients
+    }
+
+    fn spawn<F: Future<Output = Seen> + Send + 'static>(&mut self, client: impl Fn(Turn) -> F) {
+        let turn = Turn { stopping: Arc::clone(&self.stopping), counts: Arc::clone(&self.counts) };
+        self.running.push(self.runtime.spawn(client(turn)));
+    }
+
+    /// Waits until the load balancer sends requests to every node.
+    pub(crate) fn await_rotation(&self) {
+        eventually("every node to be in rotation", secs(20), || {
+            self.proxy.finds_all_ready().then_some(())
+        });
+    }
+
+    /// Waits until so many more requests were answered.
+    pub(crate) fn await_more(&self, requests: u64) {
+        let answered = || self.counts.answered.load(Relaxed);
+        let goal = answered() + requests;
+        eventually("clients to be answered", secs(60), || (answered() >= goal).then_some(()));
+    }
+
+    /// What has happened since this was asked last.
+    pub(super) fn tally(&self) -> Tally {
+        let Counts { answered, failed, slowest_write_us } = &*self.counts;
+        Tally {
+            answered: answered.swap(0, Relaxed),
+            failed: failed.swap(0, Relaxed),
+            slowest_write: Duration::from_micros(slowest_write_us.swap(0, Relaxed)),
+        }
+    }
+
+    /// Lets every client finish.
+    pub(crate) fn stop(self) -> Seen {
+        self.stopping.store(true, Relaxed);
+        let mut all = Seen::default();
+        for client in self.running {
+            all.add(self.runtime.block_on(client).unwrap());
+        }
+        all
+    }
+}
+
+/// Whether a client goes on, and where it counts.
+struct Turn {
+    stopping: Arc<AtomicBool>,
+    counts: Arc<Counts>,
+}
+
+impl Turn {
+    /// Rests, and answers whether to go on.
+    async fn after(&self, pause: Duration) -> bool {
+        sleep(pause).await;
+        !self.stopping.load(Relaxed)
+    }
+
+    fn answered(&self) {
+        self.counts.answered.fetch_add(1, Relaxed);
+    }
+}
+
+/// One client with one connection that it keeps.
+async fn ask_over_http(proxy: SocketAddr, number: usize, turn: Turn) -> Seen {
+    let (client, mut seen) = (Client::default(), Seen::default());
+    let mut request = number;
+    while turn.after(PAUSE).await {
+        request += 1;
+        let path = PATHS[request % PATHS.len()];
+        match client.ask(proxy, Method::GET, path, None, ANSWER_MAX).await {
+            Ok(answer) if answer.status == 200 => {
+                turn.answered();
+                seen.note(path, &answer);
+            }
+            Ok(answer) => seen.fail(&turn, format!("GET {path}: {answer:?}")),
+            Err(error) => seen.fail(&turn, format!("GET {path}: {error}")),
+        }
+    }
+    seen
+}
+
+/// One client of the Redis protocol, which connects again when its connection has ended.
+async fn ask_over_resp(proxy: SocketAddr, turn: Turn) -> Seen {
+    let (incr, mut seen) = (command("INCR orders"), Seen::default());
+    let mut connection: Option<BufReader<TcpStream>> = None;
+    while turn.after(PAUSE).await {
+        let stream = match &mut connection {
+            Some(stream) => stream,
+            None => connection.insert(BufReader::new(TcpStream::connect(proxy).await.unwrap())),
+        };
+        let mut reply = String::new();
+        let sent = stream.get_mut().write_all(&incr).await;
+        let read = if sent.is_ok() { stream.read_line(&mut reply).await } else { Ok(0) };
+        match (read, reply.strip_prefix(':').and_then(|rest| rest.strip_suffix("\r\n"))) {
+            (Ok(_), Some(id)) => {
+                turn.answered();
+                seen.ids.push(id.parse().unwrap());
+            }
+            // The connection has ended between two commands.
+            _ if reply.is_empty() => {
+                seen.reconnected += 1;
+                connection = None;
+            }
+            _ => seen.fail(&turn, format!("INCR: {reply:?}")),
+        }
+    }
+    seen
+}
+
+/// One client that creates a tag, and changes it, again and again.
+async fn write(proxy: SocketAddr, turn: Turn) -> Seen {
+    let (client, mut seen) = (Client::default(), Seen::default());
+    let mut number = 0_u32;
+    while turn.after(WRITE_PAUSE).await {
+        number += 1;
+        let tag = format!("written-{number}");
+        let (create, change) = (json!({ "tag": tag, "step": 7 }), json!({ "step": 8 }));
+        let path = format!("/v1/tags/{tag}");
+        for (method, path, body) in
+            [(Method::POST, "/v1/tags", create), (Method::PATCH, path.as_str(), change)]
+        {
+            let began = Instant::now();
+            match client.ask(proxy, method.clone(), path, Some(&body), ANSWER_MAX).await {
+                Ok(answer) if answer.is_ok() => {
+                    turn.answered();
+                    let took = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
+                    turn.counts.slowest_write_us.fetch_max(took, Relaxed);
+                }
+                Ok(answer) => seen.fail(&turn, format!("{method} {path}: {answer:?}")),
+                Err(error) => seen.fail(&turn, format!("{method} {path}: {error}")),
+            }
+        }
+    }
+    seen
+}
