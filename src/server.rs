@@ -36,8 +36,9 @@ mod serve;
 mod signals;
 mod warnings;
 
-pub use assemble::{AssembledNode, Assembly, assemble};
+pub use assemble::{AssembledNode, Assembly, assemble, assemble_around};
 pub use dev::dev;
+pub use draining::hand_over;
 pub use node::{NodeConfig, NodeFailure, PeerSecurity, RunningNode};
 pub use serve::serve;
 pub use signals::{Reload, survive_hangup};

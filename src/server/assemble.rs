@@ -49,11 +49,27 @@ pub async fn assemble<F>(
 where
     F: Future<Output = Result<Node, NodeError>>,
 {
+    assemble_around(assembly, StateReplica::new, open).await
+}
+
+/// As [`assemble`], around a copy of the state that the caller makes for this listener: that of a build which
+/// supports another level than this one does.
+///
+/// # Errors
+/// Those of `open`.
+pub async fn assemble_around<F>(
+    assembly: Assembly,
+    state: impl FnOnce(Arc<dyn TagListener>) -> StateReplica,
+    open: impl FnOnce(Arc<StateReplica>, Arc<dyn mintleaf_raft::Clock>) -> F,
+) -> Result<AssembledNode, NodeError>
+where
+    F: Future<Output = Result<Node, NodeError>>,
+{
     let Assembly { clock, snowflake, nonce, auto_create_tags, tags_max } = assembly;
     let metrics = Arc::new(Metrics::new());
     let table = Arc::new(SlotTable::new(Arc::clone(&metrics)));
     let listener: Arc<dyn TagListener> = Arc::clone(&table) as _;
-    let state = Arc::new(StateReplica::new(listener));
+    let state = Arc::new(state(listener));
     let node = open(Arc::clone(&state), Arc::new(RaftClock(Arc::clone(&clock)))).await?;
     let replica = Arc::new(Replica::new(node.handle(), state));
     let lease = Lease::start(Arc::clone(&replica), Arc::clone(&clock), snowflake, nonce);

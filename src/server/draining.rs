@@ -44,7 +44,7 @@ pub(super) async fn let_clients_leave(
 }
 
 /// Hands leadership over whenever this node has it. Never ends by itself.
-pub(super) async fn hand_over(services: &Services) {
+pub async fn hand_over(services: &Services) {
     loop {
         let pause = match services.cluster.hand_over().await {
             Ok(None) => HAND_OVER_PAUSE,

@@ -1,5 +1,7 @@
 //! A simulated disk under the log. Synced operations stay, others may be lost.
 
+mod files;
+
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
@@ -132,7 +134,7 @@ impl Disk {
         self.platter.lock().durable.named.get(&(key as u8)).cloned()
     }
 
-    /// A copy of the durable content, as a backup takes it.
+    /// A copy of the durable content.
     pub(crate) fn image(&self) -> Image {
         Image(self.platter.lock().durable.clone())
     }

@@ -2,18 +2,20 @@
 //! do not. A process is a whole node below HTTP, assembled as the server assembles it.
 
 mod backup;
+mod ends;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use mintleaf::config::TAGS_MAX_DEFAULT;
-use mintleaf::replica::Replica;
+use mintleaf::replica::{Replica, StateReplica};
 use mintleaf::server::{AssembledNode, Assembly};
 use mintleaf::service::Services;
 use mintleaf::snowflake::SnowflakeSettings;
+use mintleaf::state::LEVEL_MAX;
 use mintleaf_raft::simulation::{Process, prepared_by};
 use mintleaf_raft::{Environment, Node, NodeError, Options, Security, Tuning};
 use mintleaf_storage::{DataDir, MetaKey};
@@ -28,6 +30,8 @@ use crate::net::{Net, NetWire, Proof, address, double_of};
 use crate::oracle::{Incarnation, Oracle, Witness};
 use crate::random::Random;
 use crate::trace::Trace;
+
+pub(crate) use backup::back_up;
 
 /// How long a supervisor waits before it restarts a node that has stopped.
 const RESTART_DELAY: Duration = Duration::from_millis(500);
@@ -81,6 +85,8 @@ pub(crate) struct Machine {
     store: Arc<Mutex<Option<u128>>>,
     /// The list of founders of its next process, if it differs from the common one.
     peers: Mutex<Option<BTreeMap<u64, String>>>,
+    /// The highest level that the build here supports.
+    level: AtomicU32,
     retired: AtomicBool,
     incarnations: AtomicU64,
     running: Mutex<Option<Running>>,
@@ -101,6 +107,7 @@ impl Machine {
             host: AtomicU64::new(node_id),
             store: Arc::default(),
             peers: Mutex::default(),
+            level: AtomicU32::new(LEVEL_MAX),
             retired: AtomicBool::new(false),
             incarnations: AtomicU64::new(0),
             running: Mutex::default(),
@@ -117,6 +124,32 @@ impl Machine {
         // The incarnations of both machines have different numbers.
         double.incarnations.store(1_000, Ordering::Relaxed);
         double
+    }
+
+    /// The same machine for a node of another cluster, with its clock and an empty disk.
+    pub(crate) fn for_cluster(
+        &self,
+        node_id: u64,
+        site: Arc<Site>,
+        dir: PathBuf,
+        disk: Disk,
+    ) -> Self {
+        let mut next = Self::new(node_id, site, dir, 0, disk);
+        next.clock = Arc::clone(&self.clock);
+        // The incarnations of all nodes that ever had an id have different numbers.
+        let before = self.incarnations.load(Ordering::Relaxed);
+        next.incarnations.store(before.next_multiple_of(10_000) + 10_000, Ordering::Relaxed);
+        next
+    }
+
+    /// Gives the next process another build: one that supports levels up to this one.
+    pub(crate) fn install(&self, level: u32) {
+        self.level.store(level, Ordering::Relaxed);
+    }
+
+    /// The highest level that the build here supports.
+    pub(crate) fn level(&self) -> u32 {
+        self.level.load(Ordering::Relaxed)
     }
 
     /// Gives it the address that the node's other machine had. It must be down.
@@ -140,13 +173,6 @@ impl Machine {
         *self.join.lock() = Some(seed);
     }
 
-    /// Ends it for good. It must be down.
-    pub(crate) fn retire(&self) {
-        self.retired.store(true, Ordering::Relaxed);
-        // A restart that was under way may have brought it up.
-        self.end();
-    }
-
     /// The store id of its data directory, once there is one.
     pub(crate) fn store(&self) -> Option<u128> {
         *self.store.lock()
@@ -162,6 +188,11 @@ impl Machine {
     /// The process that serves clients here, if one does.
     pub(crate) fn serving(&self) -> Option<Serving> {
         self.running.lock().as_ref().and_then(|running| running.serving.clone())
+    }
+
+    /// Whether it was ended for good.
+    pub(crate) fn is_retired(&self) -> bool {
+        self.retired.load(Ordering::Relaxed)
     }
 
     /// Whether a process runs here, serving or not yet.
@@ -183,6 +214,7 @@ impl Machine {
         let number = self.incarnations.fetch_add(1, Ordering::Relaxed) + 1;
         let incarnation = Incarnation { node_id: self.node_id, number };
         self.site.trace.note(format_args!("node {} starts, incarnation {number}", self.node_id));
+        self.site.oracle.supports(self.node_id, self.level());
         let disk_random = Random::new(self.site.random.next(), "disk latency");
         let slow_percent = disk_random.pick(&[1, 5, 30]);
         let steady = self.site.disk_latency;
@@ -221,13 +253,14 @@ impl Machine {
         let (site, clock) = (Arc::clone(&self.site), Arc::clone(&self.clock));
         let engine = Arc::new(self.disk.open());
         let (options, store) = (self.options(), Arc::clone(&self.store));
+        let level = self.level();
         let opened = process.spawn(async move {
             let dir = open_dir(&options).await?;
             *store.lock() = Some(dir.store_id());
             let proof = Proof { node_id: options.node_id, store: dir.store_id() };
             let wire = NetWire { net, host, proof, process: own, alive };
             let environment = Environment { dir, engine, transport: Arc::new(wire) };
-            assemble(&site, incarnation, clock, environment, options).await
+            assemble(&site, (incarnation, level), clock, environment, options).await
         });
         let mut assembled = match opened.await {
             Ok(Ok(assembled)) => assembled,
@@ -302,52 +335,6 @@ impl Machine {
             machine.start();
         });
     }
-
-    /// Ends the process at once. [`Disk::crash`] decides what is left of unsynced operations.
-    fn end(&self) {
-        let Some(running) = self.running.lock().take() else { return };
-        running.alive.store(false, Ordering::Relaxed);
-        running.ended.send_replace(true);
-        self.site.net.leave(self.host());
-        running.process.kill();
-        running.supervisor.abort();
-    }
-
-    /// Stops the process cleanly, as a signal does. It serves no client from now on.
-    pub(crate) fn stop(&self) -> bool {
-        let mut running = self.running.lock();
-        let Some(serving) = running.as_mut().filter(|running| running.serving.is_some()) else {
-            return false;
-        };
-        serving.serving = None;
-        serving.ended.send_replace(true);
-        serving.stop.take().is_some_and(|stop| stop.send(()).is_ok())
-    }
-
-    /// Pauses the process here, if one runs, while time goes on. Returns whether it did.
-    pub(crate) fn pause(&self, time: Duration) -> bool {
-        let process = self.running.lock().as_ref().map(|running| Arc::clone(&running.process));
-        let Some(process) = process.filter(|_| !self.disk.is_failing()) else { return false };
-        process.pause();
-        tokio::spawn(async move {
-            sleep(time).await;
-            process.resume();
-        });
-        true
-    }
-
-    /// Ends a pause.
-    pub(crate) fn resume(&self) {
-        if let Some(running) = &*self.running.lock() {
-            running.process.resume();
-        }
-    }
-
-    /// Crashes the machine, which stays down until it is started. Returns how many operations were lost.
-    pub(crate) fn crash(&self) -> usize {
-        self.end();
-        self.disk.crash()
-    }
 }
 
 /// Opens the data directory. The tasks of the process before may still hold it for a moment.
@@ -363,7 +350,7 @@ async fn open_dir(options: &Options) -> Result<DataDir, NodeError> {
 
 async fn assemble(
     site: &Site,
-    incarnation: Incarnation,
+    (incarnation, level): (Incarnation, u32),
     clock: Arc<MachineClock>,
     environment: Environment,
     options: Options,
@@ -376,7 +363,8 @@ async fn assemble(
         tags_max: TAGS_MAX_DEFAULT,
     };
     let oracle = Arc::clone(&site.oracle);
-    let opened = mintleaf::server::assemble(assembly, |state, clock| {
+    let state = |listener| StateReplica::supporting(level, listener);
+    let opened = mintleaf::server::assemble_around(assembly, state, |state, clock| {
         let witness = Arc::new(Witness::new(state, oracle, incarnation));
         Node::open_in(environment, options, witness, clock)
     });

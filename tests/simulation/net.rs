@@ -112,6 +112,11 @@ pub(crate) fn double_of(node_id: u64) -> u64 {
     100 + node_id
 }
 
+/// The host of a node of a cluster that was given up, which is started by mistake. No message reaches it.
+pub(crate) fn lost_host(node_id: u64) -> u64 {
+    1_000 + node_id
+}
+
 /// The address of a node.
 pub(crate) fn address(node_id: u64) -> String {
     format!("node-{node_id}:1")

@@ -3,23 +3,24 @@
 //! All other tests record histories for `mintleaf-check`. This judge stays apart from it: it judges while a run goes
 //! on, so that a trace ends at the broken promise, and it compares the logs of replicas, which no client sees.
 
+mod handed_out;
 mod snowflakes;
+mod witness;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{Read, Write};
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use mintleaf::encoding::{decode_command, decode_response};
-use mintleaf::replica::StateReplica;
 use mintleaf::snowflake::Format;
 use mintleaf::state::{Change, Command, Response};
-use mintleaf_raft::{FrozenState, Newer, Rejected, Release, RestoreError, StateMachine};
 use parking_lot::Mutex;
 
-use crate::random::fnv;
 use crate::trace::Trace;
+use handed_out::{HandedOut, Snowflakes};
 use snowflakes::Window;
+pub(crate) use witness::{Witness, witnessed};
 
 /// One incarnation of a node: a start of its process.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -52,8 +53,6 @@ struct Interval {
 struct Line {
     max_id: u64,
     committed: BTreeMap<u64, Interval>,
-    /// Ranges that clients were given, by their start: their end.
-    given: BTreeMap<u64, u64>,
     /// For each incarnation the end of the highest range that it has given.
     highest: BTreeMap<Incarnation, u64>,
 }
@@ -70,25 +69,62 @@ struct Known {
     floor_ms: u64,
     /// How often a window was bound by a floor.
     floor_events: u64,
-    snowflakes: BTreeMap<u64, u64>,
     snowflake_highest: BTreeMap<Incarnation, u64>,
     /// For each incarnation the tags that its replica has as frozen, with the command since which.
     frozen: BTreeMap<(Incarnation, String), usize>,
     /// Tags that were ever deleted.
     deleted: BTreeSet<String>,
-    ids: u64,
+    /// The latest stamp of a command, in Unix milliseconds.
+    clock_ms: u64,
+    /// By node, the level that its last process supported.
+    levels: BTreeMap<u64, u32>,
 }
 
-/// Judges a run.
+/// Judges a cluster of a run.
 pub(crate) struct Oracle {
     trace: Arc<Trace>,
     format: Format,
     known: Mutex<Known>,
+    /// Of this cluster, and of all that have a common copy with it.
+    handed_out: Arc<HandedOut>,
+    snowflakes: Arc<Snowflakes>,
 }
 
 impl Oracle {
     pub(crate) fn new(trace: Arc<Trace>, format: Format) -> Self {
-        Self { trace, format, known: Mutex::default() }
+        let (known, handed_out, snowflakes) = Default::default();
+        Self { trace, format, known, handed_out, snowflakes }
+    }
+
+    /// The judge of a cluster that is restored from a copy of this one, or of its copies, and whose windows begin
+    /// at `floor_ms`. Ids must not repeat across both; snowflakes may where the old cluster goes on `beside`.
+    pub(crate) fn of_the_restored(&self, floor_ms: u64, beside: bool) -> Self {
+        let (trace, handed_out) = (Arc::clone(&self.trace), Arc::clone(&self.handed_out));
+        let shared = || Arc::clone(&self.snowflakes);
+        let snowflakes = if beside { Arc::default() } else { shared() };
+        let clock_ms = self.clock_ms();
+        let known = Mutex::new(Known { floor_ms, clock_ms, ..Known::default() });
+        Self { trace, format: self.format, known, handed_out, snowflakes }
+    }
+
+    /// By tag, the first id above all that this cluster and its kin have reserved.
+    pub(crate) fn ends(&self) -> BTreeMap<String, u64> {
+        self.handed_out.ends()
+    }
+
+    /// The highest snowflake id that a client was given.
+    pub(crate) fn highest_snowflake(&self) -> Option<u64> {
+        self.snowflakes.highest()
+    }
+
+    /// The latest stamp of a command, in Unix milliseconds.
+    pub(crate) fn clock_ms(&self) -> u64 {
+        self.known.lock().clock_ms
+    }
+
+    /// Notes up to which level the process supports the log that a node starts.
+    pub(crate) fn supports(&self, node_id: u64, level: u32) {
+        self.known.lock().levels.insert(node_id, level);
     }
 
     /// The format of snowflake ids.
@@ -96,10 +132,10 @@ impl Oracle {
         self.format
     }
 
-    /// The number of ids that clients were given, and of commands that were applied.
+    /// The number of ids that clients were given, and of commands that were applied, in all clusters.
     pub(crate) fn counts(&self) -> (u64, u64) {
-        let known = self.known.lock();
-        (known.ids, known.history.len() as u64)
+        let HandedOut { ids, commits, .. } = &*self.handed_out;
+        (ids.load(Ordering::Relaxed), commits.load(Ordering::Relaxed))
     }
 
     /// Whether a tag was ever deleted.
@@ -115,13 +151,15 @@ impl Oracle {
 
     /// Judges the command that a replica applied as its `position`th. Every replica must apply the same
     /// command, and give the same reply, at every position.
-    fn applied(&self, position: usize, hash: u64, command: &[u8], reply: &[u8]) {
+    fn applied(&self, position: usize, hash: u64, now_ms: u64, command: &[u8], reply: &[u8]) {
         let mut known = self.known.lock();
+        known.clock_ms = known.clock_ms.max(now_ms);
         match known.history.get(position) {
             Some(&first) if first == hash => {}
             Some(_) => self.broken(format_args!("replicas differ at command {position}")),
             None if position == known.history.len() => {
                 known.history.push(hash);
+                self.handed_out.commits.fetch_add(1, Ordering::Relaxed);
                 self.committed(&mut known, command, reply);
             }
             None => self.broken(format_args!("command {position} was applied before its turn")),
@@ -153,6 +191,9 @@ impl Oracle {
                 if start < line.max_id || end <= start {
                     let max_id = line.max_id;
                     self.broken(format_args!("{tag:?}: {start}..{end} below the mark {max_id}"));
+                }
+                if !self.handed_out.reserve(tag.as_str(), &(start..end)) {
+                    self.broken(format_args!("{tag:?}: {start}..{end} was reserved before"));
                 }
                 line.max_id = end;
                 line.committed.insert(start, Interval { end, giver: None });
@@ -212,6 +253,14 @@ impl Oracle {
                 }
                 known.floor_ms = floor_ms;
             }
+            (Command::RaiseLevel { to, .. }, _) => {
+                let too_old = known.levels.iter().find(|(_, supported)| **supported < to);
+                if let Some((node_id, supported)) = too_old {
+                    self.broken(format_args!(
+                        "the level rose to {to}, and node {node_id} supports {supported}"
+                    ));
+                }
+            }
             _ => {}
         }
     }
@@ -269,8 +318,8 @@ impl Oracle {
         let line = known.lines.entry(tag.to_owned()).or_default();
         self.check_order(incarnation, tag, ranges, floor);
         for range in ranges {
-            known.ids += range.end - range.start;
-            self.check_once(tag, &mut line.given, range);
+            self.handed_out.ids.fetch_add(range.end - range.start, Ordering::Relaxed);
+            self.check_once(tag, range, self.handed_out.give(tag, range));
             match line.committed.range_mut(..=range.start).next_back() {
                 Some((_, interval)) if range.end <= interval.end => {
                     let giver = *interval.giver.get_or_insert(incarnation);
@@ -297,83 +346,9 @@ impl Oracle {
         }
     }
 
-    fn check_once(&self, what: &str, given: &mut BTreeMap<u64, u64>, range: &Range<u64>) {
-        let before = given.range(..range.end).next_back();
-        if before.is_some_and(|(_, &end)| end > range.start) || range.start == 0 {
+    fn check_once(&self, what: &str, range: &Range<u64>, is_new: bool) {
+        if !is_new {
             self.broken(format_args!("{what}: {range:?} was given before, in part or whole"));
         }
-        given.insert(range.start, range.end);
-    }
-}
-
-/// A replica that reports each step to the oracle.
-pub(crate) struct Witness {
-    state: Arc<StateReplica>,
-    oracle: Arc<Oracle>,
-    incarnation: Incarnation,
-    /// The number of commands that it has applied, and the hash of them all.
-    applied: Mutex<(usize, u64)>,
-}
-
-impl Witness {
-    pub(crate) fn new(
-        state: Arc<StateReplica>,
-        oracle: Arc<Oracle>,
-        incarnation: Incarnation,
-    ) -> Self {
-        Self { state, oracle, incarnation, applied: Mutex::default() }
-    }
-}
-
-impl StateMachine for Witness {
-    fn check(&self, command: &[u8]) -> Result<(), Rejected> {
-        self.state.check(command)
-    }
-
-    fn supports(&self) -> Release {
-        self.state.supports()
-    }
-
-    fn needs(&self) -> Release {
-        self.state.needs()
-    }
-
-    fn raising(&self, to: u32) -> Vec<u8> {
-        self.state.raising(to)
-    }
-
-    fn apply(&self, now_ms: u64, command: &[u8]) -> Result<Vec<u8>, Newer> {
-        let reply = self.state.apply(now_ms, command)?;
-        let mut applied = self.applied.lock();
-        let (position, hash) = *applied;
-        let hash = fnv(fnv(fnv(hash, &now_ms.to_be_bytes()), command), &reply);
-        self.oracle.applied(position, hash, command, &reply);
-        self.oracle.note_frozen(self.incarnation, position, command, &reply);
-        *applied = (position + 1, hash);
-        Ok(reply)
-    }
-
-    fn freeze(&self) -> FrozenState {
-        let (position, hash) = *self.applied.lock();
-        let state = self.state.freeze();
-        Box::new(move |out: &mut dyn Write| {
-            out.write_all(&(position as u64).to_be_bytes())?;
-            out.write_all(&hash.to_be_bytes())?;
-            state(out)
-        })
-    }
-
-    fn restore(&self, from: &mut dyn Read) -> Result<(), RestoreError> {
-        let (mut position, mut hash) = ([0; 8], [0; 8]);
-        from.read_exact(&mut position)?;
-        from.read_exact(&mut hash)?;
-        let applied = (u64::from_be_bytes(position) as usize, u64::from_be_bytes(hash));
-        self.oracle.restored(applied.0, applied.1);
-        let of_another = |(incarnation, _): &(Incarnation, String), _: &mut usize| {
-            *incarnation != self.incarnation
-        };
-        self.oracle.known.lock().frozen.retain(of_another);
-        *self.applied.lock() = applied;
-        self.state.restore(from)
     }
 }

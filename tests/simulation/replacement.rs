@@ -6,7 +6,7 @@ use std::time::Duration;
 use mintleaf::service::{Actor, Error, NewMember};
 use tokio::time::{sleep, timeout};
 
-use crate::machine::Machine;
+use crate::machine::{Machine, Serving};
 use crate::net::address;
 
 /// Pause between two attempts at a change of the membership, and how long each attempt may take.
@@ -20,15 +20,20 @@ pub(crate) async fn put_down(machine: &Arc<Machine>) {
     machine.crash();
 }
 
+/// The next node that serves, other than `id`, with its id: at each call another one.
+fn ask_in_turn(machines: &[Arc<Machine>], id: u64) -> impl FnMut() -> Option<(u64, Serving)> {
+    let mut others = machines.iter().filter(move |machine| machine.node_id != id).cycle();
+    move || {
+        let mut turn = others.by_ref().take(machines.len());
+        turn.find_map(|machine| Some((machine.node_id, machine.serving()?)))
+    }
+}
+
 /// Removes a node, wipes it and adds it again as a voter. It asks one of the others after another until
 /// one has done it.
 pub(crate) async fn replace(target: Arc<Machine>, machines: Vec<Arc<Machine>>) {
     let id = target.node_id;
-    let mut others = machines.iter().filter(|machine| machine.node_id != id).cycle();
-    let mut ask = || {
-        let mut turn = others.by_ref().take(machines.len());
-        turn.find_map(|machine| Some((machine.node_id, machine.serving()?)))
-    };
+    let mut ask = ask_in_turn(&machines, id);
     loop {
         sleep(ASKING_INTERVAL).await;
         let Some((seed, serving)) = ask() else { continue };
@@ -39,6 +44,17 @@ pub(crate) async fn replace(target: Arc<Machine>, machines: Vec<Arc<Machine>>) {
             break;
         }
     }
+    admit(&target, ask).await;
+}
+
+/// Starts a node that asks for admission, and has it added as a voter. It asks one of the others after another until
+/// one has done it.
+pub(crate) async fn take_in(target: Arc<Machine>, machines: Vec<Arc<Machine>>) {
+    admit(&target, ask_in_turn(&machines, target.node_id)).await;
+}
+
+async fn admit(target: &Arc<Machine>, mut ask: impl FnMut() -> Option<(u64, Serving)>) {
+    let id = target.node_id;
     let mut stops = target.stops().len();
     loop {
         sleep(ASKING_INTERVAL).await;

@@ -69,6 +69,11 @@ impl Trace {
         self.kept.lock().faults.clone()
     }
 
+    /// Whether a promise was broken so far.
+    pub(crate) fn is_broken(&self) -> bool {
+        !self.kept.lock().violations.is_empty()
+    }
+
     /// Every promise that was broken.
     pub(crate) fn violations(&self) -> Vec<String> {
         self.kept.lock().violations.clone()

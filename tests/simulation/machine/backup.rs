@@ -1,9 +1,18 @@
-//! A machine's data: lost, copied, put back and damaged.
+//! A machine's data: lost, copied, put back and damaged. Copies are also made as an operator has them, for the
+//! restore of a whole cluster.
 
+use std::fs::File;
+use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
-use super::Machine;
+use mintleaf::backup::{BackupHead, write_backup};
+use mintleaf::version::VERSION;
+use mintleaf_storage::{DataDir, Snapshots};
+
+use super::{Machine, Serving};
+use crate::clock::BEGIN_MS;
 use crate::disk::Image;
+use crate::oracle::witnessed;
 
 /// A copy of a machine's disk.
 pub(crate) struct Backup {
@@ -41,6 +50,43 @@ impl Machine {
         self.disk.restore(Some(backup.log));
     }
 
+    /// Writes a copy of the directory to `to`, as the machine has it while it is down: the snapshot and the log in
+    /// files that the product reads. Returns whether the machine is down and its node was ever in a cluster.
+    pub(crate) fn copy_stopped(&self, to: &Path) -> bool {
+        let there = !self.is_up() && self.disk.has_taken_part() && self.dir.is_dir();
+        there && self.write_stopped(to).expect("a stopped directory can be copied")
+    }
+
+    fn write_stopped(&self, to: &Path) -> io::Result<bool> {
+        let between = to.with_extension("between");
+        copy_dir(&self.dir, &between)?;
+        let from = DataDir::open_moved(&between, 0, self.node_id).map_err(io::Error::other)?;
+        let snapshot = Snapshots::open(&from).and_then(|snapshots| snapshots.latest());
+        // A snapshot that is damaged on purpose is nothing to begin with.
+        let Ok(snapshot) = snapshot else { return Ok(false) };
+        let made =
+            DataDir::open_for(to, from.store_id(), self.node_id).map_err(io::Error::other)?;
+        if let Some(snapshot) = snapshot {
+            // What the witness wrote in front of the state is no part of it.
+            let mut state = snapshot.body();
+            let (_, rest) = witnessed(&mut state)?;
+            let mut state = rest.chain(state);
+            let write = &mut |out: &mut dyn Write| io::copy(&mut state, out).map(drop);
+            let made = Snapshots::open(&made).map_err(io::Error::other)?;
+            made.write(&snapshot.meta, write).map_err(io::Error::other)?;
+        }
+        self.disk.image().write_to(&made).map_err(io::Error::other)?;
+        drop(from);
+        std::fs::remove_dir_all(between)?;
+        Ok(true)
+    }
+
+    /// Takes over a directory that the product has made. The machine has had no process yet.
+    pub(crate) fn take_over(&self) {
+        let dir = DataDir::open_moved(&self.dir, 0, self.node_id).expect("a data directory");
+        self.disk.restore(Some(Image::read_from(&dir).expect("a log that opens")));
+    }
+
     /// Changes one bit of the current snapshot, and returns whether there is a snapshot. The machine must
     /// be down.
     pub(crate) fn damage_snapshot(&self, random: u64) -> bool {
@@ -50,6 +96,29 @@ impl Machine {
         bytes[bit / 8] ^= 1 << (bit % 8);
         std::fs::write(&path, bytes).is_ok()
     }
+}
+
+/// Writes a backup of a node that serves, as the product does for a client. Returns whether the node is in a cluster.
+pub(crate) fn back_up(serving: &Serving, to: &Path) -> bool {
+    let status = serving.replica.node().status();
+    let Some(cluster_id) = status.cluster_id else { return false };
+    let taken_at_ms = serving.replica.node().median_now_ms().unwrap_or(BEGIN_MS);
+    let (head, frozen) = serving.replica.read(|state| {
+        let head = BackupHead {
+            cluster_id,
+            node_id: status.node_id,
+            log_index: status.last_applied_index.unwrap_or(0),
+            level: state.level(),
+            version_needed: state.version_needed().to_owned(),
+            version: VERSION.to_owned(),
+            taken_at_ms,
+            tags: state.len() as u64,
+        };
+        (head, state.freeze())
+    });
+    let mut out = BufWriter::new(File::create(to).expect("a file can be made"));
+    write_backup(&head, &frozen, &mut out).and_then(|()| out.flush()).expect("a backup");
+    true
 }
 
 fn copy_dir(from: &Path, to: &Path) -> std::io::Result<()> {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::atomic::Ordering;
 
 use super::{Incarnation, Known, Oracle};
 
@@ -93,8 +94,8 @@ impl Oracle {
         let known = &mut *self.known.lock();
         self.check_order(incarnation, "snowflake", ranges, before.highest);
         for range in ranges {
-            known.ids += range.end - range.start;
-            self.check_once("snowflake", &mut known.snowflakes, range);
+            self.handed_out.ids.fetch_add(range.end - range.start, Ordering::Relaxed);
+            self.check_once("snowflake", range, self.snowflakes.give(range));
             let parts = self.format.decode(range.start).expect("an id of this format");
             let windows = known.windows.get_mut(&parts.worker_id).map(BTreeMap::iter_mut);
             let own = windows.into_iter().flatten().find(|(nonce, window)| {

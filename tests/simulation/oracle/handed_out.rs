@@ -1,0 +1,66 @@
+//! What all clusters of a run together have reserved and given: a cluster and those that were restored from copies
+//! of it share one supply of ids.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::atomic::AtomicU64;
+
+use parking_lot::Mutex;
+
+/// Disjoint ranges by their start: their end.
+type Ranges = BTreeMap<u64, u64>;
+
+/// What several clusters have handed out.
+#[derive(Default)]
+pub(super) struct HandedOut {
+    /// By tag, the intervals that grabs reserved, in whichever cluster.
+    reserved: Mutex<BTreeMap<String, Ranges>>,
+    /// By tag, the ranges that clients were given.
+    given: Mutex<BTreeMap<String, Ranges>>,
+    /// How many ids clients were given, and how many commands were applied.
+    pub(super) ids: AtomicU64,
+    pub(super) commits: AtomicU64,
+}
+
+impl HandedOut {
+    /// Notes an interval that a grab reserved. Returns whether no other cluster has reserved any of it.
+    pub(super) fn reserve(&self, tag: &str, range: &Range<u64>) -> bool {
+        insert(self.reserved.lock().entry(tag.to_owned()).or_default(), range)
+    }
+
+    /// Notes ids of a tag that a client was given. Returns whether nobody was given any of them before.
+    pub(super) fn give(&self, tag: &str, range: &Range<u64>) -> bool {
+        insert(self.given.lock().entry(tag.to_owned()).or_default(), range)
+    }
+
+    /// By tag, the first id above all that any cluster has reserved.
+    pub(super) fn ends(&self) -> BTreeMap<String, u64> {
+        let reserved = self.reserved.lock();
+        let end = |ranges: &Ranges| ranges.last_key_value().map_or(0, |(_, end)| *end);
+        reserved.iter().map(|(tag, ranges)| (tag.clone(), end(ranges))).collect()
+    }
+}
+
+/// Snowflake ids that clients were given. A cluster that goes on beside the one restored from its copy has its own.
+#[derive(Default)]
+pub(super) struct Snowflakes(Mutex<Ranges>);
+
+impl Snowflakes {
+    /// Notes ids that a client was given. Returns whether nobody was given any of them before.
+    pub(super) fn give(&self, range: &Range<u64>) -> bool {
+        insert(&mut self.0.lock(), range)
+    }
+
+    /// The highest id that a client was given.
+    pub(super) fn highest(&self) -> Option<u64> {
+        self.0.lock().last_key_value().map(|(_, end)| end - 1)
+    }
+}
+
+/// Inserts a range. Returns whether it overlaps none that is there, and does not begin at 0.
+fn insert(ranges: &mut Ranges, range: &Range<u64>) -> bool {
+    let before = ranges.range(..range.end).next_back();
+    let is_new = before.is_none_or(|(_, &end)| end <= range.start);
+    ranges.insert(range.start, range.end);
+    is_new && range.start > 0
+}

@@ -1,0 +1,169 @@
+//! What one cluster of a run goes through: clients, faults, and then the healing and the judgement.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::clients::Clients;
+use crate::faults::Faults;
+use crate::machine::{Machine, Site};
+use crate::random::Random;
+use crate::scenario::Plan;
+use crate::story::Stage;
+
+/// Longest time from the healing until every node serves again.
+pub(crate) const HEALING_MAX: Duration = Duration::from_secs(10);
+/// Longest time until a new cluster serves, its first election included.
+pub(crate) const FORMING_MAX: Duration = Duration::from_secs(10);
+
+/// One cluster of a run.
+pub(crate) struct Ordeal {
+    pub(crate) site: Arc<Site>,
+    pub(crate) machines: Vec<Arc<Machine>>,
+    random: Random,
+    plan: Plan,
+    /// Which cluster it is: the end of the name of each stream of random numbers.
+    name: String,
+    /// Whether only faults keep a node from snowflake ids. Few worker ids may all be taken.
+    pub(crate) snowflakes_expected: bool,
+}
+
+impl Ordeal {
+    pub(crate) fn new(
+        site: Arc<Site>,
+        machines: Vec<Arc<Machine>>,
+        plan: Plan,
+        name: &str,
+        snowflakes_expected: bool,
+    ) -> Self {
+        let random = Random::new(plan.seed, &format!("run{name}"));
+        Self { site, machines, random, plan, name: name.to_owned(), snowflakes_expected }
+    }
+
+    /// A stream of random numbers of this cluster.
+    fn random(&self, name: &str) -> Random {
+        Random::new(self.plan.seed, &format!("{name}{}", self.name))
+    }
+
+    /// Clients of this cluster; `name` is that of their random numbers.
+    pub(crate) fn clients(&self, name: &str) -> Arc<Clients> {
+        let (oracle, trace) = (Arc::clone(&self.site.oracle), Arc::clone(&self.site.trace));
+        Clients::new(self.machines.clone(), oracle, trace, self.random(name))
+    }
+
+    /// Goes through everything that the first cluster of a run meets.
+    pub(crate) async fn carry_out(&self) {
+        let clients = self.clients("clients");
+        self.serves_within(FORMING_MAX, &clients).await;
+        match self.plan.story {
+            Some(story) => {
+                let (site, machines, clients) = (&self.site, &self.machines[..], &clients);
+                Stage { site, machines, clients }.play(story).await;
+                self.serves_within(HEALING_MAX, clients).await;
+                self.judge_the_end(clients).await;
+            }
+            None => self.suffer(&clients).await,
+        }
+    }
+
+    /// Crashes every machine, for good.
+    pub(crate) fn end(&self) {
+        for machine in &self.machines {
+            machine.crash();
+            machine.retire();
+        }
+    }
+
+    /// Injects faults at random, heals them, and judges the end; then also what a node does on bad data.
+    async fn suffer(&self, clients: &Arc<Clients>) {
+        let faults = self.go_on(clients, clients.start(), self.plan.seconds).await;
+        faults.restore_an_old_image().await;
+        self.serves_within(HEALING_MAX, clients).await;
+        faults.damage_a_snapshot().await;
+        self.serves_within(HEALING_MAX, clients).await;
+        self.judge_the_end(clients).await;
+    }
+
+    /// Injects faults at random for so many seconds, heals them, and judges the end.
+    pub(crate) async fn go_on(
+        &self,
+        clients: &Arc<Clients>,
+        running: JoinSet<()>,
+        seconds: u64,
+    ) -> Faults {
+        let (site, machines) = (Arc::clone(&self.site), self.machines.clone());
+        let faults = Faults::new(site, machines, self.random("faults"));
+        faults.inject(Instant::now() + Duration::from_secs(seconds)).await;
+        faults.heal().await;
+        self.serves_within(HEALING_MAX, clients).await;
+        clients.stop();
+        drop(running.join_all().await);
+        self.judge_the_end(clients).await;
+        faults
+    }
+
+    /// Waits until every node that was not ended for good gives ids of both kinds and changes a tag.
+    pub(crate) async fn serves_within(&self, limit: Duration, clients: &Clients) {
+        let began = Instant::now();
+        let all = async {
+            for machine in self.machines.iter().filter(|machine| !machine.is_retired()) {
+                while !self.serves(machine, clients).await {
+                    sleep(Duration::from_millis(50)).await;
+                }
+            }
+        };
+        if timeout(limit, all).await.is_err() {
+            let waiting: Vec<String> = self.machines.iter().map(|one| describe(one)).collect();
+            let what = format!("not every node serves after {limit:?}: {}", waiting.join("; "));
+            self.site.trace.violation(&what);
+        }
+        let took_ms = began.elapsed().as_millis();
+        self.site.trace.note(format_args!("all serve after {took_ms} ms"));
+    }
+
+    async fn serves(&self, machine: &Arc<Machine>, clients: &Clients) -> bool {
+        let Some(serving) = machine.serving() else { return false };
+        let reasons = serving.services.cluster.readiness().reasons;
+        if reasons.iter().any(|reason| reason.contains("after a restart of this node")) {
+            // It has given ids of a future from which its clock has come back, and asks for a restart.
+            self.site.trace.note(format_args!("node {} asks for a restart", machine.node_id));
+            machine.crash();
+            machine.start();
+            return false;
+        }
+        let tag = format!("healed-{}", self.random.next());
+        clients.take(&serving, &tag, 1).await.is_ok()
+            && (clients.take_snowflakes(&serving, 1).await.is_ok() || !self.snowflakes_expected)
+    }
+
+    /// Checks that every node reads what was acknowledged, and that every watermark is where it was
+    /// committed.
+    pub(crate) async fn judge_the_end(&self, clients: &Clients) {
+        let trace = &self.site.trace;
+        for machine in &self.machines {
+            let Some(serving) = machine.serving() else { continue };
+            // Grabs that are under way may raise a watermark after the read.
+            let max_ids = self.site.oracle.max_ids();
+            if let Err(error) = clients.check_promises(&serving).await {
+                trace.violation(&format!("node {} cannot be read: {error}", machine.node_id));
+            }
+            for (tag, max_id) in max_ids {
+                let row = serving.replica.read(|state| state.tag(&tag));
+                if row.as_ref().is_some_and(|row| row.max_id < max_id) {
+                    trace.violation(&format!("{row:?} lies below the committed {max_id}"));
+                }
+            }
+        }
+    }
+}
+
+fn describe(machine: &Machine) -> String {
+    let known = machine.serving().map(|serving| {
+        let status = serving.replica.node().status();
+        let logs = (status.last_log_index, status.last_applied_index, status.purged_index);
+        (serving.services.cluster.readiness(), status.leader_id, status.term, logs)
+    });
+    format!("node {} up {} {known:?}", machine.node_id, machine.is_up())
+}

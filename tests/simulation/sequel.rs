@@ -1,0 +1,48 @@
+//! What follows after the first cluster of a run has been judged, in many runs: restores of the whole cluster, and
+//! nodes that roll. All of it draws from streams of its own, so what a seed means before is left as it is.
+
+use std::path::Path;
+
+use tokio::task::JoinHandle;
+
+use crate::ordeal::Ordeal;
+use crate::random::Random;
+use crate::restores::Restores;
+use crate::rolling::roll;
+use crate::scenario::Plan;
+
+/// What follows in a run.
+pub(crate) struct Sequel {
+    plan: Plan,
+    restores: Option<Restores>,
+    /// Takes copies while the first cluster runs.
+    copying: Option<JoinHandle<()>>,
+    rolls: bool,
+}
+
+impl Sequel {
+    /// Decides what follows after `first`. Copies are taken from now on, into directories within `dir`.
+    pub(crate) fn new(plan: Plan, first: &Ordeal, dir: &Path) -> Self {
+        let random = Random::new(plan.seed, "sequel");
+        let is_told = plan.story.is_some();
+        let restores = (!is_told && random.chance(40)).then(|| Restores::new(plan, dir));
+        let rolls = !is_told && random.chance(25);
+        let copying = restores.as_ref().map(|one| one.keep_copying(first.machines.clone()));
+        Self { plan, restores, copying, rolls }
+    }
+
+    /// Carries it out. Returns the cluster that runs in the end; a promise that was broken ends the run at once.
+    pub(crate) async fn carry_out(self, first: Ordeal) -> Ordeal {
+        self.copying.iter().for_each(JoinHandle::abort);
+        let mut last = first;
+        if let Some(restores) = &self.restores
+            && !last.site.trace.is_broken()
+        {
+            last = restores.carry_out(last).await;
+        }
+        if self.rolls && !last.site.trace.is_broken() {
+            roll(&last, &Random::new(self.plan.seed, "rolling")).await;
+        }
+        last
+    }
+}
