@@ -5,6 +5,7 @@
 //! takes place on the worker that the connection was dealt to, holds one place, and from its first byte on is one of
 //! a bounded number there.
 
+use std::io;
 use std::sync::Arc;
 
 use rustls::ServerConnection;

@@ -98,7 +98,7 @@ impl Golden {
                 "max_id" | "updated_at" if reserved => {}
                 "max_id" => assert_eq!(number(&found[field]), mark, "{}: {found}", self.version),
                 _ => {
-                    assert!(shows(&found[field], expected), "{}: {field} of {found}", self.version)
+                    assert!(shows(&found[field], expected), "{}: {field} of {found}", self.version);
                 }
             }
         }
