@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::harness::{Api, Binary, Cluster, Finished, eventually, mintleaf, secs};
+use crate::harness::{Api, Binary, Cluster, Finished, eventually, secs};
 
 /// The version of the build under test.
 const THIS: &str = env!("CARGO_PKG_VERSION");
@@ -58,14 +58,6 @@ fn await_versions(cluster: &Cluster, expected: &[&str]) {
             (versions(cluster.api(id)) == expected).then_some(())
         });
     }
-}
-
-/// Runs `mintleaf cluster level` against a node.
-fn level(cluster: &Cluster, id: u64, what: &[&str]) -> Finished {
-    let mut command = mintleaf().command();
-    command.args(["cluster", "level"]).args(what);
-    command.args(["--json", "--url", &format!("http://{}", cluster.api(id).0)]);
-    Finished::of(&mut command)
 }
 
 /// Whether one release shows what the release before it shows: fields are added, none is removed or altered.

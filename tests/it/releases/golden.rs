@@ -97,9 +97,7 @@ impl Golden {
             match field.as_str() {
                 "max_id" | "updated_at" if reserved => {}
                 "max_id" => assert_eq!(number(&found[field]), mark, "{}: {found}", self.version),
-                _ => {
-                    assert!(shows(&found[field], expected), "{}: {field} of {found}", self.version);
-                }
+                _ => assert!(shows(&found[field], expected), "{field} of {found}"),
             }
         }
     }

@@ -7,8 +7,8 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use super::{THIS, await_versions, cluster_of, level, other_build};
-use crate::harness::{Answer, Cluster, Load, eventually, mintleaf, secs};
+use super::{THIS, await_versions, cluster_of, other_build};
+use crate::harness::{Answer, Cluster, Finished, Load, eventually, mintleaf, secs};
 
 const NEWER: &str = concat!(env!("CARGO_PKG_VERSION"), "-next");
 
@@ -18,6 +18,14 @@ fn roll(cluster: &mut Cluster, id: u64, build: Option<&PathBuf>) {
     cluster.use_build(id, build.map(PathBuf::as_path));
     cluster.start_node(id);
     cluster.await_ready();
+}
+
+/// Runs `mintleaf cluster level` against a node.
+fn level(cluster: &Cluster, id: u64, what: &[&str]) -> Finished {
+    let mut command = mintleaf().command();
+    command.args(["cluster", "level"]).args(what);
+    command.args(["--json", "--url", &format!("http://{}", cluster.api(id).0)]);
+    Finished::of(&mut command)
 }
 
 /// Has a node raise the level, and asks again while the node knows no leader.
