@@ -110,6 +110,27 @@ impl TagCreation {
         }
     }
 
+    /// Creates a tag at a mark of another system, or raises it to there. The proposal may be applied twice, which
+    /// changes nothing.
+    ///
+    /// # Errors
+    /// As of [`create`](Self::create), without [`Error::TagExists`].
+    pub(super) async fn import(
+        &self,
+        command: Command,
+        tag: &BizTag,
+        deadline: Instant,
+    ) -> Result<(Option<u64>, TagRow), Error> {
+        command.check()?;
+        let place = self.place(tag, deadline).await?;
+        let replica = Arc::clone(&self.replica);
+        let proposal = async move { replica.propose_all(&[command], deadline).await };
+        match carry(place, proposal).await?.pop() {
+            Some(Response::Imported { before, row }) => Ok((before, row)),
+            rejection => Err(Error::rejected(&self.replica, &rejection.unwrap_or(Response::Noted))),
+        }
+    }
+
     /// Creates a tag because its first id was asked for; `None` when another caller was first, here or on
     /// another node.
     ///
