@@ -91,7 +91,7 @@ pub(crate) const PARAMETERS_MAX: usize = 16;
 /// Longest body: the largest sensible one is a tag with its description, far below this.
 /// `http/body.rs`.
 pub(crate) const BODY_BYTES_MAX: usize = 64 * 1024;
-/// Most tags in one request of an import: they are under way together. `http/import.rs`.
+/// Most tags in one request of an import: so few that all are done in the time of a request. `http/import.rs`.
 pub(crate) const IMPORT_TAGS_MAX: usize = 100;
 /// Most fields in a body: more than any request knows. `http/body.rs`.
 pub(crate) const FIELDS_MAX: usize = 16;

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::task::{JoinSet, LocalSet};
@@ -22,6 +23,9 @@ const REQUEST_BYTES: usize = 48 * 1024;
 const ROW_BYTES: usize = 100;
 /// Requests under way: enough that no node waits for the next, and few beside what a node can have under way.
 const REQUESTS_AT_ONCE: usize = 4;
+/// How often rows are sent again that the cluster had no time for, and the pause before.
+const RETRIES: u32 = 10;
+const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 /// Faults and pairs that are printed; the rest is counted.
 const SHOWN_MAX: usize = 100;
 /// Longest part of a file's name that the audit shows.
@@ -137,23 +141,17 @@ async fn send(
     let mut progress = Progress::new("imported", Unit::Entries);
     let mut parts = parts(rows);
     let mut under_way = JoinSet::new();
-    let mut done = 0;
     loop {
         while under_way.len() < REQUESTS_AT_ONCE
             && let Some(part) = parts.pop_front()
         {
-            let (client, body) = (client.clone(), body(import, dry_run, &part));
-            under_way.spawn_local(async move {
-                let answer = client.repeatable("/v1/import", &body).await;
-                (part, answer)
-            });
+            let (client, import) = (client.clone(), import.to_owned());
+            under_way.spawn_local(async move { send_part(&client, &import, dry_run, part).await });
         }
         let Some(ended) = under_way.join_next().await else { return Ok(()) };
-        let (part, answer) =
-            ended.map_err(|error| Failure::new(format!("a task ended: {error}")))?;
-        done += part.len() as u64;
-        count(&part, &answer?, report)?;
-        progress.at(done);
+        let part = ended.map_err(|error| Failure::new(format!("a task ended: {error}")))??;
+        report.add(part);
+        progress.at(report.rows());
     }
 }
 
@@ -194,25 +192,62 @@ fn body(import: &str, dry_run: bool, rows: &[Row]) -> Value {
     json!({ "import": import, "dry_run": dry_run, "tags": tags })
 }
 
-/// Adds what became of some rows.
-fn count(rows: &[Row], answer: &Value, report: &mut Report) -> Result<(), Failure> {
-    let outcomes = answer["tags"].as_array().map(Vec::as_slice).unwrap_or_default();
-    if outcomes.len() != rows.len() {
-        return Err(Failure::new("the node did not say what became of each tag"));
+/// Has the cluster take over the rows of one request. Those that it had no time for are sent again: the second time
+/// changes nothing that the first has done.
+async fn send_part(
+    client: &Client,
+    import: &str,
+    dry_run: bool,
+    mut rows: Vec<Row>,
+) -> Result<Report, Failure> {
+    let mut report = Report::default();
+    for retries_left in (0..=RETRIES).rev() {
+        let answer = client.repeatable("/v1/import", &body(import, dry_run, &rows)).await?;
+        rows = report.take(rows, &answer, retries_left == 0)?;
+        if rows.is_empty() {
+            break;
+        }
+        tokio::time::sleep(RETRY_INTERVAL).await;
     }
-    for (row, outcome) in rows.iter().zip(outcomes) {
-        match outcome["outcome"].as_str() {
-            Some("created") => report.created += 1,
-            Some("raised") => report.raised += 1,
-            Some("unchanged") => report.unchanged += 1,
-            _ => {
-                let why = outcome["detail"].as_str().unwrap_or("the node refused it");
-                let detail = format!("tag {:?}: {why}", row.tag.as_str());
-                report.faults.push(Fault { line: row.line, detail });
+    Ok(report)
+}
+
+impl Report {
+    /// Notes what became of some rows; answers those that are to be sent again, unless this was the last time.
+    fn take(&mut self, rows: Vec<Row>, answer: &Value, is_last: bool) -> Result<Vec<Row>, Failure> {
+        let outcomes = answer["tags"].as_array().map(Vec::as_slice).unwrap_or_default();
+        if outcomes.len() != rows.len() {
+            return Err(Failure::new("the node did not say what became of each tag"));
+        }
+        let mut again = Vec::new();
+        for (row, outcome) in rows.into_iter().zip(outcomes) {
+            let passes = matches!(outcome["code"].as_str(), Some("unavailable" | "overloaded"));
+            match outcome["outcome"].as_str() {
+                Some("created") => self.created += 1,
+                Some("raised") => self.raised += 1,
+                Some("unchanged") => self.unchanged += 1,
+                _ if passes && !is_last => again.push(row),
+                _ => {
+                    let why = outcome["detail"].as_str().unwrap_or("the node refused it");
+                    let detail = format!("tag {:?}: {why}", row.tag.as_str());
+                    self.faults.push(Fault { line: row.line, detail });
+                }
             }
         }
+        Ok(again)
     }
-    Ok(())
+
+    fn add(&mut self, other: Self) {
+        let Self { created, raised, unchanged, faults } = other;
+        self.created += created;
+        self.raised += raised;
+        self.unchanged += unchanged;
+        self.faults.extend(faults);
+    }
+
+    fn rows(&self) -> u64 {
+        self.created + self.raised + self.unchanged
+    }
 }
 
 fn as_json(report: &Report, pairs: &[(String, String)], dry_run: bool) -> Value {

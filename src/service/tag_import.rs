@@ -1,18 +1,26 @@
 //! Takes over the tags of another system, as it left them.
 
-use std::sync::Arc;
-
-use tokio::task::JoinSet;
+use mintleaf_raft::PROPOSAL_BYTES_MAX;
 use tokio::time::Instant;
 
 use super::audit;
 use super::error::Error;
 use super::log_access::{Consistency, refresh};
-use super::tag_creation::TagCreation;
-use crate::limits::TAG_CHANGE_MAX;
+use super::tag_creation::{AT_ONCE_MAX, TagCreation};
+use crate::limits::{
+    ACTOR_CHARS_MAX, DESCRIPTION_CHARS_MAX, IMPORT_CHARS_MAX, TAG_CHANGE_MAX, TAG_CHARS_MAX,
+};
 use crate::replica::Replica;
-use crate::state::{Actor, Change};
+use crate::state::{Actor, Change, Command, Response};
 use crate::tag::BizTag;
+
+/// Tags of one proposal: so many of the longest fit one, and they wait for no more places than there are.
+const TOGETHER_MAX: usize = 12;
+/// Bytes of the longest of these commands: its texts, and at most 64 bytes besides.
+const COMMAND_BYTES_MAX: usize =
+    4 * (TAG_CHARS_MAX + DESCRIPTION_CHARS_MAX + IMPORT_CHARS_MAX + ACTOR_CHARS_MAX) + 64;
+const _: () = assert!(TOGETHER_MAX <= AT_ONCE_MAX as usize);
+const _: () = assert!(TOGETHER_MAX * COMMAND_BYTES_MAX <= PROPOSAL_BYTES_MAX);
 
 /// One tag as another system left it.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -41,28 +49,35 @@ pub enum Imported {
 /// What became of each tag, and its mark now, in the order in which they were given.
 pub type ImportOutcomes = Vec<Result<(Imported, u64), Error>>;
 
-/// Imports these tags, each by itself: what is wrong with one does not keep the others out. All of them are
-/// under way at the same time, so their number is for the caller to bound.
+/// Imports these tags, [`TOGETHER_MAX`] by one proposal. What is wrong with one of them in this cluster does not keep the
+/// others out.
 pub(super) async fn import(
-    creation: &Arc<TagCreation>,
+    creation: &TagCreation,
     actor: &Actor,
     import: &str,
     tags: Vec<TagToImport>,
 ) -> ImportOutcomes {
     let deadline = Instant::now() + TAG_CHANGE_MAX;
-    let mut under_way = JoinSet::new();
-    let mut outcomes: ImportOutcomes = Vec::with_capacity(tags.len());
-    for (at, TagToImport { tag, step, max_id, description }) in tags.into_iter().enumerate() {
-        outcomes.push(Err(Error::unavailable("this node is stopping")));
-        let name = tag.clone();
-        let change = Change::ImportTag { import: import.into(), tag, step, max_id, description };
-        let command = audit::command(actor, &change);
-        let creation = Arc::clone(creation);
-        under_way.spawn(async move { (at, creation.import(command, &name, deadline).await) });
-    }
-    // A task that does not end by itself ends with this process.
-    while let Some(Ok((at, outcome))) = under_way.join_next().await {
-        outcomes[at] = outcome.map(|(before, row)| (imported(before, row.max_id), row.max_id));
+    let mut outcomes = ImportOutcomes::with_capacity(tags.len());
+    let mut tags = tags.into_iter().peekable();
+    while tags.peek().is_some() {
+        let some = tags.by_ref().take(TOGETHER_MAX);
+        let (names, changes): (Vec<BizTag>, Vec<Command>) = some
+            .map(|TagToImport { tag, step, max_id, description }| {
+                let import = import.into();
+                let name = tag.clone();
+                let change = Change::ImportTag { import, tag, step, max_id, description };
+                (name, audit::command(actor, &change))
+            })
+            .unzip();
+        let responses = match changes.iter().try_for_each(Command::check) {
+            Ok(()) => creation.import(names, changes, deadline).await,
+            Err(bound) => vec![Err(bound.into()); names.len()],
+        };
+        outcomes.extend(responses.into_iter().map(|response| match response? {
+            Response::Imported { before, row } => Ok((imported(before, row.max_id), row.max_id)),
+            rejection => Err(Error::rejected(&creation.replica, &rejection)),
+        }));
     }
     log(actor, import, &outcomes);
     outcomes
