@@ -4,6 +4,7 @@
 //! cli      arguments, dispatch, exit codes
 //!   tag, audit, cluster, ids    one group of commands each: call, then print
 //!   backup             the whole state into a file
+//!   import             tables of other systems into tags
 //!   inspect, restore   what a copy of the state holds; a new cluster made of it
 //!     progress           how far they have come, on a terminal
 //!     client             HTTP with failover
@@ -20,6 +21,7 @@ mod client;
 mod cluster;
 mod https;
 mod ids;
+mod import;
 mod inspect;
 mod output;
 mod progress;
@@ -170,6 +172,20 @@ pub enum ClientCommand {
         #[command(flatten)]
         connect: Connect,
     },
+    /// Take over the tags of Leaf or tinyid: create them at their marks, or raise them to there
+    #[command(
+        after_help = "Example:\n  mysqldump leaf leaf_alloc_frozen > leaf_alloc.sql\n  mintleaf import \
+                            leaf_alloc.sql --dry-run\n\nA row with a fault is named by its line, and costs itself only. A second \
+                            run changes nothing."
+    )]
+    Import {
+        /// What to take over.
+        #[command(flatten)]
+        args: import::ImportArgs,
+        /// Which node, and how to print.
+        #[command(flatten)]
+        connect: Connect,
+    },
     /// Write the whole state of the cluster into a file, while it serves
     #[command(after_help = "Example:\n  mintleaf backup mintleaf-backup")]
     Backup {
@@ -293,6 +309,10 @@ async fn dispatch(command: ClientCommand) -> Result<(), Failure> {
         ClientCommand::Audit { args, connect } => {
             let (client, json) = connect.open()?;
             audit::run(&args, &client, json).await
+        }
+        ClientCommand::Import { args, connect } => {
+            let (client, json) = connect.open()?;
+            import::run(args, client, json).await
         }
         ClientCommand::Backup { args, connect } => {
             let (client, json) = connect.open()?;

@@ -9,7 +9,7 @@
 //!     host          what a request's `Host` must be
 //!     access        whether its sender may make a request, and under which name
 //!     router        the handler of every route
-//!       legacy, ids, snowflake, tags, audit, backup, cluster, pages, ops    one group of paths each
+//!       legacy, ids, snowflake, tags, import, audit, backup, cluster, pages, ops    one group of paths each
 //!         key, query, body    what clients send, read strictly
 //!         decimal             numbers, read strictly and written fast
 //!         problem             what goes wrong: status and code
@@ -33,6 +33,7 @@ mod fast_path;
 pub mod fuzzing;
 mod host;
 mod ids;
+mod import;
 mod key;
 mod legacy;
 mod ops;

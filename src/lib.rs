@@ -59,6 +59,7 @@
 //! | [`snowflake`] | Pure: which bits of a snowflake id are what; the generator of a process | nothing |
 //! | [`tag`] | Pure: what a tag may be called | `limits` |
 //! | [`segment`] | Pure: the double buffer of a tag, and how many ids the next grab reserves | `limits` |
+//! | [`leaf_tables`] | Reads the tables of Leaf and tinyid, as dumps and spreadsheets have them | `limits`, `tag` |
 //! | [`state`] | Pure: the replicated state, and the one function that changes it | `limits`, `snowflake`, `tag`, `version` |
 //! | [`clock`], [`entropy`] | The machine's clocks, as a trait; its random numbers | nothing |
 //! | [`metrics`] | The counters of a node, and the page for Prometheus | nothing |
@@ -80,7 +81,7 @@
 //! | [`resp`] | The Redis protocol | `access`, `answer_budget`, `connection_buffers`, `drain`, `limits`, `metrics`, `service`, `tls`, `watchdog` |
 //! | [`listener`] | Client sockets and worker threads, shared by both protocols | `access`, `drain`, `http`, `limits`, `metrics`, `origin`, `resp`, `service`, `tls`, `watchdog` |
 //! | [`config`] | Settings and their checks | `access`, `address`, `snowflake`, `tls` |
-//! | [`cli`] | The command line, and the commands that are clients of a node | `access`, `backup`, `clock`, `config`, `entropy`, `path_segment`, `restore`, `state`, `tag`, `timestamp`, `version` |
+//! | [`cli`] | The command line, and the commands that are clients of a node | `access`, `backup`, `clock`, `config`, `entropy`, `leaf_tables`, `limits`, `path_segment`, `restore`, `state`, `tag`, `timestamp`, `version` |
 //! | [`server`] | A node put together, and run by `serve` or `dev` | `access`, `clock`, `config`, `drain`, `encoding`, `entropy`, `limits`, `listener`, `metrics`, `replica`, `service`, `snowflake`, `tls` |
 //!
 //! # Words
@@ -158,6 +159,7 @@ mod drain;
 pub mod encoding;
 pub mod entropy;
 pub mod http;
+pub mod leaf_tables;
 pub mod limits;
 pub mod listener;
 pub mod metrics;

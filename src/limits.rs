@@ -45,6 +45,8 @@ pub const RATE_LIMIT_MAX: u32 = 1_000_000_000;
 pub const ACTOR_CHARS_MAX: usize = 64;
 /// Longest address of a node that the audit holds, a host name of 253 bytes with its port: `state/change.rs`.
 pub const ADDRESS_BYTES_MAX: usize = 253 + 6;
+/// Most characters in the name of an import: `state/change.rs`.
+pub const IMPORT_CHARS_MAX: usize = 128;
 /// Admin changes that the audit holds: the last ones. `state/audit.rs`.
 pub const AUDIT_MAX: usize = 10_000;
 
@@ -89,6 +91,8 @@ pub(crate) const PARAMETERS_MAX: usize = 16;
 /// Longest body: the largest sensible one is a tag with its description, far below this.
 /// `http/body.rs`.
 pub(crate) const BODY_BYTES_MAX: usize = 64 * 1024;
+/// Most tags in one request of an import: so few that all are done in the time of a request. `http/import.rs`.
+pub(crate) const IMPORT_TAGS_MAX: usize = 100;
 /// Most fields in a body: more than any request knows. `http/body.rs`.
 pub(crate) const FIELDS_MAX: usize = 16;
 /// Longest command of the Redis protocol, with its framing: `resp/parser.rs`.

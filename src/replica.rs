@@ -31,6 +31,9 @@ pub trait TagListener: Send + Sync + 'static {
     /// A tag was deleted.
     fn tag_deleted(&self, tag: &str);
 
+    /// Ids below a tag's new mark were given by another system: what is held of them is to be given to nobody.
+    fn tag_outdated(&self, tag: &str);
+
     /// A tag was changed, and is protected so from now on, as it may have been before.
     fn tag_protected(&self, tag: &str, protection: Protection);
 
@@ -44,6 +47,8 @@ pub struct NoListener;
 
 impl TagListener for NoListener {
     fn tag_deleted(&self, _: &str) {}
+
+    fn tag_outdated(&self, _: &str) {}
 
     fn tag_protected(&self, _: &str, _: Protection) {}
 
@@ -95,6 +100,11 @@ impl StateReplica {
         let deleted = match (command, response) {
             (Command::Administer { .. }, Response::Tag(row)) => {
                 return self.listener.tag_protected(row.tag.as_str(), row.protection);
+            }
+            (Command::Administer { .. }, Response::Imported { before: Some(before), row })
+                if *before < row.max_id =>
+            {
+                return self.listener.tag_outdated(row.tag.as_str());
             }
             (Command::Administer { change, .. }, Response::Deleted) => change.tag(),
             (Command::DeleteTag { tag }, Response::Deleted) => Some(tag),

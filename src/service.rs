@@ -20,6 +20,7 @@
 //! tags          TagService: create, read, change, delete
 //! tag_creation  creates tags, as long as there is a place for another name
 //!   first_uses  how fast a node creates tags on first use
+//! tag_import    takes over the tags of another system
 //! audit         AuditService: who changed what; has changes recorded that the state does not make
 //! backup        BackupService: the whole state, written while the node goes on
 //! cluster       ClusterService: membership, levels, clocks, readiness, metrics
@@ -55,6 +56,7 @@ mod slot_table;
 mod snowflake_floor;
 mod snowflakes;
 mod tag_creation;
+mod tag_import;
 mod tags;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -80,6 +82,7 @@ pub use slot_table::SlotTable;
 pub use snowflake_floor::SnowflakeFloor;
 pub use snowflakes::Snowflakes;
 pub use tag_creation::TagSpec;
+pub use tag_import::{ImportOutcomes, Imported, TagToImport};
 pub use tags::{TagChange, TagService};
 pub use worker_view::{ClockView, WorkerView, WorkersView};
 

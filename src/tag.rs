@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::limits::{
     ADDRESS_BYTES_MAX, AHEAD_MS_MAX, DESCRIPTION_CHARS_MAX, FLOOR_MS_MAX, ID_END, ID_MAX,
-    RATE_LIMIT_MAX, STEP_MAX, TAG_CHARS_MAX,
+    IMPORT_CHARS_MAX, RATE_LIMIT_MAX, STEP_MAX, TAG_CHARS_MAX,
 };
 
 /// The name of one sequence of ids: 1 to [`TAG_CHARS_MAX`] characters, none of them a control
@@ -117,6 +117,8 @@ pub enum OutOfBounds {
     Address,
     /// The snowflake floor is at most [`FLOOR_MS_MAX`].
     Floor,
+    /// The name of an import has 1 to [`IMPORT_CHARS_MAX`] characters, none of them a control character.
+    Import,
 }
 
 impl fmt::Display for OutOfBounds {
@@ -133,6 +135,10 @@ impl fmt::Display for OutOfBounds {
             Self::RateLimit => write!(f, "rate_limit must be 1 to {RATE_LIMIT_MAX}"),
             Self::Address => write!(f, "address must have at most {ADDRESS_BYTES_MAX} bytes"),
             Self::Floor => write!(f, "floor_ms must be at most {FLOOR_MS_MAX}"),
+            Self::Import => write!(
+                f,
+                "import must be 1 to {IMPORT_CHARS_MAX} characters without control characters"
+            ),
         }
     }
 }

@@ -12,6 +12,7 @@
 //! | the same with `[by=NAME] [rate_limit=N\|none] [frozen=BOOL]` | admin changes, by `ops`; a `create` by nobody is one on first use |
 //! | `transfer TO [from=N]` · `demote NODE` · `remove NODE` | changes that are only recorded, by `ops` |
 //! | `audit [after=N] [limit=N]` | reads |
+//! | `import TAG max_id=N [from=NAME] [step=N] [description=TEXT] [by=NAME]` | from `leaf.sql`, by `ops` |
 //! | `delete TAG` · `grab TAG [size=N]` | |
 //! | `get TAG` · `list [after=TAG] [limit=N]` · `clock` | reads |
 //! | `format LAYOUT [epoch=MS]` | settles how snowflake ids are made; epoch 0 |
@@ -130,6 +131,11 @@ impl Stage {
         let response = self.state.apply(self.now_ms, &words.command(tag));
         match response {
             Response::Tag(row) => format!("{}d {}\n", words.verb(), told(&row)),
+            Response::Imported { before: None, row } => format!("created {}\n", told(&row)),
+            Response::Imported { before: Some(before), row } if before < row.max_id => {
+                format!("raised {}\n", told(&row))
+            }
+            Response::Imported { row, .. } => format!("unchanged {}\n", told(&row)),
             Response::Deleted => format!("deleted {name}\n"),
             Response::Segment { start, end, step: _ } => {
                 let max_id = self.state.tag(&name).unwrap().max_id;
@@ -321,6 +327,13 @@ impl Words<'_> {
                 Change::UpdateTag { tag, fields }
             }
             "delete" => Change::DeleteTag { tag },
+            "import" => Change::ImportTag {
+                import: self.value("from").unwrap_or("leaf.sql").into(),
+                tag,
+                step: step.unwrap_or(1000),
+                max_id: self.number("max_id").unwrap_or(1),
+                description: description.unwrap_or_default(),
+            },
             _ => panic!("no such command: {:?}", self.line),
         }
     }

@@ -127,7 +127,7 @@ enum Attempt {
 }
 
 /// Asks the given nodes in order until one answers.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Client {
     urls: Vec<BaseUrl>,
     token: Option<ShownToken>,
@@ -173,6 +173,11 @@ impl Client {
         body: Option<&Value>,
     ) -> Result<Value, Failure> {
         self.call(&method, path, body).await
+    }
+
+    /// As [`change`](Self::change), of what may be done twice: a lost answer is asked for at the next node.
+    pub(super) async fn repeatable(&self, path: &str, body: &Value) -> Result<Value, Failure> {
+        self.first(true, async |url| self.attempt(url, &Method::POST, path, Some(body)).await).await
     }
 
     /// Begins to read a long answer from the first node that gives one.

@@ -205,6 +205,16 @@ mod tests {
                 administer(Change::RaiseSnowflakeFloor { floor_ms: 1 << 40 }),
                 "01e76d13b70a036f707307fd0000000000010000",
             ),
+            (
+                administer(Change::ImportTag {
+                    import: "leaf.sql".into(),
+                    tag: tag("a"),
+                    step: 3,
+                    max_id: ID_END,
+                    description: "b".to_owned(),
+                }),
+                "019707dfdd0a036f707308086c6561662e73716c016103fd00000000000000800162",
+            ),
         ]);
     }
 
@@ -220,7 +230,7 @@ mod tests {
             protection: Protection { rate_limit: Some(6), frozen: true },
         };
         let golden = [
-            (Response::Tag(row), "01dc0eba8c000161020301620405010601"),
+            (Response::Tag(row.clone()), "01dc0eba8c000161020301620405010601"),
             (Response::Deleted, "012813c52f01"),
             (
                 Response::Segment { start: 1, end: ID_END, step: 1000 },
@@ -258,6 +268,8 @@ mod tests {
             (Response::Invalid { what: OutOfBounds::RateLimit }, "01d780a1580706"),
             (Response::Invalid { what: OutOfBounds::Address }, "0141b0a62f0707"),
             (Response::Invalid { what: OutOfBounds::Floor }, "01d0ad19bf0708"),
+            (Response::Invalid { what: OutOfBounds::Import }, "01469d1ec80709"),
+            (Response::Imported { before: Some(1), row }, "01496f5d091401010161020301620405010601"),
             (
                 Response::Rules { rules: rules() },
                 "0151a83424112905050cfdc1038d142c010000020009fb0002fbff03fb60ea",

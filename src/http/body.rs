@@ -129,6 +129,31 @@ impl Fields {
         within(name, number, &bounds).map(Some)
     }
 
+    /// The list of objects `name`, if it was given.
+    ///
+    /// # Errors
+    /// `invalid_argument` when it is anything else, is empty, or has more than `most` objects.
+    pub(super) fn objects(
+        &mut self,
+        name: &str,
+        most: usize,
+    ) -> Result<Option<Vec<Self>>, Problem> {
+        let bound =
+            || Problem::invalid(name, format_args!("must be a list of 1 to {most} objects"));
+        let list = match self.take(name) {
+            None => return Ok(None),
+            Some(Value::Array(list)) if (1..=most).contains(&list.len()) => list,
+            Some(_) => return Err(bound()),
+        };
+        let object = |value| match value {
+            Value::Object(fields) if fields.len() <= FIELDS_MAX => {
+                Ok(Self(fields.into_iter().collect()))
+            }
+            _ => Err(bound()),
+        };
+        list.into_iter().map(object).collect::<Result<_, _>>().map(Some)
+    }
+
     /// Ends the reading.
     ///
     /// # Errors
@@ -225,6 +250,20 @@ mod tests {
         assert_eq!(body.flag("on").unwrap(), Some(true));
         assert_eq!(body.text("description").unwrap(), None);
         body.finish().unwrap();
+    }
+
+    #[test]
+    fn lists_have_objects_and_a_bound() {
+        let read = |json: &str| fields(json).objects("tags", 2);
+        let tags = read(r#"{"tags":[{"tag":"a"},{"tag":"b"}]}"#).unwrap().unwrap();
+        let names = tags.into_iter().map(|mut tag| tag.text("tag").unwrap().unwrap());
+        assert_eq!(names.collect::<Vec<_>>(), ["a", "b"]);
+        assert_eq!(read("{}").unwrap().map(|tags| tags.len()), None);
+        for json in
+            [r#"{"tags":[]}"#, r#"{"tags":[{},{},{}]}"#, r#"{"tags":{}}"#, r#"{"tags":[1]}"#]
+        {
+            assert!(read(json).is_err(), "{json}");
+        }
     }
 
     #[test]

@@ -103,6 +103,11 @@ impl Problem {
         self.code
     }
 
+    /// The sentence for people.
+    pub(super) fn into_detail(self) -> String {
+        self.detail
+    }
+
     /// Gives `response` this problem's headers and answers with the body to send.
     /// `instance` is the path that was asked for.
     pub(super) fn render(&self, response: &mut Response, instance: &str) -> String {

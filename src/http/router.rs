@@ -7,7 +7,7 @@ use axum::extract::FromRef;
 use axum::routing::{MethodRouter, delete, get, patch, post};
 
 use super::problem::Problem;
-use super::{audit, backup, cluster, ids, legacy, ops, pages, snowflake, tags};
+use super::{audit, backup, cluster, ids, import, legacy, ops, pages, snowflake, tags};
 use crate::access::{Endpoint, ROUTES};
 use crate::service::{
     AuditService, BackupService, ClusterService, IdService, Services, TagService,
@@ -49,6 +49,7 @@ fn handler(endpoint: Endpoint) -> MethodRouter<Services> {
         Endpoint::CreateTag => post(tags::create),
         Endpoint::UpdateTag => patch(tags::update),
         Endpoint::DeleteTag => delete(tags::delete),
+        Endpoint::ImportTags => post(import::take_over),
         Endpoint::ListAudit => get(audit::list),
         Endpoint::Backup => get(backup::take).head(backup::head),
         Endpoint::Workers => get(snowflake::workers),

@@ -114,12 +114,12 @@ pub(super) async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-fn step(fields: &mut Fields) -> Result<Option<u32>, Problem> {
+pub(super) fn step(fields: &mut Fields) -> Result<Option<u32>, Problem> {
     let step = fields.integer("step", 1..=u64::from(STEP_MAX))?;
     Ok(step.and_then(|step| u32::try_from(step).ok()))
 }
 
-fn description(fields: &mut Fields) -> Result<Option<String>, Problem> {
+pub(super) fn description(fields: &mut Fields) -> Result<Option<String>, Problem> {
     let text = fields.text("description")?;
     if text.as_ref().is_some_and(|text| text.chars().count() > DESCRIPTION_CHARS_MAX) {
         let bound = format_args!("must be at most {DESCRIPTION_CHARS_MAX} characters");

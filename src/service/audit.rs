@@ -23,7 +23,9 @@ use super::error::Error;
 use super::log_access::{Consistency, refresh};
 use crate::limits::{GRAB_MAX, REQUEST_MAX};
 use crate::replica::Replica;
-use crate::state::{Actor, AuditEntry, AuditPage, Change, Command, Facts, MemberFacts, TagRow};
+use crate::state::{
+    Action, Actor, AuditEntry, AuditPage, Change, Command, Facts, MemberFacts, TagRow,
+};
 
 /// How long a change that was made is tried to be recorded.
 const RECORDING_MAX: Duration = Duration::from_secs(30);
@@ -69,6 +71,18 @@ pub(super) fn log_tag_change(actor: &Actor, change: &Change, row: Option<&TagRow
 pub(super) fn log_told(actor: &Actor, change: &Change) {
     let (_, after) = change.told();
     log(actor, change, &after);
+}
+
+/// Writes the log line of a part of an import.
+pub(super) fn log_import(actor: &Actor, import: &str, created: usize, raised: usize) {
+    tracing::info!(
+        target: "mintleaf::audit",
+        actor = actor.as_str(),
+        action = Action::ImportTags.name(),
+        subject = import,
+        after = %format_args!("created={created} raised={raised}"),
+        "admin change",
+    );
 }
 
 /// Carries a change of the membership, the leader or the level through, and has it recorded, also when the

@@ -140,6 +140,7 @@ impl From<OutOfBounds> for Error {
             OutOfBounds::RateLimit => "rate_limit",
             OutOfBounds::Address => "address",
             OutOfBounds::Floor => "floor_ms",
+            OutOfBounds::Import => "import",
         };
         Self::InvalidArgument { field, detail: what.to_string() }
     }

@@ -126,6 +126,10 @@ impl TagListener for SlotTable {
         self.remove(tag);
     }
 
+    fn tag_outdated(&self, tag: &str) {
+        self.remove(tag);
+    }
+
     fn tag_protected(&self, tag: &str, protection: Protection) {
         if let Some(slot) = self.slots.pin().get(tag) {
             slot.protect(protection);

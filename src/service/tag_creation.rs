@@ -37,7 +37,7 @@ use crate::tag::BizTag;
 
 /// Most creations that a node has under way: enough to fill the batches of the log, and few beside any bound
 /// that is worth setting.
-const AT_ONCE_MAX: u32 = 64;
+pub(super) const AT_ONCE_MAX: u32 = 64;
 
 /// The fields of a new tag.
 #[derive(Clone, Debug)]
@@ -66,9 +66,17 @@ impl TagSpec {
     }
 }
 
+/// The places of several names.
+enum Places {
+    /// All are taken, or none is needed.
+    Taken(Option<OwnedSemaphorePermit>),
+    /// So few are left that tags are created one at a time.
+    Few,
+}
+
 /// Creates tags.
 pub(super) struct TagCreation {
-    replica: Arc<Replica>,
+    pub(super) replica: Arc<Replica>,
     clock: Arc<dyn Clock>,
     /// Most names that the cluster shall know.
     tags_max: u64,
@@ -108,6 +116,44 @@ impl TagCreation {
             }
             rejection => Err(Error::rejected(&self.replica, &rejection)),
         }
+    }
+
+    /// Has these commands import a tag each, by one proposal as long as places are many. It may be applied twice, which
+    /// changes nothing. There are [`AT_ONCE_MAX`] of them at most.
+    pub(super) async fn import(
+        &self,
+        tags: Vec<BizTag>,
+        commands: Vec<Command>,
+        deadline: Instant,
+    ) -> Vec<Result<Response, Error>> {
+        let places = match self.places(&tags, deadline).await {
+            Ok(Places::Taken(places)) => places,
+            Ok(Places::Few) => {
+                let mut responses = Vec::with_capacity(tags.len());
+                for (tag, command) in tags.iter().zip(commands) {
+                    responses.push(self.import_one(tag, command, deadline).await);
+                }
+                return responses;
+            }
+            Err(error) => return vec![Err(error); tags.len()],
+        };
+        let replica = Arc::clone(&self.replica);
+        let proposal = async move { replica.propose_all(&commands, deadline).await };
+        match carry(places, proposal).await {
+            Ok(responses) => responses.into_iter().map(Ok).collect(),
+            Err(error) => vec![Err(error); tags.len()],
+        }
+    }
+
+    async fn import_one(
+        &self,
+        tag: &BizTag,
+        command: Command,
+        deadline: Instant,
+    ) -> Result<Response, Error> {
+        let place = self.place(tag, deadline).await?;
+        let replica = Arc::clone(&self.replica);
+        carry(place, async move { replica.propose(&command, deadline).await }).await
     }
 
     /// Creates a tag because its first id was asked for; `None` when another caller was first, here or on
@@ -171,6 +217,25 @@ impl TagCreation {
             }
         }
         Ok(None)
+    }
+
+    /// A place for each of these names that needs one, unless they are few.
+    async fn places(&self, tags: &[BizTag], deadline: Instant) -> Result<Places, Error> {
+        let new = tags.iter().filter(|tag| !self.knows(tag)).count();
+        if new == 0 {
+            return Ok(Places::Taken(None));
+        }
+        let are_few = || self.places_left().map_or(true, |left| left <= self.crowd());
+        if are_few() {
+            return Ok(Places::Few);
+        }
+        let permits = u32::try_from(new).unwrap_or(u32::MAX);
+        let places = Arc::clone(&self.under_way).acquire_many_owned(permits.min(AT_ONCE_MAX));
+        let Ok(Ok(places)) = timeout_at(deadline, places).await else {
+            return Err(Error::Overloaded);
+        };
+        self.replica.read_barrier(deadline).await?;
+        Ok(if are_few() { Places::Few } else { Places::Taken(Some(places)) })
     }
 
     /// How many names may be added, as far as this node's copy shows: 1 or more.

@@ -12,6 +12,7 @@ use super::error::Error;
 use super::log_access::{self, Consistency, refresh};
 use super::slot_table::SlotTable;
 use super::tag_creation::{TagCreation, TagSpec};
+use super::tag_import::{self, ImportOutcomes, TagToImport};
 use crate::limits::{HTML_ROWS_MAX, UNFORCED_RISE_MAX};
 use crate::replica::Replica;
 use crate::segment::BufferView;
@@ -60,6 +61,24 @@ impl TagService {
     /// too many other creations; [`Error::Unavailable`] without a quorum.
     pub async fn create(&self, actor: &Actor, tag: BizTag, spec: TagSpec) -> Result<TagRow, Error> {
         self.creation.create(actor, tag, spec).await
+    }
+
+    /// Imports tags of another system, each by itself: creates them at their marks, or raises them to there.
+    pub async fn import(
+        &self,
+        actor: &Actor,
+        import: &str,
+        tags: Vec<TagToImport>,
+    ) -> ImportOutcomes {
+        tag_import::import(&self.creation, actor, import, tags).await
+    }
+
+    /// What importing these tags would do, if nothing changed before.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] without a quorum.
+    pub async fn plan_import(&self, tags: &[TagToImport]) -> Result<ImportOutcomes, Error> {
+        tag_import::plan(&self.replica, tags).await
     }
 
     /// Changes the given fields of a tag: all of them, or none on an error.

@@ -2,9 +2,12 @@
 
 use super::actor::Actor;
 use super::apply::State;
-use super::audit::{AuditEntry, Facts};
+use super::audit::{AuditEntry, Fact, Facts, Field};
 use super::change::{Change, floor_facts};
+use super::protection::Protection;
 use super::response::Response;
+use super::tag_fields::TagFields;
+use crate::tag::BizTag;
 
 /// One page of the audit.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -52,6 +55,9 @@ impl State {
                 let before_ms = self.workers.bounds_mut().raise_floor(*floor_ms);
                 Response::Floor { before_ms, floor_ms: self.snowflake_floor_ms() }
             }
+            Change::ImportTag { import: _, tag, step, max_id, description } => {
+                self.import(tag, *step, *max_id, description)
+            }
             Change::SetNode { .. }
             | Change::RemoveNode { .. }
             | Change::TransferLeader { .. }
@@ -68,10 +74,47 @@ impl State {
             &Response::Floor { before_ms, floor_ms } if before_ms < floor_ms => {
                 self.record(actor, change, (floor_facts(before_ms), floor_facts(floor_ms)));
             }
+            Response::Imported { before, row } if before.is_none_or(|mark| mark < row.max_id) => {
+                self.count_import(actor, change, before.is_none());
+            }
             Response::Noted => self.record(actor, change, change.told()),
             _ => {}
         }
         response
+    }
+
+    /// Creates a tag at this mark, or raises it to there. A mark never falls: a lower one changes nothing.
+    fn import(&mut self, tag: &BizTag, step: u32, max_id: u64, description: &str) -> Response {
+        let Some(row) = self.tag(tag.as_str()) else {
+            return match self.create(tag, step, max_id, description, Protection::default()) {
+                Response::Tag(row) => Response::Imported { before: None, row },
+                rejection => rejection,
+            };
+        };
+        let before = Some(row.max_id);
+        if row.max_id >= max_id {
+            return Response::Imported { before, row };
+        }
+        match self.update(tag, &TagFields { max_id: Some(max_id), ..TagFields::default() }) {
+            Response::Tag(row) => Response::Imported { before, row },
+            rejection => rejection,
+        }
+    }
+
+    /// Counts a tag in the one entry that its import has in the audit.
+    fn count_import(&mut self, actor: &Actor, change: &Change, is_new: bool) {
+        let import = change.target();
+        if self.audit.import_mut(actor, &import).is_none() {
+            let none = [(Field::Created, Fact::Number(0)), (Field::Raised, Fact::Number(0))];
+            self.record(actor, change, (Facts::default(), none.into()));
+        }
+        let counted = if is_new { Field::Created } else { Field::Raised };
+        let entry = self.audit.import_mut(actor, &import);
+        for (field, fact) in entry.into_iter().flat_map(|entry| &mut entry.after) {
+            if let (true, Fact::Number(tags)) = (*field == counted, fact) {
+                *tags += 1;
+            }
+        }
     }
 
     fn record(&mut self, actor: &Actor, change: &Change, (before, after): (Facts, Facts)) {

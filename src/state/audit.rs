@@ -17,6 +17,8 @@ use crate::limits::AUDIT_MAX;
 
 /// Entries of one chunk at most: what the first change after a snapshot copies.
 const CHUNK_ENTRIES_MAX: usize = 64;
+/// How many entries from the last one back are looked through for the one of an import that goes on.
+const IMPORT_ENTRIES_BACK: usize = 64;
 /// Bytes of all texts of an entry, at most: an actor, a tag and two descriptions, or four addresses.
 const TEXT_BYTES_MAX: usize = 3072;
 /// Numbers are below it, so that JSON can hold them.
@@ -33,7 +35,7 @@ pub struct AuditEntry {
     pub actor: Actor,
     /// What was done.
     pub action: Action,
-    /// What was changed: the name of a tag, the id of a node, or `cluster`.
+    /// What was changed: the name of a tag, of an import or `cluster`, or the id of a node.
     pub target: Box<str>,
     /// What was there before, of what was changed.
     pub before: Facts,
@@ -64,6 +66,8 @@ pub enum Action {
     RaiseSnowflakeFloor,
     /// The cluster was made of a copy of another one.
     Restore,
+    /// Tags were created, and marks of tags raised, by one import.
+    ImportTags,
 }
 
 impl Action {
@@ -80,6 +84,7 @@ impl Action {
             Self::RaiseLevel => "level.raise",
             Self::RaiseSnowflakeFloor => "snowflake.floor",
             Self::Restore => "cluster.restore",
+            Self::ImportTags => "tags.import",
         }
     }
 }
@@ -118,6 +123,10 @@ pub enum Field {
     LogIndex,
     /// How many ids every line rose by.
     Advance,
+    /// How many tags an import has created.
+    Created,
+    /// How many tags an import has raised.
+    Raised,
 }
 
 impl Field {
@@ -138,6 +147,8 @@ impl Field {
             Self::ClusterId => "cluster_id",
             Self::LogIndex => "log_index",
             Self::Advance => "advance",
+            Self::Created => "created",
+            Self::Raised => "raised",
         }
     }
 }
@@ -179,7 +190,7 @@ impl AuditEntry {
     }
 
     fn is_sound(&self) -> bool {
-        let facts_max = Field::Advance as usize + 1;
+        let facts_max = Field::Raised as usize + 1;
         (1..INDEX_END).contains(&self.index)
             && self.texts().map(str::len).sum::<usize>() <= TEXT_BYTES_MAX
             && self.before.len().max(self.after.len()) <= facts_max
@@ -224,6 +235,25 @@ impl Audit {
         if self.chunks.front().is_some_and(is_gone) {
             self.chunks.pop_front();
         }
+    }
+
+    /// The entry of an import that goes on, if it is one of the last few: so many other changes between two
+    /// tags of an import give it a second entry.
+    pub(super) fn import_mut(&mut self, actor: &Actor, import: &str) -> Option<&mut AuditEntry> {
+        let is_it = |entry: &AuditEntry| {
+            entry.action == Action::ImportTags && *entry.target == *import && entry.actor == *actor
+        };
+        let mut back = 0;
+        for chunk in self.chunks.iter_mut().rev() {
+            if back >= IMPORT_ENTRIES_BACK {
+                break;
+            }
+            if let Some(at) = chunk.iter().rposition(is_it) {
+                return Arc::make_mut(chunk).get_mut(at);
+            }
+            back += chunk.len();
+        }
+        None
     }
 
     /// Takes in entries that were read, which lie behind those that are there.
@@ -331,11 +361,29 @@ mod tests {
     }
 
     #[test]
+    fn an_import_finds_its_entry_among_the_last_ones_only() {
+        let mut audit = audit(3);
+        let mut import = entry(4);
+        (import.action, import.target) = (Action::ImportTags, "leaf.sql".into());
+        audit.push(import);
+        let actor = Actor::default();
+        let copy = audit.clone();
+        audit.import_mut(&actor, "leaf.sql").unwrap().after =
+            vec![(Field::Raised, Fact::Number(1))];
+        assert!(audit.import_mut(&actor, "other.sql").is_none());
+        assert!(audit.import_mut(&Actor::parse("ops").unwrap(), "leaf.sql").is_none());
+        assert_eq!(audit.after(3).next().unwrap().after, [(Field::Raised, Fact::Number(1))]);
+        assert_eq!(copy.after(3).next().unwrap().after, []);
+        (5..5 + 2 * IMPORT_ENTRIES_BACK as u64).for_each(|index| audit.push(entry(index)));
+        assert!(audit.import_mut(&actor, "leaf.sql").is_none());
+    }
+
+    #[test]
     fn entries_that_no_state_has_are_refused() {
         let mut long = entry(1);
         long.target = "x".repeat(TEXT_BYTES_MAX).into();
         let mut many = entry(1);
-        many.after = vec![(Field::Frozen, Fact::Nothing); 15];
+        many.after = vec![(Field::Frozen, Fact::Nothing); 17];
         for entries in [vec![], vec![entry(0)], vec![entry(7), entry(9)], vec![long], vec![many]] {
             assert!(Audit::default().extend(entries).is_err());
         }

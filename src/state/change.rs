@@ -8,8 +8,8 @@ use super::audit::{Action, Fact, Facts, Field};
 use super::protection::Protection;
 use super::tag_entry::TagRow;
 use super::tag_fields::{TagFields, check_description, check_step, require};
-use crate::limits::{ADDRESS_BYTES_MAX, FLOOR_MS_MAX, ID_MAX};
-use crate::tag::{BizTag, OutOfBounds};
+use crate::limits::{ADDRESS_BYTES_MAX, FLOOR_MS_MAX, ID_END, ID_MAX, IMPORT_CHARS_MAX};
+use crate::tag::{self, BizTag, OutOfBounds};
 
 /// A change that an administrator asks for.
 ///
@@ -78,6 +78,21 @@ pub enum Change {
         /// The first millisecond that windows may have from then on, up to [`FLOOR_MS_MAX`], in Unix time.
         floor_ms: u64,
     },
+    /// Creates a tag at a mark of another system, or raises the mark of the existing tag to there. A tag whose mark
+    /// is as high already stays as it is, and so do step and description of every existing tag.
+    ImportTag {
+        /// What the import is called: 1 to [`IMPORT_CHARS_MAX`] characters, none of them a control character.
+        import: Box<str>,
+        /// The name.
+        tag: BizTag,
+        /// Ids per grab of a new tag, 1 to [`STEP_MAX`](crate::limits::STEP_MAX).
+        step: u32,
+        /// The lowest mark that the tag may have, 1 to [`ID_END`].
+        max_id: u64,
+        /// Free text for a new tag, of at most
+        /// [`DESCRIPTION_CHARS_MAX`](crate::limits::DESCRIPTION_CHARS_MAX) characters.
+        description: String,
+    },
 }
 
 /// What the audit says of a member.
@@ -113,6 +128,15 @@ impl Change {
             Self::RaiseSnowflakeFloor { floor_ms } => {
                 require(*floor_ms <= FLOOR_MS_MAX, OutOfBounds::Floor)
             }
+            Self::ImportTag { import, tag: _, step, max_id, description } => {
+                let is_name = !import.is_empty()
+                    && !tag::exceeds(import, IMPORT_CHARS_MAX)
+                    && !import.chars().any(char::is_control);
+                require(is_name, OutOfBounds::Import)?;
+                check_step(*step)?;
+                require((1..=ID_END).contains(max_id), OutOfBounds::MaxId)?;
+                check_description(description)
+            }
             Self::DeleteTag { .. } | Self::TransferLeader { .. } | Self::RaiseLevel { .. } => {
                 Ok(())
             }
@@ -122,9 +146,10 @@ impl Change {
     /// The tag that the state changes; `None` where there is none.
     pub fn tag(&self) -> Option<&BizTag> {
         match self {
-            Self::CreateTag { tag, .. } | Self::UpdateTag { tag, .. } | Self::DeleteTag { tag } => {
-                Some(tag)
-            }
+            Self::CreateTag { tag, .. }
+            | Self::UpdateTag { tag, .. }
+            | Self::DeleteTag { tag }
+            | Self::ImportTag { tag, .. } => Some(tag),
             _ => None,
         }
     }
@@ -141,16 +166,18 @@ impl Change {
             Self::TransferLeader { .. } => Action::TransferLeader,
             Self::RaiseLevel { .. } => Action::RaiseLevel,
             Self::RaiseSnowflakeFloor { .. } => Action::RaiseSnowflakeFloor,
+            Self::ImportTag { .. } => Action::ImportTags,
         }
     }
 
-    /// What was changed: the name of a tag, the id of a node, or `cluster`.
+    /// What was changed: the name of a tag, of an import or `cluster`, or the id of a node.
     pub fn target(&self) -> String {
         match self {
             Self::SetNode { id, .. } | Self::RemoveNode { id, .. } => id.to_string(),
             Self::TransferLeader { .. }
             | Self::RaiseLevel { .. }
             | Self::RaiseSnowflakeFloor { .. } => "cluster".to_owned(),
+            Self::ImportTag { import, .. } => import.to_string(),
             _ => self.tag().map(BizTag::to_string).unwrap_or_default(),
         }
     }
@@ -179,9 +206,10 @@ impl Change {
                 (from.map_or_else(Facts::default, leader), leader(*to))
             }
             Self::RaiseLevel { from, to } => (level(from), level(to)),
-            Self::CreateTag { .. } | Self::UpdateTag { .. } | Self::DeleteTag { .. } => {
-                Default::default()
-            }
+            Self::CreateTag { .. }
+            | Self::UpdateTag { .. }
+            | Self::DeleteTag { .. }
+            | Self::ImportTag { .. } => Default::default(),
             Self::RaiseSnowflakeFloor { floor_ms } => (Facts::default(), floor_facts(*floor_ms)),
         }
     }

@@ -93,6 +93,13 @@ pub enum Response {
         /// The first millisecond that a window may have.
         floor_ms: u64,
     },
+    /// The tag as it is after the import of its mark.
+    Imported {
+        /// The mark before; absent when the import has created the tag.
+        before: Option<u64>,
+        /// The tag as it is now.
+        row: TagRow,
+    },
     /// The note is left.
     #[cfg(feature = "next-level")]
     NoteTaken {

@@ -1,6 +1,7 @@
 //! Properties of every run of commands, whatever they are. The golden scripts tell what single commands
 //! do.
 
+mod import;
 mod model;
 pub(crate) mod snowflake_floor;
 pub(crate) mod workers;
@@ -118,6 +119,12 @@ fn commands() -> impl Strategy<Value = Vec<(u64, Command)>> {
         }),
         (tag.clone(), fields).prop_map(|(tag, fields)| Change::UpdateTag { tag, fields }),
         tag.clone().prop_map(|tag| Change::DeleteTag { tag }),
+        (tag.clone(), step.clone(), mark.clone(), text.clone()).prop_map(
+            |(tag, step, max_id, description)| {
+                let import = "leaf.sql".into();
+                Change::ImportTag { import, tag, step, max_id, description }
+            }
+        ),
     ];
     let by_ops = |change| Command::Administer { actor: Actor::parse("ops").unwrap(), change };
     let command = prop_oneof![
@@ -145,6 +152,10 @@ fn name_of(command: &Command) -> &str {
     }
 }
 
+fn is_import(command: &Command) -> bool {
+    matches!(command, Command::Administer { change: Change::ImportTag { .. }, .. })
+}
+
 proptest! {
     /// Apply is the only writer of a watermark, and only ever raises it.
     #[test]
@@ -156,6 +167,15 @@ proptest! {
             let before = state.tag(name_of(command));
             let response = state.apply(*now_ms, command);
             match (command, response) {
+                (_, Response::Imported { before: mark_before, row }) => {
+                    let Command::Administer { change: Change::ImportTag { max_id, .. }, .. } = command
+                    else { panic!("{command:?}") };
+                    prop_assert_eq!(mark_before, before.map(|row| row.max_id));
+                    prop_assert!(row.max_id >= *max_id);
+                    prop_assert!(row.max_id >= *mark);
+                    *mark = row.max_id;
+                    prop_assert_eq!(Some(row), state.tag(name_of(command)));
+                }
                 (_, Response::Tag(row)) => {
                     prop_assert!(row.max_id >= *mark);
                     *mark = row.max_id;
@@ -183,7 +203,8 @@ proptest! {
     fn every_admin_change_is_recorded_once_and_nothing_else(commands in commands()) {
         let mut state = State::default();
         let mut recorded = 0;
-        for (now_ms, command) in &commands {
+        // Imports have a test of their own, because many of them have one entry.
+        for (now_ms, command) in commands.iter().filter(|(_, command)| !is_import(command)) {
             let before = state.tag(name_of(command));
             let response = state.apply(*now_ms, command);
             let after = state.tag(name_of(command));

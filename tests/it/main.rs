@@ -11,8 +11,10 @@
 //! exposure                who can reach what: pages, proxies, strangers, and other users of the machine
 //! tls                     TLS for clients, with certificates that change
 //! cli                     the client commands, and what start-up refuses
+//! import                  tables of Leaf and tinyid, through any node
 //! between_nodes           rogues, recordings, floods and new secrets at the ports between nodes
 //! bootstrap               founders that exist twice, are cut off, killed, and lost
+//! leaf_migration          from a real Leaf and back, under load
 //! protection, audit       tags that are frozen or limited; who changed what
 //! draining                a node that was asked to stop: out of rotation, its clients leave, a leader hands over
 //! rolling                 three nodes rolled behind a load balancer, under load
@@ -50,7 +52,9 @@ mod flood;
 mod full_disk;
 mod harness;
 mod hostile;
+mod import;
 mod kept;
+mod leaf_migration;
 mod membership;
 mod mixups;
 mod poison;

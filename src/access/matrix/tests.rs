@@ -27,6 +27,7 @@ fn every_request_needs_the_role_of_what_it_does() {
         ("POST /v1/tags", Needs::Admin, None),
         ("PATCH /v1/tags/orders", Needs::Admin, Some("orders")),
         ("DELETE /v1/tags/orders", Needs::Admin, Some("orders")),
+        ("POST /v1/import", Needs::Admin, None),
         ("POST /v1/cluster/nodes", Needs::Admin, None),
         ("DELETE /v1/cluster/nodes/3", Needs::Admin, Some("3")),
         ("POST /v1/cluster/leader", Needs::Admin, None),

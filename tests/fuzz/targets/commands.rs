@@ -130,7 +130,7 @@ fn change(input: &mut Unstructured<'_>, tag: BizTag, world: &World) -> Result<Ch
     let member =
         |length| MemberFacts { raft: "r".repeat(length), http: String::new(), voter: frozen };
     let length = *input.choose(&[3, 259, 260])?;
-    Ok(match input.int_in_range(0..=6)? {
+    Ok(match input.int_in_range(0..=7)? {
         0 => {
             let (step, start, description) = (1, near(input, &[1, ID_MAX])?, text(input)?);
             let protection = Protection { rate_limit, frozen };
@@ -150,6 +150,17 @@ fn change(input: &mut Unstructured<'_>, tag: BizTag, world: &World) -> Result<Ch
         5 => {
             let floor_ms = near(input, &[world.now_ms, world.now_ms + AHEAD_MS_MAX, 0, 1 << 44])?;
             Change::RaiseSnowflakeFloor { floor_ms }
+        }
+        6 => {
+            let max_id = world.given.get(tag.as_str()).copied().unwrap_or(1);
+            let (step, max_id) = (1000, near(input, &[max_id, ID_END])?);
+            Change::ImportTag {
+                import: "leaf.sql".into(),
+                tag,
+                step,
+                max_id,
+                description: text(input)?,
+            }
         }
         _ => Change::TransferLeader { from: None, to: input.arbitrary()? },
     })
@@ -303,6 +314,7 @@ fn is_rejection(response: &Response) -> bool {
             | Response::Format { .. }
             | Response::Rules { .. }
             | Response::Floor { .. }
+            | Response::Imported { .. }
             | Response::Window { .. }
             | Response::Noted
     )

@@ -66,6 +66,7 @@ fn commands_and_flags_within_the_text_are_known() {
         &["token", "new"],
         &["audit"],
         &["backup"],
+        &["import"],
         &["inspect"],
         &["restore"],
     ] {

@@ -24,8 +24,8 @@ const RAFT: u16 = 9080;
 const REDIS: u16 = 6380;
 /// For an election and what hangs on it, on a machine that is busy with other tests.
 const SETTLED_WITHIN: Duration = secs(20);
-/// Rows as `mysql` would have written them.
-const LEAF_ALLOC: &str = "leaf-segment-test\t2001\t2000\norders.cn\t100001\t500\n";
+/// A table of Leaf as `mysqldump` has written it.
+const LEAF_ALLOC: &str = include_str!("../../../src/leaf_tables/tests/mariadb.sql");
 
 struct Reader {
     nodes: BTreeMap<String, (Process, Api)>,
@@ -43,7 +43,7 @@ impl Reader {
         symlink(mintleaf().command().get_program(), dir.path().join("bin/mintleaf")).unwrap();
         // An answer of 400 or more is an error.
         fs::write(dir.path().join(".curlrc"), "silent\nshow-error\nfail-with-body\n").unwrap();
-        fs::write(dir.path().join("leaf_alloc.tsv"), LEAF_ALLOC).unwrap();
+        fs::write(dir.path().join("leaf_alloc.sql"), LEAF_ALLOC).unwrap();
         let (ports, redis) = (Port::claim_row(PORTS), Port::claim());
         let mut reader = Self { nodes: BTreeMap::new(), env: Vec::new(), ports, redis, dir };
         let path = std::env::var("PATH").unwrap();

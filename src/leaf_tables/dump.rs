@@ -1,0 +1,251 @@
+//! The INSERT rows of a dump, as `mysqldump` of MySQL and `mariadb-dump` write them.
+//!
+//! Other statements are passed over. Where a row cannot be read, reading goes on at what looks like the next
+//! one, so that a broken row of many in one statement costs itself only.
+
+use std::collections::BTreeMap;
+
+use super::columns::{Columns, Value};
+use super::sql::{Cursor, NotSql};
+use super::{Fault, ROW_BYTES_MAX, Row, Table, Unreadable};
+
+/// Most columns of a table.
+const COLUMNS_MAX: usize = 4_096;
+/// What an element of `CREATE TABLE` begins with that is no column.
+const NO_COLUMNS: [&str; 9] =
+    ["PRIMARY", "KEY", "UNIQUE", "CONSTRAINT", "INDEX", "FULLTEXT", "SPATIAL", "CHECK", "FOREIGN"];
+
+/// Reads the rows of Leaf's and tinyid's tables.
+pub(super) fn read(bytes: &[u8]) -> Result<Table, Unreadable> {
+    let mut dump = Dump { table: Table::default(), created: BTreeMap::new(), is_known: false };
+    let mut cursor = Cursor::new(bytes);
+    loop {
+        cursor.skip_blanks();
+        if cursor.peek().is_none() {
+            break;
+        }
+        dump.statement(&mut cursor)?;
+    }
+    if dump.is_known { Ok(dump.table) } else { Err(Unreadable::NoTable) }
+}
+
+struct Dump {
+    table: Table,
+    /// The columns of the tables that the dump creates; `None` of tables that nobody knows.
+    created: BTreeMap<Vec<u8>, Option<Columns>>,
+    /// Whether a table was found that is known.
+    is_known: bool,
+}
+
+impl Dump {
+    /// Reads a statement up to its end.
+    fn statement(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Unreadable> {
+        let mut look = *cursor;
+        match look.word().as_str() {
+            "INSERT" | "REPLACE" => {
+                *cursor = look;
+                return self.insert(cursor);
+            }
+            "CREATE" => {
+                let mut create = look;
+                if let Ok((name, columns)) = created(&mut create) {
+                    self.is_known |= columns.is_some();
+                    self.created.insert(name, columns);
+                }
+            }
+            "DELIMITER" => {
+                skip_procedures(cursor);
+                return Ok(());
+            }
+            _ => {}
+        }
+        skip_statement(cursor);
+        Ok(())
+    }
+
+    fn insert(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Unreadable> {
+        let Ok(columns) = self.columns(cursor) else {
+            skip_statement(cursor);
+            return Ok(());
+        };
+        let Some(columns) = columns else {
+            skip_statement(cursor);
+            return Ok(());
+        };
+        self.is_known = true;
+        loop {
+            let begin = *cursor;
+            let outcome = match tuple(cursor, &columns) {
+                Ok(outcome) => outcome,
+                Err(NotSql) => {
+                    let line = begin.line();
+                    self.table.take(Err(Fault { line, detail: "cannot be read".to_owned() }))?;
+                    *cursor = begin;
+                    if !cursor.eat(b'(') {
+                        cursor.skip(1);
+                    }
+                    if !cursor.resync() {
+                        return Ok(());
+                    }
+                    cursor.skip_blanks();
+                    if cursor.peek() == Some(b'(') { continue } else { return Ok(()) }
+                }
+            };
+            self.table.take(outcome)?;
+            cursor.skip_blanks();
+            if !cursor.eat(b',') {
+                // `ON DUPLICATE KEY UPDATE …`, if anything.
+                skip_statement(cursor);
+                return Ok(());
+            }
+            cursor.skip_blanks();
+        }
+    }
+
+    /// Reads up to the first row, and finds out what the columns are; `None` for a table that nobody knows.
+    fn columns(&self, cursor: &mut Cursor<'_>) -> Result<Option<Columns>, NotSql> {
+        let name = loop {
+            cursor.skip_blanks();
+            let mut look = *cursor;
+            match look.word().as_str() {
+                "INTO" | "IGNORE" | "DELAYED" | "LOW_PRIORITY" | "HIGH_PRIORITY" => *cursor = look,
+                _ => break cursor.name()?,
+            }
+        };
+        let named = match cursor.peek() {
+            Some(b'(') => Some(names(cursor)?),
+            _ => None,
+        };
+        cursor.skip_blanks();
+        if !matches!(cursor.word().as_str(), "VALUES" | "VALUE") {
+            return Err(NotSql);
+        }
+        cursor.skip_blanks();
+        Ok(match (named, self.created.get(&*name)) {
+            (Some(names), _) => Columns::named(names.iter().map(Vec::as_slice)),
+            (None, Some(columns)) => columns.clone(),
+            (None, None) => Columns::usual(&name),
+        })
+    }
+}
+
+/// One row in brackets.
+fn tuple(cursor: &mut Cursor<'_>, columns: &Columns) -> Result<Result<Row, Fault>, NotSql> {
+    let line = cursor.line();
+    let mut inside = cursor.within(ROW_BYTES_MAX);
+    if !inside.eat(b'(') {
+        return Err(NotSql);
+    }
+    let mut values: Vec<Value<'_>> = Vec::new();
+    loop {
+        inside.skip_blanks();
+        values.push(inside.value()?);
+        inside.skip_blanks();
+        match inside.peek() {
+            Some(b',') => inside.skip(1),
+            Some(b')') => break inside.skip(1),
+            _ => return Err(NotSql),
+        }
+    }
+    cursor.go_to(&inside);
+    // A row is followed by another or ends its statement: else a quote is missing in it.
+    let mut behind = *cursor;
+    behind.skip_blanks();
+    match behind.peek() {
+        Some(b',' | b';' | b'O' | b'o' | b'A' | b'a') | None => {}
+        _ => return Err(NotSql),
+    }
+    Ok(columns.row(line, &values))
+}
+
+/// Names in brackets.
+fn names(cursor: &mut Cursor<'_>) -> Result<Vec<Vec<u8>>, NotSql> {
+    let mut names = Vec::new();
+    while cursor.eat(if names.is_empty() { b'(' } else { b',' }) {
+        cursor.skip_blanks();
+        names.push(cursor.name()?.into_owned());
+        if names.len() > COLUMNS_MAX {
+            return Err(NotSql);
+        }
+    }
+    if cursor.eat(b')') { Ok(names) } else { Err(NotSql) }
+}
+
+/// The name of the table that a `CREATE TABLE` makes, and its columns.
+fn created(cursor: &mut Cursor<'_>) -> Result<(Vec<u8>, Option<Columns>), NotSql> {
+    let mut is_table = false;
+    let name = loop {
+        cursor.skip_blanks();
+        let mut look = *cursor;
+        match look.word().as_str() {
+            "TABLE" => is_table = true,
+            "IF" | "NOT" | "EXISTS" | "TEMPORARY" => {}
+            _ if is_table => break cursor.name()?.into_owned(),
+            _ => return Err(NotSql),
+        }
+        *cursor = look;
+    };
+    if !cursor.eat(b'(') {
+        return Err(NotSql);
+    }
+    let mut columns = Vec::new();
+    loop {
+        cursor.skip_blanks();
+        let is_quoted = matches!(cursor.peek(), Some(b'`' | b'"'));
+        let mut look = *cursor;
+        if is_quoted || !NO_COLUMNS.contains(&look.word().as_str()) {
+            columns.push(cursor.name()?.into_owned());
+        }
+        if columns.len() > COLUMNS_MAX {
+            return Err(NotSql);
+        }
+        loop {
+            cursor.skip_blanks();
+            match cursor.peek() {
+                Some(b'(') => cursor.skip_brackets()?,
+                Some(b',') => break cursor.skip(1),
+                Some(b')') => {
+                    return Ok((name, Columns::named(columns.iter().map(Vec::as_slice))));
+                }
+                None => return Err(NotSql),
+                _ => cursor.skip_token()?,
+            }
+        }
+    }
+}
+
+fn skip_statement(cursor: &mut Cursor<'_>) {
+    loop {
+        cursor.skip_blanks();
+        match cursor.peek() {
+            None => return,
+            Some(b';') => return cursor.skip(1),
+            _ => {}
+        }
+        // A text without an end: its quote is passed over by itself.
+        let before = *cursor;
+        if cursor.skip_token().is_err() {
+            *cursor = before;
+            cursor.skip(1);
+        }
+    }
+}
+
+/// Goes past routines, whose bodies hold statements of their own: up to the line that makes `;` the delimiter again.
+fn skip_procedures(cursor: &mut Cursor<'_>) {
+    let mut is_inside = false;
+    while cursor.peek().is_some() {
+        let mut line = *cursor;
+        let is_delimiter = line.word() == "DELIMITER";
+        line.skip_spaces();
+        let is_usual = line.eat(b';') && line.peek() != Some(b';');
+        cursor.skip_line();
+        if is_delimiter && is_usual {
+            return;
+        }
+        if !is_delimiter && !is_inside {
+            return;
+        }
+        is_inside = true;
+    }
+}
