@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::harness::{Api, Binary, Cluster, Finished, eventually, secs};
+use crate::harness::{Answer, Api, Binary, Cluster, Finished, eventually, secs};
 
 /// The version of the build under test.
 const THIS: &str = env!("CARGO_PKG_VERSION");
@@ -69,6 +69,22 @@ fn shows(newer: &Value, older: &Value) -> bool {
         (Value::Array(newer), Value::Array(older)) => {
             newer.len() == older.len() && newer.iter().zip(older).all(|(n, o)| shows(n, o))
         }
+        (Value::String(newer), Value::String(older)) => newer == older || same_time(newer, older),
         _ => newer == older,
     }
+}
+
+/// Whether two texts are one time: it may be written with more digits.
+fn same_time(one: &str, other: &str) -> bool {
+    let [one, other] = [one, other].map(|text| text.parse::<jiff::Timestamp>().ok());
+    one.is_some() && one == other
+}
+
+/// Asks again while a node is without a quorum, on a machine that is busy with other things.
+#[track_caller]
+fn patiently(ask: impl Fn() -> Answer) -> Answer {
+    eventually("an answer of a node with a quorum", secs(30), || {
+        let answer = ask();
+        (answer.status != 503).then_some(answer)
+    })
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::{THIS, await_versions, cluster_of, other_build, shows, version_of};
+use super::{THIS, await_versions, cluster_of, other_build, patiently, shows, version_of};
 use crate::harness::{Api, Binary, Cluster, Finished, Node, eventually, mintleaf, secs};
 use crate::rolling::{Crowd, Rolling};
 
@@ -35,12 +35,12 @@ struct Agreed {
 }
 
 fn row(api: Api, tag: &str) -> Value {
-    api.get(&format!("/v1/tags/{tag}")).ok()
+    patiently(|| api.get(&format!("/v1/tags/{tag}"))).ok()
 }
 
 /// The first entries of the audit.
 fn audit(api: Api, entries: usize) -> Value {
-    api.get(&format!("/v1/audit?limit={entries}")).ok()["entries"].clone()
+    patiently(|| api.get(&format!("/v1/audit?limit={entries}"))).ok()["entries"].clone()
 }
 
 impl Agreed {
@@ -79,14 +79,15 @@ impl Agreed {
         assert!(shows(&shown, &self.audit), "{shown} was {}", self.audit);
         assert_eq!(api.get("/v1/workers").ok()["floor_ms"], self.floor_ms);
         assert_eq!(api.get("/v1/segment/frozen").problem(), (423, "frozen".to_owned()));
-        assert_eq!(api.get("/v1/tags/gone").status, 404);
+        assert_eq!(patiently(|| api.get("/v1/tags/gone")).status, 404);
     }
 
     /// Creates the tag again that was deleted: it goes on above `more` ids that were given since.
     #[track_caller]
     fn check_what_is_gone(&self, api: Api, more: u64) {
-        api.post("/v1/tags", &json!({ "tag": "gone" })).ok();
-        let id = api.get("/v1/segment/gone").ids()[0];
+        let made = patiently(|| api.post("/v1/tags", &json!({ "tag": "gone" })));
+        assert!([201, 409].contains(&made.status), "{made:?}");
+        let id = patiently(|| api.get("/v1/segment/gone")).ids()[0];
         assert!(id > self.gone + more, "{id} follows {}", self.gone);
     }
 }
@@ -104,12 +105,17 @@ fn lead(cluster: &mut Cluster, id: u64) {
 fn speak(cluster: &Cluster, stage: &str) {
     for by in cluster.ids() {
         let tag = format!("{stage}-by-{by}");
-        cluster.api(by).post("/v1/tags", &json!({ "tag": tag, "step": 1 })).ok();
+        let made =
+            patiently(|| cluster.api(by).post("/v1/tags", &json!({ "tag": tag, "step": 1 })));
+        // One that was asked for again may have been made at once.
+        assert!([201, 409].contains(&made.status), "{made:?}");
         let mut ids = Vec::new();
         for at in cluster.ids() {
             assert_eq!(row(cluster.api(at), &tag)["tag"], tag.as_str());
-            ids.extend(cluster.api(at).get(&format!("/v1/segment/{tag}?count=2")).ids());
-            assert_eq!(cluster.api(at).get("/v1/snowflake?count=2").ids().len(), 2);
+            let given = patiently(|| cluster.api(at).get(&format!("/v1/segment/{tag}?count=2")));
+            ids.extend(given.ids());
+            let snowflakes = patiently(|| cluster.api(at).get("/v1/snowflake?count=2"));
+            assert_eq!(snowflakes.ids().len(), 2);
         }
         let given = ids.len();
         ids.sort_unstable();
@@ -185,7 +191,12 @@ fn look(build: &Binary, cluster: &Cluster) {
     for id in cluster.ids() {
         let url = format!("http://{}", cluster.api(id).0);
         for words in [&["cluster", "status"][..], &["tag", "get", "plain"], &["cluster", "level"]] {
-            let shown = run(build, &[words, &["--json", "--url", &url]].concat());
+            let args = [words, &["--json", "--url", &url]].concat();
+            let what = format!("{args:?} to be answered");
+            let shown = eventually(&what, secs(30), || {
+                let done = Finished::of(build.command().args(&args));
+                (done.code == Some(0)).then_some(done.stdout)
+            });
             serde_json::from_str::<Value>(&shown).unwrap();
         }
     }
