@@ -19,6 +19,9 @@ use crate::limits::{ID_END, IMPORT_TAGS_MAX};
 
 /// Bytes of the rows of one request: a node takes 64 KiB.
 const REQUEST_BYTES: usize = 48 * 1024;
+/// Rows of one request: as many as a node imports by one proposal.
+const REQUEST_ROWS: usize = 64;
+const _: () = assert!(REQUEST_ROWS <= IMPORT_TAGS_MAX);
 /// Bytes of a row besides its texts, at most.
 const ROW_BYTES: usize = 100;
 /// Requests under way: enough that no node waits for the next, and few beside what a node can have under way.
@@ -164,7 +167,7 @@ fn parts(rows: Vec<Row>) -> VecDeque<Vec<Row>> {
         let row_bytes = ROW_BYTES + json_bytes(row.tag.as_str()) + json_bytes(&row.description);
         bytes += row_bytes;
         let last = parts.back_mut();
-        match last.filter(|part| part.len() < IMPORT_TAGS_MAX && bytes <= REQUEST_BYTES) {
+        match last.filter(|part| part.len() < REQUEST_ROWS && bytes <= REQUEST_BYTES) {
             Some(part) => part.push(row),
             None => {
                 bytes = row_bytes;

@@ -14,13 +14,12 @@ use crate::replica::Replica;
 use crate::state::{Actor, Change, Command, Response};
 use crate::tag::BizTag;
 
-/// Tags of one proposal: so many of the longest fit one, and they wait for no more places than there are.
-const TOGETHER_MAX: usize = 12;
-/// Bytes of the longest of these commands: its texts, and at most 64 bytes besides.
-const COMMAND_BYTES_MAX: usize =
-    4 * (TAG_CHARS_MAX + DESCRIPTION_CHARS_MAX + IMPORT_CHARS_MAX + ACTOR_CHARS_MAX) + 64;
-const _: () = assert!(TOGETHER_MAX <= AT_ONCE_MAX as usize);
-const _: () = assert!(TOGETHER_MAX * COMMAND_BYTES_MAX <= PROPOSAL_BYTES_MAX);
+/// Bytes of a command besides its texts, at most.
+const COMMAND_BYTES: usize = 64;
+/// Bytes of the longest command, of which a proposal takes several.
+const COMMAND_BYTES_MAX: usize = COMMAND_BYTES
+    + 4 * (TAG_CHARS_MAX + DESCRIPTION_CHARS_MAX + IMPORT_CHARS_MAX + ACTOR_CHARS_MAX);
+const _: () = assert!(COMMAND_BYTES_MAX <= PROPOSAL_BYTES_MAX);
 
 /// One tag as another system left it.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -49,7 +48,7 @@ pub enum Imported {
 /// What became of each tag, and its mark now, in the order in which they were given.
 pub type ImportOutcomes = Vec<Result<(Imported, u64), Error>>;
 
-/// Imports these tags, [`TOGETHER_MAX`] by one proposal. What is wrong with one of them in this cluster does not keep the
+/// Imports these tags, as many by one proposal as fit. What is wrong with one of them in this cluster does not keep the
 /// others out.
 pub(super) async fn import(
     creation: &TagCreation,
@@ -58,29 +57,72 @@ pub(super) async fn import(
     tags: Vec<TagToImport>,
 ) -> ImportOutcomes {
     let deadline = Instant::now() + TAG_CHANGE_MAX;
-    let mut outcomes = ImportOutcomes::with_capacity(tags.len());
-    let mut tags = tags.into_iter().peekable();
-    while tags.peek().is_some() {
-        let some = tags.by_ref().take(TOGETHER_MAX);
-        let (names, changes): (Vec<BizTag>, Vec<Command>) = some
-            .map(|TagToImport { tag, step, max_id, description }| {
-                let import = import.into();
-                let name = tag.clone();
-                let change = Change::ImportTag { import, tag, step, max_id, description };
-                (name, audit::command(actor, &change))
-            })
-            .unzip();
-        let responses = match changes.iter().try_for_each(Command::check) {
-            Ok(()) => creation.import(names, changes, deadline).await,
-            Err(bound) => vec![Err(bound.into()); names.len()],
+    let mut outcomes = match unchanged(&creation.replica, &tags).await {
+        Ok(outcomes) => outcomes,
+        Err(error) => return vec![Err(error); tags.len()],
+    };
+    let of_all = COMMAND_BYTES + actor.as_str().len() + import.len();
+    let bytes = |given: &TagToImport| of_all + given.tag.as_str().len() + given.description.len();
+    let is_left = |at: &usize| outcomes[*at].is_none();
+    let left: Vec<usize> = (0..tags.len()).filter(is_left).collect();
+    let mut left = left.as_slice();
+    while !left.is_empty() {
+        let mut room = PROPOSAL_BYTES_MAX;
+        let fits = |at: &&usize| {
+            let fits = bytes(&tags[**at]) <= room;
+            room = room.saturating_sub(bytes(&tags[**at]));
+            fits
         };
-        outcomes.extend(responses.into_iter().map(|response| match response? {
-            Response::Imported { before, row } => Ok((imported(before, row.max_id), row.max_id)),
-            rejection => Err(Error::rejected(&creation.replica, &rejection)),
-        }));
+        let count = left.iter().take(AT_ONCE_MAX as usize).take_while(fits).count().max(1);
+        let (together, rest) = left.split_at(count);
+        let names: Vec<BizTag> = together.iter().map(|at| tags[*at].tag.clone()).collect();
+        let commands: Vec<Command> =
+            together.iter().map(|at| command(actor, import, &tags[*at])).collect();
+        let responses = match commands.iter().try_for_each(Command::check) {
+            Ok(()) => creation.import(names, commands, deadline).await,
+            Err(bound) => vec![Err(bound.into()); count],
+        };
+        for (at, response) in together.iter().zip(responses) {
+            outcomes[*at] = Some(response.and_then(|response| match response {
+                Response::Imported { before, row } => {
+                    Ok((imported(before, row.max_id), row.max_id))
+                }
+                rejection => Err(Error::rejected(&creation.replica, &rejection)),
+            }));
+        }
+        left = rest;
     }
+    let outcomes = outcomes.into_iter().flatten().collect();
     log(actor, import, &outcomes);
     outcomes
+}
+
+fn command(actor: &Actor, import: &str, given: &TagToImport) -> Command {
+    let TagToImport { tag, step, max_id, description } = given.clone();
+    audit::command(
+        actor,
+        &Change::ImportTag { import: import.into(), tag, step, max_id, description },
+    )
+}
+
+/// The outcome of each tag whose mark is as high already, which needs no proposal. A mark never falls, but the tag may
+/// have been deleted where this node's copy is behind; so it is looked at again behind a read barrier.
+///
+/// # Errors
+/// [`Error::Unavailable`] without a quorum.
+async fn unchanged(
+    replica: &Replica,
+    tags: &[TagToImport],
+) -> Result<Vec<Option<Result<(Imported, u64), Error>>>, Error> {
+    let mark = |given: &TagToImport| {
+        let row = replica.read(|state| state.tag(given.tag.as_str()))?;
+        (row.max_id >= given.max_id).then_some(Ok((Imported::Unchanged, row.max_id)))
+    };
+    if tags.iter().all(|given| mark(given).is_none()) {
+        return Ok(tags.iter().map(|_| None).collect());
+    }
+    refresh(replica, Consistency::Linearizable).await?;
+    Ok(tags.iter().map(mark).collect())
 }
 
 /// What importing these tags would do, if nothing changed before.
