@@ -15,6 +15,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::cluster::Cluster;
 use crate::disks::Disks;
+use crate::faults::Need;
 use crate::links::{Links, NodeId};
 use crate::logs::GRANTS_TARGET;
 use crate::namespaces::Namespaces;
@@ -31,6 +32,8 @@ use crate::workload::Workload;
 
 /// How long the cluster may take to form on a busy machine, before anything is broken.
 const FORMING_MAX: Duration = Duration::from_secs(60);
+/// The longest windows of snowflakes that a run may have.
+const WINDOW_LONGEST: &str = "60s";
 /// Rounds that `--plan` shows.
 const PLANNED: usize = 40;
 
@@ -43,7 +46,12 @@ pub(crate) async fn run(options: &Options) -> Result<bool, String> {
     println!("chaos: seed {seed}, {} nodes, {} minutes", options.nodes, options.minutes);
     let dir = directory(options).map_err(|error| format!("no directory for the run: {error}"))?;
     let machine = Machine::examine(options, &dir);
-    let (kinds, skipped) = machine.kinds(options)?;
+    let (mut kinds, skipped) = machine.kinds(options)?;
+    // After a restore, snowflakes begin behind the longest window: a round must not wait for a minute.
+    kinds.retain(|kind| kind.needs != Need::OneBuild || window(seed) != WINDOW_LONGEST);
+    if kinds.is_empty() {
+        return Err(format!("seed {seed} has windows of {WINDOW_LONGEST}, too long for a restore"));
+    }
     let schedule = Schedule::new(seed, kinds, options.node_ids());
     if options.plan {
         return plan(schedule, &dir).map_err(|error| error.to_string());
@@ -115,11 +123,13 @@ impl<'a> Campaign<'a> {
             true => Disks::mounted(dir, &ids).map_err(told)?,
             false => Disks::plain(dir),
         };
-        let (flags, snapshot_entries) = (window_flags(seed), snapshot_entries(seed));
+        let flags = vec!["--snowflake-window".to_owned(), window(seed).to_owned()];
+        let (drain, snapshot_entries) = (drain(seed), snapshot_entries(seed));
         let cluster = Cluster::start(&ids, &around, |id| Launch {
             binary: binaries[0].clone(),
             data: disks.data(id),
             flags: flags.clone(),
+            drain,
             snapshot_entries,
             limit: Vec::new(),
         });
@@ -309,9 +319,13 @@ fn directory(options: &Options) -> io::Result<PathBuf> {
 
 /// Chooses the length of windows: short ones are renewed often, long ones bridge outages, and each can go wrong in
 /// its own way.
-fn window_flags(seed: u64) -> Vec<String> {
-    let window = *Random::new(seed, "window").pick(&["3s", "10s", "60s"]);
-    vec!["--snowflake-window".to_owned(), window.to_owned()]
+fn window(seed: u64) -> &'static str {
+    *Random::new(seed, "window").pick(&["3s", "10s", WINDOW_LONGEST])
+}
+
+/// Chooses how long a node drains once it was asked to stop.
+fn drain(seed: u64) -> &'static str {
+    *Random::new(seed, "drain").pick(&["0", "1s", "3s"])
 }
 
 /// Chooses how soon a snapshot replaces the log: then nodes that were away are sent the snapshot, and with a long

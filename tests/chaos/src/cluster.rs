@@ -20,7 +20,7 @@ use crate::session::{Form, Session, Sessions};
 /// Pause between two looks at a node.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// How long bringing a wiped node back may take, its snapshot included.
-const REJOIN_MAX: Duration = Duration::from_secs(60);
+pub(crate) const REJOIN_MAX: Duration = Duration::from_secs(60);
 /// Longer than a change of the membership may take.
 const CHANGE_WITHIN: Duration = Duration::from_secs(12);
 /// A tag from which probes take ids.
@@ -176,7 +176,7 @@ impl Cluster {
     }
 
     /// Makes a change of the membership through any node but `id`, asking again until it is made.
-    async fn change(
+    pub(crate) async fn change(
         &self,
         id: NodeId,
         method: Method,
@@ -212,7 +212,7 @@ fn peers(ids: &[NodeId], links: &dyn Links) -> String {
 }
 
 /// Has a node join through `seed` instead of being a founder.
-fn replace_flag(flags: &mut Vec<String>, seed: String) {
+pub(crate) fn replace_flag(flags: &mut Vec<String>, seed: String) {
     if let Some(at) = flags.iter().position(|flag| flag == "--peers" || flag == "--join") {
         flags.drain(at..at + 2);
     }
@@ -220,7 +220,7 @@ fn replace_flag(flags: &mut Vec<String>, seed: String) {
 }
 
 /// Empties a directory; it may be a mount point, which stays.
-fn wipe(dir: &std::path::Path) -> io::Result<()> {
+pub(crate) fn wipe(dir: &std::path::Path) -> io::Result<()> {
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
         if entry.file_type()?.is_dir() {

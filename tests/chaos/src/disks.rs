@@ -42,6 +42,11 @@ impl Disks {
         self.dir.join(format!("data-{node}"))
     }
 
+    /// A directory beside those of the nodes, for something that is not theirs.
+    pub(crate) fn beside(&self, name: &str) -> PathBuf {
+        self.dir.join(name)
+    }
+
     fn device(&self, node: NodeId) -> Option<&Device> {
         self.mounted.get(&node).map(|mounted| &**mounted.device())
     }

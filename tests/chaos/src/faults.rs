@@ -50,6 +50,8 @@ pub(crate) enum Fault {
     Upgrade,
     /// A node is removed, its data wiped, and it joins again.
     Rejoin(Victim),
+    /// The whole cluster is lost but for one directory, and restored from that.
+    Restore,
     /// Leadership is handed over, again and again.
     Transfers,
 }
@@ -104,6 +106,8 @@ pub(crate) enum Need {
     Disks,
     /// A previous binary.
     Previous,
+    /// No previous binary, which may not read what a restore made.
+    OneBuild,
 }
 
 /// Draws whatever a kind leaves open: victims, amounts, durations.
@@ -174,6 +178,7 @@ pub(crate) const KINDS: &[Kind] = &[
     alone("rolling restart", Need::Nothing, |_| Fault::RollingRestart),
     alone("rolling upgrade", Need::Previous, |_| Fault::Upgrade),
     alone("rejoin", Need::Nothing, |draw| Fault::Rejoin(draw.victim())),
+    alone("restore", Need::OneBuild, |_| Fault::Restore),
 ];
 
 type Drawn = fn(&mut Draw<'_>) -> Fault;
@@ -351,6 +356,7 @@ impl fmt::Display for Fault {
             Self::RollingRestart => f.write_str("rolling restart"),
             Self::Upgrade => f.write_str("rolling upgrade"),
             Self::Rejoin(victim) => write!(f, "{victim} removed, wiped and joined again"),
+            Self::Restore => f.write_str("all lost but one directory, and restored"),
             Self::Transfers => f.write_str("leadership handed over"),
         }
     }

@@ -18,6 +18,7 @@ mod options;
 mod preflight;
 mod proxy;
 mod random;
+mod restore;
 mod schedule;
 mod session;
 mod summary;

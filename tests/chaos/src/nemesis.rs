@@ -114,6 +114,7 @@ impl Nemesis {
                     self.broken.push(why);
                 }
             }
+            Fault::Restore => self.restore().await,
             Fault::Transfers => self.transfer(),
         }
     }
@@ -308,6 +309,16 @@ impl Nemesis {
         let binary = self.binaries[0].clone();
         node.relaunch(|launch| launch.binary = binary);
         node.want(true);
+    }
+
+    /// Restores the whole cluster from one directory. Where it cannot be done as the clocks are, it counts as a kill
+    /// of all nodes.
+    async fn restore(&mut self) {
+        let survivor = self.disks.beside("survivor");
+        let binary = self.binaries[0].clone();
+        if let Err(why) = self.cluster.restore(&binary, &survivor).await {
+            self.broken.push(why);
+        }
     }
 
     async fn restart_all(&mut self) {

@@ -36,6 +36,8 @@ pub(crate) struct Launch {
     pub(crate) data: PathBuf,
     /// How it enters a cluster, and whatever else all nodes are told.
     pub(crate) flags: Vec<String>,
+    /// How long it goes on serving after SIGTERM.
+    pub(crate) drain: &'static str,
     /// Log entries after which it takes a snapshot.
     pub(crate) snapshot_entries: u64,
     /// A command line under which it is started, to limit a resource; empty for none.
@@ -249,8 +251,9 @@ impl Shared {
         let mut command = Command::from(Binary::at(&launch.binary).under(words).serve(&serve));
         command.args(["--advertise-raft", &addresses.advertised.to_string()]);
         command.args(["--log-format", "json"]).args(&launch.flags);
-        // An older binary does not know this setting: it would refuse the flag, and ignores the variable.
+        // An older binary does not know these settings: it would refuse flags, and ignores variables.
         command.env("MINTLEAF_SNAPSHOT_ENTRIES", launch.snapshot_entries.to_string());
+        command.env("MINTLEAF_DRAIN", launch.drain);
         // Nodes in namespaces of their own are told where to find each other, and whoever runs this changes them.
         command.env("MINTLEAF_INSECURE", "true");
         if let Some(clocks) = &self.around.clocks {

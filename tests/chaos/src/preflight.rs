@@ -54,6 +54,10 @@ impl Machine {
                 Some("there is no --previous binary".to_owned())
             }
             Need::Previous => None,
+            Need::OneBuild if options.previous.is_some() => {
+                Some("the --previous binary may not read what a restore makes".to_owned())
+            }
+            Need::OneBuild => None,
         }
     }
 
