@@ -17,6 +17,7 @@
 //! protection, audit       tags that are frozen or limited; who changed what
 //! draining                a node that was asked to stop: out of rotation, its clients leave, a leader hands over
 //! rolling                 three nodes rolled behind a load balancer, under load
+//! leasing                 the client library in Rust, whose nodes are killed, rolled, frozen and limited
 //! warm_start              tags that were hot are held again
 //! quorum_loss             what the last node says
 //! dev, ends, faults, membership, mixups, poison, scale
@@ -50,6 +51,7 @@ mod flood;
 mod harness;
 mod hostile;
 mod kept;
+mod leasing;
 mod levels;
 mod membership;
 mod mixups;

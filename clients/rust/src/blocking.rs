@@ -34,6 +34,16 @@ impl From<client::Client> for Client {
     }
 }
 
+impl Builder {
+    /// The client for threads. No node is asked yet.
+    ///
+    /// # Errors
+    /// As [`Builder::build`].
+    pub fn build_blocking(self) -> Result<Client, Error> {
+        self.build().map(Client::from)
+    }
+}
+
 impl Client {
     /// As [`client::Client::builder`]; [`Builder::build_blocking`] makes the client.
     pub fn builder() -> Builder {

@@ -13,7 +13,6 @@ use crate::engine::Engine;
 use crate::engine::network::Network;
 use crate::engine::slot::Waiter;
 use crate::error::Error;
-use crate::handle::Handle;
 use crate::lease::line::Reply;
 use crate::reply;
 use crate::request;
@@ -121,14 +120,6 @@ impl Client {
             Ok(())
         };
         reply::one(self.wait(want).await)
-    }
-
-    /// Ids of one tag for one thread or task: the fastest way to many.
-    ///
-    /// # Errors
-    /// [`Error::InvalidArgument`] when no node would take the tag, [`Error::Closed`].
-    pub fn handle(&self, tag: &str) -> Result<Handle, Error> {
-        Handle::new(self.clone(), tag)
     }
 
     /// Wastes what is held. Calls that wait fail with [`Error::Closed`], and so do all later ones. When it
@@ -258,14 +249,6 @@ impl Builder {
         *client.inner.thread.lock().unwrap_or_else(PoisonError::into_inner) =
             Some(running.map_err(thread)?);
         Ok(client)
-    }
-
-    /// The same for code that is not async.
-    ///
-    /// # Errors
-    /// As [`Builder::build`].
-    pub fn build_blocking(self) -> Result<crate::blocking::Client, Error> {
-        self.build().map(crate::blocking::Client::from)
     }
 }
 

@@ -54,12 +54,18 @@ impl Block {
     }
 }
 
-impl Handle {
-    pub(crate) fn new(client: Client, tag: &str) -> Result<Self, Error> {
-        let slot = client.inner.engine.slot(tag)?;
-        Ok(Self { block: Block::default(), client, tag: tag.to_owned(), slot })
+impl Client {
+    /// Ids of one tag for one thread or task: the fastest way to many.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] when no node would take the tag, [`Error::Closed`].
+    pub fn handle(&self, tag: &str) -> Result<Handle, Error> {
+        let slot = self.inner.engine.slot(tag)?;
+        Ok(Handle { block: Block::default(), client: self.clone(), tag: tag.to_owned(), slot })
     }
+}
 
+impl Handle {
     /// The next id, if one is held: a call without an await.
     #[inline]
     pub fn next_held(&mut self) -> Option<u64> {

@@ -4,10 +4,12 @@
 //! | --- | --- |
 //! | `cursor` | ids of one range, taken without a lock |
 //! | `line` | the leases of one tag, the calls that wait for them, and when the next is asked for |
+//! | `ranges` | one lease, and what is left of it |
 //! | `sizing` | how many ids the next lease is for |
 
 pub(crate) mod cursor;
 #[cfg(test)]
 mod cursor_tests;
 pub(crate) mod line;
+mod ranges;
 pub(crate) mod sizing;

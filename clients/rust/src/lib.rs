@@ -38,7 +38,8 @@
 //! | `settings` | What a client is told when it is made | `error`, `lease` |
 //! | `transport` | Requests on their way, over HTTP/1.1 | `answer`, `error`, `request` |
 //! | `engine` | Flights: attempts, deadlines, tasks | `answer`, `endpoints`, `error`, `lease`, `request`, `settings`, `transport` |
-//! | `client`, `handle` | The client for async code, and how it is made | `engine`, `error`, `lease`, `reply`, `request`, `settings`, `transport` |
+//! | `client` | The client for async code, and how it is made | `engine`, `error`, `lease`, `reply`, `request`, `settings`, `transport` |
+//! | `handle` | Ids of one tag for one owner | `client`, `engine`, `error` |
 //! | [`blocking`] | The client for threads | `client`, `engine`, `error`, `handle`, `lease`, `reply`, `request` |
 //!
 //! # Words
@@ -51,6 +52,10 @@
 //! | call | What the user called, and awaits. |
 //! | flight, attempt | All requests for one lease or one call; one of them. |
 //! | step | What is to be done after something happened to a line. |
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}
 
 mod answer;
 pub mod blocking;

@@ -9,6 +9,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use super::cursor::{Cursor, Installed, NEVER, TAKE_MAX};
+use super::ranges::{Lease, len};
 use super::sizing::{Rules, Sizing};
 use crate::error::Error;
 
@@ -124,16 +125,6 @@ struct Numbered<W> {
     /// How many ids it lacks.
     lacks: u64,
     call: Call<W>,
-}
-
-#[derive(Debug)]
-struct Lease {
-    /// What is left of it.
-    ranges: VecDeque<Range<u64>>,
-    total: u64,
-    /// Once so many of its ids are used, the next lease is asked for.
-    mark: u64,
-    stale_at: Option<Duration>,
 }
 
 impl<W> Line<W> {
@@ -305,7 +296,9 @@ impl<W> Line<W> {
         self.leases.retain(|lease| lease.stale_at.is_none_or(|stale_at| now < stale_at));
         while let Some(first) = self.calls.front_mut() {
             for lease in &mut self.leases {
-                self.handed += lease.give(first);
+                let given = lease.give(first.lacks, &mut first.call.got);
+                first.lacks -= given;
+                self.handed += given;
             }
             if first.lacks > 0 {
                 break;
@@ -378,7 +371,7 @@ impl<W> Line<W> {
     fn postpone(&mut self, cursor: &Cursor) {
         self.take_back(cursor);
         if let Some(present) = self.leases.front_mut() {
-            present.mark = mark(present.used(), present.left());
+            present.move_mark();
         }
     }
 
@@ -390,53 +383,6 @@ impl<W> Line<W> {
             self.shape = Shape::Unknown;
         }
     }
-}
-
-impl Lease {
-    fn new(ranges: Vec<Range<u64>>, stale_at: Option<Duration>) -> Self {
-        let total = ranges.iter().map(len).sum();
-        Self { ranges: ranges.into(), total, mark: mark(0, total), stale_at }
-    }
-
-    fn left(&self) -> u64 {
-        self.ranges.iter().map(len).sum()
-    }
-
-    fn used(&self) -> u64 {
-        self.total - self.left()
-    }
-
-    fn is_used_to_its_mark(&self) -> bool {
-        self.used() >= self.mark
-    }
-
-    /// Moves ids to a call, as many as it lacks or are left, and answers with how many these were.
-    fn give<W>(&mut self, waiting: &mut Numbered<W>) -> u64 {
-        let lacked = waiting.lacks;
-        while waiting.lacks > 0
-            && let Some(front) = self.ranges.front_mut()
-        {
-            let end = front.start + len(front).min(waiting.lacks);
-            let given = front.start..end;
-            front.start = end;
-            waiting.lacks -= len(&given);
-            waiting.call.got.push(given);
-            if front.is_empty() {
-                self.ranges.pop_front();
-            }
-        }
-        lacked - waiting.lacks
-    }
-}
-
-/// Half of what is left beyond what is used. One or two ids are left to run out: who wants an id now and then is
-/// better off with one request for each.
-fn mark(used: u64, left: u64) -> u64 {
-    if left > 2 { used + left.div_ceil(2) } else { NEVER }
-}
-
-fn len(range: &Range<u64>) -> u64 {
-    range.end - range.start
 }
 
 /// A time of the client's clock as the cursor has it.

@@ -19,8 +19,6 @@ pub(crate) enum Reply {
     CutOff(String, usize),
     /// The connection ends.
     Close,
-    /// It comes so late.
-    Late(Duration, Box<Reply>),
     /// Nothing comes.
     Silence,
     /// 307 to this address.
@@ -189,10 +187,6 @@ impl Shared {
                 format!("{}location: {to}\r\n\r\n", head("307 Temporary Redirect", 0))
             }
             Reply::Close => return None,
-            Reply::Late(after, later) => {
-                wait(after);
-                return self.reply(stream, *later);
-            }
             Reply::Silence => {
                 while !self.has_ended.load(Ordering::SeqCst) {
                     wait(Duration::from_millis(5));
