@@ -19,6 +19,7 @@
 //! draining                a node that was asked to stop: out of rotation, its clients leave, a leader hands over
 //! rolling                 three nodes rolled behind a load balancer, under load
 //! releases                two releases in one cluster; what earlier releases have left on disk
+//! leasing                 the client library in Rust, whose nodes are killed, rolled, frozen and limited
 //! warm_start              tags that were hot are held again
 //! quorum_loss             what the last node says
 //! dev, ends, faults, full_disk, membership, mixups, poison, scale
@@ -55,6 +56,7 @@ mod hostile;
 mod import;
 mod kept;
 mod leaf_migration;
+mod leasing;
 mod membership;
 mod mixups;
 mod poison;

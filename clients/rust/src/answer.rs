@@ -1,0 +1,181 @@
+//! What an answer means. Ids are taken from a whole and well-formed answer, or not at all.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::ops::Range;
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde::Deserialize;
+
+use crate::error::Refusal;
+use crate::request::Request;
+
+/// First number past every id.
+const ID_END: u64 = 1 << 63;
+/// A node's longest `Retry-After` that is heeded: no call waits longer.
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(3600);
+
+/// An answer that has arrived whole.
+#[derive(Clone, Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    /// The header of this name, as it came.
+    pub(crate) retry_after: Option<String>,
+    pub(crate) body: Bytes,
+}
+
+/// What an answer means for the request that it answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Meaning {
+    /// Ids that may be kept.
+    Lease(Vec<Range<u64>>),
+    /// Ids for the call that asked, as they were written, and whether others of the tag may be kept.
+    Listed { ids: Vec<String>, may_be_kept: bool },
+    /// Ranges that say `"lease": false`: nobody gets them.
+    NotForKeeping,
+    /// The endpoint failed; another may do better. The wait is what it asked for itself.
+    Failed { why: String, rest: Option<Duration> },
+    /// The tag's rate limit is used up on this endpoint.
+    RateLimited { refusal: Refusal, wait: Duration },
+    /// Every node would say the same.
+    Refused(Refusal),
+}
+
+/// Reads the answer to a request for ids.
+pub(crate) fn read(request: &Request, answer: &Answer) -> Meaning {
+    match answer.status {
+        200 => read_ids(request, &answer.body)
+            .unwrap_or_else(|fault| Meaning::Failed { why: fault.to_owned(), rest: None }),
+        status => read_refusal(status, answer),
+    }
+}
+
+#[derive(Deserialize)]
+struct Body<'a> {
+    #[serde(borrow)]
+    ids: Option<Vec<Cow<'a, str>>>,
+    #[serde(borrow)]
+    ranges: Option<Vec<RangeText<'a>>>,
+    lease: Option<bool>,
+}
+
+#[derive(Deserialize)]
+struct RangeText<'a> {
+    #[serde(borrow)]
+    start: Cow<'a, str>,
+    #[serde(borrow)]
+    end: Cow<'a, str>,
+}
+
+fn read_ids(request: &Request, body: &[u8]) -> Result<Meaning, &'static str> {
+    let body: Body<'_> =
+        serde_json::from_slice(body).map_err(|_| "the answer is not understood")?;
+    let may_be_kept = body.lease != Some(false);
+    if request.as_ranges() {
+        if !may_be_kept {
+            return Ok(Meaning::NotForKeeping);
+        }
+        let ranges = body.ranges.ok_or("the answer has no ranges")?;
+        let ranges: Option<Vec<_>> = ranges.iter().map(range).collect();
+        let ranges = ranges.ok_or("the answer has a range that is none")?;
+        return checked(ranges, request.count()).map(Meaning::Lease);
+    }
+    let ids = body.ids.ok_or("the answer has no ids")?;
+    if ids.len() as u64 != request.count() {
+        return Err("the answer has more or fewer ids than were asked for");
+    }
+    if may_be_kept {
+        // A tag whose ids may be leased has numbers, and answers list them upward.
+        let ids: Option<Vec<_>> = ids.iter().map(|id| number(id)).collect();
+        let ids = ids.ok_or("the answer has an id that is no number from 1 to 2^63-1")?;
+        checked(joined(&ids), request.count())?;
+    } else if ids.iter().collect::<HashSet<_>>().len() < ids.len() {
+        return Err("the answer has an id twice");
+    }
+    let ids = ids.into_iter().map(Cow::into_owned).collect();
+    Ok(Meaning::Listed { ids, may_be_kept })
+}
+
+/// Ranges that rise, do not overlap, and hold exactly so many ids.
+fn checked(ranges: Vec<Range<u64>>, count: u64) -> Result<Vec<Range<u64>>, &'static str> {
+    if ranges.windows(2).any(|pair| pair[1].start < pair[0].end) {
+        return Err("the answer has ids that do not rise");
+    }
+    let total: u64 = ranges.iter().map(|range| range.end - range.start).sum();
+    if total == count {
+        Ok(ranges)
+    } else {
+        Err("the answer has more or fewer ids than were asked for")
+    }
+}
+
+fn range(text: &RangeText<'_>) -> Option<Range<u64>> {
+    let range = digits(&text.start)?..digits(&text.end)?;
+    (1 <= range.start && range.start < range.end && range.end <= ID_END).then_some(range)
+}
+
+/// A decimal number as nodes write it: `parse` alone would take a plus sign too.
+fn digits(text: &str) -> Option<u64> {
+    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
+}
+
+/// An id, if the text is one.
+pub(crate) fn number(text: &str) -> Option<u64> {
+    digits(text).filter(|id| (1..ID_END).contains(id))
+}
+
+/// Ids that follow one another as ranges.
+pub(crate) fn joined(ids: &[u64]) -> Vec<Range<u64>> {
+    let mut ranges: Vec<Range<u64>> = Vec::new();
+    for &id in ids {
+        match ranges.last_mut() {
+            Some(last) if last.end == id => last.end += 1,
+            _ => ranges.push(id..id + 1),
+        }
+    }
+    ranges
+}
+
+#[derive(Deserialize, Default)]
+struct Problem {
+    #[serde(default)]
+    code: String,
+    #[serde(default)]
+    detail: String,
+}
+
+fn read_refusal(status: u16, answer: &Answer) -> Meaning {
+    let Problem { code, detail } = serde_json::from_slice(&answer.body).unwrap_or_default();
+    let seconds = answer.retry_after.as_deref().and_then(|text| digits(text.trim()));
+    let wait = seconds.map(|seconds| Duration::from_secs(seconds).min(RETRY_AFTER_MAX));
+    match status {
+        429 if code == "rate_limited" => {
+            let wait = wait.unwrap_or(Duration::from_secs(1));
+            Meaning::RateLimited { refusal: Refusal { status, code, detail }, wait }
+        }
+        400..500 if !matches!(status, 408 | 429) => {
+            Meaning::Refused(Refusal { status, code, detail })
+        }
+        _ => Meaning::Failed { why: format!("the node answered {status} {detail}"), rest: wait },
+    }
+}
+
+/// The zone of the node that answered `GET /v1/cluster`; `None` when it names none, or is not understood.
+pub(crate) fn zone(answer: &Answer) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Cluster {
+        node_id: u64,
+        nodes: Vec<Node>,
+    }
+    #[derive(Deserialize)]
+    struct Node {
+        id: u64,
+        zone: Option<String>,
+    }
+    let cluster: Cluster = serde_json::from_slice(&answer.body).ok()?;
+    cluster.nodes.into_iter().find(|node| node.id == cluster.node_id)?.zone
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,166 @@
+//! The attempts of a flight: which endpoint is asked, when, and what its answer means for the next.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, sleep_until, timeout_at};
+
+use super::slot::Slot;
+use crate::answer::{self, Meaning};
+use crate::endpoints::Endpoints;
+use crate::error::{Error, Refusal};
+use crate::request::Request;
+use crate::settings::Settings;
+use crate::transport::Transport;
+
+/// Most requests of a client under way.
+const REQUESTS_MAX: usize = 64;
+/// How often endpoints are asked for their zones, more or less a tenth.
+const ZONES_EVERY: Duration = Duration::from_secs(60);
+
+/// The endpoints, how to reach them, and how they have done.
+pub(crate) struct Network {
+    transport: Box<dyn Transport>,
+    endpoints: Mutex<Endpoints>,
+    requests: Semaphore,
+    pub(crate) settings: Settings,
+    began: Instant,
+}
+
+/// How the attempts of a flight end.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    Lease(Vec<std::ops::Range<u64>>),
+    Listed {
+        ids: Vec<String>,
+        may_be_kept: bool,
+    },
+    NotForKeeping,
+    Refused(Refusal),
+    /// The deadline came first; what the last attempt met.
+    TimeUp(Error),
+}
+
+impl Network {
+    pub(crate) fn new(transport: Box<dyn Transport>, settings: Settings, seed: u64) -> Self {
+        let endpoints = Mutex::new(Endpoints::new(transport.endpoints(), seed));
+        let requests = Semaphore::new(REQUESTS_MAX);
+        Self { transport, endpoints, requests, settings, began: Instant::now() }
+    }
+
+    /// The client's clock: monotonic, and 0 when the client was made.
+    pub(crate) fn now(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    /// When the client's clock shows this.
+    pub(crate) fn at(&self, time: Duration) -> Instant {
+        self.began + time
+    }
+
+    /// Asks one endpoint after another until one answers or the deadline comes. `slot` is the line, if any: it
+    /// hears what attempts meet, and knows where a rate limit is used up.
+    pub(crate) async fn ask(
+        &self,
+        request: &Request,
+        deadline: Duration,
+        slot: Option<&Slot>,
+    ) -> Outcome {
+        let mut last = Error::Unavailable("no attempt was made in time".to_owned());
+        let mut pinned = slot.and_then(|slot| slot.line().limited(self.now()));
+        let mut is_first = true;
+        loop {
+            let (endpoint, at) = pinned.take().unwrap_or_else(|| {
+                let (endpoint, rests_until) = self.endpoints().pick(self.now());
+                (endpoint, if is_first { self.now() } else { rests_until })
+            });
+            is_first = false;
+            sleep_until(self.at(at.min(deadline))).await;
+            if self.now() >= deadline {
+                return Outcome::TimeUp(last);
+            }
+            match self.attempt(endpoint, request, deadline).await {
+                Ok(Meaning::Lease(ranges)) => return Outcome::Lease(ranges),
+                Ok(Meaning::Listed { ids, may_be_kept }) => {
+                    return Outcome::Listed { ids, may_be_kept };
+                }
+                Ok(Meaning::NotForKeeping) => return Outcome::NotForKeeping,
+                Ok(Meaning::Refused(refusal)) => return Outcome::Refused(refusal),
+                Ok(Meaning::RateLimited { refusal, wait }) => {
+                    let until = self.now() + wait;
+                    if let Some(slot) = slot {
+                        slot.line().rate_limited(endpoint, until);
+                    }
+                    pinned = Some((endpoint, until));
+                    last = Error::Refused(refusal);
+                }
+                Ok(Meaning::Failed { why, .. }) | Err(why) => last = Error::Unavailable(why),
+            }
+            if let Some(slot) = slot {
+                slot.line().met(last.clone());
+            }
+        }
+    }
+
+    /// One attempt, and what it says of its endpoint.
+    async fn attempt(
+        &self,
+        endpoint: usize,
+        request: &Request,
+        deadline: Duration,
+    ) -> Result<Meaning, String> {
+        let Ok(Ok(_permit)) = timeout_at(self.at(deadline), self.requests.acquire()).await else {
+            return Err(format!("{REQUESTS_MAX} requests are under way already"));
+        };
+        let attempt_timeout = self.settings.attempt_timeout;
+        let end = self.now() + attempt_timeout;
+        let attempt = self.transport.ask(endpoint, request);
+        match timeout_at(self.at(end.min(deadline)), attempt).await {
+            Ok(Ok(answer)) => {
+                let meaning = answer::read(request, &answer);
+                match &meaning {
+                    Meaning::Failed { rest, .. } => self.failed(endpoint, *rest),
+                    _ => self.endpoints().answered(endpoint),
+                }
+                Ok(meaning)
+            }
+            Ok(Err(why)) => {
+                self.failed(endpoint, None);
+                Err(why)
+            }
+            Err(_) if end <= deadline => {
+                self.failed(endpoint, None);
+                Err(format!("no answer within {attempt_timeout:?}"))
+            }
+            // The call's own deadline is no fault of the endpoint.
+            Err(_) => Err("no answer yet".to_owned()),
+        }
+    }
+
+    fn failed(&self, endpoint: usize, rest: Option<Duration>) {
+        self.endpoints().failed(endpoint, self.now(), rest);
+    }
+
+    fn endpoints(&self) -> MutexGuard<'_, Endpoints> {
+        self.endpoints.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks every endpoint for its zone, again and again. Without an answer a zone stays what it was.
+    pub(crate) async fn watch_zones(&self, own: &str) {
+        loop {
+            for endpoint in 0..self.transport.endpoints() {
+                let end = self.at(self.now() + self.settings.attempt_timeout);
+                let asked = timeout_at(end, self.transport.ask(endpoint, &Request::Cluster)).await;
+                if let Ok(Ok(answer)) = asked
+                    && answer.status == 200
+                {
+                    let is_own = answer::zone(&answer).is_some_and(|zone| zone == own);
+                    self.endpoints().set_in_zone(endpoint, is_own);
+                }
+            }
+            let pause = self.endpoints().about(ZONES_EVERY);
+            sleep_until(self.at(self.now() + pause)).await;
+        }
+    }
+}

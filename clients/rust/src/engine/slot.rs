@@ -1,0 +1,68 @@
+//! One line with its lock and its cursor, and who waits on it.
+
+use std::ops::Range;
+use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use crate::lease::cursor::{Cursor, NEVER, Taken};
+use crate::lease::line::{Kind, Line, Order, Reply, nanos};
+use crate::request::Request;
+
+/// A call that waits: in async code, or in a thread.
+#[derive(Debug)]
+pub(crate) enum Waiter {
+    Task(oneshot::Sender<Reply>),
+    Thread(mpsc::SyncSender<Reply>),
+}
+
+impl Waiter {
+    /// Ends the call. What a call that nobody awaits any more is given is wasted.
+    pub(crate) fn tell(self, reply: Reply) {
+        match self {
+            Self::Task(task) => drop(task.send(reply)),
+            Self::Thread(thread) => drop(thread.send(reply)),
+        }
+    }
+}
+
+/// A line, wherever threads meet at it.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    /// The tag; `None` for the snowflakes.
+    tag: Option<String>,
+    pub(crate) cursor: Cursor,
+    line: Mutex<Line<Waiter>>,
+}
+
+impl Slot {
+    pub(crate) fn new(tag: Option<String>, kind: Kind) -> Self {
+        Self { tag, cursor: Cursor::new(), line: Mutex::new(Line::new(kind)) }
+    }
+
+    pub(crate) fn line(&self) -> MutexGuard<'_, Line<Waiter>> {
+        // A line is whole between its steps; no step leaves it otherwise.
+        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What a flight asks for.
+    pub(crate) fn ordered(&self, order: Order) -> Request {
+        self.request(order.count, order.as_ranges)
+    }
+
+    /// So many ids of this line.
+    pub(crate) fn request(&self, count: u64, as_ranges: bool) -> Request {
+        match &self.tag {
+            Some(tag) => Request::Segment { tag: tag.clone(), count, as_ranges },
+            None => Request::Snowflakes { count, as_ranges },
+        }
+    }
+}
+
+/// The ids of what was taken, unless they are too old.
+#[inline]
+pub(crate) fn fresh(taken: &Taken, now: impl FnOnce() -> Duration) -> Option<Range<u64>> {
+    let is_fresh = taken.stale_at == NEVER || nanos(now()) < taken.stale_at;
+    (is_fresh && !taken.ids.is_empty()).then(|| taken.ids.clone())
+}

@@ -1,0 +1,67 @@
+//! Whom a client trusts, and what it proves itself by.
+
+use std::sync::Arc;
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ClientConfig, RootCertStore};
+
+use crate::error::Error;
+
+/// PEM texts, as users give them.
+#[derive(Clone, Default)]
+pub(crate) struct Pem {
+    /// CAs that nodes' certificates must come from; the machine's own when there are none.
+    pub(crate) cas: Option<Vec<u8>>,
+    /// The client's certificate with those between it and its CA, and its key.
+    pub(crate) identity: Option<(Vec<u8>, Vec<u8>)>,
+}
+
+/// How TLS connections are made.
+pub(crate) fn config(pem: &Pem) -> Result<Arc<ClientConfig>, Error> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| fault("tls", &error))?
+        .with_root_certificates(roots(pem.cas.as_deref())?);
+    let mut config = match &pem.identity {
+        None => builder.with_no_client_auth(),
+        Some((chain, key)) => {
+            let chain = certificates("identity", chain)?;
+            let key = PrivateKeyDer::from_pem_slice(key)
+                .map_err(|error| fault("the key of the identity", &error))?;
+            builder.with_client_auth_cert(chain, key).map_err(|error| fault("identity", &error))?
+        }
+    };
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
+}
+
+fn roots(cas: Option<&[u8]>) -> Result<RootCertStore, Error> {
+    let mut roots = RootCertStore::empty();
+    match cas {
+        Some(pem) => {
+            for certificate in certificates("ca_pem", pem)? {
+                roots.add(certificate).map_err(|error| fault("ca_pem", &error))?;
+            }
+        }
+        None => {
+            // What the machine cannot read of its own CAs is left out; a node that needed it is not trusted.
+            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        }
+    }
+    Ok(roots)
+}
+
+fn certificates(name: &str, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, Error> {
+    let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    let certificates = certificates.map_err(|error| fault(name, &error))?;
+    if certificates.is_empty() {
+        return Err(Error::InvalidArgument(format!("{name} holds no certificate in PEM")));
+    }
+    Ok(certificates)
+}
+
+fn fault(name: &str, error: &dyn std::fmt::Display) -> Error {
+    Error::InvalidArgument(format!("{name}: {error}"))
+}
