@@ -141,7 +141,7 @@ final class Call {
     if (last == null) {
       return MintleafException.unavailable("no answer until the call's deadline");
     }
-    return last.status() == 429 ? last : MintleafException.unavailable(last.getMessage());
+    return last;
   }
 
   private void end() {

@@ -175,6 +175,10 @@ public final class MintleafClient implements AutoCloseable {
     control.threads.close();
   }
 
+  FlightControl control() {
+    return control;
+  }
+
   private long firstId(String tag) {
     Line line = line(tag);
     return line != null ? line.next() : await(call(tag, 1)).numbers()[0];

@@ -33,6 +33,8 @@ public final class MintleafClientBuilder {
   private Duration attemptTimeout = Duration.ofMillis(2500);
   private Duration connectTimeout = Duration.ofSeconds(1);
 
+  private Random random = new Random();
+
   private MintleafClientBuilder() {}
 
   private MintleafClientBuilder copy() {
@@ -45,6 +47,14 @@ public final class MintleafClientBuilder {
     copy.callTimeout = callTimeout;
     copy.attemptTimeout = attemptTimeout;
     copy.connectTimeout = connectTimeout;
+    copy.random = random;
+    return copy;
+  }
+
+  /** Sets where the order of the endpoints and the lengths of rests come from. */
+  MintleafClientBuilder random(Random random) {
+    MintleafClientBuilder copy = copy();
+    copy.random = random;
     return copy;
   }
 
@@ -232,8 +242,10 @@ public final class MintleafClientBuilder {
    * @throws IllegalArgumentException if there is no endpoint, or one that is malformed
    */
   public MintleafClient build() {
-    Random random = new Random();
-    Ticker ticker = System::nanoTime;
+    return build(System::nanoTime);
+  }
+
+  MintleafClient build(Ticker ticker) {
     List<Endpoint> parsed = endpoints.stream().map(Endpoint::parse).collect(Collectors.toList());
     if (parsed.isEmpty()) {
       throw new IllegalArgumentException("a client has one or more endpoints");
@@ -242,14 +254,8 @@ public final class MintleafClientBuilder {
     RequestThreads threads = new RequestThreads();
     Transport transport = new HttpTransport(
         ticker, threads.timer(), context.getSocketFactory(), token, connectTimeout.toNanos());
-    return build(ticker, transport, threads, new Endpoints(parsed, zone, random), random);
-  }
-
-  /** Makes a client with a transport and a ticker of the caller's own. */
-  MintleafClient build(
-      Ticker ticker, Transport transport, RequestThreads threads, Endpoints endpoints, Random random) {
-    FlightControl control = new FlightControl(
-        ticker, endpoints, transport, threads, new Counters(), attemptTimeout.toNanos(), callTimeout.toNanos());
+    FlightControl control = new FlightControl(ticker, new Endpoints(parsed, zone, random), transport, threads,
+        new Counters(), attemptTimeout.toNanos(), callTimeout.toNanos());
     return new MintleafClient(control, leaseMax, random);
   }
 

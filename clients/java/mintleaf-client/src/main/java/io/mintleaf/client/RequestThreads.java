@@ -15,6 +15,7 @@ final class RequestThreads implements AutoCloseable {
   private static final long IDLE_SECONDS = 5;
   private static final long CLOSE_MILLIS = 500;
 
+  private final String name;
   private final ThreadPoolExecutor threads;
   private final ScheduledThreadPoolExecutor timer;
   private final ArrayDeque<Runnable> waiting = new ArrayDeque<>();
@@ -22,7 +23,7 @@ final class RequestThreads implements AutoCloseable {
   private boolean closed;
 
   RequestThreads() {
-    String name = "mintleaf-client-" + CLIENTS.incrementAndGet();
+    name = "mintleaf-client-" + CLIENTS.incrementAndGet();
     threads = new ThreadPoolExecutor(
         0, ACTIVE_MAX + 1, IDLE_SECONDS, TimeUnit.SECONDS, new SynchronousQueue<>(), daemons(name));
     timer = new ScheduledThreadPoolExecutor(1, daemons(name + "-timer"));
@@ -31,6 +32,16 @@ final class RequestThreads implements AutoCloseable {
 
   ScheduledThreadPoolExecutor timer() {
     return timer;
+  }
+
+  /** Returns what the names of all its threads begin with. */
+  String name() {
+    return name;
+  }
+
+  /** Returns how many tasks are under way. */
+  synchronized int active() {
+    return active;
   }
 
   /** Runs the task on a thread of its own, after those before it where 64 are under way. */

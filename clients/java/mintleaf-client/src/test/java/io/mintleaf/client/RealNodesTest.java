@@ -1,0 +1,124 @@
+package io.mintleaf.client;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.util.ArrayList;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicLong;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+
+/** The client and real nodes, which are killed and rolled under it. */
+@Timeout(180)
+class RealNodesTest {
+  @Test
+  void nodeIsKilledAndNodesAreRolled() throws Exception {
+    try (RealNodes nodes = RealNodes.three("--drain", "1s");
+        MintleafClient client = MintleafClient.builder().endpoints(nodes.urls()).leaseMax(50).build();
+        Load load = new Load(client)) {
+      load.awaitMore(100);
+
+      nodes.kill(0);
+      load.awaitMore(1_000);
+      nodes.start(0);
+      nodes.awaitReady(0);
+      for (int node = 0; node < nodes.count(); node++) {
+        nodes.stop(node);
+        load.awaitMore(500);
+        nodes.start(node);
+        nodes.awaitReady(node);
+        load.awaitMore(500);
+      }
+
+      load.end();
+      assertTrue(client.stats().leases() > 50, "leases were taken all the while");
+    }
+  }
+
+  @Test
+  void idsOfEveryKindComeFromRealNodes() throws Exception {
+    try (RealNodes nodes = RealNodes.of(1);
+        MintleafClient client = MintleafClient.builder().endpoints(nodes.urls()).build()) {
+      assertEquals(1, client.nextId("orders"));
+      assertEquals("2", client.nextText("orders"));
+      long[] ids = client.nextIds("caf\u00e9/.. \u4e2d", 10_000);
+      assertEquals(1, ids[0]);
+      assertEquals(10_000, ids[9_999]);
+      Set<Long> snowflakes = new HashSet<>();
+      for (int i = 0; i < 50_000; i++) {
+        assertTrue(snowflakes.add(client.nextSnowflake()));
+      }
+      MintleafException failure = assertThrows(MintleafException.class, () -> client.nextId("no-sequence", "key"));
+      assertEquals(404, failure.status());
+      assertTrue(client.isReady());
+    }
+  }
+
+  /** Threads that take ids of a tag and snowflakes without a pause, and that no call may fail. */
+  private static final class Load implements AutoCloseable {
+    private final MintleafClient client;
+    private final ExecutorService threads = Executors.newCachedThreadPool();
+    private final List<Future<?>> running = new ArrayList<>();
+    private final AtomicBoolean over = new AtomicBoolean();
+    private final AtomicLong taken = new AtomicLong();
+    private final Set<Long> ids = ConcurrentHashMap.newKeySet();
+    private final Set<Long> snowflakes = ConcurrentHashMap.newKeySet();
+
+    Load(MintleafClient client) {
+      this.client = client;
+      for (int i = 0; i < 2; i++) {
+        running.add(threads.submit(() -> run(ids, () -> client.nextId("orders"))));
+      }
+      running.add(threads.submit(() -> run(snowflakes, client::nextSnowflake)));
+    }
+
+    private interface Next {
+      long id();
+    }
+
+    private Void run(Set<Long> all, Next next) throws InterruptedException {
+      while (!over.get()) {
+        long id = next.id();
+        assertTrue(all.add(id), "twice: " + id);
+        taken.incrementAndGet();
+        Thread.sleep(1);
+      }
+      return null;
+    }
+
+    void awaitMore(long count) throws Exception {
+      long goal = taken.get() + count;
+      while (taken.get() < goal) {
+        for (Future<?> each : running) {
+          if (each.isDone()) {
+            each.get();
+          }
+        }
+        Thread.sleep(5);
+      }
+    }
+
+    void end() throws ExecutionException, InterruptedException {
+      over.set(true);
+      for (Future<?> each : running) {
+        each.get();
+      }
+    }
+
+    @Override
+    public void close() {
+      over.set(true);
+      threads.shutdownNow();
+    }
+  }
+}
