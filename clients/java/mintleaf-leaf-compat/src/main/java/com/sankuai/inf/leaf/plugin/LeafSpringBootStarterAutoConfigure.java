@@ -9,6 +9,7 @@ import org.springframework.boot.autoconfigure.condition.ConditionalOnProperty;
 import org.springframework.boot.context.properties.EnableConfigurationProperties;
 import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Configuration;
+import org.springframework.context.annotation.Lazy;
 import org.springframework.context.annotation.PropertySource;
 
 /** Makes Leaf's services over one client. {@code @EnableLeafServer} imports it. */
@@ -24,6 +25,7 @@ public class LeafSpringBootStarterAutoConfigure {
    * @throws InitException if {@code leaf.endpoints} is missing or malformed
    */
   @Bean(destroyMethod = "close")
+  @Lazy // so that a program that switches both services off needs no endpoints
   @ConditionalOnMissingBean
   public MintleafClient leafMintleafClient(LeafSpringBootProperties properties) throws InitException {
     if (properties.getEndpoints().isEmpty()) {
