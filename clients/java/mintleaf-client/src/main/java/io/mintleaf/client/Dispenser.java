@@ -6,14 +6,17 @@ import java.util.Arrays;
  * Hands out the ids that this process holds of one line, without a lock.
  *
  * <p>Ids come from one chunk that all threads share, in rising order. A thread that takes so many that it
- * empties one chunk after the other gets blocks of its own, where an id costs no atomic operation and two
- * threads do not meet. Whoever finds nothing calls {@link #refill}.
+ * empties one chunk after the other gets blocks of its own, where two threads do not meet at one counter.
+ * Whoever finds nothing calls {@link #refill}.
  */
 abstract class Dispenser {
   /** Cells of blocks, at most; a power of two. Threads without a cell share the chunk. */
   private static final int CELLS_MAX =
       Integer.highestOneBit(Math.min(64, 8 * Runtime.getRuntime().availableProcessors()));
 
+  /** The block of the thread that was first to need one: found without a look at the cells. */
+  private volatile Block favourite = Block.NONE;
+  /** The blocks of other threads, by thread id. A cell changes with the lock only. */
   private volatile Block[] cells = {Block.NONE};
   private volatile Chunk shared = Chunk.EMPTY;
 
@@ -25,19 +28,27 @@ abstract class Dispenser {
 
   final long next() {
     Thread thread = Thread.currentThread();
+    Block block = favourite;
+    if (block.owner == thread) {
+      long id = block.next;
+      if (id <= block.last) {
+        block.next = id + 1;
+        return id;
+      }
+    }
+    return nextElsewhere(thread);
+  }
+
+  private long nextElsewhere(Thread thread) {
     Block[] cells = this.cells;
     Block block = cells[cellOf(thread, cells.length)];
     if (block.owner == thread) {
-      long taken = block.taken;
-      if (taken < block.size) {
-        block.taken = taken + 1;
-        return block.first + taken;
+      long id = block.next;
+      if (id <= block.last) {
+        block.next = id + 1;
+        return id;
       }
     }
-    return nextShared(thread);
-  }
-
-  private long nextShared(Thread thread) {
     Chunk chunk = shared;
     long taken = chunk.getAndIncrement();
     return taken < chunk.size ? chunk.first + taken : refill(thread);
@@ -53,17 +64,17 @@ abstract class Dispenser {
     return taken < chunk.size ? chunk.first + taken : 0;
   }
 
-  /** Takes up to {@code count} ids out of the calling thread's own block; null when it has none. */
+  /** Takes up to {@code count} ids out of the calling thread's own blocks; null when they have none. */
   final IdRange takeOwned(long count) {
     Thread thread = Thread.currentThread();
-    Block[] cells = this.cells;
-    Block block = cells[cellOf(thread, cells.length)];
-    if (block.owner != thread || block.taken >= block.size) {
-      return null;
+    Block block = favourite;
+    IdRange range = block.owner == thread ? block.take(count) : null;
+    if (range != null) {
+      return range;
     }
-    IdRange range = new IdRange(block.first + block.taken, Math.min(count, block.size - block.taken));
-    block.taken += range.size;
-    return range;
+    Block[] cells = this.cells;
+    block = cells[cellOf(thread, cells.length)];
+    return block.owner == thread ? block.take(count) : null;
   }
 
   /** Takes up to {@code count} ids out of the shared chunk; null when it has none. Called with the lock. */
@@ -84,40 +95,54 @@ abstract class Dispenser {
   }
 
   /**
-   * Gives ids to a thread alone, if it takes one part after the other and there is a cell for it.
-   * Called with the lock.
+   * Gives ids to the calling thread alone, if it takes one part after the other and there is a place for
+   * it. Its own blocks are spent. Called with the lock.
    *
    * @return whether the thread has them now
    */
   final boolean own(Thread thread, IdRange range) {
-    Thread before = lastRefilled;
+    boolean again = lastRefilled == thread;
     lastRefilled = thread;
+    Block block = Block.of(thread, range);
+    if (block == null) {
+      return false;
+    }
+    if (favourite.owner == thread || (again && favourite.isFree())) {
+      favourite = block;
+      return true;
+    }
     while (true) {
       int cell = cellOf(thread, cells.length);
-      Block there = cells[cell];
-      if (there.owner == thread || (before == thread && there.owner == null)) {
-        cells[cell] = new Block(thread, range.first, range.size);
+      if (cells[cell].owner == thread || (again && cells[cell].isFree())) {
+        cells[cell] = block;
         return true;
       }
-      if (before != thread || cells.length >= CELLS_MAX) {
+      if (!again || cells.length >= CELLS_MAX) {
         return false;
       }
       grow();
     }
   }
 
-  /** Takes what threads that have ended left in their blocks; null when there is nothing. Called with the lock. */
+  /**
+   * Takes what threads that have ended left in their blocks; null when there is nothing. Called with the
+   * lock, and before {@link #own}, which puts new blocks in their places.
+   */
   final IdRange reclaim() {
-    Block[] cells = this.cells;
-    for (int i = 0; i < cells.length; i++) {
-      Block block = cells[i];
-      if (block.owner == null || block.owner.isAlive()) {
-        continue;
-      }
-      cells[i] = Block.NONE;
-      IdRange left = block.leftByTheDead();
+    if (favourite.isOrphaned()) {
+      IdRange left = favourite.take(Long.MAX_VALUE);
+      favourite = Block.NONE;
       if (left != null) {
         return left;
+      }
+    }
+    for (int i = 0; i < cells.length; i++) {
+      if (cells[i].isOrphaned()) {
+        IdRange left = cells[i].take(Long.MAX_VALUE);
+        cells[i] = Block.NONE;
+        if (left != null) {
+          return left;
+        }
       }
     }
     return null;
@@ -125,16 +150,16 @@ abstract class Dispenser {
 
   /** Drops everything that is held. Called with the lock. */
   final void discard() {
+    favourite = Block.NONE;
     cells = new Block[] {Block.NONE};
     shared = Chunk.EMPTY;
     lastRefilled = null;
   }
 
   private void grow() {
-    Block[] old = cells;
-    Block[] grown = new Block[old.length * 2];
+    Block[] grown = new Block[cells.length * 2];
     Arrays.fill(grown, Block.NONE);
-    for (Block block : old) {
+    for (Block block : cells) {
       if (block.owner != null) {
         grown[cellOf(block.owner, grown.length)] = block;
       }
