@@ -12,6 +12,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.ScheduledFuture;
 import java.util.concurrent.TimeUnit;
@@ -193,14 +194,17 @@ final class HttpTransport implements Transport {
     private final AtomicBoolean late = new AtomicBoolean();
     private final ScheduledFuture<?> end;
 
-    Deadline(Closeable closeable, long deadline) {
-      end = timer.schedule(
-          () -> {
-            late.set(true);
-            closeQuietly(closeable);
-          },
-          deadline - ticker.nanos(),
-          TimeUnit.NANOSECONDS);
+    Deadline(Closeable closeable, long deadline) throws IOException {
+      try {
+        end = timer.schedule(() -> endOf(closeable), deadline - ticker.nanos(), TimeUnit.NANOSECONDS);
+      } catch (RejectedExecutionException e) {
+        throw new IOException("the client is closed", e);
+      }
+    }
+
+    private void endOf(Closeable closeable) {
+      late.set(true);
+      closeQuietly(closeable);
     }
 
     boolean isLate() {
