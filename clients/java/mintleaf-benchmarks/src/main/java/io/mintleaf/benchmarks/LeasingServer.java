@@ -11,6 +11,11 @@ import java.util.concurrent.atomic.AtomicLong;
 
 /** Answers requests for ids over HTTP in this process, as a node does that always has some. */
 final class LeasingServer implements AutoCloseable {
+  static {
+    // Else head and body wait for each other, 40 ms for each answer.
+    System.setProperty("sun.net.httpserver.nodelay", "true");
+  }
+
   private final AtomicLong next = new AtomicLong(1);
   private final HttpServer server;
 
