@@ -79,7 +79,13 @@ final class Flight implements Runnable {
     try {
       return judge(endpoint, begun, control.transport.get(endpoint, path, begun + until));
     } catch (IOException e) {
-      failed(endpoint, begun, 0, MintleafException.unavailable(endpoint + ": " + e.getMessage()));
+      MintleafException why = MintleafException.unavailable(endpoint + ": " + e.getMessage());
+      boolean cutShort = until < control.attemptNanos && deadline - control.ticker.nanos() <= 0;
+      if (cutShort) {
+        goal.attemptFailed(why); // what the node would have said in its time is not known
+      } else {
+        failed(endpoint, begun, 0, why);
+      }
       return false;
     }
   }

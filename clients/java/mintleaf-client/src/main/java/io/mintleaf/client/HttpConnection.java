@@ -19,7 +19,7 @@ final class HttpConnection implements Closeable {
   /** The socket below TLS. Closing it waits for nobody, unlike the farewell of TLS. */
   private final Socket lowest;
   private final InputStream in;
-  private boolean answerBegan;
+  private boolean headRead;
   private boolean reusable;
 
   /** When the connection was last used, on the ticker. */
@@ -31,9 +31,9 @@ final class HttpConnection implements Closeable {
     this.in = new BufferedInputStream(socket.getInputStream(), 16 * 1024);
   }
 
-  /** Returns whether a byte of the answer to the last request has come. */
-  boolean answerBegan() {
-    return answerBegan;
+  /** Returns whether the head of the answer to the last request has come. */
+  boolean hasReadHead() {
+    return headRead;
   }
 
   /** Returns whether another request may follow. */
@@ -47,16 +47,10 @@ final class HttpConnection implements Closeable {
    * @throws IOException if the answer is not whole
    */
   Answer exchange(byte[] request) throws IOException {
-    answerBegan = false;
+    headRead = false;
     reusable = false;
     socket.getOutputStream().write(request);
     socket.getOutputStream().flush();
-    in.mark(1);
-    if (in.read() < 0) {
-      throw new EOFException("the connection ended without an answer");
-    }
-    in.reset();
-    answerBegan = true;
     return answer();
   }
 
@@ -91,6 +85,7 @@ final class HttpConnection implements Closeable {
         default:
       }
     }
+    headRead = true;
     byte[] body = chunked ? chunks(budget) : code == 204 || code == 304 ? new byte[0] : body(code, length);
     reusable = !close && (chunked || length >= 0);
     return new Answer(code, retryAfter, body);
@@ -150,7 +145,7 @@ final class HttpConnection implements Closeable {
     while (true) {
       int c = in.read();
       if (c < 0) {
-        throw new EOFException("the connection ended within the head");
+        throw new EOFException("the connection ended without an answer");
       }
       if (--budget[0] < 0) {
         throw new MalformedAnswer("a head of more than " + HEAD_MAX + " bytes");

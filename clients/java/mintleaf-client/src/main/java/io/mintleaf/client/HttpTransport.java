@@ -64,7 +64,7 @@ final class HttpTransport implements Transport {
       try {
         return exchange(endpoint, kept, request, deadline);
       } catch (IOException e) {
-        if (kept.answerBegan() || closed || deadline - ticker.nanos() <= 0) {
+        if (kept.hasReadHead() || closed || deadline - ticker.nanos() <= 0) {
           throw e;
         }
         // The node closed the connection while it rested, and the others very likely too.

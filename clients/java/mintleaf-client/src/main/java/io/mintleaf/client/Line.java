@@ -26,6 +26,9 @@ final class Line extends Dispenser {
   /** Leases of lines that are used less than this often are not spread over threads, so that ids rise. */
   private static final int OWNED_FROM = 10_000;
 
+  /** Leases of fewer ids are followed by none ahead. */
+  private static final int AHEAD_FROM = 3;
+
   private final FlightControl control;
   private final String path;
   /** Whether answers may tell the line's shape; else it stays as it was made. */
@@ -249,8 +252,8 @@ final class Line extends Dispenser {
   }
 
   private void leaseAheadIfDue() {
-    // Of snowflakes that are taken one by one, the next would be too old before it is wanted.
-    boolean worthIt = freshNanos == 0 || buffer.currentSize() > 1;
+    // Who wants an id now and then is better off with one request for each.
+    boolean worthIt = buffer.currentSize() >= AHEAD_FROM;
     if (shape == Shape.LEASED && !inFlight && worthIt && buffer.wantsMore()) {
       askForLease(control.ticker.nanos() + FlightControl.AHEAD_NANOS);
     }

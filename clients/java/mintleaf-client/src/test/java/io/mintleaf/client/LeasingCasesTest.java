@@ -72,7 +72,9 @@ class LeasingCasesTest {
       for (int i = 0; i < 50; i++) {
         assertTrue(client.nextId("orders") < 901, "an id of the answer that was cut behind " + lastPart);
       }
-      assertEquals(2, dies.requests().size());
+      // Without a whole head it may be the kept connection that ended, so a new one is tried.
+      int expected = lastPart.equals("content-len") ? 3 : 2;
+      assertEquals(expected, dies.requests().size());
       assertTrue(answers.requests().size() >= 1);
     }
   }
@@ -159,6 +161,23 @@ class LeasingCasesTest {
     assertTrue(millis >= 690 && millis < 5_000, "ended after " + millis + " ms");
     b.live();
     eventually(() -> succeeds(() -> client.nextId("orders")));
+  }
+
+  @Test
+  void attemptThatTheCallCutsShortIsNoFailureOfItsEndpoint() throws Exception {
+    CountingScript ids = new CountingScript();
+    CountDownLatch never = new CountDownLatch(1);
+    ScriptedNode first = node(path -> ids.reply(path).after(never));
+    ScriptedNode second = node(ids);
+    MintleafClient client = client(builder().callTimeout(Duration.ofMillis(200)), first, second);
+
+    assertEquals("unavailable", failure(() -> client.nextId("orders")).code());
+    eventually(() -> client.control().threads.active() == 0);
+    assertEquals(0, client.stats().failedRequests());
+    first.script(ids);
+    client.nextId("orders");
+    assertEquals(0, second.requests().size(), "the first endpoint does not rest");
+    never.countDown();
   }
 
   @Test

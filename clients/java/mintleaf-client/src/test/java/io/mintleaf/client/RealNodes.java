@@ -12,6 +12,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Comparator;
 import java.util.List;
+import java.util.Scanner;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
 
@@ -40,7 +41,21 @@ public final class RealNodes implements AutoCloseable {
     }
   }
 
-  /** Starts three nodes, and waits until all are ready. They create tags on first use. */
+  /** Returns whether {@code mintleaf serve} knows the flag. */
+  public static boolean know(String flag) throws Exception {
+    Process help = new ProcessBuilder(binary(), "serve", "--help").redirectErrorStream(true).start();
+    try (Scanner output = new Scanner(help.getInputStream(), "UTF-8").useDelimiter("\\A")) {
+      return output.next().contains(flag + " ");
+    } finally {
+      help.waitFor();
+    }
+  }
+
+  /**
+   * Starts three nodes, and waits until all are ready. They create tags on first use.
+   *
+   * @param more arguments, in which {@code {node}} stands for a node's number
+   */
   public static RealNodes three(String... more) throws Exception {
     return of(3, more);
   }
@@ -88,7 +103,7 @@ public final class RealNodes implements AutoCloseable {
         "--http", "127.0.0.1:" + http.get(node), "--raft", "127.0.0.1:" + raft.get(node),
         "--data", directory.resolve("data-" + node).toString(), "--peers", String.join(",", peers),
         "--cluster-secret-file", directory.resolve("secret").toString(), "--auto-create-tags"));
-    command.addAll(more);
+    more.forEach(argument -> command.add(argument.replace("{node}", "" + (node + 1))));
     ProcessBuilder builder = new ProcessBuilder(command);
     File log = directory.resolve("log-" + node).toFile();
     builder.redirectErrorStream(true).redirectOutput(ProcessBuilder.Redirect.appendTo(log));

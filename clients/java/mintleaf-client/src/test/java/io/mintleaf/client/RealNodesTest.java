@@ -3,6 +3,7 @@ package io.mintleaf.client;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import java.util.ArrayList;
 import java.util.HashSet;
@@ -24,10 +25,12 @@ import org.junit.jupiter.api.Timeout;
 @Timeout(180)
 class RealNodesTest {
   private static RealNodes nodes;
+  private static boolean zoned;
 
   @BeforeAll
   static void startNodes() throws Exception {
-    nodes = RealNodes.three("--drain", "1s");
+    zoned = RealNodes.know("--zone");
+    nodes = zoned ? RealNodes.three("--drain", "1s", "--zone", "z{node}") : RealNodes.three("--drain", "1s");
   }
 
   @AfterAll
@@ -86,6 +89,23 @@ class RealNodesTest {
       MintleafException failure = assertThrows(MintleafException.class, () -> client.nextId("no-sequence", "key"));
       assertEquals(404, failure.status());
       assertTrue(client.isReady());
+    }
+  }
+
+  @Test
+  void zonesOfRealNodesAreLearned() throws Exception {
+    assumeTrue(zoned, "SKIPPED: this binary has no --zone");
+    try (MintleafClient client = MintleafClient.builder().endpoints(nodes.urls()).zone("z2").build()) {
+      List<Endpoint> endpoints = client.control().endpoints.all();
+      long end = System.nanoTime() + 20_000_000_000L;
+      while (endpoints.stream().anyMatch(endpoint -> endpoint.zone() == null)) {
+        assertTrue(System.nanoTime() < end, "no zones after 20 s");
+        Thread.sleep(20);
+      }
+      for (Endpoint endpoint : endpoints) {
+        assertEquals("z" + (nodes.urls().indexOf(endpoint.toString()) + 1), endpoint.zone());
+      }
+      assertEquals(nodes.urls().get(1), client.control().endpoints.pick(System.nanoTime()).toString());
     }
   }
 
