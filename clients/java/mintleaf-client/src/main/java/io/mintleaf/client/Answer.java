@@ -1,0 +1,64 @@
+package io.mintleaf.client;
+
+import java.nio.ByteBuffer;
+import java.nio.charset.CharacterCodingException;
+import java.nio.charset.StandardCharsets;
+import java.util.Map;
+
+/** A whole HTTP answer: its status, the header fields that the client knows, and all of its body. */
+final class Answer {
+  final int status;
+  /** Seconds of {@code Retry-After}, or -1. */
+  final long retryAfterSeconds;
+  private final byte[] body;
+
+  Answer(int status, long retryAfterSeconds, byte[] body) {
+    this.status = status;
+    this.retryAfterSeconds = retryAfterSeconds;
+    this.body = body;
+  }
+
+  /**
+   * Returns the body, which is a JSON object.
+   *
+   * @throws MalformedAnswer if it is not
+   */
+  Map<String, Object> json() throws MalformedAnswer {
+    String text;
+    try {
+      text = StandardCharsets.UTF_8.newDecoder().decode(ByteBuffer.wrap(body)).toString();
+    } catch (CharacterCodingException e) {
+      throw new MalformedAnswer("no UTF-8");
+    }
+    return object(Json.parse(text));
+  }
+
+  /** Returns the problem (RFC 9457) that the answer tells, with {@code refused} for a missing code. */
+  MintleafException problem() {
+    String code = null;
+    String detail = null;
+    try {
+      Map<String, Object> problem = json();
+      code = string(problem.get("code"));
+      detail = string(problem.get("detail"));
+    } catch (MalformedAnswer e) {
+      // A proxy's page: the status says enough.
+    }
+    return new MintleafException(
+        code == null ? "refused" : code,
+        status,
+        "HTTP " + status + (code == null ? "" : " " + code) + (detail == null ? "" : ": " + detail));
+  }
+
+  @SuppressWarnings("unchecked")
+  static Map<String, Object> object(Object value) throws MalformedAnswer {
+    if (value instanceof Map) {
+      return (Map<String, Object>) value;
+    }
+    throw new MalformedAnswer("no JSON object");
+  }
+
+  private static String string(Object value) {
+    return value instanceof String ? (String) value : null;
+  }
+}

@@ -1,0 +1,44 @@
+package io.mintleaf.client;
+
+import java.util.concurrent.TimeUnit;
+
+/** What the flights of a client share. */
+final class FlightControl {
+  /** How long a lease ahead may take, which no call waits for yet. */
+  static final long AHEAD_NANOS = TimeUnit.SECONDS.toNanos(10);
+
+  final Ticker ticker;
+  final Endpoints endpoints;
+  final Transport transport;
+  final RequestThreads threads;
+  final Counters stats;
+  final long attemptNanos;
+  private final long callNanos;
+
+  FlightControl(
+      Ticker ticker,
+      Endpoints endpoints,
+      Transport transport,
+      RequestThreads threads,
+      Counters stats,
+      long attemptNanos,
+      long callNanos) {
+    this.ticker = ticker;
+    this.endpoints = endpoints;
+    this.transport = transport;
+    this.threads = threads;
+    this.stats = stats;
+    this.attemptNanos = attemptNanos;
+    this.callNanos = callNanos;
+  }
+
+  /** Returns when a call that begins now ends at the latest. */
+  long deadline() {
+    return ticker.nanos() + callNanos;
+  }
+
+  /** Begins a flight and returns at once. */
+  void begin(String path, long deadline, Flight.Goal goal) {
+    threads.execute(new Flight(this, path, deadline, goal));
+  }
+}

@@ -1,0 +1,216 @@
+package io.mintleaf.client;
+
+import java.io.IOException;
+import java.util.Arrays;
+import java.util.Map;
+import java.util.Random;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.TimeUnit;
+
+/**
+ * Takes ids from a Mintleaf cluster.
+ *
+ * <p>A client leases ranges of ids ahead and hands them out in process, so an id costs a few nanoseconds
+ * as a rule, and an outage of the cluster is not noticed for a while. It goes to another node when one
+ * fails. It never hands out an id twice: what a lost answer held is wasted. Ids of a tag rise by trend;
+ * between the threads of a process that takes thousands of ids a second they are not in order.
+ *
+ * <p>A client is safe for use by many threads; one is enough for a process. {@link #close} it when the
+ * program ends. It must not be copied with its memory: make it after {@code fork()}, and close it before
+ * a checkpoint (CRaC, CRIU). A virtual machine that is cloned while it runs hands out ids twice.
+ *
+ * <pre>{@code
+ * try (MintleafClient client = MintleafClient.builder()
+ *     .endpoints("http://a:8080", "http://b:8080", "http://c:8080")
+ *     .build()) {
+ *   long id = client.nextId("orders");
+ * }
+ * }</pre>
+ */
+public final class MintleafClient implements AutoCloseable {
+  private static final int LINES_MAX = 10_000;
+  private static final int COUNT_MAX = 10_000;
+  private static final long SNOWFLAKE_FRESH_NANOS = TimeUnit.SECONDS.toNanos(1);
+
+  private final FlightControl control;
+  private final int leaseMax;
+  private final ConcurrentHashMap<String, Line> lines = new ConcurrentHashMap<>();
+  private final Line snowflakes;
+  private final Line withoutLease;
+  private volatile boolean closed;
+
+  MintleafClient(FlightControl control, int leaseMax, Random random) {
+    this.control = control;
+    this.leaseMax = leaseMax;
+    this.snowflakes = Line.ofSnowflakes(control, leaseMax, SNOWFLAKE_FRESH_NANOS);
+    this.withoutLease = Line.withoutLease(control);
+    if (control.endpoints.zone() != null) {
+      control.threads.execute(new Zones(control, random));
+    }
+  }
+
+  /**
+   * Returns a builder with the defaults and without endpoints.
+   *
+   * @return an immutable builder
+   */
+  public static MintleafClientBuilder builder() {
+    return MintleafClientBuilder.DEFAULTS;
+  }
+
+  /**
+   * Returns the next id of a tag.
+   *
+   * @param tag 1 to 128 characters, none of them a control character
+   * @return an id from 1 to 2^63-1 that nobody else has got
+   * @throws MintleafException if there is none until the deadline of calls, or a node refuses
+   * @throws IllegalArgumentException if the tag is out of bounds
+   */
+  public long nextId(String tag) {
+    Line line = lines.get(tag);
+    return line != null ? line.next() : firstId(tag);
+  }
+
+  /**
+   * Returns the next ids of a tag.
+   *
+   * @param tag 1 to 128 characters, none of them a control character
+   * @param count how many, 1 to 10,000
+   * @return exactly {@code count} ids that nobody else has got; in rising order, unless the tag's ids come
+   *     in an order that nobody can guess
+   * @throws MintleafException if they do not come until the deadline of calls, or a node refuses
+   * @throws IllegalArgumentException if the tag or the count is out of bounds
+   */
+  public long[] nextIds(String tag, int count) {
+    if (count < 1 || count > COUNT_MAX) {
+      throw new IllegalArgumentException("count is 1 to " + COUNT_MAX);
+    }
+    Call call = await(call(tag, count));
+    long[] ids = call.numbers();
+    if (!call.isText()) {
+      Arrays.sort(ids);
+    }
+    return ids;
+  }
+
+  /**
+   * Returns the next id of a tag as the text that its {@code format} makes of it.
+   *
+   * @param tag 1 to 128 characters, none of them a control character
+   * @return the text, or the decimal number for a tag without a format
+   * @throws MintleafException if there is none until the deadline of calls, or a node refuses
+   * @throws IllegalArgumentException if the tag is out of bounds
+   */
+  public String nextText(String tag) {
+    Line line = lines.get(tag);
+    return line != null && line.isLeased() ? Long.toString(line.next()) : await(call(tag, 1)).text();
+  }
+
+  /**
+   * Returns the next number of one key of a sequence. Each call asks a node, and nothing is held.
+   *
+   * @param tag a tag of the kind {@code sequence}
+   * @param key 1 to 256 bytes of UTF-8
+   * @return a number above every number of this key that was returned before this call began
+   * @throws MintleafException if there is none until the deadline of calls, or a node refuses
+   * @throws IllegalArgumentException if tag or key are out of bounds
+   */
+  public long nextId(String tag, String key) {
+    Names.checkTag(tag);
+    Names.checkKey(key);
+    String path = "/v1/sequence/" + Names.escape(tag) + "/" + Names.escape(key);
+    return await(withoutLease.callAlone(path, 1, control.deadline())).numbers()[0];
+  }
+
+  /**
+   * Returns a snowflake id, which shows a time. A node gave it no more than a second ago.
+   *
+   * @return an id from 1 to 2^63-1 that nobody else has got
+   * @throws MintleafException if there is none until the deadline of calls, or a node refuses
+   */
+  public long nextSnowflake() {
+    long id = snowflakes.nextFresh(control.ticker.nanos());
+    return id != 0 ? id : snowflakes.refill(Thread.currentThread());
+  }
+
+  /**
+   * Asks nodes whether they are ready, until one says so. Ids that are held are handed out either way.
+   *
+   * @return whether a node is ready to hand out ids
+   */
+  public boolean isReady() {
+    for (Endpoint endpoint : control.endpoints.all()) {
+      try {
+        long deadline = control.ticker.nanos() + control.attemptNanos;
+        if (!closed && control.transport.get(endpoint, "/readyz", deadline).status == 200) {
+          return true;
+        }
+      } catch (IOException e) {
+        // Another node may be ready.
+      }
+    }
+    return false;
+  }
+
+  /**
+   * Returns what this client has done so far.
+   *
+   * @return counts as of now
+   */
+  public ClientStats stats() {
+    return control.stats.snapshot();
+  }
+
+  /**
+   * Wastes what is held, ends all calls that wait with {@code closed}, and ends the client's threads and
+   * connections. A second close does nothing.
+   */
+  @Override
+  public void close() {
+    closed = true;
+    lines.values().forEach(Line::close);
+    snowflakes.close();
+    withoutLease.close();
+    control.transport.close();
+    control.threads.close();
+  }
+
+  FlightControl control() {
+    return control;
+  }
+
+  private long firstId(String tag) {
+    Line line = line(tag);
+    return line != null ? line.next() : await(call(tag, 1)).numbers()[0];
+  }
+
+  private Call call(String tag, int count) {
+    Line line = line(tag);
+    long deadline = control.deadline();
+    return line != null
+        ? line.call(count, deadline)
+        : withoutLease.callAlone(Line.pathOf(tag), count, deadline);
+  }
+
+  private Call await(Call call) {
+    call.await(control.ticker);
+    return call;
+  }
+
+  /** Returns the line of a tag, or null if there are as many lines as the client keeps. */
+  private Line line(String tag) {
+    Line line = lines.get(tag);
+    if (line != null) {
+      return line;
+    }
+    Names.checkTag(tag);
+    if (lines.size() >= LINES_MAX) {
+      return null;
+    }
+    line = lines.computeIfAbsent(tag, any -> Line.ofTag(control, tag, leaseMax));
+    if (closed) {
+      line.close();
+    }
+    return line;
+  }
+}

@@ -1,0 +1,170 @@
+package io.mintleaf.client;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
+
+import java.util.ArrayList;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicLong;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+
+/** The client and real nodes, which are killed and rolled under it. */
+@Timeout(180)
+class RealNodesTest {
+  private static RealNodes nodes;
+  private static boolean zoned;
+
+  @BeforeAll
+  static void startNodes() throws Exception {
+    zoned = RealNodes.know("--zone");
+    nodes = zoned ? RealNodes.three("--drain", "1s", "--zone", "z{node}") : RealNodes.three("--drain", "1s");
+  }
+
+  @AfterAll
+  static void endNodes() throws Exception {
+    nodes.close();
+  }
+
+  private static MintleafClient client() {
+    return MintleafClient.builder().endpoints(nodes.urls()).leaseMax(50).build();
+  }
+
+  @Test
+  void nodeIsKilled() throws Exception {
+    for (int node = 0; node < nodes.count(); node++) {
+      try (MintleafClient client = client(); Load load = new Load(client)) {
+        load.awaitMore(100);
+        nodes.kill(node);
+        load.awaitMore(1_000);
+        nodes.start(node);
+        nodes.awaitReady(node);
+        load.end();
+        assertTrue(client.stats().leases() > 5, "leases were taken all the while");
+      }
+    }
+  }
+
+  @Test
+  void nodesAreRolled() throws Exception {
+    try (MintleafClient client = client(); Load load = new Load(client)) {
+      load.awaitMore(100);
+      for (int node = 0; node < nodes.count(); node++) {
+        nodes.stop(node);
+        load.awaitMore(500);
+        nodes.start(node);
+        nodes.awaitReady(node);
+        load.awaitMore(500);
+      }
+
+      load.end();
+      assertTrue(client.stats().leases() > 20, "leases were taken all the while");
+    }
+  }
+
+  @Test
+  void idsOfEveryKindComeFromRealNodes() throws Exception {
+    try (MintleafClient client = client()) {
+      assertEquals(1, client.nextId("plain"));
+      assertEquals("2", client.nextText("plain"));
+      long[] ids = client.nextIds("caf\u00e9/.. \u4e2d", 10_000);
+      assertEquals(1, ids[0]);
+      assertEquals(10_000, ids[9_999]);
+      Set<Long> snowflakes = new HashSet<>();
+      for (int i = 0; i < 50_000; i++) {
+        assertTrue(snowflakes.add(client.nextSnowflake()));
+      }
+      MintleafException failure = assertThrows(MintleafException.class, () -> client.nextId("no-sequence", "key"));
+      assertEquals(404, failure.status());
+      assertTrue(client.isReady());
+    }
+  }
+
+  @Test
+  void zonesOfRealNodesAreLearned() throws Exception {
+    assumeTrue(zoned, "SKIPPED: this binary has no --zone");
+    try (MintleafClient client = MintleafClient.builder().endpoints(nodes.urls()).zone("z2").build()) {
+      List<Endpoint> endpoints = client.control().endpoints.all();
+      long end = System.nanoTime() + 20_000_000_000L;
+      while (endpoints.stream().anyMatch(endpoint -> endpoint.zone() == null)) {
+        assertTrue(System.nanoTime() < end, "no zones after 20 s");
+        Thread.sleep(20);
+      }
+      for (Endpoint endpoint : endpoints) {
+        assertEquals("z" + (nodes.urls().indexOf(endpoint.toString()) + 1), endpoint.zone());
+      }
+      assertEquals(nodes.urls().get(1), client.control().endpoints.pick(System.nanoTime()).toString());
+    }
+  }
+
+  /** Threads that take ids of a tag and snowflakes without a pause, and that no call may fail. */
+  private static final class Load implements AutoCloseable {
+    private final MintleafClient client;
+    private final ExecutorService threads = Executors.newCachedThreadPool();
+    private final List<Future<?>> running = new ArrayList<>();
+    private final AtomicBoolean over = new AtomicBoolean();
+    private final AtomicLong taken = new AtomicLong();
+    /** All that were ever taken here: by clients before, too. */
+    private static final Set<Long> IDS = ConcurrentHashMap.newKeySet();
+    private static final Set<Long> SNOWFLAKES = ConcurrentHashMap.newKeySet();
+
+    Load(MintleafClient client) {
+      this.client = client;
+      for (int i = 0; i < 2; i++) {
+        running.add(threads.submit(() -> run(IDS, () -> client.nextId("orders"))));
+      }
+      running.add(threads.submit(() -> run(SNOWFLAKES, client::nextSnowflake)));
+    }
+
+    private interface Next {
+      long id();
+    }
+
+    private Void run(Set<Long> all, Next next) throws InterruptedException {
+      while (!over.get()) {
+        long id = next.id();
+        assertTrue(all.add(id), "twice: " + id);
+        taken.incrementAndGet();
+        Thread.sleep(1);
+      }
+      return null;
+    }
+
+    void awaitMore(long count) throws Exception {
+      long goal = taken.get() + count;
+      while (taken.get() < goal) {
+        for (Future<?> each : running) {
+          if (each.isDone()) {
+            each.get();
+          }
+        }
+        Thread.sleep(5);
+      }
+    }
+
+    void end() throws ExecutionException, InterruptedException {
+      over.set(true);
+      for (Future<?> each : running) {
+        each.get();
+      }
+    }
+
+    @Override
+    public void close() {
+      over.set(true);
+      threads.shutdownNow();
+    }
+  }
+}
