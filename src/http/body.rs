@@ -36,9 +36,7 @@ impl<S: Sync> FromRequest<S> for Fields {
         if declared_length(&head.headers).is_some_and(|length| length > BODY_BYTES_MAX as u64) {
             return Err(Problem::too_large(BODY_BYTES_MAX));
         }
-        let read = tokio::time::timeout(BODY_MAX, collect(body));
-        let bytes = read.await.map_err(|_| Problem::stalled_body())??;
-        Self::parse(&bytes)
+        Self::parse(&collected(body).await?)
     }
 }
 
@@ -166,6 +164,15 @@ fn is_json(headers: &HeaderMap) -> bool {
 
 fn declared_length(headers: &HeaderMap) -> Option<u64> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+/// A whole body, within its bounds.
+///
+/// # Errors
+/// When it is too long, comes too slowly, or breaks off.
+pub(super) async fn collected(body: Body) -> Result<Bytes, Problem> {
+    let read = tokio::time::timeout(BODY_MAX, collect(body));
+    read.await.map_err(|_| Problem::stalled_body())?
 }
 
 async fn collect(body: Body) -> Result<Bytes, Problem> {

@@ -1,5 +1,9 @@
 //! Leaf's own paths: programs written for Leaf must not notice the change.
 
+mod answers;
+
+use hyper::Method;
+
 use super::*;
 
 #[test]
@@ -23,10 +27,11 @@ fn assert_failed(answer: &Answer, path: &str, id: i8) {
     assert_eq!(body["status"], 500);
     assert_eq!(body["error"], "Internal Server Error");
     assert_eq!(body["message"], format!("Result{{id={id}, status=EXCEPTION}}"));
+    assert_eq!(body["exception"], "com.sankuai.inf.leaf.server.exception.LeafServerException");
     assert_eq!(body["path"], path);
     // Unix milliseconds of this century.
     assert!(body["timestamp"].as_u64().is_some_and(|ms| ms > 1_600_000_000_000), "{body}");
-    assert_eq!(body.as_object().unwrap().len(), 5, "{body}");
+    assert_eq!(body.as_object().unwrap().len(), 6, "{body}");
 }
 
 #[test]
@@ -36,6 +41,39 @@ fn unknown_and_malformed_keys_are_leafs_minus_two() {
     for key in ["nobody", "%zz", "a%00b", &too_long] {
         let path = format!("/api/segment/get/{key}");
         assert_failed(&cluster.api(1).get(&path), &path, -2);
+    }
+}
+
+#[test]
+fn a_head_takes_no_id_and_every_other_method_takes_one() {
+    let dev = mintleaf().dev();
+    let ask = |method: Method| dev.api().send(&method, "/api/segment/get/orders", &[], "");
+    let methods = [Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
+    for (method, id) in methods.into_iter().zip(1..) {
+        for looks in [Method::HEAD, Method::OPTIONS] {
+            let answer = ask(looks);
+            assert_eq!((answer.status, answer.text()), (200, ""));
+        }
+        let answer = ask(method);
+        assert_eq!((answer.status, answer.text()), (200, &*id.to_string()));
+        assert_eq!(answer.header("content-type"), "text/plain;charset=UTF-8");
+    }
+    let head = ask(Method::HEAD);
+    assert_eq!(head.header("content-type"), "text/plain;charset=UTF-8");
+    assert!(!head.headers.contains_key("content-length"), "{head:?}");
+}
+
+#[test]
+fn a_body_is_ignored_and_its_connection_goes_on() {
+    let dev = mintleaf().dev();
+    let json = [("content-type", "application/json")];
+    let answer = dev.api().send(&Method::POST, "/api/segment/get/orders", &json, r#"{"a":1}"#);
+    assert_eq!((answer.status, answer.text()), (200, "1"));
+    let form = [("content-type", "application/x-www-form-urlencoded; charset=UTF-8")];
+    for method in [Method::POST, Method::PUT, Method::PATCH] {
+        let decode = "/decodeSnowflakeId";
+        let answer = dev.api().send(&method, decode, &form, "x=1&snowflakeId=%35");
+        assert_eq!(answer.ok()["sequenceId"], "5", "{method}");
     }
 }
 
