@@ -25,7 +25,7 @@ use super::id_answers::{IdAnswers, hold};
 use super::id_request::{IdPath, IdRequest};
 use super::problem::{FailedWith, Problem};
 use super::router::router;
-use super::{host, spelling};
+use super::{body, host, spelling};
 use crate::access::{Caller, Doors, Tokens};
 use crate::answer_budget::OriginBudget;
 use crate::limits::REQUEST_MAX;
@@ -101,7 +101,14 @@ impl Dispatch {
         self.finish(Mode::Admin, &method, &path, response).map(Either::Right)
     }
 
-    async fn waited(self, request: IdRequest<String>, head: Parts) -> DispatchResponse {
+    async fn waited<B>(self, request: IdRequest<String>, head: Parts, body: B) -> DispatchResponse
+    where
+        B: HttpBody<Data = Bytes, Error: Into<axum::BoxError>>,
+    {
+        // Leaf looks at no body, and the next request comes behind it.
+        if !body.is_end_stream() {
+            body::read_off(body).await;
+        }
         let response = self.ids.waited(&request, &head).await;
         let (mode, path) = (request.path.mode(), spelling::asked_path_of(&head));
         self.finish(mode, &head.method, path, response).map(Either::Right)
@@ -147,14 +154,14 @@ impl Dispatch {
             return ResponseFuture::Ready(Some(refusal));
         }
         if let Some(asked) = IdRequest::read(request.uri(), request.headers()) {
-            let takes = asked.path.takes_by(request.method());
+            let takes = asked.path.takes_by(request.method()) && request.body().is_end_stream();
             if let Some(response) = takes.then(|| self.ids.held(&asked)).flatten() {
                 let response = response.map(|body| Either::Left(Full::new(body)));
                 return ResponseFuture::Ready(Some(response));
             }
             let asked = asked.into_owned();
-            let (head, _) = request.into_parts();
-            return ResponseFuture::Awaited(Box::pin(self.clone().waited(asked, head)));
+            let (head, body) = request.into_parts();
+            return ResponseFuture::Awaited(Box::pin(self.clone().waited(asked, head, body)));
         }
         if let Some(token) = caller.token() {
             request.extensions_mut().insert(Sender(Some(Arc::clone(token))));
