@@ -41,6 +41,7 @@ impl Served {
             join: None,
             advertise_http: None,
             advertise_raft: None,
+            zone: None,
             security: PeerSecurity::Plain,
             auth: None,
             client_tls: None,

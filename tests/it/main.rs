@@ -19,6 +19,7 @@
 //! rolling                 three nodes rolled behind a load balancer, under load
 //! warm_start              tags that were hot are held again
 //! quorum_loss             what the last node says
+//! zones                   where nodes are
 //! dev, ends, faults, membership, mixups, poison, scale
 //!                         nodes that are killed, paused, refused, removed, taken for each other, lied to, and filled
 //! restore                 backups, clusters that are made of them, and directories that were copied
@@ -63,3 +64,4 @@ mod scale;
 mod snowflake;
 mod tls;
 mod warm_start;
+mod zones;
