@@ -5,13 +5,18 @@
 //!   date_cache      the date of hyper's answers, which a thread has before it serves anybody
 //!   fast_path       plain requests for ids, answered from the bytes
 //!   write_buffer    for hyper, which takes all else: one write for many answers
-//!   dispatch        ids that are buffered at once, else the router; problems get their bodies here
+//!   dispatch        ids, else the router; problems get their bodies here
+//!     spelling      Leaf's paths with more slashes than they need
 //!     host          what a request's `Host` must be
 //!     access        whether its sender may make a request, and under which name
-//!     router        the handler of every route
-//!       legacy, ids, snowflake, tags, import, audit, backup, cluster, pages, ops    one group of paths each
+//!     id_answers    ids, at once or after a wait
+//!       id_request  the one reading of a request for them
+//!       ids         how version 1 writes them
+//!     router        the handler of every other route
+//!       legacy, snowflake, tags, import, audit, backup, cluster, pages, ops    one group of paths each
 //!         key, query, body    what clients send, read strictly
 //!         decimal             numbers, read strictly and written fast
+//!         media_type          which of the media types that a client accepts an answer has
 //!         problem             what goes wrong: status and code
 //! ```
 //!
@@ -32,17 +37,20 @@ mod fast_path;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 mod host;
+mod id_answers;
+mod id_request;
 mod ids;
 mod import;
 mod key;
 mod legacy;
+mod media_type;
 mod ops;
 mod pages;
-mod paths;
 mod problem;
 mod query;
 mod router;
 mod snowflake;
+mod spelling;
 mod tags;
 mod write_buffer;
 

@@ -112,13 +112,13 @@
 //! | batch | In `raft/`, the proposals that share a log entry; in `storage/`, the operations that share a sync. |
 //! | snapshot | The state as of one entry, as a file, which takes the place of the log up to there (Raft paper, 7). |
 //! | level | What of the log's format the cluster may use: nothing that a member's build cannot read. It only rises, by an administrator's command. |
-//! | change, admin request | A request over HTTP that is no GET, HEAD or OPTIONS and takes no id. The node's own machine may send it, and no other, unless `--insecure` says so. |
+//! | change, admin request | A request over HTTP that is no GET, HEAD or OPTIONS, takes no id and asks for none of Leaf's pages. The node's own machine may send it, and no other, unless `--insecure` says so. |
 //! | audit, actor | The last admin changes, in the state; under which name each was asked for. |
 //! | backup, copy | A file with the whole state as of one moment; that, or the directory of a node that has stopped. |
 //! | advance | How many ids every line rose by when the cluster was restored, and how much higher each line begins that came later. |
 //! | hyper | The library that speaks HTTP/1.1 where the fast path does not. |
 //! | fast path | Code that answers plain requests for ids from their bytes. |
-//! | dispatch | Code that answers what the fast path and hyper pass on: at once from what is held, or else by the router. |
+//! | dispatch | Code that answers what the fast path and hyper pass on: ids at once from what is held or after a wait, all else by the router. |
 //!
 //! # The walk of a GET
 //!
@@ -130,7 +130,7 @@
 //! `snowflake/generator.rs`. On this way there is no await, no Raft and no disk. The clock is read for `date`,
 //! once for many answers, on entering a segment, and at each take of snowflakes. Answers wait in the
 //! connection's buffer and leave together: when the input is used up, when 64 KiB wait, or before a wait. A
-//! request that finds no id goes to `http/dispatch.rs`, the router and
+//! request that finds no id goes to `http/dispatch.rs`, `http/id_answers.rs` and
 //! [`IdService::take`](service::IdService::take), which waits for a grab. At the first request of another kind
 //! hyper takes the connection over, and calls the same dispatch.
 //!

@@ -125,6 +125,26 @@ fn http(criterion: &mut Criterion, node: &Node) {
     group.throughput(Throughput::Elements(1_000));
     group.bench_function("1,000 ids as text", |bench| bench.iter(|| client.ask(&batch)));
     group.finish();
+
+    // Behind a request of another kind, hyper reads the rest, and the dispatch answers it.
+    let mut client = connect(None);
+    client.request_answered("GET /livez HTTP/1.1\r\nhost: a\r\n\r\n".to_owned(), b"HTTP/1.1 200");
+    let browser = "accept: text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8\r\n";
+    let ask = |headers: &str| format!("GET {leaf} HTTP/1.1\r\nhost: a\r\n{headers}\r\n");
+    let many = |query: &str| {
+        format!("GET /v1/segment/{TAG}?{query} HTTP/1.1\r\nhost: a\r\n\r\n").repeat(DEPTH as usize)
+    };
+    let mut group = criterion.benchmark_group("http, through hyper");
+    for (name, bytes) in [
+        ("64 requests for one id", ask("").repeat(DEPTH as usize)),
+        ("64 requests for one id, of a browser", ask(browser).repeat(DEPTH as usize)),
+        ("64 requests for ten ids", many("count=10")),
+    ] {
+        let request = client.request(bytes);
+        group.throughput(Throughput::Elements(DEPTH));
+        group.bench_function(name, |bench| bench.iter(|| client.ask(&request)));
+    }
+    group.finish();
 }
 
 fn resp(criterion: &mut Criterion, node: &Node) {

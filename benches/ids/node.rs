@@ -76,6 +76,7 @@ fn options(dir: &TempDir) -> Options {
         listen: None,
         advertise_raft: Some(NOWHERE.to_owned()),
         advertise_http: NOWHERE.to_owned(),
+        zone: String::new(),
         peers: [(1, NOWHERE.to_owned())].into(),
         join: None,
         security: Security::Plain,

@@ -7,5 +7,5 @@ mod progress;
 mod requests;
 mod transfer;
 
-pub(crate) use level::ask_release;
+pub(crate) use level::{ask_description, ask_release};
 pub(crate) use requests::Membership;

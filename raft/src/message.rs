@@ -11,7 +11,7 @@ mod proposal;
 mod refusal;
 
 pub(crate) use bootstrap::{AskerKnown, Handshake, HandshakeReply, Prepare, Prepared, Purpose};
-pub(crate) use frame::{Answer, Frame, Request, Response};
+pub(crate) use frame::{Answer, Description, Frame, Request, Response};
 pub(crate) use header::{Destination, Header, Incarnation, Origin};
 pub(crate) use membership::Change;
 pub use membership::MembershipError;

@@ -127,6 +127,8 @@ pub struct Options {
     pub advertise_raft: Option<String>,
     /// The address at which clients reach this node.
     pub advertise_http: String,
+    /// Where this node is, for clients that prefer nodes near by; empty where nobody said so.
+    pub zone: String,
     /// The founders' internal addresses, this node among them. Only a new node founds a cluster with them.
     pub peers: BTreeMap<u64, String>,
     /// The address of a member that a new node asks to be added, instead of founding a cluster.

@@ -121,12 +121,22 @@ fn show_level(cluster: &Value, json: bool) -> Result<(), Failure> {
 
 fn table(cluster: &Value) -> String {
     let [id, leader, term] = ["cluster_id", "leader_id", "term"].map(|f| cell(cluster, f));
-    let mut table =
-        TextTable::new(["NODE", "ROLE", "VERSION", "RAFT", "HTTP", "LOG", "APPLIED", "REACHABLE"]);
+    let mut table = TextTable::new([
+        "NODE",
+        "ROLE",
+        "ZONE",
+        "VERSION",
+        "RAFT",
+        "HTTP",
+        "LOG",
+        "APPLIED",
+        "REACHABLE",
+    ]);
     for node in cluster["nodes"].as_array().into_iter().flatten() {
         let fields = [
             "id",
             "role",
+            "zone",
             "version",
             "raft",
             "http",
@@ -175,11 +185,11 @@ mod tests {
     #[test]
     fn status_shows_a_cluster_without_a_leader() {
         let node =
-            json!({"id": 1, "role": "voter", "version": "0.2.0", "raft": "a:1", "http": "a:2"});
+            json!({"id": 1, "role": "voter", "zone": "z1", "version": "0.2.0", "raft": "a:1"});
         let cluster = json!({"cluster_id": "c", "leader_id": null, "term": 4, "nodes": [node]});
         let text = table(&cluster);
         assert!(text.starts_with("cluster c, term 4, leader -\n\nNODE  ROLE"), "{text}");
-        assert!(text.contains("1     voter  0.2.0    a:1"), "{text}");
+        assert!(text.contains("1     voter  z1    0.2.0    a:1"), "{text}");
     }
 
     #[test]

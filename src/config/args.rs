@@ -64,6 +64,10 @@ pub struct ServeArgs {
     #[arg(long, env = "MINTLEAF_ADVERTISE_RAFT", value_name = "HOST:PORT")]
     #[serde(alias = "advertise_raft")]
     pub advertise_raft: Option<String>,
+    /// Where this node is, for clients that prefer nodes near by: 1 to 64 letters, digits, dots, dashes and
+    /// underscores [default: none]
+    #[arg(long, env = "MINTLEAF_ZONE", value_name = "NAME")]
+    pub zone: Option<String>,
     /// File with the secret by which members prove themselves to each other, 32 to 1024 bytes; a second line
     /// may hold the secret of before
     #[arg(long, env = "MINTLEAF_CLUSTER_SECRET_FILE", value_name = "FILE")]
@@ -168,6 +172,7 @@ impl ServeArgs {
             join: self.join.or(fallback.join),
             advertise_http: self.advertise_http.or(fallback.advertise_http),
             advertise_raft: self.advertise_raft.or(fallback.advertise_raft),
+            zone: self.zone.or(fallback.zone),
             cluster_secret_file: self.cluster_secret_file.or(fallback.cluster_secret_file),
             raft_cert: self.raft_cert.or(fallback.raft_cert),
             raft_key: self.raft_key.or(fallback.raft_key),

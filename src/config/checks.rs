@@ -89,6 +89,20 @@ pub(super) fn remote(name: &str, address: Option<String>) -> Result<Option<Strin
     Ok(address)
 }
 
+/// Checks the name of a zone, if one is given.
+///
+/// # Errors
+/// When it is not one.
+pub(super) fn zone(name: Option<String>) -> Result<Option<String>, ConfigError> {
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    match &name {
+        Some(zone) if zone.is_empty() || zone.len() > 64 || !zone.bytes().all(is_part) => {
+            Err(fault("zone", "must be 1 to 64 letters, digits, dots, dashes and underscores"))
+        }
+        _ => Ok(name),
+    }
+}
+
 /// Reads a duration within `bounds`, both of which are allowed.
 ///
 /// # Errors

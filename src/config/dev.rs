@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::args::{LogFormat, ServeArgs};
 use super::auth_source::AuthSource;
-use super::checks::{drain, listen_address, resp_address, snowflake, tags_max};
+use super::checks::{drain, listen_address, resp_address, snowflake, tags_max, zone};
 use super::client_tls_files::ClientTlsFiles;
 use super::defaults::{DATA_DEFAULT, DEV_DRAIN_DEFAULT, HTTP_DEFAULT};
 use super::error::{ConfigError, fault};
@@ -64,6 +64,10 @@ pub struct DevArgs {
     /// formed [default: all]
     #[arg(long, env = "MINTLEAF_SNOWFLAKE_WORKERS", value_name = "LIST")]
     pub snowflake_workers: Option<String>,
+    /// Where the nodes are, for clients that prefer nodes near by: 1 to 64 letters, digits, dots, dashes and
+    /// underscores [default: none]
+    #[arg(long, env = "MINTLEAF_ZONE", value_name = "NAME")]
+    pub zone: Option<String>,
     /// How long a cluster that is asked to stop goes on serving, so that clients can leave, 0 to 10m
     #[arg(long, env = "MINTLEAF_DRAIN", value_name = "DURATION", default_value = DEV_DRAIN_DEFAULT)]
     pub drain: String,
@@ -97,6 +101,8 @@ pub struct DevConfig {
     pub tokens_in_clear: Vec<String>,
     /// Most names of tags that the cluster keeps, those of deleted ones included.
     pub tags_max: u64,
+    /// Where the nodes are, for clients that prefer nodes near by.
+    pub zone: Option<String>,
     /// How snowflake ids are made.
     pub snowflake: SnowflakeSettings,
     /// How long the nodes go on serving after they were asked to stop.
@@ -154,6 +160,7 @@ impl DevConfig {
             exposed,
             tokens_in_clear,
             tags_max,
+            zone: zone(args.zone)?,
             snowflake,
             drain,
             log_format,

@@ -7,7 +7,8 @@ use std::time::Duration;
 use super::args::{LogFormat, ServeArgs, read_file};
 use super::auth_source::AuthSource;
 use super::checks::{
-    drain, listen_address, parse_peers, remote, resp_address, snapshot_entries, snowflake, tags_max,
+    drain, listen_address, parse_peers, remote, resp_address, snapshot_entries, snowflake,
+    tags_max, zone,
 };
 use super::client_tls_files::ClientTlsFiles;
 use super::defaults::{DATA_DEFAULT, DRAIN_DEFAULT, HTTP_DEFAULT, RAFT_DEFAULT};
@@ -42,6 +43,8 @@ pub struct ServeConfig {
     /// The raft address that other nodes are told: the flag's, else this node's among `peers`; `None` for
     /// the bound one.
     pub advertise_raft: Option<String>,
+    /// Where the node is, for clients that prefer nodes near by.
+    pub zone: Option<String>,
     /// By which files the node proves itself to other nodes, if at all.
     pub peer_keys: Option<PeerKeys>,
     /// The tokens that clients have to show, if they have to.
@@ -135,6 +138,7 @@ impl ServeConfig {
             join: remote("join", args.join)?,
             advertise_http,
             advertise_raft,
+            zone: zone(args.zone)?,
             peer_keys,
             auth_file: args
                 .auth_file

@@ -5,8 +5,9 @@
 
 use std::fmt;
 use std::ops::RangeInclusive;
+use std::pin::pin;
 
-use axum::body::Body;
+use axum::body::{Body, HttpBody};
 use axum::extract::{FromRequest, Request};
 use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
@@ -36,9 +37,7 @@ impl<S: Sync> FromRequest<S> for Fields {
         if declared_length(&head.headers).is_some_and(|length| length > BODY_BYTES_MAX as u64) {
             return Err(Problem::too_large(BODY_BYTES_MAX));
         }
-        let read = tokio::time::timeout(BODY_MAX, collect(body));
-        let bytes = read.await.map_err(|_| Problem::stalled_body())??;
-        Self::parse(&bytes)
+        Self::parse(&collected(body).await?)
     }
 }
 
@@ -191,6 +190,25 @@ fn is_json(headers: &HeaderMap) -> bool {
 
 fn declared_length(headers: &HeaderMap) -> Option<u64> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+/// A whole body, within its bounds.
+///
+/// # Errors
+/// When it is too long, comes too slowly, or breaks off.
+pub(super) async fn collected(body: Body) -> Result<Bytes, Problem> {
+    let read = tokio::time::timeout(BODY_MAX, collect(body));
+    read.await.map_err(|_| Problem::stalled_body())?
+}
+
+/// Reads a body that nobody looks at. One that is longer, or comes more slowly, than a body may is left where it is.
+pub(super) async fn read_off<B>(body: B)
+where
+    B: HttpBody<Error: Into<axum::BoxError>>,
+{
+    let mut body = pin!(Limited::new(body, BODY_BYTES_MAX));
+    let to_its_end = async { while let Some(Ok(_)) = body.frame().await {} };
+    let _ = tokio::time::timeout(BODY_MAX, to_its_end).await;
 }
 
 async fn collect(body: Body) -> Result<Bytes, Problem> {

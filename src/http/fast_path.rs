@@ -28,8 +28,9 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use self::answers::AnswerTemplate;
 use self::permit::Permit;
-use self::request::{PlainRequest, ReadOutcome, RequestedIds};
+use self::request::{PlainRequest, ReadOutcome};
 use super::dispatch::Dispatch;
+use super::id_request::Asked;
 use crate::connection_buffers::{ConnectionBuffers, Leftover, poll_once};
 use crate::drain::DrainPhase;
 use crate::limits::{RANGED_IDS_MAX, UNSENT_BYTES_MAX};
@@ -117,7 +118,7 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> FastPath<'a, R, W> {
             let read = self.request.read(unread);
             match read {
                 ReadOutcome::Again => {}
-                ReadOutcome::New => self.template.fit(&self.request),
+                ReadOutcome::New => self.template.fit(self.request.request()),
                 ReadOutcome::Partial => break AnswersEnd::NeedMoreInput,
                 ReadOutcome::Unsupported => break AnswersEnd::ForHyper,
             }
@@ -126,7 +127,7 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> FastPath<'a, R, W> {
             {
                 break AnswersEnd::ForDispatch;
             }
-            if let RequestedIds::Many(tag, wanted) = self.request.requested() {
+            if let Asked::Segments(tag, wanted) = self.request.request().asked() {
                 let is_long = wanted.long_bytes_max(Some(tag), RANGED_IDS_MAX).is_some();
                 if is_long && self.dispatch.answers().is_spent() {
                     break AnswersEnd::ForDispatch;
@@ -200,11 +201,9 @@ fn take(
     held: &HeldIds<'_>,
     count_max: u64,
 ) -> Option<(Mode, Range<u64>)> {
-    match request.requested() {
-        RequestedIds::Segment(tag) => Some((Mode::Segment, held.take(tag, count_max)?)),
-        RequestedIds::Snowflake => {
-            Some((Mode::Snowflake, dispatch.ids().take_snowflakes_now(count_max)?))
-        }
-        RequestedIds::Many(..) | RequestedIds::Other => None,
+    match request.request().asked() {
+        Asked::Segment(tag) => Some((Mode::Segment, held.take(tag, count_max)?)),
+        Asked::Snowflake => Some((Mode::Snowflake, dispatch.ids().take_snowflakes_now(count_max)?)),
+        Asked::Segments(..) | Asked::Snowflakes(_) | Asked::Nothing => None,
     }
 }

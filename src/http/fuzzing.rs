@@ -9,7 +9,7 @@ use super::access::Access;
 use super::body::Fields;
 use super::dispatch::Dispatch;
 use super::query::Query;
-use super::{connection, fast_path, host, key};
+use super::{connection, fast_path, host, key, spelling};
 use crate::access::{Caller, Doors, Tokens};
 use crate::drain::{self, Drain, DrainSender};
 use crate::limits::HEADERS_MAX;
@@ -56,7 +56,8 @@ pub fn is_admin(head: &[u8]) -> Option<bool> {
         request = request.header(header.name, header.value);
     }
     let version = if parsed.version? == 0 { Version::HTTP_10 } else { Version::HTTP_11 };
-    let request = request.version(version).body(()).ok()?;
+    let mut request = request.version(version).body(()).ok()?;
+    spelling::respell(&mut request);
     let is_readable = host::fault(request.version(), request.headers()).is_none();
     let access = Access::new(Doors::default()).from(true);
     is_readable.then(|| access.refusal(&request, &mut Caller::default()).is_none())

@@ -1,20 +1,15 @@
-//! `GET /v1/segment/{tag}`: ids as JSON strings, as ranges, or as text. Snowflake ids are asked for and
-//! answered in the same styles.
+//! Ids as version 1 writes them: as JSON strings, as ranges, or as text; those of a tag, and snowflake ids.
 
 use std::ops::Range;
-use std::slice;
-use std::sync::Arc;
 
 use axum::body::Bytes;
-use axum::extract::State;
 use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE};
-use axum::http::{HeaderMap, HeaderValue, Response, Uri};
+use axum::http::{HeaderMap, HeaderValue, Response};
 
+use super::decimal;
 use super::problem::Problem;
 use super::query::Query;
-use super::{decimal, key};
 use crate::limits::{LISTED_IDS_MAX, ORDINARY_ANSWER_BYTES, RANGED_IDS_MAX};
-use crate::service::IdService;
 
 /// Bytes reserved for the head of an answer.
 const HEAD_BYTES: usize = 256;
@@ -43,23 +38,37 @@ pub(super) struct IdQuery {
 }
 
 impl IdQuery {
-    /// Reads the parameters `count` and `format`, and what the client accepts.
+    /// Reads the parameters `count` and `format`, of a client that wants `text` or JSON.
     ///
     /// # Errors
     /// `invalid_argument`, for any other parameter too.
-    pub(super) fn of(query: Option<&str>, headers: &HeaderMap) -> Result<Self, Problem> {
-        let mut query = Query::parse(query)?;
+    #[inline]
+    pub(super) fn of(query: Option<&str>, text: bool) -> Result<Self, Problem> {
+        match query {
+            None => Ok(Self { count: 1, style: AnswerStyle { ranges: false, text } }),
+            Some(query) => Self::parse(query, text),
+        }
+    }
+
+    fn parse(query: &str, text: bool) -> Result<Self, Problem> {
+        let mut query = Query::parse(Some(query))?;
         let ranges = query.choice("format", [("ids", false), ("ranges", true)])?.unwrap_or(false);
         let count_max = if ranges { RANGED_IDS_MAX } else { LISTED_IDS_MAX };
         let count = query.integer("count", 1..=count_max)?.unwrap_or(1);
         query.finish()?;
-        Ok(Self { count, style: AnswerStyle { ranges, text: wants_text(headers) } })
+        Ok(Self { count, style: AnswerStyle { ranges, text } })
     }
 
-    /// Reads a request for many ids; `None` for any other. A request that asks for one id in more words
-    /// than it takes is left to the router.
-    pub(super) fn many(query: &str, headers: &HeaderMap) -> Option<Self> {
-        Self::of(Some(query), headers).ok().filter(|wanted| wanted.count != 1)
+    /// Whether one id is asked for, and is answered as one without a query is.
+    #[inline]
+    pub(super) fn is_one(&self) -> bool {
+        self.count == 1 && !self.style.ranges
+    }
+
+    /// Whether ids come as text rather than JSON.
+    #[inline]
+    pub(super) fn is_text(&self) -> bool {
+        self.style.text
     }
 
     /// The bytes of the answer at most, if that may be a long one: its ids belong to `tag` or to none, and come
@@ -108,42 +117,8 @@ impl IdQuery {
     }
 }
 
-/// Exactly `count` ids of a tag, or an error.
-pub(super) async fn segment(
-    State(service): State<Arc<IdService>>,
-    uri: Uri,
-    headers: HeaderMap,
-) -> Result<Response<axum::body::Body>, Problem> {
-    let tag = key::tag(uri.path())?;
-    let wanted = IdQuery::of(uri.query(), &headers)?;
-    let taken = match wanted.count {
-        1 => vec![only(service.next(tag.as_str()).await?)],
-        count => service.take(tag.as_str(), count).await?,
-    };
-    Ok(wanted.answer(Some(tag.as_str()), &taken).map(axum::body::Body::from))
-}
-
-/// The head of the answer that [`segment`] would give. Takes no id.
-pub(super) async fn segment_head(
-    State(service): State<Arc<IdService>>,
-    uri: Uri,
-    headers: HeaderMap,
-) -> Result<Response<axum::body::Body>, Problem> {
-    let tag = key::tag(uri.path())?;
-    let wanted = IdQuery::of(uri.query(), &headers)?;
-    service.could_take(tag.as_str(), wanted.count).await?;
-    Ok(wanted.answer(Some(tag.as_str()), &[]).map(axum::body::Body::from))
-}
-
-/// The answer with a single id that [`segment`] would give to a request without a query.
-#[inline]
-pub(super) fn single(tag: Option<&str>, id: u64, headers: &HeaderMap) -> Response<Bytes> {
-    let style = AnswerStyle { ranges: false, text: wants_text(headers) };
-    encode(tag, slice::from_ref(&only(id)), style)
-}
-
 /// The range of one id. An id is at most 2^63-1, so its end fits.
-fn only(id: u64) -> Range<u64> {
+pub(super) fn only(id: u64) -> Range<u64> {
     id..id + 1
 }
 
@@ -265,6 +240,7 @@ impl Writer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::slice;
 
     fn body(taken: &[Range<u64>], ranges: bool, text: bool) -> String {
         let response = encode(Some("a\"b"), taken, AnswerStyle { ranges, text });

@@ -93,6 +93,11 @@ impl Problem {
         Self::new(StatusCode::TOO_MANY_REQUESTS, "overloaded", detail)
     }
 
+    /// An answer that was waited for until its deadline.
+    pub(super) fn too_late() -> Self {
+        Self::unavailable("no answer could be had in time")
+    }
+
     /// An answer that could not be had in time.
     pub(super) fn unavailable(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", detail)

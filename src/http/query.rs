@@ -98,7 +98,7 @@ pub(super) fn out_of_bounds(bounds: &RangeInclusive<u64>) -> String {
 }
 
 /// Undoes the escapes of a query, where a plus sign is a space, unlike in a path.
-fn form_unescape(raw: &str) -> Option<Cow<'_, str>> {
+pub(super) fn form_unescape(raw: &str) -> Option<Cow<'_, str>> {
     if raw.contains('+') {
         let spaced = raw.replace('+', " ");
         return unescape(&spaced).map(|text| Cow::Owned(text.into_owned()));

@@ -1,49 +1,55 @@
-//! The handler of every route. Which routes there are, and who may use them, is one table: `access/matrix.rs`.
+//! The handler of every route but those of ids, which the dispatch answers. Which routes there are, and who may
+//! use them, is one table: `access/matrix.rs`.
 
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::FromRef;
+use axum::body::Body;
+use axum::extract::{FromRef, Request, State};
+use axum::handler::Handler;
+use axum::http::Response;
+use axum::response::IntoResponse;
 use axum::routing::{MethodRouter, delete, get, patch, post};
 
+use super::id_request::LEAF_METHODS;
 use super::problem::Problem;
-use super::{audit, backup, cluster, ids, import, legacy, ops, pages, snowflake, tags};
+use super::{audit, backup, cluster, import, legacy, ops, pages, snowflake, spelling, tags};
 use crate::access::{Endpoint, ROUTES};
 use crate::service::{
     AuditService, BackupService, ClusterService, IdService, Services, TagService,
 };
 
-/// The router over these services: every route of the matrix of roles, and its handler. `guarded` says whether
+/// The router over these services: the routes of the matrix of roles, and their handlers. `guarded` says whether
 /// clients show tokens, so that what is open to everybody tells nothing of the cluster.
 pub(super) fn router(services: Services, guarded: bool) -> Router {
     let of = |endpoint| match endpoint {
-        Endpoint::Index if guarded => get(pages::bare_index),
+        Endpoint::Index if guarded => Some(get(pages::bare_index)),
         endpoint => handler(endpoint),
     };
     ROUTES
         .iter()
-        .fold(Router::new(), |router, row| router.route(row.path, of(row.endpoint)))
-        .fallback(async || Problem::not_found())
+        .filter_map(|row| Some((row.path, of(row.endpoint)?)))
+        .fold(Router::new(), |router, (path, handler)| router.route(path, handler))
+        .fallback(nothing_here)
         .method_not_allowed_fallback(async || Problem::method_not_allowed())
         .with_state(services)
 }
 
-/// The handler of a route. `get` answers HEAD as well, with the handler of GET: where that takes ids, HEAD has a
-/// handler that takes none.
-fn handler(endpoint: Endpoint) -> MethodRouter<Services> {
-    match endpoint {
-        Endpoint::LeafSegment => get(legacy::segment).head(legacy::segment_head),
-        Endpoint::Segment => get(ids::segment).head(ids::segment_head),
-        Endpoint::LeafSnowflake => get(legacy::snowflake).head(legacy::snowflake_head),
-        Endpoint::Snowflake => get(snowflake::take).head(snowflake::take_head),
-        Endpoint::LeafDecode => get(snowflake::leaf_decode),
+/// The handler of a route; `None` for ids.
+fn handler(endpoint: Endpoint) -> Option<MethodRouter<Services>> {
+    Some(match endpoint {
+        Endpoint::LeafSegment
+        | Endpoint::Segment
+        | Endpoint::LeafSnowflake
+        | Endpoint::Snowflake => return None,
+        Endpoint::LeafDecode => by_any_method(legacy::decode),
+        Endpoint::Cache => by_any_method(pages::cache),
+        Endpoint::Db => by_any_method(pages::db),
         Endpoint::Decode => get(snowflake::decode),
         Endpoint::RaiseFloor => post(snowflake::raise_floor),
         Endpoint::Index => get(pages::index),
         Endpoint::Livez => get(ops::livez),
         Endpoint::Readyz => get(ops::readyz),
-        Endpoint::Cache => get(pages::cache),
-        Endpoint::Db => get(pages::db),
         Endpoint::ListTags => get(tags::list),
         Endpoint::ShowTag => get(tags::get),
         Endpoint::CreateTag => post(tags::create),
@@ -62,7 +68,27 @@ fn handler(endpoint: Endpoint) -> MethodRouter<Services> {
         Endpoint::LeaveNote => post(cluster::leave_note),
         Endpoint::Metrics => get(ops::metrics),
         Endpoint::OpenApi => get(ops::openapi),
+    })
+}
+
+/// A handler that answers as Leaf's do: it looks at no method.
+fn by_any_method<T: 'static>(handler: impl Handler<T, Services>) -> MethodRouter<Services> {
+    get(handler.clone())
+        .post(handler.clone())
+        .put(handler.clone())
+        .patch(handler.clone())
+        .delete(handler)
+        .options(async || legacy::options(LEAF_METHODS))
+}
+
+/// The answer where there is nothing: below `/api/` it is Leaf's.
+async fn nothing_here(State(ids): State<Arc<IdService>>, request: Request) -> Response<Body> {
+    let path = spelling::asked_path(&request);
+    // A path that was respelt is Leaf's, though its last slash may be gone.
+    if path == request.uri().path() && !spelling::is_below_api(path) {
+        return Problem::not_found().into_response();
     }
+    legacy::Failure::not_found().answer(request.headers(), path, ids.now_ms()).map(Body::from)
 }
 
 // A handler names the service that it needs as its state.

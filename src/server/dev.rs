@@ -162,6 +162,7 @@ fn node_configs(config: &DevConfig, reload: &Reload) -> Result<Vec<NodeConfig>, 
                 .is_unspecified()
                 .then(|| SocketAddr::new(raft.ip(), 0).to_string()),
             advertise_raft: None,
+            zone: config.zone.clone(),
             security: security.clone(),
             auth: config.auth_file.clone().map(|source| (source, reload.clone())),
             client_tls: config.client_tls.clone().map(|files| (files, reload.clone())),

@@ -56,6 +56,8 @@ pub struct NodeConfig {
     /// The client address that other nodes are told instead of the bound one; port 0 stands for the bound
     /// port.
     pub advertise_http: Option<String>,
+    /// Where the node is, for clients that prefer nodes near by.
+    pub zone: Option<String>,
     /// The internal address that other nodes are told instead of the bound one.
     pub advertise_raft: Option<String>,
     /// How the node and its peers prove themselves to each other.
@@ -366,6 +368,7 @@ fn options(
         listen: config.raft,
         advertise_raft: config.advertise_raft.clone(),
         advertise_http: advertised(config, http_addr),
+        zone: config.zone.clone().unwrap_or_default(),
         peers: config.peers.clone(),
         join: config.join.clone(),
         security,

@@ -101,6 +101,7 @@ fn node_config(
         join: config.join,
         advertise_http: config.advertise_http,
         advertise_raft: config.advertise_raft,
+        zone: config.zone,
         security,
         client_tls: config.client_tls.map(|files| (files, reload.clone())),
         auth: config.auth_file.map(|source| (source, reload)),

@@ -39,6 +39,8 @@ pub struct NodeView {
     pub http: String,
     /// `leader`, `voter` or `learner`.
     pub role: &'static str,
+    /// Where it is, as it last said; `None` when it was not heard, or was started without a zone.
+    pub zone: Option<String>,
     /// The version it runs, as it last said; `None` when it was not heard.
     pub version: Option<String>,
     /// The highest level of a cluster that it supports, as it last said; `None` when it was not heard.
@@ -117,6 +119,7 @@ impl NodeView {
                 Role::Voter => "voter",
                 Role::Learner => "learner",
             },
+            zone: member.zone.clone(),
             version: member.release.as_ref().map(|release| release.version.clone()),
             level_max: member.release.as_ref().map(|release| release.level),
             last_log_index: status.last_log_index.filter(|_| is_self),

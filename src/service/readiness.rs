@@ -125,6 +125,7 @@ mod tests {
             reachable: silence == Some(0),
             silence: silence.map(Duration::from_secs),
             release: None,
+            zone: None,
         };
         Status {
             cluster_id: Some(7),

@@ -45,6 +45,7 @@ pub(crate) async fn alone(
         listen: None,
         advertise_raft: Some(NOWHERE.to_owned()),
         advertise_http: NOWHERE.to_owned(),
+        zone: String::new(),
         peers: [(1, NOWHERE.to_owned())].into(),
         join: None,
         security: mintleaf_raft::Security::Plain,

@@ -22,6 +22,7 @@
 //! leasing                 the client library in Rust, whose nodes are killed, rolled, frozen and limited
 //! warm_start              tags that were hot are held again
 //! quorum_loss             what the last node says
+//! zones                   where nodes are
 //! dev, ends, faults, full_disk, membership, mixups, poison, scale
 //!                         nodes that are killed, paused, refused, removed, taken for each other, lied to, and filled
 //! restore                 backups, clusters that are made of them, and directories that were copied
@@ -70,3 +71,4 @@ mod scale;
 mod snowflake;
 mod tls;
 mod warm_start;
+mod zones;

@@ -298,6 +298,7 @@ impl Machine {
             listen: None,
             advertise_raft: Some(address(self.node_id)),
             advertise_http: String::new(),
+            zone: String::new(),
             peers: if join.is_some() { BTreeMap::new() } else { self.founders() },
             join: join.map(address),
             security: Security::Plain,

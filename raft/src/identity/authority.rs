@@ -38,6 +38,7 @@ impl Speaker {
             Request::Handshake(_)
             | Request::Ping
             | Request::Supports
+            | Request::Describe
             | Request::ConfirmIncarnation { .. } => Self::Anybody,
             Request::Append(_) | Request::Snapshot(_) => Self::Leader,
             Request::Vote { .. } | Request::PreVote { .. } => Self::Candidate,
@@ -235,6 +236,7 @@ mod tests {
             Request::Ping => 13,
             Request::Return { .. } => 14,
             Request::Supports => 15,
+            Request::Describe => 16,
         }
     }
 
@@ -270,6 +272,7 @@ mod tests {
             (Request::Handshake(handshake),                           [true, true,  true,  true]),
             (Request::Ping,                                           [true, true,  true,  true]),
             (Request::Supports,                                       [true, true,  true,  true]),
+            (Request::Describe,                                       [true, true,  true,  true]),
             (Request::ConfirmIncarnation { seen },                    [true, true,  true,  true]),
             (prepare(),                                               [true, true,  true,  true]),
             (Request::Abort { cluster: 7 },                           [true, true,  true,  true]),
@@ -278,7 +281,7 @@ mod tests {
             assert_eq!(verdicts(request), *expected, "{request:?}");
         }
         let kinds: BTreeSet<usize> = table.iter().map(|(request, _)| kind(request)).collect();
-        assert!(kinds.iter().copied().eq(0..16), "a kind is missing: {kinds:?}");
+        assert!(kinds.iter().copied().eq(0..17), "a kind is missing: {kinds:?}");
     }
 
     #[test]

@@ -13,26 +13,38 @@ use std::time::Duration;
 use openraft::error::RaftError;
 
 use crate::core::Core;
-use crate::message::{MembershipError, Request, Response};
+use crate::message::{Description, MembershipError, Request, Response};
 use crate::state_machine::Release;
 use crate::types::{Batch, Member};
 
 /// A member gets this long to say what it supports.
 const ASK_TIMEOUT: Duration = Duration::from_secs(1);
-/// Bytes of a version at most; a longer one is cut.
+/// Bytes of a version, and of a zone, at most; a longer one is cut.
 const VERSION_BYTES_MAX: usize = 64;
 
 /// Asks a member what it supports.
 pub(crate) async fn ask_release(core: &Core, id: u64, member: &Member) -> Result<Release, String> {
-    match core.client.call(id, member, Request::Supports, ASK_TIMEOUT).await {
-        Ok(Response::Supports(mut release)) => {
-            release.version = shortened(release.version);
-            core.releases.record(member, release.clone());
-            Ok(release)
-        }
-        Ok(_) => Err("it answered something else than was asked".to_owned()),
-        Err(error) => Err(error.to_string()),
+    ask(core, id, member, Request::Supports).await
+}
+
+/// Asks a member what it supports, and where it is. A member of an older build does not know the question.
+pub(crate) async fn ask_description(core: &Core, id: u64, member: &Member) -> Result<(), String> {
+    ask(core, id, member, Request::Describe).await.map(drop)
+}
+
+async fn ask(core: &Core, id: u64, member: &Member, what: Request) -> Result<Release, String> {
+    let answer = core.client.call(id, member, what, ASK_TIMEOUT).await;
+    let (mut release, zone) = match answer.map_err(|error| error.to_string())? {
+        Response::Supports(release) => (release, None),
+        Response::Described(Description { release, zone }) => (release, Some(zone)),
+        _ => return Err("it answered something else than was asked".to_owned()),
+    };
+    release.version = shortened(release.version);
+    core.releases.record(member, release.clone());
+    if let Some(zone) = zone {
+        core.releases.record_zone(member, shortened(zone));
     }
+    Ok(release)
 }
 
 /// Raises the level to the highest that every member supports. Its caller keeps changes of the membership

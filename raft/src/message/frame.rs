@@ -86,6 +86,8 @@ pub(crate) enum Request {
     },
     /// Say what your build supports.
     Supports,
+    /// Say what your build supports, and in which zone you are.
+    Describe,
 }
 
 /// What a node answers.
@@ -104,4 +106,13 @@ pub(crate) enum Response {
     Changed(Result<(), MembershipError>),
     Done,
     Supports(Release),
+    Described(Description),
+}
+
+/// What a node says of itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Description {
+    pub(crate) release: Release,
+    /// Empty where it was started without one.
+    pub(crate) zone: String,
 }

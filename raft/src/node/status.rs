@@ -40,6 +40,8 @@ pub struct MemberStatus {
     pub silence: Option<Duration>,
     /// What the member runs, as it last said; `None` while it was not heard.
     pub release: Option<Release>,
+    /// Where it is, as it last said; `None` when it is in no zone, or was not heard.
+    pub zone: Option<String>,
 }
 
 /// What a node knows of its cluster without asking any other node.
@@ -120,6 +122,11 @@ fn members(
             id => core.heard.reachability().silence(id),
         },
         release: if id == me { Some(core.state.supports()) } else { core.releases.of(member) },
+        zone: match id {
+            id if id == me => Some(core.options.zone.clone()),
+            _ => core.releases.zone_of(member),
+        }
+        .filter(|zone| !zone.is_empty()),
     });
     members.collect()
 }

@@ -22,7 +22,7 @@ use crate::error::{Delivery, ProposeError};
 use crate::identity::Speaker;
 use crate::membership::Membership;
 use crate::message::{
-    Answer, Change, ForwardError, Frame, Header, Origin, Refusal, Request, Response,
+    Answer, Change, Description, ForwardError, Frame, Header, Origin, Refusal, Request, Response,
 };
 use crate::runtime::{Pending, to_completion};
 use crate::transport::{FrameHandler, PROTOCOL, Peer};
@@ -96,6 +96,10 @@ impl RpcHandler {
             Request::Handshake(_) => Err(failed("a handshake has no header")),
             Request::Change(change) => self.change_for_peer(from, change).await,
             Request::Supports => Ok(Response::Supports(core.state.supports())),
+            Request::Describe => Ok(Response::Described(Description {
+                release: core.state.supports(),
+                zone: core.options.zone.clone(),
+            })),
             Request::TimeoutNow { from } => {
                 election::timeout_now(core, sender, from).await.map(|()| Response::Done)
             }

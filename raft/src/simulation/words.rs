@@ -71,10 +71,12 @@ pub fn request_in_words(frame: &[u8]) -> Option<Words> {
             let last = last_log_index.map_or("none".to_owned(), |index| index.to_string());
             ("Return", format!("term {}, last index {last}", vote.leader_id.term))
         }
-        Request::Supports => ("Version", String::new()),
+        Request::Supports | Request::Describe => ("Version", String::new()),
     };
-    let is_routine =
-        matches!(request, Request::Ping | Request::Supports | Request::ConfirmIncarnation { .. });
+    let is_routine = matches!(
+        request,
+        Request::Ping | Request::Supports | Request::Describe | Request::ConfirmIncarnation { .. }
+    );
     let text = format!("{kind} {detail}").trim_end().to_owned();
     Some(Words { kind, text, is_routine, leads: None })
 }
@@ -105,6 +107,7 @@ pub fn answer_in_words(answer: &[u8]) -> Option<Words> {
         Ok(Response::Changed(Err(why))) => ("changed", format!("not changed: {why}")),
         Ok(Response::Done) => ("done", "done".to_owned()),
         Ok(Response::Supports(release)) => ("release", format!("level {}", release.level)),
+        Ok(Response::Described(is)) => ("release", format!("level {}", is.release.level)),
     };
     Some(Words { kind, text, is_routine: false, leads: None })
 }

@@ -121,6 +121,7 @@ pub(super) fn options(node_id: u64, data: &Path, peers: &BTreeMap<u64, String>) 
         listen,
         advertise_raft: None,
         advertise_http: String::new(),
+        zone: String::new(),
         peers: peers.clone(),
         join: None,
         security: secured(b"a secret of these tests, 32 bytes or more"),

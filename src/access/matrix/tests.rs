@@ -14,7 +14,7 @@ fn every_request_needs_the_role_of_what_it_does() {
         ("GET /v1/snowflake/17", Needs::AnyRole, Some("17")),
         ("POST /v1/snowflake/floor", Needs::Admin, None),
         ("GET /decodeSnowflakeId", Needs::AnyRole, None),
-        ("POST /decodeSnowflakeId", Needs::Admin, None),
+        ("POST /decodeSnowflakeId", Needs::AnyRole, None),
         ("GET /", Needs::Nothing, None),
         ("HEAD /livez", Needs::Nothing, None),
         ("POST /readyz", Needs::Admin, None),

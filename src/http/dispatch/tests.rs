@@ -1,5 +1,9 @@
 use super::*;
+use crate::access::{AuthFile, hash_of, written_hash};
+use crate::http::id_answers::RUNS_OF_SEGMENTS;
+use crate::http::ids::IdQuery;
 use crate::service::tests::alone;
+use http_body_util::BodyExt;
 
 /// The status and the body of an answer.
 async fn ask(dispatch: &Dispatch, path: &str) -> (u16, String) {
@@ -51,12 +55,45 @@ fn the_memory_that_is_reserved_is_enough_for_the_longest_answer() {
         ("count=10000", "text/plain", vec![ids.clone()]),
         ("count=10000&format=ranges", "application/json", ids.map(|id| id..id + 1).collect()),
     ] {
-        let headers = HeaderMap::from_iter([(axum::http::header::ACCEPT, accept.parse().unwrap())]);
-        let wanted = ids::IdQuery::of(Some(query), &headers).unwrap();
+        let wanted = IdQuery::of(Some(query), accept == "text/plain").unwrap();
         let reserved = wanted.long_bytes_max(Some(&tag), 1).unwrap();
         let length = wanted.answer(Some(&tag), &taken).into_body().len();
         assert!(length <= reserved && reserved < 2 * length, "{query}: {length} of {reserved}");
     }
-    let few = ids::IdQuery::of(Some("count=1000000&format=ranges"), &HeaderMap::new()).unwrap();
+    let few = IdQuery::of(Some("count=1000000&format=ranges"), false).unwrap();
     assert_eq!(few.long_bytes_max(Some(&tag), RUNS_OF_SEGMENTS), None);
+}
+
+/// A client on whose request a path is spelt with more slashes than it needs has the rights that it has there.
+#[tokio::test]
+async fn a_path_in_another_spelling_needs_what_it_needs_in_its_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = alone(&dir, 20, |state| state).await;
+    let entry = |name: &str, rest: &str| {
+        let hash = written_hash(&hash_of(name.as_bytes()));
+        format!("[[token]]\nname = \"{name}\"\nhash = \"{hash}\"\n{rest}\n")
+    };
+    let lines = entry("shop", "role = \"issue\"\ntags = [\"pay*\"]")
+        + &entry("free", "role = \"issue\"")
+        + &entry("eye", "role = \"read\"");
+    let tokens = Some(Arc::new(Tokens::new(AuthFile::parse(&lines).unwrap())));
+    let dispatch = Dispatch::new(node.services.clone(), Doors { tokens, insecure: false });
+    let mut seen = Vec::new();
+    for token in ["shop", "free", "eye"] {
+        for path in ["/api/segment/get/orders", "/api/snowflake/get/x", "/db"] {
+            let [plain, odd] = [path.to_owned(), format!("/{path}/")].map(|path| {
+                Request::get(path)
+                    .header("host", "a")
+                    .header("authorization", format!("Bearer {token}"))
+                    .body(Full::<Bytes>::default())
+                    .unwrap()
+            });
+            let plain = dispatch.call(&mut Caller::default(), plain).await.unwrap().status();
+            let odd = dispatch.call(&mut Caller::default(), odd).await.unwrap().status();
+            assert_eq!(plain, odd, "{token} {path}");
+            seen.push(odd.as_u16());
+        }
+    }
+    assert_eq!(seen, [403, 200, 403, 200, 200, 403, 403, 403, 200]);
+    node.stop().await;
 }

@@ -3,22 +3,21 @@
 use std::io::Write;
 use std::ops::Range;
 
+use axum::http::HeaderValue;
 use axum::http::header::{CONTENT_LENGTH, DATE};
 use axum::http::response::Parts;
 
 use super::date::{self, Date};
-use super::request::{IdPath, PlainRequest};
+use crate::http::id_request::{Form, IdPath, IdRequest};
 use crate::http::ids::IdQuery;
 
-const TEXT: &str = "text/plain;charset=UTF-8";
-const JSON: &str = "application/json";
 /// Digits of the largest id.
 const DIGITS_MAX: usize = 19;
 
 /// The answer to a request for one id: as a rule the last answer with other digits in it.
 #[derive(Debug)]
 pub(super) struct AnswerTemplate {
-    content_type: &'static str,
+    content_type: HeaderValue,
     /// The body up to the id.
     before: Vec<u8>,
     /// The body behind the id.
@@ -33,7 +32,7 @@ pub(super) struct AnswerTemplate {
 impl Default for AnswerTemplate {
     fn default() -> Self {
         Self {
-            content_type: TEXT,
+            content_type: HeaderValue::from_static(""),
             before: Vec::new(),
             behind: "",
             second: 0,
@@ -59,24 +58,32 @@ impl AnswerTemplate {
     }
 
     /// Makes answers fit what a request wants: its content type and the text around the id.
-    pub(super) fn fit(&mut self, request: &PlainRequest) {
+    pub(super) fn fit(&mut self, request: &IdRequest<String>) {
         self.digits = 0;
         self.before.clear();
-        (self.content_type, self.behind) = match request.path() {
-            IdPath::Segment | IdPath::Snowflake if request.wants_text() => (TEXT, "\n"),
-            IdPath::Segment => {
-                self.before.extend_from_slice(br#"{"tag":"#);
-                // A string always serializes, and writing to a `Vec` cannot fail.
-                let _ = serde_json::to_writer(&mut self.before, request.tag());
-                self.before.extend_from_slice(br#","ids":[""#);
-                (JSON, "\"]}")
+        self.behind = "";
+        match &request.form {
+            Form::Bare(Some(media_type)) => self.content_type = media_type.clone(),
+            Form::Listed(Ok(wanted)) => {
+                self.content_type = HeaderValue::from_static(wanted.content_type());
+                self.behind = if wanted.is_text() { "\n" } else { "\"]}" };
+                if !wanted.is_text() {
+                    self.begin_json((request.path == IdPath::Segment).then_some(&request.tag));
+                }
             }
-            IdPath::Snowflake => {
-                self.before.extend_from_slice(br#"{"ids":[""#);
-                (JSON, "\"]}")
-            }
-            IdPath::LeafSegment | IdPath::LeafSnowflake | IdPath::Other => (TEXT, ""),
-        };
+            Form::Bare(None) | Form::Listed(Err(_)) => {}
+        }
+    }
+
+    fn begin_json(&mut self, tag: Option<&String>) {
+        self.before.push(b'{');
+        if let Some(tag) = tag {
+            self.before.extend_from_slice(br#""tag":"#);
+            // A string always serializes, and writing to a `Vec` cannot fail.
+            let _ = serde_json::to_writer(&mut self.before, tag);
+            self.before.push(b',');
+        }
+        self.before.extend_from_slice(br#""ids":[""#);
     }
 
     /// Writes the answer with this id.
@@ -101,7 +108,7 @@ impl AnswerTemplate {
         ids: &[Range<u64>],
     ) {
         wanted.write(out, Some(tag), ids, |out, length| {
-            write_head(out, wanted.content_type(), length, &self.date);
+            write_head(out, wanted.content_type().as_bytes(), length, &self.date);
         });
     }
 
@@ -110,7 +117,7 @@ impl AnswerTemplate {
         let length = self.before.len() + digits + self.behind.len();
         self.digits = digits;
         self.bytes.clear();
-        write_head(&mut self.bytes, self.content_type, length, &self.date);
+        write_head(&mut self.bytes, self.content_type.as_bytes(), length, &self.date);
         self.bytes.extend_from_slice(&self.before);
         self.bytes.extend_from_slice(&[b'0'; DIGITS_MAX + 1][..digits]);
         self.bytes.extend_from_slice(self.behind.as_bytes());
@@ -118,10 +125,9 @@ impl AnswerTemplate {
 }
 
 /// Writes the head of an answer with ids.
-fn write_head(out: &mut Vec<u8>, content_type: &str, length: usize, date: &Date) {
-    for part in ["HTTP/1.1 200 OK\r\ncontent-type: ", content_type] {
-        out.extend_from_slice(part.as_bytes());
-    }
+fn write_head(out: &mut Vec<u8>, content_type: &[u8], length: usize, date: &Date) {
+    out.extend_from_slice(b"HTTP/1.1 200 OK\r\ncontent-type: ");
+    out.extend_from_slice(content_type);
     out.extend_from_slice(b"\r\ncache-control: no-store\r\n");
     write_end(out, Some(length), Some(date));
 }

@@ -1,19 +1,15 @@
 //! Recognizes plain requests for ids by their bytes.
 
-use std::borrow::Cow;
-
 use axum::body::Bytes;
 use axum::http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, TRANSFER_ENCODING, UPGRADE};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Uri, Version};
 use http_body_util::Empty;
 use httparse::Status;
 
-use crate::access::{Endpoint, Route, get_of};
+use crate::access::Route;
 use crate::http::host;
-use crate::http::ids::{self, IdQuery};
-use crate::http::paths::{LEAF_SEGMENT, LEAF_SNOWFLAKE, V1_SEGMENT, V1_SNOWFLAKE};
+use crate::http::id_request::{Asked, Form, IdPath, IdRequest, IdTarget, Wish};
 use crate::limits::HEADERS_MAX;
-use crate::path_segment;
 
 /// Longest head on the fast path. An incomplete head is read anew whenever more bytes come in, so this
 /// also bounds the work that a client can cause by sending a head in small pieces.
@@ -37,34 +33,6 @@ pub(super) enum ReadOutcome {
     Unsupported,
 }
 
-/// The ids that a request asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum RequestedIds<'a> {
-    /// The next id of a tag.
-    Segment(&'a str),
-    /// Many ids of a tag.
-    Many(&'a str, &'a IdQuery),
-    /// A snowflake id.
-    Snowflake,
-    /// Many snowflake ids, or a request that may be an error.
-    Other,
-}
-
-/// The path at which an id is asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum IdPath {
-    /// `/api/segment/get/KEY`
-    LeafSegment,
-    /// `/api/snowflake/get/KEY`
-    LeafSnowflake,
-    /// `/v1/segment/TAG`
-    Segment,
-    /// `/v1/snowflake`
-    Snowflake,
-    /// One of them with a query, or with a key that cannot be read.
-    Other,
-}
-
 /// A plain request: a `GET` of one of the id paths, without a body, on a connection that stays open
 /// behind it. Its header block is judged once: nearly all clients send the same block again, and then
 /// comparing the bytes is all it costs.
@@ -79,13 +47,9 @@ pub(super) struct PlainRequest {
     /// How many header blocks were read anew, up to this request's.
     block: u64,
     headers: HeaderMap,
-    /// Whether ids are wanted as text, where there is a choice.
-    text: bool,
-    path: IdPath,
-    /// The tag; empty where the path names none.
-    tag: String,
-    /// The many ids that the query asks for; `None` when it asks for one, or cannot be answered.
-    many: Option<IdQuery>,
+    /// What they say of the answer.
+    wish: Wish,
+    request: IdRequest<String>,
 }
 
 impl Default for PlainRequest {
@@ -96,10 +60,12 @@ impl Default for PlainRequest {
             block_start: 0,
             block: 0,
             headers: HeaderMap::new(),
-            text: false,
-            path: IdPath::Other,
-            tag: String::new(),
-            many: None,
+            wish: Wish::default(),
+            request: IdRequest {
+                path: IdPath::LeafSegment,
+                tag: String::new(),
+                form: Form::Bare(None),
+            },
         }
     }
 }
@@ -125,7 +91,11 @@ impl PlainRequest {
         let path_end = path_end(bytes)?;
         let path = std::str::from_utf8(&bytes[METHOD.len()..path_end])
             .map_err(|_| ReadOutcome::Unsupported)?;
-        let (id_path, tag, query) = id_path(path).ok_or(ReadOutcome::Unsupported)?;
+        let (path, query) = match path.split_once('?') {
+            Some((path, query)) => (path, Some(query)),
+            None => (path, None),
+        };
+        let target = IdTarget::read(path, query).ok_or(ReadOutcome::Unsupported)?;
         let block_start = path_end + VERSION.len();
         let block = &bytes[block_start..];
         let known = &self.bytes[self.block_start..];
@@ -133,7 +103,7 @@ impl PlainRequest {
             known.len()
         } else {
             let (length, headers) = plain_headers(block)?;
-            (self.text, self.headers) = (ids::wants_text(&headers), headers);
+            (self.wish, self.headers) = (Wish::of(&headers), headers);
             self.block += 1;
             length
         };
@@ -141,10 +111,10 @@ impl PlainRequest {
         if block_start + length > PLAIN_HEAD_BYTES_MAX {
             return Err(ReadOutcome::Unsupported);
         }
-        self.many = query.and_then(|query| IdQuery::many(query, &self.headers));
-        self.path = id_path;
-        self.tag.clear();
-        self.tag.push_str(&tag);
+        self.request.path = target.path;
+        self.request.form = Form::of(target.path, query, &self.wish);
+        self.request.tag.clear();
+        self.request.tag.push_str(&target.tag);
         self.bytes.clear();
         self.bytes.extend_from_slice(&bytes[..block_start + length]);
         (self.path_end, self.block_start) = (path_end, block_start);
@@ -162,24 +132,10 @@ impl PlainRequest {
         next.take_while(|next| *next == self.bytes).count() as u64
     }
 
+    /// What it asks for.
     #[inline]
-    pub(super) fn requested(&self) -> RequestedIds<'_> {
-        match self.path {
-            IdPath::LeafSegment | IdPath::Segment => RequestedIds::Segment(&self.tag),
-            IdPath::LeafSnowflake | IdPath::Snowflake => RequestedIds::Snowflake,
-            IdPath::Other => match &self.many {
-                Some(wanted) => RequestedIds::Many(&self.tag, wanted),
-                None => RequestedIds::Other,
-            },
-        }
-    }
-
-    pub(super) fn path(&self) -> IdPath {
-        self.path
-    }
-
-    pub(super) fn tag(&self) -> &str {
-        &self.tag
+    pub(super) fn request(&self) -> &IdRequest<String> {
+        &self.request
     }
 
     pub(super) fn headers(&self) -> &HeaderMap {
@@ -196,25 +152,10 @@ impl PlainRequest {
     /// could answer with.
     #[inline]
     pub(super) fn route(&self) -> Option<(&'static Route, &str)> {
-        const LEAF_SEGMENT: Route = get_of(Endpoint::LeafSegment);
-        const SEGMENT: Route = get_of(Endpoint::Segment);
-        const LEAF_SNOWFLAKE: Route = get_of(Endpoint::LeafSnowflake);
-        const SNOWFLAKE: Route = get_of(Endpoint::Snowflake);
-        let route = match self.path {
-            IdPath::LeafSegment => &LEAF_SEGMENT,
-            IdPath::Segment => &SEGMENT,
-            IdPath::LeafSnowflake => &LEAF_SNOWFLAKE,
-            IdPath::Snowflake => &SNOWFLAKE,
-            // Only ids of a tag are asked for by a query.
-            IdPath::Other if self.many.is_some() => &SEGMENT,
-            IdPath::Other => return None,
-        };
-        Some((route, &self.tag))
-    }
-
-    /// Whether ids are wanted as text, where there is a choice.
-    pub(super) fn wants_text(&self) -> bool {
-        self.text
+        match self.request.asked() {
+            Asked::Nothing => None,
+            _ => Some((self.request.path.route(), &self.request.tag)),
+        }
     }
 
     /// The request as hyper would give it to the dispatch.
@@ -251,32 +192,6 @@ fn begins(bytes: &[u8], with: &[u8]) -> Result<(), ReadOutcome> {
 #[inline]
 fn is_plain(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~%!$&'()*+,;=:@/?".contains(&byte)
-}
-
-/// Which id path `path` is, the tag that it names, and its query where that may ask for many ids of the
-/// tag. `None` when it is none of the id paths.
-#[inline]
-fn id_path(path: &str) -> Option<(IdPath, Cow<'_, str>, Option<&str>)> {
-    let (path, query) = match path.split_once('?') {
-        Some((path, query)) => (path, Some(query)),
-        None => (path, None),
-    };
-    let (id_path, raw) = if let Some(raw) = path.strip_prefix(LEAF_SEGMENT) {
-        (IdPath::LeafSegment, raw)
-    } else if let Some(raw) = path.strip_prefix(LEAF_SNOWFLAKE) {
-        (IdPath::LeafSnowflake, raw)
-    } else if let Some(raw) = path.strip_prefix(V1_SEGMENT) {
-        (IdPath::Segment, raw)
-    } else if path == V1_SNOWFLAKE {
-        (IdPath::Snowflake, "-")
-    } else {
-        return None;
-    };
-    match path_segment::decode(raw) {
-        Some(tag) if query.is_none() => Some((id_path, tag, None)),
-        Some(tag) if id_path == IdPath::Segment => Some((IdPath::Other, tag, query)),
-        _ => Some((IdPath::Other, "".into(), None)),
-    }
 }
 
 /// The headers that `block` begins with and their length, if they are those of a plain request.

@@ -96,6 +96,7 @@ impl Site {
             listen: None,
             advertise_raft: Some("a:1".to_owned()),
             advertise_http: "a:2".to_owned(),
+            zone: String::new(),
             peers: founders.iter().map(|id| (*id, format!("a:{id}"))).collect(),
             join: None,
             security: Security::Plain,

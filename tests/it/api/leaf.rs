@@ -1,5 +1,12 @@
 //! Leaf's own paths: programs written for Leaf must not notice the change.
 
+mod answers;
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use hyper::Method;
+
 use super::*;
 
 #[test]
@@ -23,10 +30,11 @@ fn assert_failed(answer: &Answer, path: &str, id: i8) {
     assert_eq!(body["status"], 500);
     assert_eq!(body["error"], "Internal Server Error");
     assert_eq!(body["message"], format!("Result{{id={id}, status=EXCEPTION}}"));
+    assert_eq!(body["exception"], "com.sankuai.inf.leaf.server.exception.LeafServerException");
     assert_eq!(body["path"], path);
     // Unix milliseconds of this century.
     assert!(body["timestamp"].as_u64().is_some_and(|ms| ms > 1_600_000_000_000), "{body}");
-    assert_eq!(body.as_object().unwrap().len(), 5, "{body}");
+    assert_eq!(body.as_object().unwrap().len(), 6, "{body}");
 }
 
 #[test]
@@ -36,6 +44,58 @@ fn unknown_and_malformed_keys_are_leafs_minus_two() {
     for key in ["nobody", "%zz", "a%00b", &too_long] {
         let path = format!("/api/segment/get/{key}");
         assert_failed(&cluster.api(1).get(&path), &path, -2);
+    }
+}
+
+#[test]
+fn a_head_takes_no_id_and_every_other_method_takes_one() {
+    let dev = mintleaf().dev();
+    let ask = |method: Method| dev.api().send(&method, "/api/segment/get/orders", &[], "");
+    let methods = [Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
+    for (method, id) in methods.into_iter().zip(1..) {
+        for looks in [Method::HEAD, Method::OPTIONS] {
+            let answer = ask(looks);
+            assert_eq!((answer.status, answer.text()), (200, ""));
+        }
+        let answer = ask(method);
+        assert_eq!((answer.status, answer.text()), (200, &*id.to_string()));
+        assert_eq!(answer.header("content-type"), "text/plain;charset=UTF-8");
+    }
+    let head = ask(Method::HEAD);
+    assert_eq!(head.header("content-type"), "text/plain;charset=UTF-8");
+    assert!(!head.headers.contains_key("content-length"), "{head:?}");
+}
+
+#[test]
+fn a_body_is_ignored_and_its_connection_goes_on() {
+    let dev = mintleaf().dev();
+    let mut stream = TcpStream::connect(dev.api().0).unwrap();
+    stream.set_read_timeout(Some(secs(10))).unwrap();
+    let mut answered = |head: &str, body: &str| {
+        stream.write_all(head.as_bytes()).unwrap();
+        // As clients send it that write a head and a body one after the other.
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        stream.write_all(body.as_bytes()).unwrap();
+        let mut bytes = [0; 4096];
+        let length = stream.read(&mut bytes).unwrap();
+        String::from_utf8_lossy(&bytes[..length]).into_owned()
+    };
+    for id in 1..5 {
+        let head = "POST /api/segment/get/orders HTTP/1.1\r\nhost: a\r\ncontent-length: 7\r\n\r\n";
+        let answer = answered(head, r#"{"a":1}"#);
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        assert!(answer.ends_with(&format!("\r\n\r\n{id}")), "{answer}");
+    }
+}
+
+#[test]
+fn an_id_to_take_apart_may_come_in_a_form() {
+    let dev = mintleaf().dev();
+    let form = [("content-type", "application/x-www-form-urlencoded; charset=UTF-8")];
+    for method in [Method::POST, Method::PUT, Method::PATCH] {
+        let decode = "/decodeSnowflakeId";
+        let answer = dev.api().send(&method, decode, &form, "x=1&snowflakeId=%35");
+        assert_eq!(answer.ok()["sequenceId"], "5", "{method}");
     }
 }
 

@@ -18,10 +18,10 @@ fn the_same_request_is_known_again() {
     let three = format!("{PLAIN}{PLAIN}{PLAIN}GET");
     assert_eq!(request.read(three.as_bytes()), ReadOutcome::Again);
     assert_eq!(request.repeats(three.as_bytes()), 3);
-    assert_eq!(request.requested(), RequestedIds::Segment("a"));
+    assert_eq!(request.request().asked(), Asked::Segment("a"));
     let other = PLAIN.replace("/a ", "/%62 ");
     assert_eq!(request.read(other.as_bytes()), ReadOutcome::New);
-    assert_eq!(request.requested(), RequestedIds::Segment("b"));
+    assert_eq!(request.request().asked(), Asked::Segment("b"));
     assert_eq!(request.repeats(PLAIN.as_bytes()), 0);
 }
 
@@ -41,33 +41,34 @@ fn many_ids_are_known_by_their_count_and_anything_odd_is_left_to_the_dispatch() 
     let mut asks = |path: &str| {
         let head = format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n");
         assert_eq!(request.read(head.as_bytes()), ReadOutcome::New, "{path}");
-        match request.requested() {
-            RequestedIds::Many(tag, wanted) => Some((tag.to_owned(), wanted.count)),
-            RequestedIds::Other => None,
+        match request.request().asked() {
+            Asked::Segments(tag, wanted) => Some((tag.to_owned(), wanted.count)),
+            Asked::Snowflakes(_) | Asked::Nothing => None,
             other => panic!("{path} asks for {other:?}"),
         }
     };
     assert_eq!(asks("/v1/segment/%61?count=5"), Some(("a".to_owned(), 5)));
     assert_eq!(asks("/v1/segment/b?count=7&format=ranges"), Some(("b".to_owned(), 7)));
-    for odd in ["/v1/segment/a?count=1", "/v1/segment/a?count=0", "/v1/segment/a?count=x"] {
+    for odd in ["/v1/segment/a?count=0", "/v1/segment/a?count=x", "/v1/segment/a?n=5"] {
         assert_eq!(asks(odd), None, "{odd}");
     }
-    for odd in ["/v1/segment/a?", "/v1/segment/a?n=5", "/v1/segment/%zz?count=5"] {
+    for odd in ["/v1/segment/%zz?count=5", "/api/segment/get/%zz", "/v1/snowflake?count=5"] {
         assert_eq!(asks(odd), None, "{odd}");
     }
-    for odd in ["/api/segment/get/a?count=5", "/v1/snowflake?count=5"] {
-        assert_eq!(asks(odd), None, "{odd}");
-    }
+    let one = "GET /api/segment/get/a?count=5 HTTP/1.1\r\nhost: x\r\n";
+    let head = format!("{one}accept: application/*+json\r\n\r\n");
+    assert_eq!(request.read(head.as_bytes()), ReadOutcome::New);
+    assert_eq!(request.request().asked(), Asked::Nothing, "no media type that the client accepts");
+    assert_eq!(request.read(format!("{one}\r\n").as_bytes()), ReadOutcome::New);
+    assert_eq!(request.request().asked(), Asked::Segment("a"));
 }
 
 #[test]
 fn id_paths_are_plain_and_others_are_not() {
     for path in [
         "/api/segment/get/a.b",
-        "/api/segment/get/",
         "/api/snowflake/get/%zz",
         "/v1/segment/%E8%AE%A2?count=5&format=ranges",
-        "/v1/segment/a/b",
         "/v1/snowflake",
         "/v1/snowflake?count=3",
     ] {
@@ -75,6 +76,10 @@ fn id_paths_are_plain_and_others_are_not() {
     }
     for path in [
         "/livez",
+        "/api/segment/get/",
+        "/api/segment/get/a/",
+        "//api/segment/get/a",
+        "/v1/segment/a/b",
         "/v1/snowflake/5",
         "/v1/snowflakes",
         "/v1/segment",
@@ -203,7 +208,7 @@ proptest! {
             prop_assert_eq!(request.headers().len(), parsed.headers.len());
             let mut fresh = PlainRequest::default();
             prop_assert_eq!(fresh.read(rest), ReadOutcome::New);
-            prop_assert_eq!(fresh.requested(), known.requested());
+            prop_assert_eq!(fresh.request(), known.request());
             rest = &rest[known.length()..];
         }
         prop_assert_eq!(known.read(rest), PlainRequest::default().read(rest));

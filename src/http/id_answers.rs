@@ -1,0 +1,182 @@
+//! Answers to requests for ids: at once from what is held, or after a wait.
+
+use std::net::IpAddr;
+use std::slice;
+use std::sync::Arc;
+
+use axum::body::{Body, Bytes, HttpBody};
+use axum::http::header::ALLOW;
+use axum::http::request::Parts;
+use axum::http::{HeaderValue, Method, Response};
+use axum::response::IntoResponse;
+use http_body_util::BodyExt;
+
+use super::id_request::{Asked, Form, IdRequest};
+use super::ids::{self, IdQuery};
+use super::problem::Problem;
+use super::{legacy, spelling};
+use crate::answer_budget::{HeldBytes, OriginBudget};
+use crate::limits::{ORDINARY_ANSWER_BYTES, RANGED_IDS_MAX, REQUEST_MAX};
+use crate::service::{ClusterService, IdService, Services};
+use crate::tag::BizTag;
+
+/// Ids of a tag come in as few runs as there are segments to take them from: a handful.
+pub(super) const RUNS_OF_SEGMENTS: u64 = RANGED_IDS_MAX;
+
+/// Answers the requests for ids of one connection after another; cheap to clone.
+#[derive(Clone)]
+pub(super) struct IdAnswers {
+    ids: Arc<IdService>,
+    cluster: Arc<ClusterService>,
+    budget: OriginBudget,
+}
+
+impl IdAnswers {
+    pub(super) fn new(services: &Services) -> Self {
+        let (ids, cluster) = (Arc::clone(&services.ids), Arc::clone(&services.cluster));
+        Self { ids, cluster, budget: services.answers.of(None) }
+    }
+
+    /// The same for one connection, whose other end has this address, if it is known.
+    pub(super) fn at(self, address: Option<IpAddr>) -> Self {
+        Self { budget: self.budget.at(address), ..self }
+    }
+
+    pub(super) fn service(&self) -> &IdService {
+        &self.ids
+    }
+
+    /// The memory of answers that clients have not read yet, as this one has it.
+    pub(super) fn budget(&self) -> &OriginBudget {
+        &self.budget
+    }
+
+    /// The answer to a request for ids, if it needs no waiting.
+    #[inline]
+    pub(super) fn held<T: AsRef<str>>(&self, request: &IdRequest<T>) -> Option<Response<Bytes>> {
+        let response = match (request.asked(), &request.form) {
+            (Asked::Segments(tag, wanted), _) => self.held_many(tag, wanted)?,
+            (Asked::Segment(tag), form) => one(form, Some(tag), self.ids.next_now(tag)?)?,
+            (Asked::Snowflake, form) => one(form, None, self.ids.next_snowflake_now()?)?,
+            (Asked::Snowflakes(_) | Asked::Nothing, _) => return None,
+        };
+        self.ids.metrics().request_answered(request.path.mode());
+        Some(response)
+    }
+
+    /// The answer with many ids of a tag, if all of them are held.
+    fn held_many(&self, tag: &str, wanted: &IdQuery) -> Option<Response<Bytes>> {
+        // The memory comes first: ids that were taken for an answer without any would be lost.
+        let reserved = match wanted.long_bytes_max(Some(tag), RUNS_OF_SEGMENTS) {
+            Some(bytes) => Some(self.budget.reserve(bytes)?),
+            None => None,
+        };
+        let ids = self.ids.held_ids().take_exactly(tag, wanted.count)?;
+        let (head, body) = wanted.answer(Some(tag), &ids).into_parts();
+        let body = self.budget.hold_reserved(reserved, body)?;
+        Some(Response::from_parts(head, body))
+    }
+
+    /// The answer to a request that may have to wait, or that asks in a way in which no ids are given.
+    pub(super) async fn waited(&self, request: &IdRequest<String>, head: &Parts) -> Response<Body> {
+        if request.path.takes_by(&head.method) || head.method == Method::HEAD {
+            let answer = tokio::time::timeout(REQUEST_MAX, self.answer(request, head));
+            return answer.await.unwrap_or_else(|_| Problem::too_late().into_response());
+        }
+        let methods = request.path.methods();
+        if request.path.is_leafs() && head.method == Method::OPTIONS {
+            return legacy::options(methods);
+        }
+        let mut response = Problem::method_not_allowed().into_response();
+        response.headers_mut().insert(ALLOW, HeaderValue::from_static(methods));
+        response
+    }
+
+    /// Takes the ids, or for HEAD looks whether there are any.
+    async fn answer(&self, request: &IdRequest<String>, head: &Parts) -> Response<Body> {
+        let is_head = head.method == Method::HEAD;
+        if request.path.is_leafs() {
+            let answer = legacy::answer(&self.ids, &self.cluster, request, is_head).await;
+            let answer = answer.unwrap_or_else(|failure| {
+                let path = spelling::asked_path_of(head);
+                failure.answer(&head.headers, path, self.ids.now_ms())
+            });
+            return answer.map(Body::from);
+        }
+        match self.listed(request, is_head).await {
+            Ok(response) => response,
+            Err(problem) => problem.into_response(),
+        }
+    }
+
+    /// Exactly the ids that a request of version 1 asks for; for HEAD none, and only the head of that answer.
+    ///
+    /// # Errors
+    /// What is wrong with the request, or why there are no ids.
+    async fn listed(
+        &self,
+        request: &IdRequest<String>,
+        is_head: bool,
+    ) -> Result<Response<Body>, Problem> {
+        let tag = request.biz_tag()?;
+        let tag = tag.as_ref().map(BizTag::as_str);
+        let wanted = request.listed()?;
+        let reserved = self.reserve(tag, wanted)?;
+        let taken = match (tag, is_head) {
+            (Some(tag), false) => self.ids.take(tag, wanted.count).await?,
+            (None, false) => self.ids.take_snowflakes(wanted.count).await?,
+            (Some(tag), true) => {
+                self.ids.could_take(tag, wanted.count).await?;
+                Vec::new()
+            }
+            (None, true) => {
+                self.ids.could_take_snowflakes().await?;
+                Vec::new()
+            }
+        };
+        Ok(hold(&self.budget, reserved, wanted.answer(tag, &taken).map(Body::from)).await)
+    }
+
+    /// Memory for an answer, if that may be long.
+    ///
+    /// # Errors
+    /// When there is none. The request must be turned away then, before it takes ids.
+    fn reserve(&self, tag: Option<&str>, wanted: &IdQuery) -> Result<Option<HeldBytes>, Problem> {
+        let run_min = match tag {
+            Some(_) => RUNS_OF_SEGMENTS,
+            None => self.ids.snowflake_format().layout().ids_per_ms(),
+        };
+        let Some(bytes) = wanted.long_bytes_max(tag, run_min) else { return Ok(None) };
+        self.budget.reserve(bytes).map(Some).ok_or_else(Problem::unread_answers)
+    }
+}
+
+/// The answer with one id in this form; `None` where that is none.
+#[inline]
+fn one(form: &Form, tag: Option<&str>, id: u64) -> Option<Response<Bytes>> {
+    match form {
+        Form::Bare(media_type) => Some(legacy::number(id, media_type.clone()?)),
+        Form::Listed(wanted) => {
+            Some(wanted.as_ref().ok()?.answer(tag, slice::from_ref(&ids::only(id))))
+        }
+    }
+}
+
+/// The response, held against the budget if it is long; or a problem where that has no room. A list that finds no
+/// memory has cost nothing but its making.
+pub(super) async fn hold(
+    budget: &OriginBudget,
+    reserved: Option<HeldBytes>,
+    response: Response<Body>,
+) -> Response<Body> {
+    if response.body().size_hint().lower() <= ORDINARY_ANSWER_BYTES as u64 {
+        return response;
+    }
+    let (head, body) = response.into_parts();
+    // A body of known length is there as a whole. That of a backup has none, and comes piece by piece.
+    let bytes = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+    match budget.hold_reserved(reserved, bytes) {
+        Some(bytes) => Response::from_parts(head, Body::from(bytes)),
+        None => Problem::unread_answers().into_response(),
+    }
+}

@@ -1,0 +1,288 @@
+//! The one reading of a request for ids: at which path, of which tag, how many, and in which form.
+//!
+//! The fast path reads requests by it from their bytes, and the dispatch those that hyper has read; both take
+//! and answer what [`Asked`] says.
+
+use std::borrow::Cow;
+
+use axum::http::header::ACCEPT;
+use axum::http::{HeaderMap, HeaderValue, Method, Uri};
+
+use super::ids::{self, IdQuery};
+use super::media_type::{self, MediaType};
+use super::problem::Problem;
+use crate::access::{Endpoint, Route, get_of};
+use crate::metrics::Mode;
+use crate::path_segment;
+use crate::tag::BizTag;
+
+const LEAF_SEGMENT: &str = "/api/segment/get/";
+const LEAF_SNOWFLAKE: &str = "/api/snowflake/get/";
+const SEGMENT: &str = "/v1/segment/";
+const SNOWFLAKE: &str = "/v1/snowflake";
+
+/// The methods of Leaf's paths, as the `allow` header lists them.
+pub(super) const LEAF_METHODS: &str = "GET,HEAD,POST,PUT,PATCH,DELETE,OPTIONS";
+
+/// The media type of a bare id where the client has no wish.
+const BARE_ID: HeaderValue = HeaderValue::from_static("text/plain;charset=UTF-8");
+
+const BARE_ID_AS_JSON: HeaderValue = HeaderValue::from_static("application/json;charset=UTF-8");
+
+/// The paths at which ids are asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum IdPath {
+    /// `/api/segment/get/KEY`
+    LeafSegment,
+    /// `/api/snowflake/get/KEY`
+    LeafSnowflake,
+    /// `/v1/segment/TAG`
+    Segment,
+    /// `/v1/snowflake`
+    Snowflake,
+}
+
+impl IdPath {
+    /// The id path that a path is, if it is one.
+    pub(super) fn of(path: &str) -> Option<Self> {
+        IdTarget::read(path, None).map(|target| target.path)
+    }
+
+    /// Whether it is one of Leaf's, which have one id for an answer and ignore a query.
+    #[inline]
+    pub(super) fn is_leafs(self) -> bool {
+        matches!(self, Self::LeafSegment | Self::LeafSnowflake)
+    }
+
+    /// As what its requests are counted.
+    #[inline]
+    pub(super) fn mode(self) -> Mode {
+        match self {
+            Self::LeafSegment | Self::Segment => Mode::Segment,
+            Self::LeafSnowflake | Self::Snowflake => Mode::Snowflake,
+        }
+    }
+
+    /// Its row of the matrix of roles.
+    #[inline]
+    pub(super) fn route(self) -> &'static Route {
+        const LEAF_SEGMENT: Route = get_of(Endpoint::LeafSegment);
+        const SEGMENT: Route = get_of(Endpoint::Segment);
+        const LEAF_SNOWFLAKE: Route = get_of(Endpoint::LeafSnowflake);
+        const SNOWFLAKE: Route = get_of(Endpoint::Snowflake);
+        match self {
+            Self::LeafSegment => &LEAF_SEGMENT,
+            Self::LeafSnowflake => &LEAF_SNOWFLAKE,
+            Self::Segment => &SEGMENT,
+            Self::Snowflake => &SNOWFLAKE,
+        }
+    }
+
+    /// Its methods, as the `allow` header lists them.
+    pub(super) fn methods(self) -> &'static str {
+        if self.is_leafs() { LEAF_METHODS } else { "GET,HEAD" }
+    }
+
+    /// Whether a request of this method takes ids: Leaf looks at no method.
+    pub(super) fn takes_by(self, method: &Method) -> bool {
+        const LEAFS: [Method; 5] =
+            [Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
+        if self.is_leafs() { LEAFS.contains(method) } else { method == Method::GET }
+    }
+}
+
+/// The path and the query of a request for ids.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct IdTarget<'a> {
+    pub(super) path: IdPath,
+    /// The tag or the key, its escapes undone; empty where the path names none that can be read.
+    pub(super) tag: Cow<'a, str>,
+    pub(super) query: Option<&'a str>,
+}
+
+impl<'a> IdTarget<'a> {
+    /// Reads a path and a query; `None` when no ids are asked for there.
+    #[inline]
+    pub(super) fn read(path: &'a str, query: Option<&'a str>) -> Option<Self> {
+        let (path, raw) = if let Some(raw) = path.strip_prefix(LEAF_SEGMENT) {
+            (IdPath::LeafSegment, raw)
+        } else if let Some(raw) = path.strip_prefix(LEAF_SNOWFLAKE) {
+            (IdPath::LeafSnowflake, raw)
+        } else if let Some(raw) = path.strip_prefix(SEGMENT) {
+            (IdPath::Segment, raw)
+        } else if path == SNOWFLAKE {
+            return Some(Self { path: IdPath::Snowflake, tag: Cow::Borrowed(""), query });
+        } else {
+            return None;
+        };
+        match path_segment::decode(raw) {
+            Some(tag) => Some(Self { path, tag, query }),
+            None if raw.is_empty() || raw.contains('/') => None,
+            None => Some(Self { path, tag: Cow::Borrowed(""), query }),
+        }
+    }
+}
+
+/// What the headers of a request say of its answer. They are judged once for all requests that bring the same ones.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Wish {
+    /// Whether ids are wanted as text in version 1.
+    text: bool,
+    /// The media type of a bare id on Leaf's paths; `None` when the client accepts none that it could have.
+    bare: Option<HeaderValue>,
+}
+
+impl Wish {
+    /// Reads what a client accepts.
+    pub(super) fn of(headers: &HeaderMap) -> Self {
+        Self { text: ids::wants_text(headers), bare: bare_type(headers) }
+    }
+}
+
+impl Default for Wish {
+    fn default() -> Self {
+        Self { text: false, bare: Some(BARE_ID) }
+    }
+}
+
+/// The media type of a bare id, as Leaf chooses it. Types of images are passed over: nobody looks at a number as
+/// at a picture, but browsers say that they take both.
+fn bare_type(headers: &HeaderMap) -> Option<HeaderValue> {
+    // What nearly all clients send is not worth a sort.
+    let mut values = headers.get_all(ACCEPT).iter();
+    match (values.next().map(HeaderValue::as_bytes), values.next()) {
+        (None | Some(b"" | b"*/*"), None) => return Some(BARE_ID),
+        (Some(b"application/json"), None) => return Some(BARE_ID_AS_JSON),
+        _ => {}
+    }
+    let mut accepted = media_type::accepted(headers)?;
+    accepted.retain(|range| !range.is_of_kind("image"));
+    if accepted.is_empty() {
+        return Some(BARE_ID);
+    }
+    let types = [("text", "plain"), ("*", "*"), ("application", "json"), ("application", "*+json")];
+    let producible = types.map(|(kind, subtype)| MediaType::new(kind, subtype));
+    let chosen = media_type::chosen(&accepted, &producible)?;
+    if chosen.is("application", "octet-stream") {
+        return Some(BARE_ID);
+    }
+    HeaderValue::try_from(chosen.named()).ok()
+}
+
+/// In which form the ids of an answer come, and how many they are.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Form {
+    /// One id as the whole body, of this media type; `None` when the client accepts none that it could have.
+    Bare(Option<HeaderValue>),
+    /// So many ids, as version 1 writes them; or what is wrong with the query.
+    Listed(Result<IdQuery, Problem>),
+}
+
+impl Form {
+    /// The form of the answer to a request at `path`, with this query, by a client with this wish.
+    #[inline]
+    pub(super) fn of(path: IdPath, query: Option<&str>, wish: &Wish) -> Self {
+        match path.is_leafs() {
+            true => Self::Bare(wish.bare.clone()),
+            false => Self::Listed(IdQuery::of(query, wish.text)),
+        }
+    }
+}
+
+/// The ids that a request asks for, where nothing is wrong with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asked<'a> {
+    /// The next id of a tag.
+    Segment(&'a str),
+    /// Many ids of a tag, or some in more words than that takes.
+    Segments(&'a str, &'a IdQuery),
+    /// A snowflake id.
+    Snowflake,
+    /// Many snowflake ids.
+    Snowflakes(&'a IdQuery),
+    /// None: the answer is an error.
+    Nothing,
+}
+
+/// A request for ids. `T` holds its tag, which is empty where there is none that can be read.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct IdRequest<T> {
+    pub(super) path: IdPath,
+    pub(super) tag: T,
+    pub(super) form: Form,
+}
+
+impl<'a> IdRequest<Cow<'a, str>> {
+    /// Reads a request whose path is in its own spelling; `None` when it asks for no ids.
+    pub(super) fn read(uri: &'a Uri, headers: &HeaderMap) -> Option<Self> {
+        let IdTarget { path, tag, query } = IdTarget::read(uri.path(), uri.query())?;
+        let wish = match path.is_leafs() {
+            true => Wish { text: false, bare: bare_type(headers) },
+            false => Wish { text: ids::wants_text(headers), bare: None },
+        };
+        Some(Self { path, tag, form: Form::of(path, query, &wish) })
+    }
+
+    /// The same, for keeps.
+    pub(super) fn into_owned(self) -> IdRequest<String> {
+        IdRequest { path: self.path, tag: self.tag.into_owned(), form: self.form }
+    }
+}
+
+impl<T: AsRef<str>> IdRequest<T> {
+    /// The ids that are asked for.
+    #[inline]
+    pub(super) fn asked(&self) -> Asked<'_> {
+        let tag = self.tag.as_ref();
+        match (self.path, &self.form) {
+            (IdPath::LeafSegment, Form::Bare(Some(_))) if !tag.is_empty() => Asked::Segment(tag),
+            (IdPath::LeafSnowflake, Form::Bare(Some(_))) => Asked::Snowflake,
+            (IdPath::Segment, Form::Listed(Ok(wanted))) if !tag.is_empty() => {
+                if wanted.is_one() {
+                    Asked::Segment(tag)
+                } else {
+                    Asked::Segments(tag, wanted)
+                }
+            }
+            (IdPath::Snowflake, Form::Listed(Ok(wanted))) => {
+                if wanted.is_one() {
+                    Asked::Snowflake
+                } else {
+                    Asked::Snowflakes(wanted)
+                }
+            }
+            _ => Asked::Nothing,
+        }
+    }
+
+    /// The tag, checked; `None` where the path has none to name.
+    ///
+    /// # Errors
+    /// `invalid_argument` when it cannot be read or is not a tag.
+    pub(super) fn biz_tag(&self) -> Result<Option<BizTag>, Problem> {
+        match (self.path.mode(), self.tag.as_ref()) {
+            (Mode::Segment, "") => {
+                Err(Problem::invalid("tag", "has %-escapes that are malformed or not UTF-8"))
+            }
+            (Mode::Segment, tag) => match BizTag::parse(tag) {
+                Ok(tag) => Ok(Some(tag)),
+                Err(error) => Err(Problem::invalid_argument(error.to_string())),
+            },
+            _ => Ok(None),
+        }
+    }
+
+    /// How many ids are wanted, and how they are written, in version 1.
+    ///
+    /// # Errors
+    /// What is wrong with the query.
+    pub(super) fn listed(&self) -> Result<&IdQuery, Problem> {
+        match &self.form {
+            Form::Listed(wanted) => wanted.as_ref().map_err(Problem::clone),
+            Form::Bare(_) => Err(Problem::not_found()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
