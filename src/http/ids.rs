@@ -88,6 +88,12 @@ impl IdQuery {
         self.style.content_type()
     }
 
+    /// The content type as a header has it.
+    #[inline]
+    pub(super) fn media_type(&self) -> HeaderValue {
+        self.style.media_type()
+    }
+
     /// Writes the answer with these ids, of a tag or of none: first the head, by `head`, which is given
     /// the length of the body, then the body. A list of ids as text, the longest answer for its count, is
     /// written straight into `out`.
@@ -136,16 +142,26 @@ pub(super) fn wants_text(headers: &HeaderMap) -> bool {
     text > 0.0 && text > quality("application/json").unwrap_or(0.0)
 }
 
+const TEXT: &str = "text/plain;charset=UTF-8";
+const JSON: &str = "application/json";
+
 impl AnswerStyle {
     fn content_type(self) -> &'static str {
-        if self.text { "text/plain;charset=UTF-8" } else { "application/json" }
+        if self.text { TEXT } else { JSON }
+    }
+
+    #[inline]
+    fn media_type(self) -> HeaderValue {
+        const TEXT_TYPE: HeaderValue = HeaderValue::from_static(TEXT);
+        const JSON_TYPE: HeaderValue = HeaderValue::from_static(JSON);
+        if self.text { TEXT_TYPE } else { JSON_TYPE }
     }
 }
 
 fn encode(tag: Option<&str>, taken: &[Range<u64>], style: AnswerStyle) -> Response<Bytes> {
     let mut response = Response::new(Bytes::from(body(tag, taken, style)));
     let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(style.content_type()));
+    headers.insert(CONTENT_TYPE, style.media_type());
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }

@@ -65,7 +65,7 @@ impl AnswerTemplate {
         match &request.form {
             Form::Bare(Some(media_type)) => self.content_type = media_type.clone(),
             Form::Listed(Ok(wanted)) => {
-                self.content_type = HeaderValue::from_static(wanted.content_type());
+                self.content_type = wanted.media_type();
                 self.behind = if wanted.is_text() { "\n" } else { "\"]}" };
                 if !wanted.is_text() {
                     self.begin_json((request.path == IdPath::Segment).then_some(&request.tag));
