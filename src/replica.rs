@@ -324,6 +324,37 @@ mod tests {
         }
     }
 
+    /// Remembers the tags of which held ids are to be given to nobody.
+    #[derive(Default)]
+    struct Outdated(parking_lot::Mutex<Vec<String>>);
+
+    impl TagListener for Outdated {
+        fn tag_deleted(&self, _: &str) {}
+
+        fn tag_outdated(&self, tag: &str) {
+            self.0.lock().push(tag.to_owned());
+        }
+
+        fn tag_protected(&self, _: &str, _: Protection) {}
+
+        fn state_replaced(&self, _: &State) {}
+    }
+
+    #[test]
+    fn an_import_that_raises_a_mark_has_nodes_drop_what_they_hold() {
+        let outdated = Arc::new(Outdated::default());
+        let replica = StateReplica::new(Arc::<Outdated>::clone(&outdated));
+        for max_id in [5, 5, 4, 6] {
+            let (import, tag) = ("leaf.sql".into(), BizTag::parse("a").unwrap());
+            let description = String::new();
+            let change = state::Change::ImportTag { import, tag, step: 1, max_id, description };
+            let command = Command::Administer { actor: state::Actor::default(), change };
+            replica.apply(0, &encode_command(&command)).unwrap();
+            let dropped = usize::from(max_id == 6);
+            assert_eq!(outdated.0.lock().len(), dropped, "with max_id {max_id}");
+        }
+    }
+
     #[test]
     fn nobody_may_propose_a_level() {
         let refused = replica(2).check(&raise(2)).unwrap_err();
