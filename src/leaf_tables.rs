@@ -8,89 +8,18 @@
 //!   sql        names, values and blanks of MySQL
 //! delimited    CSV and TSV with a header
 //!   columns    what the columns of a row mean, and what a mark may be
+//!     table    rows, faults, and how many there may be
 //! ```
 
 mod columns;
 mod delimited;
 mod dump;
 mod sql;
+mod table;
 #[cfg(test)]
 mod tests;
 
-use thiserror::Error;
-
-use crate::tag::BizTag;
-
-/// Most bytes of a file: hundreds of times what a thousand services have, and few beside a machine's memory.
-pub const FILE_BYTES_MAX: usize = 256 * 1024 * 1024;
-/// Most rows of a file.
-pub const ROWS_MAX: usize = 1_000_000;
-/// Most rows with a fault; behind so many there is another mistake.
-pub const FAULTS_MAX: usize = 10_000;
-/// Longest row in bytes: a hundred times the longest sensible one.
-const ROW_BYTES_MAX: usize = 64 * 1024;
-
-/// A tag as another system left it.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Row {
-    /// The line of the file on which the row begins, from 1 on.
-    pub line: u64,
-    /// The tag's name.
-    pub tag: BizTag,
-    /// The first id that the other system has not given, 1 to 2^63.
-    pub max_id: u64,
-    /// Ids per grab.
-    pub step: u32,
-    /// Free text, possibly empty.
-    pub description: String,
-}
-
-/// A row that cannot be taken over.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Fault {
-    /// The line of the file on which the row begins, from 1 on.
-    pub line: u64,
-    /// The fault in words.
-    pub detail: String,
-}
-
-/// What a file holds.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Table {
-    /// The rows, in the order of the file.
-    pub rows: Vec<Row>,
-    /// The rows that cannot be taken over, in the order of the file.
-    pub faults: Vec<Fault>,
-}
-
-/// Why a file cannot be read at all.
-#[derive(Clone, Copy, Debug, Eq, Error, PartialEq)]
-pub enum Unreadable {
-    /// No row of a known table is there.
-    #[error(
-        "no table of Leaf (biz_tag, max_id, step) or tinyid (biz_type, max_id, step, delta) is in it: give a mysqldump \
-         of the table, or CSV or TSV whose first line names the columns"
-    )]
-    NoTable,
-    /// The file has more rows than [`ROWS_MAX`].
-    #[error("it has more than {ROWS_MAX} rows: split it")]
-    TooManyRows,
-    /// More than [`FAULTS_MAX`] rows have a fault.
-    #[error("more than {FAULTS_MAX} of its rows have a fault")]
-    TooManyFaults,
-}
-
-impl Table {
-    fn take(&mut self, outcome: Result<Row, Fault>) -> Result<(), Unreadable> {
-        match outcome {
-            Ok(_) if self.rows.len() == ROWS_MAX => return Err(Unreadable::TooManyRows),
-            Ok(row) => self.rows.push(row),
-            Err(_) if self.faults.len() == FAULTS_MAX => return Err(Unreadable::TooManyFaults),
-            Err(fault) => self.faults.push(fault),
-        }
-        Ok(())
-    }
-}
+pub use table::{FAULTS_MAX, FILE_BYTES_MAX, Fault, ROWS_MAX, Row, Table, Unreadable};
 
 /// Reads a file: a dump, or a table with a header.
 ///
@@ -117,12 +46,4 @@ pub fn pairs_of_leaf(rows: &[Row]) -> Vec<(&str, &str)> {
         );
     }
     pairs
-}
-
-/// The text of at most so many bytes of a value, for a message.
-fn shown(value: &[u8]) -> String {
-    const SHOWN_BYTES: usize = 40;
-    let cut = &value[..value.len().min(SHOWN_BYTES)];
-    let more = if cut.len() < value.len() { "…" } else { "" };
-    format!("\"{}{more}\"", String::from_utf8_lossy(cut).escape_debug())
 }

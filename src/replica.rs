@@ -324,6 +324,33 @@ mod tests {
         }
     }
 
+    /// Counts how often held ids are to be given to nobody.
+    struct Outdated(std::sync::atomic::AtomicUsize);
+
+    impl TagListener for Outdated {
+        fn tag_deleted(&self, _: &str) {}
+        fn tag_outdated(&self, _: &str) {
+            self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        }
+        fn tag_protected(&self, _: &str, _: Protection) {}
+        fn state_replaced(&self, _: &State) {}
+    }
+
+    #[test]
+    fn an_import_that_raises_a_mark_has_nodes_drop_what_they_hold() {
+        let outdated = Arc::new(Outdated(0.into()));
+        let replica = StateReplica::new(Arc::<Outdated>::clone(&outdated));
+        for max_id in [5, 5, 4, 6] {
+            let (import, description) = ("leaf.sql".into(), String::new());
+            let tag = BizTag::parse("a").unwrap();
+            let change = state::Change::ImportTag { import, tag, step: 1, max_id, description };
+            let command = Command::Administer { actor: state::Actor::default(), change };
+            replica.apply(0, &encode_command(&command)).unwrap();
+            let dropped = outdated.0.load(std::sync::atomic::Ordering::Relaxed);
+            assert_eq!(dropped, usize::from(max_id == 6), "with max_id {max_id}");
+        }
+    }
+
     #[test]
     fn nobody_may_propose_a_level() {
         let refused = replica(2).check(&raise(2)).unwrap_err();

@@ -23,6 +23,8 @@
 //! | `snapshot` · `restore` | writes the state out; goes back to what was last written |
 //!
 //! A word with spaces stands in double quotes.
+//!
+//! Long on purpose: one word of the stories' language stands behind the other.
 
 #![allow(clippy::unwrap_used, reason = "a story that cannot be read or written fails the test")]
 

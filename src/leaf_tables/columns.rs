@@ -1,6 +1,6 @@
 //! What the columns of a row mean.
 
-use super::{Fault, Row, shown};
+use super::table::{Fault, Row, shown};
 use crate::limits::{DESCRIPTION_CHARS_MAX, ID_MAX, STEP_DEFAULT, STEP_MAX};
 use crate::tag::{BizTag, exceeds};
 

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use csv::{ByteRecord, ReaderBuilder, Terminator};
 
 use super::columns::{Columns, Value};
-use super::{Fault, ROW_BYTES_MAX, Table, Unreadable};
+use super::table::{Fault, ROW_BYTES_MAX, Row, Table, Unreadable};
 
 /// The first line of a file, which names columns.
 #[derive(Debug)]
@@ -114,7 +114,7 @@ fn skip_blank_lines(bytes: &[u8], from: usize) -> usize {
     from + bytes[from..].iter().take_while(|byte| blank(byte)).count()
 }
 
-fn row(line: u64, record: &ByteRecord, header: &Header) -> Result<super::Row, Fault> {
+fn row(line: u64, record: &ByteRecord, header: &Header) -> Result<Row, Fault> {
     let is_tsv = header.delimiter == b'\t';
     let mut values: Vec<Value<'_>> = Vec::with_capacity(record.len());
     for (at, field) in record.iter().enumerate() {

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::columns::{Columns, Value};
 use super::sql::{Cursor, NotSql};
-use super::{Fault, ROW_BYTES_MAX, Row, Table, Unreadable};
+use super::table::{Fault, ROW_BYTES_MAX, Row, Table, Unreadable};
 
 /// Most columns of a table.
 const COLUMNS_MAX: usize = 4_096;
