@@ -389,3 +389,6 @@ impl<W> Line<W> {
 pub(crate) fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(NEVER)
 }
+
+#[cfg(test)]
+mod tests;
