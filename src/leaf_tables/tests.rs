@@ -40,8 +40,11 @@ fn what_each_database_wrote_is_read_alike() {
     }
 }
 
+/// A row's line, tag and mark.
+type RowSeen = (u64, String, u64);
+
 /// Reads rows, and faults as line and words.
-fn outcome(file: &str) -> (Vec<(u64, String, u64)>, Vec<(u64, String)>) {
+fn outcome(file: &str) -> (Vec<RowSeen>, Vec<(u64, String)>) {
     let table = read(file.as_bytes()).unwrap();
     let rows = table.rows.into_iter().map(|row| (row.line, row.tag.to_string(), row.max_id));
     let faults = table.faults.into_iter().map(|fault| (fault.line, fault.detail));

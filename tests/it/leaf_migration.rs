@@ -146,8 +146,7 @@ fn call(
 ) -> Vec<Got> {
     // Leaf takes what stands behind the last dot for an ending.
     let encoded = crate::harness::encoded(TAGS[tag]);
-    let paths =
-        [format!("{encoded}.x"), encoded.clone()].map(|key| format!("/api/segment/get/{key}"));
+    let paths = [format!("{encoded}.x"), encoded].map(|key| format!("/api/segment/get/{key}"));
     let mut got = Vec::new();
     let mut last = Instant::now();
     let mut turn = number;
