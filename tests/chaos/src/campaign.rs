@@ -320,12 +320,14 @@ fn directory(options: &Options) -> io::Result<PathBuf> {
 /// Chooses the length of windows: short ones are renewed often, long ones bridge outages, and each can go wrong in
 /// its own way.
 fn window(seed: u64) -> &'static str {
-    Random::new(seed, "window").pick(&["3s", "10s", WINDOW_LONGEST])
+    let &length = Random::new(seed, "window").pick(&["3s", "10s", WINDOW_LONGEST]);
+    length
 }
 
 /// Chooses how long a node drains once it was asked to stop.
 fn drain(seed: u64) -> &'static str {
-    Random::new(seed, "drain").pick(&["0", "1s", "3s"])
+    let &length = Random::new(seed, "drain").pick(&["0", "1s", "3s"]);
+    length
 }
 
 /// Chooses how soon a snapshot replaces the log: then nodes that were away are sent the snapshot, and with a long
