@@ -70,6 +70,11 @@ impl Client {
         if let Some(id) = self.inner.engine.held(tag) {
             return Ok(id);
         }
+        Box::pin(self.wait_for_one(tag)).await
+    }
+
+    /// The wait of [`Client::next_id`], apart from it: its future stays small where an id is held.
+    async fn wait_for_one(&self, tag: &str) -> Result<u64, Error> {
         reply::one(self.wait(|waiter| self.inner.engine.want(tag, 1, Vec::new(), waiter)).await)
     }
 
