@@ -32,6 +32,8 @@ const BESIDE_IDS: u64 = 1 << 40;
 const JOIN_MAX: Duration = Duration::from_secs(30);
 /// How long nodes of the old cluster run that are started by mistake, before they are asked for ids.
 const MISTAKE: Duration = Duration::from_secs(4);
+/// How many tags that a copy lacks are used right after its restore.
+const LACKING_MAX: usize = 40;
 /// How long they are asked.
 const ASKED: Duration = Duration::from_secs(3);
 /// How soon the snowflake floor of a new cluster lies in the past if it gives snowflakes while it is watched.
@@ -191,6 +193,7 @@ impl Making<'_> {
         let new = Ordeal::new(site, machines, shelf.plan, &name, expected);
         self.check_rows(&new, &rows, &raise);
         let clients = new.clients("clients");
+        self.use_what_the_copy_lacks(&new, &rows, &clients).await;
         let running = clients.start();
         for joining in &new.machines[1..] {
             joining.join(new.machines[0].node_id);
@@ -266,7 +269,8 @@ impl Making<'_> {
         let new = NewCluster::prepare(&dir(ids[0])).expect("an empty directory");
         let random_u128 = || u128::from(site.random.next()) << 64 | u128::from(site.random.next());
         let (store, cluster_id) = (random_u128(), random_u128());
-        let plan = Restore { raise: raise.clone(), node_id: ids[0], store, cluster_id };
+        let now_ms = BEGIN_MS + trace.now_ms();
+        let plan = Restore { raise: raise.clone(), node_id: ids[0], store, cluster_id, now_ms };
         if let Err(error) = restore(new, copy, &plan) {
             trace.violation(&format!("a copy cannot be restored: {error}"));
             return None;
@@ -323,6 +327,21 @@ impl Making<'_> {
                 let what = format!("{row:?} of {tag} lies below {least} after a restore");
                 self.old.site.trace.violation(&what);
             }
+        }
+    }
+
+    /// Takes ids of tags that the copy does not have: they were deleted, or made since.
+    async fn use_what_the_copy_lacks(
+        &self,
+        new: &Ordeal,
+        rows: &BTreeMap<String, u64>,
+        clients: &Clients,
+    ) {
+        let Some(serving) = new.machines[0].serving() else { return };
+        let ends = self.old.site.oracle.ends();
+        for tag in ends.keys().filter(|tag| !rows.contains_key(*tag)).take(LACKING_MAX) {
+            // The tag that has moved most may be exhausted.
+            drop(timeout(ASKED, clients.take(&serving, tag, 1)).await);
         }
     }
 
