@@ -49,15 +49,15 @@ impl State {
             (Field::Advance, Fact::Id(by.all)),
         ]);
         after.extend(floor_facts(state.snowflake_floor_ms()));
-        state.note(Action::Restore, "cluster", before, after);
+        state.record_restored(Action::Restore, "cluster", before, after);
         for (tag, before) in more.into_iter().zip(marks_before) {
             let after = state.mark_facts(tag);
-            state.note(Action::UpdateTag, tag.as_str(), before, after);
+            state.record_restored(Action::UpdateTag, tag.as_str(), before, after);
         }
         Ok(state)
     }
 
-    fn note(&mut self, action: Action, target: &str, before: Facts, after: Facts) {
+    fn record_restored(&mut self, action: Action, target: &str, before: Facts, after: Facts) {
         let (index, time_ms) = (self.audit.next_index(), self.clock_ms);
         let actor = Actor::parse(ACTOR).expect("the name is short and has no control character");
         let target = target.into();
