@@ -60,7 +60,11 @@ impl BackupService {
         Ok(BackupPieces(reader))
     }
 
-    fn freeze(&self) -> Result<(BackupHead, FrozenState), Error> {
+    /// Freezes the state as this node has applied it, with the head that a backup of it has.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] while the node is in no cluster.
+    pub fn freeze(&self) -> Result<(BackupHead, FrozenState), Error> {
         let node = self.replica.node();
         // The position is read before the state, so the state holds what every entry up to it did.
         let status = node.status();

@@ -121,9 +121,10 @@ impl Roll<'_> {
             let Some(serving) = machine.serving() else { continue };
             let tag = format!("rolled-{}", self.random.next());
             let grab = self.clients.take(&serving, &tag, 1);
-            if !matches!(timeout(GRAB_MAX, grab).await, Ok(Ok(()))) {
+            let outcome = timeout(GRAB_MAX, grab).await;
+            if !matches!(outcome, Ok(Ok(()))) {
                 let what = format!(
-                    "node {} grabs nothing for {GRAB_MAX:?} while {id} drains",
+                    "node {} grabs nothing within {GRAB_MAX:?} while {id} drains: {outcome:?}",
                     machine.node_id
                 );
                 return self.cluster.site.trace.violation(&what);

@@ -5,12 +5,10 @@ use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
-use mintleaf::backup::{BackupHead, write_backup};
-use mintleaf::version::VERSION;
+use mintleaf::backup::write_backup;
 use mintleaf_storage::{DataDir, Snapshots};
 
 use super::{Machine, Serving};
-use crate::clock::BEGIN_MS;
 use crate::disk::Image;
 use crate::oracle::witnessed;
 
@@ -100,22 +98,7 @@ impl Machine {
 
 /// Writes a backup of a node that serves, as the product does for a client. Returns whether the node is in a cluster.
 pub(crate) fn back_up(serving: &Serving, to: &Path) -> bool {
-    let status = serving.replica.node().status();
-    let Some(cluster_id) = status.cluster_id else { return false };
-    let taken_at_ms = serving.replica.node().median_now_ms().unwrap_or(BEGIN_MS);
-    let (head, frozen) = serving.replica.read(|state| {
-        let head = BackupHead {
-            cluster_id,
-            node_id: status.node_id,
-            log_index: status.last_applied_index.unwrap_or(0),
-            level: state.level(),
-            version_needed: state.version_needed().to_owned(),
-            version: VERSION.to_owned(),
-            taken_at_ms,
-            tags: state.len() as u64,
-        };
-        (head, state.freeze())
-    });
+    let Ok((head, frozen)) = serving.services.backup.freeze() else { return false };
     let mut out = BufWriter::new(File::create(to).expect("a file can be made"));
     write_backup(&head, &frozen, &mut out).and_then(|()| out.flush()).expect("a backup");
     true
