@@ -57,6 +57,7 @@ mod snowflake_floor;
 mod snowflakes;
 mod tag_creation;
 mod tag_import;
+mod tag_shape;
 mod tags;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -83,6 +84,7 @@ pub use snowflake_floor::SnowflakeFloor;
 pub use snowflakes::Snowflakes;
 pub use tag_creation::TagSpec;
 pub use tag_import::{ImportOutcomes, Imported, TagToImport};
+pub use tag_shape::{DrawKey, ShapeSpec};
 pub use tags::{TagChange, TagService};
 pub use worker_view::{ClockView, WorkerView, WorkersView};
 
@@ -128,17 +130,20 @@ pub struct ServiceParts {
     pub auto_create_tags: bool,
     /// Most names of tags that the cluster shall know, deleted ones included.
     pub tags_max: u64,
+    /// Draws the keys of hidden ids.
+    pub draw_key: DrawKey,
 }
 
 impl Services {
     /// Starts the services on the current runtime. The task belongs to the caller: the services grab
     /// nothing more once it is dropped, and the node must stop when it ends by itself.
     pub fn start(parts: ServiceParts) -> (Self, ServiceTask) {
-        let ServiceParts { replica, table, clock, metrics, snowflakes, auto_create_tags, tags_max } =
-            parts;
+        let ServiceParts { replica, table, clock, metrics, snowflakes, .. } = parts;
+        let ServiceParts { auto_create_tags, tags_max, draw_key, .. } = parts;
         let (grabs, task) =
             Grabber::start(Arc::clone(&replica), Arc::clone(&table), Arc::clone(&metrics));
-        let creation = TagCreation::new(Arc::clone(&replica), Arc::clone(&clock), tags_max);
+        let creation =
+            TagCreation::new(Arc::clone(&replica), Arc::clone(&clock), tags_max, draw_key);
         let creation = Arc::new(creation);
         let tags = TagService {
             replica: Arc::clone(&replica),

@@ -9,9 +9,11 @@
 //! | `shape.rs` | [`Shape`] and what can be combined |
 //! | `line.rs` | the number lines of a tag: [`Line`], and [`Leadership`], under which some of them are drawn from |
 //! | `period.rs` | periods, their time zones and numbers |
+//! | `calendar.rs` | in which period a moment lies |
 //! | `text_format.rs` | the text that clients get instead of a bare number |
 //! | `hidden.rs` | ids in an order that nobody can guess, and their key |
 
+mod calendar;
 mod hidden;
 mod line;
 mod period;
@@ -20,6 +22,7 @@ mod text_format;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+pub use calendar::{Calendar, PeriodSpan, time_zone_name};
 pub use hidden::{Hidden, HiddenKey};
 pub use line::{Leadership, Line};
 pub use period::{Period, PeriodLength, PeriodNumber};

@@ -48,6 +48,24 @@ pub struct CreateArgs {
     /// First id [default: 1]
     #[arg(long, value_name = "ID")]
     start: Option<u64>,
+    /// The order of ids: strict over the whole cluster, or growing over time [default: trend]
+    #[arg(long, value_name = "trend|strict")]
+    order: Option<String>,
+    /// One sequence of ids, or a counter for each of any number of keys [default: segment]
+    #[arg(long, value_name = "segment|sequence")]
+    kind: Option<String>,
+    /// Begin at 1 again in every day, month or year
+    #[arg(long, value_name = "day|month|year")]
+    period: Option<String>,
+    /// Where periods begin and end, by its IANA name [default: UTC]
+    #[arg(long, value_name = "ZONE", requires = "period")]
+    time_zone: Option<String>,
+    /// What clients get instead of a bare number, such as INV-{period}-{id:06}
+    #[arg(long, value_name = "TEXT")]
+    format: Option<String>,
+    /// Hide ids: numbers of exactly so many digits, in an order that nobody can guess
+    #[arg(long, value_name = "6-18")]
+    digits: Option<u8>,
     /// What the tag is for, up to 256 characters
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
@@ -101,6 +119,12 @@ pub(super) async fn run(command: TagCommand, client: &Client, json: bool) -> Res
                 ("tag", Some(json!(args.name))),
                 ("step", args.step.map(Value::from)),
                 ("start", start),
+                ("order", args.order.map(Value::from)),
+                ("kind", args.kind.map(Value::from)),
+                ("period", args.period.map(Value::from)),
+                ("time_zone", args.time_zone.map(Value::from)),
+                ("format", args.format.map(Value::from)),
+                ("digits", args.digits.map(Value::from)),
                 ("description", args.description.map(Value::from)),
             ]);
             show(&client.change(Method::POST, "/v1/tags", Some(&body)).await?, json)

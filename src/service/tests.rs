@@ -35,6 +35,7 @@ pub(crate) async fn alone(
         nonce: 1,
         auto_create_tags: true,
         tags_max,
+        draw_key: || Ok([7; 32]),
     };
     let options = Options {
         node_id: 1,
