@@ -7,7 +7,7 @@
 //!   clock_table  a table of a bounded size, which forgets what was not used lately
 //! ```
 //!
-//! Pure. The keys of a tag are dealt to [`SECTIONS`] sections by a hash that never changes. A section is one
+//! Pure. The keys of a tag are dealt to [`SECTIONS`](crate::limits::SECTIONS) sections by a hash that never changes. A section is one
 //! line of the replicated log: a grab reserves an interval of it, and every key of the section counts on its own
 //! inside what was reserved. So the log is touched once for many numbers of many keys, and its state holds one
 //! watermark for each section, however many keys there are.
@@ -30,4 +30,4 @@ mod tag_numbers;
 mod tests;
 
 pub use counters::{Counters, Last, NotHeld, Numbers};
-pub use key::{InvalidKey, KEY_BYTES_MAX, SECTIONS, SequenceKey, section_of};
+pub use key::{InvalidKey, KEY_BYTES_MAX, SequenceKey, section_of};

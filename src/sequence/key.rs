@@ -4,12 +4,10 @@ use std::fmt;
 
 use siphasher::sip::SipHasher13;
 
+use crate::limits::SECTIONS;
+
 /// Most bytes of UTF-8 in a key; the fewest are one.
 pub const KEY_BYTES_MAX: usize = 256;
-
-/// Sections of a tag: so many that the busiest of a hundred thousand conversations lets few others jump after a
-/// failover, and so few that a tag whose keys are all in use takes 64 KiB of the replicated state.
-pub const SECTIONS: u16 = 4_096;
 
 /// A checked key: 1 to [`KEY_BYTES_MAX`] bytes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

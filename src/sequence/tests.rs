@@ -4,6 +4,7 @@ mod memory;
 mod model;
 
 use super::*;
+use crate::limits::SECTIONS;
 use crate::tag::BizTag;
 
 const MIB: usize = 1024 * 1024;
