@@ -79,7 +79,7 @@ pub use offline::{Beginning, NewCluster, OfflineError, StoppedNode, read_stopped
 pub use options::{Clock, Options, PEER_CONNECTIONS_MAX, Tuning};
 pub use peers::PeerClock;
 pub use runtime::{Pending, lower_priority};
-pub use state_machine::{FrozenState, Newer, Release, RestoreError, StateMachine};
+pub use state_machine::{FrozenState, Newer, Release, RestoreError, Stamp, StateMachine};
 pub use transport::{
     Credentials, CredentialsError, FrameHandler, Peer, PemBytes, Reply, SECRET_BYTES_MIN,
     SECRETS_MAX, Security, Target, Transport, TransportError,
