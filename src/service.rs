@@ -4,11 +4,14 @@
 //! ids           IdService: ids of tags, and snowflake ids
 //!   availability  whether ids could be had, without taking any
 //!   held_ids    takes ids that are buffered, without a wait
+//!   taken       ids that were taken, as a face shows them
+//!   cluster_time  the time by which periods are chosen
 //!   warm_start  holds ids again of the tags that were hot before a restart
 //!     hot_tags  which those are
 //!   slot_table  tag to slot, no lock
 //!     slot      one tag: double buffer, waiting callers; one lock of its own
 //!       rate_limit  how many ids of it may be handed out now
+//!     shaped    the tags that are not plain: which line is drawn from now, and a slot for each
 //!   grabber     the task that grabs, many tags together
 //!   snowflakes  the snowflake ids that this node may make; one lock
 //! lease         the node's hold on its worker ids
@@ -38,6 +41,7 @@ mod backup;
 mod clock_reports;
 mod cluster;
 mod cluster_rules;
+mod cluster_time;
 mod cluster_view;
 mod error;
 mod first_uses;
@@ -52,6 +56,7 @@ mod log_access;
 mod ordered;
 mod rate_limit;
 mod readiness;
+mod shaped;
 mod slot;
 mod slot_table;
 mod snowflake_floor;
@@ -59,6 +64,7 @@ mod snowflakes;
 mod tag_creation;
 mod tag_import;
 mod tags;
+mod taken;
 #[cfg(test)]
 pub(crate) mod tests;
 mod warm_start;
@@ -85,6 +91,7 @@ pub use snowflakes::Snowflakes;
 pub use tag_creation::TagSpec;
 pub use tag_import::{ImportOutcomes, Imported, TagToImport};
 pub use tags::{TagChange, TagService};
+pub use taken::TakenIds;
 pub use worker_view::{ClockView, WorkerView, WorkersView};
 
 pub use crate::state::{Actor, AuditEntry, Fact, Facts, Protection, TagRow};
@@ -93,6 +100,7 @@ use crate::answer_budget::AnswerBudget;
 use crate::clock::Clock;
 use crate::metrics::Metrics;
 use crate::replica::Replica;
+use cluster_time::ClusterTime;
 use grabber::Grabber;
 use tag_creation::TagCreation;
 
@@ -159,7 +167,17 @@ impl Services {
         let backup = BackupService::new(Arc::clone(&replica), Arc::clone(&clock));
         let audit = AuditService { replica: Arc::clone(&replica) };
         let creation = auto_create_tags.then_some(creation);
-        let ids = IdService { replica, table, clock, metrics, grabs, snowflakes, creation };
+        let cluster_time = ClusterTime::new(Arc::clone(&clock));
+        let ids = IdService {
+            replica,
+            table,
+            clock,
+            cluster_time,
+            metrics,
+            grabs,
+            snowflakes,
+            creation,
+        };
         let (ids, tags, cluster) = (Arc::new(ids), Arc::new(tags), Arc::new(cluster));
         let (audit, backup) = (Arc::new(audit), Arc::new(backup));
         (Self { ids, tags, cluster, audit, backup, answers }, task)

@@ -29,7 +29,7 @@ pub(super) fn incr(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
             CommandOutcome::Answered
         }
         None => CommandOutcome::Wait(PendingIds {
-            wanted: WantedIds::Tag(tag.to_owned(), 1),
+            wanted: WantedIds::Integer(tag.to_owned()),
             style: ReplyStyle::Last,
         }),
     }
@@ -102,8 +102,13 @@ fn count(call: &mut Call<'_>, args: Args<'_>) -> Result<(u64, ReplyStyle), Comma
     }
 }
 
-/// `GET tag`: the highest id that any node has reserved, in this node's copy, which may be behind.
+/// `GET tag`: the highest id that any node has reserved, in this node's copy, which may be behind. Where ids are not
+/// the numbers that are reserved, it is refused.
 pub(super) fn get(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
+    let tag = args.get(1).and_then(|tag| std::str::from_utf8(tag).ok());
+    if tag.and_then(|tag| call.services.ids.shape(tag)).is_some_and(|shape| !shape.takes_max_id()) {
+        return call.refuse("ERR tag has a format, digits or keys: the highest number reserved is no id of it");
+    }
     match known(call, args.get(1)) {
         Some(max_id) => call.reply().digits(max_id - 1),
         None => call.reply().null(),

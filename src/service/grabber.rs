@@ -8,6 +8,7 @@ use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinHandle, JoinSet};
 use tokio::time::{Instant, sleep};
 
+use super::error::Error;
 use super::slot::Slot;
 use super::slot_table::SlotTable;
 use crate::limits::GRAB_MAX;
@@ -127,7 +128,7 @@ impl Grabber {
             let row = self.replica.read(|state| state.tag(slot.tag().as_str()));
             let step = row.map_or(1, |row| row.step);
             if let Some(size) = slot.begin_grab(step) {
-                commands.push(Command::Grab { tag: slot.tag().clone(), size });
+                commands.push(slot.grab(size));
                 begun.push(slot);
             }
         }
@@ -139,8 +140,8 @@ impl Grabber {
             &Response::Segment { start, end, step } => {
                 // This line is written before any id of the segment is handed out, so that a recorder
                 // can check ids against the segments it has read.
-                let tag = slot.tag().as_str();
-                tracing::debug!(target: "mintleaf::grants", tag, start, end, "segment granted");
+                let (tag, period) = (slot.tag().as_str(), slot.period());
+                tracing::debug!(target: "mintleaf::grants", tag, period, start, end, "segment granted");
                 if slot.install(Segment { start, end }, step) {
                     self.again.ask(slot);
                 }
@@ -157,6 +158,18 @@ impl Grabber {
             // This node's copy did not show the shape yet. The caller asks again, and finds it.
             Response::UnknownTag | Response::OtherShape => {
                 self.table.forget(slot);
+                GrabOutcome::Rejected
+            }
+            // The entry was stamped when another period was. The callers look again which one is now.
+            Response::PeriodClosed => {
+                self.table.drop_line(slot);
+                GrabOutcome::Rejected
+            }
+            Response::PeriodOver { number } => {
+                let period = number.0;
+                slot.grab_refused(&Error::unavailable(format!(
+                    "the period {period} is over for good: clocks say that it is now, and later ones were used before"
+                )));
                 GrabOutcome::Rejected
             }
             other => {

@@ -15,15 +15,18 @@ use super::rate_limit::RateLimit;
 use crate::clock::Clock;
 use crate::limits::WAITERS_MAX;
 use crate::segment::{BufferView, Segment, SegmentBuffer};
-use crate::state::Protection;
+use crate::shape::Line;
+use crate::state::{Command, Protection};
 use crate::tag::BizTag;
 
 /// The answer to a waiting caller.
-pub(super) type TakenIds = Result<Vec<Range<u64>>, Error>;
+pub(super) type TakenNumbers = Result<Vec<Range<u64>>, Error>;
 
-/// One tag on this node. Its lock is shared with no other tag and never held across a wait.
+/// One tag on this node, or one line of a shaped tag. Its lock is shared with no other and never held across a wait.
 pub(super) struct Slot {
     tag: BizTag,
+    /// The line of a shaped tag; `None` of a plain tag.
+    line: Option<Box<Line>>,
     clock: Arc<dyn Clock>,
     held: Mutex<SlotState>,
 }
@@ -50,7 +53,7 @@ struct SlotState {
 struct Waiter {
     count: u64,
     arrangement: Arrangement,
-    answer: oneshot::Sender<TakenIds>,
+    answer: oneshot::Sender<TakenNumbers>,
 }
 
 /// How the ids for one caller may lie.
@@ -67,7 +70,7 @@ pub(super) enum TakeOutcome {
     /// The ids.
     Ids(Vec<Range<u64>>),
     /// A place in the queue.
-    Wait(oneshot::Receiver<TakenIds>),
+    Wait(oneshot::Receiver<TakenNumbers>),
     /// The tag is gone.
     Closed,
     /// The tag is frozen.
@@ -92,7 +95,34 @@ impl Slot {
             installed: 0,
             gone_at_look: 0,
         };
-        Self { tag, clock, held: Mutex::new(held) }
+        Self { tag, line: None, clock, held: Mutex::new(held) }
+    }
+
+    /// A slot of one line of a shaped tag.
+    pub(super) fn of_line(tag: BizTag, line: Line, step: u32, clock: Arc<dyn Clock>) -> Self {
+        Self { line: Some(Box::new(line)), ..Self::new(tag, step, clock) }
+    }
+
+    /// Whether it belongs to a shaped tag.
+    pub(super) fn is_of_line(&self) -> bool {
+        self.line.is_some()
+    }
+
+    /// The period that its ids belong to, where there is one.
+    pub(super) fn period(&self) -> Option<u32> {
+        match self.line.as_deref() {
+            Some(Line::Period { number, .. }) => Some(number.0),
+            _ => None,
+        }
+    }
+
+    /// The command that reserves so many ids.
+    pub(super) fn grab(&self, size: u32) -> Command {
+        let tag = self.tag.clone();
+        match self.line.as_deref() {
+            None => Command::Grab { tag, size },
+            Some(&line) => Command::GrabLine { tag, size, line, by: None },
+        }
     }
 
     pub(super) fn tag(&self) -> &BizTag {
@@ -229,6 +259,13 @@ impl Slot {
         let mut held = self.held.lock();
         held.buffer.grab_failed();
         held.fail_waiters(&Error::Frozen);
+    }
+
+    /// Notes that a grab was refused for this reason, and tells the callers that wait.
+    pub(super) fn grab_refused(&self, why: &Error) {
+        let mut held = self.held.lock();
+        held.buffer.grab_failed();
+        held.fail_waiters(why);
     }
 
     /// Moves the gate to where the tag's protection says. A tag that is frozen tells the callers that wait.

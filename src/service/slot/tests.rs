@@ -5,14 +5,14 @@ fn slot() -> Slot {
     Slot::new(BizTag::parse("orders").unwrap(), 10, Arc::new(SystemClock::default()))
 }
 
-fn wait(slot: &Slot, count: u64) -> (oneshot::Receiver<TakenIds>, bool) {
+fn wait(slot: &Slot, count: u64) -> (oneshot::Receiver<TakenNumbers>, bool) {
     match slot.take(count, Arrangement::Ranges) {
         (TakeOutcome::Wait(answered), wants_grab) => (answered, wants_grab),
         _ => panic!("nothing is held, so the caller waits"),
     }
 }
 
-fn ids(answered: &mut oneshot::Receiver<TakenIds>) -> Vec<u64> {
+fn ids(answered: &mut oneshot::Receiver<TakenNumbers>) -> Vec<u64> {
     let ranges = answered.try_recv().expect("answered").expect("ids");
     ranges.into_iter().flatten().collect()
 }
