@@ -6,6 +6,7 @@
 //! holdings   what this process holds: intervals of one term
 //! ledger     the requests that wait, and what can be given to them
 //! engine     the task: rounds, grabs, messages to the leader
+//! take       ids of strict tags, on any node
 //! ```
 //!
 //! Only the leader hands out, from what entries of its present term reserved for this process start. For each batch of
@@ -20,6 +21,7 @@ mod ledger;
 #[cfg(test)]
 mod model;
 mod request;
+mod take;
 
 use std::sync::Arc;
 

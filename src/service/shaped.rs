@@ -11,11 +11,12 @@ use parking_lot::Mutex;
 pub(super) use table::ShapedTable;
 
 use super::error::Error;
+use super::rate_limit::RateLimit;
 use super::slot::Slot;
 use crate::clock::Clock;
 use crate::limits::PERIOD_SKEW_MS;
 use crate::segment::BufferView;
-use crate::shape::{Calendar, IdText, Line, PeriodSpan, Shape};
+use crate::shape::{Calendar, IdText, Line, PeriodNumber, PeriodSpan, Shape};
 use crate::state::{Protection, TagRow};
 use crate::tag::BizTag;
 
@@ -35,6 +36,9 @@ pub(super) struct ShapedTag {
 struct OpenLines {
     lines: Vec<Arc<TagLine>>,
     protection: Protection,
+    /// The bucket of a tag that only the leader hands out; `None` before the first rate limit, and where slots have
+    /// buckets.
+    limit: Option<RateLimit>,
     /// Set for good once the tag is gone.
     closed: bool,
 }
@@ -51,7 +55,11 @@ pub(super) struct TagLine {
 impl ShapedTag {
     /// # Errors
     /// [`Error::Unavailable`] where this build does not know the tag's time zone.
-    pub(super) fn new(row: &TagRow, shape: &Arc<Shape>, clock: Arc<dyn Clock>) -> Result<Self, Error> {
+    pub(super) fn new(
+        row: &TagRow,
+        shape: &Arc<Shape>,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, Error> {
         let calendar = match &shape.period {
             None => None,
             Some(period) => Some(Calendar::of(period).ok_or_else(|| {
@@ -61,9 +69,14 @@ impl ShapedTag {
                 ))
             })?),
         };
-        let open = OpenLines { protection: row.protection, ..OpenLines::default() };
         let (tag, shape) = (row.tag.clone(), Arc::clone(shape));
-        Ok(Self { tag, step: row.step, shape, calendar, clock, open: Mutex::new(open) })
+        let new = Self { tag, step: row.step, shape, calendar, clock, open: Mutex::default() };
+        new.protect(row.protection);
+        Ok(new)
+    }
+
+    pub(super) fn tag(&self) -> &BizTag {
+        &self.tag
     }
 
     pub(super) fn shape(&self) -> &Arc<Shape> {
@@ -121,6 +134,26 @@ impl ShapedTag {
         TagLine { span, text, slot }
     }
 
+    /// Lets a call for `count` ids or numbers through that only the leader gives, and takes them out of what the rate
+    /// limit allows on this node.
+    ///
+    /// # Errors
+    /// [`Error::Frozen`] and [`Error::OverRateLimit`].
+    pub(super) fn admit(&self, count: u64) -> Result<(), Error> {
+        let mut open = self.open.lock();
+        if open.protection.frozen {
+            return Err(Error::Frozen);
+        }
+        if open.protection.rate_limit.is_some()
+            && let Some(limit) = &mut open.limit
+        {
+            let admitted = limit.admit(self.clock.monotonic_ms(), count);
+            admitted.map_err(|after_s| Error::OverRateLimit { after_s })?;
+            limit.pay(count);
+        }
+        Ok(())
+    }
+
     /// Gives up a slot, as no grab of its line is let in. The callers that wait look again which line is now.
     fn drop_slot(&self, slot: &Arc<Slot>) {
         let is_its = |line: &TagLine| line.slot.as_ref().is_some_and(|its| Arc::ptr_eq(its, slot));
@@ -131,6 +164,16 @@ impl ShapedTag {
     pub(super) fn protect(&self, protection: Protection) {
         let mut open = self.open.lock();
         open.protection = protection;
+        if self.shape.needs_leadership() {
+            let now_ms = self.clock.monotonic_ms();
+            open.limit = match (open.limit.take(), protection.rate_limit) {
+                (None, Some(rate)) => Some(RateLimit::new(rate, now_ms)),
+                (Some(limit), Some(rate)) if limit.per_second() != rate => {
+                    Some(limit.at(rate, now_ms))
+                }
+                (limit, _) => limit,
+            };
+        }
         open.lines.iter().filter_map(|line| line.slot()).for_each(|slot| slot.protect(protection));
     }
 
@@ -159,6 +202,16 @@ impl TagLine {
 
     pub(super) fn text(&self) -> &Arc<IdText> {
         &self.text
+    }
+
+    /// Its number line.
+    pub(super) fn line(&self) -> Line {
+        self.span.map_or(Line::Whole, |span| span.line())
+    }
+
+    /// The period that it is of.
+    pub(super) fn period(&self) -> Option<PeriodNumber> {
+        self.span.map(|span| span.number)
     }
 
     pub(super) fn slot(&self) -> Option<&Arc<Slot>> {

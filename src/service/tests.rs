@@ -33,6 +33,7 @@ pub(crate) async fn alone(
             worker_ids: Vec::new(),
         },
         nonce: 1,
+        secret: 1,
         auto_create_tags: true,
         tags_max,
     };

@@ -88,6 +88,9 @@ mod tests {
         );
         assert_eq!(written(text_ids(&text, &numbers)), "\"2026-001\n\"2026-002\n\"2026-010\n");
         let bare = IdText::new(&Shape::default(), None);
-        assert_eq!(written(json_ids("a", &bare, &[7..8])), r#"{"tag":"a","ids":["7"],"lease":false}"#);
+        assert_eq!(
+            written(json_ids("a", &bare, &[7..8])),
+            r#"{"tag":"a","ids":["7"],"lease":false}"#
+        );
     }
 }

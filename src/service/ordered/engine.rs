@@ -100,8 +100,7 @@ impl Engine {
             self.begin(leader, now, &mut underway);
             let waiting = self.ledger.lock().waiting();
             let look = now + LOOK_INTERVAL;
-            let next =
-                if underway.not_before > now { underway.not_before.min(look) } else { look };
+            let next = if underway.not_before > now { underway.not_before.min(look) } else { look };
             tokio::select! {
                 biased;
                 Some(ended) = underway.work.join_next() => self.end(ended?, &mut underway),

@@ -65,14 +65,7 @@ pub(super) struct Ledger<T> {
 impl<T> Ledger<T> {
     pub(super) fn new(counters: Counters) -> Self {
         let holdings = Holdings::new(counters);
-        Self {
-            turn: 0,
-            asks: BTreeMap::new(),
-            requests: 0,
-            round: None,
-            confirmed: None,
-            holdings,
-        }
+        Self { turn: 0, asks: BTreeMap::new(), requests: 0, round: None, confirmed: None, holdings }
     }
 
     pub(super) fn counters(&self) -> &Counters {
@@ -213,4 +206,3 @@ fn is_of(wanted: &Wanted, name: LineName) -> bool {
         Wanted::Last { .. } => false,
     }
 }
-

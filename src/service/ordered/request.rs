@@ -64,8 +64,6 @@ pub(in crate::service) enum Refused {
 pub(in crate::service) type Outcome = Result<Given, Refused>;
 
 impl Request {
-
-
     /// Bytes that it takes in a message, or more.
     pub(super) fn bytes_max(&self) -> usize {
         let key = match &self.wanted {
