@@ -51,7 +51,7 @@ impl PendingIds {
         let (count, id_bytes_max) = match &self.wanted {
             WantedIds::Tag(tag, count) if self.style == ReplyStyle::List => {
                 let shape = ids.shape(tag);
-                let text = shape.map_or(0, |shape| IdText::json_bytes_max(&shape));
+                let text = shape.map_or(0, |shape| IdText::json_bytes_max(&shape.format));
                 (*count, ID_BYTES_MAX + text)
             }
             WantedIds::Snowflakes(count) if self.style == ReplyStyle::List => {

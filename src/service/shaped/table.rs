@@ -5,7 +5,7 @@ use std::sync::Arc;
 use foldhash::quality::RandomState;
 use papaya::HashMap;
 
-use super::ShapedTag;
+use super::tag::ShapedTag;
 use crate::segment::BufferView;
 use crate::service::slot::Slot;
 use crate::state::{Protection, State};
@@ -22,7 +22,7 @@ impl ShapedTable {
 
     /// Puts in a tag, unless another call was first; answers which one is there now.
     pub(in crate::service) fn get_or_insert(&self, new: ShapedTag) -> Arc<ShapedTag> {
-        let tag = new.tag.clone();
+        let tag = new.tag().clone();
         Arc::clone(self.0.pin().get_or_insert(tag, Arc::new(new)))
     }
 
