@@ -167,16 +167,8 @@ impl Services {
         let audit = AuditService { replica: Arc::clone(&replica) };
         let creation = auto_create_tags.then_some(creation);
         let cluster_time = ClusterTime::new(Arc::clone(&clock));
-        let ids = IdService {
-            replica,
-            table,
-            clock,
-            cluster_time,
-            metrics,
-            grabs,
-            snowflakes,
-            creation,
-        };
+        let ids =
+            IdService { replica, table, clock, cluster_time, metrics, grabs, snowflakes, creation };
         let (ids, tags, cluster) = (Arc::new(ids), Arc::new(tags), Arc::new(cluster));
         let (audit, backup) = (Arc::new(audit), Arc::new(backup));
         (Self { ids, tags, cluster, audit, backup, answers }, task)

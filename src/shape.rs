@@ -11,8 +11,14 @@
 //! | `period.rs` | periods, their time zones and numbers |
 //! | `text_format.rs` | the text that clients get instead of a bare number |
 //! | `hidden.rs` | ids in an order that nobody can guess, and their key |
+//! | `ff1.rs` | that order |
+//! | `calendar.rs` | in which period a moment lies |
+//! | `id_text.rs` | how the ids of a line are written |
 
+mod calendar;
+mod ff1;
 mod hidden;
+mod id_text;
 mod line;
 mod period;
 mod text_format;
@@ -20,7 +26,10 @@ mod text_format;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+pub use calendar::{Calendar, PeriodSpan, time_zone_name};
+pub use ff1::HiddenIds;
 pub use hidden::{Hidden, HiddenKey};
+pub use id_text::IdText;
 pub use line::{Leadership, Line};
 pub use period::{Period, PeriodLength, PeriodNumber};
 pub use text_format::{FormatError, IdStyle, Piece, TextFormat};

@@ -99,7 +99,7 @@ impl IdQuery {
         if self.style.ranges {
             return self.long_bytes_max(tag, RANGED_IDS_MAX);
         }
-        let ids = self.count as usize * (IdText::json_bytes_max(shape) + 1);
+        let ids = self.count as usize * (IdText::json_bytes_max(&shape.format) + 1);
         let bytes = shaped::FRAME_BYTES + 2 * tag.map_or(0, str::len) + ids;
         (bytes > ORDINARY_ANSWER_BYTES).then_some(bytes)
     }

@@ -200,7 +200,9 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> RespConnection<'a, R, W> {
     async fn answer_later(&mut self, pending: &PendingIds) -> io::Result<()> {
         // The memory comes first: ids that were taken for a reply without any would be lost. It is given back once
         // the reply is in the buffer, which is held against the budget itself as far as the socket does not take it.
-        let reserved = pending.long_bytes_max(&self.served.services.ids).map(|bytes| self.buffers.answers.reserve(bytes));
+        let reserved = pending
+            .long_bytes_max(&self.served.services.ids)
+            .map(|bytes| self.buffers.answers.reserve(bytes));
         let turned_away = matches!(reserved, Some(None));
         let ids = async {
             match turned_away {

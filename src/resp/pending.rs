@@ -51,10 +51,12 @@ impl PendingIds {
         let (count, id_bytes_max) = match &self.wanted {
             WantedIds::Tag(tag, count) if self.style == ReplyStyle::List => {
                 let shape = ids.shape(tag);
-                let text = shape.map_or(0, |shape| IdText::json_bytes_max(&shape));
+                let text = shape.map_or(0, |shape| IdText::json_bytes_max(&shape.format));
                 (*count, ID_BYTES_MAX + text)
             }
-            WantedIds::Snowflakes(count) if self.style == ReplyStyle::List => (*count, ID_BYTES_MAX),
+            WantedIds::Snowflakes(count) if self.style == ReplyStyle::List => {
+                (*count, ID_BYTES_MAX)
+            }
             _ => return None,
         };
         let bytes = usize::try_from(count).ok()?.saturating_mul(id_bytes_max);
@@ -117,7 +119,9 @@ impl PendingIds {
 fn integers_only(is_formatted: bool, is_hidden: bool, is_run: bool) -> Result<(), Error> {
     let detail = match (is_formatted, is_hidden && is_run) {
         (true, _) => "tag has a format: MINT answers with its texts",
-        (false, true) => "tag has digits: its ids have no order, so the last tells nothing of the others",
+        (false, true) => {
+            "tag has digits: its ids have no order, so the last tells nothing of the others"
+        }
         (false, false) => return Ok(()),
     };
     Err(Error::InvalidArgument { field: "tag", detail: detail.to_owned() })

@@ -4,7 +4,10 @@
 //! handing out what it holds of the present period and stops when that is over. Nothing is unique by this time.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::{Acquire, Relaxed, Release}};
+use std::sync::atomic::{
+    AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
 
 use crate::clock::Clock;
 

@@ -152,7 +152,7 @@ impl Grabber {
                 GrabOutcome::Rejected
             }
             Response::Frozen => {
-                slot.grab_met_frozen();
+                slot.grab_refused(&Error::Frozen);
                 GrabOutcome::Rejected
             }
             // This node's copy did not show the shape yet. The caller asks again, and finds it.

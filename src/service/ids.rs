@@ -257,7 +257,9 @@ impl IdService {
     fn shaped(&self, row: &TagRow, shape: &Arc<Shape>) -> Result<Arc<ShapedTag>, Error> {
         let tag = row.tag.as_str();
         if shape.kind == Kind::Sequence {
-            let detail = format!("the tag {tag} is a sequence: its numbers are taken by key, at /v1/sequence/");
+            let detail = format!(
+                "the tag {tag} is a sequence: its numbers are taken by key, at /v1/sequence/"
+            );
             return Err(Error::NotFound { detail });
         }
         let shaped = ShapedTag::new(row, shape, Arc::clone(&self.clock))?;

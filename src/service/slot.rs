@@ -1,6 +1,7 @@
 //! The ids that this node holds of one tag, and the callers that wait for more.
 
 mod gate;
+mod line;
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -16,7 +17,7 @@ use crate::clock::Clock;
 use crate::limits::WAITERS_MAX;
 use crate::segment::{BufferView, Segment, SegmentBuffer};
 use crate::shape::Line;
-use crate::state::{Command, Protection};
+use crate::state::Protection;
 use crate::tag::BizTag;
 
 /// The answer to a waiting caller.
@@ -96,33 +97,6 @@ impl Slot {
             gone_at_look: 0,
         };
         Self { tag, line: None, clock, held: Mutex::new(held) }
-    }
-
-    /// A slot of one line of a shaped tag.
-    pub(super) fn of_line(tag: BizTag, line: Line, step: u32, clock: Arc<dyn Clock>) -> Self {
-        Self { line: Some(Box::new(line)), ..Self::new(tag, step, clock) }
-    }
-
-    /// Whether it belongs to a shaped tag.
-    pub(super) fn is_of_line(&self) -> bool {
-        self.line.is_some()
-    }
-
-    /// The period that its ids belong to, where there is one.
-    pub(super) fn period(&self) -> Option<u32> {
-        match self.line.as_deref() {
-            Some(Line::Period { number, .. }) => Some(number.0),
-            _ => None,
-        }
-    }
-
-    /// The command that reserves so many ids.
-    pub(super) fn grab(&self, size: u32) -> Command {
-        let tag = self.tag.clone();
-        match self.line.as_deref() {
-            None => Command::Grab { tag, size },
-            Some(&line) => Command::GrabLine { tag, size, line, by: None },
-        }
     }
 
     pub(super) fn tag(&self) -> &BizTag {
@@ -253,15 +227,8 @@ impl Slot {
         held.waiters.clear();
     }
 
-    /// Notes that a grab was refused because the tag is frozen, and tells the callers that wait. The gate is
+    /// Notes that a grab was refused for this reason, such as a frozen tag, and tells the callers that wait. The gate is
     /// left as it is: this node's copy of the state, which moves it, may be ahead of that answer.
-    pub(super) fn grab_met_frozen(&self) {
-        let mut held = self.held.lock();
-        held.buffer.grab_failed();
-        held.fail_waiters(&Error::Frozen);
-    }
-
-    /// Notes that a grab was refused for this reason, and tells the callers that wait.
     pub(super) fn grab_refused(&self, why: &Error) {
         let mut held = self.held.lock();
         held.buffer.grab_failed();

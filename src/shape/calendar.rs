@@ -106,8 +106,11 @@ impl Calendar {
     }
 
     fn number(&self, first: Date) -> PeriodNumber {
-        let [year, month, day] =
-            [first.year().unsigned_abs().into(), first.month().unsigned_abs().into(), first.day().unsigned_abs().into()];
+        let [year, month, day] = [
+            first.year().unsigned_abs().into(),
+            first.month().unsigned_abs().into(),
+            first.day().unsigned_abs().into(),
+        ];
         PeriodNumber(match self.length {
             PeriodLength::Day => 10_000 * year + 100 * month + day,
             PeriodLength::Month => 100 * year + month,

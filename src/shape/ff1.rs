@@ -1,18 +1,16 @@
 //! Numbers in an order that nobody can guess who lacks the key: FF1 of NIST SP 800-38G, with radix 10.
 //!
 //! Pure. FF1 is a Feistel network of ten rounds over the two halves of a string of decimal digits; its round
-//! function is AES. Up to 18 digits each half fits a `u32` and its round takes one block of AES, so an id costs
-//! some eleven rounds of ten blocks and nothing on the heap. Strings of digits are numbers here, padded
-//! with zeros on the left as far as the digits go.
+//! function is AES. Strings of digits are numbers here, padded with zeros on the left as far as the digits go. Up to 18
+//! digits each half fits 32 bits and its round takes one block of AES, so an id costs some eleven times ten blocks
+//! and nothing on the heap. Fewer than six digits would make a permutation that is not safe: SP 800-38G Rev. 1
+//! asks for a million numbers.
 
 use aes::Aes256;
 use aes::cipher::consts::U16;
 use aes::cipher::{Array, BlockCipherEncrypt, BlockSizeUser, KeyInit};
 
-/// Fewest digits: a smaller permutation is not safe (SP 800-38G Rev. 1 asks for a million numbers).
-pub const DIGITS_MIN: u8 = 6;
-/// Most digits: every number of so many fits 63 bits, and each half 32.
-pub const DIGITS_MAX: u8 = 18;
+use crate::limits::HIDDEN_DIGITS;
 
 const ROUNDS: u8 = 10;
 const BLOCK_BYTES: usize = 16;
@@ -32,16 +30,17 @@ struct Ff1<C> {
 }
 
 impl<C: BlockCipherEncrypt + BlockSizeUser<BlockSize = U16>> Ff1<C> {
-    /// The permutation of numbers of `digits` digits, [`DIGITS_MIN`] to [`DIGITS_MAX`].
+    /// The permutation of numbers of `digits` digits, as many as [`HIDDEN_DIGITS`] says.
     fn new(cipher: C, digits: u8, tweak: &[u8]) -> Self {
-        assert!((DIGITS_MIN..=DIGITS_MAX).contains(&digits), "FF1 over {digits} digits");
+        assert!(HIDDEN_DIGITS.contains(&digits), "FF1 over {digits} digits");
         let first_digits = digits / 2;
         let second_digits = digits - first_digits;
         // Bytes of the largest second half.
         let bits = u64::BITS - (power_of_ten(second_digits) - 1).leading_zeros();
         let half_bytes = bits.div_ceil(8) as usize;
 
-        let mut head: [u8; BLOCK_BYTES] = [1, 2, 1, 0, 0, 10, ROUNDS, first_digits, 0, 0, 0, digits, 0, 0, 0, 0];
+        let mut head: [u8; BLOCK_BYTES] =
+            [1, 2, 1, 0, 0, 10, ROUNDS, first_digits, 0, 0, 0, digits, 0, 0, 0, 0];
         let tweak_bytes = u32::try_from(tweak.len()).expect("a tweak is short");
         head[12..].copy_from_slice(&tweak_bytes.to_be_bytes());
 
@@ -49,7 +48,8 @@ impl<C: BlockCipherEncrypt + BlockSizeUser<BlockSize = U16>> Ff1<C> {
         let unpadded = message.len() + 1 + half_bytes;
         message.resize(unpadded.next_multiple_of(BLOCK_BYTES), 0);
         let mut chained = [0; BLOCK_BYTES];
-        let (before, last) = message.split_last_chunk::<BLOCK_BYTES>().expect("the head is a block");
+        let (before, last) =
+            message.split_last_chunk::<BLOCK_BYTES>().expect("the head is a block");
         for block in before.chunks_exact(BLOCK_BYTES) {
             exclusive_or(&mut chained, block);
             chained = encrypted(&cipher, chained);
@@ -112,7 +112,7 @@ pub struct HiddenIds {
 }
 
 impl HiddenIds {
-    /// The ids of `digits` digits, [`DIGITS_MIN`] to [`DIGITS_MAX`], under this key.
+    /// The ids of `digits` digits, as many as [`HIDDEN_DIGITS`] says, under this key.
     pub fn new(digits: u8, key: &[u8; 32]) -> Self {
         let cipher = Aes256::new(&Array::from(*key));
         Self { permutation: Ff1::new(cipher, digits, &[]), first: power_of_ten(digits - 1) }

@@ -4,9 +4,9 @@
 //! takes nothing from the heap but room in the buffer that it is written to.
 
 use super::ff1::HiddenIds;
+use super::hidden::Hidden;
 use super::period::PeriodNumber;
 use super::text_format::{IdStyle, Piece, TextFormat};
-use super::Shape;
 
 /// The digits of all bases, in the order of their bytes: texts of one length are in the order of their ids.
 const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
@@ -36,14 +36,15 @@ struct Around {
 }
 
 impl IdText {
-    /// How ids of a tag of this shape are written, in this period where it has periods.
-    pub fn new(shape: &Shape, period: Option<PeriodNumber>) -> Self {
-        let hidden = shape.hidden.as_ref();
-        Self {
-            hidden: hidden.map(|hidden| HiddenIds::new(hidden.digits, &hidden.key.0)),
-            period,
-            format: shape.format.as_ref().map(|format| Around::new(format, period)),
-        }
+    /// How ids that are hidden so and have this format are written, in this period where the tag has periods.
+    pub fn new(
+        hidden: &Option<Hidden>,
+        format: &Option<TextFormat>,
+        period: Option<PeriodNumber>,
+    ) -> Self {
+        let ids_of = |hidden: &Hidden| HiddenIds::new(hidden.digits, &hidden.key.0);
+        let format = format.as_ref().map(|format| Around::new(format, period));
+        Self { hidden: hidden.as_ref().map(ids_of), period, format }
     }
 
     /// The period that the ids belong to, where there is one.
@@ -71,7 +72,9 @@ impl IdText {
     pub fn append(&self, number: u64, out: &mut Vec<u8>) {
         let id = self.id(number);
         match &self.format {
-            Some(Around { style, plain: [before, behind], .. }) => written(id, *style, before, behind, out),
+            Some(Around { style, plain: [before, behind], .. }) => {
+                written(id, *style, before, behind, out)
+            }
             None => written(id, IdStyle::Decimal { digits_min: 0 }, b"", b"", out),
         }
     }
@@ -80,14 +83,16 @@ impl IdText {
     pub fn append_json(&self, number: u64, out: &mut Vec<u8>) {
         let id = self.id(number);
         match &self.format {
-            Some(Around { style, json: [before, behind], .. }) => written(id, *style, before, behind, out),
+            Some(Around { style, json: [before, behind], .. }) => {
+                written(id, *style, before, behind, out)
+            }
             None => written(id, IdStyle::Decimal { digits_min: 0 }, b"\"", b"\"", out),
         }
     }
 
-    /// Bytes of the longest id of a tag of this shape, as a string of JSON, which may write a byte as two.
-    pub fn json_bytes_max(shape: &Shape) -> usize {
-        let format = shape.format.as_ref().map_or(0, |format| format.as_str().len());
+    /// Bytes of the longest id of this format, as a string of JSON, which may write a byte as two.
+    pub fn json_bytes_max(format: &Option<TextFormat>) -> usize {
+        let format = format.as_ref().map_or(0, |format| format.as_str().len());
         2 + 2 * format + NUMBER_BYTES_MAX
     }
 }
@@ -100,7 +105,9 @@ impl Around {
         for piece in format.pieces() {
             match piece {
                 Piece::Text(text) => texts[at].push_str(text),
-                Piece::Period => texts[at].push_str(&period.map_or(String::new(), |period| period.0.to_string())),
+                Piece::Period => {
+                    texts[at].push_str(&period.map_or(String::new(), |period| period.0.to_string()))
+                }
                 Piece::Id(of_id) => (style, at) = (of_id, 1),
             }
         }
@@ -141,11 +148,11 @@ mod tests {
 
     use super::*;
     use crate::limits::{FORMAT_CHARS_MAX, ID_MAX};
-    use crate::shape::{Hidden, HiddenKey};
+    use crate::shape::HiddenKey;
 
     fn text_of(format: &str, period: Option<u32>) -> IdText {
         let format = Some(TextFormat::parse(format).unwrap());
-        IdText::new(&Shape { format, ..Shape::default() }, period.map(PeriodNumber))
+        IdText::new(&None, &format, period.map(PeriodNumber))
     }
 
     fn shown(text: &IdText, number: u64) -> String {
@@ -173,18 +180,18 @@ mod tests {
 
     #[test]
     fn bare_numbers_stay_bare() {
-        let bare = IdText::new(&Shape::default(), None);
+        let bare = IdText::new(&None, &None, None);
         assert_eq!((shown(&bare, 7), bare.is_formatted()), ("7".to_owned(), false));
     }
 
     #[test]
     fn what_is_hidden_is_written_in_the_format_too() {
         let hidden = Some(Hidden { digits: 8, key: HiddenKey([7; 32]) });
-        let bare = IdText::new(&Shape { hidden: hidden.clone(), ..Shape::default() }, None);
+        let bare = IdText::new(&hidden, &None, None);
         let id = HiddenIds::new(8, &[7; 32]).id(1);
         assert_eq!((bare.id(1), shown(&bare, 1)), (id, id.to_string()));
         let format = Some(TextFormat::parse("U{id}").unwrap());
-        let formatted = IdText::new(&Shape { hidden, format, ..Shape::default() }, None);
+        let formatted = IdText::new(&hidden, &format, None);
         assert_eq!(shown(&formatted, 1), format!("U{id}"));
         assert!(formatted.is_hidden());
     }
@@ -202,7 +209,7 @@ mod tests {
             prop_assert!(format.chars().count() <= FORMAT_CHARS_MAX);
             let text = text_of(&format, None);
             let format = Some(TextFormat::parse(&format).unwrap());
-            let bytes_max = IdText::json_bytes_max(&Shape { format, ..Shape::default() });
+            let bytes_max = IdText::json_bytes_max(&format);
             prop_assert_eq!(shown(&text, one) == shown(&text, other), one == other);
             let mut json = Vec::new();
             text.append_json(one, &mut json);

@@ -66,7 +66,7 @@ fn count(numbers: &[Range<u64>]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shape::{PeriodNumber, Shape, TextFormat};
+    use crate::shape::{PeriodNumber, TextFormat};
 
     fn written(body: Vec<u8>) -> String {
         String::from_utf8(body).unwrap()
@@ -75,8 +75,7 @@ mod tests {
     #[test]
     fn ids_are_written_in_every_style() {
         let format = Some(TextFormat::parse("\"{period}-{id:03}").unwrap());
-        let shape = Shape { format, ..Shape::default() };
-        let text = IdText::new(&shape, Some(PeriodNumber(2026)));
+        let text = IdText::new(&None, &format, Some(PeriodNumber(2026)));
         let numbers = [1..3, 10..11];
         assert_eq!(
             written(json_ids("a\"b", &text, &numbers)),
@@ -87,7 +86,10 @@ mod tests {
             r#"{"tag":"a","period":"2026","ranges":[{"start":"1","end":"3"},{"start":"10","end":"11"}],"lease":false}"#
         );
         assert_eq!(written(text_ids(&text, &numbers)), "\"2026-001\n\"2026-002\n\"2026-010\n");
-        let bare = IdText::new(&Shape::default(), None);
-        assert_eq!(written(json_ids("a", &bare, &[7..8])), r#"{"tag":"a","ids":["7"],"lease":false}"#);
+        let bare = IdText::new(&None, &None, None);
+        assert_eq!(
+            written(json_ids("a", &bare, &[7..8])),
+            r#"{"tag":"a","ids":["7"],"lease":false}"#
+        );
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use foldhash::quality::RandomState;
 use papaya::HashMap;
 
-use super::ShapedTag;
+use super::tag::ShapedTag;
 use crate::segment::BufferView;
 use crate::service::slot::Slot;
 use crate::state::{Protection, State};
@@ -22,7 +22,7 @@ impl ShapedTable {
 
     /// Puts in a tag, unless another call was first; answers which one is there now.
     pub(in crate::service) fn get_or_insert(&self, new: ShapedTag) -> Arc<ShapedTag> {
-        let tag = new.tag.clone();
+        let tag = new.tag().clone();
         Arc::clone(self.0.pin().get_or_insert(tag, Arc::new(new)))
     }
 
@@ -75,13 +75,15 @@ impl ShapedTable {
 
     /// Whether any id of a shaped tag is held.
     pub(in crate::service) fn holds_ids(&self) -> bool {
-        let holds = |shaped: &Arc<ShapedTag>| shaped.slots().iter().any(|slot| slot.remaining() > 0);
+        let holds =
+            |shaped: &Arc<ShapedTag>| shaped.slots().iter().any(|slot| slot.remaining() > 0);
         self.0.pin().values().any(holds)
     }
 
     /// The tags that ids were taken of since the last call, and how many.
     pub(in crate::service) fn taken_since_look(&self) -> Vec<(BizTag, u64)> {
-        let taken = |shaped: &ShapedTag| shaped.slots().iter().map(|slot| slot.taken_since_look()).sum();
+        let taken =
+            |shaped: &ShapedTag| shaped.slots().iter().map(|slot| slot.taken_since_look()).sum();
         let shaped = self.0.pin();
         let tags = shaped.iter().map(|(tag, shaped)| (tag.clone(), taken(shaped)));
         tags.filter(|(_, taken)| *taken > 0).collect()

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::ShapedTag;
+use super::tag::ShapedTag;
 use crate::limits::{GRAB_MAX, ID_END};
 use crate::service::error::Error;
 use crate::service::ids::IdService;
@@ -60,7 +60,7 @@ impl IdService {
             }
         }
         self.replica.read_barrier(Instant::now() + GRAB_MAX).await?;
-        let row = self.replica.read(|state| state.tag(shaped.tag.as_str()));
+        let row = self.replica.read(|state| state.tag(shaped.tag().as_str()));
         let row = row.ok_or(Error::UnknownTag)?;
         // The mark of a period that nobody has taken an id of yet is not in the row.
         let left = match shaped.has_periods() {
@@ -82,6 +82,8 @@ impl IdService {
             return Ok(0);
         }
         let now_ms = self.cluster_time.now_ms(|| self.replica.node().median_now_ms());
-        now_ms.ok_or_else(|| Error::unavailable("this node has not heard yet what time it is in the cluster"))
+        now_ms.ok_or_else(|| {
+            Error::unavailable("this node has not heard yet what time it is in the cluster")
+        })
     }
 }

@@ -181,7 +181,7 @@ fn a_grab_that_met_a_frozen_tag_tells_those_who_wait_and_leaves_the_gate() {
     let slot = slot();
     let (mut waiting, _) = wait(&slot, 1);
     slot.begin_grab(10).unwrap();
-    slot.grab_met_frozen();
+    slot.grab_refused(&Error::Frozen);
     assert_eq!(waiting.try_recv().unwrap(), Err(Error::Frozen));
     let (_, wants_grab) = wait(&slot, 1);
     assert!(wants_grab, "the tag may have thawed since");

@@ -57,8 +57,20 @@ fn a_day_without_a_midnight_begins_when_clocks_have_been_put_forward() {
     day("America/Sao_Paulo", start, 20_181_104, start, end);
     day("America/Sao_Paulo", "2018-11-04T02:59:59.999Z", 20_181_103, "2018-11-03T03:00:00Z", start);
     // A whole day was left out.
-    day("Pacific/Apia", "2011-12-30T09:59:59Z", 20_111_229, "2011-12-29T10:00:00Z", "2011-12-30T10:00:00Z");
-    day("Pacific/Apia", "2011-12-30T10:00:00Z", 20_111_231, "2011-12-30T10:00:00Z", "2011-12-31T10:00:00Z");
+    day(
+        "Pacific/Apia",
+        "2011-12-30T09:59:59Z",
+        20_111_229,
+        "2011-12-29T10:00:00Z",
+        "2011-12-30T10:00:00Z",
+    );
+    day(
+        "Pacific/Apia",
+        "2011-12-30T10:00:00Z",
+        20_111_231,
+        "2011-12-30T10:00:00Z",
+        "2011-12-31T10:00:00Z",
+    );
 }
 
 #[test]
@@ -97,7 +109,9 @@ fn a_period_holds_moments_up_to_the_skew_outside() {
     let span = PeriodSpan { number: PeriodNumber(2026), start_ms: 5_000, end_ms: 9_000 };
     let held = |now_ms, skew_ms| span.holds(now_ms, skew_ms);
     assert!(held(5_000, 0) && held(8_999, 0) && !held(4_999, 0) && !held(9_000, 0));
-    assert!(held(3_000, 2_000) && held(10_999, 2_000) && !held(2_999, 2_000) && !held(11_000, 2_000));
+    assert!(
+        held(3_000, 2_000) && held(10_999, 2_000) && !held(2_999, 2_000) && !held(11_000, 2_000)
+    );
     assert!(!span.holds(u64::MAX, u64::MAX - 1_000_000));
 }
 
