@@ -59,6 +59,7 @@
 //! | [`snowflake`] | Pure: which bits of a snowflake id are what; the generator of a process | nothing |
 //! | [`tag`] | Pure: what a tag may be called | `limits` |
 //! | [`segment`] | Pure: the double buffer of a tag, and how many ids the next grab reserves | `limits` |
+//! | [`sequence`] | Pure: the counters of keys in bounded memory, and the sections of a tag's keys | `limits`, `tag` |
 //! | [`leaf_tables`] | Reads the tables of Leaf and tinyid, as dumps and spreadsheets have them | `limits`, `tag` |
 //! | [`shape`] | Pure: what ids of a tag look like, in which order they are given, and which lines they come from | `limits` |
 //! | [`state`] | Pure: the replicated state, and the one function that changes it | `limits`, `shape`, `snowflake`, `tag`, `version` |
@@ -171,6 +172,7 @@ pub mod replica;
 pub mod resp;
 pub mod restore;
 pub mod segment;
+pub mod sequence;
 pub mod server;
 pub mod service;
 pub mod shape;

@@ -13,6 +13,7 @@
 //!       rate_limit  how many ids of it may be handed out now
 //!     shaped    the tags that are not plain: which line is drawn from now, and a slot for each
 //!   grabber     the task that grabs, many tags together
+//!   ordered     what only the leader hands out: strict tags and sequences
 //!   snowflakes  the snowflake ids that this node may make; one lock
 //! lease         the node's hold on its worker ids
 //!   lease_task  the task that takes worker ids and renews them
@@ -53,6 +54,7 @@ mod lease;
 mod lease_status;
 mod lease_task;
 mod log_access;
+mod ordered;
 mod rate_limit;
 mod readiness;
 mod shaped;
@@ -99,9 +101,14 @@ use crate::answer_budget::AnswerBudget;
 use crate::clock::Clock;
 use crate::metrics::Metrics;
 use crate::replica::Replica;
+use crate::sequence::Counters;
 use cluster_time::ClusterTime;
 use grabber::Grabber;
+use ordered::{Ordered, OrderedParts, SharedLedger};
 use tag_creation::TagCreation;
+
+/// Bytes for the counters of sequences.
+const SEQUENCE_MEMORY: usize = 256 << 20;
 
 /// The services of one node, one for each kind of caller; cheap to clone.
 #[derive(Clone)]
@@ -136,16 +143,40 @@ pub struct ServiceParts {
     pub auto_create_tags: bool,
     /// Most names of tags that the cluster shall know, deleted ones included.
     pub tags_max: u64,
+    /// Names this process start in the log: no start of any node ever had the same.
+    pub nonce: u128,
+    /// Random, and known to this process alone.
+    pub secret: u128,
 }
 
 impl Services {
     /// Starts the services on the current runtime. The task belongs to the caller: the services grab
     /// nothing more once it is dropped, and the node must stop when it ends by itself.
     pub fn start(parts: ServiceParts) -> (Self, ServiceTask) {
-        let ServiceParts { replica, table, clock, metrics, snowflakes, auto_create_tags, tags_max } =
-            parts;
-        let (grabs, task) =
+        let ServiceParts {
+            replica,
+            table,
+            clock,
+            metrics,
+            snowflakes,
+            auto_create_tags,
+            tags_max,
+            nonce,
+            secret,
+        } = parts;
+        let (grabs, grabber) =
             Grabber::start(Arc::clone(&replica), Arc::clone(&table), Arc::clone(&metrics));
+        let secret = [secret as u64, (secret >> 64) as u64];
+        let ledger = SharedLedger::new(Counters::new(SEQUENCE_MEMORY, secret));
+        table.drop_held_from(ledger.clone());
+        let (ordered, engine) = Ordered::start(OrderedParts {
+            replica: Arc::clone(&replica),
+            clock: Arc::clone(&clock),
+            metrics: Arc::clone(&metrics),
+            ledger,
+            nonce,
+        });
+        let task = ServiceTask { grabs: grabber, ordered: engine };
         let creation = TagCreation::new(Arc::clone(&replica), Arc::clone(&clock), tags_max);
         let creation = Arc::new(creation);
         let tags = TagService {
@@ -167,8 +198,17 @@ impl Services {
         let audit = AuditService { replica: Arc::clone(&replica) };
         let creation = auto_create_tags.then_some(creation);
         let cluster_time = ClusterTime::new(Arc::clone(&clock));
-        let ids =
-            IdService { replica, table, clock, cluster_time, metrics, grabs, snowflakes, creation };
+        let ids = IdService {
+            replica,
+            table,
+            clock,
+            cluster_time,
+            metrics,
+            grabs,
+            ordered,
+            snowflakes,
+            creation,
+        };
         let (ids, tags, cluster) = (Arc::new(ids), Arc::new(tags), Arc::new(cluster));
         let (audit, backup) = (Arc::new(audit), Arc::new(backup));
         (Self { ids, tags, cluster, audit, backup, answers }, task)

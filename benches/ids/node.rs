@@ -48,6 +48,7 @@ async fn open(dir: &TempDir) -> AssembledNode {
         clock: Arc::new(SystemClock::default()),
         snowflake: snowflakes(),
         nonce: 1,
+        secret: 1,
         auto_create_tags: false,
         tags_max: TAGS_MAX_DEFAULT,
     };

@@ -180,6 +180,7 @@ impl RunningNode {
             clock: Arc::new(SystemClock::default()),
             snowflake: config.snowflake.clone(),
             nonce: entropy::random_u128()?,
+            secret: entropy::random_u128()?,
             auto_create_tags: config.auto_create_tags,
             tags_max: config.tags_max,
         };

@@ -37,20 +37,27 @@ impl GrabQueue {
     }
 }
 
-/// The task that grabs; it is aborted when this is dropped.
-pub struct ServiceTask(JoinHandle<Result<(), JoinError>>);
+/// The task that grabs, and that of strict order; they are aborted when this is dropped.
+pub struct ServiceTask {
+    pub(super) grabs: JoinHandle<Result<(), JoinError>>,
+    pub(super) ordered: JoinHandle<Result<(), JoinError>>,
+}
 
 impl ServiceTask {
     /// Resolves, with the reason, when a grab has met a broken invariant: the node must not go on.
     pub async fn ended(&mut self) -> StopReason {
-        let ended = (&mut self.0).await;
+        let ended = tokio::select! {
+            ended = &mut self.grabs => ended,
+            ended = &mut self.ordered => ended,
+        };
         StopReason::restart(format!("the id service has ended: {ended:?}"))
     }
 }
 
 impl Drop for ServiceTask {
     fn drop(&mut self) {
-        self.0.abort();
+        self.grabs.abort();
+        self.ordered.abort();
     }
 }
 
@@ -68,11 +75,11 @@ impl Grabber {
         replica: Arc<Replica>,
         table: Arc<SlotTable>,
         metrics: Arc<Metrics>,
-    ) -> (GrabQueue, ServiceTask) {
+    ) -> (GrabQueue, JoinHandle<Result<(), JoinError>>) {
         let (grabs, asked) = mpsc::unbounded_channel();
         let grabs = GrabQueue(grabs);
         let grabber = Self { replica, table, metrics, again: grabs.clone() };
-        (grabs, ServiceTask(tokio::spawn(Arc::new(grabber).run(asked))))
+        (grabs, tokio::spawn(Arc::new(grabber).run(asked)))
     }
 
     /// Runs until the task is aborted.

@@ -10,6 +10,7 @@ use super::cluster_time::ClusterTime;
 use super::error::Error;
 use super::grabber::GrabQueue;
 use super::held_ids::HeldIds;
+use super::ordered::Ordered;
 use super::shaped::ShapedTag;
 use super::slot::{Arrangement, Slot, TakeOutcome, TakenNumbers};
 use super::slot_table::SlotTable;
@@ -41,6 +42,7 @@ pub struct IdService {
     pub(super) cluster_time: ClusterTime,
     pub(super) metrics: Arc<Metrics>,
     pub(super) grabs: GrabQueue,
+    pub(super) ordered: Ordered,
     pub(super) snowflakes: Arc<Snowflakes>,
     /// Creates tags on first use; `None` where that is off.
     pub(super) creation: Option<Arc<TagCreation>>,

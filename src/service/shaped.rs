@@ -11,4 +11,4 @@ mod tag;
 mod take;
 
 pub(super) use table::ShapedTable;
-pub(super) use tag::ShapedTag;
+pub(super) use tag::{ShapedTag, TagLine};

@@ -2,12 +2,13 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
 use foldhash::quality::RandomState;
 use papaya::{HashMap, HashMapRef, LocalGuard};
 
+use super::ordered::SharedLedger;
 use super::shaped::ShapedTable;
 use super::slot::Slot;
 use crate::metrics::Metrics;
@@ -28,6 +29,8 @@ pub struct SlotTable {
     slots: HashMap<BizTag, Arc<Slot>, RandomState>,
     /// The shaped tags, none of which is among `slots`.
     shaped: ShapedTable,
+    /// What is held in strict order.
+    ordered: OnceLock<SharedLedger>,
     metrics: Arc<Metrics>,
     /// Until then no slot counts as holding an id, in milliseconds of the monotonic clock.
     none_held_until_ms: AtomicU64,
@@ -36,8 +39,18 @@ pub struct SlotTable {
 impl SlotTable {
     /// An empty table: nothing is carried over a restart.
     pub fn new(metrics: Arc<Metrics>) -> Self {
-        let shaped = ShapedTable::default();
-        Self { slots: HashMap::default(), shaped, metrics, none_held_until_ms: AtomicU64::new(0) }
+        Self {
+            slots: HashMap::default(),
+            shaped: ShapedTable::default(),
+            ordered: OnceLock::new(),
+            metrics,
+            none_held_until_ms: AtomicU64::new(0),
+        }
+    }
+
+    /// Has what is held in strict order of a tag dropped with the tag's slot, too.
+    pub(super) fn drop_held_from(&self, ledger: SharedLedger) {
+        let _ = self.ordered.set(ledger);
     }
 
     /// The table for as many look-ups as follow each other without a wait: slots that are removed
@@ -71,6 +84,9 @@ impl SlotTable {
     /// Ends and removes the slot of a tag. The tag may get another one later, which starts empty.
     pub(super) fn remove(&self, tag: &str) {
         self.shaped.remove(tag);
+        if let Some(ordered) = self.ordered.get() {
+            ordered.drop_tag(tag);
+        }
         if let Some(slot) = self.slots.pin().remove(tag) {
             slot.close();
             self.metrics.tag_unloaded();
@@ -185,5 +201,8 @@ impl TagListener for SlotTable {
             }
         }
         self.shaped.state_replaced(state);
+        if let Some(ordered) = self.ordered.get() {
+            ordered.drop_all();
+        }
     }
 }

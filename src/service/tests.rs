@@ -44,6 +44,7 @@ async fn alone_by(
             worker_ids: Vec::new(),
         },
         nonce: 1,
+        secret: 1,
         auto_create_tags: true,
         tags_max,
     };

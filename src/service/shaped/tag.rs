@@ -9,8 +9,9 @@ use crate::clock::Clock;
 use crate::limits::PERIOD_SKEW_MS;
 use crate::segment::BufferView;
 use crate::service::error::Error;
+use crate::service::rate_limit::RateLimit;
 use crate::service::slot::Slot;
-use crate::shape::{Calendar, IdText, Line, PeriodSpan, Shape};
+use crate::shape::{Calendar, IdText, Line, PeriodNumber, PeriodSpan, Shape};
 use crate::state::{Protection, TagRow};
 use crate::tag::BizTag;
 
@@ -30,12 +31,15 @@ pub(in crate::service) struct ShapedTag {
 struct OpenLines {
     lines: Vec<Arc<TagLine>>,
     protection: Protection,
+    /// The bucket of a tag that only the leader hands out; `None` before the first rate limit, and where slots have
+    /// buckets.
+    limit: Option<RateLimit>,
     /// Set for good once the tag is gone.
     closed: bool,
 }
 
 /// One number line of a tag on one node.
-pub(super) struct TagLine {
+pub(in crate::service) struct TagLine {
     /// `None` of the one line of a tag without periods.
     span: Option<PeriodSpan>,
     text: Arc<IdText>,
@@ -60,12 +64,13 @@ impl ShapedTag {
                 ))
             })?),
         };
-        let open = OpenLines { protection: row.protection, ..OpenLines::default() };
         let (tag, shape) = (row.tag.clone(), Arc::clone(shape));
-        Ok(Self { tag, step: row.step, shape, calendar, clock, open: Mutex::new(open) })
+        let new = Self { tag, step: row.step, shape, calendar, clock, open: Mutex::default() };
+        new.protect(row.protection);
+        Ok(new)
     }
 
-    pub(super) fn tag(&self) -> &BizTag {
+    pub(in crate::service) fn tag(&self) -> &BizTag {
         &self.tag
     }
 
@@ -86,7 +91,7 @@ impl ShapedTag {
     ///
     /// # Errors
     /// [`Error::Unavailable`] when no period lies there.
-    pub(super) fn line_at(&self, now_ms: u64) -> Result<Option<Arc<TagLine>>, Error> {
+    pub(in crate::service) fn line_at(&self, now_ms: u64) -> Result<Option<Arc<TagLine>>, Error> {
         let mut open = self.open.lock();
         if open.closed {
             return Ok(None);
@@ -128,6 +133,26 @@ impl ShapedTag {
         TagLine { span, text, slot }
     }
 
+    /// Lets a call for `count` ids or numbers through that only the leader gives, and takes them out of what the rate
+    /// limit allows on this node.
+    ///
+    /// # Errors
+    /// [`Error::Frozen`] and [`Error::OverRateLimit`].
+    pub(in crate::service) fn admit(&self, count: u64) -> Result<(), Error> {
+        let mut open = self.open.lock();
+        if open.protection.frozen {
+            return Err(Error::Frozen);
+        }
+        if open.protection.rate_limit.is_some()
+            && let Some(limit) = &mut open.limit
+        {
+            let admitted = limit.admit(self.clock.monotonic_ms(), count);
+            admitted.map_err(|after_s| Error::OverRateLimit { after_s })?;
+            limit.pay(count);
+        }
+        Ok(())
+    }
+
     /// Gives up a slot, as no grab of its line is let in. The callers that wait look again which line is now.
     pub(super) fn drop_slot(&self, slot: &Arc<Slot>) {
         let is_its = |line: &TagLine| line.slot.as_ref().is_some_and(|its| Arc::ptr_eq(its, slot));
@@ -138,6 +163,16 @@ impl ShapedTag {
     pub(in crate::service) fn protect(&self, protection: Protection) {
         let mut open = self.open.lock();
         open.protection = protection;
+        if self.shape.needs_leadership() {
+            let now_ms = self.clock.monotonic_ms();
+            open.limit = match (open.limit.take(), protection.rate_limit) {
+                (None, Some(rate)) => Some(RateLimit::new(rate, now_ms)),
+                (Some(limit), Some(rate)) if limit.per_second() != rate => {
+                    Some(limit.at(rate, now_ms))
+                }
+                (limit, _) => limit,
+            };
+        }
         open.lines.iter().filter_map(|line| line.slot()).for_each(|slot| slot.protect(protection));
     }
 
@@ -160,8 +195,18 @@ impl ShapedTag {
 }
 
 impl TagLine {
-    pub(super) fn text(&self) -> &Arc<IdText> {
+    pub(in crate::service) fn text(&self) -> &Arc<IdText> {
         &self.text
+    }
+
+    /// Its number line.
+    pub(in crate::service) fn line(&self) -> Line {
+        self.span.map_or(Line::Whole, |span| span.line())
+    }
+
+    /// The period that it is of.
+    pub(in crate::service) fn period(&self) -> Option<PeriodNumber> {
+        self.span.map(|span| span.number)
     }
 
     pub(super) fn slot(&self) -> Option<&Arc<Slot>> {
@@ -169,7 +214,7 @@ impl TagLine {
     }
 
     /// Whether its ids may be handed out at this moment of the cluster's time.
-    pub(super) fn is_served_at(&self, now_ms: u64) -> bool {
+    pub(in crate::service) fn is_served_at(&self, now_ms: u64) -> bool {
         self.span.is_none_or(|span| span.holds(now_ms, PERIOD_SKEW_MS))
     }
 

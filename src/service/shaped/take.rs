@@ -23,11 +23,12 @@ impl IdService {
         arrangement: Arrangement,
         deadline: Instant,
     ) -> Result<Option<TakenIds>, Error> {
+        if shaped.shape().needs_leadership() {
+            return self.take_ordered(shaped, count, arrangement, deadline).await;
+        }
         for _ in 0..LOOKS_MAX {
             let Some(line) = shaped.line_at(self.line_time_ms(shaped)?)? else { return Ok(None) };
-            let Some(slot) = line.slot() else {
-                return Err(Error::unavailable("this node hands out no ids in strict order"));
-            };
+            let Some(slot) = line.slot() else { return Ok(None) };
             let Some(numbers) = self.take_from(slot, count, arrangement, deadline).await? else {
                 continue;
             };
@@ -77,7 +78,7 @@ impl IdService {
     }
 
     /// The cluster's time, by which a tag's line is chosen.
-    fn line_time_ms(&self, shaped: &ShapedTag) -> Result<u64, Error> {
+    pub(in crate::service) fn line_time_ms(&self, shaped: &ShapedTag) -> Result<u64, Error> {
         if !shaped.has_periods() {
             return Ok(0);
         }

@@ -137,6 +137,7 @@ impl Service {
             clock: Arc::clone(&site.clock) as _,
             snowflake: snowflakes(),
             nonce: 1,
+            secret: 1,
             auto_create_tags: false,
             tags_max: TAGS_MAX_DEFAULT,
         };
