@@ -64,6 +64,7 @@ mod snowflake_floor;
 mod snowflakes;
 mod tag_creation;
 mod tag_import;
+mod tag_shape;
 mod tags;
 mod taken;
 #[cfg(test)]
@@ -91,6 +92,7 @@ pub use snowflake_floor::SnowflakeFloor;
 pub use snowflakes::Snowflakes;
 pub use tag_creation::TagSpec;
 pub use tag_import::{ImportOutcomes, Imported, TagToImport};
+pub use tag_shape::{DrawKey, ShapeSpec};
 pub use tags::{TagChange, TagService};
 pub use taken::TakenIds;
 pub use worker_view::{ClockView, WorkerView, WorkersView};
@@ -147,6 +149,8 @@ pub struct ServiceParts {
     pub nonce: u128,
     /// Random, and known to this process alone.
     pub secret: u128,
+    /// Draws the keys of hidden ids.
+    pub draw_key: DrawKey,
 }
 
 impl Services {
@@ -161,6 +165,7 @@ impl Services {
             snowflakes,
             auto_create_tags,
             tags_max,
+            draw_key,
             nonce,
             secret,
         } = parts;
@@ -177,7 +182,8 @@ impl Services {
             nonce,
         });
         let task = ServiceTask { grabs: grabber, ordered: engine };
-        let creation = TagCreation::new(Arc::clone(&replica), Arc::clone(&clock), tags_max);
+        let creation =
+            TagCreation::new(Arc::clone(&replica), Arc::clone(&clock), tags_max, draw_key);
         let creation = Arc::new(creation);
         let tags = TagService {
             replica: Arc::clone(&replica),
