@@ -1,0 +1,36 @@
+//! The arguments of the command line.
+
+use super::*;
+
+#[test]
+fn arguments_are_consistent() {
+    Cli::command().debug_assert();
+}
+
+#[test]
+fn an_update_must_change_something() {
+    let update = |rest: &[&str]| {
+        let line = ["mintleaf", "tag", "update", "orders"];
+        Cli::try_parse_from(line.iter().chain(rest)).is_ok()
+    };
+    assert!(!update(&[]));
+    assert!(update(&["--step", "5"]));
+    assert!(update(&["--rate-limit", "none", "--frozen", "false"]));
+    assert!(update(&["--rate-limit", "5"]));
+    assert!(!update(&["--rate-limit", "null"]));
+    assert!(update(&["--max-id", "9223372036854775808", "--description", ""]));
+}
+
+#[test]
+fn urls_are_taken_before_and_after_the_command() {
+    let line = ["mintleaf", "tag", "--url", "http://a:1", "list", "--url", "http://b:2"];
+    assert!(Cli::try_parse_from(line).is_ok());
+    let line = ["mintleaf", "next", "orders", "--url", "http://a:1,http://b:2"];
+    let Ok(Cli { command: CliCommand::Client(ClientCommand::Next { connect, .. }) }) =
+        Cli::try_parse_from(line)
+    else {
+        panic!("not parsed as `next`");
+    };
+    assert_eq!(connect.url_count(), 2);
+    assert!(Cli::try_parse_from(["mintleaf", "next", "orders", "--url", "ftp://a"]).is_err());
+}
