@@ -72,12 +72,10 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum CliCommand {
     /// Run a working cluster in this process, without configuration
-    #[command(after_help = "Unknown tags are created on first use. Stop it with ctrl-c; started \
-                            again on the same data it goes on, and repeats no id.")]
+    #[command(after_help = help::DEV)]
     Dev(DevArgs),
     /// Run one node of a cluster
-    #[command(after_help = "Every flag is also an environment variable and a key of the --config \
-                            file; a flag wins over the environment, and that over the file.")]
+    #[command(after_help = help::SERVE)]
     Serve(Box<ServeArgs>),
     /// Make a token by which clients prove themselves to a node with an auth file
     Token {

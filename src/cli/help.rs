@@ -33,3 +33,25 @@ Examples:
 
 It takes the settings of `mintleaf serve`, changes nothing, and may run beside a node. What has failed keeps a node
 from its work, and the exit code is 1 then; a warning is something to look at.";
+
+/// Below those of `dev`.
+pub(super) const DEV: &str = "\
+Examples:
+  mintleaf dev
+  mintleaf dev --nodes 3 --http 127.0.0.1:8080 --data trial
+
+Unknown tags are created on first use. Stop it with ctrl-c; started again on the same data it goes on, and repeats no
+id.";
+
+/// Below those of `serve`.
+pub(super) const SERVE: &str = "\
+Examples:
+  mintleaf serve --config /etc/mintleaf.toml
+  mintleaf serve --node-id 1 --raft 10.0.0.1:9080 --cluster-secret-file secret \\
+      --peers 1=10.0.0.1:9080,2=10.0.0.2:9080,3=10.0.0.3:9080
+
+Every flag is also an environment variable and a key of the --config file; a flag wins over the environment, and that
+over the file. `mintleaf doctor` takes the same settings and says whether a node would work well with them here.
+
+Exit codes: 0 after SIGTERM or SIGINT; 1 where starting it again may help; 2 where a setting is wrong; 3 where an
+operator is needed.";

@@ -22,9 +22,13 @@ fn cluster_status_asks_every_node_and_names_the_one_that_is_gone() {
     let [gone, asked] = cluster.others(leader)[..] else { panic!("three nodes") };
     let url = format!("http://{}", cluster.api(asked).0);
     let status = || json_of(&run(&["cluster", "status", "--json", "--url", &url]));
-    let all = eventually("all nodes to be ready", secs(10), || {
+    // A node that has just started has not heard all others yet.
+    let is_known = |shown: &Value| shown["ready"] == true && shown["clock_from_median_ms"].is_i64();
+    let all = eventually("all nodes to be ready and heard", secs(10), || {
         let all = status();
-        cluster.ids().iter().all(|id| node(&all, *id)["ready"] == true).then_some(all)
+        let is_whole =
+            |id: &u64| is_known(&node(&all, *id)) && node(&all, *id)["reachable"] == true;
+        cluster.ids().iter().all(is_whole).then_some(all)
     });
     for id in cluster.ids() {
         let shown = node(&all, id);

@@ -20,7 +20,8 @@ fn on_terminal(dev: &Dev, columns: u16, typed: &str, args: &[&str]) -> Option<Sh
     }
     let quoted = |word: &&str| format!("'{word}'");
     let program = mintleaf().command().get_program().to_string_lossy().into_owned();
-    let words = [&[program.as_str()], args, &["--url", &dev.url()]].concat();
+    let url = dev.url();
+    let words = [&[program.as_str()], args, &["--url", &url]].concat();
     let line = words.iter().map(quoted).collect::<Vec<_>>().join(" ");
     let mut terminal = Command::new("script");
     clean(&mut terminal);
