@@ -34,3 +34,26 @@ fn urls_are_taken_before_and_after_the_command() {
     assert_eq!(connect.url_count(), 2);
     assert!(Cli::try_parse_from(["mintleaf", "next", "orders", "--url", "ftp://a"]).is_err());
 }
+
+#[test]
+fn every_command_shows_an_example() {
+    fn look(command: &clap::Command, missing: &mut Vec<String>) {
+        let name = command.get_bin_name().unwrap_or_default().to_owned();
+        let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        if !command.has_subcommands()
+            && !help.contains(&format!("{name} "))
+            && !help.contains(&name)
+        {
+            missing.push(name);
+        }
+        command
+            .get_subcommands()
+            .filter(|it| it.get_name() != "help")
+            .for_each(|it| look(it, missing));
+    }
+    let mut command = Cli::command();
+    command.build();
+    let mut missing = Vec::new();
+    look(&command, &mut missing);
+    assert!(missing.is_empty(), "no example of {missing:?}");
+}
