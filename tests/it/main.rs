@@ -17,6 +17,7 @@
 //! leaf_migration          from a real Leaf and back, under load
 //! protection, audit       tags that are frozen or limited; who changed what
 //! draining                a node that was asked to stop: out of rotation, its clients leave, a leader hands over
+//! supervised              what a node tells the service manager that started it
 //! rolling                 three nodes rolled behind a load balancer, under load
 //! releases                two releases in one cluster; what earlier releases have left on disk
 //! leasing                 the client library in Rust, whose nodes are killed, rolled, frozen and limited
@@ -69,6 +70,7 @@ mod restore;
 mod rolling;
 mod scale;
 mod snowflake;
+mod supervised;
 mod tls;
 mod warm_start;
 mod zones;
