@@ -60,7 +60,8 @@
 //! | [`tag`] | Pure: what a tag may be called | `limits` |
 //! | [`segment`] | Pure: the double buffer of a tag, and how many ids the next grab reserves | `limits` |
 //! | [`leaf_tables`] | Reads the tables of Leaf and tinyid, as dumps and spreadsheets have them | `limits`, `tag` |
-//! | [`state`] | Pure: the replicated state, and the one function that changes it | `limits`, `snowflake`, `tag`, `version` |
+//! | [`shape`] | Pure: what ids of a tag look like, in which order they are given, and which lines they come from | `limits` |
+//! | [`state`] | Pure: the replicated state, and the one function that changes it | `limits`, `shape`, `snowflake`, `tag`, `version` |
 //! | [`clock`], [`entropy`] | The machine's clocks, as a trait; its random numbers | nothing |
 //! | [`metrics`] | The counters of a node, and the page for Prometheus | nothing |
 //! | `origin` | Pure: where clients are counted together | nothing |
@@ -81,7 +82,7 @@
 //! | [`resp`] | The Redis protocol | `access`, `answer_budget`, `connection_buffers`, `drain`, `limits`, `metrics`, `service`, `tls`, `watchdog` |
 //! | [`listener`] | Client sockets and worker threads, shared by both protocols | `access`, `drain`, `http`, `limits`, `metrics`, `origin`, `resp`, `service`, `tls`, `watchdog` |
 //! | [`config`] | Settings and their checks | `access`, `address`, `snowflake`, `tls` |
-//! | [`cli`] | The command line, and the commands that are clients of a node | `access`, `backup`, `clock`, `config`, `entropy`, `leaf_tables`, `limits`, `path_segment`, `restore`, `state`, `tag`, `timestamp`, `version` |
+//! | [`cli`] | The command line, and the commands that are clients of a node | `access`, `backup`, `clock`, `config`, `entropy`, `leaf_tables`, `limits`, `path_segment`, `restore`, `snowflake`, `state`, `tag`, `timestamp`, `version` |
 //! | [`server`] | A node put together, and run by `serve` or `dev` | `access`, `clock`, `config`, `drain`, `encoding`, `entropy`, `limits`, `listener`, `metrics`, `replica`, `service`, `snowflake`, `tls` |
 //!
 //! # Words
@@ -171,6 +172,7 @@ pub mod restore;
 pub mod segment;
 pub mod server;
 pub mod service;
+pub mod shape;
 pub mod snowflake;
 pub mod state;
 pub mod tag;

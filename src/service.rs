@@ -49,6 +49,7 @@ mod lease;
 mod lease_status;
 mod lease_task;
 mod log_access;
+mod ordered;
 mod rate_limit;
 mod readiness;
 mod slot;

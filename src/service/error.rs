@@ -119,6 +119,10 @@ impl Error {
             Response::MaxIdBehind { max_id } => Self::Conflict {
                 detail: format!("max_id only moves forward, and is {max_id} already"),
             },
+            Response::OtherShape => Self::Conflict {
+                detail: "the name belongs to a tag of another shape, and keeps that for ever"
+                    .to_owned(),
+            },
             Response::Invalid { what } => (*what).into(),
             other => {
                 replica.mixed_up("a change of a tag", other);
@@ -141,6 +145,8 @@ impl From<OutOfBounds> for Error {
             OutOfBounds::Address => "address",
             OutOfBounds::Floor => "floor_ms",
             OutOfBounds::Import => "import",
+            OutOfBounds::Shape => "shape",
+            OutOfBounds::Line => "line",
         };
         Self::InvalidArgument { field, detail: what.to_string() }
     }

@@ -154,7 +154,8 @@ impl Grabber {
                 slot.grab_met_frozen();
                 GrabOutcome::Rejected
             }
-            Response::UnknownTag => {
+            // This node's copy did not show the shape yet. The caller asks again, and finds it.
+            Response::UnknownTag | Response::OtherShape => {
                 self.table.forget(slot);
                 GrabOutcome::Rejected
             }

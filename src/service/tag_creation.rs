@@ -109,12 +109,12 @@ impl TagCreation {
         let place = self.place(&tag, deadline).await?;
         let replica = Arc::clone(&self.replica);
         let proposal = async move { replica.propose(&command, deadline).await };
-        match carry(place, proposal).await? {
-            Response::Tag(row) => {
+        match carry(place, proposal).await?.into_tag() {
+            Ok(row) => {
                 audit::log_tag_change(actor, &change, Some(&row));
                 Ok(row)
             }
-            rejection => Err(Error::rejected(&self.replica, &rejection)),
+            Err(rejection) => Err(Error::rejected(&self.replica, &rejection)),
         }
     }
 

@@ -100,12 +100,12 @@ impl TagService {
         if let (Some(max_id), false) = (max_id, force) {
             self.check_rise(&tag, max_id).await?;
         }
-        match log_access::change(&self.replica, command).await? {
-            Response::Tag(row) => {
+        match log_access::change(&self.replica, command).await?.into_tag() {
+            Ok(row) => {
                 audit::log_tag_change(actor, &change, Some(&row));
                 Ok(row)
             }
-            rejection => Err(Error::rejected(&self.replica, &rejection)),
+            Err(rejection) => Err(Error::rejected(&self.replica, &rejection)),
         }
     }
 

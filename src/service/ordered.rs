@@ -1,0 +1,5 @@
+//! Ids in strict order.
+
+mod confirmed;
+#[cfg(test)]
+mod model;
