@@ -234,7 +234,9 @@ unless told otherwise, and a warning says so.")]
         connect: Connect,
     },
     /// Tell whether a node can hand out ids: exit code 0 when it is ready, 1 with the reasons when not
-    #[command(after_help = "Example:\n  mintleaf ready\n\nFor checks of containers and scripts. It wants no token.")]
+    #[command(
+        after_help = "Example:\n  mintleaf ready\n\nFor checks of containers and scripts. It wants no token."
+    )]
     Ready {
         /// Which node, and how to print.
         #[command(flatten)]

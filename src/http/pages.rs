@@ -39,7 +39,8 @@ fn links(about: &str) -> Html {
         ("/v1/workers", "worker ids of snowflakes, and the members' clocks"),
         ("/readyz", "whether this node can hand out ids"),
         ("/metrics", "counters for Prometheus"),
-        ("/openapi.json", "the whole interface"),
+        ("/openapi", "the whole interface"),
+        ("/openapi.json", "the same, for programs"),
     ];
     let mut body = format!(
         "<p>{about}</p><p>Take an id: <code>curl http://HOST:PORT/api/segment/get/TAG</code></p><ul>"
@@ -136,7 +137,7 @@ const STYLE: &str = "\
     td:first-child{white-space:pre}";
 
 /// Makes text safe between tags and in quoted attributes.
-fn escape(text: &str) -> String {
+pub(super) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {
         match character {

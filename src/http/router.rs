@@ -13,7 +13,9 @@ use axum::routing::{MethodRouter, delete, get, patch, post};
 
 use super::id_request::LEAF_METHODS;
 use super::problem::Problem;
-use super::{audit, backup, cluster, import, legacy, ops, pages, snowflake, spelling, tags};
+use super::{
+    audit, backup, cluster, import, legacy, ops, pages, reference, snowflake, spelling, tags,
+};
 use crate::access::{Endpoint, ROUTES};
 use crate::service::{
     AuditService, BackupService, ClusterService, IdService, Services, TagService,
@@ -68,6 +70,7 @@ fn handler(endpoint: Endpoint) -> Option<MethodRouter<Services>> {
         Endpoint::LeaveNote => post(cluster::leave_note),
         Endpoint::Metrics => get(ops::metrics),
         Endpoint::OpenApi => get(ops::openapi),
+        Endpoint::Reference => get(reference::page),
     })
 }
 

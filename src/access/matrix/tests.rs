@@ -16,6 +16,7 @@ fn every_request_needs_the_role_of_what_it_does() {
         ("GET /decodeSnowflakeId", Needs::AnyRole, None),
         ("POST /decodeSnowflakeId", Needs::AnyRole, None),
         ("GET /", Needs::Nothing, None),
+        ("GET /openapi", Needs::Nothing, None),
         ("HEAD /livez", Needs::Nothing, None),
         ("POST /readyz", Needs::Admin, None),
         ("GET /v1/tags", Needs::Read, None),
