@@ -68,6 +68,24 @@ pub struct CreateArgs {
     /// First id, 1 to 2^63-1 [default: 1]
     #[arg(long, value_name = "ID")]
     start: Option<u64>,
+    /// The order of ids: strict over the whole cluster, or growing over time [default: trend]
+    #[arg(long, value_name = "trend|strict")]
+    order: Option<String>,
+    /// One sequence of ids, or a counter for each of any number of keys [default: segment]
+    #[arg(long, value_name = "segment|sequence")]
+    kind: Option<String>,
+    /// Begin at 1 again in every day, month or year
+    #[arg(long, value_name = "day|month|year")]
+    period: Option<String>,
+    /// Where periods begin and end, by its IANA name [default: UTC]
+    #[arg(long, value_name = "ZONE", requires = "period")]
+    time_zone: Option<String>,
+    /// What clients get instead of a bare number, such as INV-{period}-{id:06}
+    #[arg(long, value_name = "TEXT")]
+    format: Option<String>,
+    /// Hide ids: numbers of exactly so many digits, in an order that nobody can guess
+    #[arg(long, value_name = "6-18")]
+    digits: Option<u8>,
     /// What the tag is for, up to 256 characters
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
@@ -124,6 +142,12 @@ pub(super) async fn run(command: TagCommand, client: &Client, json: bool) -> Res
                 ("tag", Some(json!(args.name))),
                 ("step", args.step.map(Value::from)),
                 ("start", start),
+                ("order", args.order.map(Value::from)),
+                ("kind", args.kind.map(Value::from)),
+                ("period", args.period.map(Value::from)),
+                ("time_zone", args.time_zone.map(Value::from)),
+                ("format", args.format.map(Value::from)),
+                ("digits", args.digits.map(Value::from)),
                 ("description", args.description.map(Value::from)),
             ]);
             let created = client.change(Method::POST, "/v1/tags", Some(&body)).await;
@@ -229,15 +253,48 @@ fn show(tag: &Value, json: bool) -> Result<(), Failure> {
     if json { print_json(tag) } else { print_table(&table(std::slice::from_ref(tag))) }
 }
 
-fn table(tags: &[Value]) -> TextTable<7> {
-    let head = ["TAG", "MAX_ID", "STEP", "RATE_LIMIT", "FROZEN", "UPDATED", "DESCRIPTION"];
-    let fields = ["tag", "max_id", "step", "rate_limit", "frozen", "updated_at", "description"];
+fn table(tags: &[Value]) -> TextTable<8> {
+    let head = ["TAG", "MAX_ID", "STEP", "RATE_LIMIT", "FROZEN", "SHAPE", "UPDATED", "DESCRIPTION"];
     let mut table = TextTable::new(head)
         .numbers(&["MAX_ID", "STEP", "RATE_LIMIT"])
         .wrapped(&["DESCRIPTION"])
         .dispensable(&["UPDATED"]);
     for tag in tags {
-        table.row(fields.map(|field| cell(tag, field)));
+        let [name, max_id, step, rate_limit, frozen, updated, description] =
+            ["tag", "max_id", "step", "rate_limit", "frozen", "updated_at", "description"]
+                .map(|field| cell(tag, field));
+        let shape = shape(tag);
+        table.row([name, max_id, step, rate_limit, frozen, shape, updated, description]);
     }
     table
+}
+
+/// What sets a tag apart from a plain one, in words.
+fn shape(tag: &Value) -> String {
+    let text = |field: &str| tag[field].as_str().map(str::to_owned);
+    let words = [
+        text("kind").filter(|kind| kind != "segment"),
+        text("order").filter(|order| order != "trend"),
+        text("period"),
+        text("time_zone"),
+        text("format"),
+        tag["digits"].as_u64().map(|digits| format!("{digits} digits")),
+    ];
+    let words: Vec<String> = words.into_iter().flatten().collect();
+    if words.is_empty() { "-".to_owned() } else { words.join(" ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shape_is_told_in_words_and_none_is_a_dash() {
+        let plain = json!({"kind": "segment", "order": "trend", "period": null, "digits": null});
+        assert_eq!(shape(&plain), "-");
+        assert_eq!(shape(&json!({})), "-", "an older node");
+        let strict =
+            json!({"kind": "segment", "order": "strict", "format": "T-{id}", "digits": 12});
+        assert_eq!(shape(&strict), "strict T-{id} 12 digits");
+    }
 }
