@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! cli      arguments, dispatch, exit codes
-//!   tag, audit, cluster, ids    one group of commands each: call, then print
+//!   tag, audit, cluster, ids, sequence    one group of commands each: call, then print
 //!   backup             the whole state into a file
 //!   import             tables of other systems into tags
 //!   inspect, restore   what a copy of the state holds; a new cluster made of it
@@ -27,6 +27,7 @@ mod output;
 mod progress;
 mod restore;
 mod secret;
+mod sequence;
 mod tag;
 mod token;
 
@@ -124,6 +125,15 @@ pub enum ClientCommand {
         /// What to take.
         #[command(flatten)]
         args: ids::NextArgs,
+        /// Which node, and how to print.
+        #[command(flatten)]
+        connect: Connect,
+    },
+    /// Take numbers of a key of a sequence, or show the last one
+    Sequence {
+        /// What to do.
+        #[command(subcommand)]
+        command: sequence::SequenceCommand,
         /// Which node, and how to print.
         #[command(flatten)]
         connect: Connect,
@@ -293,6 +303,10 @@ async fn dispatch(command: ClientCommand) -> Result<(), Failure> {
         ClientCommand::Next { args, connect } => {
             let (client, json) = connect.open()?;
             ids::next(&args, &client, json).await
+        }
+        ClientCommand::Sequence { command, connect } => {
+            let (client, json) = connect.open()?;
+            sequence::run(command, &client, json).await
         }
         ClientCommand::Snowflake { args, connect } => {
             let (client, json) = connect.open()?;

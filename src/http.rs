@@ -13,7 +13,7 @@
 //!       id_request  the one reading of a request for them
 //!       ids         how version 1 writes them
 //!     router        the handler of every other route
-//!       legacy, snowflake, tags, import, audit, backup, cluster, pages, ops    one group of paths each
+//!       legacy, sequences, snowflake, tags, import, audit, backup, cluster, pages, ops    one group of paths each
 //!         key, query, body    what clients send, read strictly
 //!         decimal             numbers, read strictly and written fast
 //!         media_type          which of the media types that a client accepts an answer has
@@ -49,6 +49,7 @@ mod pages;
 mod problem;
 mod query;
 mod router;
+mod sequences;
 mod snowflake;
 mod spelling;
 mod tags;

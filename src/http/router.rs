@@ -13,7 +13,9 @@ use axum::routing::{MethodRouter, delete, get, patch, post};
 
 use super::id_request::LEAF_METHODS;
 use super::problem::Problem;
-use super::{audit, backup, cluster, import, legacy, ops, pages, snowflake, spelling, tags};
+use super::{
+    audit, backup, cluster, import, legacy, ops, pages, sequences, snowflake, spelling, tags,
+};
 use crate::access::{Endpoint, ROUTES};
 use crate::service::{
     AuditService, BackupService, ClusterService, IdService, Services, TagService,
@@ -42,6 +44,8 @@ fn handler(endpoint: Endpoint) -> Option<MethodRouter<Services>> {
         | Endpoint::Segment
         | Endpoint::LeafSnowflake
         | Endpoint::Snowflake => return None,
+        Endpoint::Sequence => get(sequences::take).head(sequences::head),
+        Endpoint::LastOfSequence => get(sequences::last),
         Endpoint::LeafDecode => by_any_method(legacy::decode),
         Endpoint::Cache => by_any_method(pages::cache),
         Endpoint::Db => by_any_method(pages::db),
