@@ -13,7 +13,7 @@
 //!       id_request  the one reading of a request for them
 //!       ids         how version 1 writes them
 //!     router        the handler of every other route
-//!       legacy, sequences, snowflake, tags, import, audit, backup, cluster, pages, ops    one group of paths each
+//!       legacy, sequences, snowflake, tags (tag_shape), import, audit, backup, cluster, pages, ops    one group of paths each
 //!         key, query, body    what clients send, read strictly
 //!         decimal             numbers, read strictly and written fast
 //!         media_type          which of the media types that a client accepts an answer has
@@ -52,6 +52,7 @@ mod router;
 mod sequences;
 mod snowflake;
 mod spelling;
+mod tag_shape;
 mod tags;
 mod write_buffer;
 

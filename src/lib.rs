@@ -83,7 +83,7 @@
 //! | [`resp`] | The Redis protocol | `access`, `answer_budget`, `connection_buffers`, `drain`, `limits`, `metrics`, `service`, `shape`, `tls`, `watchdog` |
 //! | [`listener`] | Client sockets and worker threads, shared by both protocols | `access`, `drain`, `http`, `limits`, `metrics`, `origin`, `resp`, `service`, `tls`, `watchdog` |
 //! | [`config`] | Settings and their checks | `access`, `address`, `snowflake`, `tls` |
-//! | [`cli`] | The command line, and the commands that are clients of a node | `access`, `backup`, `clock`, `config`, `entropy`, `leaf_tables`, `limits`, `path_segment`, `restore`, `state`, `tag`, `timestamp`, `version` |
+//! | [`cli`] | The command line, and the commands that are clients of a node | `access`, `backup`, `clock`, `config`, `entropy`, `leaf_tables`, `limits`, `path_segment`, `restore`, `snowflake`, `state`, `tag`, `timestamp`, `version` |
 //! | [`server`] | A node put together, and run by `serve` or `dev` | `access`, `clock`, `config`, `drain`, `encoding`, `entropy`, `limits`, `listener`, `metrics`, `replica`, `service`, `snowflake`, `tls` |
 //!
 //! # Words

@@ -37,8 +37,9 @@ pub trait TagListener: Send + Sync + 'static {
     /// A tag was changed, and is protected so from now on, as it may have been before.
     fn tag_protected(&self, tag: &str, protection: Protection);
 
-    /// The whole state was replaced by a snapshot; only the tags in it are left.
-    fn state_replaced(&self, state: &State);
+    /// The whole state was replaced by a snapshot. What was told of each tag since is not known: any may have been
+    /// deleted, protected, or outdated.
+    fn state_replaced(&self);
 }
 
 /// A listener for a copy of the state behind which nobody hands out ids.
@@ -52,7 +53,7 @@ impl TagListener for NoListener {
 
     fn tag_protected(&self, _: &str, _: Protection) {}
 
-    fn state_replaced(&self, _: &State) {}
+    fn state_replaced(&self) {}
 }
 
 /// A state as the snapshots of `mintleaf_raft` have it.
@@ -183,7 +184,7 @@ impl StateMachine for StateReplica {
         // Freeing the old state may take a while; it happens after the lock is released.
         let old = std::mem::replace(&mut *self.state.write(), restored);
         drop(old);
-        self.listener.state_replaced(&self.state.read());
+        self.listener.state_replaced();
         Ok(())
     }
 }
@@ -350,7 +351,7 @@ mod tests {
             self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         }
         fn tag_protected(&self, _: &str, _: Protection) {}
-        fn state_replaced(&self, _: &State) {}
+        fn state_replaced(&self) {}
     }
 
     #[test]

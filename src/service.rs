@@ -66,6 +66,7 @@ mod snowflake_floor;
 mod snowflakes;
 mod tag_creation;
 mod tag_import;
+mod tag_shape;
 mod tags;
 mod taken;
 #[cfg(test)]
@@ -94,6 +95,7 @@ pub use snowflake_floor::SnowflakeFloor;
 pub use snowflakes::Snowflakes;
 pub use tag_creation::TagSpec;
 pub use tag_import::{ImportOutcomes, Imported, TagToImport};
+pub use tag_shape::{DrawKey, ShapeSpec};
 pub use tags::{TagChange, TagService};
 pub use taken::TakenIds;
 pub use worker_view::{ClockView, WorkerView, WorkersView};
@@ -149,24 +151,17 @@ pub struct ServiceParts {
     pub nonce: u128,
     /// Random, and known to this process alone.
     pub secret: u128,
+    /// Draws the keys of hidden ids.
+    pub draw_key: DrawKey,
 }
 
 impl Services {
     /// Starts the services on the current runtime. The task belongs to the caller: the services grab
     /// nothing more once it is dropped, and the node must stop when it ends by itself.
     pub fn start(parts: ServiceParts) -> (Self, ServiceTask) {
-        let ServiceParts {
-            replica,
-            table,
-            clock,
-            metrics,
-            snowflakes,
-            auto_create_tags,
-            tags_max,
-            sequence_memory,
-            nonce,
-            secret,
-        } = parts;
+        let ServiceParts { replica, table, clock, metrics, snowflakes, .. } = parts;
+        let ServiceParts { auto_create_tags, tags_max, draw_key, nonce, secret, .. } = parts;
+        let sequence_memory = parts.sequence_memory;
         let (grabs, grabber) =
             Grabber::start(Arc::clone(&replica), Arc::clone(&table), Arc::clone(&metrics));
         let secret = [secret as u64, (secret >> 64) as u64];
@@ -181,7 +176,8 @@ impl Services {
             nonce,
         });
         let task = ServiceTask { grabs: grabber, ordered: engine };
-        let creation = TagCreation::new(Arc::clone(&replica), Arc::clone(&clock), tags_max);
+        let creation =
+            TagCreation::new(Arc::clone(&replica), Arc::clone(&clock), tags_max, draw_key);
         let creation = Arc::new(creation);
         let tags = TagService {
             replica: Arc::clone(&replica),

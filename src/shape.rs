@@ -9,10 +9,10 @@
 //! | `shape.rs` | [`Shape`] and what can be combined |
 //! | `line.rs` | the number lines of a tag: [`Line`], and [`Leadership`], under which some of them are drawn from |
 //! | `period.rs` | periods, their time zones and numbers |
+//! | `calendar.rs` | in which period a moment lies |
 //! | `text_format.rs` | the text that clients get instead of a bare number |
 //! | `hidden.rs` | ids in an order that nobody can guess, and their key |
 //! | `ff1.rs` | that order |
-//! | `calendar.rs` | in which period a moment lies |
 //! | `id_text.rs` | how the ids of a line are written |
 
 mod calendar;

@@ -156,6 +156,16 @@ pub(crate) fn exceeds(text: &str, chars_max: usize) -> bool {
     text.chars().nth(chars_max).is_some()
 }
 
+/// Checks what an import is called.
+///
+/// # Errors
+/// [`OutOfBounds::Import`].
+pub(crate) fn check_import(name: &str) -> Result<(), OutOfBounds> {
+    let is_name =
+        !name.is_empty() && !exceeds(name, IMPORT_CHARS_MAX) && !name.chars().any(char::is_control);
+    if is_name { Ok(()) } else { Err(OutOfBounds::Import) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

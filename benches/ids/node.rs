@@ -52,6 +52,7 @@ async fn open(dir: &TempDir) -> AssembledNode {
         auto_create_tags: false,
         tags_max: TAGS_MAX_DEFAULT,
         sequence_memory: 1 << 20,
+        draw_key: || Ok([7; 32]),
     };
     let opened =
         assemble(assembly, |state, clock| mintleaf_raft::Node::open(options(dir), state, clock));

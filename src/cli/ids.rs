@@ -1,5 +1,4 @@
-//! `mintleaf next` and `mintleaf snowflake` take ids; `mintleaf decode` takes one apart; `mintleaf
-//! snowflake-floor` keeps snowflake ids above one.
+//! `mintleaf next` and `mintleaf snowflake` take ids; `mintleaf snowflake-floor` keeps snowflake ids above one.
 
 use std::fmt::Write;
 
@@ -7,8 +6,9 @@ use clap::Args;
 use hyper::Method;
 use serde_json::{Value, json};
 
-use super::client::{Client, Failure};
-use super::output::{TextTable, cell, print, print_json};
+use super::client::Client;
+use super::failure::Failure;
+use super::output::{cell, print, print_json};
 use crate::limits::LISTED_IDS_MAX;
 use crate::path_segment;
 
@@ -83,16 +83,6 @@ pub(super) async fn snowflake(
     let ids = take("/v1/snowflake", args.count, client).await?;
     let ids: Vec<String> = ids.iter().map(u64::to_string).collect();
     if json { print_json(&json!({ "ids": ids })) } else { list(&ids) }
-}
-
-pub(super) async fn decode(id: u64, client: &Client, json: bool) -> Result<(), Failure> {
-    let answer = client.get(&format!("/v1/snowflake/{id}")).await?;
-    if json {
-        return print_json(&answer);
-    }
-    let mut table = TextTable::new(["ID", "TIME", "TIMESTAMP_MS", "WORKER_ID", "SEQUENCE"]);
-    table.row(["id", "time", "timestamp_ms", "worker_id", "sequence"].map(|f| cell(&answer, f)));
-    print(&table.to_string())
 }
 
 pub(super) async fn raise_floor(

@@ -3,7 +3,8 @@
 use clap::{Args, Subcommand};
 use serde_json::json;
 
-use super::client::{Client, Failure};
+use super::client::Client;
+use super::failure::Failure;
 use super::ids::{list, take};
 use super::output::{print, print_json};
 use crate::path_segment::escape;

@@ -8,7 +8,7 @@ use mintleaf_raft::{Node, NodeError, StopReason};
 use crate::clock::Clock;
 use crate::metrics::Metrics;
 use crate::replica::{Replica, StateReplica, TagListener};
-use crate::service::{Lease, ServiceParts, ServiceTask, Services, SlotTable};
+use crate::service::{DrawKey, Lease, ServiceParts, ServiceTask, Services, SlotTable};
 use crate::snowflake::SnowflakeSettings;
 
 /// Everything that a node is put together from, besides its log.
@@ -27,6 +27,8 @@ pub struct Assembly {
     pub tags_max: u64,
     /// Bytes for the counters of sequences, while the node leads.
     pub sequence_memory: usize,
+    /// Draws the keys of hidden ids.
+    pub draw_key: DrawKey,
 }
 
 /// A node that takes part in the log and hands out ids, below its sockets.
@@ -77,6 +79,7 @@ where
         auto_create_tags,
         tags_max,
         sequence_memory,
+        draw_key,
     } = assembly;
     let metrics = Arc::new(Metrics::new());
     let table = Arc::new(SlotTable::new(Arc::clone(&metrics)));
@@ -96,6 +99,7 @@ where
         nonce,
         secret,
         sequence_memory,
+        draw_key,
     });
     Ok(AssembledNode { node, services, replica, task, lease })
 }

@@ -186,6 +186,7 @@ impl RunningNode {
             auto_create_tags: config.auto_create_tags,
             tags_max: config.tags_max,
             sequence_memory: config.sequence_memory,
+            draw_key: entropy::random_bytes,
         };
         let opened = assemble(assembly, |state, clock| Node::open(options, state, clock));
         let assembled = runtime.block_on(opened)?;

@@ -106,6 +106,10 @@ impl Error {
         )
     }
 
+    pub(super) fn invalid(field: &'static str, detail: impl Into<String>) -> Self {
+        Self::InvalidArgument { field, detail: detail.into() }
+    }
+
     pub(crate) fn unavailable(detail: impl Into<String>) -> Self {
         Self::Unavailable { detail: detail.into() }
     }
@@ -120,7 +124,7 @@ impl Error {
                 detail: format!("max_id only moves forward, and is {max_id} already"),
             },
             Response::OtherShape => Self::Conflict {
-                detail: "the name belongs to a tag of another shape, and keeps that for ever"
+                detail: "a tag of this name has or had another shape, which stays with the name for ever"
                     .to_owned(),
             },
             Response::Invalid { what } => (*what).into(),

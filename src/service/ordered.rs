@@ -22,6 +22,8 @@ mod ledger;
 mod model;
 mod request;
 mod take;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 

@@ -14,7 +14,7 @@ use super::slot::Slot;
 use crate::metrics::Metrics;
 use crate::replica::TagListener;
 use crate::segment::BufferView;
-use crate::state::{Protection, State};
+use crate::state::Protection;
 use crate::tag::BizTag;
 
 /// The table, entered for several look-ups; see [`SlotTable::pin`].
@@ -188,21 +188,39 @@ impl TagListener for SlotTable {
         }
     }
 
-    fn state_replaced(&self, state: &State) {
+    fn state_replaced(&self) {
         let slots = self.slots.pin();
         let mut tags: Vec<&BizTag> = slots.keys().collect();
         // The callers that wait wake in this order, so it must not be that of a hash seeded for each
         // process: a simulated run comes out the same each time.
         tags.sort_unstable();
-        for tag in tags {
-            match state.protection(tag.as_str()) {
-                Some(protection) => self.tag_protected(tag.as_str(), protection),
-                None => self.remove(tag.as_str()),
-            }
-        }
-        self.shaped.state_replaced(state);
+        tags.into_iter().for_each(|tag| self.remove(tag.as_str()));
+        self.shaped.remove_all();
         if let Some(ordered) = self.ordered.get() {
             ordered.drop_all();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::SystemClock;
+    use crate::segment::Segment;
+
+    #[test]
+    fn a_snapshot_that_takes_the_place_of_the_state_has_the_node_drop_what_it_holds() {
+        let table = SlotTable::new(Arc::default());
+        let clock = Arc::new(SystemClock::default());
+        for name in ["a", "b"] {
+            let tag = BizTag::parse(name).unwrap();
+            let slot = table.get_or_insert(&tag, || Slot::new(tag.clone(), 1_000, clock.clone()));
+            slot.begin_grab(1_000);
+            slot.install(Segment { start: 1, end: 1_001 }, 1_000);
+        }
+        assert!(table.holds_ids(0));
+        table.state_replaced();
+        assert!(!table.holds_ids(0));
+        assert!(table.pin().is_empty());
     }
 }

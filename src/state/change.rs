@@ -8,7 +8,7 @@ use super::audit::{Action, Fact, Facts, Field};
 use super::protection::Protection;
 use super::tag_entry::TagRow;
 use super::tag_fields::{TagFields, check_description, check_step, require};
-use crate::limits::{ADDRESS_BYTES_MAX, FLOOR_MS_MAX, ID_END, ID_MAX, IMPORT_CHARS_MAX};
+use crate::limits::{ADDRESS_BYTES_MAX, FLOOR_MS_MAX, ID_END, ID_MAX};
 use crate::shape::{Kind, Order, Period, Shape};
 use crate::tag::{self, BizTag, OutOfBounds};
 
@@ -82,7 +82,8 @@ pub enum Change {
     /// Creates a tag at a mark of another system, or raises the mark of the existing tag to there. A tag whose mark
     /// is as high already stays as it is, and so do step and description of every existing tag.
     ImportTag {
-        /// What the import is called: 1 to [`IMPORT_CHARS_MAX`] characters, none of them a control character.
+        /// What the import is called: 1 to
+        /// [`IMPORT_CHARS_MAX`](crate::limits::IMPORT_CHARS_MAX) characters, none of them a control character.
         import: Box<str>,
         /// The name.
         tag: BizTag,
@@ -154,10 +155,7 @@ impl Change {
                 require(*floor_ms <= FLOOR_MS_MAX, OutOfBounds::Floor)
             }
             Self::ImportTag { import, tag: _, step, max_id, description } => {
-                let is_name = !import.is_empty()
-                    && !tag::exceeds(import, IMPORT_CHARS_MAX)
-                    && !import.chars().any(char::is_control);
-                require(is_name, OutOfBounds::Import)?;
+                tag::check_import(import)?;
                 check_step(*step)?;
                 require((1..=ID_END).contains(max_id), OutOfBounds::MaxId)?;
                 check_description(description)

@@ -8,7 +8,7 @@ use papaya::HashMap;
 use super::tag::ShapedTag;
 use crate::segment::BufferView;
 use crate::service::slot::Slot;
-use crate::state::{Protection, State};
+use crate::state::Protection;
 use crate::tag::BizTag;
 
 /// Shaped tags by name. Looking one up takes no lock.
@@ -58,19 +58,14 @@ impl ShapedTable {
         }
     }
 
-    /// Takes over what a state says that has replaced the one before.
-    pub(in crate::service) fn state_replaced(&self, state: &State) {
+    /// Ends and removes all tags.
+    pub(in crate::service) fn remove_all(&self) {
         let shaped = self.0.pin();
         let mut tags: Vec<&BizTag> = shaped.keys().collect();
         // The callers that wait wake in this order, which no hash may decide: a simulated run comes out the same each
         // time.
         tags.sort_unstable();
-        for tag in tags {
-            match state.protection(tag.as_str()) {
-                Some(protection) => self.protect(tag.as_str(), protection),
-                None => self.remove(tag.as_str()),
-            }
-        }
+        tags.into_iter().for_each(|tag| self.remove(tag.as_str()));
     }
 
     /// Whether any id of a shaped tag is held.

@@ -20,6 +20,9 @@ use crate::shape::{Calendar, Hidden, HiddenKey, Period, PeriodLength, Shape, Tex
 use crate::state::{Change, Command, Protection, Response};
 use crate::tag::BizTag;
 
+/// After so long nobody goes by what a clock said before it was set.
+const NOTICED: Duration = Duration::from_millis(15);
+
 /// A wall clock that is set, beside a monotonic one that goes on.
 struct SetClock {
     wall_ms: AtomicU64,
@@ -34,7 +37,7 @@ impl SetClock {
     /// Sets the clock, and waits until nobody goes by what it said before.
     async fn set(&self, wall_ms: u64) {
         self.wall_ms.store(wall_ms, SeqCst);
-        sleep(Duration::from_millis(15)).await;
+        sleep(NOTICED).await;
     }
 }
 
@@ -79,7 +82,10 @@ impl StateMachine for Meddling {
         }
         let now_ms = stamp.now_ms + self.stamped_ahead_ms;
         let reply = self.inner.apply(Stamp { now_ms, ..stamp }, command);
-        self.clock.wall_ms.fetch_add(self.passes_ms, SeqCst);
+        if self.passes_ms > 0 {
+            self.clock.wall_ms.fetch_add(self.passes_ms, SeqCst);
+            std::thread::sleep(NOTICED);
+        }
         reply
     }
 

@@ -141,6 +141,7 @@ impl Service {
             auto_create_tags: false,
             tags_max: TAGS_MAX_DEFAULT,
             sequence_memory: 1 << 20,
+            draw_key: || Ok([7; 32]),
         };
         let node = site.run(60, async move {
             let opened = assemble(assembly, |state, clock| open(options, transport, state, clock));
