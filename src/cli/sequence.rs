@@ -38,6 +38,8 @@ pub struct KeyArgs {
     /// The sequence's name
     tag: String,
     /// The key, 1 to 256 bytes of UTF-8
+    // Every command has a `--key` of TLS.
+    #[arg(id = "of_key", value_name = "KEY")]
     key: String,
 }
 
