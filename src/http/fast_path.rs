@@ -183,21 +183,23 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> FastPath<'a, R, W> {
     /// Answers equal requests that came together with ids in strict order: they share a round to the quorum. What goes
     /// wrong with that is for the dispatch.
     async fn ask_in_strict_order(&mut self, count: u64) -> io::Result<()> {
-        let request = self.request.request();
-        let Asked::Segment(tag) = request.asked() else { return self.ask_dispatch().await };
-        self.buffers.progress.requests_begun_but(0);
         let ids = self.dispatch.ids();
-        let mut taking = pin!(ids.take(tag, count));
-        let taken = match poll_once(taking.as_mut()).await {
-            Some(taken) => taken,
-            None => {
-                self.buffers.send().await?;
-                taking.await
+        self.buffers.progress.requests_begun_but(0);
+        let taken = {
+            let Asked::Segment(tag) = self.request.request().asked() else { return Ok(()) };
+            let mut taking = pin!(ids.take(tag, count));
+            match poll_once(taking.as_mut()).await {
+                Some(taken) => taken,
+                None => {
+                    self.buffers.send().await?;
+                    taking.await
+                }
             }
         };
         let Ok(taken) = taken else { return self.ask_dispatch().await };
         self.template.begin(ids.now_ms() / 1000);
         for number in taken.numbers.iter().cloned().flatten() {
+            let request = self.request.request();
             let Some(response) = one(request, taken.text.as_deref(), number) else {
                 return self.ask_dispatch().await;
             };
