@@ -159,9 +159,19 @@ impl Services {
     /// Starts the services on the current runtime. The task belongs to the caller: the services grab
     /// nothing more once it is dropped, and the node must stop when it ends by itself.
     pub fn start(parts: ServiceParts) -> (Self, ServiceTask) {
-        let ServiceParts { replica, table, clock, metrics, snowflakes, .. } = parts;
-        let ServiceParts { auto_create_tags, tags_max, draw_key, nonce, secret, .. } = parts;
-        let sequence_memory = parts.sequence_memory;
+        let ServiceParts {
+            replica,
+            table,
+            clock,
+            metrics,
+            snowflakes,
+            auto_create_tags,
+            tags_max,
+            sequence_memory,
+            draw_key,
+            nonce,
+            secret,
+        } = parts;
         let (grabs, grabber) =
             Grabber::start(Arc::clone(&replica), Arc::clone(&table), Arc::clone(&metrics));
         let secret = [secret as u64, (secret >> 64) as u64];

@@ -195,7 +195,7 @@ impl TagListener for SlotTable {
         // process: a simulated run comes out the same each time.
         tags.sort_unstable();
         tags.into_iter().for_each(|tag| self.remove(tag.as_str()));
-        self.shaped.remove_all();
+        self.shaped.drop_all();
         if let Some(ordered) = self.ordered.get() {
             ordered.drop_all();
         }

@@ -59,13 +59,12 @@ impl ShapedTable {
     }
 
     /// Ends and removes all tags.
-    pub(in crate::service) fn remove_all(&self) {
-        let shaped = self.0.pin();
-        let mut tags: Vec<&BizTag> = shaped.keys().collect();
+    pub(in crate::service) fn drop_all(&self) {
+        let mut tags: Vec<BizTag> = self.0.pin().keys().cloned().collect();
         // The callers that wait wake in this order, which no hash may decide: a simulated run comes out the same each
         // time.
         tags.sort_unstable();
-        tags.into_iter().for_each(|tag| self.remove(tag.as_str()));
+        tags.iter().for_each(|tag| self.remove(tag.as_str()));
     }
 
     /// Whether any id of a shaped tag is held.
