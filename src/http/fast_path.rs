@@ -207,7 +207,7 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> FastPath<'a, R, W> {
             let date = self.template.date();
             answers::write_response(&mut self.buffers.output, &head, &body, date);
         }
-        let mut answered = [0; 3];
+        let mut answered = [0; MODES];
         answered[Mode::Segment as usize] = count;
         ids.metrics().requests_answered(answered);
         self.buffers.consume(self.request.length() * count as usize);
