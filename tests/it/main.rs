@@ -28,6 +28,7 @@
 //! dev, ends, faults, full_disk, membership, mixups, poison, scale
 //!                         nodes that are killed, paused, refused, removed, taken for each other, lied to, and filled
 //! restore                 backups, clusters that are made of them, and directories that were copied
+//! sequences               numbers of keys, over leaders that are killed and clusters that are restored
 //! snowflake               time windows, with killed nodes and wrong clocks
 //! ```
 //!
@@ -70,6 +71,7 @@ mod resp;
 mod restore;
 mod rolling;
 mod scale;
+mod sequences;
 mod snowflake;
 mod strict;
 mod supervised;
