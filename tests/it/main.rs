@@ -15,6 +15,7 @@
 //! between_nodes           rogues, recordings, floods and new secrets at the ports between nodes
 //! bootstrap               founders that exist twice, are cut off, killed, and lost
 //! leaf_migration          from a real Leaf and back, under load
+//! shaped, periods         tags with a format, hidden ids and periods; the last with clocks that jump
 //! protection, audit       tags that are frozen or limited; who changed what
 //! draining                a node that was asked to stop: out of rotation, its clients leave, a leader hands over
 //! rolling                 three nodes rolled behind a load balancer, under load
@@ -60,6 +61,7 @@ mod leaf_migration;
 mod leasing;
 mod membership;
 mod mixups;
+mod periods;
 mod poison;
 mod protection;
 mod quorum_loss;
@@ -68,6 +70,7 @@ mod resp;
 mod restore;
 mod rolling;
 mod scale;
+mod shaped;
 mod snowflake;
 mod tls;
 mod warm_start;
