@@ -12,7 +12,6 @@
 //! | `text_format.rs` | the text that clients get instead of a bare number |
 //! | `hidden.rs` | ids in an order that nobody can guess, and their key |
 //! | `ff1.rs` | that order |
-//! | `calendar.rs` | in which period a moment lies |
 //! | `id_text.rs` | how the ids of a line are written |
 
 mod calendar;
@@ -22,6 +21,8 @@ mod id_text;
 mod line;
 mod period;
 mod text_format;
+
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -98,6 +99,18 @@ pub enum ShapeError {
     /// The format shows a period and the tag has none.
     #[error("format must not hold {{period}} without a period")]
     NoPeriod,
+}
+
+impl ShapeError {
+    /// The field that the message begins with.
+    pub fn field(&self) -> &'static str {
+        match *self {
+            Self::Apart { one, .. } => one,
+            Self::Digits => "digits",
+            Self::TimeZone => "time_zone",
+            Self::PeriodNotShown | Self::NoPeriod => "format",
+        }
+    }
 }
 
 impl Kind {
@@ -228,6 +241,23 @@ impl Shape {
     /// First number past the last one that a line of the tag has, at most [`ID_END`].
     pub fn line_end(&self) -> u64 {
         self.hidden.as_ref().map_or(ID_END, Hidden::line_end)
+    }
+}
+
+/// What sets it apart from that of a plain tag, in words; nothing of the key.
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { kind, order, period, format, hidden } = self;
+        let words = [
+            (*kind != Kind::default()).then(|| kind.name().to_owned()),
+            (*order != Order::default()).then(|| order.name().to_owned()),
+            period
+                .as_ref()
+                .map(|Period { length, time_zone }| format!("{} in {time_zone}", length.name())),
+            format.as_ref().map(TextFormat::to_string),
+            hidden.as_ref().map(|hidden| format!("{} digits", hidden.digits)),
+        ];
+        f.write_str(&words.into_iter().flatten().collect::<Vec<_>>().join(", "))
     }
 }
 

@@ -253,15 +253,48 @@ fn show(tag: &Value, json: bool) -> Result<(), Failure> {
     if json { print_json(tag) } else { print_table(&table(std::slice::from_ref(tag))) }
 }
 
-fn table(tags: &[Value]) -> TextTable<7> {
-    let head = ["TAG", "MAX_ID", "STEP", "RATE_LIMIT", "FROZEN", "UPDATED", "DESCRIPTION"];
-    let fields = ["tag", "max_id", "step", "rate_limit", "frozen", "updated_at", "description"];
+fn table(tags: &[Value]) -> TextTable<8> {
+    let head = ["TAG", "MAX_ID", "STEP", "RATE_LIMIT", "FROZEN", "SHAPE", "UPDATED", "DESCRIPTION"];
     let mut table = TextTable::new(head)
         .numbers(&["MAX_ID", "STEP", "RATE_LIMIT"])
         .wrapped(&["DESCRIPTION"])
         .dispensable(&["UPDATED"]);
     for tag in tags {
-        table.row(fields.map(|field| cell(tag, field)));
+        let [name, max_id, step, rate_limit, frozen, updated, description] =
+            ["tag", "max_id", "step", "rate_limit", "frozen", "updated_at", "description"]
+                .map(|field| cell(tag, field));
+        let shape = shape(tag);
+        table.row([name, max_id, step, rate_limit, frozen, shape, updated, description]);
     }
     table
+}
+
+/// What sets a tag apart from a plain one, in words.
+fn shape(tag: &Value) -> String {
+    let text = |field: &str| tag[field].as_str().map(str::to_owned);
+    let words = [
+        text("kind").filter(|kind| kind != "segment"),
+        text("order").filter(|order| order != "trend"),
+        text("period"),
+        text("time_zone"),
+        text("format"),
+        tag["digits"].as_u64().map(|digits| format!("{digits} digits")),
+    ];
+    let words: Vec<String> = words.into_iter().flatten().collect();
+    if words.is_empty() { "-".to_owned() } else { words.join(" ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shape_is_told_in_words_and_none_is_a_dash() {
+        let plain = json!({"kind": "segment", "order": "trend", "period": null, "digits": null});
+        assert_eq!(shape(&plain), "-");
+        assert_eq!(shape(&json!({})), "-", "an older node");
+        let strict =
+            json!({"kind": "segment", "order": "strict", "format": "T-{id}", "digits": 12});
+        assert_eq!(shape(&strict), "strict T-{id} 12 digits");
+    }
 }

@@ -223,8 +223,10 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> RespConnection<'a, R, W> {
         match taken {
             Ok(ids) => pending.write(&ids, &mut reply),
             Err(error) => {
-                let code = pending::refuse(&error, &mut reply);
-                self.served.services.ids.metrics().request_failed(pending.mode(), code);
+                for _ in 0..pending.commands() {
+                    let code = pending::refuse(&error, &mut reply);
+                    self.served.services.ids.metrics().request_failed(pending.mode(), code);
+                }
             }
         }
         Ok(())

@@ -28,10 +28,14 @@ pub(super) fn incr(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
             ids.for_each(|id| reply.integer(id));
             CommandOutcome::Answered
         }
-        None => CommandOutcome::Wait(PendingIds {
-            wanted: WantedIds::Integer(tag.to_owned()),
-            style: ReplyStyle::Last,
-        }),
+        None => {
+            // Those that came together share a round to the quorum, where each id costs one.
+            if call.services.ids.is_in_strict_order(tag) {
+                call.copies = call.copies_behind();
+            }
+            let wanted = WantedIds::Integer(tag.to_owned(), call.copies as u64 + 1);
+            CommandOutcome::Wait(PendingIds { wanted, style: ReplyStyle::Each })
+        }
     }
 }
 

@@ -12,8 +12,8 @@ const ID_BYTES_MAX: usize = 26;
 /// The ids that a command asks for.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum WantedIds {
-    /// The next id of a tag as an integer.
-    Integer(String),
+    /// The next id of a tag as an integer, for each of so many commands that came together.
+    Integer(String, u64),
     /// Ids of a tag, as whatever they are.
     Tag(String, u64),
     /// Ids of a tag without a gap.
@@ -27,6 +27,8 @@ pub(super) enum WantedIds {
 pub(super) enum ReplyStyle {
     /// The highest one alone.
     Last,
+    /// Each in a reply of its own.
+    Each,
     /// All of them.
     List,
 }
@@ -41,8 +43,18 @@ pub(super) struct PendingIds {
 impl PendingIds {
     pub(super) fn mode(&self) -> Mode {
         match self.wanted {
-            WantedIds::Integer(_) | WantedIds::Tag(..) | WantedIds::Contiguous(..) => Mode::Segment,
+            WantedIds::Integer(..) | WantedIds::Tag(..) | WantedIds::Contiguous(..) => {
+                Mode::Segment
+            }
             WantedIds::Snowflakes(_) => Mode::Snowflake,
+        }
+    }
+
+    /// How many commands it is the answer to.
+    pub(super) fn commands(&self) -> u64 {
+        match (self.style, &self.wanted) {
+            (ReplyStyle::Each, WantedIds::Integer(_, commands)) => *commands,
+            _ => 1,
         }
     }
 
@@ -73,7 +85,7 @@ impl PendingIds {
             &WantedIds::Snowflakes(count) => {
                 return Ok(TakenIds::plain(ids.take_snowflakes(count).await?));
             }
-            WantedIds::Integer(tag) => (tag, false),
+            WantedIds::Integer(tag, _) => (tag, false),
             WantedIds::Contiguous(tag, _) => (tag, true),
         };
         if let Some(shape) = ids.shape(tag) {
@@ -81,6 +93,7 @@ impl PendingIds {
         }
         let taken = match &self.wanted {
             WantedIds::Contiguous(tag, count) => ids.take_contiguous(tag, *count).await?,
+            WantedIds::Integer(_, count) => ids.take(tag, *count).await?,
             _ => ids.take(tag, 1).await?,
         };
         // The tag may have been unknown here before.
@@ -98,7 +111,7 @@ impl PendingIds {
         }
         let numbers = ids.numbers.as_slice();
         let last = numbers.last().map(|last| last.end - 1..last.end);
-        let shown = if self.style == ReplyStyle::List { numbers } else { last.as_slice() };
+        let shown = if self.style == ReplyStyle::Last { last.as_slice() } else { numbers };
         let mut text = Vec::new();
         for number in shown.iter().cloned().flatten() {
             match (&ids.text, &self.wanted) {

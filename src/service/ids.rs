@@ -95,6 +95,11 @@ impl IdService {
         }
     }
 
+    /// Whether ids of a tag are handed out by the leader alone, as far as this node knows.
+    pub fn is_in_strict_order(&self, tag: &str) -> bool {
+        self.shape(tag).is_some_and(|shape| shape.needs_leadership())
+    }
+
     async fn take_arranged(
         &self,
         tag: &str,

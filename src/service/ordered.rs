@@ -22,6 +22,8 @@ mod ledger;
 mod model;
 mod request;
 mod take;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 
@@ -31,7 +33,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinError, JoinHandle};
 use tokio::time::{Instant, timeout_at};
 
-pub(super) use request::{Given, Outcome, Refused, Request, Wanted};
+use request::{Outcome, Refused, Request, Wanted};
 
 use self::engine::{Engine, Waits};
 use self::ledger::{Ask, Ledger};
@@ -66,11 +68,6 @@ impl SharedLedger {
     /// Drops all that is held.
     pub(super) fn drop_all(&self) {
         self.0.lock().drop_all();
-    }
-
-    /// Looks at the counters of keys.
-    pub(super) fn counters<T>(&self, look: impl FnOnce(&Counters) -> T) -> T {
-        look(self.0.lock().counters())
     }
 }
 

@@ -45,7 +45,7 @@ impl ShapeSpec {
             hidden: self.digits.map(hidden([0; 32])),
         }
         .completed();
-        shape.check().map_err(|error| Error::invalid("shape", error.to_string()))?;
+        shape.check().map_err(|error| Error::invalid(error.field(), error.to_string()))?;
         if start != START_DEFAULT && !shape.takes_start() {
             let why = format!("start must be {START_DEFAULT} with {}", named(&shape));
             return Err(Error::invalid("start", why));
@@ -95,8 +95,8 @@ pub(super) fn other_shape(replica: &Replica, name: &str, asked: &Shape) -> Error
     let differs = kept.differs_from(asked).unwrap_or("shape");
     Error::Conflict {
         detail: format!(
-            "a deleted tag of this name had another {differs}, which stays with the name for ever: create it \
-             alike, or under another name"
+            "a deleted tag of this name differs in {differs}, and a name keeps its shape for ever: create it alike, \
+             or under another name"
         ),
     }
 }

@@ -97,6 +97,9 @@ fn a_key_is_not_shown() {
     let shown = format!("{:?}", Shape { hidden: hidden(12), ..Shape::default() });
     assert!(shown.contains("key: HiddenKey }"), "{shown}");
     assert!(!shown.contains('7'), "{shown}");
+    let words = Shape { order: Order::Strict, hidden: hidden(12), ..Shape::default() };
+    assert_eq!(words.to_string(), "strict, 12 digits");
+    assert_eq!(Shape::default().to_string(), "");
 }
 
 #[test]

@@ -96,10 +96,6 @@ impl Holdings {
         }
     }
 
-    pub(super) fn counters(&self) -> &Counters {
-        &self.counters
-    }
-
     /// Begins with nothing in this term, unless it is the one of before.
     pub(super) fn enter(&mut self, term: u64) {
         if term != self.term {

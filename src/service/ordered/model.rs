@@ -202,7 +202,7 @@ impl World {
         let held = node.held.as_mut().filter(|held| held.next < held.end)?;
         let may = match (design, node.confirmed) {
             (Design::NoRound, _) => node.leads == Some(held.term),
-            (Design::AnyTerm, Some(confirmed)) => confirmed.lets_give(came, confirmed.term()),
+            (Design::AnyTerm, Some(confirmed)) => came < confirmed.began(),
             (Design::EarlyRound, Some(confirmed)) => confirmed.lets_give(0, held.term),
             (_, Some(confirmed)) => confirmed.lets_give(came, held.term),
             (_, None) => false,
