@@ -100,19 +100,19 @@ fn no_id_of_a_period_comes_twice_with_clocks_apart_that_jump_around_midnight() {
         for (turn, middle_ms) in MIDDLE_MS.into_iter().enumerate() {
             set(middle_ms, APART_MS[turn % 3]);
             pause(ms(150));
-            take(&cluster, &tag, &mut seen);
+            for period in take(&cluster, &tag, &mut seen) {
+                assert!(days.contains(&period.as_str()), "{period} in {time_zone}");
+            }
         }
         set(60_000, APART_MS[1]);
         eventually("ids of the day after", secs(20), || {
             let told = take(&cluster, &tag, &mut seen);
             (told == BTreeSet::from([days[1].to_owned()])).then_some(())
         });
-        let periods: Vec<_> = seen.keys().map(String::as_str).collect();
-        assert_eq!(periods, days, "{time_zone}: no other day is told");
-        for (period, numbers) in &seen {
+        for day in days {
             // What is wasted belongs to a node that grabbed first and was not asked while it was that day.
-            let first = numbers.first().unwrap();
-            assert!(*first <= 1 + 3 * STEP, "{period} begins at {first}");
+            let first = seen[day].first().unwrap();
+            assert!(*first <= 1 + 3 * STEP, "{day} begins at {first}");
         }
     }
 }

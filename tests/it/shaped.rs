@@ -114,7 +114,7 @@ fn a_tag_whose_hidden_ids_are_all_reserved_is_exhausted() {
     let ids = texts(&dev.api().get("/v1/segment/coupons?count=100"));
     assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), 100);
     assert_eq!(dev.api().get("/v1/tags/coupons").ok()["max_id"], "900001");
-    dev.kill_and_start();
+    dev.restart();
     // What the node held is wasted.
     let refused = dev.api().get("/v1/segment/coupons");
     assert_eq!(refused.problem(), (422, "exhausted".to_owned()));
