@@ -18,6 +18,7 @@
 //! shaped, periods         tags with a format, hidden ids and periods; the last with clocks that jump
 //! protection, audit       tags that are frozen or limited; who changed what
 //! draining                a node that was asked to stop: out of rotation, its clients leave, a leader hands over
+//! supervised              what a node tells the service manager that started it
 //! rolling                 three nodes rolled behind a load balancer, under load
 //! releases                two releases in one cluster; what earlier releases have left on disk
 //! leasing                 the client library in Rust, whose nodes are killed, rolled, frozen and limited
@@ -74,6 +75,7 @@ mod scale;
 mod shaped;
 mod snowflake;
 mod strict;
+mod supervised;
 mod tls;
 mod warm_start;
 mod zones;
