@@ -58,6 +58,24 @@ pub(crate) fn create_shaped(name: &str, shape: &Shape) -> Command {
     Command::Administer { actor: Actor::default(), change }
 }
 
+/// One tag of each kind of line, and a tombstone, each with numbers reserved.
+pub(crate) fn with_shapes() -> State {
+    let strict = Shape { order: Order::Strict, ..Shape::default() };
+    let sequence = Shape { kind: Kind::Sequence, ..Shape::default() };
+    let hidden = Some(Hidden { digits: 12, key: HiddenKey([0xab; 32]) });
+    let hidden = Shape { hidden, ..Shape::default() };
+    let (mut state, daily) = daily(Order::Trend);
+    for (name, shape) in [("b", &strict), ("c", &sequence), ("d", &hidden)] {
+        state.apply(0, &create_shaped(name, shape));
+    }
+    for (name, shape) in [("a", &daily), ("b", &strict), ("c", &sequence), ("d", &hidden)] {
+        granted(&mut state, grab(name, shape, 0, 9));
+        granted(&mut state, grab(name, shape, 1, 300));
+    }
+    state.apply(0, &delete("d"));
+    state
+}
+
 fn delete(name: &str) -> Command {
     let change = Change::DeleteTag { tag: tag(name) };
     Command::Administer { actor: Actor::default(), change }
