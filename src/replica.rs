@@ -268,6 +268,21 @@ impl Replica {
         replies.iter().map(|reply| decode(reply)).collect()
     }
 
+    /// Proposes commands together, [`COMMANDS_MAX`] at most, as the leader: no other node appends them, and each is
+    /// applied at most once.
+    ///
+    /// # Errors
+    /// [`ProposeError`], by the deadline at the latest; at once where this node does not lead.
+    pub async fn propose_as_leader(
+        &self,
+        commands: &[Command],
+        deadline: Instant,
+    ) -> Result<Vec<Response>, ProposeError> {
+        let encoded = commands.iter().map(encode_command).collect();
+        let replies = self.node.propose(encoded, Delivery::AsLeader, deadline).await?;
+        replies.iter().map(|reply| decode(reply)).collect()
+    }
+
     /// Waits until the local state holds everything committed before the call. Callers that wait
     /// at the same time share one round to the quorum.
     ///

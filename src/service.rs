@@ -4,12 +4,16 @@
 //! ids           IdService: ids of tags, and snowflake ids
 //!   availability  whether ids could be had, without taking any
 //!   held_ids    takes ids that are buffered, without a wait
+//!   taken       ids that were taken, as a face shows them
+//!   cluster_time  the time by which periods are chosen
 //!   warm_start  holds ids again of the tags that were hot before a restart
 //!     hot_tags  which those are
 //!   slot_table  tag to slot, no lock
 //!     slot      one tag: double buffer, waiting callers; one lock of its own
 //!       rate_limit  how many ids of it may be handed out now
+//!     shaped    the tags that are not plain: which line is drawn from now, and a slot for each
 //!   grabber     the task that grabs, many tags together
+//!   ordered     what only the leader hands out: strict tags and sequences
 //!   snowflakes  the snowflake ids that this node may make; one lock
 //! lease         the node's hold on its worker ids
 //!   lease_task  the task that takes worker ids and renews them
@@ -18,6 +22,7 @@
 //!     clock_reports   reports of clocks to the log
 //!     lease_status    whether anything keeps the node from having windows
 //! tags          TagService: create, read, change, delete
+//!   tag_buffers   what this node holds of them
 //! tag_creation  creates tags, as long as there is a place for another name
 //!   first_uses  how fast a node creates tags on first use
 //! tag_import    takes over the tags of another system
@@ -38,6 +43,7 @@ mod backup;
 mod clock_reports;
 mod cluster;
 mod cluster_rules;
+mod cluster_time;
 mod cluster_view;
 mod error;
 mod first_uses;
@@ -52,14 +58,17 @@ mod log_access;
 mod ordered;
 mod rate_limit;
 mod readiness;
+mod shaped;
 mod slot;
 mod slot_table;
 mod snowflake_floor;
 mod snowflakes;
+mod tag_buffers;
 mod tag_creation;
 mod tag_import;
 mod tag_shape;
 mod tags;
+mod taken;
 #[cfg(test)]
 pub(crate) mod tests;
 mod warm_start;
@@ -68,7 +77,7 @@ mod worker_view;
 
 use std::sync::Arc;
 
-pub use audit::AuditService;
+pub use audit::{AuditPart, AuditService};
 pub use backup::{BackupPieces, BackupService};
 pub use cluster::{ClusterService, NewMember};
 pub use cluster_view::{ClusterView, NodeView};
@@ -80,13 +89,16 @@ pub use ids::IdService;
 pub use lease::Lease;
 pub use log_access::Consistency;
 pub use readiness::Readiness;
+pub use slot::SlotStatus;
 pub use slot_table::SlotTable;
 pub use snowflake_floor::SnowflakeFloor;
 pub use snowflakes::Snowflakes;
+pub use tag_buffers::{HoldingsPage, TagHolding};
 pub use tag_creation::TagSpec;
 pub use tag_import::{ImportOutcomes, Imported, TagToImport};
 pub use tag_shape::{DrawKey, ShapeSpec};
 pub use tags::{TagChange, TagService};
+pub use taken::TakenIds;
 pub use worker_view::{ClockView, WorkerView, WorkersView};
 
 pub use crate::state::{Actor, AuditEntry, Fact, Facts, Protection, TagRow};
@@ -95,8 +107,14 @@ use crate::answer_budget::AnswerBudget;
 use crate::clock::Clock;
 use crate::metrics::Metrics;
 use crate::replica::Replica;
+use crate::sequence::Counters;
+use cluster_time::ClusterTime;
 use grabber::Grabber;
+use ordered::{Ordered, OrderedParts, SharedLedger};
 use tag_creation::TagCreation;
+
+/// Bytes for the counters of sequences.
+const SEQUENCE_MEMORY: usize = 256 << 20;
 
 /// The services of one node, one for each kind of caller; cheap to clone.
 #[derive(Clone)]
@@ -131,6 +149,10 @@ pub struct ServiceParts {
     pub auto_create_tags: bool,
     /// Most names of tags that the cluster shall know, deleted ones included.
     pub tags_max: u64,
+    /// Names this process start in the log: no start of any node ever had the same.
+    pub nonce: u128,
+    /// Random, and known to this process alone.
+    pub secret: u128,
     /// Draws the keys of hidden ids.
     pub draw_key: DrawKey,
 }
@@ -139,10 +161,31 @@ impl Services {
     /// Starts the services on the current runtime. The task belongs to the caller: the services grab
     /// nothing more once it is dropped, and the node must stop when it ends by itself.
     pub fn start(parts: ServiceParts) -> (Self, ServiceTask) {
-        let ServiceParts { replica, table, clock, metrics, snowflakes, .. } = parts;
-        let ServiceParts { auto_create_tags, tags_max, draw_key, .. } = parts;
-        let (grabs, task) =
+        let ServiceParts {
+            replica,
+            table,
+            clock,
+            metrics,
+            snowflakes,
+            auto_create_tags,
+            tags_max,
+            draw_key,
+            nonce,
+            secret,
+        } = parts;
+        let (grabs, grabber) =
             Grabber::start(Arc::clone(&replica), Arc::clone(&table), Arc::clone(&metrics));
+        let secret = [secret as u64, (secret >> 64) as u64];
+        let ledger = SharedLedger::new(Counters::new(SEQUENCE_MEMORY, secret));
+        table.drop_held_from(ledger.clone());
+        let (ordered, engine) = Ordered::start(OrderedParts {
+            replica: Arc::clone(&replica),
+            clock: Arc::clone(&clock),
+            metrics: Arc::clone(&metrics),
+            ledger,
+            nonce,
+        });
+        let task = ServiceTask { grabs: grabber, ordered: engine };
         let creation =
             TagCreation::new(Arc::clone(&replica), Arc::clone(&clock), tags_max, draw_key);
         let creation = Arc::new(creation);
@@ -164,7 +207,18 @@ impl Services {
         let backup = BackupService::new(Arc::clone(&replica), Arc::clone(&clock));
         let audit = AuditService { replica: Arc::clone(&replica) };
         let creation = auto_create_tags.then_some(creation);
-        let ids = IdService { replica, table, clock, metrics, grabs, snowflakes, creation };
+        let cluster_time = ClusterTime::new(Arc::clone(&clock));
+        let ids = IdService {
+            replica,
+            table,
+            clock,
+            cluster_time,
+            metrics,
+            grabs,
+            ordered,
+            snowflakes,
+            creation,
+        };
         let (ids, tags, cluster) = (Arc::new(ids), Arc::new(tags), Arc::new(cluster));
         let (audit, backup) = (Arc::new(audit), Arc::new(backup));
         (Self { ids, tags, cluster, audit, backup, answers }, task)

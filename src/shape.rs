@@ -9,12 +9,15 @@
 //! | `shape.rs` | [`Shape`] and what can be combined |
 //! | `line.rs` | the number lines of a tag: [`Line`], and [`Leadership`], under which some of them are drawn from |
 //! | `period.rs` | periods, their time zones and numbers |
-//! | `calendar.rs` | in which period a moment lies |
 //! | `text_format.rs` | the text that clients get instead of a bare number |
 //! | `hidden.rs` | ids in an order that nobody can guess, and their key |
+//! | `ff1.rs` | that order |
+//! | `id_text.rs` | how the ids of a line are written |
 
 mod calendar;
+mod ff1;
 mod hidden;
+mod id_text;
 mod line;
 mod period;
 mod text_format;
@@ -25,7 +28,9 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 pub use calendar::{Calendar, PeriodSpan, time_zone_name};
+pub use ff1::HiddenIds;
 pub use hidden::{Hidden, HiddenKey};
+pub use id_text::IdText;
 pub use line::{Leadership, Line};
 pub use period::{Period, PeriodLength, PeriodNumber};
 pub use text_format::{FormatError, IdStyle, Piece, TextFormat};

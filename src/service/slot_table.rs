@@ -2,12 +2,15 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
 use foldhash::quality::RandomState;
 use papaya::{HashMap, HashMapRef, LocalGuard};
+use parking_lot::Mutex;
 
+use super::ordered::SharedLedger;
+use super::shaped::ShapedTable;
 use super::slot::Slot;
 use crate::metrics::Metrics;
 use crate::replica::TagListener;
@@ -20,20 +23,40 @@ pub(super) type PinnedSlots<'a> = HashMapRef<'a, BizTag, Arc<Slot>, RandomState,
 
 /// How long it is taken for granted that no slot holds an id, once none did.
 const NONE_HELD_MS: u64 = 250;
+/// Most tags that are looked at for one answer about those that wait soonest: 0.1 ms.
+pub(super) const WATCHED_MAX: usize = 1_000;
 
 /// Slots by tag. Looking one up takes no lock. A tag that this node was not asked for has no slot; a slot,
 /// once made, stays until its tag is gone or the process ends.
 pub struct SlotTable {
     slots: HashMap<BizTag, Arc<Slot>, RandomState>,
+    /// The shaped tags, none of which is among `slots`.
+    shaped: ShapedTable,
+    /// What is held in strict order.
+    ordered: OnceLock<SharedLedger>,
     metrics: Arc<Metrics>,
     /// Until then no slot counts as holding an id, in milliseconds of the monotonic clock.
     none_held_until_ms: AtomicU64,
+    /// The tags that lasted shortest at the last look, [`WATCHED_MAX`] at most.
+    shortest: Mutex<Vec<BizTag>>,
 }
 
 impl SlotTable {
     /// An empty table: nothing is carried over a restart.
     pub fn new(metrics: Arc<Metrics>) -> Self {
-        Self { slots: HashMap::default(), metrics, none_held_until_ms: AtomicU64::new(0) }
+        Self {
+            slots: HashMap::default(),
+            shaped: ShapedTable::default(),
+            ordered: OnceLock::new(),
+            metrics,
+            none_held_until_ms: AtomicU64::new(0),
+            shortest: Mutex::default(),
+        }
+    }
+
+    /// Has what is held in strict order of a tag dropped with the tag's slot, too.
+    pub(super) fn drop_held_from(&self, ledger: SharedLedger) {
+        let _ = self.ordered.set(ledger);
     }
 
     /// The table for as many look-ups as follow each other without a wait: slots that are removed
@@ -41,6 +64,11 @@ impl SlotTable {
     #[inline]
     pub(super) fn pin(&self) -> PinnedSlots<'_> {
         self.slots.pin()
+    }
+
+    /// The shaped tags.
+    pub(super) fn shaped(&self) -> &ShapedTable {
+        &self.shaped
     }
 
     /// The slot of a tag; `new` makes one when there is none.
@@ -61,6 +89,10 @@ impl SlotTable {
 
     /// Ends and removes the slot of a tag. The tag may get another one later, which starts empty.
     pub(super) fn remove(&self, tag: &str) {
+        self.shaped.remove(tag);
+        if let Some(ordered) = self.ordered.get() {
+            ordered.drop_tag(tag);
+        }
         if let Some(slot) = self.slots.pin().remove(tag) {
             slot.close();
             self.metrics.tag_unloaded();
@@ -69,11 +101,19 @@ impl SlotTable {
 
     /// Ends this slot, and removes it if it is still its tag's.
     pub(super) fn forget(&self, slot: &Arc<Slot>) {
+        if slot.is_of_line() {
+            return self.shaped.forget(slot);
+        }
         let is_this = |_: &BizTag, current: &Arc<Slot>| Arc::ptr_eq(current, slot);
         if let Ok(Some(_)) = self.slots.pin().remove_if(slot.tag(), is_this) {
             self.metrics.tag_unloaded();
         }
         slot.close();
+    }
+
+    /// Gives up the slot of a line that no grab is let into; its tag gets another one when its time comes again.
+    pub(super) fn drop_line(&self, slot: &Arc<Slot>) {
+        self.shaped.drop_slot(slot);
     }
 
     /// Whether any slot holds an id. As long as none does, all of them are looked at, so the answer is kept
@@ -83,26 +123,53 @@ impl SlotTable {
             return false;
         }
         let holds = self.slots.pin().values().any(|slot| slot.remaining() > 0);
+        let holds = holds || self.shaped.holds_ids();
         if !holds {
             self.none_held_until_ms.store(now_ms + NONE_HELD_MS, Relaxed);
         }
         holds
     }
 
-    /// The tags that ids were taken of since the last call, `limit` at most: those with most ids.
+    /// The tags that ids were taken of since the last call, `limit` at most: those with most ids. Those of them
+    /// that last shortest, if they go on being used so, are [`watched`](Self::watched) from then on.
     pub(super) fn taken_since_look(&self, limit: usize) -> Vec<(BizTag, u64)> {
         let slots = self.slots.pin();
         let mut most = BinaryHeap::new();
+        let mut shortest = BinaryHeap::new();
         for (tag, slot) in &slots {
-            let taken = slot.taken_since_look();
-            if taken > 0 {
-                most.push(Reverse((taken, tag)));
+            let (taken, remaining) = slot.taken_since_look();
+            if taken == 0 {
+                continue;
             }
+            most.push(Reverse((taken, tag)));
             if most.len() > limit {
                 most.pop();
             }
+            shortest.push((remaining / taken, tag));
+            if shortest.len() > WATCHED_MAX {
+                shortest.pop();
+            }
         }
-        most.into_iter().map(|Reverse((taken, tag))| (tag.clone(), taken)).collect()
+        *self.shortest.lock() = shortest.into_iter().map(|(_, tag)| tag.clone()).collect();
+        let mut taken: Vec<_> =
+            most.into_iter().map(|Reverse((taken, tag))| (tag.clone(), taken)).collect();
+        let of_shaped = self.shaped.taken_since_look();
+        if !of_shaped.is_empty() {
+            taken.extend(of_shaped);
+            taken.sort_unstable_by_key(|(_, taken)| Reverse(*taken));
+            taken.truncate(limit);
+        }
+        taken
+    }
+
+    /// The tags among which those are looked for that wait soonest: all, if they are few enough, else those that
+    /// lasted shortest at the last look.
+    pub(super) fn watched(&self) -> Vec<BizTag> {
+        let slots = self.slots.pin();
+        if slots.len() <= WATCHED_MAX {
+            return slots.keys().cloned().collect();
+        }
+        self.shortest.lock().clone()
     }
 
     /// The first `limit` buffers in the order of their tags.
@@ -117,7 +184,15 @@ impl SlotTable {
                 first.pop_last();
             }
         }
-        first.into_iter().map(|(tag, slot)| (tag.clone(), slot.view())).collect()
+        let mut views: Vec<_> =
+            first.into_iter().map(|(tag, slot)| (tag.clone(), slot.view())).collect();
+        let of_shaped = self.shaped.views();
+        if !of_shaped.is_empty() {
+            views.extend(of_shaped);
+            views.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+            views.truncate(limit);
+        }
+        views
     }
 }
 
@@ -131,8 +206,9 @@ impl TagListener for SlotTable {
     }
 
     fn tag_protected(&self, tag: &str, protection: Protection) {
-        if let Some(slot) = self.slots.pin().get(tag) {
-            slot.protect(protection);
+        match self.slots.pin().get(tag) {
+            Some(slot) => slot.protect(protection),
+            None => self.shaped.protect(tag, protection),
         }
     }
 
@@ -143,6 +219,10 @@ impl TagListener for SlotTable {
         // process: a simulated run comes out the same each time.
         tags.sort_unstable();
         tags.into_iter().for_each(|tag| self.remove(tag.as_str()));
+        self.shaped.drop_all();
+        if let Some(ordered) = self.ordered.get() {
+            ordered.drop_all();
+        }
     }
 }
 

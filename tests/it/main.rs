@@ -22,6 +22,7 @@
 //! leasing                 the client library in Rust, whose nodes are killed, rolled, frozen and limited
 //! warm_start              tags that were hot are held again
 //! quorum_loss             what the last node says
+//! strict                  ids that rise over all nodes, whoever leads
 //! zones                   where nodes are
 //! dev, ends, faults, full_disk, membership, mixups, poison, scale
 //!                         nodes that are killed, paused, refused, removed, taken for each other, lied to, and filled
@@ -71,6 +72,7 @@ mod rolling;
 mod scale;
 mod shapes;
 mod snowflake;
+mod strict;
 mod tls;
 mod warm_start;
 mod zones;

@@ -360,6 +360,7 @@ async fn assemble(
         clock,
         snowflake: site.snowflake.clone(),
         nonce: incarnation.nonce(),
+        secret: incarnation.nonce(),
         auto_create_tags: true,
         tags_max: TAGS_MAX_DEFAULT,
         draw_key: || Ok([7; 32]),

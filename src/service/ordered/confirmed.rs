@@ -26,11 +26,6 @@ impl Confirmed {
         self.began
     }
 
-    /// The term that it confirmed.
-    pub(super) fn term(self) -> u64 {
-        self.term
-    }
-
     /// Whether a request that came in a turn may be given of what an entry of a term reserved for this process.
     #[inline]
     pub(super) fn lets_give(self, came: Turn, reserved_in: u64) -> bool {

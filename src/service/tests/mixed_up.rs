@@ -74,7 +74,7 @@ async fn a_grab_that_has_the_response_to_another_command_gives_no_id_and_stops_t
     let dir = tempfile::tempdir().unwrap();
     let node = open(&dir, |command| matches!(command, Command::Grab { .. })).await;
     let services = node.services.clone();
-    let taken = tokio::spawn(async move { services.ids.next("orders").await });
+    let taken = tokio::spawn(async move { services.ids.take("orders", 1).await });
     assert_stops(node, "a grab").await;
     assert!(matches!(taken.await.unwrap(), Err(Error::Unavailable { .. })));
 }
