@@ -29,6 +29,7 @@
 //! dev, ends, faults, full_disk, membership, mixups, poison, scale
 //!                         nodes that are killed, paused, refused, removed, taken for each other, lied to, and filled
 //! restore                 backups, clusters that are made of them, and directories that were copied
+//! shapes                  tags that are strict, sequences, periods, formats and hidden, as they are made and kept
 //! snowflake               time windows, with killed nodes and wrong clocks
 //! ```
 //!
@@ -73,6 +74,7 @@ mod restore;
 mod rolling;
 mod scale;
 mod shaped;
+mod shapes;
 mod snowflake;
 mod strict;
 mod supervised;
