@@ -119,6 +119,8 @@
 //! | audit, actor | The last admin changes, in the state; under which name each was asked for. |
 //! | backup, copy | A file with the whole state as of one moment; that, or the directory of a node that has stopped. |
 //! | advance | How many ids every line rose by when the cluster was restored, and how much higher each line begins that came later. |
+//! | strict | Of a tag: its ids rise over the whole cluster, because the leader alone hands them out. |
+//! | round | Messages to a quorum, which confirm that a node leads. In strict order a request is answered after one that began after it came. |
 //! | hyper | The library that speaks HTTP/1.1 where the fast path does not. |
 //! | fast path | Code that answers plain requests for ids from their bytes. |
 //! | dispatch | Code that answers what the fast path and hyper pass on: ids at once from what is held or after a wait, all else by the router. |

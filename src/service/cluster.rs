@@ -90,7 +90,7 @@ impl ClusterService {
     /// Leaves a note, for tests of levels.
     ///
     /// # Errors
-    /// [`Error::Level`] below level 2.
+    /// [`Error::Level`] below level 3.
     #[cfg(feature = "next-level")]
     pub async fn leave_note(&self, text: String) -> Result<ClusterView, Error> {
         change(&self.replica, Command::Note { text }).await?;

@@ -275,6 +275,9 @@ impl Holdings {
         if !stays {
             lines.remove(&name);
         }
+        if lines.is_empty() {
+            self.tags.remove(tag.as_str());
+        }
         Some((tag, name))
     }
 }
