@@ -5,6 +5,7 @@
 //!   command_line   how they are read, and the environment; errors name the one that is wrong
 //!   tag, audit, cluster, workers, ids, decode    one group of commands each: call, then print
 //!     status             what every member says of itself
+//!   ready              whether a node is ready, as an exit code
 //!   backup             the whole state into a file
 //!   import             tables of other systems into tags
 //!   inspect, restore   what a copy of the state holds; a new cluster made of it
@@ -41,6 +42,7 @@ mod inspect;
 mod manual;
 mod output;
 mod progress;
+mod ready;
 mod restore;
 mod secret;
 mod status;
@@ -224,6 +226,15 @@ pub enum ClientCommand {
         #[command(flatten)]
         connect: Connect,
     },
+    /// Tell whether a node can hand out ids: exit code 0 when it is ready, 1 with the reasons when not
+    #[command(
+        after_help = "Example:\n  mintleaf ready\n\nFor checks of containers and scripts. It wants no token."
+    )]
+    Ready {
+        /// Which node, and how to print.
+        #[command(flatten)]
+        connect: Connect,
+    },
     /// See and change who is a member
     Cluster {
         /// What to see or change.
@@ -363,6 +374,10 @@ async fn dispatch(command: ClientCommand) -> Result<(), Failure> {
         ClientCommand::Worker { command, connect } => {
             let (client, json) = connect.open()?;
             workers::run(&command, &client, json).await
+        }
+        ClientCommand::Ready { connect } => {
+            let (client, json) = connect.open()?;
+            ready::run(&client, json).await
         }
         ClientCommand::Cluster { command, connect } => {
             let (client, json) = connect.open()?;

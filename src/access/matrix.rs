@@ -14,12 +14,15 @@ pub(crate) enum Endpoint {
     LeafDecode,
     Decode,
     RaiseFloor,
-    Index,
+    Console,
+    ConsoleStyle,
+    ConsoleScript,
     Livez,
     Readyz,
     Cache,
     Db,
     ListTags,
+    ListBuffers,
     ShowTag,
     CreateTag,
     UpdateTag,
@@ -37,6 +40,7 @@ pub(crate) enum Endpoint {
     LeaveNote,
     Metrics,
     OpenApi,
+    Reference,
 }
 
 /// One method of one path: who may use it, and what answers.
@@ -70,12 +74,15 @@ pub(crate) static ROUTES: &[Route] = &[
     row("GET", "/v1/snowflake/{id}", Endpoint::Decode, Needs::AnyRole, Scope::NoTag),
     row("POST", "/v1/snowflake/floor", Endpoint::RaiseFloor, Needs::Admin, Scope::Everything),
     row("*", "/decodeSnowflakeId", Endpoint::LeafDecode, Needs::AnyRole, Scope::NoTag),
-    row("GET", "/", Endpoint::Index, Needs::Nothing, Scope::NoTag),
+    row("GET", "/", Endpoint::Console, Needs::Nothing, Scope::NoTag),
+    row("GET", "/console.css", Endpoint::ConsoleStyle, Needs::Nothing, Scope::NoTag),
+    row("GET", "/console.js", Endpoint::ConsoleScript, Needs::Nothing, Scope::NoTag),
     row("GET", "/livez", Endpoint::Livez, Needs::Nothing, Scope::NoTag),
     row("GET", "/readyz", Endpoint::Readyz, Needs::Nothing, Scope::NoTag),
     row("*", "/cache", Endpoint::Cache, Needs::Read, Scope::Everything),
     row("*", "/db", Endpoint::Db, Needs::Read, Scope::Everything),
     row("GET", "/v1/tags", Endpoint::ListTags, Needs::Read, Scope::Everything),
+    row("GET", "/v1/buffers", Endpoint::ListBuffers, Needs::Read, Scope::Everything),
     row("POST", "/v1/tags", Endpoint::CreateTag, Needs::Admin, Scope::TagOfBody),
     row("GET", "/v1/tags/{tag}", Endpoint::ShowTag, Needs::Read, Scope::TagOfPath),
     row("PATCH", "/v1/tags/{tag}", Endpoint::UpdateTag, Needs::Admin, Scope::TagOfPath),
@@ -93,6 +100,7 @@ pub(crate) static ROUTES: &[Route] = &[
     row("POST", "/v1/cluster/note", Endpoint::LeaveNote, Needs::Admin, Scope::Everything),
     row("GET", "/metrics", Endpoint::Metrics, Needs::Read, Scope::NoTag),
     row("GET", "/openapi.json", Endpoint::OpenApi, Needs::Read, Scope::NoTag),
+    row("GET", "/openapi", Endpoint::Reference, Needs::Nothing, Scope::NoTag),
 ];
 
 /// The row by which a `GET` reaches a handler. In a constant, a handler without one does not compile.

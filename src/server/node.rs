@@ -20,6 +20,7 @@ use super::hot_tags_file::HotTagsFile;
 use super::peer_credentials::PeerCredentials;
 use super::quorum_watch::watch_quorum;
 use super::signals::Reload;
+use super::supervisor::keep_informed;
 use crate::access::Doors;
 use crate::clock::{Clock, SystemClock};
 use crate::config::{AuthSource, ClientTlsFiles, ConfigError, PeerKeys};
@@ -177,6 +178,11 @@ impl RunningNode {
     /// Where other nodes are served; `None` in a cluster of one.
     pub fn raft_addr(&self) -> Option<SocketAddr> {
         self.assembled.node.listens_on()
+    }
+
+    /// Tells the service manager how the node is, until it stops, where one listens.
+    pub(super) fn keep_supervisor_informed(&self) {
+        self.runtime.spawn(keep_informed(self.assembled.services.clone()));
     }
 
     /// Waits until the node must stop, and says why; `None` when a stop was asked for.
