@@ -13,8 +13,8 @@
 //!       id_request  the one reading of a request for them
 //!       ids         how version 1 writes them
 //!     router        the handler of every other route
-//!       legacy, snowflake, tags (tag_shape), import, audit, backup, cluster, pages, ops, reference    one group of
-//!                           paths each
+//!       console, legacy, snowflake, tags (tag_shape), buffers, import, audit, backup, cluster, pages, ops,
+//!                           reference    one group of paths each
 //!         key, query, body    what clients send, read strictly
 //!         decimal             numbers, read strictly and written fast
 //!         media_type          which of the media types that a client accepts an answer has
@@ -29,8 +29,10 @@ mod access;
 mod audit;
 mod backup;
 mod body;
+mod buffers;
 mod cluster;
 mod connection;
+mod console;
 pub(crate) mod date_cache;
 mod decimal;
 mod dispatch;

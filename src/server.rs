@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! serve, dev    one node until a signal; a cluster in one process
-//!   exit        exit codes
+//!   failure     why a node ended, with the exit code
 //!   warnings    of settings that an operator may regret
 //!   open_files  how many of them clients may have
 //!   node        one node with its sockets, from start to stop
@@ -25,8 +25,8 @@ mod client_credentials;
 mod client_tokens;
 mod dev;
 mod draining;
-mod exit;
 mod expiry;
+mod failure;
 mod followed_files;
 mod hot_tags_file;
 mod node;
@@ -41,6 +41,7 @@ mod warnings;
 pub use assemble::{AssembledNode, Assembly, assemble, assemble_around};
 pub use dev::dev;
 pub use draining::hand_over;
-pub use node::{NodeConfig, NodeFailure, PeerSecurity, RunningNode};
+pub use failure::NodeFailure;
+pub use node::{NodeConfig, PeerSecurity, RunningNode};
 pub use serve::serve;
 pub use signals::{Reload, survive_hangup};

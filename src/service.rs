@@ -22,6 +22,7 @@
 //!     clock_reports   reports of clocks to the log
 //!     lease_status    whether anything keeps the node from having windows
 //! tags          TagService: create, read, change, delete
+//!   tag_buffers   what this node holds of them
 //! tag_creation  creates tags, as long as there is a place for another name
 //!   first_uses  how fast a node creates tags on first use
 //! tag_import    takes over the tags of another system
@@ -62,6 +63,7 @@ mod slot;
 mod slot_table;
 mod snowflake_floor;
 mod snowflakes;
+mod tag_buffers;
 mod tag_creation;
 mod tag_import;
 mod tag_shape;
@@ -75,7 +77,7 @@ mod worker_view;
 
 use std::sync::Arc;
 
-pub use audit::AuditService;
+pub use audit::{AuditPart, AuditService};
 pub use backup::{BackupPieces, BackupService};
 pub use cluster::{ClusterService, NewMember};
 pub use cluster_view::{ClusterView, NodeView};
@@ -87,9 +89,11 @@ pub use ids::IdService;
 pub use lease::Lease;
 pub use log_access::Consistency;
 pub use readiness::Readiness;
+pub use slot::SlotStatus;
 pub use slot_table::SlotTable;
 pub use snowflake_floor::SnowflakeFloor;
 pub use snowflakes::Snowflakes;
+pub use tag_buffers::{HoldingsPage, TagHolding};
 pub use tag_creation::TagSpec;
 pub use tag_import::{ImportOutcomes, Imported, TagToImport};
 pub use tag_shape::{DrawKey, ShapeSpec};

@@ -47,7 +47,7 @@ impl Dispatch {
     /// A dispatch over these services, behind these doors.
     pub(crate) fn new(services: Services, doors: Doors) -> Self {
         let ids = IdAnswers::new(&services);
-        let router = TowerToHyperService::new(router(services, doors.tokens.is_some()));
+        let router = TowerToHyperService::new(router(services));
         Self { ids, router, access: Access::new(doors) }
     }
 
@@ -184,7 +184,9 @@ impl Dispatch {
         } else if let Some(FailedWith(code)) = response.extensions().get() {
             self.ids().metrics().request_failed(mode, code);
         }
-        response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        // The files of the console say themselves for how long they hold.
+        let no_store = HeaderValue::from_static("no-store");
+        response.headers_mut().entry(CACHE_CONTROL).or_insert(no_store);
         if *method == Method::HEAD && mode != Mode::Admin {
             // The length of an answer with an id is not known before the id is.
             response.headers_mut().remove(CONTENT_LENGTH);

@@ -7,8 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use mintleaf_raft::{Credentials, Node, NodeError, Options, Remedy, Security, StopReason, Tuning};
-use thiserror::Error;
+use mintleaf_raft::{Credentials, Node, Options, Security, StopReason, Tuning};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 
@@ -16,6 +15,7 @@ use super::assemble::{AssembledNode, Assembly, assemble};
 use super::client_credentials::ClientCredentials;
 use super::client_tokens::ClientTokens;
 use super::draining;
+use super::failure::NodeFailure;
 use super::hot_tags_file::HotTagsFile;
 use super::peer_credentials::PeerCredentials;
 use super::quorum_watch::watch_quorum;
@@ -96,53 +96,6 @@ pub enum PeerSecurity {
     Files(PeerKeys, Reload),
     /// By credentials that they share, and that never change.
     Shared(Arc<Credentials>),
-}
-
-/// Why a node did not start, or stopped by itself.
-#[derive(Debug, Error)]
-pub enum NodeFailure {
-    /// A client address cannot be bound.
-    #[error("cannot listen on {address}: {source}")]
-    Clients {
-        /// The address asked for.
-        address: SocketAddr,
-        /// The operating system's answer.
-        source: io::Error,
-    },
-    /// Threads or random numbers could not be had.
-    #[error("cannot start: {0}")]
-    System(#[from] io::Error),
-    /// The replicated log could not be opened.
-    #[error(transparent)]
-    Raft(#[from] NodeError),
-    /// The node ran, and had to stop.
-    #[error("{0}")]
-    Stopped(StopReason),
-    /// The settings do not fit the data.
-    #[error("{0}")]
-    Usage(String),
-}
-
-impl NodeFailure {
-    /// The process's exit code: 1 where another start may help, 2 where a setting is wrong, 3 where an
-    /// operator is needed, so that a supervisor should not try again.
-    pub fn exit_code(&self) -> u8 {
-        match self.remedy() {
-            Remedy::Restart => 1,
-            Remedy::Settings => 2,
-            Remedy::Operator => 3,
-        }
-    }
-
-    /// The remedy for the failure.
-    pub fn remedy(&self) -> Remedy {
-        match self {
-            Self::Usage(_) => Remedy::Settings,
-            Self::Raft(error) => error.remedy(),
-            Self::Stopped(reason) => reason.remedy(),
-            Self::Clients { .. } | Self::System(_) => Remedy::Restart,
-        }
-    }
 }
 
 /// A node that answers clients.

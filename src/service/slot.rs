@@ -2,6 +2,7 @@
 
 mod gate;
 mod line;
+mod status;
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -11,6 +12,7 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
 
 use self::gate::Gate;
+pub use self::status::SlotStatus;
 use super::error::Error;
 use super::rate_limit::RateLimit;
 use crate::clock::Clock;
@@ -282,11 +284,13 @@ impl Slot {
         }
     }
 
-    /// How many ids were taken since the last call, those that were skipped for a run without a gap among them.
-    pub(super) fn taken_since_look(&self) -> u64 {
+    /// How many ids were taken since the last call, those that were skipped for a run without a gap among them;
+    /// and how many are held.
+    pub(super) fn taken_since_look(&self) -> (u64, u64) {
         let mut held = self.held.lock();
-        let gone = held.installed - held.buffer.remaining();
-        gone - std::mem::replace(&mut held.gone_at_look, gone)
+        let remaining = held.buffer.remaining();
+        let gone = held.installed - remaining;
+        (gone - std::mem::replace(&mut held.gone_at_look, gone), remaining)
     }
 
     /// Whether a grab may bring ids.
@@ -303,6 +307,15 @@ impl Slot {
         let wants_grab = possible && !held.grab_asked && held.buffer.remaining() == 0;
         held.grab_asked |= wants_grab;
         wants_grab
+    }
+
+    /// What is held, and how it is used.
+    pub(super) fn status(&self) -> SlotStatus {
+        let held = self.held.lock();
+        let outlook = held.buffer.outlook(self.clock.monotonic_ms());
+        let waiting = held.waiters.iter().filter(|waiter| !waiter.answer.is_closed()).count();
+        let is_open = matches!(held.gate, Gate::Open | Gate::Limited);
+        SlotStatus::new(outlook, held.installed, waiting, is_open, held.exhausted)
     }
 
     pub(super) fn view(&self) -> BufferView {

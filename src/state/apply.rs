@@ -148,18 +148,20 @@ impl State {
         self.entries.after(after).filter_map(|entry| self.row_of(entry)).take(limit).collect()
     }
 
-    /// One page of rows in the order of their names, beginning after the name `after`, which need not exist.
+    /// One page of rows whose names begin with `prefix`, in the order of their names, beginning after the name
+    /// `after`, which need not exist.
     /// It ends after `limit` rows, before the first row that `has_room` refuses, or after [`VISITED_MAX`]
     /// entries, however many of them are tombstones.
     pub fn tags_page(
         &self,
+        prefix: &str,
         after: Option<&str>,
         limit: usize,
         mut has_room: impl FnMut(&TagRow) -> bool,
     ) -> TagPage {
         let mut page = TagPage::default();
         let mut last = None;
-        for (visited, entry) in self.entries.after(after).enumerate() {
+        for (visited, entry) in self.entries.beginning_with(prefix, after).enumerate() {
             let row = self.row_of(entry);
             let is_next =
                 row.as_ref().is_some_and(|row| page.rows.len() == limit || !has_room(row));
