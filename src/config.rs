@@ -13,6 +13,7 @@
 //!   auth_source the auth file on disk
 //!   client_tls_files    the files by which a node proves itself to clients
 //!     named_file  such a file, read within a bound
+//!   log_settings  the log of the process
 //!   error       the error of a setting
 //!   defaults
 //! ```
@@ -25,11 +26,12 @@ mod defaults;
 mod dev;
 mod error;
 mod exposure;
+mod log_settings;
 mod named_file;
 mod peer_keys;
 mod serve;
 
-pub use args::{LogFormat, ServeArgs};
+pub use args::{LogFormat, LogLevel, ServeArgs};
 pub use auth_source::AuthSource;
 pub use client_tls_files::ClientTlsFiles;
 pub use defaults::{
@@ -38,6 +40,7 @@ pub use defaults::{
 };
 pub use dev::{DevArgs, DevConfig};
 pub use error::ConfigError;
+pub use log_settings::LogSettings;
 pub use peer_keys::{KeyFiles, PeerKeys};
 pub use serve::ServeConfig;
 

@@ -81,8 +81,9 @@
 //! | [`resp`] | The Redis protocol | `access`, `answer_budget`, `connection_buffers`, `drain`, `limits`, `metrics`, `service`, `tls`, `watchdog` |
 //! | [`listener`] | Client sockets and worker threads, shared by both protocols | `access`, `drain`, `http`, `limits`, `metrics`, `origin`, `resp`, `service`, `tls`, `watchdog` |
 //! | [`config`] | Settings and their checks | `access`, `address`, `snowflake`, `tls` |
+//! | [`logging`] | The log of a process: how its lines look, which there are | `clock`, `config`, `timestamp` |
 //! | [`cli`] | The command line, and the commands that are clients of a node | `access`, `backup`, `clock`, `config`, `entropy`, `leaf_tables`, `limits`, `path_segment`, `restore`, `state`, `tag`, `timestamp`, `version` |
-//! | [`server`] | A node put together, and run by `serve` or `dev` | `access`, `clock`, `config`, `drain`, `encoding`, `entropy`, `limits`, `listener`, `metrics`, `replica`, `service`, `snowflake`, `tls` |
+//! | [`server`] | A node put together, and run by `serve` or `dev` | `access`, `clock`, `config`, `drain`, `encoding`, `entropy`, `limits`, `listener`, `logging`, `metrics`, `replica`, `service`, `snowflake`, `tls` |
 //!
 //! # Words
 //!
@@ -162,6 +163,7 @@ pub mod http;
 pub mod leaf_tables;
 pub mod limits;
 pub mod listener;
+pub mod logging;
 pub mod metrics;
 mod origin;
 mod path_segment;

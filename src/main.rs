@@ -1,18 +1,13 @@
 //! The `mintleaf` command.
 
 use std::env;
-use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::Parser;
 use mintleaf::cli::{self, Cli, CliCommand};
-use mintleaf::config::{ConfigError, DevConfig, LogFormat, ServeConfig};
+use mintleaf::config::{ConfigError, DevConfig, LogSettings, ServeConfig};
+use mintleaf::logging::Log;
 use mintleaf::server;
-use tracing_subscriber::EnvFilter;
-
-/// The log filter without `RUST_LOG`. openraft's own lines are for its developers; the lines that an
-/// operator needs are written by this project.
-const LOG_DEFAULT: &str = "info,openraft=off";
 
 fn main() -> ExitCode {
     // Before clap, which takes milliseconds. Commands that are clients end with their terminal, as is usual.
@@ -24,17 +19,17 @@ fn main() -> ExitCode {
     }
     match Cli::parse().command {
         CliCommand::Dev(args) => match DevConfig::resolve(args) {
-            Ok(config) => {
-                init_log(config.log_format);
-                server::dev(config)
-            }
+            Ok(config) => match begin_log(&config.log) {
+                Ok(log) => server::dev(config, log),
+                Err(code) => code,
+            },
             Err(error) => bad_usage(&error),
         },
         CliCommand::Serve(args) => match ServeConfig::resolve(*args) {
-            Ok(config) => {
-                init_log(config.log_format);
-                server::serve(config)
-            }
+            Ok(config) => match begin_log(&config.log) {
+                Ok(log) => server::serve(config, log),
+                Err(code) => code,
+            },
             Err(error) => bad_usage(&error),
         },
         CliCommand::Token { command } => cli::token(&command),
@@ -46,17 +41,12 @@ fn main() -> ExitCode {
     }
 }
 
-/// Sends logs to stderr; stdout belongs to the answers of commands.
-fn init_log(format: LogFormat) {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(LOG_DEFAULT));
-    let log = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal());
-    match format {
-        LogFormat::Text => log.init(),
-        LogFormat::Json => log.json().init(),
-    }
+/// Begins the log on standard error; standard output belongs to the answers of commands.
+fn begin_log(settings: &LogSettings) -> Result<Log, ExitCode> {
+    Log::begin(settings.clone()).map_err(|error| {
+        eprintln!("error: {error}\nhint: RUST_LOG=info, or RUST_LOG=warn,mintleaf=debug");
+        ExitCode::from(2)
+    })
 }
 
 /// Says which setting is wrong; exit code 2.

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::args::{LogFormat, ServeArgs, read_file};
+use super::args::{ServeArgs, read_file};
 use super::auth_source::AuthSource;
 use super::checks::{
     drain, listen_address, parse_peers, remote, resp_address, snapshot_entries, snowflake,
@@ -14,6 +14,7 @@ use super::client_tls_files::ClientTlsFiles;
 use super::defaults::{DATA_DEFAULT, DRAIN_DEFAULT, HTTP_DEFAULT, RAFT_DEFAULT};
 use super::error::{ConfigError, fault};
 use super::exposure::{Exposure, check_exposure, reachable, tokens_in_clear};
+use super::log_settings::LogSettings;
 use super::peer_keys::PeerKeys;
 use crate::address::at_host_of;
 use crate::snowflake::SnowflakeSettings;
@@ -67,8 +68,8 @@ pub struct ServeConfig {
     pub snapshot_entries: u64,
     /// How long the node goes on serving after it was asked to stop.
     pub drain: Duration,
-    /// How log lines look.
-    pub log_format: LogFormat,
+    /// The log of the process.
+    pub log: LogSettings,
 }
 
 impl ServeConfig {
@@ -81,7 +82,10 @@ impl ServeConfig {
             Some(path) => read_file(path)?,
             None => ServeArgs::default(),
         };
-        Self::check(args.or(file))
+        let level_file = args.config.clone().filter(|_| args.log_level.is_none());
+        let mut config = Self::check(args.or(file))?;
+        config.log.level_file = level_file;
+        Ok(config)
     }
 
     pub(super) fn check(args: ServeArgs) -> Result<Self, ConfigError> {
@@ -151,7 +155,7 @@ impl ServeConfig {
             tags_max: tags_max(args.tags_max)?,
             snapshot_entries: snapshot_entries(args.snapshot_entries)?,
             drain: drain(args.drain.as_deref().unwrap_or(DRAIN_DEFAULT))?,
-            log_format: args.log_format.unwrap_or_default(),
+            log: LogSettings::of(args.log_format, args.log_level),
         })
     }
 }

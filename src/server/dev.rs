@@ -22,10 +22,11 @@ use super::node::{
     Leadership, NodeConfig, NodeFailure, PeerSecurity, RunningNode, SilentNode, absolute,
 };
 use super::open_files::{Nodes, client_capacity};
-use super::signals::{Reload, Signals, listen_for_signals};
+use super::signals::{Reload, Signals, follow_log_level, listen_for_signals};
 use super::warnings::{warn_if_exposed, warn_of_tokens_in_clear};
 use crate::config::{DevConfig, SNAPSHOT_ENTRIES_DEFAULT};
 use crate::entropy;
+use crate::logging::Log;
 
 /// From a node's client port to its internal one: 8080 goes with 9080.
 const RAFT_PORT_OFFSET: u16 = 1_000;
@@ -58,19 +59,20 @@ struct Addresses {
 
 /// Runs a cluster in this process until a signal, or until none of its nodes may be started again. The
 /// exit code is 0 after a signal, otherwise that of [`NodeFailure::exit_code`].
-pub fn dev(config: DevConfig) -> ExitCode {
-    match run(&config) {
+pub fn dev(config: DevConfig, log: Log) -> ExitCode {
+    match run(&config, log) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => failed(&error),
     }
 }
 
-fn run(config: &DevConfig) -> Result<(), NodeFailure> {
+fn run(config: &DevConfig, log: Log) -> Result<(), NodeFailure> {
     refuse_other_size(config)?;
     warn_if_exposed(&config.exposed);
     warn_of_tokens_in_clear(&config.tokens_in_clear);
     keep_others_out(&config.data);
     let Signals { stopping, reload } = listen_for_signals()?;
+    follow_log_level(log, reload.clone())?;
     let (report, reports) = mpsc::channel();
     let mut watchers: Vec<Watcher> = Vec::new();
     for node in node_configs(config, &reload)? {

@@ -243,7 +243,10 @@ impl RunningNode {
         if time.is_zero() {
             return None;
         }
-        tracing::info!(?time, "draining: not ready any more, and serving until clients have left");
+        let time_s = time.as_secs_f64();
+        tracing::info!(
+            "draining: not ready any more, and serving until clients have left, for {time_s} s at most"
+        );
         self.runtime.block_on(async {
             tokio::select! {
                 biased;

@@ -9,17 +9,18 @@ use std::time::Duration;
 use super::exit::failed;
 use super::node::{Leadership, NodeConfig, NodeFailure, PeerSecurity, RunningNode, absolute};
 use super::open_files::{Nodes, client_capacity};
-use super::signals::{Reload, Signals, listen_for_signals};
+use super::signals::{Reload, Signals, follow_log_level, listen_for_signals};
 use super::warnings::{warn_if_exposed, warn_of_tokens_in_clear};
 use crate::config::ServeConfig;
 use crate::listener::{CLIENT_THREADS, ClientCapacity};
+use crate::logging::Log;
 
 /// The longest that stopping may take. The steps of a stop have bounds of their own, 10 s together.
 const STOP_MAX: Duration = Duration::from_secs(15);
 
 /// Runs one node of a cluster until a signal, or until it stops by itself. The exit code is 0 after a
 /// signal, 2 when a setting is wrong, otherwise that of [`NodeFailure::exit_code`].
-pub fn serve(config: ServeConfig) -> ExitCode {
+pub fn serve(config: ServeConfig, log: Log) -> ExitCode {
     let nodes = Nodes { count: NonZeroUsize::MIN, raft: true, resp: config.resp.is_some() };
     let clients = match client_capacity(nodes) {
         Ok(clients) => clients,
@@ -29,6 +30,9 @@ pub fn serve(config: ServeConfig) -> ExitCode {
         Ok(signals) => signals,
         Err(error) => return failed(&NodeFailure::System(error)),
     };
+    if let Err(error) = follow_log_level(log, reload.clone()) {
+        return failed(&NodeFailure::System(error));
+    }
     let config = node_config(config, reload, clients, nodes.peer_connections_max());
     let mut node = match RunningNode::start(&config) {
         Ok(node) => node,

@@ -70,8 +70,13 @@ impl SledEngine {
     /// [`StorageError::Damaged`] when anything that was acknowledged is missing or altered.
     pub fn open(dir: &DataDir) -> Result<Self, StorageError> {
         let Opened { wal, manifest, checkpoints } = open::open(dir)?;
-        let (batch, extent) = (manifest.batch, manifest.extent);
-        tracing::info!(batch, ?extent, dir = %dir.path().display(), "log opened");
+        let (batch, dir_path) = (manifest.batch, dir.path().display());
+        match manifest.extent {
+            Some(Extent { first, last, .. }) => {
+                tracing::info!(batch, first, last, dir = %dir_path, "log opened");
+            }
+            None => tracing::info!(batch, dir = %dir_path, "log opened: it is empty"),
+        }
         let live = Live {
             manifest: manifest.clone(),
             changed: BTreeMap::new(),

@@ -22,6 +22,7 @@
 //! leasing                 the client library in Rust, whose nodes are killed, rolled, frozen and limited
 //! warm_start              tags that were hot are held again
 //! quorum_loss             what the last node says
+//! logs                    what a log tells of a day
 //! zones                   where nodes are
 //! dev, ends, faults, full_disk, membership, mixups, poison, scale
 //!                         nodes that are killed, paused, refused, removed, taken for each other, lied to, and filled
@@ -58,6 +59,7 @@ mod import;
 mod kept;
 mod leaf_migration;
 mod leasing;
+mod logs;
 mod membership;
 mod mixups;
 mod poison;
