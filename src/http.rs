@@ -12,6 +12,8 @@
 //!     id_answers    ids, at once or after a wait
 //!       id_request  the one reading of a request for them
 //!       ids         how version 1 writes them
+//!     request_id    the id of a request that is not for ids
+//!     failure_log   what the log says of requests that failed
 //!     router        the handler of every other route
 //!       legacy, snowflake, tags, import, audit, backup, cluster, pages, ops    one group of paths each
 //!         key, query, body    what clients send, read strictly
@@ -33,6 +35,7 @@ mod connection;
 pub(crate) mod date_cache;
 mod decimal;
 mod dispatch;
+mod failure_log;
 mod fast_path;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
@@ -48,6 +51,7 @@ mod ops;
 mod pages;
 mod problem;
 mod query;
+mod request_id;
 mod router;
 mod snowflake;
 mod spelling;

@@ -62,7 +62,7 @@
 //! | [`leaf_tables`] | Reads the tables of Leaf and tinyid, as dumps and spreadsheets have them | `limits`, `tag` |
 //! | [`state`] | Pure: the replicated state, and the one function that changes it | `limits`, `snowflake`, `tag`, `version` |
 //! | [`clock`], [`entropy`] | The machine's clocks, as a trait; its random numbers | nothing |
-//! | [`metrics`] | The counters of a node, and the page for Prometheus | nothing |
+//! | [`metrics`] | The counters of a node, and the page for Prometheus | `state`, `version` |
 //! | `origin` | Pure: where clients are counted together | nothing |
 //! | `path_segment` | %-escapes in paths | nothing |
 //! | `timestamp` | Points in time as text | nothing |
@@ -77,7 +77,7 @@
 //! | [`replica`] | The replicated log, with types: commands in, responses out | `encoding`, `limits`, `state`, `version` |
 //! | [`restore`] | A new cluster, made of a backup or of a directory that survived | `backup`, `replica`, `state`, `tag` |
 //! | [`service`] | Hands ids out and grabs more: the locks, the waiting, the tasks | `answer_budget`, `backup`, `clock`, `limits`, `metrics`, `replica`, `segment`, `snowflake`, `state`, `tag`, `timestamp`, `version` |
-//! | [`http`] | HTTP/1.1: Leaf's paths, the paths of version 1 (`/v1/`), the pages for people | `access`, `address`, `answer_budget`, `connection_buffers`, `drain`, `limits`, `metrics`, `path_segment`, `service`, `snowflake`, `tag`, `timestamp`, `tls`, `watchdog` |
+//! | [`http`] | HTTP/1.1: Leaf's paths, the paths of version 1 (`/v1/`), the pages for people | `access`, `address`, `answer_budget`, `connection_buffers`, `drain`, `entropy`, `limits`, `metrics`, `path_segment`, `service`, `snowflake`, `tag`, `timestamp`, `tls`, `watchdog` |
 //! | [`resp`] | The Redis protocol | `access`, `answer_budget`, `connection_buffers`, `drain`, `limits`, `metrics`, `service`, `tls`, `watchdog` |
 //! | [`listener`] | Client sockets and worker threads, shared by both protocols | `access`, `drain`, `http`, `limits`, `metrics`, `origin`, `resp`, `service`, `tls`, `watchdog` |
 //! | [`config`] | Settings and their checks | `access`, `address`, `snowflake`, `tls` |

@@ -74,6 +74,7 @@ mod upkeep;
 
 pub use error::{Delivery, NodeError, ProposeError, Rejected, Remedy, StopReason};
 pub use message::MembershipError;
+pub use mintleaf_storage::SyncReadings;
 pub use node::{Environment, Handle, MemberStatus, Node, PROPOSAL_BYTES_MAX, Role, Status};
 pub use offline::{Beginning, NewCluster, OfflineError, StoppedNode, read_stopped};
 pub use options::{Clock, Options, PEER_CONNECTIONS_MAX, Tuning};

@@ -34,7 +34,7 @@ use super::id_request::Asked;
 use crate::connection_buffers::{ConnectionBuffers, Leftover, poll_once};
 use crate::drain::DrainPhase;
 use crate::limits::{RANGED_IDS_MAX, UNSENT_BYTES_MAX};
-use crate::metrics::Mode;
+use crate::metrics::{Mode, Protocol};
 use crate::service::HeldIds;
 
 /// Most bytes that one read takes.
@@ -88,6 +88,7 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> FastPath<'a, R, W> {
                     DrainPhase::Serving | DrainPhase::Ended => return Ok(None),
                 }
             }
+            let burst = self.dispatch.ids().metrics().burst_begins();
             loop {
                 match self.answer() {
                     AnswersEnd::NeedMoreInput => break,
@@ -97,6 +98,9 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> FastPath<'a, R, W> {
                 }
             }
             self.buffers.send().await?;
+            if let Some(burst) = &burst {
+                self.dispatch.ids().metrics().burst_answered(Protocol::Http, burst);
+            }
             if last {
                 return Ok(None);
             }

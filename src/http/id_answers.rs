@@ -123,7 +123,10 @@ impl IdAnswers {
         let wanted = request.listed()?;
         let reserved = self.reserve(tag, wanted)?;
         let taken = match (tag, is_head) {
-            (Some(tag), false) => self.ids.take(tag, wanted.count).await?,
+            (Some(tag), false) => {
+                let taken = self.ids.take(tag, wanted.count).await;
+                taken.map_err(|error| Problem::of_tag(error, tag))?
+            }
             (None, false) => self.ids.take_snowflakes(wanted.count).await?,
             (Some(tag), true) => {
                 self.ids.could_take(tag, wanted.count).await?;

@@ -17,6 +17,7 @@ use super::client_credentials::ClientCredentials;
 use super::client_tokens::ClientTokens;
 use super::draining;
 use super::hot_tags_file::HotTagsFile;
+use super::machine_watch::watch_machine;
 use super::peer_credentials::PeerCredentials;
 use super::quorum_watch::watch_quorum;
 use super::signals::Reload;
@@ -202,6 +203,7 @@ impl RunningNode {
         hot_tags.begin();
         runtime.spawn(Arc::clone(&hot_tags).run());
         runtime.spawn(watch_quorum(assembled.services.clone()));
+        runtime.spawn(watch_machine(config.data.clone(), assembled.services.clone()));
         let ports = ClientPorts { http, resp, tls };
         let doors = Doors { tokens, insecure: config.insecure };
         let clients = listener::start(ports, config.clients, doors, &assembled.services)?;

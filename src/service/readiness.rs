@@ -96,6 +96,11 @@ impl OwnReadiness {
         self.draining.store(true, Relaxed);
     }
 
+    /// Whether the node was asked to stop.
+    pub(super) fn is_draining(&self) -> bool {
+        self.draining.load(Relaxed)
+    }
+
     /// Keeps the node out of rotation while it grabs what was hot, or no longer.
     pub(super) fn set_warming(&self, warming: bool) {
         self.warming.store(warming, Relaxed);

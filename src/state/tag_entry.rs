@@ -169,6 +169,11 @@ impl TagEntry {
         self.max_id.get()
     }
 
+    /// The share of its ids that is left, 0 to 1.
+    pub(super) fn headroom(&self) -> f64 {
+        (ID_END - self.max_id.get()) as f64 / ID_END as f64
+    }
+
     fn shown(&self) -> TagRow {
         TagRow {
             tag: self.tag.clone(),

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use hyper::Method;
 use serde_json::{Value, json};
 
 use crate::harness::{Cluster, Finished, Process, Serve, eventually, mintleaf, ms, pause, secs};
@@ -181,4 +182,34 @@ fn a_founder_names_everybody_it_waits_for_and_does_not_repeat_itself() {
     assert!(first.contains("node 2: ") && first.contains("node 3: "), "{first}");
     pause(ms(11_000));
     assert_eq!(waiting(&node.said()), [first]);
+}
+
+#[test]
+fn a_request_has_an_id_which_a_problem_and_the_log_tell() {
+    let dev = mintleaf().dev();
+    let ask =
+        |id: &str| dev.api().send(&Method::GET, "/v1/tags/nobody", &[("x-request-id", id)], "");
+    let answer = ask("checkout-17");
+    assert_eq!((answer.status, answer.header("x-request-id")), (404, "checkout-17"));
+    assert_eq!(answer.json()["request_id"], "checkout-17");
+    let drawn = ask("not one").json()["request_id"].as_str().unwrap().to_owned();
+    assert!(drawn.len() == 32 && drawn.bytes().all(|it| it.is_ascii_hexdigit()), "{drawn}");
+    assert_eq!(
+        dev.api().get("/v1/segment/nobody?count=0").header("x-request-id"),
+        "",
+        "it asks for ids"
+    );
+}
+
+#[test]
+fn a_tag_that_is_used_up_is_named() {
+    let mut node = mintleaf().cluster(1);
+    let api = node.api(1);
+    let start = (i64::MAX - 4).to_string();
+    api.post("/v1/tags", &json!({ "tag": "short", "start": start })).ok();
+    assert_eq!(api.get("/v1/segment/short?count=5").ids().len(), 5);
+    let detail = api.get("/v1/segment/short").json()["detail"].as_str().unwrap().to_owned();
+    assert!(detail.starts_with("tag short: "), "{detail}");
+    assert_eq!(api.get("/api/segment/get/short").status, 500);
+    await_said(&mut node, 1, "a tag is used up: it has no ids left tag=\"short\"");
 }

@@ -23,6 +23,7 @@
 //! warm_start              tags that were hot are held again
 //! quorum_loss             what the last node says
 //! logs                    what a log tells of a day
+//! alerts                  the dashboard, and rules that fire
 //! zones                   where nodes are
 //! dev, ends, faults, full_disk, membership, mixups, poison, scale
 //!                         nodes that are killed, paused, refused, removed, taken for each other, lied to, and filled
@@ -38,6 +39,7 @@
 #![allow(clippy::unwrap_used, reason = "what a test cannot go on without fails it")]
 #![allow(clippy::disallowed_methods, reason = "tests poll other processes, which wake nobody here")]
 
+mod alerts;
 mod api;
 mod audit;
 mod auth;

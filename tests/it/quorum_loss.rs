@@ -22,6 +22,12 @@ fn a_follower_that_is_the_last_of_three_says_who_is_missing_and_what_to_do() {
 
 fn says_who_is_missing(mut cluster: Cluster, last: u64) {
     cluster.api(last).post("/v1/tags", &json!({ "tag": "never-asked-for" })).ok();
+    // A node says since when it misses others that it has heard.
+    eventually("the last node to have heard the others", secs(15), || {
+        let view = cluster.api(last).try_get("/v1/cluster").ok()?.try_json()?;
+        let nodes = view["nodes"].as_array()?;
+        nodes.iter().all(|node| node["reachable"] == true).then_some(())
+    });
     for other in cluster.others(last) {
         cluster.kill(other);
     }
