@@ -2,16 +2,22 @@
 //!
 //! ```text
 //! cli      arguments, dispatch, exit codes
-//!   tag, audit, cluster, ids    one group of commands each: call, then print
+//!   tag, audit, cluster, workers, ids, decode    one group of commands each: call, then print
+//!     status             what every member says of itself
 //!   backup             the whole state into a file
 //!   import             tables of other systems into tags
 //!   inspect, restore   what a copy of the state holds; a new cluster made of it
 //!     progress           how far they have come, on a terminal
-//!     client             HTTP with failover
-//!       https            TLS below it
+//!     connect            which nodes to ask
+//!       client             HTTP with failover
+//!         https            TLS below it
 //!   secret, token        a new secret; a new token of clients
 //!   cert                 a small CA
-//!     output             tables and JSON on a stdout that may close early
+//!   manual               completions of shells, and man pages
+//!     table              tables by the width of characters
+//!     output             text and JSON on a stdout that may close early; errors, hints, questions
+//!       failure            why a command failed
+//!       style              what colours mean
 //! ```
 
 mod audit;
@@ -19,24 +25,33 @@ mod backup;
 mod cert;
 mod client;
 mod cluster;
+mod connect;
+mod decode;
+mod failure;
 mod https;
 mod ids;
 mod import;
 mod inspect;
+mod manual;
 mod output;
 mod progress;
 mod restore;
 mod secret;
+mod status;
+mod style;
+mod table;
 mod tag;
 mod token;
+mod workers;
 
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::config::{DevArgs, ServeArgs};
-use crate::version::VERSION;
-use client::{BaseUrl, Client, Failure, ShownToken};
+use crate::version::VERSION_AND_COMMIT;
+use connect::Connect;
+use failure::Failure;
 
 const EXAMPLES: &str = "\
 Try it:
@@ -55,7 +70,7 @@ Client commands exit with 0 on success, 1 when refused or unanswered, 2 on bad u
 
 /// Ids that are never handed out twice, from a cluster that needs nothing beside itself
 #[derive(Debug, Parser)]
-#[command(name = "mintleaf", version = VERSION, after_help = EXAMPLES, max_term_width = 100)]
+#[command(name = "mintleaf", version = VERSION_AND_COMMIT, after_help = EXAMPLES, max_term_width = 100)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
@@ -101,6 +116,10 @@ pub enum CliCommand {
     Inspect(inspect::InspectArgs),
     /// Make a new cluster of a backup, or of one data directory that survived
     Restore(restore::RestoreArgs),
+    /// Print what a shell needs to complete commands and flags
+    Completions(manual::CompletionsArgs),
+    /// Write man pages, one for each command
+    Man(manual::ManArgs),
     /// What a client of a running node can do.
     #[command(flatten)]
     Client(ClientCommand),
@@ -154,10 +173,17 @@ pub enum ClientCommand {
         connect: Connect,
     },
     /// Show what a snowflake id says: its time, worker id and sequence number
-    #[command(after_help = "Example:\n  mintleaf decode 1169786042799259000")]
+    #[command(after_help = "\
+Examples:
+  mintleaf decode 1169786042799259000
+  mintleaf decode 1169786042799259000 --layout 41+10+12 --epoch-ms 1288834974657
+
+A node knows the layout and the epoch of its cluster. Where none answers, those are assumed that clusters have
+unless told otherwise, and a warning says so.")]
     Decode {
-        /// The id
-        id: u64,
+        /// The id, and what to take it apart by.
+        #[command(flatten)]
+        args: decode::DecodeArgs,
         /// Which node, and how to print.
         #[command(flatten)]
         connect: Connect,
@@ -196,6 +222,15 @@ pub enum ClientCommand {
         #[command(flatten)]
         connect: Connect,
     },
+    /// See who holds which worker id of snowflakes
+    Worker {
+        /// What to see.
+        #[command(subcommand)]
+        command: workers::WorkerCommand,
+        /// Which node, and how to print.
+        #[command(flatten)]
+        connect: Connect,
+    },
     /// See and change who is a member
     Cluster {
         /// What to see or change.
@@ -205,32 +240,6 @@ pub enum ClientCommand {
         #[command(flatten)]
         connect: Connect,
     },
-}
-
-/// Which nodes to ask, and how to print what they say.
-#[derive(Args, Clone, Debug)]
-pub struct Connect {
-    /// A node; give several and the next is tried when one does not answer
-    #[arg(long = "url", env = "MINTLEAF_URL", value_name = "URL", global = true)]
-    #[arg(value_delimiter = ',', default_value = "http://127.0.0.1:8080")]
-    urls: Vec<BaseUrl>,
-    /// The token to show to nodes with an auth file; better MINTLEAF_TOKEN, because other users see arguments
-    #[arg(long, env = "MINTLEAF_TOKEN", value_name = "TOKEN", global = true)]
-    #[arg(hide_env_values = true)]
-    token: Option<ShownToken>,
-    /// Whom to believe behind https.
-    #[command(flatten)]
-    tls: https::TlsArgs,
-    /// Print JSON instead of text for people
-    #[arg(long, global = true)]
-    json: bool,
-}
-
-impl Connect {
-    /// The client, and whether to print JSON.
-    fn open(self) -> Result<(Client, bool), Failure> {
-        Ok((Client::new(self.urls, self.token, &self.tls)?, self.json))
-    }
 }
 
 /// Prints a new token.
@@ -262,6 +271,16 @@ pub fn restore(args: &restore::RestoreArgs) -> ExitCode {
             ExitCode::from(2)
         }
     }
+}
+
+/// Prints what a shell needs to complete commands and flags.
+pub fn completions(args: &manual::CompletionsArgs) -> ExitCode {
+    finish(manual::completions(args, Cli::command()))
+}
+
+/// Writes man pages.
+pub fn man(args: &manual::ManArgs) -> ExitCode {
+    finish(manual::man(args, Cli::command()))
 }
 
 /// Runs a client command to its end; prints what it has to say.
@@ -302,10 +321,7 @@ async fn dispatch(command: ClientCommand) -> Result<(), Failure> {
             let (client, json) = connect.open()?;
             ids::raise_floor(&args, &client, json).await
         }
-        ClientCommand::Decode { id, connect } => {
-            let (client, json) = connect.open()?;
-            ids::decode(id, &client, json).await
-        }
+        ClientCommand::Decode { args, connect } => decode::run(&args, connect).await,
         ClientCommand::Audit { args, connect } => {
             let (client, json) = connect.open()?;
             audit::run(&args, &client, json).await
@@ -318,6 +334,10 @@ async fn dispatch(command: ClientCommand) -> Result<(), Failure> {
             let (client, json) = connect.open()?;
             backup::run(args, &client, json).await
         }
+        ClientCommand::Worker { command, connect } => {
+            let (client, json) = connect.open()?;
+            workers::run(&command, &client, json).await
+        }
         ClientCommand::Cluster { command, connect } => {
             let (client, json) = connect.open()?;
             cluster::run(command, &client, json).await
@@ -328,7 +348,6 @@ async fn dispatch(command: ClientCommand) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn arguments_are_consistent() {
@@ -359,7 +378,7 @@ mod tests {
         else {
             panic!("not parsed as `next`");
         };
-        assert_eq!(connect.urls.len(), 2);
+        assert_eq!(connect.url_count(), 2);
         assert!(Cli::try_parse_from(["mintleaf", "next", "orders", "--url", "ftp://a"]).is_err());
     }
 }

@@ -15,7 +15,7 @@
 //!     request_id    the id of a request that is not for ids
 //!     failure_log   what the log says of requests that failed
 //!     router        the handler of every other route
-//!       legacy, snowflake, tags, import, audit, backup, cluster, pages, ops    one group of paths each
+//!       legacy, snowflake, tags (tag_shape), import, audit, backup, cluster, pages, ops    one group of paths each
 //!         key, query, body    what clients send, read strictly
 //!         decimal             numbers, read strictly and written fast
 //!         media_type          which of the media types that a client accepts an answer has
@@ -55,6 +55,7 @@ mod request_id;
 mod router;
 mod snowflake;
 mod spelling;
+mod tag_shape;
 mod tags;
 mod write_buffer;
 

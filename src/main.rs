@@ -37,6 +37,8 @@ fn main() -> ExitCode {
         CliCommand::Secret { command, json } => cli::secret(&command, json),
         CliCommand::Inspect(args) => cli::inspect(&args),
         CliCommand::Restore(args) => cli::restore(&args),
+        CliCommand::Completions(args) => cli::completions(&args),
+        CliCommand::Man(args) => cli::man(&args),
         CliCommand::Client(command) => cli::run(command),
     }
 }

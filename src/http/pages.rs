@@ -80,9 +80,11 @@ pub(super) async fn db(State(service): State<Arc<TagService>>) -> Result<Html, P
     let page = service.page(None, HTML_ROWS_MAX, |_| true, Consistency::Stale).await?;
     let rows = page.rows.iter().map(|view| {
         let name = escape(view.tag.as_str());
-        [name, view.max_id.to_string(), view.step.to_string(), rfc3339(view.updated_at_ms)]
+        let shape = view.shape.as_deref().map(|shape| escape(&shape.to_string()));
+        let (max, step) = (view.max_id.to_string(), view.step.to_string());
+        [name, max, step, rfc3339(view.updated_at_ms), shape.unwrap_or_default()]
     });
-    Ok(html("db", &table(["tag", "max", "step", "update"], rows, page.next.is_some())))
+    Ok(html("db", &table(["tag", "max", "step", "update", "shape"], rows, page.next.is_some())))
 }
 
 /// A table of the first rows, up to [`PAGE_BYTES_MAX`]; `more` says that there are others behind them.

@@ -181,8 +181,10 @@ impl RunningNode {
             clock: Arc::new(SystemClock::default()),
             snowflake: config.snowflake.clone(),
             nonce: entropy::random_u128()?,
+            secret: entropy::random_u128()?,
             auto_create_tags: config.auto_create_tags,
             tags_max: config.tags_max,
+            draw_key: entropy::random_bytes,
         };
         let opened = assemble(assembly, |state, clock| Node::open(options, state, clock));
         let assembled = runtime.block_on(opened)?;

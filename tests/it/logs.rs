@@ -212,4 +212,12 @@ fn a_tag_that_is_used_up_is_named() {
     assert!(detail.starts_with("tag short: "), "{detail}");
     assert_eq!(api.get("/api/segment/get/short").status, 500);
     await_said(&mut node, 1, "a tag is used up: it has no ids left tag=\"short\"");
+    // A node looks at all tags when it starts.
+    node.kill(1);
+    node.start_node(1);
+    await_said(&mut node, 1, "a tag is near its end: 0.0000 % of its ids are left tag=\"short\"");
+    eventually("the metrics to say so", secs(10), || {
+        let page = api.try_get("/metrics").ok()?.text().to_owned();
+        page.contains("mintleaf_tag_headroom_ratio 0.0\n").then_some(())
+    });
 }

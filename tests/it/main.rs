@@ -24,6 +24,7 @@
 //! quorum_loss             what the last node says
 //! logs                    what a log tells of a day
 //! alerts                  the dashboard, and rules that fire
+//! strict                  ids that rise over all nodes, whoever leads
 //! zones                   where nodes are
 //! dev, ends, faults, full_disk, membership, mixups, poison, scale
 //!                         nodes that are killed, paused, refused, removed, taken for each other, lied to, and filled
@@ -73,6 +74,7 @@ mod restore;
 mod rolling;
 mod scale;
 mod snowflake;
+mod strict;
 mod tls;
 mod warm_start;
 mod zones;
