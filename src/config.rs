@@ -16,6 +16,7 @@
 //!     named_file  such a file, read within a bound
 //!   settings_file       the `--config` file
 //!     toml_lists        lists in it
+//!   log_settings  the log of the process
 //!   error       the error of a setting
 //!     sources   where settings come from
 //!     names     what they are called
@@ -31,6 +32,7 @@ mod defaults;
 mod dev;
 mod error;
 mod exposure;
+mod log_settings;
 mod named_file;
 mod names;
 mod peer_keys;
@@ -39,7 +41,7 @@ mod settings_file;
 mod sources;
 mod toml_lists;
 
-pub use args::{LogFormat, ServeArgs};
+pub use args::{LogFormat, LogLevel, ServeArgs};
 pub use auth_source::AuthSource;
 pub use client_tls_files::ClientTlsFiles;
 pub use defaults::{
@@ -48,6 +50,7 @@ pub use defaults::{
 };
 pub use dev::{DevArgs, DevConfig};
 pub use error::ConfigError;
+pub use log_settings::LogSettings;
 pub use named_file::others_can_use;
 pub use names::nearest;
 pub use peer_keys::{KeyFiles, PeerKeys};

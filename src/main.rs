@@ -1,17 +1,12 @@
 //! The `mintleaf` command.
 
 use std::env;
-use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use mintleaf::cli::{self, CliCommand};
-use mintleaf::config::{ConfigError, DevConfig, LogFormat, ServeConfig, Sources};
+use mintleaf::config::{ConfigError, DevConfig, LogFormat, LogSettings, ServeConfig, Sources};
+use mintleaf::logging::Log;
 use mintleaf::server::{self, NodeFailure};
-use tracing_subscriber::EnvFilter;
-
-/// The log filter without `RUST_LOG`. openraft's own lines are for its developers; the lines that an
-/// operator needs are written by this project.
-const LOG_DEFAULT: &str = "info,openraft=off";
 
 /// The allocator of static builds.
 #[cfg(target_env = "musl")]
@@ -34,16 +29,15 @@ fn main() -> ExitCode {
     match command {
         CliCommand::Dev(args) => match DevConfig::resolve(args) {
             Ok(config) => {
-                init_log(config.log_format, &unknown);
-                ended(server::dev(&config), config.log_format, &config.sources)
+                let (log, sources) = (config.log.clone(), config.sources.clone());
+                run_nodes(log, &sources, &unknown, |log| server::dev(&config, log))
             }
             Err(error) => bad_usage("dev", &error),
         },
         CliCommand::Serve(args) => match ServeConfig::resolve(*args) {
             Ok(config) => {
-                let (log_format, sources) = (config.log_format, config.sources.clone());
-                init_log(log_format, &unknown);
-                ended(server::serve(config), log_format, &sources)
+                let (log, sources) = (config.log.clone(), config.sources.clone());
+                run_nodes(log, &sources, &unknown, |log| server::serve(config, log))
             }
             Err(error) => bad_usage("serve", &error),
         },
@@ -58,18 +52,24 @@ fn main() -> ExitCode {
     }
 }
 
-/// Sends logs to stderr; stdout belongs to the answers of commands. Begins with what is wrong with the environment.
-fn init_log(format: LogFormat, unknown: &[String]) {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(LOG_DEFAULT));
-    let log = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal());
-    match format {
-        LogFormat::Text => log.init(),
-        LogFormat::Json => log.json().init(),
-    }
+/// Runs nodes with a log on standard error; standard output belongs to the answers of commands. The log begins with
+/// what is wrong with the environment.
+fn run_nodes(
+    settings: LogSettings,
+    sources: &Sources,
+    unknown: &[String],
+    run: impl FnOnce(Log) -> Result<(), NodeFailure>,
+) -> ExitCode {
+    let format = settings.format;
+    let log = match Log::begin(settings) {
+        Ok(log) => log,
+        Err(error) => {
+            cli::refuse(&error, Some("RUST_LOG=info, or RUST_LOG=warn,mintleaf=debug"));
+            return ExitCode::from(2);
+        }
+    };
     unknown.iter().for_each(|what| tracing::warn!("{what}"));
+    ended(run(log), format, sources)
 }
 
 /// Says why nodes ended; answers the exit code for that. A node that ran says it in its log, and so does one whose log
