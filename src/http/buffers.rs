@@ -15,7 +15,7 @@ use crate::limits::{PAGE_BYTES_MAX, TAGS_PAGE_DEFAULT, TAGS_PAGE_MAX};
 use crate::service::{HoldingsPage, SlotStatus, TagHolding, TagRow, TagService};
 
 /// Bytes of a buffer in answers, at most.
-const BUFFER_BYTES: usize = 480;
+const BUFFER_BYTES: usize = 400;
 
 pub(super) async fn list(
     State(service): State<Arc<TagService>>,

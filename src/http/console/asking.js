@@ -24,8 +24,7 @@ const token = {
     const set = Boolean(this.get());
     // A link shows no token.
     document.body.classList.toggle('keyed', set);
-    write($('token-button'), set ? 'Token ✓' : 'Token');
-    $('token-button').setAttribute('aria-label', set ? 'Token: one is used' : 'Token: none is used');
+    write($('token-button'), set ? 'Token in use' : 'Token');
   },
 };
 

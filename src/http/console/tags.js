@@ -58,7 +58,7 @@ function tellBars(cell, tag) {
   [current, next].forEach((level, at) => {
     const bar = bars.children[at];
     bar.classList.toggle('none', level === null);
-    const width = `${Math.max(0, Math.min(100, (level ?? 0) * 100)).toFixed(1)}%`;
+    const width = `${Math.round(Math.max(0, Math.min(1, level ?? 0)) * 1000) / 10}%`;
     if (bar.firstElementChild.style.width !== width) bar.firstElementChild.style.width = width;
   });
   const words = current === null ? 'nothing held here' : `${Math.round(current * 100)} % of the current segment left, ${next ? 'the next one held' : tag.buffer.grabbing ? 'the next one on its way' : 'no next one held'}`;
