@@ -2,16 +2,26 @@
 //!
 //! ```text
 //! cli      arguments, dispatch, exit codes
-//!   tag, audit, cluster, ids    one group of commands each: call, then print
+//!   command_line   how they are read, and the environment; errors name the one that is wrong
+//!   tag, audit, cluster, workers, ids, decode    one group of commands each: call, then print
+//!     status             what every member says of itself
+//!   ready              whether a node is ready, as an exit code
 //!   backup             the whole state into a file
 //!   import             tables of other systems into tags
 //!   inspect, restore   what a copy of the state holds; a new cluster made of it
 //!     progress           how far they have come, on a terminal
-//!     client             HTTP with failover
-//!       https            TLS below it
+//!     connect            which nodes to ask
+//!       client             HTTP with failover
+//!         https            TLS below it
 //!   secret, token        a new secret; a new token of clients
 //!   cert                 a small CA
-//!     output             tables and JSON on a stdout that may close early
+//!   doctor               whether a node works well on this machine
+//!   manual               completions of shells, and man pages
+//!     table              tables by the width of characters
+//!     output             text and JSON on a stdout that may close early; errors, hints, questions
+//!       failure            why a command failed
+//!       style              what colours mean
+//!   help                 what help says below the arguments
 //! ```
 
 mod audit;
@@ -19,43 +29,41 @@ mod backup;
 mod cert;
 mod client;
 mod cluster;
+mod command_line;
+mod connect;
+mod decode;
+mod doctor;
+mod failure;
+mod help;
 mod https;
 mod ids;
 mod import;
 mod inspect;
+mod manual;
 mod output;
 mod progress;
+mod ready;
 mod restore;
 mod secret;
+mod status;
+mod style;
+mod table;
 mod tag;
 mod token;
+mod workers;
 
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::config::{DevArgs, ServeArgs};
-use crate::version::VERSION;
-use client::{BaseUrl, Client, Failure, ShownToken};
-
-const EXAMPLES: &str = "\
-Try it:
-  mintleaf dev                                        a working node on 127.0.0.1:8080
-  curl http://127.0.0.1:8080/api/segment/get/orders   an id, as Leaf gives it
-  mintleaf next orders -n 5                           five ids
-  mintleaf snowflake                                  an id made of time, worker and sequence
-
-A cluster of three, one command on each machine:
-  mintleaf secret new > secret                        once; give every node a copy
-  mintleaf serve --node-id 1 --raft 0.0.0.0:9080 --cluster-secret-file secret \\
-      --peers 1=a.example:9080,2=b.example:9080,3=c.example:9080
-  mintleaf cluster status
-
-Client commands exit with 0 on success, 1 when refused or unanswered, 2 on bad usage.";
+use crate::version::VERSION_AND_COMMIT;
+use connect::Connect;
+use failure::Failure;
 
 /// Ids that are never handed out twice, from a cluster that needs nothing beside itself
 #[derive(Debug, Parser)]
-#[command(name = "mintleaf", version = VERSION, after_help = EXAMPLES, max_term_width = 100)]
+#[command(name = "mintleaf", version = VERSION_AND_COMMIT, after_help = help::EXAMPLES, max_term_width = 100)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
@@ -66,12 +74,10 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum CliCommand {
     /// Run a working cluster in this process, without configuration
-    #[command(after_help = "Unknown tags are created on first use. Stop it with ctrl-c; started \
-                            again on the same data it goes on, and repeats no id.")]
+    #[command(after_help = help::DEV)]
     Dev(DevArgs),
     /// Run one node of a cluster
-    #[command(after_help = "Every flag is also an environment variable and a key of the --config \
-                            file; a flag wins over the environment, and that over the file.")]
+    #[command(after_help = help::SERVE)]
     Serve(Box<ServeArgs>),
     /// Make a token by which clients prove themselves to a node with an auth file
     Token {
@@ -101,6 +107,10 @@ pub enum CliCommand {
     Inspect(inspect::InspectArgs),
     /// Make a new cluster of a backup, or of one data directory that survived
     Restore(restore::RestoreArgs),
+    /// Print what a shell needs to complete commands and flags
+    Completions(manual::CompletionsArgs),
+    /// Write man pages, one for each command
+    Man(manual::ManArgs),
     /// What a client of a running node can do.
     #[command(flatten)]
     Client(ClientCommand),
@@ -154,10 +164,11 @@ pub enum ClientCommand {
         connect: Connect,
     },
     /// Show what a snowflake id says: its time, worker id and sequence number
-    #[command(after_help = "Example:\n  mintleaf decode 1169786042799259000")]
+    #[command(after_help = help::DECODE)]
     Decode {
-        /// The id
-        id: u64,
+        /// The id, and what to take it apart by.
+        #[command(flatten)]
+        args: decode::DecodeArgs,
         /// Which node, and how to print.
         #[command(flatten)]
         connect: Connect,
@@ -196,6 +207,34 @@ pub enum ClientCommand {
         #[command(flatten)]
         connect: Connect,
     },
+    /// Check whether a node works well on this machine: its disk, clock, limits, files, ports and peers
+    #[command(after_help = help::DOCTOR)]
+    Doctor {
+        /// The settings of a node.
+        #[command(flatten)]
+        args: Box<ServeArgs>,
+        /// Which nodes to compare with, and how to print.
+        #[command(flatten)]
+        connect: Connect,
+    },
+    /// See who holds which worker id of snowflakes
+    Worker {
+        /// What to see.
+        #[command(subcommand)]
+        command: workers::WorkerCommand,
+        /// Which node, and how to print.
+        #[command(flatten)]
+        connect: Connect,
+    },
+    /// Tell whether a node can hand out ids: exit code 0 when it is ready, 1 with the reasons when not
+    #[command(
+        after_help = "Example:\n  mintleaf ready\n\nFor checks of containers and scripts. It wants no token."
+    )]
+    Ready {
+        /// Which node, and how to print.
+        #[command(flatten)]
+        connect: Connect,
+    },
     /// See and change who is a member
     Cluster {
         /// What to see or change.
@@ -207,30 +246,36 @@ pub enum ClientCommand {
     },
 }
 
-/// Which nodes to ask, and how to print what they say.
-#[derive(Args, Clone, Debug)]
-pub struct Connect {
-    /// A node; give several and the next is tried when one does not answer
-    #[arg(long = "url", env = "MINTLEAF_URL", value_name = "URL", global = true)]
-    #[arg(value_delimiter = ',', default_value = "http://127.0.0.1:8080")]
-    urls: Vec<BaseUrl>,
-    /// The token to show to nodes with an auth file; better MINTLEAF_TOKEN, because other users see arguments
-    #[arg(long, env = "MINTLEAF_TOKEN", value_name = "TOKEN", global = true)]
-    #[arg(hide_env_values = true)]
-    token: Option<ShownToken>,
-    /// Whom to believe behind https.
-    #[command(flatten)]
-    tls: https::TlsArgs,
-    /// Print JSON instead of text for people
-    #[arg(long, global = true)]
-    json: bool,
+/// Reads the command line. Ends the process where it asks for help, or cannot be understood.
+#[must_use]
+pub fn parse() -> Cli {
+    let (mut cli, sources) = command_line::parse::<Cli>();
+    match &mut cli.command {
+        CliCommand::Serve(args) => args.sources = sources,
+        CliCommand::Dev(args) => args.sources = sources,
+        CliCommand::Client(ClientCommand::Doctor { args, .. }) => args.sources = sources,
+        _ => {}
+    }
+    cli
 }
 
-impl Connect {
-    /// The client, and whether to print JSON.
-    fn open(self) -> Result<(Client, bool), Failure> {
-        Ok((Client::new(self.urls, self.token, &self.tls)?, self.json))
+/// What to say of each variable of the environment that looks like a setting and is none.
+#[must_use]
+pub fn unknown_variables() -> Vec<String> {
+    command_line::unknown_variables(&Cli::command())
+}
+
+/// Says on stderr why a node or a command cannot begin, and what may help.
+pub fn refuse(why: &str, hint: Option<&'static str>) {
+    match hint {
+        Some(hint) => output::complain(&Failure::hinting(why, hint)),
+        None => output::complain(&Failure::new(why)),
     }
+}
+
+/// Says on stderr what somebody should know who goes on.
+pub fn warn(what: &str) {
+    output::warn(what);
 }
 
 /// Prints a new token.
@@ -262,6 +307,16 @@ pub fn restore(args: &restore::RestoreArgs) -> ExitCode {
             ExitCode::from(2)
         }
     }
+}
+
+/// Prints what a shell needs to complete commands and flags.
+pub fn completions(args: &manual::CompletionsArgs) -> ExitCode {
+    finish(manual::completions(args, Cli::command()))
+}
+
+/// Writes man pages.
+pub fn man(args: &manual::ManArgs) -> ExitCode {
+    finish(manual::man(args, Cli::command()))
 }
 
 /// Runs a client command to its end; prints what it has to say.
@@ -302,10 +357,7 @@ async fn dispatch(command: ClientCommand) -> Result<(), Failure> {
             let (client, json) = connect.open()?;
             ids::raise_floor(&args, &client, json).await
         }
-        ClientCommand::Decode { id, connect } => {
-            let (client, json) = connect.open()?;
-            ids::decode(id, &client, json).await
-        }
+        ClientCommand::Decode { args, connect } => decode::run(&args, connect).await,
         ClientCommand::Audit { args, connect } => {
             let (client, json) = connect.open()?;
             audit::run(&args, &client, json).await
@@ -318,6 +370,15 @@ async fn dispatch(command: ClientCommand) -> Result<(), Failure> {
             let (client, json) = connect.open()?;
             backup::run(args, &client, json).await
         }
+        ClientCommand::Doctor { args, connect } => doctor::run(*args, connect).await,
+        ClientCommand::Worker { command, connect } => {
+            let (client, json) = connect.open()?;
+            workers::run(&command, &client, json).await
+        }
+        ClientCommand::Ready { connect } => {
+            let (client, json) = connect.open()?;
+            ready::run(&client, json).await
+        }
         ClientCommand::Cluster { command, connect } => {
             let (client, json) = connect.open()?;
             cluster::run(command, &client, json).await
@@ -326,40 +387,4 @@ async fn dispatch(command: ClientCommand) -> Result<(), Failure> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use clap::CommandFactory;
-
-    #[test]
-    fn arguments_are_consistent() {
-        Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn an_update_must_change_something() {
-        let update = |rest: &[&str]| {
-            let line = ["mintleaf", "tag", "update", "orders"];
-            Cli::try_parse_from(line.iter().chain(rest)).is_ok()
-        };
-        assert!(!update(&[]));
-        assert!(update(&["--step", "5"]));
-        assert!(update(&["--rate-limit", "none", "--frozen", "false"]));
-        assert!(update(&["--rate-limit", "5"]));
-        assert!(!update(&["--rate-limit", "null"]));
-        assert!(update(&["--max-id", "9223372036854775808", "--description", ""]));
-    }
-
-    #[test]
-    fn urls_are_taken_before_and_after_the_command() {
-        let line = ["mintleaf", "tag", "--url", "http://a:1", "list", "--url", "http://b:2"];
-        assert!(Cli::try_parse_from(line).is_ok());
-        let line = ["mintleaf", "next", "orders", "--url", "http://a:1,http://b:2"];
-        let Ok(Cli { command: CliCommand::Client(ClientCommand::Next { connect, .. }) }) =
-            Cli::try_parse_from(line)
-        else {
-            panic!("not parsed as `next`");
-        };
-        assert_eq!(connect.urls.len(), 2);
-        assert!(Cli::try_parse_from(["mintleaf", "next", "orders", "--url", "ftp://a"]).is_err());
-    }
-}
+mod tests;

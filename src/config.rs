@@ -13,7 +13,11 @@
 //!   auth_source the auth file on disk
 //!   client_tls_files    the files by which a node proves itself to clients
 //!     named_file  such a file, read within a bound
+//!   settings_file       the `--config` file
+//!     toml_lists        lists in it
 //!   error       the error of a setting
+//!     sources   where settings come from
+//!     names     what they are called
 //!   defaults
 //! ```
 
@@ -26,8 +30,12 @@ mod dev;
 mod error;
 mod exposure;
 mod named_file;
+mod names;
 mod peer_keys;
 mod serve;
+mod settings_file;
+mod sources;
+mod toml_lists;
 
 pub use args::{LogFormat, ServeArgs};
 pub use auth_source::AuthSource;
@@ -38,8 +46,12 @@ pub use defaults::{
 };
 pub use dev::{DevArgs, DevConfig};
 pub use error::ConfigError;
+pub use named_file::others_can_use;
+pub use names::nearest;
 pub use peer_keys::{KeyFiles, PeerKeys};
 pub use serve::ServeConfig;
+pub use settings_file::with_file;
+pub use sources::Sources;
 
 #[cfg(test)]
 mod tests;

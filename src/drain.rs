@@ -3,7 +3,12 @@
 //! A node that is asked to stop serves for a while: a load balancer needs time to notice that the node is not
 //! ready, and clients need a moment at which they can leave without losing a request.
 
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::{Poll, Waker};
+
 use tokio::sync::watch;
+use tokio::task::unconstrained;
 
 /// How far the end of a node has come. It only goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -54,15 +59,30 @@ impl Drain {
     }
 
     /// Resolves once the end has come as far as `phase`.
+    ///
+    /// Connections poll it whenever they are woken. As long as nothing was sent, all polls but a task's first cost
+    /// one load: the first has left the task's waker with the sender, and nothing has used it up.
     pub(crate) async fn reached(&self, phase: DrainPhase) {
         let mut changes = self.phase.clone();
-        // A sender that is gone has reached every phase.
-        let _ = changes.wait_for(|now| *now >= phase).await;
+        // A sender that is gone has reached every phase. Without a budget, a poll that is pending has left its waker.
+        let mut waited = pin!(unconstrained(changes.wait_for(|now| *now >= phase)));
+        let mut left: Option<Waker> = None;
+        poll_fn(|context| {
+            let is_left = left.as_ref().is_some_and(|left| left.will_wake(context.waker()));
+            if is_left && self.phase() == DrainPhase::Serving {
+                return Poll::Pending;
+            }
+            left.get_or_insert_with(|| context.waker().clone()).clone_from(context.waker());
+            waited.as_mut().poll(context).map(drop)
+        })
+        .await;
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[tokio::test]
@@ -79,5 +99,24 @@ mod tests {
         drop(sender);
         late.reached(DrainPhase::Ended).await;
         assert_eq!([early.phase(), late.phase()], [DrainPhase::Ended; 2]);
+    }
+
+    #[tokio::test]
+    async fn a_wait_that_is_polled_often_and_moves_between_tasks_ends_with_its_phase() {
+        let (sender, drain) = drain();
+        let waits = drain.clone();
+        let mut wait = Box::pin(async move { waits.reached(DrainPhase::RestingEnd).await });
+        // More polls than a task's budget allows, and then polls by another task.
+        for _ in 0..300 {
+            let polled = poll_fn(|context| Poll::Ready(wait.as_mut().poll(context))).await;
+            assert!(polled.is_pending());
+        }
+        let moved = tokio::spawn(wait);
+        tokio::task::yield_now().await;
+        sender.enter(DrainPhase::LastAnswers);
+        tokio::task::yield_now().await;
+        assert!(!moved.is_finished());
+        sender.enter(DrainPhase::RestingEnd);
+        tokio::time::timeout(Duration::from_secs(5), moved).await.unwrap().unwrap();
     }
 }

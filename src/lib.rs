@@ -59,8 +59,10 @@
 //! | [`snowflake`] | Pure: which bits of a snowflake id are what; the generator of a process | nothing |
 //! | [`tag`] | Pure: what a tag may be called | `limits` |
 //! | [`segment`] | Pure: the double buffer of a tag, and how many ids the next grab reserves | `limits` |
+//! | [`sequence`] | Pure: the counters of keys in bounded memory, and the sections of a tag's keys | `limits`, `tag` |
 //! | [`leaf_tables`] | Reads the tables of Leaf and tinyid, as dumps and spreadsheets have them | `limits`, `tag` |
-//! | [`state`] | Pure: the replicated state, and the one function that changes it | `limits`, `snowflake`, `tag`, `version` |
+//! | [`shape`] | Pure: what ids of a tag look like, in which order they are given, and which lines they come from | `limits` |
+//! | [`state`] | Pure: the replicated state, and the one function that changes it | `limits`, `shape`, `snowflake`, `tag`, `version` |
 //! | [`clock`], [`entropy`] | The machine's clocks, as a trait; its random numbers | nothing |
 //! | [`metrics`] | The counters of a node, and the page for Prometheus | nothing |
 //! | `origin` | Pure: where clients are counted together | nothing |
@@ -76,12 +78,12 @@
 //! | [`backup`] | Backups: files that hold the whole state | `encoding`, `state` |
 //! | [`replica`] | The replicated log, with types: commands in, responses out | `encoding`, `limits`, `state`, `version` |
 //! | [`restore`] | A new cluster, made of a backup or of a directory that survived | `backup`, `replica`, `state`, `tag` |
-//! | [`service`] | Hands ids out and grabs more: the locks, the waiting, the tasks | `answer_budget`, `backup`, `clock`, `limits`, `metrics`, `replica`, `segment`, `snowflake`, `state`, `tag`, `timestamp`, `version` |
-//! | [`http`] | HTTP/1.1: Leaf's paths, the paths of version 1 (`/v1/`), the pages for people | `access`, `address`, `answer_budget`, `connection_buffers`, `drain`, `limits`, `metrics`, `path_segment`, `service`, `snowflake`, `tag`, `timestamp`, `tls`, `watchdog` |
-//! | [`resp`] | The Redis protocol | `access`, `answer_budget`, `connection_buffers`, `drain`, `limits`, `metrics`, `service`, `tls`, `watchdog` |
+//! | [`service`] | Hands ids out and grabs more: the locks, the waiting, the tasks | `answer_budget`, `backup`, `clock`, `limits`, `metrics`, `replica`, `segment`, `shape`, `snowflake`, `state`, `tag`, `timestamp`, `version` |
+//! | [`http`] | HTTP/1.1: Leaf's paths, the paths of version 1 (`/v1/`), the pages for people | `access`, `address`, `answer_budget`, `connection_buffers`, `drain`, `limits`, `metrics`, `path_segment`, `service`, `shape`, `snowflake`, `tag`, `timestamp`, `tls`, `watchdog` |
+//! | [`resp`] | The Redis protocol | `access`, `answer_budget`, `connection_buffers`, `drain`, `limits`, `metrics`, `service`, `shape`, `tls`, `watchdog` |
 //! | [`listener`] | Client sockets and worker threads, shared by both protocols | `access`, `drain`, `http`, `limits`, `metrics`, `origin`, `resp`, `service`, `tls`, `watchdog` |
 //! | [`config`] | Settings and their checks | `access`, `address`, `snowflake`, `tls` |
-//! | [`cli`] | The command line, and the commands that are clients of a node | `access`, `backup`, `clock`, `config`, `entropy`, `leaf_tables`, `limits`, `path_segment`, `restore`, `state`, `tag`, `timestamp`, `version` |
+//! | [`cli`] | The command line, and the commands that are clients of a node | `access`, `backup`, `clock`, `config`, `entropy`, `leaf_tables`, `limits`, `path_segment`, `restore`, `snowflake`, `state`, `tag`, `timestamp`, `version` |
 //! | [`server`] | A node put together, and run by `serve` or `dev` | `access`, `clock`, `config`, `drain`, `encoding`, `entropy`, `limits`, `listener`, `metrics`, `replica`, `service`, `snowflake`, `tls` |
 //!
 //! # Words
@@ -93,6 +95,7 @@
 //! | auto-creation | The first request for an unknown tag creates it, where `--auto-create-tags` says so. |
 //! | step | Fewest ids that one grab of a tag reserves, as long as the tag has so many; each tag has its own. |
 //! | watermark, `max_id` | The first id of a tag that is not yet reserved. It only rises, even over deletion. |
+//! | shaped tag | A tag that is not plain: strict, a sequence, with periods, with a format, or with hidden ids. Its *lines* are its number lines: one, one for each period, or one for each section of a sequence's keys. |
 //! | segment | The ids of one committed grab: an interval that no other grab overlaps. |
 //! | grab | The command that reserves a segment by raising a watermark, and its round trip through the log. |
 //! | buffered, held | In the memory of one process, ready to be handed out without a wait. |
@@ -169,8 +172,10 @@ pub mod replica;
 pub mod resp;
 pub mod restore;
 pub mod segment;
+pub mod sequence;
 pub mod server;
 pub mod service;
+pub mod shape;
 pub mod snowflake;
 pub mod state;
 pub mod tag;

@@ -8,6 +8,7 @@
 //! leader or the level in `raft/src/node/handle.rs`. A bound that no client can meet stands in the file that
 //! enforces it.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 // Values.
@@ -49,6 +50,25 @@ pub const ADDRESS_BYTES_MAX: usize = 253 + 6;
 pub const IMPORT_CHARS_MAX: usize = 128;
 /// Admin changes that the audit holds: the last ones. `state/audit.rs`.
 pub const AUDIT_MAX: usize = 10_000;
+
+/// Digits that hidden ids may have: `shape.rs`.
+pub const HIDDEN_DIGITS: RangeInclusive<u8> = 6..=18;
+/// Most characters in the format of a tag: `shape/text_format.rs`.
+pub const FORMAT_CHARS_MAX: usize = 128;
+/// Most digits that a format pads an id to: `shape/text_format.rs`.
+pub const FORMAT_PAD_MAX: u8 = 20;
+/// The time zone of a tag's periods when none is given: `service/tag_creation.rs`.
+pub const TIME_ZONE_DEFAULT: &str = "UTC";
+/// Longest name of a time zone: `shape/period.rs`.
+pub const TIME_ZONE_BYTES_MAX: usize = 64;
+/// Longest period that a grab may name, a leap year with two days for what happens to time zones: `shape/line.rs`.
+pub const PERIOD_MS_MAX: u64 = 368 * 24 * 60 * 60 * 1000;
+/// How far outside a period the stamp of a grab may lie: `state/period_lines.rs`.
+pub const PERIOD_SKEW_MS: u64 = 2_000;
+/// Periods of a tag that the state keeps, those used last: `state/period_lines.rs`.
+pub const PERIODS_KEPT: usize = 16;
+/// Sections that the keys of a sequence fall into: `shape/line.rs`.
+pub const SECTIONS: u16 = 4_096;
 
 /// Furthest that a change moves a tag's `max_id` unless it says `force`: a thousand ids a second for 34 years.
 /// `service/tags.rs`.

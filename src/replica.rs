@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use mintleaf_raft::{
     Delivery, FrozenState, Handle, Newer, PROPOSAL_BYTES_MAX, ProposeError, Rejected, Release,
-    RestoreError, StateMachine, StopReason,
+    RestoreError, Stamp, StateMachine, StopReason,
 };
 use parking_lot::RwLock;
 use tokio::sync::{Mutex, watch};
@@ -37,8 +37,9 @@ pub trait TagListener: Send + Sync + 'static {
     /// A tag was changed, and is protected so from now on, as it may have been before.
     fn tag_protected(&self, tag: &str, protection: Protection);
 
-    /// The whole state was replaced by a snapshot; only the tags in it are left.
-    fn state_replaced(&self, state: &State);
+    /// The whole state was replaced by a snapshot. What was told of each tag since is not known: any may have been
+    /// deleted, protected, or outdated.
+    fn state_replaced(&self);
 }
 
 /// A listener for a copy of the state behind which nobody hands out ids.
@@ -52,7 +53,7 @@ impl TagListener for NoListener {
 
     fn tag_protected(&self, _: &str, _: Protection) {}
 
-    fn state_replaced(&self, _: &State) {}
+    fn state_replaced(&self) {}
 }
 
 /// A state as the snapshots of `mintleaf_raft` have it.
@@ -98,7 +99,7 @@ impl StateReplica {
     /// in their order, and of each before this node applies the next.
     fn tell(&self, command: &Command, response: &Response) {
         let deleted = match (command, response) {
-            (Command::Administer { .. }, Response::Tag(row)) => {
+            (Command::Administer { .. }, Response::Tag(row) | Response::ShapedTag { row, .. }) => {
                 return self.listener.tag_protected(row.tag.as_str(), row.protection);
             }
             (Command::Administer { .. }, Response::Imported { before: Some(before), row })
@@ -149,7 +150,7 @@ impl StateMachine for StateReplica {
         encode_command(&Command::RaiseLevel { to, version: first_version_of(to).to_owned() })
     }
 
-    fn apply(&self, now_ms: u64, command: &[u8]) -> Result<Vec<u8>, Newer> {
+    fn apply(&self, stamp: Stamp, command: &[u8]) -> Result<Vec<u8>, Newer> {
         // A command in the log was checked before it was appended, and one that this build does not
         // know stands behind a level that it does not support. So a command that cannot be read is a
         // broken invariant; skipping it would let this replica differ from the others.
@@ -162,7 +163,9 @@ impl StateMachine for StateReplica {
         }
         let (response, level) = {
             let mut state = self.state.write();
-            (state.apply(now_ms, &command), state.level())
+            let Stamp { now_ms, term, leader_id } = stamp;
+            let stamp = state::Stamp { now_ms, term, leader_id };
+            (state.apply(stamp, &command), state.level())
         };
         self.tell(&command, &response);
         Ok(encode_response(&response, level))
@@ -181,7 +184,7 @@ impl StateMachine for StateReplica {
         // Freeing the old state may take a while; it happens after the lock is released.
         let old = std::mem::replace(&mut *self.state.write(), restored);
         drop(old);
-        self.listener.state_replaced(&self.state.read());
+        self.listener.state_replaced();
         Ok(())
     }
 }
@@ -265,6 +268,21 @@ impl Replica {
         replies.iter().map(|reply| decode(reply)).collect()
     }
 
+    /// Proposes commands together, [`COMMANDS_MAX`] at most, as the leader: no other node appends them, and each is
+    /// applied at most once.
+    ///
+    /// # Errors
+    /// [`ProposeError`], by the deadline at the latest; at once where this node does not lead.
+    pub async fn propose_as_leader(
+        &self,
+        commands: &[Command],
+        deadline: Instant,
+    ) -> Result<Vec<Response>, ProposeError> {
+        let encoded = commands.iter().map(encode_command).collect();
+        let replies = self.node.propose(encoded, Delivery::AsLeader, deadline).await?;
+        replies.iter().map(|reply| decode(reply)).collect()
+    }
+
     /// Waits until the local state holds everything committed before the call. Callers that wait
     /// at the same time share one round to the quorum.
     ///
@@ -333,7 +351,7 @@ mod tests {
             self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         }
         fn tag_protected(&self, _: &str, _: Protection) {}
-        fn state_replaced(&self, _: &State) {}
+        fn state_replaced(&self) {}
     }
 
     #[test]
@@ -345,7 +363,7 @@ mod tests {
             let tag = BizTag::parse("a").unwrap();
             let change = state::Change::ImportTag { import, tag, step: 1, max_id, description };
             let command = Command::Administer { actor: state::Actor::default(), change };
-            replica.apply(0, &encode_command(&command)).unwrap();
+            replica.apply(Stamp::default(), &encode_command(&command)).unwrap();
             let dropped = outdated.0.load(std::sync::atomic::Ordering::Relaxed);
             assert_eq!(dropped, usize::from(max_id == 6), "with max_id {max_id}");
         }
@@ -360,12 +378,12 @@ mod tests {
     #[test]
     fn an_entry_above_what_a_build_supports_ends_it_and_changes_nothing() {
         let (older, newer) = (replica(1), replica(2));
-        let ended = older.apply(0, &raise(2)).unwrap_err();
+        let ended = older.apply(Stamp::default(), &raise(2)).unwrap_err();
         assert_eq!(ended.needs, Release { level: 2, version: "0.2.0".to_owned() });
         let told = ended.to_string();
         assert!(told.contains("0.2.0") && told.contains(VERSION), "{told}");
         assert_eq!(older.needs().level, 1);
-        assert_eq!(newer.apply(0, &raise(2)).map(|_| newer.needs().level), Ok(2));
+        assert_eq!(newer.apply(Stamp::default(), &raise(2)).map(|_| newer.needs().level), Ok(2));
 
         let mut snapshot = Vec::new();
         newer.freeze()(&mut snapshot).unwrap();
@@ -391,10 +409,10 @@ mod tests {
     #[cfg(feature = "next-level")]
     #[test]
     fn nothing_above_the_level_of_the_cluster_is_let_in() {
-        let replica = replica(2);
+        let replica = replica(3);
         let note = encode_command(&Command::Note { text: "a".to_owned() });
-        assert_eq!(replica.check(&note), Err(Rejected::Level { needs: 2, has: 1 }));
-        replica.apply(0, &raise(2)).unwrap();
+        assert_eq!(replica.check(&note), Err(Rejected::Level { needs: 3, has: 1 }));
+        replica.apply(Stamp::default(), &raise(3)).unwrap();
         assert_eq!(replica.check(&note), Ok(()));
     }
 }

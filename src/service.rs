@@ -4,12 +4,16 @@
 //! ids           IdService: ids of tags, and snowflake ids
 //!   availability  whether ids could be had, without taking any
 //!   held_ids    takes ids that are buffered, without a wait
+//!   taken       ids that were taken, as a face shows them
+//!   cluster_time  the time by which periods are chosen
 //!   warm_start  holds ids again of the tags that were hot before a restart
 //!     hot_tags  which those are
 //!   slot_table  tag to slot, no lock
 //!     slot      one tag: double buffer, waiting callers; one lock of its own
 //!       rate_limit  how many ids of it may be handed out now
+//!     shaped    the tags that are not plain: which line is drawn from now, and a slot for each
 //!   grabber     the task that grabs, many tags together
+//!   ordered     what only the leader hands out: strict tags and sequences
 //!   snowflakes  the snowflake ids that this node may make; one lock
 //! lease         the node's hold on its worker ids
 //!   lease_task  the task that takes worker ids and renews them
@@ -39,6 +43,7 @@ mod backup;
 mod clock_reports;
 mod cluster;
 mod cluster_rules;
+mod cluster_time;
 mod cluster_view;
 mod error;
 mod first_uses;
@@ -50,8 +55,10 @@ mod lease;
 mod lease_status;
 mod lease_task;
 mod log_access;
+mod ordered;
 mod rate_limit;
 mod readiness;
+mod shaped;
 mod slot;
 mod slot_table;
 mod snowflake_floor;
@@ -59,7 +66,9 @@ mod snowflakes;
 mod tag_buffers;
 mod tag_creation;
 mod tag_import;
+mod tag_shape;
 mod tags;
+mod taken;
 #[cfg(test)]
 pub(crate) mod tests;
 mod warm_start;
@@ -87,7 +96,9 @@ pub use snowflakes::Snowflakes;
 pub use tag_buffers::{HoldingsPage, TagHolding};
 pub use tag_creation::TagSpec;
 pub use tag_import::{ImportOutcomes, Imported, TagToImport};
+pub use tag_shape::{DrawKey, ShapeSpec};
 pub use tags::{TagChange, TagService};
+pub use taken::TakenIds;
 pub use worker_view::{ClockView, WorkerView, WorkersView};
 
 pub use crate::state::{Actor, AuditEntry, Fact, Facts, Protection, TagRow};
@@ -96,8 +107,14 @@ use crate::answer_budget::AnswerBudget;
 use crate::clock::Clock;
 use crate::metrics::Metrics;
 use crate::replica::Replica;
+use crate::sequence::Counters;
+use cluster_time::ClusterTime;
 use grabber::Grabber;
+use ordered::{Ordered, OrderedParts, SharedLedger};
 use tag_creation::TagCreation;
+
+/// Bytes for the counters of sequences.
+const SEQUENCE_MEMORY: usize = 256 << 20;
 
 /// The services of one node, one for each kind of caller; cheap to clone.
 #[derive(Clone)]
@@ -132,17 +149,45 @@ pub struct ServiceParts {
     pub auto_create_tags: bool,
     /// Most names of tags that the cluster shall know, deleted ones included.
     pub tags_max: u64,
+    /// Names this process start in the log: no start of any node ever had the same.
+    pub nonce: u128,
+    /// Random, and known to this process alone.
+    pub secret: u128,
+    /// Draws the keys of hidden ids.
+    pub draw_key: DrawKey,
 }
 
 impl Services {
     /// Starts the services on the current runtime. The task belongs to the caller: the services grab
     /// nothing more once it is dropped, and the node must stop when it ends by itself.
     pub fn start(parts: ServiceParts) -> (Self, ServiceTask) {
-        let ServiceParts { replica, table, clock, metrics, snowflakes, auto_create_tags, tags_max } =
-            parts;
-        let (grabs, task) =
+        let ServiceParts {
+            replica,
+            table,
+            clock,
+            metrics,
+            snowflakes,
+            auto_create_tags,
+            tags_max,
+            draw_key,
+            nonce,
+            secret,
+        } = parts;
+        let (grabs, grabber) =
             Grabber::start(Arc::clone(&replica), Arc::clone(&table), Arc::clone(&metrics));
-        let creation = TagCreation::new(Arc::clone(&replica), Arc::clone(&clock), tags_max);
+        let secret = [secret as u64, (secret >> 64) as u64];
+        let ledger = SharedLedger::new(Counters::new(SEQUENCE_MEMORY, secret));
+        table.drop_held_from(ledger.clone());
+        let (ordered, engine) = Ordered::start(OrderedParts {
+            replica: Arc::clone(&replica),
+            clock: Arc::clone(&clock),
+            metrics: Arc::clone(&metrics),
+            ledger,
+            nonce,
+        });
+        let task = ServiceTask { grabs: grabber, ordered: engine };
+        let creation =
+            TagCreation::new(Arc::clone(&replica), Arc::clone(&clock), tags_max, draw_key);
         let creation = Arc::new(creation);
         let tags = TagService {
             replica: Arc::clone(&replica),
@@ -162,7 +207,18 @@ impl Services {
         let backup = BackupService::new(Arc::clone(&replica), Arc::clone(&clock));
         let audit = AuditService { replica: Arc::clone(&replica) };
         let creation = auto_create_tags.then_some(creation);
-        let ids = IdService { replica, table, clock, metrics, grabs, snowflakes, creation };
+        let cluster_time = ClusterTime::new(Arc::clone(&clock));
+        let ids = IdService {
+            replica,
+            table,
+            clock,
+            cluster_time,
+            metrics,
+            grabs,
+            ordered,
+            snowflakes,
+            creation,
+        };
         let (ids, tags, cluster) = (Arc::new(ids), Arc::new(tags), Arc::new(cluster));
         let (audit, backup) = (Arc::new(audit), Arc::new(backup));
         (Self { ids, tags, cluster, audit, backup, answers }, task)

@@ -35,13 +35,15 @@
 //!   raise          every mark raised, for a cluster that is made of a copy
 //!   restored       a copy raised, with the audit saying by how much
 //!   snapshot       a state as sections, and back
-//!   tag_entries    every tag's entry, copied by sharing
+//!   shared_table   entries by name, copied by sharing
 //!     tag_entry    one tag; watermark is its mark, protection what keeps callers from its ids
+//!     shaped_entry the shape of a tag that is not plain, and its lines
+//!       period_lines, section_lines   the marks of periods, and of the sections of a sequence
 //!   worker_entries every worker id, the format of ids, the reported clocks
 //!     worker_entry one worker id: its holder and its fence
 //!     window_bounds the pool, the longest window, the snowflake floor
 //!   level          how far the cluster has come
-//! command, response   what goes in and what comes out
+//! command, response   what goes in and what comes out; stamp is what the log says beside
 //! ```
 
 mod actor;
@@ -51,12 +53,16 @@ mod audit;
 mod change;
 mod command;
 mod level;
+mod period_lines;
 mod protection;
 mod raise;
 mod response;
 mod restored;
+mod section_lines;
+mod shaped_entry;
+mod shared_table;
 mod snapshot;
-mod tag_entries;
+mod stamp;
 mod tag_entry;
 mod tag_fields;
 mod watermark;
@@ -77,6 +83,7 @@ pub use response::Response;
 pub use restored::Restoration;
 pub use snapshot::FrozenState;
 pub(crate) use snapshot::{Restorer, SectionRead, SectionWritten, UnfitSnapshot};
+pub use stamp::Stamp;
 pub use tag_entry::TagRow;
 pub use tag_fields::TagFields;
 pub use worker_entries::{ClockReport, WorkerRow};

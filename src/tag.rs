@@ -119,6 +119,10 @@ pub enum OutOfBounds {
     Floor,
     /// The name of an import has 1 to [`IMPORT_CHARS_MAX`] characters, none of them a control character.
     Import,
+    /// A shape has fields that go together, each within its bounds, and is not that of a plain tag.
+    Shape,
+    /// A line is one that a tag may have.
+    Line,
 }
 
 impl fmt::Display for OutOfBounds {
@@ -135,6 +139,8 @@ impl fmt::Display for OutOfBounds {
             Self::RateLimit => write!(f, "rate_limit must be 1 to {RATE_LIMIT_MAX}"),
             Self::Address => write!(f, "address must have at most {ADDRESS_BYTES_MAX} bytes"),
             Self::Floor => write!(f, "floor_ms must be at most {FLOOR_MS_MAX}"),
+            Self::Shape => f.write_str("shape must have fields that go together"),
+            Self::Line => f.write_str("line must be one that a tag may have"),
             Self::Import => write!(
                 f,
                 "import must be 1 to {IMPORT_CHARS_MAX} characters without control characters"
@@ -148,6 +154,16 @@ impl Error for OutOfBounds {}
 /// Whether `text` has more than `chars_max` characters, found without reading much further.
 pub(crate) fn exceeds(text: &str, chars_max: usize) -> bool {
     text.chars().nth(chars_max).is_some()
+}
+
+/// Checks what an import is called.
+///
+/// # Errors
+/// [`OutOfBounds::Import`].
+pub(crate) fn check_import(name: &str) -> Result<(), OutOfBounds> {
+    let is_name =
+        !name.is_empty() && !exceeds(name, IMPORT_CHARS_MAX) && !name.chars().any(char::is_control);
+    if is_name { Ok(()) } else { Err(OutOfBounds::Import) }
 }
 
 #[cfg(test)]

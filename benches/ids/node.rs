@@ -48,8 +48,10 @@ async fn open(dir: &TempDir) -> AssembledNode {
         clock: Arc::new(SystemClock::default()),
         snowflake: snowflakes(),
         nonce: 1,
+        secret: 1,
         auto_create_tags: false,
         tags_max: TAGS_MAX_DEFAULT,
+        draw_key: || Ok([7; 32]),
     };
     let opened =
         assemble(assembly, |state, clock| mintleaf_raft::Node::open(options(dir), state, clock));
@@ -58,11 +60,11 @@ async fn open(dir: &TempDir) -> AssembledNode {
     let tag = BizTag::parse(TAG).expect("it is a name");
     let spec = TagSpec { step: STEP_MAX, start: START, ..TagSpec::default() };
     while tags.create(&Actor::default(), tag.clone(), spec.clone()).await.is_err()
-        && ids.next(TAG).await.is_err()
+        && ids.take(TAG, 1).await.is_err()
     {
         sleep(Duration::from_millis(10)).await;
     }
-    ids.next(TAG).await.expect("there are ids");
+    ids.take(TAG, 1).await.expect("there are ids");
     node
 }
 

@@ -72,11 +72,11 @@ impl Backlog {
     /// own. A node that does not lead carries nothing for others. The leader to which it forwards may itself be
     /// waiting for such an answer: so it is with a leader that has just transferred leadership, and its
     /// successor.
-    async fn refuse_forwarded_meanwhile(&mut self) {
+    async fn refuse_as_leader_meanwhile(&mut self) {
         while self.held.len() < QUEUE_MAX
             && let Some(proposal) = self.queue.recv().await
         {
-            self.held.extend(refuse_forwarded(vec![proposal]));
+            self.held.extend(refuse_as_leader(vec![proposal]));
         }
         std::future::pending::<()>().await;
     }
@@ -115,7 +115,7 @@ async fn carry(core: &Core, mut batch: Vec<Proposal>, backlog: &mut Backlog) {
         batch = drop_expired(batch, &last_trouble);
         let leader = core.leader();
         if leader != Some(core.identity.node_id()) {
-            batch = refuse_forwarded(batch);
+            batch = refuse_as_leader(batch);
         }
         if batch.is_empty() {
             return;
@@ -124,7 +124,7 @@ async fn carry(core: &Core, mut batch: Vec<Proposal>, backlog: &mut Backlog) {
             Some(id) if id == core.identity.node_id() => append(core, &batch).await,
             Some(id) => tokio::select! {
                 attempt = forward(core, id, &batch) => attempt,
-                () = backlog.refuse_forwarded_meanwhile() => unreachable!("never resolves"),
+                () = backlog.refuse_as_leader_meanwhile() => unreachable!("never resolves"),
             },
             None => Attempt::NotAppended("no leader is known".to_owned()),
         };
@@ -133,7 +133,7 @@ async fn carry(core: &Core, mut batch: Vec<Proposal>, backlog: &mut Backlog) {
             Attempt::NotAppended(trouble) => {
                 last_trouble = trouble;
                 // Their senders hear it before they hear of another leader, and so know that nothing happened.
-                batch = refuse_forwarded(batch);
+                batch = refuse_as_leader(batch);
             }
             Attempt::Overloaded => return fail_all(batch, &ProposeError::Overloaded),
             Attempt::Refused(refused) => {
@@ -161,11 +161,13 @@ fn drop_expired(batch: Vec<Proposal>, trouble: &str) -> Vec<Proposal> {
     live
 }
 
-/// Refuses proposals that other nodes forwarded here, and returns the others. A forwarded proposal is not
+/// Refuses proposals that only a leader carries, and returns the others: those that other nodes forwarded here,
+/// and this node's own as the leader. A forwarded proposal is not
 /// forwarded on, so two nodes that each take the other for the leader cannot bounce it back and forth. Its
 /// sender tries again.
-fn refuse_forwarded(batch: Vec<Proposal>) -> Vec<Proposal> {
-    let (forwarded, own): (Vec<_>, Vec<_>) = batch.into_iter().partition(|p| p.forwarded);
+fn refuse_as_leader(batch: Vec<Proposal>) -> Vec<Proposal> {
+    let only_as_leader = |p: &Proposal| p.forwarded || p.delivery == Delivery::AsLeader;
+    let (forwarded, own): (Vec<_>, Vec<_>) = batch.into_iter().partition(only_as_leader);
     fail_all(forwarded, &ProposeError::Unavailable("this node does not lead".to_owned()));
     own
 }

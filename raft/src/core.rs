@@ -3,19 +3,22 @@
 
 mod proposal;
 mod releases;
+mod requests;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use mintleaf_storage::codec::Blob;
+use openraft::error::{CheckIsLeaderError, RaftError};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::client::Client;
-use crate::error::{Delivery, ProposeError, Rejected};
+use crate::error::{AskError, Delivery, NotConfirmed, ProposeError, Rejected};
 use crate::identity::NodeIdentity;
 use crate::leadership_transfer::LeadershipTransfer;
-use crate::message::{ForwardError, RefusedCommand, Request, Response};
+use crate::message::{ForwardError, RefusedCommand, Request, Response, Unasked};
 use crate::options::Options;
 use crate::peers::Heard;
 use crate::raft_storage::LogStore;
@@ -24,6 +27,7 @@ use crate::types::{Member, Raft, RaftLogId};
 
 pub(crate) use proposal::{CheckedCommands, Proposal};
 pub(crate) use releases::KnownReleases;
+pub(crate) use requests::Requests;
 
 const READ_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -41,6 +45,8 @@ pub(crate) struct Core {
     pub(crate) releases: KnownReleases,
     /// Term and end of the log with which this node came back as a leader, if it did.
     pub(crate) resumed: Option<(u64, u64)>,
+    /// What other members ask of this node as the leader.
+    pub(crate) requests: Requests,
     /// To the batcher.
     pub(crate) queue: mpsc::Sender<Proposal>,
     /// The internal address that this node tells others.
@@ -161,6 +167,39 @@ impl Core {
         match self.client.call(leader, &member, request, READ_ATTEMPT_TIMEOUT).await {
             Ok(Response::ReadIndex(index)) => index,
             _ => None,
+        }
+    }
+
+    /// Has a quorum confirm that this node leads, in a round of messages that are sent after this call began, and
+    /// answers the term in which it does. `DESIGN.md` ("Confirmed leadership") says what openraft does for it.
+    pub(crate) async fn confirm_leadership(&self, deadline: Instant) -> Result<u64, NotConfirmed> {
+        let confirmed = match timeout_at(deadline, self.raft.get_read_log_id()).await {
+            Ok(Ok(confirmed)) => confirmed.0.map(|log_id| log_id.leader_id),
+            Ok(Err(RaftError::APIError(CheckIsLeaderError::ForwardToLeader(_)))) => None,
+            Ok(Err(_)) | Err(_) => return Err(NotConfirmed::NoQuorum),
+        };
+        // The term is that of the log id, and no metric's: metrics lag.
+        let own = confirmed.filter(|leader| leader.node_id == self.identity.node_id());
+        own.map(|leader| leader.term).ok_or(NotConfirmed::NotLeading)
+    }
+
+    /// Asks the leader once, and no other node after it.
+    pub(crate) async fn ask_leader(
+        &self,
+        request: Vec<u8>,
+        deadline: Instant,
+    ) -> Result<Vec<u8>, AskError> {
+        let leader = self.leader().filter(|id| *id != self.identity.node_id());
+        let leader = leader.ok_or(AskError::NoLeader)?;
+        let member = self.member(leader).ok_or(AskError::NoLeader)?;
+        let within = deadline.saturating_duration_since(Instant::now());
+        let within_ms = u64::try_from(within.as_millis()).unwrap_or(u64::MAX);
+        let request = Request::Ask { request: Blob(request), within_ms };
+        match self.client.call(leader, &member, request, within).await {
+            Ok(Response::Asked(Ok(answer))) => Ok(answer.0),
+            Ok(Response::Asked(Err(Unasked::Overloaded))) => Err(AskError::Overloaded),
+            Ok(_) => Err(AskError::Unanswered(format!("node {leader} has no answer"))),
+            Err(error) => Err(AskError::Unanswered(error.to_string())),
         }
     }
 

@@ -123,6 +123,9 @@ pub enum Delivery {
     AtLeastOnce,
     /// The proposal must not be applied twice.
     AtMostOnce,
+    /// The proposal must not be applied twice, and is this node's as the leader: it is not sent to another, and
+    /// fails where this node does not lead.
+    AsLeader,
 }
 
 /// Why a command must not be appended to the log.
@@ -166,4 +169,29 @@ impl ProposeError {
     pub fn is_retryable(&self) -> bool {
         !matches!(self, Self::Unknown(_) | Self::Rejected(_))
     }
+}
+
+/// Why it was not confirmed that this node leads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NotConfirmed {
+    /// This node does not lead.
+    #[error("this node does not lead")]
+    NotLeading,
+    /// This node may lead, but no quorum said so in time. Another round may succeed.
+    #[error("no quorum confirmed in time that this node leads")]
+    NoQuorum,
+}
+
+/// Why the leader did not answer a request. It may have been carried out all the same.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AskError {
+    /// No leader is known, or this node leads itself.
+    #[error("no other node is known to lead")]
+    NoLeader,
+    /// The node that was taken for the leader said nothing, or not in time.
+    #[error("the leader did not answer: {0}")]
+    Unanswered(String),
+    /// The leader has too many requests to answer.
+    #[error("the leader has too many requests to answer")]
+    Overloaded,
 }

@@ -6,18 +6,19 @@
 //! | --- | --- | --- |
 //! | `error`, `runtime` | The errors of a node; what its tasks run on, and their priority | nothing |
 //! | `state_machine` | [`StateMachine`], the trait that the user of this crate implements | `error` |
+//! | `leader_requests` | [`LeaderRequests`], the trait by which the user of this crate answers what members ask of the leader | `runtime` |
 //! | `transport` | The trait by which frames travel between nodes, TCP, and the proof of who is at the other end | `error`, `runtime` |
 //! | `options` | [`Options`], [`Tuning`] and the clock | `error`, `transport` |
 //! | `stop` | The handle by which any part of a node stops it | `error` |
 //! | `types` | openraft's type parameters, and the bounds of what travels and is stored | `runtime` |
-//! | `message` | Everything that travels between nodes | `error`, `state_machine`, `types` |
+//! | `message` | Everything that travels between nodes | `error`, `leader_requests`, `state_machine`, `types` |
 //! | `two_phase_commit` | Rules of bootstrap, without I/O | `message` |
 //! | `leadership_transfer` | The state of a leadership transfer, at either end | `types` |
 //! | `raft_storage` | openraft's storage: log, snapshots, state machine; the formats on disk | `message`, `runtime`, `state_machine`, `stop`, `types` |
 //! | `identity` | Who this node is, what its store is prepared for, whose messages it accepts, who may say what | `error`, `message`, `raft_storage`, `runtime`, `stop`, `two_phase_commit`, `types` |
 //! | `peers` | What messages told of the peers: clocks, contact, reachability | `identity`, `options`, `types` |
 //! | `client` | Calls to peers, by this node's tasks and by openraft | `identity`, `leadership_transfer`, `message`, `peers`, `transport`, `types` |
-//! | `core` | The parts that all tasks share, and the few operations that several need | `client`, `error`, `identity`, `leadership_transfer`, `message`, `options`, `peers`, `raft_storage`, `state_machine`, `types` |
+//! | `core` | The parts that all tasks share, and the few operations that several need | `client`, `error`, `identity`, `leader_requests`, `leadership_transfer`, `message`, `options`, `peers`, `raft_storage`, `state_machine`, `types` |
 //! | `batcher` | Many proposals, one log entry; forwarding to the leader | `client`, `core`, `error`, `message`, `types` |
 //! | `election` | Campaigns, votes and heartbeats | `core`, `identity`, `leadership_transfer`, `message`, `peers`, `runtime`, `transport`, `types` |
 //! | `bootstrap` | How a new node founds or joins a cluster, and how a member comes back | `client`, `core`, `error`, `message`, `runtime`, `transport`, `two_phase_commit`, `types` |
@@ -51,6 +52,7 @@ mod error;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 mod identity;
+mod leader_requests;
 mod leadership_transfer;
 mod membership;
 mod message;
@@ -72,14 +74,17 @@ mod two_phase_commit;
 mod types;
 mod upkeep;
 
-pub use error::{Delivery, NodeError, ProposeError, Rejected, Remedy, StopReason};
+pub use error::{
+    AskError, Delivery, NodeError, NotConfirmed, ProposeError, Rejected, Remedy, StopReason,
+};
+pub use leader_requests::{LEADER_REQUEST_BYTES_MAX, LeaderRequests};
 pub use message::MembershipError;
 pub use node::{Environment, Handle, MemberStatus, Node, PROPOSAL_BYTES_MAX, Role, Status};
 pub use offline::{Beginning, NewCluster, OfflineError, StoppedNode, read_stopped};
 pub use options::{Clock, Options, PEER_CONNECTIONS_MAX, Tuning};
 pub use peers::PeerClock;
 pub use runtime::{Pending, lower_priority};
-pub use state_machine::{FrozenState, Newer, Release, RestoreError, StateMachine};
+pub use state_machine::{FrozenState, Newer, Release, RestoreError, Stamp, StateMachine};
 pub use transport::{
     Credentials, CredentialsError, FrameHandler, Peer, PemBytes, Reply, SECRET_BYTES_MIN,
     SECRETS_MAX, Security, Target, Transport, TransportError,

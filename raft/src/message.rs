@@ -3,6 +3,7 @@
 //! Messages are encoded by position, so the order of fields and variants is the protocol; names are not.
 
 mod append;
+mod asked;
 mod bootstrap;
 mod frame;
 mod header;
@@ -10,6 +11,7 @@ mod membership;
 mod proposal;
 mod refusal;
 
+pub(crate) use asked::Unasked;
 pub(crate) use bootstrap::{AskerKnown, Handshake, HandshakeReply, Prepare, Prepared, Purpose};
 pub(crate) use frame::{Answer, Description, Frame, Request, Response};
 pub(crate) use header::{Destination, Header, Incarnation, Origin};

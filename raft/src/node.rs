@@ -17,7 +17,7 @@ use tokio::time::{Instant, timeout};
 use crate::batcher;
 use crate::bootstrap::{self, rejoin};
 use crate::client::{Client, NetworkFactory};
-use crate::core::{Core, KnownReleases, Proposal};
+use crate::core::{Core, KnownReleases, Proposal, Requests};
 use crate::election::{self, Heartbeat};
 use crate::error::{NodeError, StopReason};
 use crate::identity::NodeIdentity;
@@ -135,6 +135,7 @@ impl Node {
             state,
             releases: KnownReleases::default(),
             resumed,
+            requests: Requests::default(),
             queue,
             advertise_raft,
         });

@@ -19,7 +19,7 @@ use mintleaf_storage::{
 use openraft::{EntryPayload, LeaderId, Membership};
 use thiserror::Error;
 
-use crate::raft_storage::disk_format;
+use crate::raft_storage::{disk_format, stamp_of};
 use crate::state_machine::{FrozenState, Newer, RestoreError, StateMachine};
 use crate::types::{Member, RaftLogId, RaftMembership, RaftVote};
 
@@ -105,8 +105,9 @@ pub fn read_stopped(
             let entry = disk_format::decode_entry(&record)
                 .map_err(|error| in_source(disk_format::damaged("a log entry", &error)))?;
             if let EntryPayload::Normal(batch) = entry.payload {
+                let stamp = stamp_of(entry.log_id, batch.now_ms);
                 for command in &batch.commands {
-                    state.apply(batch.now_ms, command).map_err(OfflineError::Newer)?;
+                    state.apply(stamp, command).map_err(OfflineError::Newer)?;
                 }
             }
             last = Some(entry.log_id.index);

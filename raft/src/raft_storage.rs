@@ -9,4 +9,4 @@ pub(crate) mod suite;
 
 pub(crate) use durable_snapshot::DurableSnapshot;
 pub(crate) use log_store::LogStore;
-pub(crate) use state_machine_adapter::StateMachineAdapter;
+pub(crate) use state_machine_adapter::{StateMachineAdapter, stamp_of};

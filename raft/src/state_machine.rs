@@ -53,6 +53,18 @@ pub enum RestoreError {
     Io(#[from] io::Error),
 }
 
+/// What a log entry says of itself to the commands in it; every replica is told the same.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Stamp {
+    /// The leader's view of the time when it appended the entry, in Unix milliseconds; it may go back from entry to
+    /// entry.
+    pub now_ms: u64,
+    /// The term in which the entry was appended.
+    pub term: u64,
+    /// The node that led in this term and appended it.
+    pub leader_id: u64,
+}
+
 /// The replicated state machine. Every replica applies the same commands in the same order, so `apply`
 /// must be deterministic: no clock, no randomness, no I/O. It fails only where the log goes on above the
 /// level that this build supports. A command that it cannot interpret must panic, which stops the node,
@@ -77,12 +89,11 @@ pub trait StateMachine: Send + Sync + 'static {
     /// without a check; [`StateMachine::check`] refuses it, because nobody else may propose it.
     fn raising(&self, to: u32) -> Vec<u8>;
 
-    /// Applies one committed command, which the leader stamped with `now_ms` (Unix milliseconds; may
-    /// go back), and returns the reply for the proposer.
+    /// Applies one committed command of the entry with this stamp, and returns the reply for the proposer.
     ///
     /// # Errors
     /// When the command raises the level above what this build supports; the node then stops.
-    fn apply(&self, now_ms: u64, command: &[u8]) -> Result<Vec<u8>, Newer>;
+    fn apply(&self, stamp: Stamp, command: &[u8]) -> Result<Vec<u8>, Newer>;
 
     /// Takes out the current state. Must be quick: applying waits for it.
     fn freeze(&self) -> FrozenState;

@@ -3,6 +3,7 @@
 mod addresses;
 mod cluster;
 mod copies;
+mod leadership;
 mod levels;
 mod offline;
 mod poison;

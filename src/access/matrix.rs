@@ -40,6 +40,7 @@ pub(crate) enum Endpoint {
     LeaveNote,
     Metrics,
     OpenApi,
+    Reference,
 }
 
 /// One method of one path: who may use it, and what answers.
@@ -99,6 +100,7 @@ pub(crate) static ROUTES: &[Route] = &[
     row("POST", "/v1/cluster/note", Endpoint::LeaveNote, Needs::Admin, Scope::Everything),
     row("GET", "/metrics", Endpoint::Metrics, Needs::Read, Scope::NoTag),
     row("GET", "/openapi.json", Endpoint::OpenApi, Needs::Read, Scope::NoTag),
+    row("GET", "/openapi", Endpoint::Reference, Needs::Nothing, Scope::NoTag),
 ];
 
 /// The row by which a `GET` reaches a handler. In a constant, a handler without one does not compile.

@@ -3,8 +3,10 @@
 use clap::Args;
 use serde_json::Value;
 
-use super::client::{Client, Failure};
-use super::output::{TextTable, cell, print, print_json};
+use super::client::Client;
+use super::failure::Failure;
+use super::output::{cell, print_json, print_table};
+use super::table::TextTable;
 
 /// Entries fetched with one request.
 const PAGE: u64 = 1_000;
@@ -35,12 +37,14 @@ pub(super) async fn run(args: &AuditArgs, client: &Client, json: bool) -> Result
             None => break,
         }
     }
-    if json { print_json(&Value::Array(entries)) } else { print(&table(&entries)) }
+    if json { print_json(&Value::Array(entries)) } else { print_table(&table(&entries)) }
 }
 
-fn table(entries: &[Value]) -> String {
+fn table(entries: &[Value]) -> TextTable<7> {
     let mut table =
-        TextTable::new(["INDEX", "TIME", "ACTOR", "ACTION", "TARGET", "BEFORE", "AFTER"]);
+        TextTable::new(["INDEX", "TIME", "ACTOR", "ACTION", "TARGET", "BEFORE", "AFTER"])
+            .numbers(&["INDEX"])
+            .wrapped(&["BEFORE", "AFTER"]);
     for entry in entries {
         table.row(["index", "time", "actor", "action", "target", "before", "after"].map(|field| {
             match &entry[field] {
@@ -52,5 +56,5 @@ fn table(entries: &[Value]) -> String {
             }
         }));
     }
-    table.to_string()
+    table
 }

@@ -17,7 +17,7 @@ use rustls::pki_types::pem::PemObject;
 use serde_json::{Value, json};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use super::client::Failure;
+use super::failure::Failure;
 use super::output;
 use crate::clock::{Clock, SystemClock};
 

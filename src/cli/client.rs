@@ -15,6 +15,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use serde_json::Value;
 
+use super::failure::Failure;
 use super::https::{TlsArgs, explained};
 
 const CONNECT_MS_MAX: u64 = 3_000;
@@ -80,40 +81,6 @@ impl fmt::Debug for ShownToken {
     }
 }
 
-/// Why a command failed, and what may help.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Failure {
-    pub(super) detail: String,
-    pub(super) hint: Option<&'static str>,
-}
-
-impl Failure {
-    pub(super) fn new(detail: impl Into<String>) -> Self {
-        Self { detail: detail.into(), hint: None }
-    }
-
-    fn hinting(detail: impl Into<String>, hint: &'static str) -> Self {
-        Self { detail: detail.into(), hint: Some(hint) }
-    }
-
-    /// The failure of a request that a node refused.
-    fn refused(status: StatusCode, body: &[u8]) -> Self {
-        let problem = serde_json::from_slice::<Value>(body).unwrap_or_default();
-        let detail = match problem["detail"].as_str() {
-            Some(detail) => detail.to_owned(),
-            None => format!("the node answered {status}"),
-        };
-        let hint = match problem["code"].as_str() {
-            Some("unknown_tag") => Some("mintleaf tag create NAME creates a tag"),
-            Some("tag_exists") => Some("mintleaf tag update NAME changes a tag"),
-            Some("unauthenticated") => Some("MINTLEAF_TOKEN or --token gives the token to show"),
-            Some("unavailable") => Some("mintleaf cluster status shows who can be reached"),
-            _ => None,
-        };
-        Self { detail, hint }
-    }
-}
-
 /// The failure of one attempt.
 enum Attempt {
     /// The request was never sent.
@@ -132,6 +99,8 @@ pub(super) struct Client {
     urls: Vec<BaseUrl>,
     token: Option<ShownToken>,
     http: legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    /// Longest wait for the head of an answer, and for all of a short one.
+    patience: Duration,
 }
 
 impl Client {
@@ -150,7 +119,32 @@ impl Client {
         let connector = tls.connector(connector, urls.iter().any(BaseUrl::is_https));
         let connector = connector.map_err(|error| Failure::new(error.to_string()))?;
         let http = legacy::Client::builder(TokioExecutor::new()).build(connector);
-        Ok(Self { urls, token, http })
+        Ok(Self { urls, token, http, patience: REQUEST_MAX })
+    }
+
+    /// The same client for one member of the cluster, at the address that the cluster tells.
+    ///
+    /// # Errors
+    /// When the member has told none.
+    pub(super) fn of_member(&self, address: &str, patience: Duration) -> Result<Self, Failure> {
+        let scheme = if self.urls.iter().any(BaseUrl::is_https) { "https" } else { "http" };
+        let untold = |_| Failure::new("it has not told the address at which it serves clients");
+        let url: BaseUrl = format!("{scheme}://{address}").parse().map_err(untold)?;
+        Ok(Self { urls: vec![url], patience, ..self.clone() })
+    }
+
+    /// Whether the first node that can answer is ready, and why not.
+    ///
+    /// # Errors
+    /// The failure at the last node.
+    pub(super) async fn readiness(&self) -> Result<Value, Failure> {
+        let ask = async |url: &BaseUrl| {
+            let response = self.open(url, &Method::GET, "/readyz", None).await?;
+            // Who is not ready says so with 503, and why.
+            let body = self.whole(url, response.into_body()).await?;
+            as_json(url, &body)
+        };
+        self.first(true, ask).await
     }
 
     /// Reads `path` from the first node that can answer.
@@ -226,7 +220,7 @@ impl Client {
     async fn begin(&self, url: &BaseUrl, path: &str) -> Result<Pieces, Attempt> {
         let response = self.open(url, &Method::GET, path, None).await?;
         if !response.status().is_success() {
-            return Err(refusal(url, response).await);
+            return Err(self.refusal(url, response).await);
         }
         Ok(Pieces { url: url.clone(), body: response.into_body() })
     }
@@ -254,8 +248,8 @@ impl Client {
         if let Some(ShownToken(header)) = &self.token {
             request.headers_mut().insert(AUTHORIZATION, header.clone());
         }
-        let response = tokio::time::timeout(REQUEST_MAX, self.http.request(request)).await;
-        response.map_err(|_| Attempt::Lost(late(url)))?.map_err(|error| {
+        let response = tokio::time::timeout(self.patience, self.http.request(request)).await;
+        response.map_err(|_| Attempt::Lost(late(url, self.patience)))?.map_err(|error| {
             if error.is_connect() { unconnected(url, &error) } else { lost(url, &error) }
         })
     }
@@ -263,37 +257,38 @@ impl Client {
     /// Reads a short answer.
     async fn read(&self, url: &BaseUrl, response: Response<Incoming>) -> Result<Value, Attempt> {
         if !response.status().is_success() {
-            return Err(refusal(url, response).await);
+            return Err(self.refusal(url, response).await);
         }
-        let body = whole(url, response.into_body()).await?;
-        if body.is_empty() {
-            return Ok(Value::Null);
+        let body = self.whole(url, response.into_body()).await?;
+        if body.is_empty() { Ok(Value::Null) } else { as_json(url, &body) }
+    }
+
+    /// Why a node did not do what it was asked for.
+    async fn refusal(&self, url: &BaseUrl, response: Response<Incoming>) -> Attempt {
+        let status = response.status();
+        match self.whole(url, response.into_body()).await {
+            Err(failure) => failure,
+            Ok(body) if status == StatusCode::SERVICE_UNAVAILABLE => {
+                Attempt::Unavailable(Failure::refused(status, &body))
+            }
+            Ok(body) => Attempt::Refused(Failure::refused(status, &body)),
         }
-        serde_json::from_slice(&body).map_err(|_| {
-            let detail = format!("{url} answered with something that is not JSON");
-            Attempt::Refused(Failure::hinting(detail, "is it a mintleaf node?"))
-        })
+    }
+
+    /// The body of a short answer.
+    async fn whole(&self, url: &BaseUrl, body: Incoming) -> Result<Bytes, Attempt> {
+        let body = Limited::new(body, ANSWER_BYTES_MAX).collect();
+        let body = tokio::time::timeout(self.patience, body).await;
+        let body = body.map_err(|_| Attempt::Lost(late(url, self.patience)))?;
+        Ok(body.map_err(|error| lost(url, &*error))?.to_bytes())
     }
 }
 
-/// Why a node did not do what it was asked for.
-async fn refusal(url: &BaseUrl, response: Response<Incoming>) -> Attempt {
-    let status = response.status();
-    match whole(url, response.into_body()).await {
-        Err(failure) => failure,
-        Ok(body) if status == StatusCode::SERVICE_UNAVAILABLE => {
-            Attempt::Unavailable(Failure::refused(status, &body))
-        }
-        Ok(body) => Attempt::Refused(Failure::refused(status, &body)),
-    }
-}
-
-/// The body of a short answer.
-async fn whole(url: &BaseUrl, body: Incoming) -> Result<Bytes, Attempt> {
-    let body = Limited::new(body, ANSWER_BYTES_MAX).collect();
-    let body = tokio::time::timeout(REQUEST_MAX, body).await;
-    let body = body.map_err(|_| Attempt::Lost(late(url)))?;
-    Ok(body.map_err(|error| lost(url, &*error))?.to_bytes())
+fn as_json(url: &BaseUrl, body: &[u8]) -> Result<Value, Attempt> {
+    serde_json::from_slice(body).map_err(|_| {
+        let detail = format!("{url} answered with something that is not JSON");
+        Attempt::Refused(Failure::hinting(detail, "is it a mintleaf node?"))
+    })
 }
 
 /// A long answer, piece by piece.
@@ -327,8 +322,8 @@ impl Pieces {
     }
 }
 
-fn late(url: &BaseUrl) -> Failure {
-    Failure::new(format!("{url} did not answer in {} s", REQUEST_MAX.as_secs()))
+fn late(url: &BaseUrl, patience: Duration) -> Failure {
+    Failure::new(format!("{url} did not answer in {} s", patience.as_secs())).unanswered()
 }
 
 fn request(
@@ -352,16 +347,14 @@ fn unconnected(url: &BaseUrl, error: &(dyn std::error::Error + 'static)) -> Atte
         return Attempt::Unconnected(Failure::new(format!("cannot trust {url}: {why}")));
     }
     let detail = format!("cannot reach {url}: {}", root_cause(error));
-    Attempt::Unconnected(Failure::hinting(
-        detail,
-        "`mintleaf dev` starts a node; --url or MINTLEAF_URL names another",
-    ))
+    let hint = "`mintleaf dev` starts a node; --url or MINTLEAF_URL names another";
+    Attempt::Unconnected(Failure::hinting(detail, hint).unanswered())
 }
 
 fn lost(url: &BaseUrl, error: &(dyn std::error::Error + 'static)) -> Attempt {
     // A node says within TLS 1.3 that it does not accept a client, once that believes to be connected.
     let why = explained(error).unwrap_or_else(|| root_cause(error));
-    Attempt::Lost(Failure::new(format!("lost {url}: {why}")))
+    Attempt::Lost(Failure::new(format!("lost {url}: {why}")).unanswered())
 }
 
 /// The innermost cause; the layers above it only repeat that something failed.
@@ -386,15 +379,5 @@ mod tests {
         for wrong in ["", "127.0.0.1:8080", "ftp://a", "http://", "http://a?x=1", "a b"] {
             assert!(url(wrong).is_err(), "{wrong}");
         }
-    }
-
-    #[test]
-    fn refusals_are_told_in_the_nodes_words() {
-        let body = br#"{"detail":"there is no such tag","code":"unknown_tag"}"#;
-        let failure = Failure::refused(StatusCode::NOT_FOUND, body);
-        assert_eq!(failure.detail, "there is no such tag");
-        assert!(failure.hint.is_some_and(|hint| hint.contains("tag create")));
-        let failure = Failure::refused(StatusCode::BAD_GATEWAY, b"<html>");
-        assert_eq!(failure.detail, "the node answered 502 Bad Gateway");
     }
 }

@@ -1,5 +1,4 @@
-//! `mintleaf next` and `mintleaf snowflake` take ids; `mintleaf decode` takes one apart; `mintleaf
-//! snowflake-floor` keeps snowflake ids above one.
+//! `mintleaf next` and `mintleaf snowflake` take ids; `mintleaf snowflake-floor` keeps snowflake ids above one.
 
 use std::fmt::Write;
 
@@ -7,8 +6,10 @@ use clap::Args;
 use hyper::Method;
 use serde_json::{Value, json};
 
-use super::client::{Client, Failure};
-use super::output::{TextTable, cell, print, print_json};
+use super::client::Client;
+use super::failure::Failure;
+use super::output::{cell, print, print_json};
+use crate::limits::LISTED_IDS_MAX;
 use crate::path_segment;
 
 /// Which ids to take.
@@ -45,8 +46,33 @@ pub struct FloorArgs {
 
 pub(super) async fn next(args: &NextArgs, client: &Client, json: bool) -> Result<(), Failure> {
     let path = format!("/v1/segment/{}", path_segment::escape(&args.tag));
-    let ids = take(&path, args.count, client).await?;
-    if json { print_json(&json!({ "tag": args.tag, "ids": texts(&ids) })) } else { list(&ids) }
+    let (mut ids, answer) = listed(&path, args.count.min(LISTED_IDS_MAX), client).await?;
+    while (ids.len() as u64) < args.count {
+        let rest = args.count - ids.len() as u64;
+        // Ids of a tag with a format, or with digits, cannot be told by their ends.
+        ids.extend(match answer["lease"] == false {
+            true => listed(&path, rest.min(LISTED_IDS_MAX), client).await?.0,
+            false => take(&path, rest, client).await?.iter().map(u64::to_string).collect(),
+        });
+    }
+    if !json {
+        return list(&ids);
+    }
+    let mut shown = json!({ "tag": args.tag, "ids": ids });
+    // Ids of several answers may belong to several periods.
+    if let (Some(period), true) = (answer.get("period"), args.count <= LISTED_IDS_MAX) {
+        shown["period"] = period.clone();
+    }
+    print_json(&shown)
+}
+
+/// The answer with a list of ids, and the ids in it.
+async fn listed(path: &str, count: u64, client: &Client) -> Result<(Vec<String>, Value), Failure> {
+    let answer = client.get(&format!("{path}?count={count}")).await?;
+    let ids = answer["ids"].as_array().ok_or_else(not_understood)?;
+    let ids: Option<Vec<String>> = ids.iter().map(|id| id.as_str().map(str::to_owned)).collect();
+    let ids = ids.filter(|ids| ids.len() as u64 == count).ok_or_else(not_understood)?;
+    Ok((ids, answer))
 }
 
 pub(super) async fn snowflake(
@@ -55,17 +81,8 @@ pub(super) async fn snowflake(
     json: bool,
 ) -> Result<(), Failure> {
     let ids = take("/v1/snowflake", args.count, client).await?;
-    if json { print_json(&json!({ "ids": texts(&ids) })) } else { list(&ids) }
-}
-
-pub(super) async fn decode(id: u64, client: &Client, json: bool) -> Result<(), Failure> {
-    let answer = client.get(&format!("/v1/snowflake/{id}")).await?;
-    if json {
-        return print_json(&answer);
-    }
-    let mut table = TextTable::new(["ID", "TIME", "TIMESTAMP_MS", "WORKER_ID", "SEQUENCE"]);
-    table.row(["id", "time", "timestamp_ms", "worker_id", "sequence"].map(|f| cell(&answer, f)));
-    print(&table.to_string())
+    let ids: Vec<String> = ids.iter().map(u64::to_string).collect();
+    if json { print_json(&json!({ "ids": ids })) } else { list(&ids) }
 }
 
 pub(super) async fn raise_floor(
@@ -102,14 +119,10 @@ async fn take(path: &str, count: u64, client: &Client) -> Result<Vec<u64>, Failu
         }
         ids.extend(start..end);
     }
-    Ok(ids)
+    if ids.len() as u64 == count { Ok(ids) } else { Err(not_understood()) }
 }
 
-fn texts(ids: &[u64]) -> Vec<Value> {
-    ids.iter().map(|id| Value::from(id.to_string())).collect()
-}
-
-fn list(ids: &[u64]) -> Result<(), Failure> {
+fn list(ids: &[String]) -> Result<(), Failure> {
     let mut lines = String::with_capacity(ids.len() * 20);
     for id in ids {
         // Writing to a `String` cannot fail.
@@ -119,5 +132,5 @@ fn list(ids: &[u64]) -> Result<(), Failure> {
 }
 
 fn not_understood() -> Failure {
-    Failure::new("the node answered with something other than ranges of ids")
+    Failure::new("the node answered with something other than so many ids")
 }

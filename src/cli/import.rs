@@ -10,7 +10,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::task::{JoinSet, LocalSet};
 
-use super::client::{Client, Failure};
+use super::client::Client;
+use super::failure::Failure;
 use super::output;
 use super::progress::{Progress, Unit};
 use crate::entropy::random_hex;
@@ -141,7 +142,7 @@ async fn send(
     rows: Vec<Row>,
     report: &mut Report,
 ) -> Result<(), Failure> {
-    let mut progress = Progress::new("imported", Unit::Entries);
+    let mut progress = Progress::until("imported", Unit::Rows, rows.len() as u64);
     let mut parts = parts(rows);
     let mut under_way = JoinSet::new();
     loop {

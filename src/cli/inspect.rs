@@ -4,16 +4,19 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use super::client::Failure;
-use super::output::{self, TextTable, cell};
+use super::failure::Failure;
+use super::output::{self, cell};
 use super::progress::{Progress, Unit};
+use super::table::TextTable;
 use crate::entropy;
 use crate::restore::{Origin, inspect};
 use crate::timestamp::rfc3339;
 
 /// What to inspect.
 #[derive(clap::Args, Debug)]
-#[command(after_help = "Nothing is written to the source. The exit code is 1 if it is not whole.")]
+#[command(
+    after_help = "Example:\n  mintleaf inspect mintleaf-backup\n\nNothing is written to the source. The exit code is 1 if it is not whole."
+)]
 pub struct InspectArgs {
     /// A backup, or the data directory of a node that does not run
     #[arg(value_name = "SOURCE")]
@@ -38,7 +41,7 @@ pub(super) fn run(args: &InspectArgs) -> Result<(), Failure> {
         for field in FIELDS {
             table.row([field.to_owned(), cell(&shown, field)]);
         }
-        output::print(&table.to_string())?;
+        output::print_table(&table)?;
     }
     match found.damage {
         None => Ok(()),

@@ -1,11 +1,14 @@
-//! Tables and JSON on a stdout that may close early, as under `head`.
+//! Text and JSON on a stdout that may close early, and what goes wrong on stderr. Colour is for terminals alone, and
+//! `NO_COLOR` keeps it off them.
 
-use std::fmt::{self, Write as _};
-use std::io::{self, Write as _};
+use std::io::{self, BufRead, IsTerminal, Write};
 
+use anstyle::Style;
 use serde_json::Value;
 
-use super::client::Failure;
+use super::failure::Failure;
+use super::style::{BAD, DOUBTFUL, HELPFUL};
+use super::table::{TextTable, shown};
 
 /// Prints text as it is.
 ///
@@ -14,6 +17,23 @@ use super::client::Failure;
 pub(super) fn print(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     ignoring_closed_pipe(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
+}
+
+/// Prints text whose styles are for terminals alone.
+///
+/// # Errors
+/// As [`print()`].
+pub(super) fn print_styled(text: &str) -> Result<(), Failure> {
+    let mut out = anstream::stdout().lock();
+    ignoring_closed_pipe(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
+}
+
+/// Prints a table.
+///
+/// # Errors
+/// As [`print()`].
+pub(super) fn print_table<const N: usize>(table: &TextTable<N>) -> Result<(), Failure> {
+    print_styled(&table.styled())
 }
 
 /// Prints one JSON document and a line break.
@@ -33,63 +53,39 @@ fn ignoring_closed_pipe(outcome: io::Result<()>) -> Result<(), Failure> {
     }
 }
 
-/// Says on stderr what went wrong.
+/// Says on stderr what went wrong, and what may help.
 pub(super) fn complain(failure: &Failure) {
-    let mut err = io::stderr().lock();
+    say(BAD, "error", &failure.detail);
+    if let Some(hint) = &failure.hint {
+        say(HELPFUL, "hint", hint);
+    }
+}
+
+/// Says on stderr what somebody should know who goes on.
+pub(super) fn warn(what: &str) {
+    say(DOUBTFUL, "warning", what);
+}
+
+fn say(style: Style, kind: &str, what: &str) {
     // Nobody is left to tell when stderr fails.
-    let _ = writeln!(err, "error: {}", failure.detail);
-    if let Some(hint) = failure.hint {
-        let _ = writeln!(err, "hint: {hint}");
-    }
+    let _ = writeln!(anstream::stderr().lock(), "{style}{kind}{style:#}: {what}");
 }
 
-/// Rows under a head, in columns as wide as their widest cell.
-pub(super) struct TextTable<const N: usize> {
-    rows: Vec<[String; N]>,
-}
-
-impl<const N: usize> TextTable<N> {
-    pub(super) fn new(head: [&str; N]) -> Self {
-        Self { rows: vec![head.map(str::to_owned)] }
+/// Asks whoever sits at the terminal whether to go on; `yes` answers for them. Without a terminal nobody is there to
+/// ask, and a script that says what to do means it.
+///
+/// # Errors
+/// When they do not want to.
+pub(super) fn confirm(question: &str, yes: bool) -> Result<(), Failure> {
+    if yes || !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+        return Ok(());
     }
-
-    /// Adds a row. What would not show as itself is escaped: cells hold what others have written.
-    pub(super) fn row(&mut self, cells: [String; N]) {
-        self.rows.push(cells.map(|cell| shown(&cell)));
-    }
-}
-
-/// A text with `\u{…}` for each character by which a terminal could be told to do, or to show, something else:
-/// control characters, line and paragraph separators, and what turns the direction of text.
-fn shown(text: &str) -> String {
-    let misleads = |c: char| {
-        c.is_control()
-            || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    };
-    let mut shown = String::with_capacity(text.len());
-    for c in text.chars() {
-        match misleads(c) {
-            true => shown.extend(c.escape_unicode()),
-            false => shown.push(c),
-        }
-    }
-    shown
-}
-
-impl<const N: usize> fmt::Display for TextTable<N> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let width = |column: usize| {
-            self.rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0)
-        };
-        let widths: [usize; N] = std::array::from_fn(width);
-        for row in &self.rows {
-            let mut line = String::new();
-            for (cell, width) in row.iter().zip(widths) {
-                write!(line, "{cell:width$}  ")?;
-            }
-            writeln!(formatter, "{}", line.trim_end())?;
-        }
-        Ok(())
+    let _ = write!(anstream::stderr().lock(), "{DOUBTFUL}{}{DOUBTFUL:#} [y/N] ", shown(question));
+    let mut answer = String::new();
+    let read = io::stdin().lock().read_line(&mut answer);
+    match read.is_ok() && matches!(answer.trim().to_lowercase().as_str(), "y" | "yes") {
+        true => Ok(()),
+        false => Err(Failure::hinting("nothing was done", "--yes does it without a question")),
     }
 }
 
@@ -107,24 +103,6 @@ pub(super) fn cell(object: &Value, field: &str) -> String {
 mod tests {
     use super::*;
     use serde_json::json;
-
-    #[test]
-    fn columns_line_up_under_their_head() {
-        let mut table = TextTable::new(["TAG", "STEP"]);
-        table.row(["orders".to_owned(), "5".to_owned()]);
-        table.row(["订单".to_owned(), "1000".to_owned()]);
-        assert_eq!(table.to_string(), "TAG     STEP\norders  5\n订单      1000\n");
-    }
-
-    #[test]
-    fn what_a_terminal_would_obey_is_escaped() {
-        let mut table = TextTable::new(["TAG", "DESCRIPTION"]);
-        let hostile = "\u{1b}[2J\u{9b}31m\r\n\t\u{7f}\u{202e}\u{2066}\u{200f}\u{61c}\u{2028}";
-        table.row(["a".to_owned(), format!("{hostile} 订单 é")]);
-        let text = table.to_string();
-        let escaped = "\\u{1b}[2J\\u{9b}31m\\u{d}\\u{a}\\u{9}\\u{7f}\\u{202e}\\u{2066}\\u{200f}\\u{61c}\\u{2028}";
-        assert_eq!(text, format!("TAG  DESCRIPTION\na    {escaped} 订单 é\n"));
-    }
 
     #[test]
     fn cells_show_text_bare_and_nothing_as_a_dash() {

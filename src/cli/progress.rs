@@ -1,52 +1,66 @@
 //! How far a long command has come, for whoever watches it on a terminal.
 
-use std::io::{self, IsTerminal, Write};
-use std::time::{Duration, Instant};
+use std::io::{self, IsTerminal};
+use std::time::Duration;
 
-/// Time between two reports.
-const INTERVAL: Duration = Duration::from_millis(100);
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// Time between two turns of the sign that something goes on.
+const TICK: Duration = Duration::from_millis(120);
+/// Reports in a second, at most.
+const REPORTS_PER_SECOND: u8 = 10;
 
 /// One line on stderr that is written over and over, and is gone at the end. Nothing where stderr is no terminal.
-pub(super) struct Progress {
-    what: &'static str,
-    unit: Unit,
-    shown: bool,
-    next: Option<Instant>,
-}
+pub(super) struct Progress(ProgressBar);
 
 /// In what is counted.
 #[derive(Clone, Copy)]
 pub(super) enum Unit {
     Bytes,
     Entries,
+    Rows,
 }
 
 impl Progress {
+    /// A report of something whose end is not known.
     pub(super) fn new(what: &'static str, unit: Unit) -> Self {
-        let next = io::stderr().is_terminal().then(Instant::now);
-        Self { what, unit, shown: false, next }
+        Self::of(what, unit, None)
+    }
+
+    /// A report of something of which so much is to be done.
+    pub(super) fn until(what: &'static str, unit: Unit, all: u64) -> Self {
+        Self::of(what, unit, Some(all))
+    }
+
+    fn of(what: &'static str, unit: Unit, all: Option<u64>) -> Self {
+        if !io::stderr().is_terminal() {
+            return Self(ProgressBar::hidden());
+        }
+        let target = ProgressDrawTarget::stderr_with_hz(REPORTS_PER_SECOND);
+        let bar = ProgressBar::with_draw_target(all, target).with_message(what);
+        let amount = match (unit, all) {
+            (Unit::Bytes, None) => "{bytes} ({bytes_per_sec})",
+            (Unit::Bytes, Some(_)) => "{bar:30} {bytes} of {total_bytes}",
+            (Unit::Entries, None) => "{human_pos} entries",
+            (Unit::Rows, None) => "{human_pos} rows",
+            (_, Some(_)) => "{bar:30} {human_pos} of {human_len}",
+        };
+        // A template that cannot be read leaves the bar as it is by default.
+        if let Ok(style) = ProgressStyle::with_template(&format!("{{spinner}} {{msg}} {amount}")) {
+            bar.set_style(style);
+        }
+        bar.enable_steady_tick(TICK);
+        Self(bar)
     }
 
     /// Reports that so much is done.
     pub(super) fn at(&mut self, done: u64) {
-        if self.next.is_none_or(|next| Instant::now() < next) {
-            return;
-        }
-        self.next = Some(Instant::now() + INTERVAL);
-        self.shown = true;
-        let amount = match self.unit {
-            Unit::Bytes => format!("{}.{} MB", done / 1_000_000, done / 100_000 % 10),
-            Unit::Entries => format!("{done} entries"),
-        };
-        // Whoever does not see it misses nothing.
-        let _ = write!(io::stderr(), "\r{} {amount}\u{1b}[K", self.what);
+        self.0.set_position(done);
     }
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        if self.shown {
-            let _ = write!(io::stderr(), "\r\u{1b}[K");
-        }
+        self.0.finish_and_clear();
     }
 }

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use mintleaf_raft::NewCluster;
 use serde_json::json;
 
-use super::client::Failure;
+use super::failure::Failure;
 use super::inspect::progress;
 use super::output;
 use crate::clock::{Clock, SystemClock};

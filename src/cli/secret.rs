@@ -3,7 +3,7 @@
 use clap::Subcommand;
 use serde_json::json;
 
-use super::client::Failure;
+use super::failure::Failure;
 use super::output;
 use crate::entropy;
 

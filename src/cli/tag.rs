@@ -4,8 +4,10 @@ use clap::{ArgGroup, Args, Subcommand};
 use hyper::Method;
 use serde_json::{Map, Value, json};
 
-use super::client::{Client, Failure};
-use super::output::{TextTable, cell, print, print_json};
+use super::client::Client;
+use super::failure::Failure;
+use super::output::{cell, confirm, print, print_json, print_table, warn};
+use super::table::TextTable;
 use crate::path_segment;
 
 /// Tags fetched with one request.
@@ -15,25 +17,43 @@ const PAGE: u64 = 1_000;
 #[derive(Debug, Subcommand)]
 pub enum TagCommand {
     /// Create a tag
-    #[command(after_help = "Example:\n  mintleaf tag create orders --step 2000 --start 1000001")]
+    #[command(
+        after_help = "Examples:\n  mintleaf tag create orders --step 2000 --start 1000001\n  mintleaf \
+                            tag create orders --if-not-exists"
+    )]
     Create(CreateArgs),
     /// List tags by name
+    #[command(after_help = "Example:\n  mintleaf tag list --prefix pay --limit 20")]
     List {
+        /// Only tags whose names begin so
+        #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+        prefix: String,
         /// Stop after this many; all of them otherwise
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
         limit: Option<u64>,
     },
     /// Show one tag
+    #[command(after_help = "Example:\n  mintleaf tag get orders --json")]
     Get {
         /// The tag's name
         name: String,
     },
     /// Change a tag; what is not given stays
+    #[command(
+        after_help = "Examples:\n  mintleaf tag update orders --step 5000 --description 'card payments'\n  \
+                            mintleaf tag update orders --rate-limit 50000\n  mintleaf tag update orders --frozen true"
+    )]
     Update(UpdateArgs),
     /// Delete a tag; created again, it goes on above its old ids
+    #[command(
+        after_help = "Example:\n  mintleaf tag delete orders\n\nOn a terminal it asks first."
+    )]
     Delete {
         /// The tag's name
         name: String,
+        /// Ask nothing
+        #[arg(long, short = 'y')]
+        yes: bool,
     },
 }
 
@@ -42,15 +62,36 @@ pub enum TagCommand {
 pub struct CreateArgs {
     /// The tag's name, up to 128 characters
     name: String,
-    /// Ids that a node reserves at once [default: 1000]
-    #[arg(long)]
-    step: Option<u32>,
-    /// First id [default: 1]
+    /// Ids that a node reserves at once, 1 to 2147483647 [default: 1000]
+    #[arg(long, value_name = "N")]
+    step: Option<u64>,
+    /// First id, 1 to 2^63-1 [default: 1]
     #[arg(long, value_name = "ID")]
     start: Option<u64>,
+    /// The order of ids: strict over the whole cluster, or growing over time [default: trend]
+    #[arg(long, value_name = "trend|strict")]
+    order: Option<String>,
+    /// One sequence of ids, or a counter for each of any number of keys [default: segment]
+    #[arg(long, value_name = "segment|sequence")]
+    kind: Option<String>,
+    /// Begin at 1 again in every day, month or year
+    #[arg(long, value_name = "day|month|year")]
+    period: Option<String>,
+    /// Where periods begin and end, by its IANA name [default: UTC]
+    #[arg(long, value_name = "ZONE", requires = "period")]
+    time_zone: Option<String>,
+    /// What clients get instead of a bare number, such as INV-{period}-{id:06}
+    #[arg(long, value_name = "TEXT")]
+    format: Option<String>,
+    /// Hide ids: numbers of exactly so many digits, in an order that nobody can guess
+    #[arg(long, value_name = "6-18")]
+    digits: Option<u8>,
     /// What the tag is for, up to 256 characters
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
+    /// Leave a tag that exists as it is, and show it
+    #[arg(long)]
+    if_not_exists: bool,
 }
 
 /// A change to a tag.
@@ -59,13 +100,13 @@ pub struct CreateArgs {
 pub struct UpdateArgs {
     /// The tag's name
     name: String,
-    /// Ids that a node reserves at once, from the next time on
-    #[arg(long, group = "change")]
-    step: Option<u32>,
+    /// Ids that a node reserves at once, from the next time on, 1 to 2147483647
+    #[arg(long, value_name = "N", group = "change")]
+    step: Option<u64>,
     /// Skip ahead: nothing below this id is reserved any more. Forward only
     #[arg(long, value_name = "ID", group = "change")]
     max_id: Option<u64>,
-    /// Ids a second that each node hands out at most; none: any number
+    /// Ids a second that each node hands out at most, 1 to 1000000000; none: any number
     #[arg(long, value_name = "N|none", value_parser = rate_limit, group = "change")]
     rate_limit: Option<RateLimit>,
     /// Whether no node hands out an id
@@ -101,11 +142,23 @@ pub(super) async fn run(command: TagCommand, client: &Client, json: bool) -> Res
                 ("tag", Some(json!(args.name))),
                 ("step", args.step.map(Value::from)),
                 ("start", start),
+                ("order", args.order.map(Value::from)),
+                ("kind", args.kind.map(Value::from)),
+                ("period", args.period.map(Value::from)),
+                ("time_zone", args.time_zone.map(Value::from)),
+                ("format", args.format.map(Value::from)),
+                ("digits", args.digits.map(Value::from)),
                 ("description", args.description.map(Value::from)),
             ]);
-            show(&client.change(Method::POST, "/v1/tags", Some(&body)).await?, json)
+            let created = client.change(Method::POST, "/v1/tags", Some(&body)).await;
+            match created {
+                Err(refused) if args.if_not_exists && refused.is("tag_exists") => {
+                    existing(&args.name, &body, client, json).await
+                }
+                created => show(&created?, json),
+            }
         }
-        TagCommand::List { limit } => list(client, limit, json).await,
+        TagCommand::List { prefix, limit } => list(client, &prefix, limit, json).await,
         TagCommand::Get { name } => show(&client.get(&path(&name)).await?, json),
         TagCommand::Update(args) => {
             let body = object([
@@ -118,9 +171,13 @@ pub(super) async fn run(command: TagCommand, client: &Client, json: bool) -> Res
             ]);
             show(&client.change(Method::PATCH, &path(&args.name), Some(&body)).await?, json)
         }
-        TagCommand::Delete { name } => {
+        TagCommand::Delete { name, yes } => {
+            confirm(&format!("Delete the tag {name}? Callers get no more ids of it."), yes)?;
             client.change(Method::DELETE, &path(&name), None).await?;
-            if json { Ok(()) } else { print(&format!("deleted {name}\n")) }
+            match json {
+                true => print_json(&json!({ "tag": name, "deleted": true })),
+                false => print(&format!("deleted {name}\n")),
+            }
         }
     }
 }
@@ -135,33 +192,109 @@ fn object<const N: usize>(fields: [(&str, Option<Value>); N]) -> Value {
     Value::Object(given.collect::<Map<_, _>>())
 }
 
-async fn list(client: &Client, limit: Option<u64>, json: bool) -> Result<(), Failure> {
+/// Shows a tag that there was already, and says in what it differs from the one that was asked for.
+async fn existing(name: &str, asked: &Value, client: &Client, json: bool) -> Result<(), Failure> {
+    let tag = client.get(&path(name)).await?;
+    for (field, wanted) in asked.as_object().into_iter().flatten() {
+        // Where a tag began is not kept.
+        if field != "start" && tag[field] != *wanted {
+            warn(&format!("{name} exists, and its {field} is {} and not {wanted}", tag[field]));
+        }
+    }
+    show(&tag, json)
+}
+
+async fn list(
+    client: &Client,
+    prefix: &str,
+    limit: Option<u64>,
+    json: bool,
+) -> Result<(), Failure> {
     let mut left = limit.unwrap_or(u64::MAX);
     let mut tags = Vec::new();
     let mut after = String::new();
+    if !prefix.is_empty() {
+        // Pages begin behind a name, and the first name that begins so may be the prefix itself.
+        match client.get(&path(prefix)).await {
+            Ok(tag) => {
+                tags.push(tag);
+                left -= 1;
+            }
+            Err(refused) if refused.is("unknown_tag") => {}
+            Err(failure) => return Err(failure),
+        }
+        after = format!("&after={}", path_segment::escape(prefix));
+    }
     while left > 0 {
         let page = client.get(&format!("/v1/tags?limit={}{after}", left.min(PAGE))).await?;
-        let found = page["tags"].as_array().cloned().unwrap_or_default();
+        let mut found = page["tags"].as_array().cloned().unwrap_or_default();
+        let has_ended = found.last().is_some_and(|last| !begins(last, prefix));
+        found.retain(|tag| begins(tag, prefix));
         left -= left.min(found.len() as u64);
         tags.extend(found);
-        match page["next"].as_str() {
+        match page["next"].as_str().filter(|next| !has_ended && next.starts_with(prefix)) {
             Some(next) => after = format!("&after={}", path_segment::escape(next)),
             None => break,
         }
     }
-    if json { print_json(&Value::Array(tags)) } else { print(&table(&tags)) }
+    match json {
+        true => print_json(&Value::Array(tags)),
+        false if tags.is_empty() => print("no tags\n"),
+        false => print_table(&table(&tags)),
+    }
+}
+
+/// Whether a tag's name begins so. Names are listed in the order of their bytes, so those that do stand together.
+fn begins(tag: &Value, prefix: &str) -> bool {
+    tag["tag"].as_str().is_some_and(|name| name.starts_with(prefix))
 }
 
 fn show(tag: &Value, json: bool) -> Result<(), Failure> {
-    if json { print_json(tag) } else { print(&table(std::slice::from_ref(tag))) }
+    if json { print_json(tag) } else { print_table(&table(std::slice::from_ref(tag))) }
 }
 
-fn table(tags: &[Value]) -> String {
-    let head = ["TAG", "MAX_ID", "STEP", "RATE_LIMIT", "FROZEN", "UPDATED", "DESCRIPTION"];
-    let fields = ["tag", "max_id", "step", "rate_limit", "frozen", "updated_at", "description"];
-    let mut table = TextTable::new(head);
+fn table(tags: &[Value]) -> TextTable<8> {
+    let head = ["TAG", "MAX_ID", "STEP", "RATE_LIMIT", "FROZEN", "SHAPE", "UPDATED", "DESCRIPTION"];
+    let mut table = TextTable::new(head)
+        .numbers(&["MAX_ID", "STEP", "RATE_LIMIT"])
+        .wrapped(&["DESCRIPTION"])
+        .dispensable(&["UPDATED"]);
     for tag in tags {
-        table.row(fields.map(|field| cell(tag, field)));
+        let [name, max_id, step, rate_limit, frozen, updated, description] =
+            ["tag", "max_id", "step", "rate_limit", "frozen", "updated_at", "description"]
+                .map(|field| cell(tag, field));
+        let shape = shape(tag);
+        table.row([name, max_id, step, rate_limit, frozen, shape, updated, description]);
     }
-    table.to_string()
+    table
+}
+
+/// What sets a tag apart from a plain one, in words.
+fn shape(tag: &Value) -> String {
+    let text = |field: &str| tag[field].as_str().map(str::to_owned);
+    let words = [
+        text("kind").filter(|kind| kind != "segment"),
+        text("order").filter(|order| order != "trend"),
+        text("period"),
+        text("time_zone"),
+        text("format"),
+        tag["digits"].as_u64().map(|digits| format!("{digits} digits")),
+    ];
+    let words: Vec<String> = words.into_iter().flatten().collect();
+    if words.is_empty() { "-".to_owned() } else { words.join(" ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shape_is_told_in_words_and_none_is_a_dash() {
+        let plain = json!({"kind": "segment", "order": "trend", "period": null, "digits": null});
+        assert_eq!(shape(&plain), "-");
+        assert_eq!(shape(&json!({})), "-", "an older node");
+        let strict =
+            json!({"kind": "segment", "order": "strict", "format": "T-{id}", "digits": 12});
+        assert_eq!(shape(&strict), "strict T-{id} 12 digits");
+    }
 }

@@ -1,11 +1,12 @@
 //! Every setting of a node, as flag, environment variable and key of the `--config` file.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::ValueEnum;
 use serde::Deserialize;
 
-use super::error::{ConfigError, fault};
+use super::sources::Sources;
+use super::toml_lists::{list, worker_ids};
 
 /// How log lines look.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, ValueEnum)]
@@ -26,6 +27,10 @@ pub struct ServeArgs {
     #[arg(long, env = "MINTLEAF_CONFIG", value_name = "FILE")]
     #[serde(skip)]
     pub config: Option<PathBuf>,
+    /// Where each setting comes from.
+    #[arg(skip)]
+    #[serde(skip)]
+    pub sources: Sources,
     /// This node's Raft id, 1 or more, different on every node; must be given
     #[arg(long, env = "MINTLEAF_NODE_ID", value_name = "N")]
     #[serde(alias = "node_id")]
@@ -51,6 +56,7 @@ pub struct ServeArgs {
     /// Raft addresses of the first voters, this node among them, the same list on each:
     /// 1=HOST:PORT,2=HOST:PORT,3=HOST:PORT
     #[arg(long, env = "MINTLEAF_PEERS", value_name = "LIST")]
+    #[serde(deserialize_with = "list")]
     pub peers: Option<String>,
     /// Join the running cluster of which this is a node's raft address, instead of --peers
     #[arg(long, env = "MINTLEAF_JOIN", value_name = "HOST:PORT")]
@@ -111,6 +117,7 @@ pub struct ServeArgs {
     /// Create an unknown tag when its first id is asked for
     #[arg(long, env = "MINTLEAF_AUTO_CREATE_TAGS", value_name = "BOOL")]
     #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    #[arg(value_parser = clap::builder::BoolishValueParser::new())]
     #[serde(alias = "auto_create_tags")]
     pub auto_create_tags: Option<bool>,
     /// Most names of tags that the cluster keeps, those of deleted ones included, 1 to 1000000000
@@ -133,12 +140,12 @@ pub struct ServeArgs {
     pub snowflake_layout: Option<String>,
     /// Snowflake worker id to use, instead of whichever is free; may be given several times
     #[arg(long, env = "MINTLEAF_SNOWFLAKE_WORKER_ID", value_name = "N", value_delimiter = ',')]
-    #[serde(alias = "snowflake_worker_id")]
+    #[serde(alias = "snowflake_worker_id", deserialize_with = "worker_ids")]
     pub snowflake_worker_id: Vec<u16>,
     /// Worker ids that the cluster uses, such as 512-1023 or 0-9,20; the same on every node, and fixed once the
     /// cluster has formed [default: all]
     #[arg(long, env = "MINTLEAF_SNOWFLAKE_WORKERS", value_name = "LIST")]
-    #[serde(alias = "snowflake_workers")]
+    #[serde(alias = "snowflake_workers", deserialize_with = "list")]
     pub snowflake_workers: Option<String>,
     /// How far this node's clock may be off, 10ms to 1h [default: 2s]
     #[arg(long, env = "MINTLEAF_MAX_CLOCK_SKEW", value_name = "DURATION")]
@@ -162,6 +169,7 @@ impl ServeArgs {
     pub(super) fn or(self, fallback: Self) -> Self {
         Self {
             config: self.config,
+            sources: self.sources,
             node_id: self.node_id.or(fallback.node_id),
             http: self.http.or(fallback.http),
             resp: self.resp.or(fallback.resp),
@@ -198,15 +206,4 @@ impl ServeArgs {
             log_format: self.log_format.or(fallback.log_format),
         }
     }
-}
-
-/// The settings in a `--config` file.
-///
-/// # Errors
-/// When the file cannot be read, or is not TOML of these settings.
-pub(super) fn read_file(path: &Path) -> Result<ServeArgs, ConfigError> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| fault("config", format_args!("{}: {error}", path.display())))?;
-    toml::from_str(&text)
-        .map_err(|error| fault("config", format_args!("{}: {error}", path.display())))
 }

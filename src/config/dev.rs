@@ -11,6 +11,7 @@ use super::client_tls_files::ClientTlsFiles;
 use super::defaults::{DATA_DEFAULT, DEV_DRAIN_DEFAULT, HTTP_DEFAULT};
 use super::error::{ConfigError, fault};
 use super::exposure::{Exposure, check_exposure, reachable, tokens_in_clear};
+use super::sources::Sources;
 use crate::snowflake::SnowflakeSettings;
 
 /// Most nodes in one process: more than any trial needs.
@@ -20,18 +21,18 @@ const DEV_NODES_MAX: u8 = 9;
 #[derive(Clone, Debug, clap::Args)]
 pub struct DevArgs {
     /// Real Raft nodes to run in this process, on consecutive ports
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, env = "MINTLEAF_NODES", value_name = "N", default_value_t = 1)]
     #[arg(value_parser = clap::value_parser!(u8).range(1..=i64::from(DEV_NODES_MAX)))]
     pub nodes: u8,
     /// Address to serve clients on; the first node's, when there are more
-    #[arg(long, value_name = "HOST:PORT", default_value = HTTP_DEFAULT)]
+    #[arg(long, env = "MINTLEAF_HTTP", value_name = "HOST:PORT", default_value = HTTP_DEFAULT)]
     pub http: String,
     /// Address to serve clients of the Redis protocol on; the first node's, when there are more
     /// [default: none]
     #[arg(long, env = "MINTLEAF_RESP", value_name = "HOST:PORT")]
     pub resp: Option<String>,
     /// Data directory; the next start goes on from it
-    #[arg(long, value_name = "DIR", default_value = DATA_DEFAULT)]
+    #[arg(long, env = "MINTLEAF_DATA", value_name = "DIR", default_value = DATA_DEFAULT)]
     pub data: PathBuf,
     /// Use data directories that were copied from elsewhere, once: the originals must be gone for good, and these
     /// the only copies, because two in use would repeat ids
@@ -74,6 +75,9 @@ pub struct DevArgs {
     /// How log lines look; RUST_LOG says which there are
     #[arg(long, env = "MINTLEAF_LOG_FORMAT", value_name = "FORMAT", default_value = "text")]
     pub log_format: LogFormat,
+    /// Where each setting comes from.
+    #[arg(skip)]
+    pub sources: Sources,
 }
 
 /// A cluster in one process, checked.
@@ -109,14 +113,21 @@ pub struct DevConfig {
     pub drain: Duration,
     /// How log lines look.
     pub log_format: LogFormat,
+    /// Where each setting comes from.
+    pub sources: Sources,
 }
 
 impl DevConfig {
     /// Checks `args`.
     ///
     /// # Errors
-    /// The first setting that cannot be used.
+    /// The first setting that cannot be used, by the name under which it was given.
     pub fn resolve(args: DevArgs) -> Result<Self, ConfigError> {
+        let sources = args.sources.clone();
+        Self::check(args).map_err(|error| error.told(&sources))
+    }
+
+    fn check(args: DevArgs) -> Result<Self, ConfigError> {
         let http = listen_address("http", &args.http)?;
         let resp = resp_address(args.resp.as_deref())?;
         for (name, address) in [("http", Some(http)), ("resp", resp)] {
@@ -164,6 +175,7 @@ impl DevConfig {
             snowflake,
             drain,
             log_format,
+            sources: args.sources,
         })
     }
 }

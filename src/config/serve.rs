@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::args::{LogFormat, ServeArgs, read_file};
+use super::args::{LogFormat, ServeArgs};
 use super::auth_source::AuthSource;
 use super::checks::{
     drain, listen_address, parse_peers, remote, resp_address, snapshot_entries, snowflake,
@@ -15,6 +15,8 @@ use super::defaults::{DATA_DEFAULT, DRAIN_DEFAULT, HTTP_DEFAULT, RAFT_DEFAULT};
 use super::error::{ConfigError, fault};
 use super::exposure::{Exposure, check_exposure, reachable, tokens_in_clear};
 use super::peer_keys::PeerKeys;
+use super::settings_file::with_file;
+use super::sources::Sources;
 use crate::address::at_host_of;
 use crate::snowflake::SnowflakeSettings;
 
@@ -69,19 +71,19 @@ pub struct ServeConfig {
     pub drain: Duration,
     /// How log lines look.
     pub log_format: LogFormat,
+    /// Where each setting comes from.
+    pub sources: Sources,
 }
 
 impl ServeConfig {
     /// Adds the `--config` file to `args` and checks the merged settings.
     ///
     /// # Errors
-    /// The first setting that cannot be used.
+    /// The first setting that cannot be used, by the name under which it was given.
     pub fn resolve(args: ServeArgs) -> Result<Self, ConfigError> {
-        let file = match &args.config {
-            Some(path) => read_file(path)?,
-            None => ServeArgs::default(),
-        };
-        Self::check(args.or(file))
+        let args = with_file(args)?;
+        let sources = args.sources.clone();
+        Self::check(args).map_err(|error| error.told(&sources))
     }
 
     pub(super) fn check(args: ServeArgs) -> Result<Self, ConfigError> {
@@ -152,6 +154,7 @@ impl ServeConfig {
             snapshot_entries: snapshot_entries(args.snapshot_entries)?,
             drain: drain(args.drain.as_deref().unwrap_or(DRAIN_DEFAULT))?,
             log_format: args.log_format.unwrap_or_default(),
+            sources: args.sources,
         })
     }
 }

@@ -254,6 +254,7 @@ fn dev_refuses_ports_past_the_last() {
             snowflake_workers: None,
             drain: "0".to_owned(),
             log_format: LogFormat::Text,
+            sources: Sources::default(),
         };
         DevConfig::resolve(args)
     };
@@ -332,6 +333,7 @@ fn dev_serves_this_machine_alone_unless_told_otherwise() {
             snowflake_workers: None,
             drain: "0".to_owned(),
             log_format: LogFormat::Text,
+            sources: Sources::default(),
         })
     };
     for (http, resp, named) in

@@ -228,6 +228,7 @@ mod tests {
             created_at_ms: 4,
             updated_at_ms: 5,
             protection: Protection { rate_limit: Some(6), frozen: true },
+            shape: None,
         };
         let golden = [
             (Response::Tag(row.clone()), "01dc0eba8c000161020301620405010601"),
@@ -288,14 +289,14 @@ mod tests {
 
     #[cfg(feature = "next-level")]
     #[test]
-    fn what_level_two_brings_keeps_its_bytes() {
+    fn what_level_three_brings_keeps_its_bytes() {
         let note = Command::Note { text: "é".to_owned() };
         assert_eq!(hex(&encode_command(&note)), "01df4d71450d02c3a9");
         assert_eq!(decode_command(&encode_command(&note)).unwrap(), note);
         let taken = Response::NoteTaken { characters: 1 };
-        assert_eq!(hex(&encode_response(&taken, 2)), "01e6542aa71401");
-        assert_eq!(decode_response(&encode_response(&taken, 2)).unwrap(), taken);
-        assert_eq!((note.level(), taken.level()), (2, 2));
+        assert_eq!(hex(&encode_response(&taken, 3)), "01e6542aa71401");
+        assert_eq!(decode_response(&encode_response(&taken, 3)).unwrap(), taken);
+        assert_eq!((note.level(), taken.level()), (3, 3));
     }
 
     #[cfg(feature = "next-level")]

@@ -327,8 +327,8 @@ mod tests {
 
     #[cfg(feature = "next-level")]
     #[test]
-    fn what_level_two_brings_is_written_and_read_back() {
-        let mut state = at_level(2);
+    fn what_level_three_brings_is_written_and_read_back() {
+        let mut state = at_level(3);
         state.apply(0, &Command::Note { text: "é".to_owned() });
         let snapshot = written(&state);
         assert!(hex(&snapshot).contains("0702c3a9"), "{}", hex(&snapshot));

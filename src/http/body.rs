@@ -1,7 +1,8 @@
 //! JSON bodies: bounded in size and time, and read field by field, strictly.
 //!
 //! An unknown, repeated or mistyped field is an error that names it. Integers that may pass
-//! 2^53 are taken as decimal strings as well, because JavaScript cannot write them otherwise.
+//! 2^53 are taken as decimal strings as well, because JavaScript cannot write them otherwise. What is an
+//! integer is what JSON Schema, and so the description of the interface, says: 590.0 is one.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -76,7 +77,7 @@ impl Fields {
         }
     }
 
-    /// The integer `name`, if it was given: a JSON number without fraction or exponent.
+    /// The integer `name`, if it was given: a JSON number whose fraction, if it has one, is zero.
     ///
     /// # Errors
     /// `invalid_argument` when it is anything else or outside `bounds`.
@@ -86,7 +87,7 @@ impl Fields {
         bounds: RangeInclusive<u64>,
     ) -> Result<Option<u64>, Problem> {
         let Some(value) = self.take(name) else { return Ok(None) };
-        within(name, value.as_u64(), &bounds).map(Some)
+        within(name, whole(&value), &bounds).map(Some)
     }
 
     /// The integer `name`, if it was given: as for [`Fields::integer`], or null, which is `Some(None)`.
@@ -101,7 +102,7 @@ impl Fields {
         match self.take(name) {
             None => Ok(None),
             Some(Value::Null) => Ok(Some(None)),
-            Some(value) => match within(name, value.as_u64(), &bounds) {
+            Some(value) => match within(name, whole(&value), &bounds) {
                 Ok(number) => Ok(Some(Some(number))),
                 Err(_) => {
                     let bound = format_args!("{}, or null", out_of_bounds(&bounds));
@@ -123,7 +124,7 @@ impl Fields {
         let number = match self.take(name) {
             None => return Ok(None),
             Some(Value::String(text)) => decimal::parse(&text),
-            Some(value) => value.as_u64(),
+            Some(value) => whole(&value),
         };
         within(name, number, &bounds).map(Some)
     }
@@ -171,6 +172,18 @@ impl Fields {
 /// `invalid_argument` when it is not.
 pub(super) fn required<T>(name: &str, value: Option<T>) -> Result<T, Problem> {
     value.ok_or_else(|| Problem::invalid(name, "is required"))
+}
+
+/// Where numbers with a fraction or an exponent stop being read exactly: 2^53. From there on an integer has plain
+/// digits, because a mark that is read one too low would let ids be handed out that somebody has.
+const EXACT_END: f64 = 9_007_199_254_740_992.0;
+
+/// The integer that a JSON value is.
+fn whole(value: &Value) -> Option<u64> {
+    value.as_u64().or_else(|| {
+        let number = value.as_f64()?;
+        (number.fract() == 0.0 && (0.0..EXACT_END).contains(&number)).then_some(number as u64)
+    })
 }
 
 fn within(name: &str, number: Option<u64>, bounds: &RangeInclusive<u64>) -> Result<u64, Problem> {
@@ -291,8 +304,25 @@ mod tests {
     }
 
     #[test]
+    fn integers_are_what_json_schema_says_and_never_rounded() {
+        let read = |number: &str| {
+            let mut body = fields(&format!(r#"{{"start":{number}}}"#));
+            body.big_integer("start", 0..=u64::MAX).ok().flatten()
+        };
+        assert_eq!(read("590.0"), Some(590));
+        assert_eq!(read("59e1"), Some(590));
+        assert_eq!(read("9007199254740991.0"), Some((1 << 53) - 1));
+        assert_eq!(read("9007199254740993"), Some((1 << 53) + 1));
+        // As a float this is one less.
+        assert_eq!(read("9007199254740993.0"), None);
+        for wrong in ["590.5", "-1.0", "1e300", "18446744073709551616"] {
+            assert_eq!(read(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
     fn mistyped_fields_are_named_with_their_bound() {
-        for value in ["0", "10", "-1", "1.0", "1e0", "\"5\"", "null", "[]", "true"] {
+        for value in ["0", "10", "-1", "1.5", "1e1", "1e-1", "\"5\"", "null", "[]", "true"] {
             let refused = fields(&format!("{{\"step\":{value}}}")).integer("step", 1..=9);
             let expected = Problem::invalid("step", "must be an integer from 1 to 9");
             assert_eq!(refused.unwrap_err(), expected, "{value}");

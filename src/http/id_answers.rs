@@ -17,7 +17,8 @@ use super::problem::Problem;
 use super::{legacy, spelling};
 use crate::answer_budget::{HeldBytes, OriginBudget};
 use crate::limits::{ORDINARY_ANSWER_BYTES, RANGED_IDS_MAX, REQUEST_MAX};
-use crate::service::{ClusterService, IdService, Services};
+use crate::service::{ClusterService, IdService, Services, TakenIds};
+use crate::shape::Shape;
 use crate::tag::BizTag;
 
 /// Ids of a tag come in as few runs as there are segments to take them from: a handful.
@@ -121,32 +122,51 @@ impl IdAnswers {
         let tag = request.biz_tag()?;
         let tag = tag.as_ref().map(BizTag::as_str);
         let wanted = request.listed()?;
-        let reserved = self.reserve(tag, wanted)?;
-        let taken = match (tag, is_head) {
-            (Some(tag), false) => self.ids.take(tag, wanted.count).await?,
-            (None, false) => self.ids.take_snowflakes(wanted.count).await?,
+        let shape = tag.and_then(|tag| self.ids.shape(tag));
+        if let Some(shape) = &shape {
+            wanted.check(shape)?;
+        }
+        let reserved = self.reserve(tag, wanted, shape.as_deref())?;
+        let answer = match (tag, is_head) {
+            (Some(tag), false) => {
+                let TakenIds { numbers, text } = self.ids.take(tag, wanted.count).await?;
+                match text {
+                    Some(text) => wanted.answer_shaped(tag, &text, &numbers)?,
+                    None => wanted.answer(Some(tag), &numbers),
+                }
+            }
+            (None, false) => wanted.answer(None, &self.ids.take_snowflakes(wanted.count).await?),
             (Some(tag), true) => {
                 self.ids.could_take(tag, wanted.count).await?;
-                Vec::new()
+                wanted.answer(Some(tag), &[])
             }
             (None, true) => {
                 self.ids.could_take_snowflakes().await?;
-                Vec::new()
+                wanted.answer(None, &[])
             }
         };
-        Ok(hold(&self.budget, reserved, wanted.answer(tag, &taken).map(Body::from)).await)
+        Ok(hold(&self.budget, reserved, answer.map(Body::from)).await)
     }
 
     /// Memory for an answer, if that may be long.
     ///
     /// # Errors
     /// When there is none. The request must be turned away then, before it takes ids.
-    fn reserve(&self, tag: Option<&str>, wanted: &IdQuery) -> Result<Option<HeldBytes>, Problem> {
+    fn reserve(
+        &self,
+        tag: Option<&str>,
+        wanted: &IdQuery,
+        shape: Option<&Shape>,
+    ) -> Result<Option<HeldBytes>, Problem> {
         let run_min = match tag {
             Some(_) => RUNS_OF_SEGMENTS,
             None => self.ids.snowflake_format().layout().ids_per_ms(),
         };
-        let Some(bytes) = wanted.long_bytes_max(tag, run_min) else { return Ok(None) };
+        let long = match shape {
+            Some(shape) => wanted.long_bytes_max_shaped(tag, shape),
+            None => wanted.long_bytes_max(tag, run_min),
+        };
+        let Some(bytes) = long else { return Ok(None) };
         self.budget.reserve(bytes).map(Some).ok_or_else(Problem::unread_answers)
     }
 }

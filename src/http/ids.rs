@@ -1,5 +1,7 @@
 //! Ids as version 1 writes them: as JSON strings, as ranges, or as text; those of a tag, and snowflake ids.
 
+mod shaped;
+
 use std::ops::Range;
 
 use axum::body::Bytes;
@@ -10,6 +12,7 @@ use super::decimal;
 use super::problem::Problem;
 use super::query::Query;
 use crate::limits::{LISTED_IDS_MAX, ORDINARY_ANSWER_BYTES, RANGED_IDS_MAX};
+use crate::shape::{IdText, Shape};
 
 /// Bytes reserved for the head of an answer.
 const HEAD_BYTES: usize = 256;
@@ -83,6 +86,46 @@ impl IdQuery {
         (bytes > ORDINARY_ANSWER_BYTES).then_some(bytes)
     }
 
+    /// Whether ids of a tag of this shape can be told in this style.
+    ///
+    /// # Errors
+    /// `invalid_argument`, where ids that nobody can guess would be told by the first and the last of them.
+    pub(super) fn check(&self, shape: &Shape) -> Result<(), Problem> {
+        if self.style.ranges && shape.hidden.is_some() { Err(no_ranges()) } else { Ok(()) }
+    }
+
+    /// As [`long_bytes_max`](Self::long_bytes_max), of a tag of this shape, whose ids come in few runs.
+    pub(super) fn long_bytes_max_shaped(&self, tag: Option<&str>, shape: &Shape) -> Option<usize> {
+        if self.style.ranges {
+            return self.long_bytes_max(tag, RANGED_IDS_MAX);
+        }
+        let ids = self.count as usize * (IdText::json_bytes_max(&shape.format) + 1);
+        let bytes = shaped::FRAME_BYTES + 2 * tag.map_or(0, str::len) + ids;
+        (bytes > ORDINARY_ANSWER_BYTES).then_some(bytes)
+    }
+
+    /// The answer with ids of a shaped tag, made of these numbers of its line. Ranges are of the numbers.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check).
+    pub(super) fn answer_shaped(
+        &self,
+        tag: &str,
+        text: &IdText,
+        numbers: &[Range<u64>],
+    ) -> Result<Response<Bytes>, Problem> {
+        if self.style.ranges && text.is_hidden() {
+            return Err(no_ranges());
+        }
+        let body = match self.style {
+            AnswerStyle { text: true, ranges: true } => body(None, numbers, self.style),
+            AnswerStyle { text: true, ranges: false } => shaped::text_ids(text, numbers),
+            AnswerStyle { text: false, ranges: true } => shaped::json_ranges(tag, text, numbers),
+            AnswerStyle { text: false, ranges: false } => shaped::json_ids(tag, text, numbers),
+        };
+        Ok(responded(body, self.style))
+    }
+
     /// The content type of the answer.
     pub(super) fn content_type(&self) -> &'static str {
         self.style.content_type()
@@ -123,6 +166,10 @@ impl IdQuery {
     }
 }
 
+fn no_ranges() -> Problem {
+    Problem::invalid("format", "must not be ranges for a tag with digits: its ids have no order")
+}
+
 /// The range of one id. An id is at most 2^63-1, so its end fits.
 pub(super) fn only(id: u64) -> Range<u64> {
     id..id + 1
@@ -159,7 +206,11 @@ impl AnswerStyle {
 }
 
 fn encode(tag: Option<&str>, taken: &[Range<u64>], style: AnswerStyle) -> Response<Bytes> {
-    let mut response = Response::new(Bytes::from(body(tag, taken, style)));
+    responded(body(tag, taken, style), style)
+}
+
+fn responded(body: Vec<u8>, style: AnswerStyle) -> Response<Bytes> {
+    let mut response = Response::new(Bytes::from(body));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, style.media_type());
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));

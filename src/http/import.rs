@@ -12,7 +12,7 @@ use super::problem::Problem;
 use super::tags;
 use crate::limits::{ID_END, IMPORT_TAGS_MAX, STEP_DEFAULT};
 use crate::service::{Imported, TagService, TagToImport};
-use crate::tag::BizTag;
+use crate::tag::{BizTag, check_import};
 
 pub(super) async fn take_over(
     State(service): State<Arc<TagService>>,
@@ -20,6 +20,8 @@ pub(super) async fn take_over(
     mut fields: Fields,
 ) -> Result<Json<Outcomes>, Problem> {
     let import = required("import", fields.text("import")?)?;
+    // By apply as well; but an import that changes nothing proposes nothing.
+    check_import(&import).map_err(|error| Problem::invalid_argument(error.to_string()))?;
     let given = required("tags", fields.objects("tags", IMPORT_TAGS_MAX)?)?;
     let dry_run = fields.flag("dry_run")?.unwrap_or(false);
     fields.finish()?;

@@ -1,4 +1,4 @@
-//! Leaf's own paths: the bare number on success, Leaf's answer on failure.
+//! Leaf's own paths: the bare id on success, Leaf's answer on failure.
 //!
 //! Programs written for Leaf read the status and the media type and, some of them, the `id=-n` inside `message`,
 //! so all of that is as Leaf has it.
@@ -14,7 +14,7 @@ pub(super) use decode::decode;
 pub(super) use failure::Failure;
 
 use super::id_request::{Asked, Form, IdPath, IdRequest};
-use crate::service::{ClusterService, Error, IdService};
+use crate::service::{ClusterService, Error, IdService, TakenIds};
 
 /// The answer to a request for an id. With `head` it takes none, and its body is empty.
 ///
@@ -39,21 +39,34 @@ pub(super) async fn answer(
         _ => Failure::of_snowflake(error),
     };
     let taken = match (request.asked(), head) {
-        (Asked::Segment(key), false) => ids.next(key).await.map(Some),
-        (Asked::Segment(key), true) => ids.could_take(key, 1).await.map(|()| None),
-        (_, false) => ids.next_snowflake().await.map(Some),
-        (_, true) => ids.could_take_snowflakes().await.map(|()| None),
+        (Asked::Segment(key), false) => ids.take(key, 1).await.map(|taken| shown(&taken)),
+        (Asked::Segment(key), true) => ids.could_take(key, 1).await.map(|()| Bytes::new()),
+        (_, false) => ids.next_snowflake().await.map(decimal),
+        (_, true) => ids.could_take_snowflakes().await.map(|()| Bytes::new()),
     };
-    Ok(taken.map_err(refused)?.map_or_else(
-        || typed(Bytes::new(), media_type.clone()),
-        |id| number(id, media_type.clone()),
-    ))
+    Ok(typed(taken.map_err(refused)?, media_type.clone()))
+}
+
+/// The one id that was taken: the bare number, or the text of a tag with a format.
+fn shown(taken: &TakenIds) -> Bytes {
+    let mut out = Vec::new();
+    for number in taken.numbers.iter().cloned().flatten() {
+        match &taken.text {
+            Some(text) => text.append(number, &mut out),
+            None => return decimal(number),
+        }
+    }
+    out.into()
+}
+
+fn decimal(id: u64) -> Bytes {
+    Bytes::copy_from_slice(itoa::Buffer::new().format(id).as_bytes())
 }
 
 /// The bare decimal id.
 #[inline]
 pub(super) fn number(id: u64, media_type: HeaderValue) -> Response<Bytes> {
-    typed(Bytes::copy_from_slice(itoa::Buffer::new().format(id).as_bytes()), media_type)
+    typed(decimal(id), media_type)
 }
 
 fn typed(body: Bytes, media_type: HeaderValue) -> Response<Bytes> {

@@ -46,11 +46,13 @@ pub(super) async fn db(State(service): State<Arc<TagService>>) -> Result<Html, P
     let page = service.page("", None, HTML_ROWS_MAX, |_| true, Consistency::Stale).await?;
     let rows = page.rows.iter().map(|view| {
         let name = escape(view.tag.as_str());
-        let description = escape(&view.description);
-        let update = rfc3339(view.updated_at_ms);
-        [name, view.max_id.to_string(), view.step.to_string(), update, description]
+        let shape =
+            view.shape.as_deref().map(|shape| escape(&shape.to_string())).unwrap_or_default();
+        let (max, step, description) =
+            (view.max_id.to_string(), view.step.to_string(), escape(&view.description));
+        [name, max, step, rfc3339(view.updated_at_ms), description, shape]
     });
-    let columns = ["tag", "max", "step", "update", "description"];
+    let columns = ["tag", "max", "step", "update", "description", "shape"];
     Ok(html("db", &table(columns, rows, page.next.is_some())))
 }
 
@@ -105,11 +107,11 @@ const STYLE: &str = "\
     table{border-collapse:collapse;font-variant-numeric:tabular-nums}\
     th,td{text-align:right;padding:.25rem .75rem;border-bottom:1px solid #8884;white-space:nowrap}\
     th:first-child,td:first-child{text-align:left}\
-    td:first-child,td:nth-child(5):last-child{white-space:pre}\
-    th:nth-child(5):last-child,td:nth-child(5):last-child{text-align:left}";
+    td:first-child{white-space:pre}\
+    th:nth-child(5):nth-last-child(2),th:nth-child(6):last-child,td:nth-child(5):nth-last-child(2),td:nth-child(6):last-child{text-align:left;white-space:pre}";
 
 /// Makes text safe between tags and in quoted attributes.
-fn escape(text: &str) -> String {
+pub(super) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {
         match character {

@@ -14,7 +14,8 @@ use axum::routing::{MethodRouter, delete, get, patch, post};
 use super::id_request::LEAF_METHODS;
 use super::problem::Problem;
 use super::{
-    audit, backup, buffers, cluster, console, import, legacy, ops, pages, snowflake, spelling, tags,
+    audit, backup, buffers, cluster, console, import, legacy, ops, pages, reference, snowflake,
+    spelling, tags,
 };
 use crate::access::{Endpoint, ROUTES};
 use crate::service::{
@@ -68,6 +69,7 @@ fn handler(endpoint: Endpoint) -> Option<MethodRouter<Services>> {
         Endpoint::LeaveNote => post(cluster::leave_note),
         Endpoint::Metrics => get(ops::metrics),
         Endpoint::OpenApi => get(ops::openapi),
+        Endpoint::Reference => get(reference::page),
     })
 }
 

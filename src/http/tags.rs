@@ -13,6 +13,7 @@ use super::body::{Fields, required};
 use super::key;
 use super::problem::Problem;
 use super::query::Query;
+use super::tag_shape::{self, ShapeBody};
 use crate::limits::{
     DESCRIPTION_CHARS_MAX, ID_END, ID_MAX, PAGE_BYTES_MAX, RATE_LIMIT_MAX, START_DEFAULT,
     STEP_DEFAULT, STEP_MAX, TAGS_PAGE_DEFAULT, TAGS_PAGE_MAX,
@@ -22,8 +23,8 @@ use crate::service::{Consistency, Protection, TagChange, TagRow, TagService, Tag
 use crate::tag::BizTag;
 use crate::timestamp::rfc3339;
 
-/// Bytes of a tag in answers besides its name and description, at most.
-pub(super) const ROW_BYTES: usize = 240;
+/// Bytes of a tag in answers besides its name, description and format, at most.
+pub(super) const ROW_BYTES: usize = 420;
 
 type Tags = State<Arc<TagService>>;
 
@@ -40,10 +41,11 @@ pub(super) async fn create(
     let description = description(&mut fields)?.unwrap_or_default();
     let rate_limit = rate_limit(&mut fields)?.flatten();
     let frozen = fields.flag("frozen")?.unwrap_or(false);
+    let shape = tag_shape::shape(&mut fields)?;
     fields.finish()?;
     let location = format!("/v1/tags/{}", path_segment::escape(tag.as_str()));
     let protection = Protection { rate_limit, frozen };
-    let spec = TagSpec { step, start, description, protection };
+    let spec = TagSpec { step, start, description, protection, shape };
     let row = service.create(&sender.actor(), tag, spec).await?;
     Ok((StatusCode::CREATED, [(LOCATION, location)], Json(row.into())))
 }
@@ -67,6 +69,8 @@ pub(super) async fn list(State(service): Tags, uri: Uri) -> Result<Json<Page>, P
     let mut bytes = 0;
     let has_room = |row: &TagRow| {
         bytes += ROW_BYTES + json_bytes(row.tag.as_str()) + json_bytes(&row.description);
+        let format = row.shape.as_ref().and_then(|shape| shape.format.as_ref());
+        bytes += format.map_or(0, |format| json_bytes(format.as_str()));
         bytes <= PAGE_BYTES_MAX
     };
     let page = service.page(&prefix, after.as_deref(), limit, has_room, consistency).await?;
@@ -149,12 +153,15 @@ pub(super) struct TagBody {
     description: String,
     rate_limit: Option<u32>,
     frozen: bool,
+    #[serde(flatten)]
+    shape: ShapeBody,
     created_at: String,
     updated_at: String,
 }
 
 impl From<TagRow> for TagBody {
     fn from(row: TagRow) -> Self {
+        let shape = ShapeBody::from(&row);
         Self {
             tag: row.tag.to_string(),
             max_id: row.max_id.to_string(),
@@ -162,6 +169,7 @@ impl From<TagRow> for TagBody {
             description: row.description,
             rate_limit: row.protection.rate_limit,
             frozen: row.protection.frozen,
+            shape,
             created_at: rfc3339(row.created_at_ms),
             updated_at: rfc3339(row.updated_at_ms),
         }

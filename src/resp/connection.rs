@@ -200,7 +200,9 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> RespConnection<'a, R, W> {
     async fn answer_later(&mut self, pending: &PendingIds) -> io::Result<()> {
         // The memory comes first: ids that were taken for a reply without any would be lost. It is given back once
         // the reply is in the buffer, which is held against the budget itself as far as the socket does not take it.
-        let reserved = pending.long_bytes_max().map(|bytes| self.buffers.answers.reserve(bytes));
+        let reserved = pending
+            .long_bytes_max(&self.served.services.ids)
+            .map(|bytes| self.buffers.answers.reserve(bytes));
         let turned_away = matches!(reserved, Some(None));
         let ids = async {
             match turned_away {
@@ -221,8 +223,10 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> RespConnection<'a, R, W> {
         match taken {
             Ok(ids) => pending.write(&ids, &mut reply),
             Err(error) => {
-                let code = pending::refuse(&error, &mut reply);
-                self.served.services.ids.metrics().request_failed(pending.mode(), code);
+                for _ in 0..pending.commands() {
+                    let code = pending::refuse(&error, &mut reply);
+                    self.served.services.ids.metrics().request_failed(pending.mode(), code);
+                }
             }
         }
         Ok(())

@@ -28,10 +28,14 @@ pub(super) fn incr(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
             ids.for_each(|id| reply.integer(id));
             CommandOutcome::Answered
         }
-        None => CommandOutcome::Wait(PendingIds {
-            wanted: WantedIds::Tag(tag.to_owned(), 1),
-            style: ReplyStyle::Last,
-        }),
+        None => {
+            // Those that came together share a round to the quorum, where each id costs one.
+            if call.services.ids.is_in_strict_order(tag) {
+                call.copies = call.copies_behind();
+            }
+            let wanted = WantedIds::Integer(tag.to_owned(), call.copies as u64 + 1);
+            CommandOutcome::Wait(PendingIds { wanted, style: ReplyStyle::Each })
+        }
     }
 }
 
@@ -102,8 +106,15 @@ fn count(call: &mut Call<'_>, args: Args<'_>) -> Result<(u64, ReplyStyle), Comma
     }
 }
 
-/// `GET tag`: the highest id that any node has reserved, in this node's copy, which may be behind.
+/// `GET tag`: the highest id that any node has reserved, in this node's copy, which may be behind. Where ids are not
+/// the numbers that are reserved, it is refused.
 pub(super) fn get(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
+    let tag = args.get(1).and_then(|tag| std::str::from_utf8(tag).ok());
+    if tag.and_then(|tag| call.services.ids.shape(tag)).is_some_and(|shape| !shape.takes_max_id()) {
+        return call.refuse(
+            "ERR tag has a format, digits or keys: the highest number reserved is no id of it",
+        );
+    }
     match known(call, args.get(1)) {
         Some(max_id) => call.reply().digits(max_id - 1),
         None => call.reply().null(),

@@ -1,11 +1,10 @@
 //! Ids that may have to be waited for, and how the reply tells them.
 
-use std::ops::Range;
-
 use super::reply::Reply;
 use crate::limits::ORDINARY_ANSWER_BYTES;
 use crate::metrics::Mode;
-use crate::service::{Error, IdService};
+use crate::service::{Error, IdService, TakenIds};
+use crate::shape::IdText;
 
 /// Bytes of the longest id in a list, with its frame.
 const ID_BYTES_MAX: usize = 26;
@@ -13,7 +12,9 @@ const ID_BYTES_MAX: usize = 26;
 /// The ids that a command asks for.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum WantedIds {
-    /// Ids of a tag.
+    /// The next id of a tag as an integer, for each of so many commands that came together.
+    Integer(String, u64),
+    /// Ids of a tag, as whatever they are.
     Tag(String, u64),
     /// Ids of a tag without a gap.
     Contiguous(String, u64),
@@ -26,6 +27,8 @@ pub(super) enum WantedIds {
 pub(super) enum ReplyStyle {
     /// The highest one alone.
     Last,
+    /// Each in a reply of its own.
+    Each,
     /// All of them.
     List,
 }
@@ -40,47 +43,101 @@ pub(super) struct PendingIds {
 impl PendingIds {
     pub(super) fn mode(&self) -> Mode {
         match self.wanted {
-            WantedIds::Tag(..) | WantedIds::Contiguous(..) => Mode::Segment,
+            WantedIds::Integer(..) | WantedIds::Tag(..) | WantedIds::Contiguous(..) => {
+                Mode::Segment
+            }
             WantedIds::Snowflakes(_) => Mode::Snowflake,
         }
     }
 
+    /// How many commands it is the answer to.
+    pub(super) fn commands(&self) -> u64 {
+        match (self.style, &self.wanted) {
+            (ReplyStyle::Each, WantedIds::Integer(_, commands)) => *commands,
+            _ => 1,
+        }
+    }
+
     /// The bytes of the reply at most, if it is a long one.
-    pub(super) fn long_bytes_max(&self) -> Option<usize> {
-        let (WantedIds::Tag(_, count)
-        | WantedIds::Contiguous(_, count)
-        | WantedIds::Snowflakes(count)) = &self.wanted;
-        let bytes = ID_BYTES_MAX * usize::try_from(*count).unwrap_or(usize::MAX / ID_BYTES_MAX);
-        (self.style == ReplyStyle::List && bytes > ORDINARY_ANSWER_BYTES).then_some(bytes)
+    pub(super) fn long_bytes_max(&self, ids: &IdService) -> Option<usize> {
+        let (count, id_bytes_max) = match &self.wanted {
+            WantedIds::Tag(tag, count) if self.style == ReplyStyle::List => {
+                let shape = ids.shape(tag);
+                let text = shape.map_or(0, |shape| IdText::json_bytes_max(&shape.format));
+                (*count, ID_BYTES_MAX + text)
+            }
+            WantedIds::Snowflakes(count) if self.style == ReplyStyle::List => {
+                (*count, ID_BYTES_MAX)
+            }
+            _ => return None,
+        };
+        let bytes = usize::try_from(count).ok()?.saturating_mul(id_bytes_max);
+        (bytes > ORDINARY_ANSWER_BYTES).then_some(bytes)
     }
 
     /// Waits for the ids. The service bounds the wait.
     ///
     /// # Errors
-    /// Those of the service.
-    pub(super) async fn take(&self, ids: &IdService) -> Result<Vec<Range<u64>>, Error> {
-        match &self.wanted {
-            WantedIds::Tag(tag, count) => ids.take(tag, *count).await,
-            WantedIds::Contiguous(tag, count) => Ok(vec![ids.take_contiguous(tag, *count).await?]),
-            &WantedIds::Snowflakes(count) => ids.take_snowflakes(count).await,
+    /// Those of the service; [`Error::InvalidArgument`] where the ids are not what the command answers.
+    pub(super) async fn take(&self, ids: &IdService) -> Result<TakenIds, Error> {
+        let (tag, is_run) = match &self.wanted {
+            WantedIds::Tag(tag, count) => return ids.take(tag, *count).await,
+            &WantedIds::Snowflakes(count) => {
+                return Ok(TakenIds::plain(ids.take_snowflakes(count).await?));
+            }
+            WantedIds::Integer(tag, _) => (tag, false),
+            WantedIds::Contiguous(tag, _) => (tag, true),
+        };
+        if let Some(shape) = ids.shape(tag) {
+            integers_only(shape.format.is_some(), shape.hidden.is_some(), is_run)?;
         }
+        let taken = match &self.wanted {
+            WantedIds::Contiguous(tag, count) => ids.take_contiguous(tag, *count).await?,
+            WantedIds::Integer(_, count) => ids.take(tag, *count).await?,
+            _ => ids.take(tag, 1).await?,
+        };
+        // The tag may have been unknown here before.
+        if let Some(text) = &taken.text {
+            integers_only(text.is_formatted(), text.is_hidden(), is_run)?;
+        }
+        Ok(taken)
     }
 
     /// Writes the reply. Snowflake ids are text, because they need more bits than a JavaScript number
-    /// has; ids of a tag begin at 1 and are integers, as the replies of `INCR` have to be.
-    pub(super) fn write(&self, ids: &[Range<u64>], reply: &mut Reply<'_>) {
+    /// has; ids of a tag begin at 1 and are integers, as the replies of `INCR` have to be, unless the tag has a format.
+    pub(super) fn write(&self, ids: &TakenIds, reply: &mut Reply<'_>) {
         if self.style == ReplyStyle::List {
-            reply.array(ids.iter().map(|range| (range.end - range.start) as usize).sum());
+            reply.array(ids.count() as usize);
         }
-        let last = ids.last().map(|last| last.end - 1..last.end);
-        let shown = if self.style == ReplyStyle::List { ids } else { last.as_slice() };
-        for id in shown.iter().cloned().flatten() {
-            match self.wanted {
-                WantedIds::Snowflakes(_) => reply.digits(id),
-                WantedIds::Tag(..) | WantedIds::Contiguous(..) => reply.integer(id),
+        let numbers = ids.numbers.as_slice();
+        let last = numbers.last().map(|last| last.end - 1..last.end);
+        let shown = if self.style == ReplyStyle::Last { last.as_slice() } else { numbers };
+        let mut text = Vec::new();
+        for number in shown.iter().cloned().flatten() {
+            match (&ids.text, &self.wanted) {
+                (Some(of), _) if of.is_formatted() => {
+                    text.clear();
+                    of.append(number, &mut text);
+                    reply.bulk(&text);
+                }
+                (Some(of), _) => reply.integer(of.id(number)),
+                (None, WantedIds::Snowflakes(_)) => reply.digits(number),
+                (None, _) => reply.integer(number),
             }
         }
     }
+}
+
+/// Whether a command that answers with an integer can answer with an id, and with the last of a run of them.
+fn integers_only(is_formatted: bool, is_hidden: bool, is_run: bool) -> Result<(), Error> {
+    let detail = match (is_formatted, is_hidden && is_run) {
+        (true, _) => "tag has a format: MINT answers with its texts",
+        (false, true) => {
+            "tag has digits: its ids have no order, so the last tells nothing of the others"
+        }
+        (false, false) => return Ok(()),
+    };
+    Err(Error::InvalidArgument { field: "tag", detail: detail.to_owned() })
 }
 
 /// Writes the reply that says why there are no ids; answers the code under which that is counted.

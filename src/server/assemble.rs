@@ -8,7 +8,7 @@ use mintleaf_raft::{Node, NodeError, StopReason};
 use crate::clock::Clock;
 use crate::metrics::Metrics;
 use crate::replica::{Replica, StateReplica, TagListener};
-use crate::service::{Lease, ServiceParts, ServiceTask, Services, SlotTable};
+use crate::service::{DrawKey, Lease, ServiceParts, ServiceTask, Services, SlotTable};
 use crate::snowflake::SnowflakeSettings;
 
 /// Everything that a node is put together from, besides its log.
@@ -19,10 +19,14 @@ pub struct Assembly {
     pub snowflake: SnowflakeSettings,
     /// Random, so that no start of any node ever had the same: names the grants of worker ids.
     pub nonce: u128,
+    /// Random, and known to this process alone.
+    pub secret: u128,
     /// Whether an unknown tag is created on first use.
     pub auto_create_tags: bool,
     /// Most names of tags that the cluster keeps, those of deleted ones included.
     pub tags_max: u64,
+    /// Draws the keys of hidden ids.
+    pub draw_key: DrawKey,
 }
 
 /// A node that takes part in the log and hands out ids, below its sockets.
@@ -65,7 +69,8 @@ pub async fn assemble_around<F>(
 where
     F: Future<Output = Result<Node, NodeError>>,
 {
-    let Assembly { clock, snowflake, nonce, auto_create_tags, tags_max } = assembly;
+    let Assembly { clock, snowflake, nonce, secret, auto_create_tags, tags_max, draw_key } =
+        assembly;
     let metrics = Arc::new(Metrics::new());
     let table = Arc::new(SlotTable::new(Arc::clone(&metrics)));
     let listener: Arc<dyn TagListener> = Arc::clone(&table) as _;
@@ -81,6 +86,9 @@ where
         snowflakes: lease.snowflakes(),
         auto_create_tags,
         tags_max,
+        nonce,
+        secret,
+        draw_key,
     });
     Ok(AssembledNode { node, services, replica, task, lease })
 }

@@ -9,7 +9,6 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::num::NonZeroUsize;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::ExitCode;
 use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -17,10 +16,8 @@ use std::time::Duration;
 use mintleaf_raft::{Credentials, Remedy};
 use tokio::sync::watch;
 
-use super::exit::failed;
-use super::node::{
-    Leadership, NodeConfig, NodeFailure, PeerSecurity, RunningNode, SilentNode, absolute,
-};
+use super::failure::NodeFailure;
+use super::node::{Leadership, NodeConfig, PeerSecurity, RunningNode, SilentNode, absolute};
 use super::open_files::{Nodes, client_capacity};
 use super::signals::{Reload, Signals, listen_for_signals};
 use super::warnings::{warn_if_exposed, warn_of_tokens_in_clear};
@@ -56,16 +53,11 @@ struct Addresses {
     resp: Option<SocketAddr>,
 }
 
-/// Runs a cluster in this process until a signal, or until none of its nodes may be started again. The
-/// exit code is 0 after a signal, otherwise that of [`NodeFailure::exit_code`].
-pub fn dev(config: DevConfig) -> ExitCode {
-    match run(&config) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => failed(&error),
-    }
-}
-
-fn run(config: &DevConfig) -> Result<(), NodeFailure> {
+/// Runs a cluster in this process until a signal, or until none of its nodes may be started again.
+///
+/// # Errors
+/// Why a node did not start or may not start again, with the exit code for that: [`NodeFailure::exit_code`].
+pub fn dev(config: &DevConfig) -> Result<(), NodeFailure> {
     refuse_other_size(config)?;
     warn_if_exposed(&config.exposed);
     warn_of_tokens_in_clear(&config.tokens_in_clear);

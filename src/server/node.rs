@@ -7,8 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use mintleaf_raft::{Credentials, Node, NodeError, Options, Remedy, Security, StopReason, Tuning};
-use thiserror::Error;
+use mintleaf_raft::{Credentials, Node, Options, Security, StopReason, Tuning};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 
@@ -16,10 +15,12 @@ use super::assemble::{AssembledNode, Assembly, assemble};
 use super::client_credentials::ClientCredentials;
 use super::client_tokens::ClientTokens;
 use super::draining;
+use super::failure::NodeFailure;
 use super::hot_tags_file::HotTagsFile;
 use super::peer_credentials::PeerCredentials;
 use super::quorum_watch::watch_quorum;
 use super::signals::Reload;
+use super::supervisor::keep_informed;
 use crate::access::Doors;
 use crate::clock::{Clock, SystemClock};
 use crate::config::{AuthSource, ClientTlsFiles, ConfigError, PeerKeys};
@@ -97,53 +98,6 @@ pub enum PeerSecurity {
     Shared(Arc<Credentials>),
 }
 
-/// Why a node did not start, or stopped by itself.
-#[derive(Debug, Error)]
-pub enum NodeFailure {
-    /// A client address cannot be bound.
-    #[error("cannot listen on {address}: {source}")]
-    Clients {
-        /// The address asked for.
-        address: SocketAddr,
-        /// The operating system's answer.
-        source: io::Error,
-    },
-    /// Threads or random numbers could not be had.
-    #[error("cannot start: {0}")]
-    System(#[from] io::Error),
-    /// The replicated log could not be opened.
-    #[error(transparent)]
-    Raft(#[from] NodeError),
-    /// The node ran, and had to stop.
-    #[error("{0}")]
-    Stopped(StopReason),
-    /// The settings do not fit the data.
-    #[error("{0}")]
-    Usage(String),
-}
-
-impl NodeFailure {
-    /// The process's exit code: 1 where another start may help, 2 where a setting is wrong, 3 where an
-    /// operator is needed, so that a supervisor should not try again.
-    pub fn exit_code(&self) -> u8 {
-        match self.remedy() {
-            Remedy::Restart => 1,
-            Remedy::Settings => 2,
-            Remedy::Operator => 3,
-        }
-    }
-
-    /// The remedy for the failure.
-    pub fn remedy(&self) -> Remedy {
-        match self {
-            Self::Usage(_) => Remedy::Settings,
-            Self::Raft(error) => error.remedy(),
-            Self::Stopped(reason) => reason.remedy(),
-            Self::Clients { .. } | Self::System(_) => Remedy::Restart,
-        }
-    }
-}
-
 /// A node that answers clients.
 pub struct RunningNode {
     runtime: Runtime,
@@ -180,8 +134,10 @@ impl RunningNode {
             clock: Arc::new(SystemClock::default()),
             snowflake: config.snowflake.clone(),
             nonce: entropy::random_u128()?,
+            secret: entropy::random_u128()?,
             auto_create_tags: config.auto_create_tags,
             tags_max: config.tags_max,
+            draw_key: entropy::random_bytes,
         };
         let opened = assemble(assembly, |state, clock| Node::open(options, state, clock));
         let assembled = runtime.block_on(opened)?;
@@ -222,6 +178,11 @@ impl RunningNode {
     /// Where other nodes are served; `None` in a cluster of one.
     pub fn raft_addr(&self) -> Option<SocketAddr> {
         self.assembled.node.listens_on()
+    }
+
+    /// Tells the service manager how the node is, until it stops, where one listens.
+    pub(super) fn keep_supervisor_informed(&self) {
+        self.runtime.spawn(keep_informed(self.assembled.services.clone()));
     }
 
     /// Waits until the node must stop, and says why; `None` when a stop was asked for.

@@ -3,8 +3,9 @@
 use tokio::time::Instant;
 
 use super::error::Error;
-use super::ids::IdService;
+use super::ids::{IdService, Source};
 use crate::limits::{GRAB_MAX, ID_END};
+use crate::state::TagRow;
 use crate::tag::BizTag;
 
 impl IdService {
@@ -30,9 +31,18 @@ impl IdService {
         if held >= count {
             return Ok(());
         }
+        if let Some(shaped) = self.table.shaped().get(tag.as_str()) {
+            return self.could_take_shaped(&shaped, count).await;
+        }
         self.replica.read_barrier(Instant::now() + GRAB_MAX).await?;
         match self.replica.read(|state| state.tag(tag.as_str())) {
             Some(row) if row.protection.frozen => Err(Error::Frozen),
+            Some(TagRow { shape: Some(_), .. }) => {
+                match self.source(tag.as_str(), Instant::now() + GRAB_MAX).await? {
+                    Source::Shaped(shaped) => self.could_take_shaped(&shaped, count).await,
+                    Source::Plain(_) => Ok(()),
+                }
+            }
             Some(row) if held + (ID_END - row.max_id) < count => Err(Error::Exhausted),
             Some(_) => Ok(()),
             None => match &self.creation {

@@ -1,4 +1,5 @@
-//! Makes sure that a node makes snowflake ids by the rules of its cluster.
+//! Makes sure that a node makes snowflake ids by the rules of its cluster, and that a new cluster begins at the level
+//! that all its founders support.
 
 use std::time::Duration;
 
@@ -6,10 +7,12 @@ use tokio::time::{Instant, sleep};
 
 use crate::replica::Replica;
 use crate::snowflake::{Rules, SnowflakeSettings};
-use crate::state::{Command, Response};
+use crate::state::{Command, Response, State};
 
 /// How long a proposal of rules may take until the next.
 const PROPOSAL_MAX: Duration = Duration::from_secs(2);
+/// How long founders are waited for to say which level they support.
+const FORMING_MAX: Duration = Duration::from_secs(5);
 /// Pause before the next.
 const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 
@@ -19,18 +22,37 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 /// # Errors
 /// The settings to change, when they are not the cluster's.
 pub(super) async fn settle(replica: &Replica, settings: &SnowflakeSettings) -> Result<(), String> {
-    let own = settings.rules();
+    let (own, began) = (settings.rules(), Instant::now());
     loop {
-        if let Some(rules) = settled(replica, &own).await {
+        if let Some(rules) = settled(replica, &own, began).await {
             return compare(&own, &rules);
         }
         sleep(RETRY_INTERVAL).await;
     }
 }
 
-async fn settled(replica: &Replica, own: &Rules) -> Option<Rules> {
-    if let Some(known) = replica.read(|state| state.snowflake_rules()) {
+async fn settled(replica: &Replica, own: &Rules, began: Instant) -> Option<Rules> {
+    let known = || replica.read(|state| state.snowflake_rules());
+    if let Some(known) = known() {
         return Some(known);
+    }
+    // This node's copy may be behind those of a cluster that formed long ago.
+    replica.read_barrier(Instant::now() + PROPOSAL_MAX).await.ok()?;
+    if let Some(known) = known() {
+        return Some(known);
+    }
+    // The cluster is about to form. Its level is what all founders support, so that nobody has to raise it; an
+    // upgrade of a cluster that has rules never comes here.
+    match replica.node().raise_level().await {
+        Ok(()) => {}
+        Err(error) if began.elapsed() < FORMING_MAX => {
+            tracing::debug!(%error, "the cluster has no level yet");
+            return None;
+        }
+        Err(error) => {
+            let level = replica.read(State::level);
+            tracing::warn!(level, %error, "the cluster begins below the level that this build supports");
+        }
     }
     let fix = Command::FixRules { rules: own.clone() };
     match replica.propose(&fix, Instant::now() + PROPOSAL_MAX).await {

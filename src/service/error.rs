@@ -106,6 +106,10 @@ impl Error {
         )
     }
 
+    pub(super) fn invalid(field: &'static str, detail: impl Into<String>) -> Self {
+        Self::InvalidArgument { field, detail: detail.into() }
+    }
+
     pub(crate) fn unavailable(detail: impl Into<String>) -> Self {
         Self::Unavailable { detail: detail.into() }
     }
@@ -118,6 +122,10 @@ impl Error {
             Response::Exhausted => Self::Exhausted,
             Response::MaxIdBehind { max_id } => Self::Conflict {
                 detail: format!("max_id only moves forward, and is {max_id} already"),
+            },
+            Response::OtherShape => Self::Conflict {
+                detail: "a tag of this name has or had another shape, which stays with the name for ever"
+                    .to_owned(),
             },
             Response::Invalid { what } => (*what).into(),
             other => {
@@ -141,6 +149,8 @@ impl From<OutOfBounds> for Error {
             OutOfBounds::Address => "address",
             OutOfBounds::Floor => "floor_ms",
             OutOfBounds::Import => "import",
+            OutOfBounds::Shape => "shape",
+            OutOfBounds::Line => "line",
         };
         Self::InvalidArgument { field, detail: what.to_string() }
     }

@@ -8,6 +8,7 @@ use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinHandle, JoinSet};
 use tokio::time::{Instant, sleep};
 
+use super::error::Error;
 use super::slot::Slot;
 use super::slot_table::SlotTable;
 use crate::limits::GRAB_MAX;
@@ -36,20 +37,27 @@ impl GrabQueue {
     }
 }
 
-/// The task that grabs; it is aborted when this is dropped.
-pub struct ServiceTask(JoinHandle<Result<(), JoinError>>);
+/// The task that grabs, and that of strict order; they are aborted when this is dropped.
+pub struct ServiceTask {
+    pub(super) grabs: JoinHandle<Result<(), JoinError>>,
+    pub(super) ordered: JoinHandle<Result<(), JoinError>>,
+}
 
 impl ServiceTask {
     /// Resolves, with the reason, when a grab has met a broken invariant: the node must not go on.
     pub async fn ended(&mut self) -> StopReason {
-        let ended = (&mut self.0).await;
+        let ended = tokio::select! {
+            ended = &mut self.grabs => ended,
+            ended = &mut self.ordered => ended,
+        };
         StopReason::restart(format!("the id service has ended: {ended:?}"))
     }
 }
 
 impl Drop for ServiceTask {
     fn drop(&mut self) {
-        self.0.abort();
+        self.grabs.abort();
+        self.ordered.abort();
     }
 }
 
@@ -67,11 +75,11 @@ impl Grabber {
         replica: Arc<Replica>,
         table: Arc<SlotTable>,
         metrics: Arc<Metrics>,
-    ) -> (GrabQueue, ServiceTask) {
+    ) -> (GrabQueue, JoinHandle<Result<(), JoinError>>) {
         let (grabs, asked) = mpsc::unbounded_channel();
         let grabs = GrabQueue(grabs);
         let grabber = Self { replica, table, metrics, again: grabs.clone() };
-        (grabs, ServiceTask(tokio::spawn(Arc::new(grabber).run(asked))))
+        (grabs, tokio::spawn(Arc::new(grabber).run(asked)))
     }
 
     /// Runs until the task is aborted.
@@ -127,7 +135,7 @@ impl Grabber {
             let row = self.replica.read(|state| state.tag(slot.tag().as_str()));
             let step = row.map_or(1, |row| row.step);
             if let Some(size) = slot.begin_grab(step) {
-                commands.push(Command::Grab { tag: slot.tag().clone(), size });
+                commands.push(slot.grab(size));
                 begun.push(slot);
             }
         }
@@ -139,8 +147,8 @@ impl Grabber {
             &Response::Segment { start, end, step } => {
                 // This line is written before any id of the segment is handed out, so that a recorder
                 // can check ids against the segments it has read.
-                let tag = slot.tag().as_str();
-                tracing::debug!(target: "mintleaf::grants", tag, start, end, "segment granted");
+                let (tag, period) = (slot.tag().as_str(), slot.period());
+                tracing::debug!(target: "mintleaf::grants", tag, period, start, end, "segment granted");
                 if slot.install(Segment { start, end }, step) {
                     self.again.ask(slot);
                 }
@@ -151,11 +159,24 @@ impl Grabber {
                 GrabOutcome::Rejected
             }
             Response::Frozen => {
-                slot.grab_met_frozen();
+                slot.grab_refused(&Error::Frozen);
                 GrabOutcome::Rejected
             }
-            Response::UnknownTag => {
+            // This node's copy did not show the shape yet. The caller asks again, and finds it.
+            Response::UnknownTag | Response::OtherShape => {
                 self.table.forget(slot);
+                GrabOutcome::Rejected
+            }
+            // The entry was stamped when another period was. The callers look again which one is now.
+            Response::PeriodClosed => {
+                self.table.drop_line(slot);
+                GrabOutcome::Rejected
+            }
+            Response::PeriodOver { number } => {
+                let period = number.0;
+                slot.grab_refused(&Error::unavailable(format!(
+                    "the period {period} is over for good: clocks say that it is now, and later ones were used before"
+                )));
                 GrabOutcome::Rejected
             }
             other => {

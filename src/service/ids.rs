@@ -6,28 +6,43 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
+use super::cluster_time::ClusterTime;
 use super::error::Error;
 use super::grabber::GrabQueue;
 use super::held_ids::HeldIds;
-use super::slot::{Arrangement, Slot, TakeOutcome, TakenIds};
+use super::ordered::Ordered;
+use super::shaped::ShapedTag;
+use super::slot::{Arrangement, Slot, TakeOutcome, TakenNumbers};
 use super::slot_table::SlotTable;
 use super::snowflakes::Snowflakes;
 use super::tag_creation::TagCreation;
+use super::taken::TakenIds;
 use crate::clock::Clock;
 use crate::limits::{GRAB_MAX, HOT_TAGS_MAX, ID_END};
 use crate::metrics::{Metrics, Mode};
 use crate::replica::Replica;
+use crate::shape::{Kind, Shape};
 use crate::snowflake::Format;
 use crate::state::TagRow;
 use crate::tag::BizTag;
+
+/// What ids of a tag are taken from.
+pub(super) enum Source {
+    /// The slot of a plain tag.
+    Plain(Arc<Slot>),
+    /// The lines of a shaped one.
+    Shaped(Arc<ShapedTag>),
+}
 
 /// Hands out ids.
 pub struct IdService {
     pub(super) replica: Arc<Replica>,
     pub(super) table: Arc<SlotTable>,
     pub(super) clock: Arc<dyn Clock>,
+    pub(super) cluster_time: ClusterTime,
     pub(super) metrics: Arc<Metrics>,
     pub(super) grabs: GrabQueue,
+    pub(super) ordered: Ordered,
     pub(super) snowflakes: Arc<Snowflakes>,
     /// Creates tags on first use; `None` where that is off.
     pub(super) creation: Option<Arc<TagCreation>>,
@@ -46,15 +61,6 @@ impl IdService {
         HeldIds::new(&self.table, &self.grabs, &self.metrics)
     }
 
-    /// The next id of a tag. Waits for a segment when none is held.
-    ///
-    /// # Errors
-    /// As [`take`](Self::take).
-    pub async fn next(&self, tag: &str) -> Result<u64, Error> {
-        let ranges = self.take(tag, 1).await?;
-        ranges.first().map(|range| range.start).ok_or_else(|| Error::unavailable("no id came"))
-    }
-
     /// The next `count` ids of a tag, ascending: exactly that many or none. Waits, in order of
     /// arrival, when fewer are held.
     ///
@@ -62,8 +68,9 @@ impl IdService {
     /// [`Error::UnknownTag`], [`Error::Exhausted`], [`Error::Frozen`]; [`Error::OverRateLimit`] where the
     /// tag's rate limit is used up; [`Error::Unavailable`] when no segment could be
     /// had in time; [`Error::Overloaded`]; [`Error::InvalidArgument`] for an impossible tag;
-    /// [`Error::TooManyTags`] and [`Error::RateLimited`] for one that would have to be created.
-    pub async fn take(&self, tag: &str, count: u64) -> Result<Vec<Range<u64>>, Error> {
+    /// [`Error::TooManyTags`] and [`Error::RateLimited`] for one that would have to be created;
+    /// [`Error::NotFound`] for a sequence, whose numbers belong to its keys.
+    pub async fn take(&self, tag: &str, count: u64) -> Result<TakenIds, Error> {
         self.take_arranged(tag, count, Arrangement::Ranges).await
     }
 
@@ -72,9 +79,25 @@ impl IdService {
     ///
     /// # Errors
     /// As [`take`](Self::take).
-    pub async fn take_contiguous(&self, tag: &str, count: u64) -> Result<Range<u64>, Error> {
-        let runs = self.take_arranged(tag, count, Arrangement::Contiguous).await?;
-        runs.into_iter().next().ok_or_else(|| Error::unavailable("no id came"))
+    pub async fn take_contiguous(&self, tag: &str, count: u64) -> Result<TakenIds, Error> {
+        self.take_arranged(tag, count, Arrangement::Contiguous).await
+    }
+
+    /// The shape of a tag, as far as this node knows without asking another; `None` of a plain tag, and of one that it
+    /// does not know.
+    pub fn shape(&self, tag: &str) -> Option<Arc<Shape>> {
+        if self.table.pin().get(tag).is_some() {
+            return None;
+        }
+        match self.table.shaped().get(tag) {
+            Some(shaped) => Some(Arc::clone(shaped.shape())),
+            None => self.replica.read(|state| state.tag(tag)?.shape),
+        }
+    }
+
+    /// Whether ids of a tag are handed out by the leader alone, as far as this node knows.
+    pub fn is_in_strict_order(&self, tag: &str) -> bool {
+        self.shape(tag).is_some_and(|shape| shape.needs_leadership())
     }
 
     async fn take_arranged(
@@ -82,7 +105,7 @@ impl IdService {
         tag: &str,
         count: u64,
         arrangement: Arrangement,
-    ) -> Result<Vec<Range<u64>>, Error> {
+    ) -> Result<TakenIds, Error> {
         let deadline = Instant::now() + GRAB_MAX;
         for attempt in 0..2 {
             // A slot closes when its tag is deleted, however long ago that was. After this barrier the
@@ -90,26 +113,44 @@ impl IdService {
             if attempt > 0 {
                 self.replica.read_barrier(deadline).await?;
             }
-            let slot = self.slot(tag, deadline).await?;
-            let (outcome, wants_grab) = slot.take(count, arrangement);
-            if wants_grab {
-                self.grabs.ask(&slot);
-            }
-            let taken = match outcome {
-                TakeOutcome::Ids(ranges) => Ok(ranges),
-                TakeOutcome::Wait(answered) => match self.wait(answered, deadline).await {
-                    Some(taken) => taken,
-                    None => continue,
-                },
-                TakeOutcome::Closed => continue,
-                TakeOutcome::Frozen => Err(Error::Frozen),
-                TakeOutcome::OverRateLimit(after_s) => Err(Error::OverRateLimit { after_s }),
-                TakeOutcome::Exhausted => Err(Error::Exhausted),
-                TakeOutcome::Overloaded => Err(Error::Overloaded),
+            let taken = match self.source(tag, deadline).await? {
+                Source::Plain(slot) => {
+                    let numbers = self.take_from(&slot, count, arrangement, deadline).await?;
+                    numbers.map(TakenIds::plain)
+                }
+                Source::Shaped(shaped) => {
+                    self.take_shaped(&shaped, count, arrangement, deadline).await?
+                }
             };
-            return taken.inspect(|_| self.metrics.ids_handed_out(Mode::Segment, count));
+            if let Some(taken) = taken {
+                self.metrics.ids_handed_out(Mode::Segment, count);
+                return Ok(taken);
+            }
         }
         Err(Error::UnknownTag)
+    }
+
+    /// Takes numbers from a slot; `None` when it is closed.
+    pub(super) async fn take_from(
+        &self,
+        slot: &Arc<Slot>,
+        count: u64,
+        arrangement: Arrangement,
+        deadline: Instant,
+    ) -> Result<Option<Vec<Range<u64>>>, Error> {
+        let (outcome, wants_grab) = slot.take(count, arrangement);
+        if wants_grab {
+            self.grabs.ask(slot);
+        }
+        match outcome {
+            TakeOutcome::Ids(ranges) => Ok(Some(ranges)),
+            TakeOutcome::Wait(answered) => self.wait(answered, deadline).await.transpose(),
+            TakeOutcome::Closed => Ok(None),
+            TakeOutcome::Frozen => Err(Error::Frozen),
+            TakeOutcome::OverRateLimit(after_s) => Err(Error::OverRateLimit { after_s }),
+            TakeOutcome::Exhausted => Err(Error::Exhausted),
+            TakeOutcome::Overloaded => Err(Error::Overloaded),
+        }
     }
 
     /// The next snowflake id, if one can be had at once. Never waits.
@@ -173,9 +214,9 @@ impl IdService {
     /// The slot's answer, if it comes in time; `None` when the slot was closed.
     async fn wait(
         &self,
-        answered: oneshot::Receiver<TakenIds>,
+        answered: oneshot::Receiver<TakenNumbers>,
         deadline: Instant,
-    ) -> Option<TakenIds> {
+    ) -> Option<TakenNumbers> {
         let began = Instant::now();
         let answer = timeout_at(deadline, answered).await;
         self.metrics.waited(began.elapsed().as_secs_f64());
@@ -185,10 +226,13 @@ impl IdService {
         }
     }
 
-    /// Finds or makes the slot of a tag that exists.
-    pub(super) async fn slot(&self, tag: &str, deadline: Instant) -> Result<Arc<Slot>, Error> {
+    /// Finds or makes what ids of a tag are taken from, if the tag exists.
+    pub(super) async fn source(&self, tag: &str, deadline: Instant) -> Result<Source, Error> {
         if let Some(slot) = self.table.pin().get(tag).map(Arc::clone) {
-            return Ok(slot);
+            return Ok(Source::Plain(slot));
+        }
+        if let Some(shaped) = self.table.shaped().get(tag) {
+            return Ok(Source::Shaped(shaped));
         }
         let tag = BizTag::parse(tag)?;
         let row = match self.row(&tag) {
@@ -197,6 +241,9 @@ impl IdService {
         };
         if row.protection.frozen {
             return Err(Error::Frozen);
+        }
+        if let Some(shape) = &row.shape {
+            return self.shaped(&row, shape).map(Source::Shaped);
         }
         if row.max_id == ID_END {
             return Err(Error::Exhausted);
@@ -210,7 +257,27 @@ impl IdService {
                 slot.protect(protection);
             }
         });
-        Ok(slot)
+        Ok(Source::Plain(slot))
+    }
+
+    /// Puts a shaped tag into the table.
+    fn shaped(&self, row: &TagRow, shape: &Arc<Shape>) -> Result<Arc<ShapedTag>, Error> {
+        let tag = row.tag.as_str();
+        if shape.kind == Kind::Sequence {
+            let detail = format!(
+                "the tag {tag} is a sequence: its numbers are taken by key, at /v1/sequence/"
+            );
+            return Err(Error::NotFound { detail });
+        }
+        let shaped = ShapedTag::new(row, shape, Arc::clone(&self.clock))?;
+        let shaped = self.table.shaped().get_or_insert(shaped);
+        // As for a slot.
+        self.replica.read(|state| {
+            if let Some(protection) = state.protection(tag) {
+                shaped.protect(protection);
+            }
+        });
+        Ok(shaped)
     }
 
     /// Finds the row of a tag that this node's copy does not show: another node may have created it a

@@ -1,6 +1,7 @@
 //! The ids that this node holds of one tag, and the callers that wait for more.
 
 mod gate;
+mod line;
 mod status;
 
 use std::collections::VecDeque;
@@ -17,15 +18,18 @@ use super::rate_limit::RateLimit;
 use crate::clock::Clock;
 use crate::limits::WAITERS_MAX;
 use crate::segment::{BufferView, Segment, SegmentBuffer};
+use crate::shape::Line;
 use crate::state::Protection;
 use crate::tag::BizTag;
 
 /// The answer to a waiting caller.
-pub(super) type TakenIds = Result<Vec<Range<u64>>, Error>;
+pub(super) type TakenNumbers = Result<Vec<Range<u64>>, Error>;
 
-/// One tag on this node. Its lock is shared with no other tag and never held across a wait.
+/// One tag on this node, or one line of a shaped tag. Its lock is shared with no other and never held across a wait.
 pub(super) struct Slot {
     tag: BizTag,
+    /// The line of a shaped tag; `None` of a plain tag.
+    line: Option<Box<Line>>,
     clock: Arc<dyn Clock>,
     held: Mutex<SlotState>,
 }
@@ -52,7 +56,7 @@ struct SlotState {
 struct Waiter {
     count: u64,
     arrangement: Arrangement,
-    answer: oneshot::Sender<TakenIds>,
+    answer: oneshot::Sender<TakenNumbers>,
 }
 
 /// How the ids for one caller may lie.
@@ -69,7 +73,7 @@ pub(super) enum TakeOutcome {
     /// The ids.
     Ids(Vec<Range<u64>>),
     /// A place in the queue.
-    Wait(oneshot::Receiver<TakenIds>),
+    Wait(oneshot::Receiver<TakenNumbers>),
     /// The tag is gone.
     Closed,
     /// The tag is frozen.
@@ -94,7 +98,7 @@ impl Slot {
             installed: 0,
             gone_at_look: 0,
         };
-        Self { tag, clock, held: Mutex::new(held) }
+        Self { tag, line: None, clock, held: Mutex::new(held) }
     }
 
     pub(super) fn tag(&self) -> &BizTag {
@@ -225,12 +229,12 @@ impl Slot {
         held.waiters.clear();
     }
 
-    /// Notes that a grab was refused because the tag is frozen, and tells the callers that wait. The gate is
+    /// Notes that a grab was refused for this reason, such as a frozen tag, and tells the callers that wait. The gate is
     /// left as it is: this node's copy of the state, which moves it, may be ahead of that answer.
-    pub(super) fn grab_met_frozen(&self) {
+    pub(super) fn grab_refused(&self, why: &Error) {
         let mut held = self.held.lock();
         held.buffer.grab_failed();
-        held.fail_waiters(&Error::Frozen);
+        held.fail_waiters(why);
     }
 
     /// Moves the gate to where the tag's protection says. A tag that is frozen tells the callers that wait.

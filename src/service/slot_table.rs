@@ -2,18 +2,20 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
 use foldhash::quality::RandomState;
 use papaya::{HashMap, HashMapRef, LocalGuard};
 use parking_lot::Mutex;
 
+use super::ordered::SharedLedger;
+use super::shaped::ShapedTable;
 use super::slot::Slot;
 use crate::metrics::Metrics;
 use crate::replica::TagListener;
 use crate::segment::BufferView;
-use crate::state::{Protection, State};
+use crate::state::Protection;
 use crate::tag::BizTag;
 
 /// The table, entered for several look-ups; see [`SlotTable::pin`].
@@ -28,6 +30,10 @@ pub(super) const WATCHED_MAX: usize = 1_000;
 /// once made, stays until its tag is gone or the process ends.
 pub struct SlotTable {
     slots: HashMap<BizTag, Arc<Slot>, RandomState>,
+    /// The shaped tags, none of which is among `slots`.
+    shaped: ShapedTable,
+    /// What is held in strict order.
+    ordered: OnceLock<SharedLedger>,
     metrics: Arc<Metrics>,
     /// Until then no slot counts as holding an id, in milliseconds of the monotonic clock.
     none_held_until_ms: AtomicU64,
@@ -40,10 +46,17 @@ impl SlotTable {
     pub fn new(metrics: Arc<Metrics>) -> Self {
         Self {
             slots: HashMap::default(),
+            shaped: ShapedTable::default(),
+            ordered: OnceLock::new(),
             metrics,
             none_held_until_ms: AtomicU64::new(0),
             shortest: Mutex::default(),
         }
+    }
+
+    /// Has what is held in strict order of a tag dropped with the tag's slot, too.
+    pub(super) fn drop_held_from(&self, ledger: SharedLedger) {
+        let _ = self.ordered.set(ledger);
     }
 
     /// The table for as many look-ups as follow each other without a wait: slots that are removed
@@ -51,6 +64,11 @@ impl SlotTable {
     #[inline]
     pub(super) fn pin(&self) -> PinnedSlots<'_> {
         self.slots.pin()
+    }
+
+    /// The shaped tags.
+    pub(super) fn shaped(&self) -> &ShapedTable {
+        &self.shaped
     }
 
     /// The slot of a tag; `new` makes one when there is none.
@@ -71,6 +89,10 @@ impl SlotTable {
 
     /// Ends and removes the slot of a tag. The tag may get another one later, which starts empty.
     pub(super) fn remove(&self, tag: &str) {
+        self.shaped.remove(tag);
+        if let Some(ordered) = self.ordered.get() {
+            ordered.drop_tag(tag);
+        }
         if let Some(slot) = self.slots.pin().remove(tag) {
             slot.close();
             self.metrics.tag_unloaded();
@@ -79,11 +101,19 @@ impl SlotTable {
 
     /// Ends this slot, and removes it if it is still its tag's.
     pub(super) fn forget(&self, slot: &Arc<Slot>) {
+        if slot.is_of_line() {
+            return self.shaped.forget(slot);
+        }
         let is_this = |_: &BizTag, current: &Arc<Slot>| Arc::ptr_eq(current, slot);
         if let Ok(Some(_)) = self.slots.pin().remove_if(slot.tag(), is_this) {
             self.metrics.tag_unloaded();
         }
         slot.close();
+    }
+
+    /// Gives up the slot of a line that no grab is let into; its tag gets another one when its time comes again.
+    pub(super) fn drop_line(&self, slot: &Arc<Slot>) {
+        self.shaped.drop_slot(slot);
     }
 
     /// Whether any slot holds an id. As long as none does, all of them are looked at, so the answer is kept
@@ -93,6 +123,7 @@ impl SlotTable {
             return false;
         }
         let holds = self.slots.pin().values().any(|slot| slot.remaining() > 0);
+        let holds = holds || self.shaped.holds_ids();
         if !holds {
             self.none_held_until_ms.store(now_ms + NONE_HELD_MS, Relaxed);
         }
@@ -120,7 +151,15 @@ impl SlotTable {
             }
         }
         *self.shortest.lock() = shortest.into_iter().map(|(_, tag)| tag.clone()).collect();
-        most.into_iter().map(|Reverse((taken, tag))| (tag.clone(), taken)).collect()
+        let mut taken: Vec<_> =
+            most.into_iter().map(|Reverse((taken, tag))| (tag.clone(), taken)).collect();
+        let of_shaped = self.shaped.taken_since_look();
+        if !of_shaped.is_empty() {
+            taken.extend(of_shaped);
+            taken.sort_unstable_by_key(|(_, taken)| Reverse(*taken));
+            taken.truncate(limit);
+        }
+        taken
     }
 
     /// The tags among which those are looked for that wait soonest: all, if they are few enough, else those that
@@ -145,7 +184,15 @@ impl SlotTable {
                 first.pop_last();
             }
         }
-        first.into_iter().map(|(tag, slot)| (tag.clone(), slot.view())).collect()
+        let mut views: Vec<_> =
+            first.into_iter().map(|(tag, slot)| (tag.clone(), slot.view())).collect();
+        let of_shaped = self.shaped.views();
+        if !of_shaped.is_empty() {
+            views.extend(of_shaped);
+            views.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+            views.truncate(limit);
+        }
+        views
     }
 }
 
@@ -159,22 +206,45 @@ impl TagListener for SlotTable {
     }
 
     fn tag_protected(&self, tag: &str, protection: Protection) {
-        if let Some(slot) = self.slots.pin().get(tag) {
-            slot.protect(protection);
+        match self.slots.pin().get(tag) {
+            Some(slot) => slot.protect(protection),
+            None => self.shaped.protect(tag, protection),
         }
     }
 
-    fn state_replaced(&self, state: &State) {
+    fn state_replaced(&self) {
         let slots = self.slots.pin();
         let mut tags: Vec<&BizTag> = slots.keys().collect();
         // The callers that wait wake in this order, so it must not be that of a hash seeded for each
         // process: a simulated run comes out the same each time.
         tags.sort_unstable();
-        for tag in tags {
-            match state.protection(tag.as_str()) {
-                Some(protection) => self.tag_protected(tag.as_str(), protection),
-                None => self.remove(tag.as_str()),
-            }
+        tags.into_iter().for_each(|tag| self.remove(tag.as_str()));
+        self.shaped.drop_all();
+        if let Some(ordered) = self.ordered.get() {
+            ordered.drop_all();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::SystemClock;
+    use crate::segment::Segment;
+
+    #[test]
+    fn a_snapshot_that_takes_the_place_of_the_state_has_the_node_drop_what_it_holds() {
+        let table = SlotTable::new(Arc::default());
+        let clock = Arc::new(SystemClock::default());
+        for name in ["a", "b"] {
+            let tag = BizTag::parse(name).unwrap();
+            let slot = table.get_or_insert(&tag, || Slot::new(tag.clone(), 1_000, clock.clone()));
+            slot.begin_grab(1_000);
+            slot.install(Segment { start: 1, end: 1_001 }, 1_000);
+        }
+        assert!(table.holds_ids(0));
+        table.state_replaced();
+        assert!(!table.holds_ids(0));
+        assert!(table.pin().is_empty());
     }
 }

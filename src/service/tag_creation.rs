@@ -21,23 +21,29 @@
 //! Nothing is kept for a name that was refused.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use mintleaf_raft::ProposeError;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use super::audit;
 use super::error::Error;
 use super::first_uses::FirstUses;
+use super::tag_shape::{DrawKey, ShapeSpec, other_shape};
 use crate::clock::Clock;
 use crate::limits::{START_DEFAULT, STEP_DEFAULT, TAG_CHANGE_MAX};
 use crate::replica::Replica;
-use crate::state::{Actor, Change, Command, Protection, Response, TagRow};
+use crate::shape::Shape;
+use crate::state::{Actor, Change, Command, Protection, Response, State, TagRow};
 use crate::tag::BizTag;
 
 /// Most creations that a node has under way: enough to fill the batches of the log, and few beside any bound
 /// that is worth setting.
 pub(super) const AT_ONCE_MAX: u32 = 64;
+
+/// Pause before the next look whether the cluster has settled its level.
+const SETTLED_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The fields of a new tag.
 #[derive(Clone, Debug)]
@@ -50,19 +56,26 @@ pub struct TagSpec {
     pub description: String,
     /// What keeps callers from taking ids.
     pub protection: Protection,
+    /// The shape.
+    pub shape: ShapeSpec,
 }
 
 impl Default for TagSpec {
     fn default() -> Self {
         let (description, protection) = (String::new(), Protection::default());
-        Self { step: STEP_DEFAULT, start: START_DEFAULT, description, protection }
+        let shape = ShapeSpec::default();
+        Self { step: STEP_DEFAULT, start: START_DEFAULT, description, protection, shape }
     }
 }
 
 impl TagSpec {
-    fn creation_of(self, tag: BizTag) -> Change {
-        let Self { step, start, description, protection } = self;
-        Change::CreateTag { tag, step, start, description, protection }
+    fn creation_of(self, tag: BizTag, shape: &Shape) -> Change {
+        let Self { step, start, description, protection, shape: _ } = self;
+        if shape.is_plain() {
+            return Change::CreateTag { tag, step, start, description, protection };
+        }
+        let shape = Box::new(shape.clone());
+        Change::CreateShapedTag { tag, step, start, description, protection, shape }
     }
 }
 
@@ -83,19 +96,27 @@ pub(super) struct TagCreation {
     /// One permit for each creation that may be under way; all of them for one that must be the only one.
     under_way: Arc<Semaphore>,
     first_uses: FirstUses,
+    draw_key: DrawKey,
 }
 
 impl TagCreation {
-    pub(super) fn new(replica: Arc<Replica>, clock: Arc<dyn Clock>, tags_max: u64) -> Self {
+    pub(super) fn new(
+        replica: Arc<Replica>,
+        clock: Arc<dyn Clock>,
+        tags_max: u64,
+        draw_key: DrawKey,
+    ) -> Self {
         let under_way = Arc::new(Semaphore::new(AT_ONCE_MAX as usize));
-        Self { replica, clock, tags_max, under_way, first_uses: FirstUses::default() }
+        let first_uses = FirstUses::default();
+        Self { replica, clock, tags_max, under_way, first_uses, draw_key }
     }
 
     /// Creates a tag that an administrator asked for.
     ///
     /// # Errors
-    /// [`Error::TagExists`], [`Error::TooManyTags`], [`Error::InvalidArgument`]; [`Error::Overloaded`] or
-    /// [`Error::Unavailable`] when it did not happen in time.
+    /// [`Error::TagExists`], [`Error::TooManyTags`], [`Error::InvalidArgument`]; [`Error::Conflict`] when a deleted
+    /// tag of this name had another shape; [`Error::Level`] when the cluster is of too low a level for the shape;
+    /// [`Error::Overloaded`] or [`Error::Unavailable`] when it did not happen in time.
     pub(super) async fn create(
         &self,
         actor: &Actor,
@@ -103,18 +124,21 @@ impl TagCreation {
         spec: TagSpec,
     ) -> Result<TagRow, Error> {
         let deadline = Instant::now() + TAG_CHANGE_MAX;
-        let change = spec.creation_of(tag.clone());
+        let shape = spec.shape.shape(spec.start, self.draw_key)?;
+        let change = spec.creation_of(tag.clone(), &shape);
         let command = audit::command(actor, &change);
         command.check()?;
+        self.await_level(command.level(), deadline).await;
         let place = self.place(&tag, deadline).await?;
         let replica = Arc::clone(&self.replica);
         let proposal = async move { replica.propose(&command, deadline).await };
-        match carry(place, proposal).await? {
-            Response::Tag(row) => {
+        match carry(place, proposal).await?.into_tag() {
+            Ok(row) => {
                 audit::log_tag_change(actor, &change, Some(&row));
                 Ok(row)
             }
-            rejection => Err(Error::rejected(&self.replica, &rejection)),
+            Err(Response::OtherShape) => Err(other_shape(&self.replica, tag.as_str(), &shape)),
+            Err(rejection) => Err(Error::rejected(&self.replica, &rejection)),
         }
     }
 
@@ -179,7 +203,19 @@ impl TagCreation {
         let proposal = async move { replica.propose_all(&create, deadline).await };
         match carry(place, proposal).await?.pop() {
             Some(Response::Tag(row)) => Ok(Some(row)),
+            // A deleted tag had a shape, which a first use says nothing of.
+            Some(Response::OtherShape) => Err(Error::UnknownTag),
             _ => Ok(None),
+        }
+    }
+
+    /// Waits for a cluster that is about to form to have its level: a cluster settles that before its first rules. One
+    /// that is older than that is not waited for.
+    async fn await_level(&self, level: u32, deadline: Instant) {
+        let is_settled =
+            |state: &State| state.level() >= level || state.snowflake_rules().is_some();
+        while !self.replica.read(is_settled) && Instant::now() < deadline {
+            sleep(SETTLED_INTERVAL).await;
         }
     }
 

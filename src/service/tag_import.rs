@@ -87,6 +87,7 @@ pub(super) async fn import(
                 Response::Imported { before, row } => {
                     Ok((imported(before, row.max_id), row.max_id))
                 }
+                Response::OtherShape => Err(shaped()),
                 rejection => Err(Error::rejected(&creation.replica, &rejection)),
             }));
         }
@@ -116,7 +117,9 @@ async fn unchanged(
 ) -> Result<Vec<Option<Result<(Imported, u64), Error>>>, Error> {
     let mark = |given: &TagToImport| {
         let row = replica.read(|state| state.tag(given.tag.as_str()))?;
-        (row.max_id >= given.max_id).then_some(Ok((Imported::Unchanged, row.max_id)))
+        let takes_max_id = row.shape.is_none_or(|shape| shape.takes_max_id());
+        (row.max_id >= given.max_id && takes_max_id)
+            .then_some(Ok((Imported::Unchanged, row.max_id)))
     };
     if tags.iter().all(|given| mark(given).is_none()) {
         return Ok(tags.iter().map(|_| None).collect());
@@ -132,11 +135,28 @@ async fn unchanged(
 pub(super) async fn plan(replica: &Replica, tags: &[TagToImport]) -> Result<ImportOutcomes, Error> {
     refresh(replica, Consistency::Linearizable).await?;
     let planned = |given: &TagToImport| {
-        let before = replica.read(|state| state.tag(given.tag.as_str())).map(|row| row.max_id);
+        let name = given.tag.as_str();
+        let (row, shape) = replica.read(|state| (state.tag(name), state.shape(name).cloned()));
+        let is_refused = match (&row, &shape) {
+            (_, None) => false,
+            (None, Some(_)) => true,
+            (Some(_), Some(shape)) => !shape.takes_max_id(),
+        };
+        if is_refused {
+            return Err(shaped());
+        }
+        let before = row.map(|row| row.max_id);
         let after = before.map_or(given.max_id, |mark| mark.max(given.max_id));
         Ok((imported(before, after), after))
     };
     Ok(tags.iter().map(planned).collect())
+}
+
+/// The error of a mark for a name whose tag has, or had, a shape with lines of its own.
+fn shaped() -> Error {
+    let why = "tag has or had a shape (kind, order, period, format or digits) that a mark of another system does \
+               not fit";
+    Error::invalid("tag", why)
 }
 
 fn imported(before: Option<u64>, after: u64) -> Imported {

@@ -13,9 +13,11 @@ use super::log_access::{self, Consistency, refresh};
 use super::slot_table::SlotTable;
 use super::tag_creation::{TagCreation, TagSpec};
 use super::tag_import::{self, ImportOutcomes, TagToImport};
+use super::tag_shape::named;
 use crate::limits::{HTML_ROWS_MAX, UNFORCED_RISE_MAX};
 use crate::replica::Replica;
 use crate::segment::BufferView;
+use crate::shape::Shape;
 use crate::state::{Actor, Change, Response, TagFields, TagPage, TagRow};
 use crate::tag::BizTag;
 
@@ -31,6 +33,12 @@ pub struct TagService {
     pub(super) creation: Arc<TagCreation>,
     /// The buffers as they were shown last, and when.
     pub(super) recent: Mutex<Option<(Instant, Arc<BufferViews>)>>,
+}
+
+/// The error of a mark for a tag with this shape.
+fn takes_no_max_id(shape: &Shape) -> Error {
+    let why = format!("max_id cannot be set of a tag with {}", named(shape));
+    Error::invalid("max_id", why)
 }
 
 /// The buffers of some tags, by name.
@@ -97,16 +105,30 @@ impl TagService {
         let change = Change::UpdateTag { tag: tag.clone(), fields };
         let command = audit::command(actor, &change);
         command.check()?;
+        if let Some(shape) = self.shape(tag.as_str())
+            && max_id.is_some()
+            && !shape.takes_max_id()
+        {
+            return Err(takes_no_max_id(&shape));
+        }
         if let (Some(max_id), false) = (max_id, force) {
             self.check_rise(&tag, max_id).await?;
         }
-        match log_access::change(&self.replica, command).await? {
-            Response::Tag(row) => {
+        match log_access::change(&self.replica, command).await?.into_tag() {
+            Ok(row) => {
                 audit::log_tag_change(actor, &change, Some(&row));
                 Ok(row)
             }
-            rejection => Err(Error::rejected(&self.replica, &rejection)),
+            Err(Response::OtherShape) => {
+                Err(takes_no_max_id(&self.shape(tag.as_str()).unwrap_or_default()))
+            }
+            Err(rejection) => Err(Error::rejected(&self.replica, &rejection)),
         }
+    }
+
+    /// The shape of a tag that this node's copy shows; `None` of a plain one.
+    fn shape(&self, tag: &str) -> Option<Arc<Shape>> {
+        self.replica.read(|state| state.tag(tag)).and_then(|row| row.shape)
     }
 
     /// Deletes a tag. Every node that the quorum reaches stops handing its ids out within a second.

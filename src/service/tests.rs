@@ -1,6 +1,7 @@
 //! Services over a real log of one node.
 
 mod mixed_up;
+mod shaped;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +9,7 @@ use std::time::Duration;
 use mintleaf_raft::{Node, Options, StateMachine, Tuning};
 use tempfile::TempDir;
 
-use crate::clock::SystemClock;
+use crate::clock::{Clock, SystemClock};
 use crate::config::SNOWFLAKE_EPOCH_MS_DEFAULT;
 use crate::replica::StateReplica;
 use crate::server::{AssembledNode, Assembly, assemble};
@@ -23,8 +24,18 @@ pub(crate) async fn alone(
     tags_max: u64,
     drives: impl FnOnce(Arc<StateReplica>) -> Arc<dyn StateMachine>,
 ) -> AssembledNode {
+    alone_by(Arc::new(SystemClock::default()), dir, tags_max, drives).await
+}
+
+/// The same by this clock.
+async fn alone_by(
+    clock: Arc<dyn Clock>,
+    dir: &TempDir,
+    tags_max: u64,
+    drives: impl FnOnce(Arc<StateReplica>) -> Arc<dyn StateMachine>,
+) -> AssembledNode {
     let assembly = Assembly {
-        clock: Arc::new(SystemClock::default()),
+        clock,
         snowflake: SnowflakeSettings {
             format: Format::new(Layout::LEAF, SNOWFLAKE_EPOCH_MS_DEFAULT).unwrap(),
             pool: WorkerPool::all(Layout::LEAF),
@@ -33,8 +44,10 @@ pub(crate) async fn alone(
             worker_ids: Vec::new(),
         },
         nonce: 1,
+        secret: 1,
         auto_create_tags: true,
         tags_max,
+        draw_key: || Ok([7; 32]),
     };
     let options = Options {
         node_id: 1,

@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::Services;
 use super::error::Error;
-use super::ids::IdService;
+use super::ids::{IdService, Source};
 use super::slot::Slot;
 use crate::limits::{GRAB_MAX, WARM_START_MAX};
 use crate::tag::BizTag;
@@ -57,7 +57,14 @@ impl IdService {
                 continue;
             }
             // A tag that is frozen or has no ids left has no slot.
-            let Ok(slot) = self.slot(tag.as_str(), deadline).await else { continue };
+            let slot = match self.source(tag.as_str(), deadline).await {
+                Ok(Source::Plain(slot)) => slot,
+                Ok(Source::Shaped(shaped)) => match self.slot_now(&shaped) {
+                    Some(slot) => slot,
+                    None => continue,
+                },
+                Err(_) => continue,
+            };
             if slot.wants_first_grab() {
                 self.grabs.ask(&slot);
             }

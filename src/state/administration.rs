@@ -1,10 +1,9 @@
 //! Admin changes: carried out, and recorded in the audit.
 
 use super::actor::Actor;
-use super::apply::State;
+use super::apply::{NewTag, State};
 use super::audit::{AuditEntry, Fact, Facts, Field};
 use super::change::{Change, floor_facts};
-use super::protection::Protection;
 use super::response::Response;
 use super::tag_fields::TagFields;
 use crate::tag::BizTag;
@@ -49,7 +48,13 @@ impl State {
         let row_before = row(self);
         let response = match change {
             Change::CreateTag { tag, step, start, description, protection } => {
-                self.create(tag, *step, *start, description, *protection)
+                let plain = NewTag::plain(*step, *start, description);
+                self.create(tag, &NewTag { protection: *protection, ..plain })
+            }
+            Change::CreateShapedTag { tag, step, start, description, protection, shape } => {
+                let plain = NewTag::plain(*step, *start, description);
+                let (protection, shape) = (*protection, Some(&**shape));
+                self.create(tag, &NewTag { protection, shape, ..plain })
             }
             Change::UpdateTag { tag, fields } => self.update(tag, fields),
             Change::DeleteTag { tag } => self.delete(tag),
@@ -66,7 +71,7 @@ impl State {
             | Change::RaiseLevel { .. } => Response::Noted,
         };
         match &response {
-            Response::Tag(_) | Response::Deleted => {
+            Response::Tag(_) | Response::ShapedTag { .. } | Response::Deleted => {
                 let row_after = row(self);
                 let facts = (change.facts(row_before.as_ref()), change.facts(row_after.as_ref()));
                 if facts.0 != facts.1 {
@@ -88,17 +93,22 @@ impl State {
     /// Creates a tag at this mark, or raises it to there. A mark never falls: a lower one changes nothing.
     fn import(&mut self, tag: &BizTag, step: u32, max_id: u64, description: &str) -> Response {
         let Some(row) = self.tag(tag.as_str()) else {
-            return match self.create(tag, step, max_id, description, Protection::default()) {
+            return match self.create(tag, &NewTag::plain(step, max_id, description)) {
                 Response::Tag(row) => Response::Imported { before: None, row },
                 rejection => rejection,
             };
         };
+        if row.shape.as_ref().is_some_and(|shape| !shape.takes_max_id()) {
+            return Response::OtherShape;
+        }
         let before = Some(row.max_id);
         if row.max_id >= max_id {
             return Response::Imported { before, row };
         }
         match self.update(tag, &TagFields { max_id: Some(max_id), ..TagFields::default() }) {
-            Response::Tag(row) => Response::Imported { before, row },
+            Response::Tag(row) | Response::ShapedTag { row, .. } => {
+                Response::Imported { before, row }
+            }
             rejection => rejection,
         }
     }

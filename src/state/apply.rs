@@ -1,17 +1,21 @@
 //! One committed command after another makes the state.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::audit::Audit;
 use super::command::Command;
 use super::level::Level;
 use super::protection::Protection;
 use super::response::Response;
-use super::tag_entries::TagEntries;
+use super::shaped_entry::{LineGrab, ShapedEntry};
+use super::shared_table::{Named, SharedTable};
+use super::stamp::Stamp;
 use super::tag_entry::{TagEntry, TagRow};
 use super::tag_fields::TagFields;
 use super::worker_entries::{ClockReport, WantedWindow, WorkerEntries, WorkerRow};
 use crate::limits::ID_END;
+use crate::shape::Shape;
 use crate::snowflake::{Format, Rules};
 use crate::tag::BizTag;
 
@@ -34,7 +38,9 @@ pub struct State {
     /// The highest stamp of any applied command: time as the log knows it, which never steps back.
     pub(super) clock_ms: u64,
     /// Every tag ever created, deleted ones included.
-    pub(super) entries: TagEntries,
+    pub(super) entries: SharedTable<TagEntry>,
+    /// The shapes and lines of all of them that are, or were, shaped.
+    pub(super) shaped: SharedTable<ShapedEntry>,
     /// How many tags are not deleted.
     pub(super) tags: usize,
     pub(super) workers: WorkerEntries,
@@ -47,20 +53,39 @@ pub struct State {
     pub(super) note: String,
 }
 
+/// What a creation says of a tag besides its name.
+pub(super) struct NewTag<'a> {
+    pub(super) step: u32,
+    pub(super) start: u64,
+    pub(super) description: &'a str,
+    pub(super) protection: Protection,
+    /// `None` of a plain tag.
+    pub(super) shape: Option<&'a Shape>,
+}
+
+impl<'a> NewTag<'a> {
+    /// A plain tag that nothing keeps callers from.
+    pub(super) fn plain(step: u32, start: u64, description: &'a str) -> Self {
+        Self { step, start, description, protection: Protection::default(), shape: None }
+    }
+}
+
 impl State {
-    /// Applies one committed command that the leader stamped `now_ms` (Unix milliseconds).
+    /// Applies one committed command of an entry with this stamp.
     ///
     /// Applying cannot fail: a command that may not be carried out is answered with a rejection and
     /// changes nothing but the state's clock. For tags, a stamp below an earlier one counts as the
-    /// earlier one; worker ids take every stamp as it is.
-    pub fn apply(&mut self, now_ms: u64, command: &Command) -> Response {
+    /// earlier one; worker ids and periods take every stamp as it is.
+    pub fn apply(&mut self, stamp: impl Into<Stamp>, command: &Command) -> Response {
+        let stamp = stamp.into();
+        let now_ms = stamp.now_ms;
         self.clock_ms = self.clock_ms.max(now_ms);
         if let Err(what) = command.check() {
             return Response::Invalid { what };
         }
         match command {
             Command::CreateTag { tag, step, start, description } => {
-                self.create(tag, *step, *start, description, Protection::default())
+                self.create(tag, &NewTag::plain(*step, *start, description))
             }
             Command::UpdateTag { tag, step, max_id, description } => {
                 let (step, max_id, description) = (*step, *max_id, description.clone());
@@ -69,6 +94,9 @@ impl State {
             Command::DeleteTag { tag } => self.delete(tag),
             Command::Administer { actor, change } => self.administer(actor, change),
             Command::Grab { tag, size } => self.grab(tag, *size),
+            &Command::GrabLine { ref tag, size, line, by } => {
+                self.grab_line(tag, LineGrab { size, line, by }, stamp)
+            }
             Command::FixFormat { format } => self.workers.fix(*format),
             Command::ReportClock { node_id, clock_ms } => {
                 self.workers.report(now_ms, *node_id, *clock_ms)
@@ -101,7 +129,12 @@ impl State {
 
     /// The row of a tag that exists.
     pub fn tag(&self, tag: &str) -> Option<TagRow> {
-        self.entries.get(tag).and_then(TagEntry::row)
+        self.entries.get(tag).and_then(|entry| self.row_of(entry))
+    }
+
+    /// The shape of a name that has or had a shaped tag; `None` of a plain tag, and of a name that no tag had.
+    pub fn shape(&self, name: &str) -> Option<&Arc<Shape>> {
+        self.shaped.get(name).map(ShapedEntry::shape)
     }
 
     /// What keeps callers from taking ids of a tag that exists.
@@ -112,7 +145,7 @@ impl State {
     /// Up to `limit` rows in the order of their names, beginning after the name `after`, which need
     /// not exist.
     pub fn tags_after(&self, after: Option<&str>, limit: usize) -> Vec<TagRow> {
-        self.entries.after(after).filter_map(TagEntry::row).take(limit).collect()
+        self.entries.after(after).filter_map(|entry| self.row_of(entry)).take(limit).collect()
     }
 
     /// One page of rows whose names begin with `prefix`, in the order of their names, beginning after the name
@@ -129,7 +162,7 @@ impl State {
         let mut page = TagPage::default();
         let mut last = None;
         for (visited, entry) in self.entries.beginning_with(prefix, after).enumerate() {
-            let row = entry.row();
+            let row = self.row_of(entry);
             let is_next =
                 row.as_ref().is_some_and(|row| page.rows.len() == limit || !has_room(row));
             if is_next || visited == VISITED_MAX {
@@ -229,34 +262,64 @@ impl State {
         self.workers.reports()
     }
 
-    pub(super) fn create(
-        &mut self,
-        tag: &BizTag,
-        step: u32,
-        start: u64,
-        description: &str,
-        protection: Protection,
-    ) -> Response {
+    pub(super) fn create(&mut self, tag: &BizTag, new: &NewTag<'_>) -> Response {
         let now_ms = self.clock_ms;
+        let NewTag { step, start, description, protection, shape } = *new;
+        let before = self.shaped.get(tag.as_str()).map(ShapedEntry::shape);
+        let is_alike = match (before, shape) {
+            (None, None) => true,
+            (Some(before), Some(shape)) => before.is_like(shape),
+            _ => false,
+        };
         let (entry, start) = match self.entries.get_mut(tag.as_str()) {
             Some(entry) if entry.is_live() => return Response::TagExists,
+            Some(_) if !is_alike => return Response::OtherShape,
             Some(entry) => (entry, start),
             None => {
+                if let Some(shape) = shape {
+                    let shaped = ShapedEntry::new(tag.clone(), shape.clone(), self.advance);
+                    self.shaped.insert(shaped);
+                }
                 let start = start.saturating_add(self.advance).min(ID_END);
                 (self.entries.insert(TagEntry::unborn(tag.clone())), start)
             }
         };
-        let row = entry.create(step, start, description, protection, now_ms);
+        entry.create(step, start, description, protection, now_ms);
         self.tags += 1;
-        Response::Tag(row)
+        self.shown(tag)
+    }
+
+    /// The response that shows a tag as it is now.
+    fn shown(&self, tag: &BizTag) -> Response {
+        let Some(row) = self.tag(tag.as_str()) else { return Response::UnknownTag };
+        match row.shape.clone() {
+            None => Response::Tag(row),
+            Some(shape) => {
+                let row = TagRow { shape: None, ..row };
+                Response::ShapedTag { row, shape: Box::new((*shape).clone()) }
+            }
+        }
+    }
+
+    /// The row of a tag that exists; `None` for a tombstone.
+    fn row_of(&self, entry: &TagEntry) -> Option<TagRow> {
+        let row = entry.row()?;
+        let Some(shaped) = self.shaped.get(entry.name()) else { return Some(row) };
+        let max_id = shaped.max_id().unwrap_or(row.max_id);
+        Some(TagRow { max_id, shape: Some(Arc::clone(shaped.shape())), ..row })
     }
 
     pub(super) fn update(&mut self, tag: &BizTag, fields: &TagFields) -> Response {
         let now_ms = self.clock_ms;
+        let takes_max_id = self.shape(tag.as_str()).is_none_or(|shape| shape.takes_max_id());
         let Some(entry) = self.live(tag) else { return Response::UnknownTag };
-        entry
-            .update(fields, now_ms)
-            .map_or_else(|max_id| Response::MaxIdBehind { max_id }, Response::Tag)
+        if fields.max_id.is_some() && !takes_max_id {
+            return Response::OtherShape;
+        }
+        match entry.update(fields, now_ms) {
+            Ok(()) => self.shown(tag),
+            Err(max_id) => Response::MaxIdBehind { max_id },
+        }
     }
 
     pub(super) fn delete(&mut self, tag: &BizTag) -> Response {
@@ -269,16 +332,28 @@ impl State {
 
     fn grab(&mut self, tag: &BizTag, size: u32) -> Response {
         let now_ms = self.clock_ms;
+        let is_shaped = self.shape(tag.as_str()).is_some();
         let Some(entry) = self.live(tag) else { return Response::UnknownTag };
+        if is_shaped {
+            return Response::OtherShape;
+        }
         if entry.protection().frozen {
             return Response::Frozen;
         }
         let step = entry.step();
-        entry.grab(size, now_ms).map_or(Response::Exhausted, |ids| Response::Segment {
+        entry.grab(size, ID_END, now_ms).map_or(Response::Exhausted, |ids| Response::Segment {
             start: ids.start,
             end: ids.end,
             step,
         })
+    }
+
+    fn grab_line(&mut self, tag: &BizTag, grab: LineGrab, stamp: Stamp) -> Response {
+        let times = (self.clock_ms, self.snowflake_floor_ms());
+        let entry = self.entries.get_mut(tag.as_str()).filter(|entry| entry.is_live());
+        let Some(entry) = entry else { return Response::UnknownTag };
+        let Some(shaped) = self.shaped.get_mut(tag.as_str()) else { return Response::OtherShape };
+        shaped.grab(entry, grab, stamp, times)
     }
 
     fn live(&mut self, tag: &BizTag) -> Option<&mut TagEntry> {

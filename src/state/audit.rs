@@ -127,6 +127,18 @@ pub enum Field {
     Created,
     /// How many tags an import has raised.
     Raised,
+    /// Whether a tag is a sequence.
+    Kind,
+    /// Whether a tag is in strict order.
+    Order,
+    /// How long the periods of a tag are.
+    Period,
+    /// In which time zone the periods of a tag begin.
+    TimeZone,
+    /// The format of a tag.
+    Format,
+    /// How many digits the hidden ids of a tag have.
+    Digits,
 }
 
 impl Field {
@@ -149,6 +161,12 @@ impl Field {
             Self::Advance => "advance",
             Self::Created => "created",
             Self::Raised => "raised",
+            Self::Kind => "kind",
+            Self::Order => "order",
+            Self::Period => "period",
+            Self::TimeZone => "time_zone",
+            Self::Format => "format",
+            Self::Digits => "digits",
         }
     }
 }
@@ -190,7 +208,7 @@ impl AuditEntry {
     }
 
     fn is_sound(&self) -> bool {
-        let facts_max = Field::Raised as usize + 1;
+        let facts_max = Field::Digits as usize + 1;
         (1..INDEX_END).contains(&self.index)
             && self.texts().map(str::len).sum::<usize>() <= TEXT_BYTES_MAX
             && self.before.len().max(self.after.len()) <= facts_max
@@ -380,7 +398,7 @@ mod tests {
         let mut long = entry(1);
         long.target = "x".repeat(TEXT_BYTES_MAX).into();
         let mut many = entry(1);
-        many.after = vec![(Field::Frozen, Fact::Nothing); 17];
+        many.after = vec![(Field::Frozen, Fact::Nothing); 23];
         for entries in [vec![], vec![entry(0)], vec![entry(7), entry(9)], vec![long], vec![many]] {
             assert!(Audit::default().extend(entries).is_err());
         }

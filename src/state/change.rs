@@ -8,7 +8,8 @@ use super::audit::{Action, Fact, Facts, Field};
 use super::protection::Protection;
 use super::tag_entry::TagRow;
 use super::tag_fields::{TagFields, check_description, check_step, require};
-use crate::limits::{ADDRESS_BYTES_MAX, FLOOR_MS_MAX, ID_END, ID_MAX, IMPORT_CHARS_MAX};
+use crate::limits::{ADDRESS_BYTES_MAX, FLOOR_MS_MAX, ID_END, ID_MAX};
+use crate::shape::{Kind, Order, Period, Shape};
 use crate::tag::{self, BizTag, OutOfBounds};
 
 /// A change that an administrator asks for.
@@ -81,7 +82,8 @@ pub enum Change {
     /// Creates a tag at a mark of another system, or raises the mark of the existing tag to there. A tag whose mark
     /// is as high already stays as it is, and so do step and description of every existing tag.
     ImportTag {
-        /// What the import is called: 1 to [`IMPORT_CHARS_MAX`] characters, none of them a control character.
+        /// What the import is called: 1 to
+        /// [`IMPORT_CHARS_MAX`](crate::limits::IMPORT_CHARS_MAX) characters, none of them a control character.
         import: Box<str>,
         /// The name.
         tag: BizTag,
@@ -92,6 +94,22 @@ pub enum Change {
         /// Free text for a new tag, of at most
         /// [`DESCRIPTION_CHARS_MAX`](crate::limits::DESCRIPTION_CHARS_MAX) characters.
         description: String,
+    },
+    /// Creates a tag with a shape of its own. Its lines begin at `start`, or above every number that the name was
+    /// ever given, and the first key of hidden ids stays.
+    CreateShapedTag {
+        /// The name, not in use by an existing tag, and never of a tag with another shape.
+        tag: BizTag,
+        /// Numbers per grab, 1 to [`STEP_MAX`](crate::limits::STEP_MAX).
+        step: u32,
+        /// First number, 1 to [`ID_MAX`]; 1 of periods, sequences and hidden ids.
+        start: u64,
+        /// Free text of at most [`DESCRIPTION_CHARS_MAX`](crate::limits::DESCRIPTION_CHARS_MAX) characters.
+        description: String,
+        /// What keeps callers from taking ids.
+        protection: Protection,
+        /// The shape, not that of a plain tag.
+        shape: Box<Shape>,
     },
 }
 
@@ -119,6 +137,14 @@ impl Change {
                 require(protection.is_sound(), OutOfBounds::RateLimit)?;
                 check_description(description)
             }
+            Self::CreateShapedTag { tag: _, step, start, description, protection, shape } => {
+                check_step(*step)?;
+                let starts = if shape.takes_start() { 1..=ID_MAX } else { 1..=1 };
+                require(starts.contains(start), OutOfBounds::Start)?;
+                require(protection.is_sound(), OutOfBounds::RateLimit)?;
+                require(!shape.is_plain() && shape.check().is_ok(), OutOfBounds::Shape)?;
+                check_description(description)
+            }
             Self::UpdateTag { fields, .. } => fields.check(),
             Self::SetNode { before, after, .. } => {
                 before.as_ref().map_or(Ok(()), MemberFacts::check)?;
@@ -129,10 +155,7 @@ impl Change {
                 require(*floor_ms <= FLOOR_MS_MAX, OutOfBounds::Floor)
             }
             Self::ImportTag { import, tag: _, step, max_id, description } => {
-                let is_name = !import.is_empty()
-                    && !tag::exceeds(import, IMPORT_CHARS_MAX)
-                    && !import.chars().any(char::is_control);
-                require(is_name, OutOfBounds::Import)?;
+                tag::check_import(import)?;
                 check_step(*step)?;
                 require((1..=ID_END).contains(max_id), OutOfBounds::MaxId)?;
                 check_description(description)
@@ -143,10 +166,27 @@ impl Change {
         }
     }
 
+    /// The lowest level of a cluster that has this change.
+    pub(super) fn level(&self) -> u32 {
+        match self {
+            Self::CreateTag { .. }
+            | Self::UpdateTag { .. }
+            | Self::DeleteTag { .. }
+            | Self::SetNode { .. }
+            | Self::RemoveNode { .. }
+            | Self::TransferLeader { .. }
+            | Self::RaiseLevel { .. }
+            | Self::RaiseSnowflakeFloor { .. }
+            | Self::ImportTag { .. } => 1,
+            Self::CreateShapedTag { .. } => 2,
+        }
+    }
+
     /// The tag that the state changes; `None` where there is none.
     pub fn tag(&self) -> Option<&BizTag> {
         match self {
             Self::CreateTag { tag, .. }
+            | Self::CreateShapedTag { tag, .. }
             | Self::UpdateTag { tag, .. }
             | Self::DeleteTag { tag }
             | Self::ImportTag { tag, .. } => Some(tag),
@@ -157,7 +197,7 @@ impl Change {
     /// What was done.
     pub fn action(&self) -> Action {
         match self {
-            Self::CreateTag { .. } => Action::CreateTag,
+            Self::CreateTag { .. } | Self::CreateShapedTag { .. } => Action::CreateTag,
             Self::UpdateTag { .. } => Action::UpdateTag,
             Self::DeleteTag { .. } => Action::DeleteTag,
             Self::SetNode { before: None, .. } => Action::AddNode,
@@ -207,6 +247,7 @@ impl Change {
             }
             Self::RaiseLevel { from, to } => (level(from), level(to)),
             Self::CreateTag { .. }
+            | Self::CreateShapedTag { .. }
             | Self::UpdateTag { .. }
             | Self::DeleteTag { .. }
             | Self::ImportTag { .. } => Default::default(),
@@ -240,13 +281,35 @@ impl MemberFacts {
 
 fn tag_facts(row: &TagRow) -> Facts {
     let rate = row.protection.rate_limit;
-    Facts::from([
+    let mut facts = Facts::from([
         (Field::MaxId, Fact::Id(row.max_id)),
         (Field::Step, Fact::Number(row.step.into())),
         (Field::Description, Fact::Text(row.description.as_str().into())),
         (Field::RateLimit, rate.map_or(Fact::Nothing, |rate| Fact::Number(rate.into()))),
         (Field::Frozen, Fact::Flag(row.protection.frozen)),
-    ])
+    ]);
+    facts.extend(row.shape.as_deref().map(shape_facts).unwrap_or_default());
+    facts
+}
+
+/// What the audit says of a shape: what is not as in a plain tag, and nothing of the key.
+fn shape_facts(shape: &Shape) -> Facts {
+    let Shape { kind, order, period, format, hidden } = shape;
+    let text = |text: &str| Fact::Text(text.into());
+    let mut facts = Facts::new();
+    if *kind != Kind::default() {
+        facts.push((Field::Kind, text(kind.name())));
+    }
+    if *order != Order::default() {
+        facts.push((Field::Order, text(order.name())));
+    }
+    if let Some(Period { length, time_zone }) = period {
+        facts.push((Field::Period, text(length.name())));
+        facts.push((Field::TimeZone, text(time_zone)));
+    }
+    facts.extend(format.as_ref().map(|format| (Field::Format, text(format.as_str()))));
+    facts.extend(hidden.as_ref().map(|h| (Field::Digits, Fact::Number(h.digits.into()))));
+    facts
 }
 
 /// The given fields, as they are in a row.

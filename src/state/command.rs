@@ -9,6 +9,7 @@ use super::actor::Actor;
 use super::change::Change;
 use super::tag_fields::{check_description, check_step, require};
 use crate::limits::{AHEAD_MS_MAX, ID_END, ID_MAX, STEP_MAX};
+use crate::shape::{Leadership, Line};
 use crate::snowflake::{Format, Rules};
 use crate::tag::{BizTag, OutOfBounds};
 
@@ -126,6 +127,19 @@ pub enum Command {
         /// First millisecond that the holder may stamp from now on; it has no way left to stamp one below.
         floor_ms: u64,
     },
+    /// Reserves the next numbers of one line of a tag with a shape of its own, as a [`Grab`](Self::Grab) does of a
+    /// plain tag.
+    GrabLine {
+        /// The name of an existing tag.
+        tag: BizTag,
+        /// Numbers wanted, at most [`STEP_MAX`]; 0 leaves it to the tag's step.
+        size: u32,
+        /// Which line of the tag.
+        line: Line,
+        /// The leadership that the numbers are handed out under: of a strict tag or a sequence, and of no other. It
+        /// is the one that appends the entry, or nothing is reserved.
+        by: Option<Leadership>,
+    },
     /// Leaves a note, which changes nothing else. Levels are tested with it.
     #[cfg(feature = "next-level")]
     Note {
@@ -156,6 +170,10 @@ impl Command {
             Self::DeleteTag { .. } => Ok(()),
             Self::Administer { change, .. } => change.check(),
             Self::Grab { size, .. } => require(*size <= STEP_MAX, OutOfBounds::Size),
+            Self::GrabLine { size, line, .. } => {
+                require(*size <= STEP_MAX, OutOfBounds::Size)?;
+                require(line.is_sound(), OutOfBounds::Line)
+            }
             Self::AcquireWorker { window_ms, .. } | Self::RenewWorker { window_ms, .. } => {
                 require((1..=AHEAD_MS_MAX).contains(window_ms), OutOfBounds::Window)
             }
@@ -185,11 +203,12 @@ impl Command {
             | Self::RenewWorker { .. }
             | Self::ReleaseWorker { .. }
             | Self::RaiseLevel { .. }
-            | Self::Administer { .. }
             | Self::FixRules { .. }
             | Self::LiftWindow { .. } => 1,
+            Self::Administer { change, .. } => change.level(),
+            Self::GrabLine { .. } => 2,
             #[cfg(feature = "next-level")]
-            Self::Note { .. } => 2,
+            Self::Note { .. } => 3,
         }
     }
 }

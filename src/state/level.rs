@@ -13,6 +13,7 @@ use crate::version::VERSION;
 /// The first version that supports each level, from level 1 on.
 const FIRST_VERSIONS: &[&str] = &[
     "0.2.0",
+    "0.3.0",
     // A level for tests of levels; see the feature `next-level`.
     #[cfg(feature = "next-level")]
     VERSION,

@@ -40,6 +40,7 @@ impl State {
             // Time as the log knows it. It decides nothing that must be unique.
             clock_ms: _,
             entries,
+            shaped,
             // How many tags exist.
             tags: _,
             workers,
@@ -49,7 +50,9 @@ impl State {
             #[cfg(feature = "next-level")]
                 note: _,
         } = &mut self;
-        entries.rise(|tag| tags.get(tag).copied().unwrap_or(0).max(*all));
+        let by = |tag: &BizTag| tags.get(tag).copied().unwrap_or(0).max(*all);
+        entries.for_each_mut(|entry| entry.rise(by(entry.tag())));
+        shaped.for_each_mut(|shaped| shaped.rise(by(shaped.tag())));
         workers.rise(*floor_ms);
         *advance = advance.saturating_add(*all);
         Ok(self)

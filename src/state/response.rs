@@ -3,15 +3,19 @@
 //! Responses cross between nodes of different releases: variants are only ever appended, and any
 //! other change needs a new format of their records.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use super::tag_entry::TagRow;
+use crate::shape::{PeriodNumber, Shape};
 use crate::snowflake::{Format, Rules};
 use crate::tag::OutOfBounds;
 
 /// The outcome of a command. The responses from [`UnknownTag`](Self::UnknownTag) to
-/// [`Invalid`](Self::Invalid), from [`NoFormat`](Self::NoFormat) to [`Frozen`](Self::Frozen), and
-/// [`BelowFloor`](Self::BelowFloor) are rejections: the command changed nothing.
+/// [`Invalid`](Self::Invalid), from [`NoFormat`](Self::NoFormat) to [`Frozen`](Self::Frozen),
+/// [`BelowFloor`](Self::BelowFloor), and from [`OtherShape`](Self::OtherShape) to
+/// [`PeriodClosed`](Self::PeriodClosed) are rejections: the command changed nothing.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
 pub enum Response {
     /// The tag as it is now, created or changed.
@@ -100,6 +104,25 @@ pub enum Response {
         /// The tag as it is now.
         row: TagRow,
     },
+    /// The tag with a shape of its own as it is now, created or changed.
+    ShapedTag {
+        /// The tag.
+        row: TagRow,
+        /// Its shape, which the record of a row does not hold.
+        shape: Box<Shape>,
+    },
+    /// The tag has, or the name had, another shape than this command is for.
+    OtherShape,
+    /// The entry was appended under another leadership than the one that the grab names.
+    OtherTerm,
+    /// The period is older than those whose marks are kept, or earlier than the latest one of a strict tag: nothing of
+    /// it will ever be given again.
+    PeriodOver {
+        /// Which period.
+        number: PeriodNumber,
+    },
+    /// The period is not now, as this entry is stamped.
+    PeriodClosed,
     /// The note is left.
     #[cfg(feature = "next-level")]
     NoteTaken {
@@ -109,11 +132,28 @@ pub enum Response {
 }
 
 impl Response {
+    /// The tag that was created or changed, with its shape.
+    ///
+    /// # Errors
+    /// The response, when it shows no such tag.
+    pub fn into_tag(self) -> Result<TagRow, Self> {
+        match self {
+            Self::Tag(row) => Ok(row),
+            Self::ShapedTag { row, shape } => Ok(TagRow { shape: Some(Arc::from(shape)), ..row }),
+            other => Err(other),
+        }
+    }
+
     /// The lowest level of a cluster in which this response is given.
     pub(crate) fn level(&self) -> u32 {
         match self {
             #[cfg(feature = "next-level")]
-            Self::NoteTaken { .. } => 2,
+            Self::NoteTaken { .. } => 3,
+            Self::ShapedTag { .. }
+            | Self::OtherShape
+            | Self::OtherTerm
+            | Self::PeriodOver { .. }
+            | Self::PeriodClosed => 2,
             _ => 1,
         }
     }

@@ -1,7 +1,7 @@
 //! A frozen state as a run of sections, and back.
 //!
 //! The run is a header, the level if it is above the first, the entries of tags in ascending order in
-//! chunks, the worker ids if there are any, the bounds of windows unless they are those of a new state, how far the
+//! chunks, their shapes and lines as far as they are not plain, the worker ids if there are any, the bounds of windows unless they are those of a new state, how far the
 //! state was raised if it was, the audit in chunks, and the end. A later release can append kinds of sections,
 //! each from a level of the cluster on. The level stands right behind the header: a build that does
 //! not support it reads no further, and can say which version does. Neither the writer nor the reader
@@ -18,20 +18,25 @@ use serde::{Deserialize, Serialize};
 use super::apply::State;
 use super::audit::AuditEntry;
 use super::level::Level;
+use super::shaped_entry::ShapedEntry;
+use super::shared_table::Named;
 use super::tag_entry::TagEntry;
 use super::window_bounds::WindowBounds;
 use super::worker_entries::WorkerEntries;
 
 /// Entries in one section at most.
 pub(super) const SECTION_ENTRIES_MAX: usize = 256;
+/// Shaped tags, and lines of them, in one section at most, unless one tag alone has more: lines take twelve bytes
+/// each, and tags less than two KiB, so a section takes less than half of what it may have.
+const SECTION_LINES_MAX: usize = 256;
 /// Entries of the audit in one section at most: the longest of them take less than half of what a section may
 /// have.
 const SECTION_AUDIT_MAX: usize = 128;
 
-/// One section; `L` is the entry of a tag, `W` the worker ids and `A` an entry of the audit, owned or
-/// borrowed. Kinds are only ever appended.
+/// One section; `L` is the entry of a tag, `W` the worker ids, `A` an entry of the audit and `S` one of a shaped
+/// tag, owned or borrowed. Kinds are only ever appended.
 #[derive(Serialize, Deserialize)]
-pub(crate) enum Section<L, W, A> {
+pub(crate) enum Section<L, W, A, S> {
     Header {
         clock_ms: u64,
         /// How many entries of tags there are, tombstones included.
@@ -45,14 +50,17 @@ pub(crate) enum Section<L, W, A> {
     Bounds(WindowBounds),
     /// How much higher lines begin of which the state knows nothing.
     Advance(u64),
+    /// The shapes and lines of tags that are, or were, shaped.
+    Shaped(Vec<S>),
     #[cfg(feature = "next-level")]
     Note(String),
 }
 
 /// A section of a state that is written.
-pub(crate) type SectionWritten<'a> = Section<&'a TagEntry, &'a WorkerEntries, &'a AuditEntry>;
+pub(crate) type SectionWritten<'a> =
+    Section<&'a TagEntry, &'a WorkerEntries, &'a AuditEntry, &'a ShapedEntry>;
 /// A section that was read.
-pub(crate) type SectionRead = Section<TagEntry, WorkerEntries, AuditEntry>;
+pub(crate) type SectionRead = Section<TagEntry, WorkerEntries, AuditEntry, ShapedEntry>;
 
 /// The state at one moment, shared with the state it was taken from. Cheap to take and to keep; may
 /// be written on any thread.
@@ -75,6 +83,7 @@ impl FrozenState {
         let State {
             clock_ms,
             entries,
+            shaped,
             tags: _,
             workers,
             level,
@@ -90,6 +99,19 @@ impl FrozenState {
             rest.peek()?;
             Some(Section::Entries(rest.by_ref().take(SECTION_ENTRIES_MAX).collect()))
         });
+        let mut shapes = shaped.after(None).peekable();
+        let shapes = iter::from_fn(move || {
+            let lines_of = |shaped: &ShapedEntry| 1 + shaped.kept_lines();
+            let first = shapes.next()?;
+            let (mut chunk, mut lines) = (vec![first], lines_of(first));
+            let has_room =
+                |lines| move |next: &&ShapedEntry| lines + lines_of(next) <= SECTION_LINES_MAX;
+            while let Some(next) = shapes.next_if(has_room(lines)) {
+                lines += lines_of(next);
+                chunk.push(next);
+            }
+            Some(Section::Shaped(chunk))
+        });
         let bounds = workers.bounds();
         let bounds = (*bounds != WindowBounds::default()).then(|| Section::Bounds(bounds.clone()));
         let workers = (!workers.is_empty()).then_some(Section::Workers(workers));
@@ -99,7 +121,7 @@ impl FrozenState {
             recorded.peek()?;
             Some(Section::Audit(recorded.by_ref().take(SECTION_AUDIT_MAX).collect()))
         });
-        let sections = iter::once(header).chain(level).chain(chunks);
+        let sections = iter::once(header).chain(level).chain(chunks).chain(shapes);
         let sections = sections.chain(workers).chain(bounds).chain(advance).chain(audit);
         #[cfg(feature = "next-level")]
         let sections = {
@@ -159,6 +181,9 @@ impl Restorer {
         match section {
             Section::Entries(chunk) => {
                 chunk.into_iter().try_for_each(|entry| self.push(entry))?;
+            }
+            Section::Shaped(chunk) => {
+                chunk.into_iter().try_for_each(|shaped| self.push_shaped(shaped))?;
             }
             Section::Workers(workers) => self.take_workers(workers)?,
             Section::Bounds(bounds) => self.take_bounds(bounds)?,
@@ -253,6 +278,23 @@ impl Restorer {
         }
         self.state.tags += usize::from(entry.is_live());
         self.state.entries.insert(entry);
+        Ok(())
+    }
+
+    /// Adds the shape and the lines of an entry, above all others.
+    fn push_shaped(&mut self, shaped: ShapedEntry) -> Result<(), UnfitSnapshot> {
+        let State { entries, shaped: before, level, workers, .. } = &mut self.state;
+        let is_at_its_place = workers.is_empty() && level.number() >= ShapedEntry::LEVEL;
+        if !is_at_its_place || entries.len() as u64 != self.entries {
+            return Err(UnfitSnapshot::Malformed("its shapes stand in the wrong place"));
+        }
+        if before.last().is_some_and(|last| last.name() >= shaped.name()) {
+            return Err(UnfitSnapshot::Malformed("the names of its shapes do not ascend"));
+        }
+        if !shaped.is_sound() || entries.get(shaped.name()).is_none() {
+            return Err(UnfitSnapshot::Malformed("a shape is out of bounds or belongs to no tag"));
+        }
+        before.insert(shaped);
         Ok(())
     }
 }

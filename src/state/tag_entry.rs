@@ -1,13 +1,16 @@
 //! One tag: the watermark of its ids, and what is said about it.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use super::protection::{Condition, Protection};
+use super::shared_table::Named;
 use super::tag_fields::TagFields;
 use super::watermark::Watermark;
-use crate::limits::{ID_END, STEP_MAX};
+use crate::limits::STEP_MAX;
+use crate::shape::Shape;
 use crate::tag::BizTag;
 
 /// One existing tag, as it is shown.
@@ -15,7 +18,8 @@ use crate::tag::BizTag;
 pub struct TagRow {
     /// Its name.
     pub tag: BizTag,
-    /// First id not yet reserved: 1 to [`ID_END`]; at [`ID_END`] the tag is exhausted.
+    /// First id not yet reserved: 1 to [`ID_END`](crate::limits::ID_END); at that the tag is exhausted. Of a tag with periods it is
+    /// that of the latest period used, of a sequence that of the section where it is highest.
     pub max_id: u64,
     /// Fewest ids in one grab, 1 to [`STEP_MAX`].
     pub step: u32,
@@ -27,6 +31,9 @@ pub struct TagRow {
     pub updated_at_ms: u64,
     /// What keeps callers from taking its ids.
     pub protection: Protection,
+    /// Its shape; `None` of a plain tag. The record of a row, which is older than shapes, leaves it out.
+    #[serde(skip)]
+    pub shape: Option<Arc<Shape>>,
 }
 
 /// A tag that exists, or the tombstone of one that did. An entry is never removed: its watermark
@@ -42,6 +49,12 @@ pub(crate) struct TagEntry {
     created_at_ms: u64,
     updated_at_ms: u64,
     description: Box<str>,
+}
+
+impl Named for TagEntry {
+    fn name(&self) -> &str {
+        self.tag.as_str()
+    }
 }
 
 impl TagEntry {
@@ -60,10 +73,6 @@ impl TagEntry {
 
     pub(super) fn tag(&self) -> &BizTag {
         &self.tag
-    }
-
-    pub(super) fn name(&self) -> &str {
-        self.tag.as_str()
     }
 
     pub(super) fn is_live(&self) -> bool {
@@ -96,21 +105,20 @@ impl TagEntry {
         description: &str,
         protection: Protection,
         now_ms: u64,
-    ) -> TagRow {
+    ) {
         self.max_id.raise(start.max(self.max_id.get()));
         self.condition = Condition::live(protection);
         self.step = step;
         self.description = description.into();
         self.created_at_ms = now_ms;
         self.updated_at_ms = now_ms;
-        self.shown()
     }
 
     /// Changes the given fields.
     ///
     /// # Errors
     /// The watermark, when the new one lies below it; nothing is changed then.
-    pub(super) fn update(&mut self, fields: &TagFields, now_ms: u64) -> Result<TagRow, u64> {
+    pub(super) fn update(&mut self, fields: &TagFields, now_ms: u64) -> Result<(), u64> {
         let reserved = self.max_id.get();
         if fields.max_id.is_some_and(|max_id| max_id < reserved) {
             return Err(reserved);
@@ -126,7 +134,7 @@ impl TagEntry {
             frozen: fields.frozen.unwrap_or(frozen),
         });
         self.updated_at_ms = now_ms;
-        Ok(self.shown())
+        Ok(())
     }
 
     /// Makes the tag a tombstone, which keeps the watermark.
@@ -136,18 +144,17 @@ impl TagEntry {
         self.updated_at_ms = now_ms;
     }
 
-    /// Reserves the larger of `size` and the tag's step, or all ids that are left when that is fewer;
-    /// `None` when no id is left.
-    pub(super) fn grab(&mut self, size: u32, now_ms: u64) -> Option<Range<u64>> {
-        let start = self.max_id.get();
-        if start == ID_END {
-            return None;
-        }
-        let wanted = start + u64::from(size.max(self.step));
-        let end = ID_END.min(wanted);
-        self.max_id.raise(end);
+    /// Reserves the larger of `size` and the tag's step, or all ids below `line_end` that are left when that is
+    /// fewer; `None` when no id is left.
+    pub(super) fn grab(&mut self, size: u32, line_end: u64, now_ms: u64) -> Option<Range<u64>> {
+        let ids = self.max_id.grab(size.max(self.step), line_end)?;
+        self.touch(now_ms);
+        Some(ids)
+    }
+
+    /// Notes that the tag changed.
+    pub(super) fn touch(&mut self, now_ms: u64) {
         self.updated_at_ms = now_ms;
-        Some(start..end)
     }
 
     /// Raises the mark by so many ids, or to the end.
@@ -161,7 +168,7 @@ impl TagEntry {
             updated_at_ms: _,
             description: _,
         } = self;
-        max_id.raise(max_id.get().saturating_add(by).min(ID_END));
+        max_id.rise(by);
     }
 
     /// The watermark, of a deleted tag too.
@@ -178,6 +185,7 @@ impl TagEntry {
             created_at_ms: self.created_at_ms,
             updated_at_ms: self.updated_at_ms,
             protection: self.condition.protection(),
+            shape: None,
         }
     }
 }

@@ -3,6 +3,7 @@
 
 mod import;
 mod model;
+pub(crate) mod shaped;
 pub(crate) mod snowflake_floor;
 pub(crate) mod workers;
 
@@ -13,7 +14,9 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 
-use super::{Action, Actor, Change, Command, Protection, Response, State, TagFields, VISITED_MAX};
+use super::{
+    Action, Actor, Change, Command, Protection, Response, Stamp, State, TagFields, VISITED_MAX,
+};
 use crate::encoding::{
     decode_command, decode_response, digest, encode_command, encode_response, read_snapshot,
     write_snapshot,
@@ -40,19 +43,22 @@ pub(crate) fn written(state: &State) -> Vec<u8> {
 /// end the same, and what the log carries of them is what was said.
 fn runs_alike_through_a_snapshot(
     fresh: fn() -> State,
-    commands: &[(u64, Command)],
+    commands: &[(impl Into<Stamp> + Copy, Command)],
     cut: prop::sample::Index,
 ) -> Result<State, TestCaseError> {
     let cut = cut.index(commands.len() + 1);
     let (mut whole, mut resumed) = (fresh(), fresh());
-    for (at, (now_ms, command)) in commands.iter().enumerate() {
+    for (at, (stamp, command)) in commands.iter().enumerate() {
         if at == cut {
             resumed = read_snapshot(written(&resumed).as_slice()).unwrap();
         }
-        let response = whole.apply(*now_ms, command);
-        prop_assert_eq!(&response, &resumed.apply(*now_ms, command));
+        let response = whole.apply(*stamp, command);
+        prop_assert_eq!(&response, &resumed.apply(*stamp, command));
         prop_assert_eq!(&decode_command(&encode_command(command)).unwrap(), command);
-        prop_assert_eq!(decode_response(&encode_response(&response, 1)).unwrap(), response);
+        prop_assert_eq!(
+            decode_response(&encode_response(&response, whole.level())).unwrap(),
+            response
+        );
     }
     prop_assert_eq!(written(&whole), written(&resumed));
     prop_assert_eq!(whole.len(), resumed.len());

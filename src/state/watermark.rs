@@ -1,5 +1,7 @@
 //! The one number that must never fall, and the only code that can write it.
 
+use std::ops::Range;
+
 use serde::{Deserialize, Serialize};
 
 use crate::limits::ID_END;
@@ -25,6 +27,22 @@ impl Watermark {
         assert!(to >= self.0, "watermark would fall from {} to {to}", self.0);
         assert!(to <= ID_END, "watermark would pass the last id: {to}");
         self.0 = to;
+    }
+
+    /// Reserves so many numbers, or all below `line_end` that are left when that is fewer; `None` when none is left.
+    pub(super) fn grab(&mut self, size: u32, line_end: u64) -> Option<Range<u64>> {
+        let start = self.0;
+        if start >= line_end {
+            return None;
+        }
+        let end = line_end.min(start + u64::from(size));
+        self.raise(end);
+        Some(start..end)
+    }
+
+    /// Moves the mark up by so many ids, or to the end.
+    pub(super) fn rise(&mut self, by: u64) {
+        self.raise(self.0.saturating_add(by).min(ID_END));
     }
 }
 

@@ -125,6 +125,19 @@ fn a_bad_row_is_named_by_its_line_and_costs_itself_only() {
 }
 
 #[test]
+fn what_an_import_may_be_called_does_not_depend_on_what_it_changes() {
+    let dev = mintleaf().dev();
+    let body = |import: &str| json!({ "import": import, "tags": [{ "tag": "a", "max_id": "5" }] });
+    dev.api().post("/v1/import", &body("first")).ok();
+    for wrong in ["", "a\u{9b}b", &"x".repeat(129)] {
+        let refused = dev.api().post("/v1/import", &body(wrong));
+        assert_eq!(refused.status, 400, "{wrong:?}");
+        let said = String::from_utf8_lossy(&refused.body);
+        assert!(said.contains("import must be 1 to 128 characters"), "{said}");
+    }
+}
+
+#[test]
 fn a_row_that_the_node_refuses_is_named_and_the_others_come_in() {
     let cluster = {
         let mut cluster = mintleaf().prepare(1, &["--tags-max", "2"]);

@@ -17,11 +17,13 @@
 //! leaf_migration          from a real Leaf and back, under load
 //! protection, audit       tags that are frozen or limited; who changed what
 //! draining                a node that was asked to stop: out of rotation, its clients leave, a leader hands over
+//! supervised              what a node tells the service manager that started it
 //! rolling                 three nodes rolled behind a load balancer, under load
 //! releases                two releases in one cluster; what earlier releases have left on disk
 //! leasing                 the client library in Rust, whose nodes are killed, rolled, frozen and limited
 //! warm_start              tags that were hot are held again
 //! quorum_loss             what the last node says
+//! strict                  ids that rise over all nodes, whoever leads
 //! zones                   where nodes are
 //! dev, ends, faults, full_disk, membership, mixups, poison, scale
 //!                         nodes that are killed, paused, refused, removed, taken for each other, lied to, and filled
@@ -69,6 +71,8 @@ mod restore;
 mod rolling;
 mod scale;
 mod snowflake;
+mod strict;
+mod supervised;
 mod tls;
 mod warm_start;
 mod zones;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use mintleaf::service::{Actor, Consistency, Error, TagChange, TagSpec};
+use mintleaf::service::{Actor, Consistency, Error, ShapeSpec, TagChange, TagSpec};
+use mintleaf::shape::Order;
 use mintleaf::snowflake::IdParts;
 use mintleaf::tag::BizTag;
 use parking_lot::Mutex;
@@ -22,6 +23,8 @@ use crate::trace::Trace;
 const CLIENTS: u64 = 4;
 /// Tags of which all clients take ids.
 const TAGS: [&str; 3] = ["orders", "users", "events"];
+/// A tag whose ids rise over the whole cluster.
+const STRICT: &str = "invoices";
 
 /// How far ahead of the true time a client raises the snowflake floor. A node whose windows are shorter has to
 /// wait as long.
@@ -95,7 +98,8 @@ impl Clients {
     async fn call(&self, serving: &Serving) {
         let tag = self.random.pick(&TAGS);
         let count = if self.random.chance(20) { self.random.within(2..3_000) } else { 1 };
-        let (what, outcome) = match self.random.within(0..100) {
+        let (what, outcome) = match self.random.within(0..120) {
+            100.. => ("strict", self.strict(serving, count).await),
             0..20 => ("next", self.next(serving, tag)),
             20..55 => ("take", self.take(serving, tag, count).await),
             55..70 => ("next snowflake", self.next_snowflake(serving)),
@@ -134,10 +138,39 @@ impl Clients {
     pub(crate) async fn take(&self, serving: &Serving, tag: &str, count: u64) -> Outcome {
         let floor = self.oracle.highest(serving.incarnation, Some(tag));
         let frozen_since = self.oracle.frozen_since(serving.incarnation, tag);
-        let ranges = serving.services.ids.take(tag, count).await?;
+        let ranges = serving.services.ids.take(tag, count).await?.numbers;
         self.oracle.check_thawed(serving.incarnation, tag, frozen_since);
         self.check_count(&ranges, count);
         self.oracle.given(serving.incarnation, tag, &ranges, floor);
+        Ok(())
+    }
+
+    /// Takes ids of the strict tag; now and then creates it, deletes it, or freezes it for a while.
+    async fn strict(&self, serving: &Serving, count: u64) -> Outcome {
+        match self.random.within(0..100) {
+            0..10 => self.create_strict(serving).await,
+            10..12 => self.delete_shared(serving, STRICT).await,
+            12..14 => self.protect(serving, STRICT).await,
+            _ => self.take_strict(serving, count).await,
+        }
+    }
+
+    async fn create_strict(&self, serving: &Serving) -> Outcome {
+        let tag = BizTag::parse(STRICT).expect("a possible name");
+        let shape = ShapeSpec { order: Order::Strict, ..ShapeSpec::default() };
+        let spec = TagSpec { step: 20, shape, ..TagSpec::default() };
+        serving.services.tags.create(&Actor::default(), tag, spec).await.map(drop)
+    }
+
+    /// Takes ids of the strict tag, if this node knows that it is there; the oracle judges them.
+    pub(crate) async fn take_strict(&self, serving: &Serving, count: u64) -> Outcome {
+        if !serving.services.ids.is_in_strict_order(STRICT) {
+            return Ok(());
+        }
+        let floor = self.oracle.highest_answered(STRICT);
+        let ranges = serving.services.ids.take(STRICT, count).await?.numbers;
+        self.check_count(&ranges, count);
+        self.oracle.given_in_strict_order(serving.incarnation, STRICT, &ranges, floor);
         Ok(())
     }
 

@@ -161,10 +161,12 @@ impl Faults {
                     voter.crash();
                     voter.start();
                 }
+                leader.start();
+                sleep(ISOLATION).await;
+                site.net.conditions.lock().cut.clear();
+            } else {
+                leader.start();
             }
-            leader.start();
-            sleep(ISOLATION).await;
-            site.net.conditions.lock().cut.clear();
         });
     }
 
@@ -267,6 +269,7 @@ impl Faults {
 
     /// Ends every fault.
     pub(crate) async fn heal(&self) {
+        self.site.net.disarm();
         self.calm();
         for machine in &self.machines {
             machine.disk.heal();

@@ -360,8 +360,10 @@ async fn assemble(
         clock,
         snowflake: site.snowflake.clone(),
         nonce: incarnation.nonce(),
+        secret: incarnation.nonce(),
         auto_create_tags: true,
         tags_max: TAGS_MAX_DEFAULT,
+        draw_key: || Ok([7; 32]),
     };
     let oracle = Arc::clone(&site.oracle);
     let state = |listener| StateReplica::supporting(level, listener);

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use mintleaf::encoding::{decode_command, decode_response};
+use mintleaf::shape::Line::Whole;
 use mintleaf::snowflake::Format;
 use mintleaf::state::{Change, Command, Response};
 use parking_lot::Mutex;
@@ -72,6 +73,8 @@ struct Known {
     snowflake_highest: BTreeMap<Incarnation, u64>,
     /// For each incarnation the tags that its replica has as frozen, with the command since which.
     frozen: BTreeMap<(Incarnation, String), usize>,
+    /// By strict tag, the end of the highest ids that any client was given.
+    strict: BTreeMap<String, u64>,
     /// Tags that were ever deleted.
     deleted: BTreeSet<String>,
     /// The latest stamp of a command, in Unix milliseconds.
@@ -186,7 +189,10 @@ impl Oracle {
             (Command::Administer { change: Change::DeleteTag { tag }, .. }, Response::Deleted) => {
                 known.deleted.insert(tag.as_str().to_owned());
             }
-            (Command::Grab { tag, .. }, Response::Segment { start, end, .. }) => {
+            (
+                Command::Grab { tag, .. } | Command::GrabLine { tag, line: Whole, .. },
+                Response::Segment { start, end, .. },
+            ) => {
                 let line = known.lines.entry(tag.as_str().to_owned()).or_default();
                 if start < line.max_id || end <= start {
                     let max_id = line.max_id;
@@ -198,7 +204,7 @@ impl Oracle {
                 line.max_id = end;
                 line.committed.insert(start, Interval { end, giver: None });
             }
-            (_, Response::Tag(row)) => {
+            (_, Response::Tag(row) | Response::ShapedTag { row, .. }) => {
                 let line = known.lines.entry(row.tag.as_str().to_owned()).or_default();
                 if row.max_id < line.max_id {
                     self.broken(format_args!("the mark of {row:?} was {}", line.max_id));
@@ -283,10 +289,10 @@ impl Oracle {
         let at = (incarnation, tag.as_str().to_owned());
         let mut known = self.known.lock();
         match decode_response(reply).expect("a response") {
-            Response::Tag(row) if row.protection.frozen => {
+            Response::Tag(row) | Response::ShapedTag { row, .. } if row.protection.frozen => {
                 known.frozen.entry(at).or_insert(position);
             }
-            Response::Tag(_) | Response::Deleted => {
+            Response::Tag(_) | Response::ShapedTag { .. } | Response::Deleted => {
                 known.frozen.remove(&at);
             }
             _ => {}
@@ -332,6 +338,35 @@ impl Oracle {
                 _ => self.broken(format_args!("{tag}: {range:?} was given and not committed")),
             }
             let highest = line.highest.entry(incarnation).or_default();
+            *highest = range.end.max(*highest);
+        }
+    }
+
+    /// The end of the highest ids of a strict tag that any client was given so far. The ids of every later call, of
+    /// whichever node, must lie above it.
+    pub(crate) fn highest_answered(&self, tag: &str) -> u64 {
+        self.known.lock().strict.get(tag).copied().unwrap_or(0)
+    }
+
+    /// Judges ids of a strict tag that a call gave to a client. `floor` is what was the highest before the call.
+    pub(crate) fn given_in_strict_order(
+        &self,
+        incarnation: Incarnation,
+        tag: &str,
+        ranges: &[Range<u64>],
+        floor: u64,
+    ) {
+        let known = &mut *self.known.lock();
+        self.check_order(incarnation, tag, ranges, floor);
+        for range in ranges {
+            self.handed_out.ids.fetch_add(range.end - range.start, Ordering::Relaxed);
+            self.check_once(tag, range, self.handed_out.give(tag, range));
+            let line = known.lines.entry(tag.to_owned()).or_default();
+            match line.committed.range(..=range.start).next_back() {
+                Some((_, interval)) if range.end <= interval.end => {}
+                _ => self.broken(format_args!("{tag}: {range:?} was given and not committed")),
+            }
+            let highest = known.strict.entry(tag.to_owned()).or_default();
             *highest = range.end.max(*highest);
         }
     }

@@ -6,6 +6,8 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
+use mintleaf::service::Error;
+
 use crate::clients::Clients;
 use crate::faults::Faults;
 use crate::machine::{Machine, Site};
@@ -134,7 +136,10 @@ impl Ordeal {
             return false;
         }
         let tag = format!("healed-{}", self.random.next());
+        // It may have been left frozen, or deleted.
+        let strict = clients.take_strict(&serving, 1).await;
         clients.take(&serving, &tag, 1).await.is_ok()
+            && !matches!(strict, Err(Error::Unavailable { .. } | Error::Overloaded))
             && (clients.take_snowflakes(&serving, 1).await.is_ok() || !self.snowflakes_expected)
     }
 

@@ -46,6 +46,7 @@ impl Speaker {
             Request::Prepare(_) | Request::Abort { .. } => Self::Coordinator,
             Request::Propose { .. }
             | Request::ReadIndex
+            | Request::Ask { .. }
             | Request::TimeoutNow { .. }
             | Request::Removed { .. } => Self::Member,
             Request::Change(change) => Self::of_change(change),
@@ -150,6 +151,7 @@ fn only_members() -> Refusal {
 mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 
+    use mintleaf_storage::codec::Blob;
     use openraft::raft::{AppendEntriesRequest, InstallSnapshotRequest, VoteRequest};
     use openraft::{LeaderId, Membership, SnapshotMeta, Vote};
 
@@ -237,6 +239,7 @@ mod tests {
             Request::Return { .. } => 14,
             Request::Supports => 15,
             Request::Describe => 16,
+            Request::Ask { .. } => 17,
         }
     }
 
@@ -256,6 +259,7 @@ mod tests {
             (Request::PreVote { last: None },                         [true, true,  false, false]),
             (Request::Propose { commands: vec![], within_ms: 1 },     [true, false, false, false]),
             (Request::ReadIndex,                                      [true, false, false, false]),
+            (Request::Ask { request: Blob::default(), within_ms: 1 }, [true, false, false, false]),
             (Request::TimeoutNow { from: vote_of_leader },            [true, false, false, false]),
             (Request::Removed { members_index: 9 },                   [true, false, false, false]),
             (change(Change::RaiseLevel),                              [true, false, false, false]),
@@ -281,7 +285,7 @@ mod tests {
             assert_eq!(verdicts(request), *expected, "{request:?}");
         }
         let kinds: BTreeSet<usize> = table.iter().map(|(request, _)| kind(request)).collect();
-        assert!(kinds.iter().copied().eq(0..17), "a kind is missing: {kinds:?}");
+        assert!(kinds.iter().copied().eq(0..18), "a kind is missing: {kinds:?}");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Requests and answers, and the frames that carry them.
 
+use mintleaf_storage::codec::Blob;
 use openraft::raft::{
     AppendEntriesRequest, AppendEntriesResponse, InstallSnapshotRequest, InstallSnapshotResponse,
     VoteRequest, VoteResponse,
@@ -7,6 +8,7 @@ use openraft::raft::{
 use serde::{Deserialize, Serialize};
 
 use super::append;
+use super::asked::{self, Unasked};
 use super::bootstrap::{Handshake, HandshakeReply, Prepare};
 use super::header::{Header, Incarnation, Origin};
 use super::membership::{Change, MembershipError};
@@ -88,6 +90,12 @@ pub(crate) enum Request {
     Supports,
     /// Say what your build supports, and in which zone you are.
     Describe,
+    /// Answer a request of the sender's user as the leader, within this many milliseconds.
+    Ask {
+        #[serde(deserialize_with = "asked::request")]
+        request: Blob,
+        within_ms: u64,
+    },
 }
 
 /// What a node answers.
@@ -107,6 +115,7 @@ pub(crate) enum Response {
     Done,
     Supports(Release),
     Described(Description),
+    Asked(Result<Blob, Unasked>),
 }
 
 /// What a node says of itself.

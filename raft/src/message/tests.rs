@@ -3,6 +3,7 @@ use openraft::raft::AppendEntriesRequest;
 use openraft::{EntryPayload, LeaderId, Vote};
 
 use super::Request;
+use crate::leader_requests::LEADER_REQUEST_BYTES_MAX;
 use crate::options::Tuning;
 use crate::transport::PROTOCOL;
 use crate::types::bounds::{BATCH_BYTES_MAX, COMMANDS_MAX, ENTRIES_MAX};
@@ -60,4 +61,15 @@ fn a_message_holds_as_many_entries_as_openraft_sends_and_no_more() {
     assert_eq!(u64::try_from(ENTRIES_MAX).unwrap(), sent);
     read(sent).unwrap();
     assert!(read(sent + 1).is_err());
+}
+
+#[test]
+fn a_request_to_the_leader_is_bounded_in_bytes() {
+    let read = |bytes: usize| {
+        let request = Request::Ask { request: codec::Blob(vec![7; bytes]), within_ms: 1 };
+        let frame = codec::encode(PROTOCOL, &request);
+        codec::decode::<Request>(&frame).map(drop)
+    };
+    read(LEADER_REQUEST_BYTES_MAX).unwrap();
+    assert!(read(LEADER_REQUEST_BYTES_MAX + 1).is_err());
 }

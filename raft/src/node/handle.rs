@@ -7,7 +7,8 @@ use tokio::time::{Instant, timeout_at};
 
 use super::status::Status;
 use crate::core::Core;
-use crate::error::{Delivery, ProposeError};
+use crate::error::{AskError, Delivery, NotConfirmed, ProposeError};
+use crate::leader_requests::{LEADER_REQUEST_BYTES_MAX, LeaderRequests};
 use crate::membership::Membership;
 use crate::message::{Change, ForwardError, MembershipError};
 use crate::peers::PeerClock;
@@ -71,6 +72,60 @@ impl Handle {
         match timeout_at(deadline, applied).await {
             Ok(Ok(_)) => Ok(()),
             _ => Err(late("this node lags behind the leader")),
+        }
+    }
+
+    /// Has a quorum confirm that this node leads, and returns the term in which it does. The round of messages
+    /// begins after this call, and trusts no clock and no lease: no other node led in a later term when the call
+    /// was made (`DESIGN.md`, "Confirmed leadership"). When it returns that may be over.
+    ///
+    /// # Errors
+    /// See [`NotConfirmed`]; by the deadline.
+    pub async fn confirm_leadership(&self, deadline: Instant) -> Result<u64, NotConfirmed> {
+        self.core.confirm_leadership(deadline).await
+    }
+
+    /// Sends a request to the node that leads as far as this node knows, whose [`LeaderRequests`] answers it. The
+    /// request is carried there once; a node that does not lead passes it on to nobody.
+    ///
+    /// # Errors
+    /// See [`AskError`]; by the deadline.
+    ///
+    /// # Panics
+    /// When the request is larger than [`LEADER_REQUEST_BYTES_MAX`].
+    pub async fn ask_leader(
+        &self,
+        request: Vec<u8>,
+        deadline: Instant,
+    ) -> Result<Vec<u8>, AskError> {
+        let bytes = request.len();
+        assert!(bytes <= LEADER_REQUEST_BYTES_MAX, "a request of {bytes} bytes is too large");
+        self.core.ask_leader(request, deadline).await
+    }
+
+    /// Has `answerer` answer what other members ask of this node as the leader, from now on. The first one stays.
+    pub fn answer_by(&self, answerer: Arc<dyn LeaderRequests>) {
+        self.core.requests.answer_by(answerer);
+    }
+
+    /// This node's id.
+    #[must_use]
+    pub fn node_id(&self) -> u64 {
+        self.core.identity.node_id()
+    }
+
+    /// The node that leads as far as this node knows; it may be gone by now.
+    #[must_use]
+    pub fn leader_id(&self) -> Option<u64> {
+        self.core.leader()
+    }
+
+    /// Resolves when another node is known to lead than `than`, or none any more.
+    pub async fn leader_other_than(&self, than: Option<u64>) {
+        let mut metrics = self.core.raft.server_metrics();
+        if metrics.wait_for(|now| now.current_leader != than).await.is_err() {
+            // openraft has ended, and so will this node.
+            std::future::pending::<()>().await;
         }
     }
 

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use super::disk_format;
 use super::durable_snapshot::DurableSnapshot;
 use crate::runtime;
-use crate::state_machine::{FrozenState, Newer, RestoreError, StateMachine};
+use crate::state_machine::{FrozenState, Newer, RestoreError, Stamp, StateMachine};
 use crate::stop::{StopHandle, StopOnPanic};
 use crate::types::{Member, RaftEntry, RaftLogId, RaftMembership, Replies, SnapshotFile, Types};
 
@@ -77,7 +77,8 @@ impl StateMachineAdapter {
         let replies = match entry.payload {
             EntryPayload::Blank => Replies::default(),
             EntryPayload::Normal(batch) => {
-                let apply = |command: &Vec<u8>| self.state.apply(batch.now_ms, command);
+                let stamp = stamp_of(next, batch.now_ms);
+                let apply = |command: &Vec<u8>| self.state.apply(stamp, command);
                 Replies(batch.commands.iter().map(apply).collect::<Result<_, _>>()?)
             }
             EntryPayload::Membership(membership) => {
@@ -164,6 +165,12 @@ impl RaftStateMachine<Types> for StateMachineAdapter {
         let current = current.map_err(|error| io_failed(&io::Error::other(error)))?;
         current.map_err(|error| snapshot_failed(&error))
     }
+}
+
+/// The stamp of the entry with this id and this time of its leader.
+pub(crate) fn stamp_of(entry: RaftLogId, now_ms: u64) -> Stamp {
+    let leader = entry.leader_id;
+    Stamp { now_ms, term: leader.term, leader_id: leader.node_id }
 }
 
 /// Restores the newest snapshot, if there is one, and returns its metadata. A snapshot of a level that this

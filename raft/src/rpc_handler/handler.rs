@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use mintleaf_storage::codec;
+use mintleaf_storage::codec::{self, Blob};
 use openraft::entry::RaftPayload;
 use openraft::raft::{
     AppendEntriesRequest, AppendEntriesResponse, InstallSnapshotRequest, VoteRequest,
@@ -93,6 +93,10 @@ impl RpcHandler {
                 Ok(Response::Proposed(self.propose_for_peer(commands, within_ms).await))
             }
             Request::ReadIndex => Ok(Response::ReadIndex(core.read_index_as_leader().await)),
+            Request::Ask { request, within_ms } => {
+                let deadline = Instant::now() + Duration::from_millis(within_ms).min(WITHIN_MAX);
+                Ok(Response::Asked(core.requests.answer(request.0, deadline).await.map(Blob)))
+            }
             Request::Handshake(_) => Err(failed("a handshake has no header")),
             Request::Change(change) => self.change_for_peer(from, change).await,
             Request::Supports => Ok(Response::Supports(core.state.supports())),

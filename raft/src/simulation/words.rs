@@ -72,6 +72,7 @@ pub fn request_in_words(frame: &[u8]) -> Option<Words> {
             ("Return", format!("term {}, last index {last}", vote.leader_id.term))
         }
         Request::Supports | Request::Describe => ("Version", String::new()),
+        Request::Ask { request, .. } => ("Ask", format!("the leader, {} bytes", request.0.len())),
     };
     let is_routine = matches!(
         request,
@@ -108,6 +109,8 @@ pub fn answer_in_words(answer: &[u8]) -> Option<Words> {
         Ok(Response::Done) => ("done", "done".to_owned()),
         Ok(Response::Supports(release)) => ("release", format!("level {}", release.level)),
         Ok(Response::Described(is)) => ("release", format!("level {}", is.release.level)),
+        Ok(Response::Asked(Ok(answer))) => ("asked", format!("answered, {} bytes", answer.0.len())),
+        Ok(Response::Asked(Err(why))) => ("asked", format!("not answered: {why:?}")),
     };
     Some(Words { kind, text, is_routine: false, leads: None })
 }

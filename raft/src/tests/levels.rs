@@ -15,7 +15,7 @@ use crate::error::{Delivery, NodeError, ProposeError, Rejected, Remedy, StopReas
 use crate::message::MembershipError;
 use crate::node::Node;
 use crate::options::Options;
-use crate::state_machine::{FrozenState, Newer, Release, RestoreError, StateMachine};
+use crate::state_machine::{FrozenState, Newer, Release, RestoreError, Stamp, StateMachine};
 
 /// A state machine that keeps the last command and a level. The command `level N` raises the level, and a
 /// command that begins with `new` needs level 2.
@@ -56,7 +56,7 @@ impl StateMachine for Leveled {
         format!("level {to}").into_bytes()
     }
 
-    fn apply(&self, _now_ms: u64, command: &[u8]) -> Result<Vec<u8>, Newer> {
+    fn apply(&self, _: Stamp, command: &[u8]) -> Result<Vec<u8>, Newer> {
         let command = String::from_utf8(command.to_vec()).unwrap();
         let mut kept = self.kept.lock();
         match command.strip_prefix("level ").map(|level| level.parse().unwrap()) {

@@ -16,7 +16,7 @@ use crate::node::{Node, Role};
 use crate::offline::{Beginning, NewCluster, OfflineError, StoppedNode, read_stopped};
 use crate::options::Options;
 use crate::raft_storage::disk_format;
-use crate::state_machine::StateMachine;
+use crate::state_machine::{Stamp, StateMachine};
 use crate::types::{Batch, RaftLogId};
 
 const CLUSTER: u128 = 0xc1;
@@ -82,7 +82,7 @@ async fn a_new_cluster_begins_with_the_state_and_others_join_it() {
     let (data, other) = (temp.path().join("restored"), temp.path().join("other"));
     let peers = three_peers();
     let sum = Sum::default();
-    sum.apply(0, b"500").unwrap();
+    sum.apply(Stamp::default(), b"500").unwrap();
     begin(data.clone(), 3, &sum).unwrap();
     let refused = begin(data.clone(), 3, &sum).unwrap_err().to_string();
     assert!(refused.contains("is not empty"), "{refused}");
@@ -119,7 +119,7 @@ async fn a_restored_node_and_the_cluster_of_before_refuse_each_other() {
     one.shutdown().await;
     let (read_one, state) = read(&data(1)).await;
     read_one.unwrap();
-    state.apply(0, b"1000").unwrap();
+    state.apply(Stamp::default(), b"1000").unwrap();
     let restored = temp.path().join("restored");
     begin(restored.clone(), 1, &state).unwrap();
     // It comes up under the id and at the address of a member of the old cluster.

@@ -16,7 +16,7 @@ use tokio::time::{Instant, timeout};
 use crate::error::{Delivery, NodeError, ProposeError, Rejected};
 use crate::node::{Environment, Node};
 use crate::options::{Clock, Options, Tuning};
-use crate::state_machine::{FrozenState, Newer, Release, RestoreError, StateMachine};
+use crate::state_machine::{FrozenState, Newer, Release, RestoreError, Stamp, StateMachine};
 use crate::transport::{Credentials, Security, Transport};
 
 pub(super) const SOON: Duration = Duration::from_secs(20);
@@ -64,7 +64,7 @@ impl StateMachine for Sum {
         unreachable!("nobody supports level {to}")
     }
 
-    fn apply(&self, _now_ms: u64, command: &[u8]) -> Result<Vec<u8>, Newer> {
+    fn apply(&self, _: Stamp, command: &[u8]) -> Result<Vec<u8>, Newer> {
         let command = std::str::from_utf8(command).unwrap();
         assert_ne!(command, "panic", "asked to break");
         let mut sum = self.total.lock();

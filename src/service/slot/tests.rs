@@ -5,14 +5,14 @@ fn slot() -> Slot {
     Slot::new(BizTag::parse("orders").unwrap(), 10, Arc::new(SystemClock::default()))
 }
 
-fn wait(slot: &Slot, count: u64) -> (oneshot::Receiver<TakenIds>, bool) {
+fn wait(slot: &Slot, count: u64) -> (oneshot::Receiver<TakenNumbers>, bool) {
     match slot.take(count, Arrangement::Ranges) {
         (TakeOutcome::Wait(answered), wants_grab) => (answered, wants_grab),
         _ => panic!("nothing is held, so the caller waits"),
     }
 }
 
-fn ids(answered: &mut oneshot::Receiver<TakenIds>) -> Vec<u64> {
+fn ids(answered: &mut oneshot::Receiver<TakenNumbers>) -> Vec<u64> {
     let ranges = answered.try_recv().expect("answered").expect("ids");
     ranges.into_iter().flatten().collect()
 }
@@ -181,7 +181,7 @@ fn a_grab_that_met_a_frozen_tag_tells_those_who_wait_and_leaves_the_gate() {
     let slot = slot();
     let (mut waiting, _) = wait(&slot, 1);
     slot.begin_grab(10).unwrap();
-    slot.grab_met_frozen();
+    slot.grab_refused(&Error::Frozen);
     assert_eq!(waiting.try_recv().unwrap(), Err(Error::Frozen));
     let (_, wants_grab) = wait(&slot, 1);
     assert!(wants_grab, "the tag may have thawed since");

@@ -30,7 +30,7 @@ fn creators(node: &AssembledNode) -> JoinSet<Result<(), Error>> {
                 0 => {
                     services.tags.create(&Actor::default(), tag, TagSpec::default()).await.map(drop)
                 }
-                _ => services.ids.next(&name).await.map(drop),
+                _ => services.ids.take(&name, 1).await.map(drop),
             }
         });
     }

@@ -5,7 +5,9 @@ use std::io::Read;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mintleaf_raft::{FrozenState, Newer, Rejected, Release, Remedy, RestoreError, StateMachine};
+use mintleaf_raft::{
+    FrozenState, Newer, Rejected, Release, Remedy, RestoreError, Stamp, StateMachine,
+};
 use tempfile::TempDir;
 use tokio::time::timeout;
 
@@ -40,8 +42,8 @@ impl StateMachine for MixingUp {
         self.inner.raising(to)
     }
 
-    fn apply(&self, now_ms: u64, command: &[u8]) -> Result<Vec<u8>, Newer> {
-        let reply = self.inner.apply(now_ms, command)?;
+    fn apply(&self, stamp: Stamp, command: &[u8]) -> Result<Vec<u8>, Newer> {
+        let reply = self.inner.apply(stamp, command)?;
         let is_mixed_up = decode_command(command).is_ok_and(|command| (self.is_mixed_up)(&command));
         Ok(if is_mixed_up { encode_response(&Response::Noted, 1) } else { reply })
     }
@@ -72,7 +74,7 @@ async fn a_grab_that_has_the_response_to_another_command_gives_no_id_and_stops_t
     let dir = tempfile::tempdir().unwrap();
     let node = open(&dir, |command| matches!(command, Command::Grab { .. })).await;
     let services = node.services.clone();
-    let taken = tokio::spawn(async move { services.ids.next("orders").await });
+    let taken = tokio::spawn(async move { services.ids.take("orders", 1).await });
     assert_stops(node, "a grab").await;
     assert!(matches!(taken.await.unwrap(), Err(Error::Unavailable { .. })));
 }

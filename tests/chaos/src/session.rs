@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::Method;
-use mintleaf_check::history::{Admin, Call, Flakes, Ids, Interval, Outcome, Record, Row};
+use mintleaf_check::history::{Admin, Call, Flakes, Ids, Interval, Outcome, Record, Row, Strict};
 use mintleaf_harness::{Answer, NoAnswer, Recorder};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -135,7 +135,31 @@ impl Session {
     /// Creates a tag; the description should be one that no other write has.
     pub(crate) async fn create(&self, node: NodeId, tag: &str, step: u32, text: &str) -> Outcome {
         let body = json!({ "tag": tag, "step": step, "description": text });
-        let asked = self.ask(node, Method::POST, "/v1/tags", Some(&body), ADMIN_WITHIN).await;
+        self.create_as(node, tag, &body, step, text).await
+    }
+
+    /// Creates a tag whose ids rise over all nodes, and tells the judge so.
+    pub(crate) async fn create_strict(
+        &self,
+        node: NodeId,
+        tag: &str,
+        step: u32,
+        text: &str,
+    ) -> Outcome {
+        self.recorder.write(&Record::Strict(Strict { key: tag.into() }));
+        let body = json!({ "tag": tag, "step": step, "description": text, "order": "strict" });
+        self.create_as(node, tag, &body, step, text).await
+    }
+
+    async fn create_as(
+        &self,
+        node: NodeId,
+        tag: &str,
+        body: &Value,
+        step: u32,
+        text: &str,
+    ) -> Outcome {
+        let asked = self.ask(node, Method::POST, "/v1/tags", Some(body), ADMIN_WITHIN).await;
         let row = Row { step: Some(step), description: Some(text.into()), max_id: Some(1) };
         let (call, seen) = self.seen(asked, 201);
         let out = call.out;

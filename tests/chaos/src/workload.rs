@@ -20,6 +20,8 @@ const HOT_STEP: u32 = 20;
 /// Tags that are asked for now and then.
 const COLD: u64 = 200;
 const COLD_STEP: u32 = 5;
+/// A tag whose ids rise over all nodes.
+const STRICT: &str = "strict";
 /// How many tags there are at a time that are created, changed and deleted.
 const CHURN: u64 = 12;
 /// After so long, other tags take their place. A request whose outcome nobody knows may take effect at any later
@@ -102,7 +104,8 @@ impl Workload {
 fn standing() -> impl Iterator<Item = (String, u32)> {
     let hot = (0..HOT).map(|number| (hot_tag(number), HOT_STEP));
     let cold = (0..COLD).map(|number| (cold_tag(number), COLD_STEP));
-    hot.chain(cold).chain([(PROBE_TAG.to_owned(), COLD_STEP)])
+    let others = [(PROBE_TAG, COLD_STEP), (STRICT, HOT_STEP)];
+    hot.chain(cold).chain(others.map(|(tag, step)| (tag.to_owned(), step)))
 }
 
 fn hot_tag(number: u64) -> String {
@@ -123,11 +126,14 @@ fn age(began: Instant) -> u64 {
 
 async fn prepare(session: &Session, nodes: &[NodeId]) -> Result<(), String> {
     for ((tag, step), &node) in standing().zip(nodes.iter().cycle()) {
-        let mut created = false;
+        let (mut created, text) = (false, format!("standing {tag}"));
         for _ in 0..ATTEMPTS {
-            created = session.create(node, &tag, step, &format!("standing {tag}")).await
-                == Outcome::Ok
-                || session.read(node, &tag, false).await == Outcome::Ok;
+            let outcome = match &*tag {
+                STRICT => session.create_strict(node, &tag, step, &text).await,
+                _ => session.create(node, &tag, step, &text).await,
+            };
+            created =
+                outcome == Outcome::Ok || session.read(node, &tag, false).await == Outcome::Ok;
             if created {
                 break;
             }
@@ -193,7 +199,8 @@ impl Worker {
 
     fn tag(&mut self) -> String {
         match self.random.within(0..=99) {
-            0..=64 => hot_tag(self.random.within(0..=HOT - 1)),
+            0..=19 => STRICT.to_owned(),
+            20..=64 => hot_tag(self.random.within(0..=HOT - 1)),
             65..=89 => cold_tag(self.random.within(0..=COLD - 1)),
             _ => self.churning(),
         }

@@ -52,6 +52,8 @@ pub(crate) struct TagLine {
     pub(crate) admin: Vec<AdminOp>,
     /// Requests for ids that were refused because the tag is unknown: when asked, when answered, on which line.
     pub(crate) unknown: Vec<(u64, u64, Line)>,
+    /// Whether ids rise over all nodes.
+    pub(crate) strict: bool,
 }
 
 /// Ids that were handed out, or granted. `inv` and `ret` of a grant are the same moment.
@@ -213,6 +215,10 @@ impl Evidence {
             },
             Record::Fault(fault) => self.faults_ms.push(to_ms(fault.inv)),
             Record::Healed(healed) => self.heals.push((healed.at, line)),
+            Record::Strict(strict) => {
+                let tag = self.tag(&strict.key.0);
+                self.lines[tag].strict = true;
+            }
         }
         Ok(())
     }

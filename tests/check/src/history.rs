@@ -52,6 +52,8 @@ pub enum Record<'a> {
     Fault(Fault<'a>),
     /// All that was broken is whole again.
     Healed(Healed),
+    /// Ids of a tag rise over all nodes.
+    Strict(Strict<'a>),
 }
 
 /// What all requests of clients have in common.
@@ -220,6 +222,13 @@ pub struct Fault<'a> {
 pub struct Healed {
     /// When.
     pub at: u64,
+}
+
+/// A tag whose ids rise over all nodes, and not only at each of them.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Strict<'a> {
+    /// The tag.
+    pub key: Text<'a>,
 }
 
 impl<'a> Record<'a> {

@@ -4,7 +4,7 @@ use serde::{Deserialize, Deserializer};
 
 use crate::history::{
     Admin, Call, Fault, Flakes, Grant, Healed, Ids, Interval, Layout, Outcome, Record, Release,
-    Row, Text, Window,
+    Row, Strict, Text, Window,
 };
 
 impl<'a> Record<'a> {
@@ -68,6 +68,7 @@ enum Op {
     Layout,
     Fault,
     Healed,
+    Strict,
 }
 
 fn present<'de, D, T>(from: D) -> Result<Option<T>, D::Error>
@@ -101,6 +102,7 @@ impl<'a> Fields<'a> {
                 ret: self.ret,
             }),
             Op::Healed => Record::Healed(Healed { at: self.at()? }),
+            Op::Strict => Record::Strict(Strict { key: self.key()? }),
         })
     }
 

@@ -17,10 +17,12 @@ pub(crate) fn check(evidence: &mut Evidence, findings: &mut Findings) {
         let of = Subject(Some(evidence.tags.name(number as u32)));
         line.taken.sort_unstable_by_key(|span| (span.start, span.line));
         twice(&line.taken, &of, findings);
-        if evidence.totals.grants > 0 && findings.wants(Invariant::I2) {
+        // The leader holds what is granted of a strict tag, and any node hands it out.
+        if evidence.totals.grants > 0 && findings.wants(Invariant::I2) && !line.strict {
             grants(line, &of, issuers, findings);
         }
-        let node = |issuer| issuers.node(issuer);
+        let strict = line.strict;
+        let node = |issuer| if strict { 0 } else { issuers.node(issuer) };
         rising(&mut line.taken, node, &of, findings);
     }
     let of = Subject(None);

@@ -137,8 +137,10 @@ impl Service {
             clock: Arc::clone(&site.clock) as _,
             snowflake: snowflakes(),
             nonce: 1,
+            secret: 1,
             auto_create_tags: false,
             tags_max: TAGS_MAX_DEFAULT,
+            draw_key: || Ok([7; 32]),
         };
         let node = site.run(60, async move {
             let opened = assemble(assembly, |state, clock| open(options, transport, state, clock));
@@ -146,7 +148,7 @@ impl Service {
             let Services { ids, tags, .. } = &node.services;
             let tag = mintleaf::tag::BizTag::parse("orders").expect("it is a name");
             while tags.create(&Actor::default(), tag.clone(), TagSpec::default()).await.is_err()
-                || ids.next("orders").await.is_err()
+                || ids.take("orders", 1).await.is_err()
                 || ids.next_snowflake().await.is_err()
             {
                 sleep(Duration::from_millis(100)).await;

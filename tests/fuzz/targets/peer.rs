@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use libfuzzer_sys::fuzz_target;
 use mintleaf_fuzz::{NODE_ID, STORE, Site, sealed};
-use mintleaf_raft::{FrozenState, Newer, Peer, Rejected, Release, RestoreError, StateMachine};
+use mintleaf_raft::{
+    FrozenState, Newer, Peer, Rejected, Release, RestoreError, Stamp, StateMachine,
+};
 use tokio::time::{Duration, sleep};
 
 const PROTOCOL: u8 = 3;
@@ -37,7 +39,7 @@ impl StateMachine for Tally {
         unreachable!("nobody supports level {to}")
     }
 
-    fn apply(&self, _: u64, command: &[u8]) -> Result<Vec<u8>, Newer> {
+    fn apply(&self, _: Stamp, command: &[u8]) -> Result<Vec<u8>, Newer> {
         Ok(command.to_owned())
     }
 

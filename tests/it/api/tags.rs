@@ -67,7 +67,7 @@ fn bodies_are_read_strictly_and_bounds_are_named() {
         assert!(detail.contains(named), "{body}: {detail}");
     }
     let at_the_bounds = json!({
-        "tag": "x".repeat(128), "step": 2_147_483_647_u32, "start": LAST_ID,
+        "tag": "x".repeat(128), "step": 2_147_483_647.0_f64, "start": LAST_ID,
         "description": "订".repeat(256),
     });
     assert_eq!(dev.api().post("/v1/tags", &at_the_bounds).status, 201);

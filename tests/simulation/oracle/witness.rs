@@ -4,7 +4,7 @@ use std::io::{self, Read, Write};
 use std::sync::Arc;
 
 use mintleaf::replica::StateReplica;
-use mintleaf_raft::{FrozenState, Newer, Rejected, Release, RestoreError, StateMachine};
+use mintleaf_raft::{FrozenState, Newer, Rejected, Release, RestoreError, Stamp, StateMachine};
 use parking_lot::Mutex;
 
 use super::{Incarnation, Oracle};
@@ -64,8 +64,9 @@ impl StateMachine for Witness {
         self.state.raising(to)
     }
 
-    fn apply(&self, now_ms: u64, command: &[u8]) -> Result<Vec<u8>, Newer> {
-        let reply = self.state.apply(now_ms, command)?;
+    fn apply(&self, stamp: Stamp, command: &[u8]) -> Result<Vec<u8>, Newer> {
+        let reply = self.state.apply(stamp, command)?;
+        let now_ms = stamp.now_ms;
         let mut applied = self.applied.lock();
         let (position, hash) = *applied;
         let hash = fnv(fnv(fnv(hash, &now_ms.to_be_bytes()), command), &reply);

@@ -1,4 +1,4 @@
-//! Every tag's entry in the order of names, in a table that is copied by sharing.
+//! Entries in the order of their names, in a table that is copied by sharing.
 //!
 //! Entries live in leaves of at most [`LEAF_ENTRIES_MAX`]. A copy of the table shares all leaves, and
 //! a change then copies only the leaf it falls in. So a snapshot of a million entries is taken in
@@ -6,31 +6,40 @@
 
 use std::sync::Arc;
 
-use super::tag_entry::TagEntry;
-use crate::tag::BizTag;
-
 /// Entries in one leaf at most: what the first change after a snapshot copies.
 const LEAF_ENTRIES_MAX: usize = 256;
 
-#[derive(Clone, Debug, Default)]
-pub(super) struct TagEntries {
+/// An entry of the table.
+pub(super) trait Named: Clone {
+    /// The name that it is found by.
+    fn name(&self) -> &str;
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct SharedTable<E> {
     /// No leaf is empty; all entries ascend by name, within a leaf and from leaf to leaf.
-    leaves: Vec<Arc<Vec<TagEntry>>>,
+    leaves: Vec<Arc<Vec<E>>>,
     entries: usize,
 }
 
-impl TagEntries {
+impl<E> Default for SharedTable<E> {
+    fn default() -> Self {
+        Self { leaves: Vec::new(), entries: 0 }
+    }
+}
+
+impl<E: Named> SharedTable<E> {
     /// How many entries there are, tombstones included.
     pub(super) fn len(&self) -> usize {
         self.entries
     }
 
-    pub(super) fn get(&self, name: &str) -> Option<&TagEntry> {
+    pub(super) fn get(&self, name: &str) -> Option<&E> {
         let leaf = self.leaves.get(self.leaf_of(name))?;
         Some(&leaf[find(leaf, name).ok()?])
     }
 
-    pub(super) fn get_mut(&mut self, name: &str) -> Option<&mut TagEntry> {
+    pub(super) fn get_mut(&mut self, name: &str) -> Option<&mut E> {
         let at = self.leaf_of(name);
         let leaf = self.leaves.get_mut(at)?;
         let position = find(leaf, name).ok()?;
@@ -38,7 +47,7 @@ impl TagEntries {
     }
 
     /// The entry with the highest name.
-    pub(super) fn last(&self) -> Option<&TagEntry> {
+    pub(super) fn last(&self) -> Option<&E> {
         self.leaves.last()?.last()
     }
 
@@ -46,7 +55,7 @@ impl TagEntries {
     ///
     /// # Panics
     /// If the name is in the table.
-    pub(super) fn insert(&mut self, entry: TagEntry) -> &mut TagEntry {
+    pub(super) fn insert(&mut self, entry: E) -> &mut E {
         let (at, position) = self.make_room(entry.name());
         self.entries += 1;
         let leaf = Arc::make_mut(&mut self.leaves[at]);
@@ -54,16 +63,14 @@ impl TagEntries {
         &mut leaf[position]
     }
 
-    /// Raises the mark of every entry, tombstones included, by what `by` says of its tag.
-    pub(super) fn rise(&mut self, by: impl Fn(&BizTag) -> u64) {
+    /// Changes every entry. None may change its name.
+    pub(super) fn for_each_mut(&mut self, change: impl FnMut(&mut E)) {
         let Self { leaves, entries: _ } = self;
-        for entry in leaves.iter_mut().flat_map(Arc::make_mut) {
-            entry.rise(by(entry.tag()));
-        }
+        leaves.iter_mut().flat_map(Arc::make_mut).for_each(change);
     }
 
     /// The entries after `name`; all of them without a name.
-    pub(super) fn after(&self, name: Option<&str>) -> impl Iterator<Item = &TagEntry> {
+    pub(super) fn after(&self, name: Option<&str>) -> impl Iterator<Item = &E> {
         self.beginning_with("", name)
     }
 
@@ -73,7 +80,7 @@ impl TagEntries {
         &self,
         prefix: &str,
         name: Option<&str>,
-    ) -> impl Iterator<Item = &TagEntry> {
+    ) -> impl Iterator<Item = &E> {
         let first = self.leaf_of(name.map_or(prefix, |name| name.max(prefix)));
         self.leaves[first.min(self.leaves.len())..]
             .iter()
@@ -112,7 +119,7 @@ impl TagEntries {
 }
 
 /// Where `name` is in a leaf, or else where it would be.
-fn find(leaf: &[TagEntry], name: &str) -> Result<usize, usize> {
+fn find<E: Named>(leaf: &[E], name: &str) -> Result<usize, usize> {
     leaf.binary_search_by(|entry| entry.name().cmp(name))
 }
 
@@ -120,10 +127,11 @@ fn find(leaf: &[TagEntry], name: &str) -> Result<usize, usize> {
 mod tests {
     use super::*;
     use crate::state::Protection;
+    use crate::state::tag_entry::TagEntry;
     use crate::state::tests::tag;
 
-    fn table(numbers: impl IntoIterator<Item = u32>) -> TagEntries {
-        let mut table = TagEntries::default();
+    fn table(numbers: impl IntoIterator<Item = u32>) -> SharedTable<TagEntry> {
+        let mut table = SharedTable::default();
         for number in numbers {
             table.insert(TagEntry::unborn(tag(&name(number))));
         }
@@ -135,7 +143,7 @@ mod tests {
     }
 
     /// How many leaves two tables do not share.
-    fn leaves_apart(one: &TagEntries, other: &TagEntries) -> usize {
+    fn leaves_apart(one: &SharedTable<TagEntry>, other: &SharedTable<TagEntry>) -> usize {
         one.leaves.iter().zip(&other.leaves).filter(|(a, b)| !Arc::ptr_eq(a, b)).count()
     }
 
@@ -163,7 +171,7 @@ mod tests {
             assert_eq!(next, expected.as_deref(), "after {after}");
         }
         assert_eq!(table.after(Some("")).count(), 1000);
-        assert_eq!(TagEntries::default().after(Some("a")).count(), 0);
+        assert_eq!(SharedTable::<TagEntry>::default().after(Some("a")).count(), 0);
     }
 
     #[test]

@@ -1,0 +1,47 @@
+//! Which nodes the client commands ask, and how they print what these say.
+
+use clap::Args;
+
+use super::client::{BaseUrl, Client, ShownToken};
+use super::failure::Failure;
+use super::https::TlsArgs;
+
+/// Which nodes to ask, and how to print what they say.
+#[derive(Args, Clone, Debug)]
+pub struct Connect {
+    /// A node; give several and the next is tried when one does not answer
+    #[arg(long = "url", env = "MINTLEAF_URL", value_name = "URL", global = true)]
+    #[arg(value_delimiter = ',', default_value = "http://127.0.0.1:8080")]
+    urls: Vec<BaseUrl>,
+    /// The token to show to nodes with an auth file; better MINTLEAF_TOKEN, because other users see arguments
+    #[arg(long, env = "MINTLEAF_TOKEN", value_name = "TOKEN", global = true)]
+    #[arg(hide_env_values = true)]
+    token: Option<ShownToken>,
+    /// Whom to believe behind https.
+    #[command(flatten)]
+    tls: TlsArgs,
+    /// Print JSON instead of text for people
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+impl Connect {
+    /// The client, and whether to print JSON.
+    ///
+    /// # Errors
+    /// When a file that https needs cannot be used.
+    pub(super) fn open(self) -> Result<(Client, bool), Failure> {
+        Ok((Client::new(self.urls, self.token, &self.tls)?, self.json))
+    }
+
+    /// Whether to print JSON.
+    pub(super) fn json(&self) -> bool {
+        self.json
+    }
+
+    /// How many URLs were given.
+    #[cfg(test)]
+    pub(super) fn url_count(&self) -> usize {
+        self.urls.len()
+    }
+}

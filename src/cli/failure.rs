@@ -1,0 +1,77 @@
+//! Why a command failed, in words for a person.
+
+use std::borrow::Cow;
+
+use hyper::StatusCode;
+use serde_json::Value;
+
+/// Why a command failed, and what may help.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Failure {
+    pub(super) detail: String,
+    pub(super) hint: Option<Cow<'static, str>>,
+    /// The `code` of the problem with which a node refused, if it did.
+    code: Option<String>,
+    /// Whether no node could be asked, or none has answered.
+    unanswered: bool,
+}
+
+impl Failure {
+    pub(super) fn new(detail: impl Into<String>) -> Self {
+        Self { detail: detail.into(), hint: None, code: None, unanswered: false }
+    }
+
+    pub(super) fn hinting(detail: impl Into<String>, hint: impl Into<Cow<'static, str>>) -> Self {
+        Self { hint: Some(hint.into()), ..Self::new(detail) }
+    }
+
+    /// The failure of a request that nobody answered.
+    pub(super) fn unanswered(self) -> Self {
+        Self { unanswered: true, ..self }
+    }
+
+    /// Whether no node could be asked, or none has answered.
+    pub(super) fn is_unanswered(&self) -> bool {
+        self.unanswered
+    }
+
+    /// Whether a node refused with a problem of this code.
+    pub(super) fn is(&self, code: &str) -> bool {
+        self.code.as_deref() == Some(code)
+    }
+
+    /// The failure of a request that a node refused.
+    pub(super) fn refused(status: StatusCode, body: &[u8]) -> Self {
+        let problem = serde_json::from_slice::<Value>(body).unwrap_or_default();
+        let detail = match problem["detail"].as_str() {
+            Some(detail) => detail.to_owned(),
+            None => format!("the node answered {status}"),
+        };
+        let code = problem["code"].as_str().map(str::to_owned);
+        let hint = match code.as_deref() {
+            Some("unknown_tag") => Some("mintleaf tag create NAME creates a tag"),
+            Some("tag_exists") => Some(
+                "mintleaf tag update NAME changes a tag; create --if-not-exists leaves it as it is",
+            ),
+            Some("unauthenticated") => Some("MINTLEAF_TOKEN or --token gives the token to show"),
+            Some("unavailable") => Some("mintleaf cluster status shows who can be reached"),
+            _ => None,
+        };
+        Self { detail, hint: hint.map(Cow::Borrowed), code, unanswered: false }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_are_told_in_the_nodes_words() {
+        let body = br#"{"detail":"there is no such tag","code":"unknown_tag"}"#;
+        let failure = Failure::refused(StatusCode::NOT_FOUND, body);
+        assert_eq!(failure.detail, "there is no such tag");
+        assert!(failure.hint.is_some_and(|hint| hint.contains("tag create")));
+        let failure = Failure::refused(StatusCode::BAD_GATEWAY, b"<html>");
+        assert_eq!(failure.detail, "the node answered 502 Bad Gateway");
+    }
+}

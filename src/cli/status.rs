@@ -1,0 +1,344 @@
+//! `mintleaf cluster status`: what every member says of itself.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::task::{JoinSet, LocalSet};
+
+use super::client::Client;
+use super::failure::Failure;
+use super::output::{cell, print_json, print_styled};
+use super::style::{BAD, DOUBTFUL, GOOD};
+use super::table::{TextTable, shown};
+
+/// The longest wait for one member: a node answers these questions from memory.
+const MEMBER_MAX: Duration = Duration::from_secs(2);
+
+/// Asks the first node that answers who is a member, and then each of them.
+///
+/// # Errors
+/// When no node answers.
+pub(super) async fn run(client: &Client, json: bool) -> Result<(), Failure> {
+    let mut cluster = client.get("/v1/cluster").await?;
+    if cluster["cluster_id"].is_null() {
+        let own = client.readiness().await?;
+        cluster["reasons"] = own["reasons"].clone();
+    } else {
+        LocalSet::new().run_until(ask_members(client, &mut cluster)).await;
+    }
+    show(&cluster, json)
+}
+
+/// Shows the members, with what they have said of themselves as far as they were asked.
+///
+/// # Errors
+/// When nothing can be printed.
+pub(super) fn show(cluster: &Value, json: bool) -> Result<(), Failure> {
+    if json { print_json(cluster) } else { print_styled(&text(cluster)) }
+}
+
+/// What a member has said.
+struct Said {
+    id: Value,
+    /// Its own `/v1/cluster` and `/readyz`, or why it did not answer.
+    outcome: Result<(Value, Value), Failure>,
+}
+
+async fn ask_members(client: &Client, cluster: &mut Value) {
+    let mut asking = JoinSet::new();
+    for node in nodes(cluster) {
+        let (client, id) = (client.clone(), node["id"].clone());
+        let address = node["http"].as_str().unwrap_or_default().to_owned();
+        asking.spawn_local(async move {
+            let asked = async {
+                let client = client.of_member(&address, MEMBER_MAX)?;
+                Ok((client.get("/v1/cluster").await?, client.readiness().await?))
+            };
+            Said { id, outcome: asked.await }
+        });
+    }
+    let said = asking.join_all().await;
+    add(cluster, &said);
+}
+
+/// Adds to each member what it has said of itself.
+fn add(cluster: &mut Value, said: &[Said]) {
+    let clocks: Vec<i64> =
+        voters(cluster).filter_map(|it| it["clock_offset_ms"].as_i64()).collect();
+    let median = median(clocks);
+    for node in cluster["nodes"].as_array_mut().into_iter().flatten() {
+        node["clock_from_median_ms"] = match (node["clock_offset_ms"].as_i64(), median) {
+            (Some(offset), Some(median)) => json!(offset - median),
+            _ => Value::Null,
+        };
+        let own = said.iter().find(|said| said.id == node["id"]).map(|said| &said.outcome);
+        node["answered"] = json!(matches!(own, Some(Ok(_))));
+        for field in ["error", "ready", "draining", "reasons", "term", "leader_id"] {
+            node[field] = Value::Null;
+        }
+        match own {
+            Some(Ok((view, readiness))) => add_answer(node, view, readiness),
+            Some(Err(failure)) => node["error"] = json!(failure.detail),
+            None => {}
+        }
+    }
+    add_lags(cluster, said);
+}
+
+fn add_answer(node: &mut Value, view: &Value, readiness: &Value) {
+    if let Some(own) = nodes(view).find(|own| own["id"] == node["id"]) {
+        for field in
+            ["role", "zone", "version", "level_max", "last_log_index", "last_applied_index"]
+        {
+            node[field] = own[field].clone();
+        }
+    }
+    node["term"] = view["term"].clone();
+    node["leader_id"] = view["leader_id"].clone();
+    node["ready"] = readiness["ready"].clone();
+    node["reasons"] = readiness["reasons"].clone();
+    node["draining"] = json!(reasons(readiness).any(|reason| reason.starts_with("draining:")));
+}
+
+/// Adds how many entries each member's log lacks: by its own word, or else by that of the leader.
+fn add_lags(cluster: &mut Value, said: &[Said]) {
+    let last = nodes(cluster).filter_map(|node| node["last_log_index"].as_u64()).max();
+    let matched = |id: &Value| {
+        let views = said.iter().filter_map(|said| said.outcome.as_ref().ok());
+        let mut entries = views.flat_map(|(view, _)| nodes(view)).filter(|node| node["id"] == *id);
+        entries.find_map(|node| node["matched_index"].as_u64())
+    };
+    for node in cluster["nodes"].as_array_mut().into_iter().flatten() {
+        let reached = node["last_log_index"].as_u64().or_else(|| matched(&node["id"]));
+        node["log_lag"] =
+            json!(last.zip(reached).map(|(last, reached)| last.saturating_sub(reached)));
+    }
+}
+
+/// The middle of some readings, the lower one of two.
+fn median(mut readings: Vec<i64>) -> Option<i64> {
+    readings.sort_unstable();
+    readings.get(readings.len().saturating_sub(1) / 2).copied()
+}
+
+fn nodes(cluster: &Value) -> impl Iterator<Item = &Value> {
+    cluster["nodes"].as_array().into_iter().flatten()
+}
+
+fn voters(cluster: &Value) -> impl Iterator<Item = &Value> {
+    nodes(cluster).filter(|node| node["role"] != "learner")
+}
+
+fn reasons(readiness: &Value) -> impl Iterator<Item = &str> {
+    readiness["reasons"].as_array().into_iter().flatten().filter_map(Value::as_str)
+}
+
+fn text(cluster: &Value) -> String {
+    if cluster["cluster_id"].is_null() {
+        return unformed(cluster);
+    }
+    let [id, level, term] = ["cluster_id", "level", "term"].map(|field| cell(cluster, field));
+    let leader = match &cluster["leader_id"] {
+        Value::Null => format!("{BAD}no leader{BAD:#}"),
+        leader => format!("leader {leader}"),
+    };
+    let heading = format!("cluster {id}, level {level}, term {term}, {leader}");
+    format!("{heading}\n\n{}{}{}", table(cluster).styled(), remarks(cluster), quorum_loss(cluster))
+}
+
+/// What to say of a node that belongs to no cluster.
+fn unformed(cluster: &Value) -> String {
+    let node = cell(cluster, "node_id");
+    let mut text =
+        format!("{DOUBTFUL}no cluster yet{DOUBTFUL:#}: node {node} waits for it to form\n");
+    for reason in reasons(cluster) {
+        text += &format!("  {}\n", shown(reason));
+    }
+    text + "what to do: docs/operating.md#a-cluster-that-does-not-form\n"
+}
+
+fn table(cluster: &Value) -> TextTable<9> {
+    let head = ["NODE", "ROLE", "STATE", "LAG", "CLOCK", "VERSION", "HTTP", "RAFT", "ZONE"];
+    let mut table =
+        TextTable::new(head).numbers(&["NODE", "LAG", "CLOCK"]).dispensable(&["ZONE", "RAFT"]);
+    for node in nodes(cluster) {
+        let clock = node["clock_from_median_ms"].as_i64();
+        table.row([
+            cell(node, "id"),
+            cell(node, "role"),
+            state(node).to_owned(),
+            cell(node, "log_lag"),
+            clock.map_or("-".to_owned(), |ms| format!("{ms:+} ms")),
+            cell(node, "version"),
+            cell(node, "http"),
+            cell(node, "raft"),
+            cell(node, "zone"),
+        ]);
+    }
+    table
+}
+
+/// A member in a word: by what it says, or else by whether its peer reaches it.
+fn state(node: &Value) -> &'static str {
+    match (&node["ready"], node["reachable"] == true) {
+        (Value::Bool(true), _) => "ready",
+        (Value::Bool(false), _) if node["draining"] == true => "draining",
+        (Value::Bool(false), _) => "not ready",
+        (_, true) => "reachable",
+        (_, false) => "unreachable",
+    }
+}
+
+/// A line for each member of which the table does not say all.
+fn remarks(cluster: &Value) -> String {
+    let mut remarks = String::new();
+    for node in nodes(cluster) {
+        let id = cell(node, "id");
+        let style = if node["ready"] == true { DOUBTFUL } else { BAD };
+        for reason in reasons(node) {
+            remarks += &format!("{style}node {id}{style:#}: {}\n", shown(reason));
+        }
+        if let Some(why) = node["error"].as_str() {
+            remarks += &format!("{style}node {id}{style:#} was not asked: {}\n", shown(why));
+        }
+        let known = &cluster["leader_id"];
+        if node["answered"] == true && node["leader_id"] != *known {
+            let (leader, term) = (cell(node, "leader_id"), cell(node, "term"));
+            remarks += &format!(
+                "{style}node {id}{style:#} takes {leader} for the leader, in term {term}\n"
+            );
+        }
+    }
+    let all_well = nodes(cluster).all(|node| node["ready"] == true);
+    match (remarks.is_empty(), all_well) {
+        (true, true) => format!("\n{GOOD}all nodes are ready{GOOD:#}\n"),
+        (true, false) => String::new(),
+        (false, _) => format!("\n{remarks}"),
+    }
+}
+
+/// What to say about a cluster whose asked node has no quorum; nothing while it has one.
+fn quorum_loss(cluster: &Value) -> String {
+    let voters: Vec<&Value> = voters(cluster).collect();
+    let missing: Vec<_> = voters.iter().filter(|node| node["reachable"] == false).collect();
+    let (reached, needed) = (voters.len() - missing.len(), voters.len() / 2 + 1);
+    if !cluster["leader_id"].is_null() || reached >= needed || voters.is_empty() {
+        return String::new();
+    }
+    let own = nodes(cluster).find(|node| node["id"] == cluster["node_id"]);
+    let now_ms = own.and_then(|own| own["last_heard_ms"].as_u64());
+    let since = |node: &&&Value| {
+        let id = cell(node, "id");
+        match (now_ms, node["last_heard_ms"].as_u64()) {
+            (Some(now_ms), Some(heard_ms)) => {
+                format!("node {id} for {} s", now_ms.saturating_sub(heard_ms) / 1_000)
+            }
+            _ => format!("node {id} since node {} started", cell(cluster, "node_id")),
+        }
+    };
+    let missing: Vec<String> = missing.iter().map(since).collect();
+    format!(
+        "\nno quorum: {reached} of {} voters can be reached and {needed} are needed; missing: {}\n\
+         what to do: docs/operating.md#quorum-loss\n",
+        voters.len(),
+        missing.join(", ")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn member(id: u64, clock: i64) -> Value {
+        json!({
+            "id": id, "role": "voter", "zone": null, "version": null, "raft": format!("r:{id}"),
+            "http": format!("h:{id}"), "reachable": true, "clock_offset_ms": clock,
+            "last_log_index": null, "last_applied_index": null, "matched_index": null,
+        })
+    }
+
+    fn answer(id: u64, index: u64, ready: bool, reasons: &[&str]) -> Said {
+        let mut own = member(id, 0);
+        (own["last_log_index"], own["version"]) = (json!(index), json!("0.3.0"));
+        let view = json!({"term": 4, "leader_id": 1, "nodes": [own]});
+        Said { id: json!(id), outcome: Ok((view, json!({"ready": ready, "reasons": reasons}))) }
+    }
+
+    fn cluster(nodes: Vec<Value>) -> Value {
+        json!({"cluster_id": "c", "node_id": 1, "leader_id": 1, "term": 4, "level": 1, "nodes": nodes})
+    }
+
+    /// The text without its styles.
+    fn plain(cluster: &Value) -> String {
+        anstream::adapter::strip_str(&text(cluster)).to_string()
+    }
+
+    #[test]
+    fn status_says_what_every_member_says_of_itself() {
+        let mut cluster = cluster(vec![member(1, 0), member(2, 30), member(3, -5)]);
+        let leader = json!({"id": 3, "matched_index": 70});
+        let mut first = answer(1, 100, true, &[]);
+        if let Ok((view, _)) = &mut first.outcome {
+            view["nodes"].as_array_mut().unwrap().push(leader);
+        }
+        let silent = Said { id: json!(3), outcome: Err(Failure::new("cannot reach http://h:3")) };
+        add(
+            &mut cluster,
+            &[first, answer(2, 98, false, &["draining: it was asked to stop"]), silent],
+        );
+        let text = plain(&cluster);
+        assert!(text.starts_with("cluster c, level 1, term 4, leader 1\n\nNODE  ROLE"), "{text}");
+        for (row, remark) in [
+            ("   1  voter  ready        0   +0 ms  0.3.0    h:1", ""),
+            (
+                "   2  voter  draining     2  +30 ms  0.3.0    h:2",
+                "node 2: draining: it was asked to stop",
+            ),
+            (
+                "   3  voter  reachable   30   -5 ms  -        h:3",
+                "node 3 was not asked: cannot reach http://h:3",
+            ),
+        ] {
+            assert!(text.contains(row) && text.contains(remark), "{text}");
+        }
+        assert_eq!(
+            (&cluster["nodes"][1]["draining"], &cluster["nodes"][2]["ready"]),
+            (&json!(true), &Value::Null)
+        );
+    }
+
+    #[test]
+    fn a_cluster_that_is_well_says_so_and_one_without_a_leader_too() {
+        let mut cluster = cluster(vec![member(1, 0)]);
+        add(&mut cluster, &[answer(1, 5, true, &[])]);
+        assert!(plain(&cluster).ends_with("\nall nodes are ready\n"), "{}", plain(&cluster));
+        cluster["leader_id"] = Value::Null;
+        let text = plain(&cluster);
+        assert!(text.contains("term 4, no leader\n"), "{text}");
+        assert!(text.contains("node 1 takes 1 for the leader, in term 4\n"), "{text}");
+    }
+
+    #[test]
+    fn a_cluster_that_has_not_formed_says_so() {
+        let reasons = ["not_formed: node 2 is missing"];
+        let cluster = json!({"cluster_id": null, "node_id": 1, "nodes": [], "reasons": reasons});
+        let text = plain(&cluster);
+        assert!(text.starts_with("no cluster yet: node 1 waits"), "{text}");
+        assert!(text.contains("not_formed: node 2 is missing"), "{text}");
+    }
+
+    #[test]
+    fn status_of_the_last_node_names_who_is_missing_since_when_and_what_to_do() {
+        let node = |id: u64, reachable: bool, heard: Option<u64>| json!({"id": id, "role": "voter", "reachable": reachable, "last_heard_ms": heard});
+        let nodes =
+            [node(1, true, Some(90_000)), node(2, false, Some(56_000)), node(3, false, None)];
+        let mut cluster = json!({"node_id": 1, "leader_id": null, "nodes": nodes});
+        assert_eq!(
+            quorum_loss(&cluster),
+            "\nno quorum: 1 of 3 voters can be reached and 2 are needed; missing: node 2 for 34 s, \
+             node 3 since node 1 started\nwhat to do: docs/operating.md#quorum-loss\n"
+        );
+        cluster["leader_id"] = json!(1);
+        assert_eq!(quorum_loss(&cluster), "");
+    }
+}

@@ -1,0 +1,224 @@
+//! Tables for people, by the width that their text has on a terminal.
+
+use std::io;
+
+use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, Width, presets};
+
+use super::style::BOLD;
+
+/// Fewest columns of a terminal that a table is fitted to; nobody reads at less.
+const WIDTH_MIN: u16 = 20;
+/// Fewest columns that a cell is wrapped to.
+const WRAPPED_MIN: u16 = 16;
+
+/// Rows under a head. Where they do not fit the terminal, cells are wrapped that may be; then columns are left out
+/// that may be; and at last each row is a list of its fields. What goes elsewhere than to a terminal is never cut.
+pub(super) struct TextTable<const N: usize> {
+    head: [&'static str; N],
+    rows: Vec<[String; N]>,
+    numbers: &'static [&'static str],
+    wrapped: &'static [&'static str],
+    dispensable: &'static [&'static str],
+}
+
+impl<const N: usize> TextTable<N> {
+    pub(super) fn new(head: [&'static str; N]) -> Self {
+        Self { head, rows: Vec::new(), numbers: &[], wrapped: &[], dispensable: &[] }
+    }
+
+    /// Columns of numbers, whose last digits stand below each other.
+    pub(super) fn numbers(mut self, columns: &'static [&'static str]) -> Self {
+        self.numbers = columns;
+        self
+    }
+
+    /// Columns of sentences, which go on in the next line where the terminal ends.
+    pub(super) fn wrapped(mut self, columns: &'static [&'static str]) -> Self {
+        self.wrapped = columns;
+        self
+    }
+
+    /// Columns that a narrow terminal does not show, the first of them first.
+    pub(super) fn dispensable(mut self, columns: &'static [&'static str]) -> Self {
+        self.dispensable = columns;
+        self
+    }
+
+    /// Adds a row. What would not show as itself is escaped: cells hold what others have written.
+    pub(super) fn row(&mut self, cells: [String; N]) {
+        self.rows.push(cells.map(|cell| shown(&cell)));
+    }
+
+    /// The table for standard output, with its styles.
+    pub(super) fn styled(&self) -> String {
+        let (text, has_head) = self.fitted(terminal_width());
+        match text.split_once('\n').filter(|_| has_head) {
+            Some((head, rows)) => format!("{BOLD}{head}{BOLD:#}\n{rows}"),
+            None => text,
+        }
+    }
+
+    /// The table in `width` columns, and whether its first line is a head.
+    fn fitted(&self, width: Option<u16>) -> (String, bool) {
+        let Some(width) = width else { return (self.drawn(&[], None), true) };
+        for left_out in 0..=self.dispensable.len() {
+            let left_out = &self.dispensable[..left_out];
+            let text = self.drawn(left_out, Some(width));
+            if text.lines().all(|line| columns(line) <= usize::from(width)) {
+                return (text, true);
+            }
+        }
+        (self.listed(width), false)
+    }
+
+    fn drawn(&self, left_out: &[&str], width: Option<u16>) -> String {
+        let kept: Vec<usize> = (0..N).filter(|&at| !left_out.contains(&self.head[at])).collect();
+        let mut table = plain(width);
+        table.set_header(kept.iter().map(|&at| self.head[at]));
+        for row in &self.rows {
+            table.add_row(kept.iter().map(|&at| &row[at]));
+        }
+        for (column, &at) in table.column_iter_mut().zip(&kept) {
+            let head = self.head[at];
+            column.set_padding((0, 2));
+            if self.numbers.contains(&head) {
+                column.set_cell_alignment(CellAlignment::Right);
+            }
+            column.set_constraint(match self.wrapped.contains(&head) && width.is_some() {
+                true => ColumnConstraint::LowerBoundary(Width::Fixed(WRAPPED_MIN)),
+                false => ColumnConstraint::ContentWidth,
+            });
+        }
+        ended(&table)
+    }
+
+    /// Each row as a list of its fields.
+    fn listed(&self, width: u16) -> String {
+        let record = |row: &[String; N]| {
+            let mut table = plain(Some(width));
+            for (head, cell) in self.head.iter().zip(row) {
+                table.add_row([*head, cell]);
+            }
+            for (column, constraint) in table.column_iter_mut().zip([
+                ColumnConstraint::ContentWidth,
+                ColumnConstraint::LowerBoundary(Width::Fixed(1)),
+            ]) {
+                column.set_padding((0, 2)).set_constraint(constraint);
+            }
+            ended(&table)
+        };
+        self.rows.iter().map(record).collect::<Vec<_>>().join("\n")
+    }
+}
+
+fn plain(width: Option<u16>) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    match width {
+        Some(width) => {
+            // The last column is padded too, and that is cut off.
+            table.set_width(width.saturating_add(2));
+            table.set_content_arrangement(ContentArrangement::Dynamic);
+        }
+        None => {
+            table.set_content_arrangement(ContentArrangement::Disabled);
+        }
+    }
+    table
+}
+
+/// The lines of a table, none of which ends in blanks.
+fn ended(table: &Table) -> String {
+    table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
+}
+
+/// How many columns a text takes on a terminal.
+fn columns(text: &str) -> usize {
+    unicode_width::UnicodeWidthStr::width(text)
+}
+
+/// The columns that a table may have; `None` where standard output is no terminal. `COLUMNS` says it for both.
+fn terminal_width() -> Option<u16> {
+    #[expect(clippy::disallowed_methods)] // It is of the terminal, and no setting.
+    let said = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    let measured = || terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| width.0);
+    said.or_else(measured).map(|width: u16| width.max(WIDTH_MIN))
+}
+
+/// A text with `\u{…}` for each character by which a terminal could be told to do, or to show, something else:
+/// control characters, line and paragraph separators, and what turns the direction of text.
+pub(super) fn shown(text: &str) -> String {
+    let misleads = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        match misleads(c) {
+            true => shown.extend(c.escape_unicode()),
+            false => shown.push(c),
+        }
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tags() -> TextTable<3> {
+        let mut table = TextTable::new(["TAG", "STEP", "DESCRIPTION"])
+            .numbers(&["STEP"])
+            .wrapped(&["DESCRIPTION"]);
+        table.row(["orders", "5", "-"].map(str::to_owned));
+        table.row(["订单", "1000", "订单的编号 for the shop in Shanghai"].map(str::to_owned));
+        table
+    }
+
+    #[test]
+    fn columns_line_up_by_the_width_that_characters_have() {
+        assert_eq!(
+            tags().fitted(None).0,
+            "TAG     STEP  DESCRIPTION\norders     5  -\n\
+             订单    1000  订单的编号 for the shop in Shanghai\n"
+        );
+    }
+
+    #[test]
+    fn sentences_go_on_in_the_next_line_where_the_terminal_ends() {
+        assert_eq!(
+            tags().fitted(Some(36)).0,
+            "TAG     STEP  DESCRIPTION\norders     5  -\n\
+             订单    1000  订单的编号 for the\n              shop in Shanghai\n"
+        );
+    }
+
+    #[test]
+    fn a_row_that_does_not_fit_is_a_list_of_its_fields() {
+        let (text, has_head) = tags().fitted(Some(24));
+        assert!(!has_head);
+        let first = "TAG          orders\nSTEP         5\nDESCRIPTION  -\n\nTAG          订单\n";
+        assert!(text.starts_with(first), "{text}");
+        assert!(text.lines().all(|line| columns(line) <= 24), "{text}");
+    }
+
+    #[test]
+    fn what_can_be_spared_is_left_out_before_that() {
+        let mut table = TextTable::new(["NODE", "HTTP", "RAFT"]).dispensable(&["RAFT"]);
+        table.row(["1", "127.0.0.1:8081", "127.0.0.1:9081"].map(str::to_owned));
+        assert_eq!(
+            table.fitted(Some(36)).0,
+            "NODE  HTTP            RAFT\n1     127.0.0.1:8081  127.0.0.1:9081\n"
+        );
+        assert_eq!(table.fitted(Some(35)).0, "NODE  HTTP\n1     127.0.0.1:8081\n");
+    }
+
+    #[test]
+    fn what_a_terminal_would_obey_is_escaped() {
+        let mut table = TextTable::new(["TAG", "DESCRIPTION"]);
+        let hostile = "\u{1b}[2J\u{9b}31m\r\n\t\u{7f}\u{202e}\u{2066}\u{200f}\u{61c}\u{2028}";
+        table.row(["a".to_owned(), format!("{hostile} 订单 é")]);
+        let escaped = "\\u{1b}[2J\\u{9b}31m\\u{d}\\u{a}\\u{9}\\u{7f}\\u{202e}\\u{2066}\\u{200f}\\u{61c}\\u{2028}";
+        assert_eq!(table.fitted(None).0, format!("TAG  DESCRIPTION\na    {escaped} 订单 é\n"));
+    }
+}

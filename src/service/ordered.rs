@@ -1,0 +1,172 @@
+//! Ids of strict tags and numbers of sequences: in an order that holds over the whole cluster.
+//!
+//! ```text
+//! request    what is asked for, what comes of it, and how both travel
+//! confirmed  the rule: which round lets which request have of which interval
+//! holdings   what this process holds: intervals of one term
+//! ledger     the requests that wait, and what can be given to them
+//! engine     the task: rounds, grabs, messages to the leader
+//! take       ids of strict tags, on any node
+//! ```
+//!
+//! Only the leader hands out, from what entries of its present term reserved for this process start. For each batch of
+//! requests it has a quorum confirm that it leads, by a round that began after they came; other nodes send it theirs,
+//! many in one message. No clock and no lease is trusted for it, and without a quorum nothing is given.
+//! `raft/DESIGN.md` ("Confirmed leadership") has the argument, and `model.rs` searches it.
+
+mod confirmed;
+mod engine;
+mod holdings;
+mod ledger;
+#[cfg(test)]
+mod model;
+mod request;
+mod take;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use mintleaf_raft::{LEADER_REQUEST_BYTES_MAX, LeaderRequests, Pending};
+use parking_lot::Mutex;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::{JoinError, JoinHandle};
+use tokio::time::{Instant, timeout_at};
+
+use request::{Outcome, Refused, Request, Wanted};
+
+use self::engine::{Engine, Waits};
+use self::ledger::{Ask, Ledger};
+use self::request::{decode, encode};
+use super::error::Error;
+use crate::clock::Clock;
+use crate::limits::RANGED_IDS_MAX;
+use crate::metrics::Metrics;
+use crate::replica::Replica;
+use crate::sequence::Counters;
+
+/// Asks that wait to be looked at; one more is turned away.
+const QUEUE_MAX: usize = 10_000;
+/// Requests of one ask at most, and their bytes: more of one caller make several asks.
+const ASKED_MAX: usize = 512;
+const ASKED_BYTES_MAX: usize = 32 << 10;
+
+/// What is held and waited for, shared with the listener of the log.
+#[derive(Clone)]
+pub(super) struct SharedLedger(Arc<Mutex<Ledger<Waits>>>);
+
+impl SharedLedger {
+    pub(super) fn new(counters: Counters) -> Self {
+        Self(Arc::new(Mutex::new(Ledger::new(counters))))
+    }
+
+    /// Drops what is held of a tag: it was deleted, or other systems have given ids below its new mark.
+    pub(super) fn drop_tag(&self, tag: &str) {
+        self.0.lock().drop_tag(tag);
+    }
+
+    /// Drops all that is held.
+    pub(super) fn drop_all(&self) {
+        self.0.lock().drop_all();
+    }
+}
+
+/// Hands out in strict order, whichever node leads; cheap to clone.
+#[derive(Clone)]
+pub(super) struct Ordered {
+    queue: mpsc::Sender<Ask<Waits>>,
+}
+
+/// What the task of strict order is started with.
+pub(super) struct OrderedParts {
+    pub(super) replica: Arc<Replica>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) metrics: Arc<Metrics>,
+    pub(super) ledger: SharedLedger,
+    /// Names this process start.
+    pub(super) nonce: u128,
+}
+
+impl Ordered {
+    /// Starts the task on the current runtime, and answers what other members ask of this node as the leader.
+    pub(super) fn start(parts: OrderedParts) -> (Self, JoinHandle<Result<(), JoinError>>) {
+        let OrderedParts { replica, clock, metrics, ledger, nonce } = parts;
+        let (queue, asked) = mpsc::channel(QUEUE_MAX);
+        let ordered = Self { queue };
+        replica.node().answer_by(Arc::new(ordered.clone()));
+        let engine = Engine { replica, clock, metrics, ledger: ledger.0, nonce };
+        (ordered, tokio::spawn(Arc::new(engine).run(asked)))
+    }
+
+    /// Asks for what requests want, and answers with an outcome for each, in their order. The requests have come by
+    /// now: no number that was answered before this call is higher than any of theirs.
+    ///
+    /// # Errors
+    /// [`Error::Overloaded`]; [`Error::Unavailable`] where no leader with a quorum answered by the deadline.
+    pub(super) async fn ask(
+        &self,
+        requests: Vec<Request>,
+        deadline: Instant,
+    ) -> Result<Vec<Outcome>, Error> {
+        let mut asked = Vec::with_capacity(1);
+        let mut rest = requests;
+        while !rest.is_empty() {
+            let behind = rest.split_off(chunk(&rest));
+            asked.push(self.send(std::mem::replace(&mut rest, behind), deadline, false)?);
+        }
+        let mut outcomes = Vec::new();
+        for answered in asked {
+            match timeout_at(deadline, answered).await {
+                Ok(Ok(answered)) if outcomes.is_empty() => outcomes = answered,
+                Ok(Ok(answered)) => outcomes.extend(answered),
+                _ => return Err(Refused::Unavailable.into()),
+            }
+        }
+        Ok(outcomes)
+    }
+
+    fn send(
+        &self,
+        requests: Vec<Request>,
+        deadline: Instant,
+        is_member: bool,
+    ) -> Result<oneshot::Receiver<Vec<Outcome>>, Error> {
+        let (answer, answered) = oneshot::channel();
+        let ask = Ask::new(Waits { answer, deadline, is_member }, requests);
+        self.queue.try_send(ask).map_err(|_| Error::Overloaded)?;
+        Ok(answered)
+    }
+}
+
+impl LeaderRequests for Ordered {
+    fn answer(&self, request: Vec<u8>, deadline: Instant) -> Pending<'_, Option<Vec<u8>>> {
+        Box::pin(async move {
+            let requests: Vec<Request> = decode(&request)?;
+            if requests.iter().any(|request| !is_within_bounds(request)) {
+                return None;
+            }
+            let answered = self.send(requests, deadline, true).ok()?.await.ok()?;
+            Some(encode(&answered)).filter(|answer| answer.len() <= LEADER_REQUEST_BYTES_MAX)
+        })
+    }
+}
+
+/// How many requests at the head of a list make one ask: one at least.
+fn chunk(requests: &[Request]) -> usize {
+    let mut bytes = 0;
+    let fitting = requests.iter().take(ASKED_MAX).take_while(|request| {
+        bytes += request.bytes_max();
+        bytes <= ASKED_BYTES_MAX
+    });
+    fitting.count().max(1).min(requests.len())
+}
+
+/// Whether a member may ask for so much.
+fn is_within_bounds(request: &Request) -> bool {
+    match &request.wanted {
+        Wanted::Ids { count, .. } | Wanted::Numbers { count, .. } => {
+            (1..=RANGED_IDS_MAX).contains(count)
+        }
+        Wanted::Last { .. } => true,
+    }
+}

@@ -1,0 +1,34 @@
+//! What a round of messages to a quorum has confirmed, and to whom numbers may be given by that.
+//!
+//! Pure, and the whole rule of strict order: numbers of an interval are given to a request only by a round that began
+//! after the request had come, and only if round and interval are of one term. `raft/DESIGN.md` ("Confirmed
+//! leadership") says why no request that began after another was answered then gets lower numbers. `model.rs`
+//! searches it, over this very code.
+
+/// A place in the order in which requests came to this process and rounds began in it.
+pub(super) type Turn = u64;
+
+/// A round that a quorum has answered.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(super) struct Confirmed {
+    began: Turn,
+    term: u64,
+}
+
+impl Confirmed {
+    /// A round that began in this turn. `term` is that in which the quorum confirmed this node as the leader.
+    pub(super) fn new(began: Turn, term: u64) -> Self {
+        Self { began, term }
+    }
+
+    /// When the round began.
+    pub(super) fn began(self) -> Turn {
+        self.began
+    }
+
+    /// Whether a request that came in a turn may be given of what an entry of a term reserved for this process.
+    #[inline]
+    pub(super) fn lets_give(self, came: Turn, reserved_in: u64) -> bool {
+        came < self.began && reserved_in == self.term
+    }
+}

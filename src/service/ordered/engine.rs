@@ -1,0 +1,305 @@
+//! The task that confirms leadership, grabs, and hands out; or asks the leader, where another node is it.
+//!
+//! One round is in flight at a time, and counts for every request that came before it began. Those that come
+//! meanwhile have the next one: a lone caller waits for one round, and many callers share one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use mintleaf_raft::{AskError, LEADER_REQUEST_BYTES_MAX, NotConfirmed};
+use parking_lot::Mutex;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::{Instant, sleep, sleep_until};
+
+use super::holdings::Grab;
+use super::ledger::{Ask, Ledger};
+use super::request::{Outcome, Refused, Request, decode, encode};
+use crate::clock::Clock;
+use crate::limits::GRAB_MAX;
+use crate::metrics::{GrabOutcome, Metrics};
+use crate::replica::{COMMANDS_MAX, Replica};
+use crate::segment::Segment;
+use crate::shape::Leadership;
+use crate::state::{Command, Response};
+
+/// Requests that may wait in the ledger; more wait in the queue, which is bounded too.
+const WAITING_MAX: usize = 50_000;
+/// Messages to the leader at once. Each is answered after a round, so that two keep one on its way all the time.
+const FORWARDS_MAX: usize = 4;
+/// Requests in one message to the leader at most.
+const FORWARDED_MAX: usize = 2_048;
+/// Bytes of one message to the leader: below what `raft/` carries, whose answer may be a little longer.
+const FORWARDED_BYTES_MAX: usize = LEADER_REQUEST_BYTES_MAX - (32 << 10);
+/// Proposals of grabs in flight; `raft/` carries one batch at a time.
+const PROPOSALS_MAX: usize = 2;
+/// Pause after a round, a grab or a message that brought nothing, unless another leader is known before.
+const RETRY_INTERVAL: Duration = Duration::from_millis(15);
+/// How often requests that nobody waits for any more are dropped.
+const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+/// A leader that was deposed gets this long to answer what it was asked.
+const LAST_ANSWER_MAX: Duration = Duration::from_millis(50);
+
+/// Whoever waits for the outcomes of an ask.
+pub(super) struct Waits {
+    pub(super) answer: oneshot::Sender<Vec<Outcome>>,
+    pub(super) deadline: Instant,
+    /// Another node waits, which took this one for the leader. It is told nothing when this node does not lead.
+    pub(super) is_member: bool,
+}
+
+/// Who leads, as far as this node knows.
+type Leader = Option<u64>;
+
+pub(super) struct Engine {
+    pub(super) replica: Arc<Replica>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) metrics: Arc<Metrics>,
+    pub(super) ledger: Arc<Mutex<Ledger<Waits>>>,
+    /// Names this process start.
+    pub(super) nonce: u128,
+}
+
+/// What the task waited for.
+enum Ended {
+    Round(Result<u64, NotConfirmed>),
+    Grabbed(Vec<(u64, Granted)>),
+    Forwarded(Vec<Ask<Waits>>, Result<Vec<Outcome>, AskError>),
+}
+
+/// What a grab has brought; `None` where nobody knows.
+type Granted = Option<Result<(Segment, u32), Refused>>;
+
+/// What is under way, and when more may be begun.
+struct Underway {
+    work: JoinSet<Ended>,
+    proposals: usize,
+    forwards: usize,
+    not_before: Instant,
+}
+
+impl Engine {
+    /// Runs until the task is aborted, or nobody is left who could ask.
+    ///
+    /// # Errors
+    /// When one of its parts met a broken invariant; the node must stop then.
+    pub(super) async fn run(
+        self: Arc<Self>,
+        mut queue: mpsc::Receiver<Ask<Waits>>,
+    ) -> Result<(), JoinError> {
+        let mut underway = Underway {
+            work: JoinSet::new(),
+            proposals: 0,
+            forwards: 0,
+            not_before: Instant::now(),
+        };
+        let mut come = Vec::new();
+        loop {
+            let leader = self.replica.node().leader_id();
+            let now = Instant::now();
+            self.begin(leader, now, &mut underway);
+            let waiting = self.ledger.lock().waiting();
+            let look = now + LOOK_INTERVAL;
+            let next = if underway.not_before > now { underway.not_before.min(look) } else { look };
+            tokio::select! {
+                biased;
+                Some(ended) = underway.work.join_next() => self.end(ended?, &mut underway),
+                received = queue.recv_many(&mut come, WAITING_MAX), if waiting < WAITING_MAX => {
+                    if received == 0 {
+                        return Ok(());
+                    }
+                    let mut ledger = self.ledger.lock();
+                    come.drain(..).for_each(|ask| ledger.come(ask));
+                }
+                () = self.replica.node().leader_other_than(leader), if waiting > 0 => {
+                    underway.not_before = Instant::now();
+                }
+                () = sleep_until(next), if waiting > 0 => {
+                    let now = Instant::now();
+                    let is_over = |ask: &Ask<Waits>| {
+                        ask.waits.deadline <= now || ask.waits.answer.is_closed()
+                    };
+                    drop(self.ledger.lock().take_if(is_over));
+                }
+            }
+        }
+    }
+
+    fn leads(&self, leader: Leader) -> bool {
+        leader == Some(self.replica.node().node_id())
+    }
+
+    /// Begins what can be begun now.
+    fn begin(self: &Arc<Self>, leader: Leader, now: Instant, underway: &mut Underway) {
+        if now < underway.not_before {
+            return;
+        }
+        if self.leads(leader) {
+            if self.ledger.lock().begin_round() {
+                let engine = Arc::clone(self);
+                underway.work.spawn(async move {
+                    Ended::Round(engine.replica.node().confirm_leadership(now + GRAB_MAX).await)
+                });
+            }
+            if underway.proposals < PROPOSALS_MAX {
+                let grabs = self.ledger.lock().grabs(COMMANDS_MAX, self.clock.monotonic_ms());
+                if !grabs.is_empty() {
+                    underway.proposals += 1;
+                    underway.work.spawn(Arc::clone(self).grab(grabs));
+                }
+            }
+            return;
+        }
+        // What members ask of a leader is not passed on. They ask again, whoever leads then.
+        drop(self.ledger.lock().take_if(|ask| ask.waits.is_member));
+        let Some(leader) = leader else { return };
+        while underway.forwards < FORWARDS_MAX {
+            let batch = self.next_batch();
+            if batch.is_empty() {
+                return;
+            }
+            underway.forwards += 1;
+            underway.work.spawn(Arc::clone(self).forward(leader, batch));
+        }
+    }
+
+    /// The asks that go to the leader in one message, in the order in which they came.
+    fn next_batch(&self) -> Vec<Ask<Waits>> {
+        let (mut count, mut bytes) = (0, 0);
+        self.ledger.lock().take_if(|ask| {
+            count += ask.open_count();
+            bytes += ask.open().map(Request::bytes_max).sum::<usize>();
+            count <= FORWARDED_MAX && bytes <= FORWARDED_BYTES_MAX
+        })
+    }
+
+    fn end(&self, ended: Ended, underway: &mut Underway) {
+        let again = Instant::now() + RETRY_INTERVAL;
+        let now_ms = self.clock.monotonic_ms();
+        match ended {
+            Ended::Round(Ok(term)) => answer(self.ledger.lock().round_confirmed(term, now_ms)),
+            Ended::Round(Err(_)) => {
+                self.ledger.lock().round_failed();
+                underway.not_before = again;
+            }
+            Ended::Grabbed(grabbed) => {
+                underway.proposals -= 1;
+                let (known, unknown): (Vec<_>, Vec<_>) =
+                    grabbed.into_iter().partition(|(_, granted)| granted.is_some());
+                let known = known.into_iter().filter_map(|(id, granted)| Some((id, granted?)));
+                let mut ledger = self.ledger.lock();
+                answer(ledger.granted(known, now_ms));
+                if !unknown.is_empty() {
+                    ledger.grabs_failed(unknown.into_iter().map(|(id, _)| id));
+                    underway.not_before = again;
+                }
+            }
+            Ended::Forwarded(asks, Ok(outcomes)) => {
+                underway.forwards -= 1;
+                let mut outcomes = outcomes.into_iter();
+                answer(asks.into_iter().map(|mut ask| {
+                    ask.settle(&mut outcomes);
+                    ask
+                }));
+            }
+            Ended::Forwarded(asks, Err(AskError::Overloaded)) => {
+                underway.forwards -= 1;
+                let mut outcomes = std::iter::repeat(Err(Refused::Overloaded));
+                answer(asks.into_iter().map(|mut ask| {
+                    ask.settle(&mut outcomes);
+                    ask
+                }));
+            }
+            Ended::Forwarded(asks, Err(_)) => {
+                underway.forwards -= 1;
+                underway.not_before = again;
+                let mut ledger = self.ledger.lock();
+                asks.into_iter().for_each(|ask| ledger.come(ask));
+            }
+        }
+    }
+
+    /// Reserves numbers, in the term in which this node was confirmed.
+    async fn grab(self: Arc<Self>, grabs: Vec<Grab>) -> Ended {
+        let node_id = self.replica.node().node_id();
+        let command = |grab: &Grab| {
+            let by = Leadership { node_id, nonce: self.nonce, term: grab.term };
+            let (tag, size, line) = (grab.tag.clone(), grab.size, grab.line);
+            Command::GrabLine { tag, size, line, by: Some(by) }
+        };
+        let commands: Vec<Command> = grabs.iter().map(command).collect();
+        let began = Instant::now();
+        let answered = self.replica.propose_as_leader(&commands, began + GRAB_MAX).await;
+        let seconds = began.elapsed().as_secs_f64();
+        let responses = match answered {
+            Ok(responses) => responses.into_iter().map(Some).collect(),
+            Err(error) => {
+                tracing::warn!(tags = grabs.len(), %error, "grab of strict order failed");
+                vec![None; grabs.len()]
+            }
+        };
+        let granted = grabs.iter().zip(responses).map(|(grab, response)| {
+            let granted = response.and_then(|response| self.read(&response));
+            self.metrics.grab_finished(outcome_of(granted), seconds);
+            (grab.id, granted)
+        });
+        Ended::Grabbed(granted.collect())
+    }
+
+    /// What a response to a grab says.
+    fn read(&self, response: &Response) -> Granted {
+        Some(Err(match response {
+            &Response::Segment { start, end, step } => {
+                return Some(Ok((Segment { start, end }, step)));
+            }
+            Response::UnknownTag => Refused::UnknownTag,
+            Response::OtherShape => Refused::OtherShape,
+            Response::Exhausted => Refused::Exhausted,
+            Response::Frozen => Refused::Frozen,
+            Response::PeriodOver { .. } => Refused::PeriodOver,
+            Response::PeriodClosed => Refused::PeriodClosed,
+            Response::OtherTerm => return None,
+            other => {
+                self.replica.mixed_up("a grab of strict order", other);
+                return None;
+            }
+        }))
+    }
+
+    /// Asks the leader, and gives up soon after another node is known to lead.
+    async fn forward(self: Arc<Self>, leader: u64, asks: Vec<Ask<Waits>>) -> Ended {
+        let requests: Vec<&Request> = asks.iter().flat_map(Ask::open).collect();
+        let (count, message) = (requests.len(), encode(&requests));
+        let latest = asks.iter().map(|ask| ask.waits.deadline).max();
+        let deadline = latest.unwrap_or_else(Instant::now);
+        let node = self.replica.node();
+        let answer = tokio::select! {
+            answer = node.ask_leader(message, deadline) => answer,
+            () = async {
+                node.leader_other_than(Some(leader)).await;
+                sleep(LAST_ANSWER_MAX).await;
+            } => Err(AskError::Unanswered("the leader changed".to_owned())),
+        };
+        let outcomes = answer.and_then(|bytes| {
+            let outcomes = decode::<Vec<Outcome>>(&bytes).filter(|all| all.len() == count);
+            outcomes.ok_or_else(|| AskError::Unanswered("the answer cannot be read".to_owned()))
+        });
+        Ended::Forwarded(asks, outcomes)
+    }
+}
+
+/// Tells those who wait. Should one have given up at this very moment, its numbers are wasted, not repeated.
+fn answer(asks: impl IntoIterator<Item = Ask<Waits>>) {
+    for ask in asks {
+        let (waits, outcomes) = ask.finish();
+        drop(waits.answer.send(outcomes));
+    }
+}
+
+fn outcome_of(granted: Granted) -> GrabOutcome {
+    match granted {
+        Some(Ok(_)) => GrabOutcome::Granted,
+        Some(Err(_)) => GrabOutcome::Rejected,
+        None => GrabOutcome::Failed,
+    }
+}

@@ -1,0 +1,296 @@
+//! What this process holds to hand out in strict order: intervals of one term.
+//!
+//! Pure. Everything that is held was reserved by entries of one term, which named this process start. Another term
+//! begins with nothing.
+
+use std::collections::{BTreeMap, HashMap};
+
+use foldhash::quality::RandomState;
+
+use super::confirmed::{Confirmed, Turn};
+use super::request::{Given, Outcome, Refused, Request, Wanted};
+use crate::limits::STEP_MAX;
+use crate::segment::{Segment, SegmentBuffer};
+use crate::sequence::{Counters, Last, SequenceKey};
+use crate::shape::{Line, PeriodNumber};
+use crate::tag::BizTag;
+
+/// Most numbers that a grab reserves beyond the tag's step and what requests wait for. What is held is of no use in
+/// an outage of the quorum, and the next leader wastes it: it has to last for the time of a commit only.
+const SIZE_MAX: u32 = 100_000;
+
+/// Names a line of a tag. A tag has lines of one kind, and later periods come after earlier ones.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(super) enum LineName {
+    Whole,
+    Period(PeriodNumber),
+    Section(u16),
+}
+
+/// A grab that has to be made.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) struct Grab {
+    /// Names the grab, so that an answer that nobody waits for any more is known.
+    pub(super) id: u64,
+    pub(super) tag: BizTag,
+    pub(super) line: Line,
+    pub(super) size: u32,
+    pub(super) term: u64,
+}
+
+/// One line that this process holds something of, or waits for.
+struct HeldLine {
+    line: Line,
+    /// The tag's step, as the last grab found it.
+    step: u32,
+    /// The numbers that are held; `None` of a section, whose numbers are held by keys.
+    buffer: Option<SegmentBuffer>,
+    /// The grab in flight.
+    grab: Option<u64>,
+    /// Whether an interval of it was ever held.
+    opened: bool,
+    /// Whether every number of the line is reserved.
+    exhausted: bool,
+}
+
+type Lines = BTreeMap<LineName, HeldLine>;
+
+/// What is held, and which grabs are under way for it.
+pub(super) struct Holdings {
+    term: u64,
+    tags: HashMap<BizTag, Lines, RandomState>,
+    counters: Counters,
+    /// Of which line each grab in flight is.
+    in_flight: BTreeMap<u64, (BizTag, LineName)>,
+    last_grab: u64,
+    /// The lines of which more is wanted, and how many numbers requests wait for.
+    wanting: BTreeMap<(BizTag, LineName), u64>,
+}
+
+impl LineName {
+    pub(super) fn of(line: &Line) -> Self {
+        match line {
+            Line::Whole => Self::Whole,
+            Line::Period { number, .. } => Self::Period(*number),
+            Line::Section(section) => Self::Section(*section),
+        }
+    }
+
+    fn period(self) -> Option<PeriodNumber> {
+        match self {
+            Self::Period(number) => Some(number),
+            Self::Whole | Self::Section(_) => None,
+        }
+    }
+}
+
+impl Holdings {
+    pub(super) fn new(counters: Counters) -> Self {
+        Self {
+            term: 0,
+            tags: HashMap::default(),
+            counters,
+            in_flight: BTreeMap::new(),
+            last_grab: 0,
+            wanting: BTreeMap::new(),
+        }
+    }
+
+    /// Begins with nothing in this term, unless it is the one of before.
+    pub(super) fn enter(&mut self, term: u64) {
+        if term != self.term {
+            self.drop_all();
+            self.term = term;
+        }
+    }
+
+    pub(super) fn drop_all(&mut self) {
+        self.tags.clear();
+        self.counters.forget_all();
+        self.in_flight.clear();
+        self.wanting.clear();
+    }
+
+    /// Drops what is held of a tag. A grab that is under way for it finds nobody.
+    pub(super) fn drop_tag(&mut self, tag: &str) {
+        self.counters.forget_tag(tag);
+        self.tags.remove(tag);
+        self.in_flight.retain(|_, (of, _)| of.as_str() != tag);
+    }
+
+    /// Gives a request what it asks for, if that is held and may be given. A request that gets nothing yet is counted
+    /// with those for which [`grabs`](Self::grabs) has to reserve more.
+    pub(super) fn give(
+        &mut self,
+        confirmed: Confirmed,
+        came: Turn,
+        request: &Request,
+        now_ms: u64,
+    ) -> Option<Outcome> {
+        if !confirmed.lets_give(came, self.term) {
+            return None;
+        }
+        match &request.wanted {
+            &Wanted::Ids { line, count, contiguous } => {
+                self.give_ids(&request.tag, line, (count, contiguous), now_ms)
+            }
+            Wanted::Numbers { key, count } => self.give_numbers(&request.tag, key, *count),
+            Wanted::Last { key } => Some(self.last(&request.tag, key)),
+        }
+    }
+
+    fn give_ids(
+        &mut self,
+        tag: &BizTag,
+        line: Line,
+        (count, contiguous): (u64, bool),
+        now_ms: u64,
+    ) -> Option<Outcome> {
+        if !self.tags.contains_key(tag.as_str()) {
+            self.tags.insert(tag.clone(), Lines::new());
+        }
+        let lines = self.tags.get_mut(tag.as_str())?;
+        let asked = LineName::of(&line);
+        // A tag never goes back to an earlier period, however late the clock of the asking node is.
+        let opened = lines.iter().rev().find(|(_, held)| held.opened).map(|(name, _)| *name);
+        let name = opened.filter(|opened| opened.period() > asked.period()).unwrap_or(asked);
+        let held = lines.entry(name).or_insert_with(|| HeldLine::new(line));
+        let buffer = held.buffer.as_mut()?;
+        let ranges = match contiguous {
+            true => buffer.take_contiguous(count, || now_ms).map(|run| vec![run]),
+            false => buffer.take(count, || now_ms),
+        };
+        if held.grab.is_none() && !held.exhausted && (ranges.is_none() || buffer.wants_grab()) {
+            let demand = if ranges.is_none() { count } else { 0 };
+            let wanted = self.wanting.entry((tag.clone(), name)).or_default();
+            *wanted = wanted.saturating_add(demand);
+        }
+        match ranges {
+            Some(ranges) => Some(Ok(Given::Ids { period: name.period(), ranges })),
+            None if held.exhausted => Some(Err(Refused::Exhausted)),
+            None => None,
+        }
+    }
+
+    fn give_numbers(&mut self, tag: &BizTag, key: &str, count: u64) -> Option<Outcome> {
+        let Ok(key) = SequenceKey::parse(key) else { return Some(Err(Refused::OtherShape)) };
+        let section = match self.counters.take(tag.as_str(), key, count) {
+            Ok(numbers) => {
+                let last = *numbers.end();
+                let ranges = vec![*numbers.start()..last + 1];
+                return Some(Ok(Given::Ids { period: None, ranges }));
+            }
+            Err(not_held) => not_held.section,
+        };
+        let name = LineName::Section(section);
+        if !self.tags.contains_key(tag.as_str()) {
+            self.tags.insert(tag.clone(), Lines::new());
+        }
+        let held = self.tags.get_mut(tag.as_str())?;
+        let held = held.entry(name).or_insert_with(|| HeldLine::new(Line::Section(section)));
+        if held.exhausted {
+            return Some(Err(Refused::Exhausted));
+        }
+        if held.grab.is_none() {
+            // Each key counts on its own, so that the largest demand of a section covers them all.
+            let wanted = self.wanting.entry((tag.clone(), name)).or_default();
+            *wanted = count.max(*wanted);
+        }
+        None
+    }
+
+    fn last(&mut self, tag: &BizTag, key: &str) -> Outcome {
+        let key = SequenceKey::parse(key).map_err(|_| Refused::OtherShape)?;
+        Ok(match self.counters.last(tag.as_str(), key) {
+            Last::Is(last) => Given::LastIs(last),
+            Last::Below(end) => Given::LastBelow(end),
+            Last::NotHeld { section } => Given::NothingHeld { section },
+        })
+    }
+
+    /// The grabs that are wanted, up to so many, each of which counts as under way from here on.
+    pub(super) fn grabs(&mut self, most: usize, now_ms: u64) -> Vec<Grab> {
+        let mut grabs = Vec::new();
+        while grabs.len() < most
+            && let Some(((tag, name), demand)) = self.wanting.pop_first()
+        {
+            let lines = self.tags.get_mut(tag.as_str());
+            let Some(held) = lines.and_then(|lines| lines.get_mut(&name)) else { continue };
+            self.last_grab += 1;
+            held.grab = Some(self.last_grab);
+            let size = held.begin_grab(demand, now_ms);
+            self.in_flight.insert(self.last_grab, (tag.clone(), name));
+            grabs.push(Grab { id: self.last_grab, tag, line: held.line, size, term: self.term });
+        }
+        grabs
+    }
+
+    /// Forgets for which lines more is wanted: whoever still wants something says so again.
+    pub(super) fn want_anew(&mut self) {
+        self.wanting.clear();
+    }
+
+    /// Takes over the interval that a grab has reserved. An answer that nobody waits for is wasted.
+    pub(super) fn granted(&mut self, grab: u64, segment: Segment, step: u32, now_ms: u64) {
+        let Some((tag, name)) = self.in_flight.remove(&grab) else { return };
+        let Some(lines) = self.tags.get_mut(tag.as_str()) else { return };
+        if let LineName::Section(section) = name {
+            lines.remove(&name);
+            return self.counters.granted(&tag, section, segment.start, segment.end);
+        }
+        let Some(held) = lines.get_mut(&name) else { return };
+        (held.grab, held.step, held.opened) = (None, step, true);
+        if let Some(buffer) = &mut held.buffer {
+            buffer.install(segment, step, now_ms);
+        }
+        lines.retain(|other, _| *other >= name);
+    }
+
+    /// Ends a grab that reserved nothing. The line it was for is answered, if anybody waits for that.
+    pub(super) fn not_granted(
+        &mut self,
+        grab: u64,
+        why: Option<Refused>,
+    ) -> Option<(BizTag, LineName)> {
+        let (tag, name) = self.in_flight.remove(&grab)?;
+        let lines = self.tags.get_mut(tag.as_str())?;
+        let held = lines.get_mut(&name)?;
+        held.grab = None;
+        if let Some(buffer) = &mut held.buffer {
+            buffer.grab_failed();
+        }
+        let stays = match why {
+            Some(Refused::Exhausted) => {
+                held.exhausted = true;
+                true
+            }
+            // What is held goes on once the tag does.
+            Some(Refused::Frozen) | None => held.buffer.is_some(),
+            Some(_) => false,
+        };
+        if !stays {
+            lines.remove(&name);
+        }
+        Some((tag, name))
+    }
+}
+
+impl HeldLine {
+    fn new(line: Line) -> Self {
+        let is_section = matches!(line, Line::Section(_));
+        // A grab of one is raised to the tag's step by the log.
+        let buffer = (!is_section).then(|| SegmentBuffer::new(1));
+        Self { line, step: 1, buffer, grab: None, opened: false, exhausted: false }
+    }
+
+    fn begin_grab(&mut self, demand: u64, now_ms: u64) -> u32 {
+        let wanted = u32::try_from(demand).unwrap_or(u32::MAX).min(STEP_MAX);
+        match &mut self.buffer {
+            Some(buffer) => {
+                let size = buffer.begin_grab(now_ms, self.step, demand);
+                size.min(SIZE_MAX.max(self.step).max(wanted))
+            }
+            None => wanted,
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! What is asked of whoever hands out in strict order, what comes of it, and how both travel between nodes.
+
+use std::ops::Range;
+
+use mintleaf_storage::codec;
+use serde::{Deserialize, Serialize};
+
+use crate::service::error::Error;
+use crate::shape::{Line, PeriodNumber};
+use crate::tag::BizTag;
+
+/// The format of a message between two nodes, in its first byte.
+const FORMAT: u8 = 1;
+
+/// One request.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub(in crate::service) struct Request {
+    pub(in crate::service) tag: BizTag,
+    pub(in crate::service) wanted: Wanted,
+}
+
+/// What a request wants.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub(in crate::service) enum Wanted {
+    /// So many ids of a line of a strict tag. Where the tag has gone on to a later period, ids of that.
+    Ids { line: Line, count: u64, contiguous: bool },
+    /// The next numbers of a key, so many.
+    Numbers { key: Box<str>, count: u64 },
+    /// What is known of the last number of a key.
+    Last { key: Box<str> },
+}
+
+/// The answer to a request.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub(in crate::service) enum Given {
+    /// Ids, ascending, and the period that they are of.
+    Ids { period: Option<PeriodNumber>, ranges: Vec<Range<u64>> },
+    /// The last number of a key is this one.
+    LastIs(u64),
+    /// The last number of a key is below this one, if there is one.
+    LastBelow(u64),
+    /// The leader holds nothing of the section of a key: its last number is below the section's mark in the log.
+    NothingHeld { section: u16 },
+}
+
+/// Why a request got nothing.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub(in crate::service) enum Refused {
+    UnknownTag,
+    /// The tag has another shape than the request is for.
+    OtherShape,
+    Exhausted,
+    Frozen,
+    /// The tag has gone on to a later period.
+    PeriodOver,
+    /// The period is not now.
+    PeriodClosed,
+    /// Too many requests wait already.
+    Overloaded,
+    /// Nothing could be confirmed or reserved in time.
+    Unavailable,
+}
+
+pub(in crate::service) type Outcome = Result<Given, Refused>;
+
+impl Request {
+    /// Bytes that it takes in a message, or more.
+    pub(super) fn bytes_max(&self) -> usize {
+        let key = match &self.wanted {
+            Wanted::Ids { .. } => 0,
+            Wanted::Numbers { key, .. } | Wanted::Last { key } => key.len(),
+        };
+        48 + self.tag.as_str().len() + key
+    }
+}
+
+impl From<Refused> for Error {
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::UnknownTag => Self::UnknownTag,
+            Refused::Exhausted => Self::Exhausted,
+            Refused::Frozen => Self::Frozen,
+            Refused::Overloaded => Self::Overloaded,
+            Refused::OtherShape => {
+                Self::unavailable("this node's copy of the tag is behind: try again")
+            }
+            Refused::PeriodOver | Refused::PeriodClosed => Self::unavailable(
+                "the clocks of the cluster do not agree which period is now: try again",
+            ),
+            Refused::Unavailable => {
+                Self::unavailable("no leader with a quorum gave ids in strict order in time")
+            }
+        }
+    }
+}
+
+/// The bytes of requests, or of their outcomes.
+pub(super) fn encode<T: Serialize>(message: &T) -> Vec<u8> {
+    codec::encode(FORMAT, message)
+}
+
+/// Reads what [`encode`] wrote; `None` where another release wrote it, or nobody did.
+pub(super) fn decode<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Option<T> {
+    let (format, message) = codec::decode(bytes).ok()?;
+    (format == FORMAT).then_some(message)
+}

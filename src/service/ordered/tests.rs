@@ -1,0 +1,237 @@
+//! What the ledger gives, to whom and when; rounds and grabs are the test's.
+
+use std::ops::Range;
+
+use super::holdings::Grab;
+use super::ledger::{Ask, Ledger};
+use super::request::{Given, Outcome, Refused, Request, Wanted, decode, encode};
+use crate::segment::Segment;
+use crate::sequence::Counters;
+use crate::shape::{Line, PeriodNumber};
+use crate::tag::BizTag;
+
+const STEP: u32 = 10;
+
+fn tag() -> BizTag {
+    BizTag::parse("strict").unwrap()
+}
+
+fn ids(line: Line, count: u64) -> Request {
+    Request { tag: tag(), wanted: Wanted::Ids { line, count, contiguous: false } }
+}
+
+fn day(number: u32) -> Line {
+    let start_ms = u64::from(number) * 1_000;
+    Line::Period { number: PeriodNumber(number), start_ms, end_ms: start_ms + 1_000 }
+}
+
+/// A ledger, and a log that grants what it asks for.
+struct Node {
+    ledger: Ledger<u32>,
+    mark: u64,
+    asked: u32,
+}
+
+impl Node {
+    fn new() -> Self {
+        Self { ledger: Ledger::new(Counters::new(1 << 20, [1, 2])), mark: 1, asked: 0 }
+    }
+
+    fn ask(&mut self, request: Request) -> u32 {
+        self.asked += 1;
+        self.ledger.come(Ask::new(self.asked, vec![request]));
+        self.asked
+    }
+
+    fn grabs(&mut self) -> Vec<Grab> {
+        self.ledger.grabs(100, 0)
+    }
+
+    fn interval(&mut self, size: u32) -> Segment {
+        let start = self.mark;
+        self.mark += u64::from(size.max(STEP));
+        Segment { start, end: self.mark }
+    }
+
+    fn grant(&mut self, grab: &Grab) -> Vec<(u32, Outcome)> {
+        let segment = self.interval(grab.size);
+        told(self.ledger.granted([(grab.id, Ok((segment, STEP)))], 0))
+    }
+
+    /// A round of this term, and every grab that comes of it.
+    fn round(&mut self, term: u64) -> Vec<(u32, Outcome)> {
+        assert!(self.ledger.begin_round(), "no round is needed");
+        let mut answers = told(self.ledger.round_confirmed(term, 0));
+        loop {
+            let grabs = self.grabs();
+            if grabs.is_empty() {
+                return answers;
+            }
+            assert!(grabs.iter().all(|grab| grab.term == term));
+            grabs.iter().for_each(|grab| answers.extend(self.grant(grab)));
+        }
+    }
+}
+
+fn told(answered: Vec<Ask<u32>>) -> Vec<(u32, Outcome)> {
+    let both = answered.into_iter().map(Ask::finish);
+    both.map(|(who, mut outcomes)| (who, outcomes.pop().unwrap())).collect()
+}
+
+fn given(range: Range<u64>) -> Outcome {
+    Ok(Given::Ids { period: None, ranges: vec![range] })
+}
+
+#[test]
+fn a_request_waits_for_a_round_that_begins_after_it_came() {
+    let mut node = Node::new();
+    let first = node.ask(ids(Line::Whole, 2));
+    assert!(node.ledger.begin_round());
+    let second = node.ask(ids(Line::Whole, 1));
+    assert!(!node.ledger.begin_round(), "one round is in flight");
+    assert!(node.ledger.round_confirmed(7, 0).is_empty(), "nothing is held yet");
+    let grabs = node.grabs();
+    assert_eq!(node.grant(&grabs[0]), [(first, given(1..3))]);
+    assert_eq!(node.round(7), [(second, given(3..4))]);
+    assert!(!node.ledger.begin_round(), "nobody waits");
+}
+
+#[test]
+fn a_round_that_nobody_confirms_is_followed_by_a_later_one() {
+    let mut node = Node::new();
+    let asked = node.ask(ids(Line::Whole, 1));
+    assert!(node.ledger.begin_round());
+    node.ledger.round_failed();
+    assert_eq!(node.round(3), [(asked, given(1..2))]);
+}
+
+#[test]
+fn what_an_earlier_term_reserved_is_given_to_nobody() {
+    let mut node = Node::new();
+    node.ask(ids(Line::Whole, 1));
+    assert_eq!(node.round(1), [(1, given(1..2))]);
+    node.ask(ids(Line::Whole, 1));
+    let highest = node.mark;
+    assert_eq!(node.round(3), [(2, given(highest..highest + 1))]);
+}
+
+#[test]
+fn a_grab_of_an_earlier_term_is_wasted_when_its_answer_comes() {
+    let mut node = Node::new();
+    let asked = node.ask(ids(Line::Whole, 1));
+    assert!(node.ledger.begin_round());
+    assert!(node.ledger.round_confirmed(1, 0).is_empty());
+    let late = node.grabs().pop().unwrap();
+    node.ledger.grabs_failed([late.id]);
+    assert!(node.ledger.begin_round(), "it has to be confirmed anew that this node leads");
+    assert!(node.ledger.round_confirmed(2, 0).is_empty());
+    assert!(node.grant(&late).is_empty());
+    let grab = node.grabs().pop().unwrap();
+    assert_eq!(grab.term, 2);
+    let (start, answered) = (node.mark, node.grant(&grab));
+    assert_eq!(answered, [(asked, given(start..start + 1))]);
+}
+
+#[test]
+fn a_grab_for_a_tag_that_was_deleted_meanwhile_is_wasted() {
+    let mut node = Node::new();
+    let asked = node.ask(ids(Line::Whole, 1));
+    assert!(node.ledger.begin_round());
+    assert!(node.ledger.round_confirmed(1, 0).is_empty());
+    let grab = node.grabs().pop().unwrap();
+    node.ledger.drop_tag("strict");
+    assert!(node.grant(&grab).is_empty());
+    let again = node.grabs().pop().unwrap();
+    let gone = node.ledger.granted([(again.id, Err(Refused::UnknownTag))], 0);
+    assert_eq!(told(gone), [(asked, Err(Refused::UnknownTag))]);
+}
+
+#[test]
+fn a_line_that_is_used_up_gives_its_rest_and_refuses_more() {
+    let mut node = Node::new();
+    node.ask(ids(Line::Whole, 4));
+    assert_eq!(node.round(1), [(1, given(1..5))]);
+    let (much, little) = (node.ask(ids(Line::Whole, 100)), node.ask(ids(Line::Whole, 1)));
+    assert!(node.ledger.begin_round());
+    let mut answers = told(node.ledger.round_confirmed(1, 0));
+    for grab in node.grabs() {
+        answers.extend(told(node.ledger.granted([(grab.id, Err(Refused::Exhausted))], 0)));
+    }
+    answers.sort_by_key(|(who, _)| *who);
+    assert_eq!(answers, [(much, Err(Refused::Exhausted)), (little, given(5..6))]);
+}
+
+#[test]
+fn a_tag_never_goes_back_to_an_earlier_period() {
+    let mut node = Node::new();
+    let of = |number, range| {
+        Ok(Given::Ids { period: Some(PeriodNumber(number)), ranges: vec![range] }) as Outcome
+    };
+    node.ask(ids(day(5), 1));
+    assert_eq!(node.round(1), [(1, of(5, 1..2))]);
+    node.ask(ids(day(6), 1));
+    let start = node.mark;
+    assert_eq!(node.round(1), [(2, of(6, start..start + 1))]);
+    // A node whose clock is late asks for the day before.
+    node.ask(ids(day(5), 1));
+    assert_eq!(node.round(1), [(3, of(6, start + 1..start + 2))]);
+}
+
+#[test]
+fn a_period_that_the_log_refuses_leaves_the_present_one_as_it_is() {
+    let mut node = Node::new();
+    node.ask(ids(day(5), 1));
+    node.round(1);
+    let early = node.ask(ids(day(6), 1));
+    assert!(node.ledger.begin_round());
+    assert!(node.ledger.round_confirmed(1, 0).is_empty());
+    let grab = node.grabs().into_iter().find(|grab| grab.line == day(6)).unwrap();
+    let refused = node.ledger.granted([(grab.id, Err(Refused::PeriodClosed))], 0);
+    assert_eq!(told(refused), [(early, Err(Refused::PeriodClosed))]);
+    node.ask(ids(day(5), 1));
+    let [(_, Ok(Given::Ids { period, .. }))] = &node.round(1)[..] else { panic!("no ids") };
+    assert_eq!(*period, Some(PeriodNumber(5)));
+}
+
+#[test]
+fn keys_of_a_section_count_on_their_own_and_begin_anew_with_each_term() {
+    let mut node = Node::new();
+    let numbers = |key: &str, count| {
+        let wanted = Wanted::Numbers { key: key.into(), count };
+        Request { tag: tag(), wanted }
+    };
+    let mut take = |key: &str, count, term| {
+        node.ask(numbers(key, count));
+        match node.round(term).pop() {
+            Some((_, Ok(Given::Ids { ranges, .. }))) => ranges[0].clone(),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!((take("a", 1, 1), take("a", 2, 1)), (1..2, 2..4));
+    let anew = take("a", 1, 2);
+    assert!(anew.start >= 11, "the interval of before is gone: {anew:?}");
+    node.ask(Request { tag: tag(), wanted: Wanted::Last { key: "a".into() } });
+    assert_eq!(node.round(2), [(4, Ok(Given::LastIs(anew.start)))]);
+}
+
+#[test]
+fn asks_that_are_over_are_taken_out_with_what_they_got() {
+    let mut node = Node::new();
+    node.ask(ids(Line::Whole, 1));
+    node.ask(ids(Line::Whole, 1));
+    assert_eq!(node.ledger.waiting(), 2);
+    let over = node.ledger.take_if(|ask| ask.waits == 1);
+    assert_eq!(told(over), [(1, Err(Refused::Unavailable))]);
+    assert_eq!(node.round(1), [(2, given(1..2))]);
+    assert_eq!(node.ledger.waiting(), 0);
+}
+
+#[test]
+fn requests_and_outcomes_travel_as_they_are() {
+    let requests = vec![ids(day(5), 3), ids(Line::Whole, 1)];
+    assert_eq!(decode(&encode(&requests)), Some(requests));
+    let outcomes: Vec<Outcome> = vec![given(3..9), Err(Refused::Frozen), Ok(Given::LastBelow(4))];
+    let bytes = encode(&outcomes);
+    assert_eq!(decode(&bytes), Some(outcomes));
+    assert_eq!(decode::<Vec<Outcome>>(&bytes[..bytes.len() - 1]), None);
+}

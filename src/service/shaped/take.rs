@@ -1,0 +1,90 @@
+//! Taking ids of shaped tags.
+
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use super::tag::ShapedTag;
+use crate::limits::{GRAB_MAX, ID_END};
+use crate::service::error::Error;
+use crate::service::ids::IdService;
+use crate::service::slot::{Arrangement, Slot};
+use crate::service::taken::TakenIds;
+
+/// How often a call looks which period is now: once more when one ends, and again should the clocks be set just then.
+const LOOKS_MAX: usize = 3;
+
+impl IdService {
+    /// The next `count` ids of a shaped tag, of one line; `None` when the tag is gone.
+    pub(in crate::service) async fn take_shaped(
+        &self,
+        shaped: &ShapedTag,
+        count: u64,
+        arrangement: Arrangement,
+        deadline: Instant,
+    ) -> Result<Option<TakenIds>, Error> {
+        if shaped.shape().needs_leadership() {
+            return self.take_ordered(shaped, count, arrangement, deadline).await;
+        }
+        for _ in 0..LOOKS_MAX {
+            let Some(line) = shaped.line_at(self.line_time_ms(shaped)?)? else { return Ok(None) };
+            let Some(slot) = line.slot() else { return Ok(None) };
+            let Some(numbers) = self.take_from(slot, count, arrangement, deadline).await? else {
+                continue;
+            };
+            // The call may have waited until the period was over. What it took is wasted then.
+            if line.is_served_at(self.line_time_ms(shaped)?) {
+                return Ok(Some(TakenIds { numbers, text: Some(line.text().clone()) }));
+            }
+        }
+        Err(Error::unavailable("the clocks of the cluster do not agree which period is now"))
+    }
+
+    /// Whether [`take_shaped`](Self::take_shaped) would give `count` ids now, without taking any.
+    pub(in crate::service) async fn could_take_shaped(
+        &self,
+        shaped: &ShapedTag,
+        count: u64,
+    ) -> Result<(), Error> {
+        if shaped.protection().frozen {
+            return Err(Error::Frozen);
+        }
+        let line = shaped.line_at(self.line_time_ms(shaped)?)?.ok_or(Error::UnknownTag)?;
+        let mut held = 0;
+        if let Some(slot) = line.slot() {
+            if let Some(after_s) = slot.over_rate_limit(count) {
+                return Err(Error::OverRateLimit { after_s });
+            }
+            held = slot.remaining();
+            if held >= count {
+                return Ok(());
+            }
+        }
+        self.replica.read_barrier(Instant::now() + GRAB_MAX).await?;
+        let row = self.replica.read(|state| state.tag(shaped.tag().as_str()));
+        let row = row.ok_or(Error::UnknownTag)?;
+        // The mark of a period that nobody has taken an id of yet is not in the row.
+        let left = match shaped.has_periods() {
+            true => ID_END,
+            false => shaped.shape().line_end().saturating_sub(row.max_id),
+        };
+        if held + left < count { Err(Error::Exhausted) } else { Ok(()) }
+    }
+
+    /// The slot that ids of a shaped tag are taken from at this time, if this node has one.
+    pub(in crate::service) fn slot_now(&self, shaped: &ShapedTag) -> Option<Arc<Slot>> {
+        let line = shaped.line_at(self.line_time_ms(shaped).ok()?).ok()??;
+        line.slot().cloned()
+    }
+
+    /// The cluster's time, by which a tag's line is chosen.
+    pub(in crate::service) fn line_time_ms(&self, shaped: &ShapedTag) -> Result<u64, Error> {
+        if !shaped.has_periods() {
+            return Ok(0);
+        }
+        let now_ms = self.cluster_time.now_ms(|| self.replica.node().median_now_ms());
+        now_ms.ok_or_else(|| {
+            Error::unavailable("this node has not heard yet what time it is in the cluster")
+        })
+    }
+}

@@ -1,0 +1,281 @@
+//! Shaped tags of a node whose clock is set as it runs.
+
+use std::collections::BTreeSet;
+use std::io::Read;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::time::Duration;
+
+use mintleaf_raft::{FrozenState, Newer, Rejected, Release, RestoreError, Stamp, StateMachine};
+use tempfile::TempDir;
+use tokio::time::{Instant, sleep};
+
+use super::alone_by;
+use crate::clock::{Clock, SystemClock};
+use crate::encoding::decode_command;
+use crate::replica::StateReplica;
+use crate::server::AssembledNode;
+use crate::service::{Actor, Error, TakenIds};
+use crate::shape::{Calendar, Hidden, HiddenKey, Period, PeriodLength, Shape, TextFormat};
+use crate::state::{Change, Command, Protection, Response};
+use crate::tag::BizTag;
+
+/// After so long nobody goes by what a clock said before it was set.
+const NOTICED: Duration = Duration::from_millis(15);
+
+/// A wall clock that is set, beside a monotonic one that goes on.
+struct SetClock {
+    wall_ms: AtomicU64,
+    machine: SystemClock,
+}
+
+impl SetClock {
+    fn at(wall_ms: u64) -> Arc<Self> {
+        Arc::new(Self { wall_ms: wall_ms.into(), machine: SystemClock::default() })
+    }
+
+    /// Sets the clock, and waits until nobody goes by what it said before.
+    async fn set(&self, wall_ms: u64) {
+        self.wall_ms.store(wall_ms, SeqCst);
+        sleep(NOTICED).await;
+    }
+}
+
+impl Clock for SetClock {
+    fn now_ms(&self) -> u64 {
+        self.wall_ms.load(SeqCst)
+    }
+
+    fn monotonic_ms(&self) -> u64 {
+        self.machine.monotonic_ms()
+    }
+}
+
+/// A state that does something to the stamp of each grab of a line, and to the clock once it was applied.
+struct Meddling {
+    inner: Arc<StateReplica>,
+    clock: Arc<SetClock>,
+    stamped_ahead_ms: u64,
+    passes_ms: u64,
+}
+
+impl StateMachine for Meddling {
+    fn check(&self, command: &[u8]) -> Result<(), Rejected> {
+        self.inner.check(command)
+    }
+
+    fn supports(&self) -> Release {
+        self.inner.supports()
+    }
+
+    fn needs(&self) -> Release {
+        self.inner.needs()
+    }
+
+    fn raising(&self, to: u32) -> Vec<u8> {
+        self.inner.raising(to)
+    }
+
+    fn apply(&self, stamp: Stamp, command: &[u8]) -> Result<Vec<u8>, Newer> {
+        if !matches!(decode_command(command), Ok(Command::GrabLine { .. })) {
+            return self.inner.apply(stamp, command);
+        }
+        let now_ms = stamp.now_ms + self.stamped_ahead_ms;
+        let reply = self.inner.apply(Stamp { now_ms, ..stamp }, command);
+        if self.passes_ms > 0 {
+            self.clock.wall_ms.fetch_add(self.passes_ms, SeqCst);
+            std::thread::sleep(NOTICED);
+        }
+        reply
+    }
+
+    fn freeze(&self) -> FrozenState {
+        self.inner.freeze()
+    }
+
+    fn restore(&self, from: &mut dyn Read) -> Result<(), RestoreError> {
+        self.inner.restore(from)
+    }
+}
+
+/// A node of level 2 that is a cluster of its own.
+async fn open(
+    dir: &TempDir,
+    clock: &Arc<SetClock>,
+    (stamped_ahead_ms, passes_ms): (u64, u64),
+) -> AssembledNode {
+    let (own, its) = (Arc::clone(clock), Arc::clone(clock));
+    let meddling =
+        move |inner| Arc::new(Meddling { inner, clock: its, stamped_ahead_ms, passes_ms }) as _;
+    let node = alone_by(own, dir, 20, meddling).await;
+    node.replica.node().raise_level().await.unwrap();
+    node
+}
+
+async fn create(node: &AssembledNode, tag: &str, shape: &Shape) -> Response {
+    let change = Change::CreateShapedTag {
+        tag: BizTag::parse(tag).unwrap(),
+        step: 3,
+        start: 1,
+        description: String::new(),
+        protection: Protection::default(),
+        shape: Box::new(shape.clone().completed()),
+    };
+    let command = Command::Administer { actor: Actor::default(), change };
+    let deadline = Instant::now() + Duration::from_secs(10);
+    node.replica.propose(&command, deadline).await.unwrap()
+}
+
+fn days(time_zone: &str) -> Shape {
+    let period = Period { length: PeriodLength::Day, time_zone: time_zone.into() };
+    Shape { period: Some(period), ..Shape::default() }.completed()
+}
+
+fn ms(time: &str) -> u64 {
+    time.parse::<jiff::Timestamp>().unwrap().as_millisecond().try_into().unwrap()
+}
+
+/// The period and the numbers of ids that were taken.
+fn told(taken: &TakenIds) -> (u32, Vec<u64>) {
+    let period = taken.text.as_ref().unwrap().period().unwrap().0;
+    (period, taken.numbers.iter().cloned().flatten().collect())
+}
+
+/// The midnights that days of a time zone begin at, two of them days of 23 and of 25 hours.
+const MIDNIGHTS: [(&str, &str); 3] = [
+    ("Asia/Kolkata", "2026-11-20T18:30:00Z"),
+    ("America/New_York", "2026-03-08T05:00:00Z"),
+    ("America/New_York", "2026-11-02T05:00:00Z"),
+];
+
+/// Where the clock is set, in milliseconds from midnight: two seconds to and fro, days ahead and back again.
+const JUMPS_MS: [i64; 16] = [
+    -5_000,
+    -2_000,
+    -1,
+    0,
+    -1_500,
+    1_500,
+    -1,
+    1_999,
+    -2_500,
+    2_500,
+    -90_000_000,
+    90_000_000,
+    10,
+    -10,
+    700_000,
+    0,
+];
+
+#[tokio::test]
+async fn no_pair_of_period_and_id_comes_twice_however_the_clock_jumps_around_midnight() {
+    for (time_zone, midnight) in MIDNIGHTS {
+        let (dir, clock) = (tempfile::tempdir().unwrap(), SetClock::at(ms(midnight) - 10_000));
+        let node = open(&dir, &clock, (0, 0)).await;
+        let shape = days(time_zone);
+        assert!(matches!(create(&node, "orders", &shape).await, Response::ShapedTag { .. }));
+        let calendar = Calendar::of(shape.period.as_ref().unwrap()).unwrap();
+        let mut seen = BTreeSet::new();
+        for jump_ms in JUMPS_MS {
+            let now_ms = ms(midnight).checked_add_signed(jump_ms).unwrap();
+            clock.set(now_ms).await;
+            let (period, numbers) = told(&node.services.ids.take("orders", 4).await.unwrap());
+            assert_eq!(period, calendar.period_at(now_ms).unwrap().number.0, "{jump_ms} ms");
+            for number in numbers {
+                let is_first = !seen.iter().any(|(its, _)| *its == period);
+                assert!(!is_first || number == 1, "{period} begins at {number}");
+                assert!(seen.insert((period, number)), "{period} {number} came twice");
+            }
+        }
+        assert!(
+            seen.len() == 4 * JUMPS_MS.len() && seen.first().unwrap().0 < seen.last().unwrap().0
+        );
+        node.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_waits_until_the_period_is_over_gets_ids_of_the_next() {
+    let midnight = ms("2026-11-21T00:00:00Z");
+    let (dir, clock) = (tempfile::tempdir().unwrap(), SetClock::at(midnight - 4_000));
+    let node = open(&dir, &clock, (0, 3_500)).await;
+    create(&node, "orders", &days("UTC")).await;
+    // The grab is stamped before midnight. When it has been answered, the day before is over by 3 s.
+    clock.set(midnight - 500).await;
+    let (period, numbers) = told(&node.services.ids.take("orders", 2).await.unwrap());
+    assert_eq!((period, numbers), (20_261_121, vec![1, 2]));
+    node.stop().await;
+}
+
+#[tokio::test]
+async fn an_entry_that_is_stamped_in_another_period_gives_no_id() {
+    let (dir, clock) = (tempfile::tempdir().unwrap(), SetClock::at(ms("2026-11-21T12:00:00Z")));
+    let node = open(&dir, &clock, (24 * 60 * 60 * 1000, 0)).await;
+    create(&node, "orders", &days("UTC")).await;
+    let refused = node.services.ids.take("orders", 1).await.unwrap_err();
+    assert!(matches!(&refused, Error::Unavailable { detail } if detail.contains("do not agree")));
+    node.stop().await;
+}
+
+#[tokio::test]
+async fn a_period_older_than_those_whose_marks_are_kept_is_refused() {
+    let noon = ms("2026-11-01T12:00:00Z");
+    let (dir, clock) = (tempfile::tempdir().unwrap(), SetClock::at(noon));
+    let node = open(&dir, &clock, (0, 0)).await;
+    create(&node, "orders", &days("UTC")).await;
+    for day in 0..17 {
+        clock.set(noon + day * 24 * 60 * 60 * 1000).await;
+        node.services.ids.take("orders", 1).await.unwrap();
+    }
+    clock.set(noon).await;
+    let refused = node.services.ids.take("orders", 1).await.unwrap_err();
+    assert!(matches!(&refused, Error::Unavailable { detail } if detail.contains("20261101")));
+    node.stop().await;
+}
+
+#[tokio::test]
+async fn hidden_ids_and_texts_stay_distinct_over_a_deletion() {
+    let (dir, clock) = (tempfile::tempdir().unwrap(), SetClock::at(ms("2026-11-21T12:00:00Z")));
+    let node = open(&dir, &clock, (0, 0)).await;
+    let hidden = |key| Some(Hidden { digits: 6, key: HiddenKey([key; 32]) });
+    let format = Some(TextFormat::parse("C-{id}").unwrap());
+    let shape = |key| Shape { hidden: hidden(key), format: format.clone(), ..Shape::default() };
+    let mut seen = BTreeSet::new();
+    for key in 1..=3 {
+        // The key of the first creation stays, so ids of the later ones cannot meet those of before.
+        assert!(matches!(create(&node, "coupons", &shape(key)).await, Response::ShapedTag { .. }));
+        let TakenIds { numbers, text } = node.services.ids.take("coupons", 7).await.unwrap();
+        for number in numbers.into_iter().flatten() {
+            let mut shown = Vec::new();
+            text.as_ref().unwrap().append(number, &mut shown);
+            assert!(shown.starts_with(b"C-") && shown.len() == 8, "{shown:?}");
+            assert!(seen.insert(shown), "{number} came twice");
+        }
+        let change = Change::DeleteTag { tag: BizTag::parse("coupons").unwrap() };
+        let command = Command::Administer { actor: Actor::default(), change };
+        let deadline = Instant::now() + Duration::from_secs(10);
+        assert_eq!(node.replica.propose(&command, deadline).await.unwrap(), Response::Deleted);
+        // The tag is created on first use here, but not as another kind.
+        let refused = node.services.ids.take("coupons", 1).await;
+        assert!(refused.is_err(), "{refused:?}");
+    }
+    node.stop().await;
+}
+
+#[tokio::test]
+async fn ids_of_a_line_are_held_and_told_without_taking_any() {
+    let (dir, clock) = (tempfile::tempdir().unwrap(), SetClock::at(ms("2026-11-21T12:00:00Z")));
+    let node = open(&dir, &clock, (0, 0)).await;
+    create(&node, "orders", &days("UTC")).await;
+    let ids = &node.services.ids;
+    ids.could_take("orders", 2).await.unwrap();
+    assert_eq!(told(&ids.take("orders", 1).await.unwrap()).1, [1]);
+    assert!(
+        ids.take_note_of_use().iter().any(|(tag, taken)| tag.as_str() == "orders" && *taken == 1)
+    );
+    ids.could_take("orders", 2).await.unwrap();
+    assert_eq!(told(&ids.take("orders", 1).await.unwrap()).1, [2]);
+    assert!(ids.next_now("orders").is_none(), "the fast way gives bare numbers of plain tags only");
+    node.stop().await;
+}

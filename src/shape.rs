@@ -1,0 +1,265 @@
+//! What ids of a tag look like, in which order they are given, and which number lines they come from.
+//!
+//! Pure. A tag without a shape of its own is *plain*: one number line, ids in trend order, answered as bare
+//! numbers. Every other tag is *shaped*. Its shape stands in the log from its creation on, never changes, and stays
+//! with the name for ever, because another shape could show an id of before a second time.
+//!
+//! | file | what it has |
+//! | --- | --- |
+//! | `shape.rs` | [`Shape`] and what can be combined |
+//! | `line.rs` | the number lines of a tag: [`Line`], and [`Leadership`], under which some of them are drawn from |
+//! | `period.rs` | periods, their time zones and numbers |
+//! | `text_format.rs` | the text that clients get instead of a bare number |
+//! | `hidden.rs` | ids in an order that nobody can guess, and their key |
+//! | `ff1.rs` | that order |
+//! | `id_text.rs` | how the ids of a line are written |
+
+mod calendar;
+mod ff1;
+mod hidden;
+mod id_text;
+mod line;
+mod period;
+mod text_format;
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+pub use calendar::{Calendar, PeriodSpan, time_zone_name};
+pub use ff1::HiddenIds;
+pub use hidden::{Hidden, HiddenKey};
+pub use id_text::IdText;
+pub use line::{Leadership, Line};
+pub use period::{Period, PeriodLength, PeriodNumber};
+pub use text_format::{FormatError, IdStyle, Piece, TextFormat};
+
+use crate::limits::{HIDDEN_DIGITS, ID_END};
+
+/// Whether a tag is one sequence of ids or a counter for each of many keys.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+pub enum Kind {
+    /// One sequence of ids for all callers.
+    #[default]
+    Segment,
+    /// A counter for each key, which rises strictly.
+    Sequence,
+}
+
+/// In which order ids of a tag are given.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+pub enum Order {
+    /// Ids grow over time, and those of two nodes overtake each other.
+    #[default]
+    Trend,
+    /// A request that begins after another was answered gets higher ids, over the whole cluster.
+    Strict,
+}
+
+/// The shape of a tag; that of a plain tag by default.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Shape {
+    /// One sequence, or a counter for each key.
+    pub kind: Kind,
+    /// The order of ids. A sequence is in strict order by its kind, and has the default here.
+    pub order: Order,
+    /// How long ids go on before they begin at 1 again; for ever when absent.
+    pub period: Option<Period>,
+    /// The text of an id; the bare number when absent.
+    pub format: Option<TextFormat>,
+    /// How ids are hidden; not at all when absent.
+    pub hidden: Option<Hidden>,
+}
+
+/// Why no tag has such a shape. The message names the fields as the HTTP API calls them.
+#[derive(Clone, Copy, Debug, Eq, Error, PartialEq)]
+pub enum ShapeError {
+    /// Two fields exclude each other.
+    #[error("{one} and {other} cannot be combined: {why}")]
+    Apart {
+        /// One of them.
+        one: &'static str,
+        /// The other.
+        other: &'static str,
+        /// The reason.
+        why: &'static str,
+    },
+    /// The number of digits is out of bounds.
+    #[error("digits must be {} to {}", HIDDEN_DIGITS.start(), HIDDEN_DIGITS.end())]
+    Digits,
+    /// The time zone has no name that one could have.
+    #[error("time_zone must be the name of a time zone, such as Asia/Shanghai")]
+    TimeZone,
+    /// A tag with a period has a format that shows the period.
+    #[error(
+        "format must hold {{period}}, because ids of two periods are alike without it (period)"
+    )]
+    PeriodNotShown,
+    /// The format shows a period and the tag has none.
+    #[error("format must not hold {{period}} without a period")]
+    NoPeriod,
+}
+
+impl ShapeError {
+    /// The field that the message begins with.
+    pub fn field(&self) -> &'static str {
+        match *self {
+            Self::Apart { one, .. } => one,
+            Self::Digits => "digits",
+            Self::TimeZone => "time_zone",
+            Self::PeriodNotShown | Self::NoPeriod => "format",
+        }
+    }
+}
+
+impl Kind {
+    /// Its name in requests and answers.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Segment => "segment",
+            Self::Sequence => "sequence",
+        }
+    }
+}
+
+impl Order {
+    /// Its name in requests and answers.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Trend => "trend",
+            Self::Strict => "strict",
+        }
+    }
+}
+
+impl Shape {
+    /// Whether it is the shape of a plain tag.
+    pub fn is_plain(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The shape with what its fields call for where nothing was said: a period shows itself in each id.
+    #[must_use]
+    pub fn completed(mut self) -> Self {
+        if self.period.is_some() && self.format.is_none() {
+            self.format = Some(TextFormat::of_periods());
+        }
+        self
+    }
+
+    /// Checks that a tag may have it: which fields go together, and their bounds.
+    ///
+    /// # Errors
+    /// The first fields that do not go together, or the first bound that is broken.
+    pub fn check(&self) -> Result<(), ShapeError> {
+        let Self { kind, order, period, format, hidden } = self;
+        if *kind == Kind::Sequence {
+            let given = [
+                ("order", *order != Order::Trend),
+                ("period", period.is_some()),
+                ("format", format.is_some()),
+                ("digits", hidden.is_some()),
+            ];
+            let given = given.into_iter().find_map(|(field, is_given)| is_given.then_some(field));
+            let why = "a sequence gives bare numbers, in strict order for each key";
+            return given
+                .map_or(Ok(()), |other| Err(ShapeError::Apart { one: "kind", other, why }));
+        }
+        if let (Some(_), Some(_)) = (period, hidden) {
+            let why = "hidden ids go through all their numbers once";
+            return Err(ShapeError::Apart { one: "digits", other: "period", why });
+        }
+        if period.as_ref().is_some_and(|period| !period.is_sound()) {
+            return Err(ShapeError::TimeZone);
+        }
+        if hidden.as_ref().is_some_and(|hidden| !HIDDEN_DIGITS.contains(&hidden.digits)) {
+            return Err(ShapeError::Digits);
+        }
+        let shows_period = format.as_ref().is_some_and(TextFormat::shows_period);
+        match period {
+            Some(_) if !shows_period => Err(ShapeError::PeriodNotShown),
+            None if shows_period => Err(ShapeError::NoPeriod),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether a name of this shape may be used again with the other: all is equal but the key of hidden ids, which
+    /// each creation draws anew and of which the first one stays.
+    pub fn is_like(&self, other: &Self) -> bool {
+        self.differs_from(other).is_none()
+    }
+
+    /// The first field in which two shapes differ, as the HTTP API calls it; `None` when they are alike.
+    pub fn differs_from(&self, other: &Self) -> Option<&'static str> {
+        let Self { kind, order, period, format, hidden } = self;
+        let digits = |hidden: &Option<Hidden>| hidden.as_ref().map(|hidden| hidden.digits);
+        let length = |period: &Option<Period>| period.as_ref().map(|period| period.length);
+        let fields = [
+            ("kind", *kind != other.kind),
+            ("order", *order != other.order),
+            ("period", length(period) != length(&other.period)),
+            ("time_zone", *period != other.period),
+            ("format", *format != other.format),
+            ("digits", digits(hidden) != digits(&other.hidden)),
+        ];
+        fields.into_iter().find_map(|(field, differs)| differs.then_some(field))
+    }
+
+    /// Whether only the leader hands ids out, under a [`Leadership`] that each grab names.
+    pub fn needs_leadership(&self) -> bool {
+        self.kind == Kind::Sequence || self.order == Order::Strict
+    }
+
+    /// Whether the tag has this number line.
+    pub fn has_line(&self, line: &Line) -> bool {
+        match line {
+            Line::Whole => self.has_whole_line(),
+            Line::Period { number, .. } => {
+                self.period.as_ref().is_some_and(|period| period.length.has_number(*number))
+            }
+            Line::Section(_) => self.kind == Kind::Sequence,
+        }
+    }
+
+    /// Whether the tag has one number line for all of its ids.
+    pub fn has_whole_line(&self) -> bool {
+        self.kind == Kind::Segment && self.period.is_none()
+    }
+
+    /// Whether an administrator may raise the watermark to a number of their own: ids are bare numbers of one line.
+    pub fn takes_max_id(&self) -> bool {
+        let Self { kind, order: _, period, format, hidden } = self;
+        *kind == Kind::Segment && period.is_none() && format.is_none() && hidden.is_none()
+    }
+
+    /// Whether its numbers may begin at another one than 1: those of one line of numbers that are shown.
+    pub fn takes_start(&self) -> bool {
+        self.has_whole_line() && self.hidden.is_none()
+    }
+
+    /// First number past the last one that a line of the tag has, at most [`ID_END`].
+    pub fn line_end(&self) -> u64 {
+        self.hidden.as_ref().map_or(ID_END, Hidden::line_end)
+    }
+}
+
+/// What sets it apart from that of a plain tag, in words; nothing of the key.
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { kind, order, period, format, hidden } = self;
+        let words = [
+            (*kind != Kind::default()).then(|| kind.name().to_owned()),
+            (*order != Order::default()).then(|| order.name().to_owned()),
+            period
+                .as_ref()
+                .map(|Period { length, time_zone }| format!("{} in {time_zone}", length.name())),
+            format.as_ref().map(TextFormat::to_string),
+            hidden.as_ref().map(|hidden| format!("{} digits", hidden.digits)),
+        ];
+        f.write_str(&words.into_iter().flatten().collect::<Vec<_>>().join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,98 @@
+//! The lines of a tag with periods: the marks of the periods used last.
+//!
+//! Which line is asked for is decided by clocks, what it gives is not: a line is known by its period's number alone,
+//! and its mark only rises. So (period, id) is unique whatever any clock shows. The marks of [`PERIODS_KEPT`] periods
+//! are kept. Another one takes the place of the lowest; from then on that one and all below it are refused for good,
+//! because nobody knows their marks.
+
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+use super::response::Response;
+use super::watermark::Watermark;
+use crate::limits::{ID_END, PERIOD_SKEW_MS, PERIODS_KEPT};
+use crate::shape::{PeriodLength, PeriodNumber};
+
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+pub(super) struct PeriodLines {
+    /// The highest period whose mark is no longer kept.
+    dropped: Option<PeriodNumber>,
+    /// Periods in ascending order, at most [`PERIODS_KEPT`], all of them above the one dropped.
+    kept: Vec<(PeriodNumber, Watermark)>,
+}
+
+impl PeriodLines {
+    /// Whether ids of a period may be given by an entry that the leader stamped `now_ms`: the period is not too old,
+    /// nor, of a tag that never goes back, earlier than the latest one; and it is now, but for the skew of clocks.
+    pub(super) fn admit(
+        &self,
+        number: PeriodNumber,
+        span_ms: Range<u64>,
+        now_ms: u64,
+        never_back: bool,
+    ) -> Result<(), Response> {
+        let is_kept = self.position(number).is_ok();
+        let is_full = self.kept.len() == PERIODS_KEPT;
+        let is_too_old = self.dropped.is_some_and(|dropped| number <= dropped)
+            || !is_kept && is_full && number < self.kept[0].0;
+        let latest = self.kept.last().map(|(latest, _)| *latest);
+        if is_too_old || never_back && latest.is_some_and(|latest| number < latest) {
+            return Err(Response::PeriodOver { number });
+        }
+        let opens_ms = span_ms.start.saturating_sub(PERIOD_SKEW_MS);
+        let closes_ms = span_ms.end.saturating_add(PERIOD_SKEW_MS);
+        if (opens_ms..closes_ms).contains(&now_ms) { Ok(()) } else { Err(Response::PeriodClosed) }
+    }
+
+    /// Reserves so many ids of a period that was admitted, which begins so much above 1 if it is not there yet.
+    pub(super) fn grab(
+        &mut self,
+        number: PeriodNumber,
+        size: u32,
+        advance: u64,
+    ) -> Option<Range<u64>> {
+        let at = self.position(number).unwrap_or_else(|at| self.begin(at, number, advance));
+        self.kept[at].1.grab(size, ID_END)
+    }
+
+    /// Adds a period at its place, and answers where it is then.
+    fn begin(&mut self, at: usize, number: PeriodNumber, advance: u64) -> usize {
+        let mut mark = Watermark::LOWEST;
+        mark.rise(advance);
+        self.kept.insert(at, (number, mark));
+        if self.kept.len() <= PERIODS_KEPT {
+            return at;
+        }
+        self.dropped = Some(self.kept.remove(0).0);
+        at - 1
+    }
+
+    /// The mark of the latest period used; that of a new line when none was.
+    pub(super) fn latest(&self) -> u64 {
+        self.kept.last().map_or(Watermark::LOWEST, |(_, mark)| *mark).get()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.kept.len()
+    }
+
+    /// Raises every mark. What is dropped stays refused.
+    pub(super) fn rise(&mut self, by: u64) {
+        let Self { dropped: _, kept } = self;
+        kept.iter_mut().for_each(|(_, mark)| mark.rise(by));
+    }
+
+    pub(super) fn is_sound(&self, length: PeriodLength) -> bool {
+        let Self { dropped, kept } = self;
+        let mut numbers = dropped.iter().chain(kept.iter().map(|(number, _)| number));
+        kept.len() <= PERIODS_KEPT
+            && (dropped.is_none() || kept.len() == PERIODS_KEPT)
+            && numbers.clone().is_sorted_by(|one, next| one < next)
+            && numbers.all(|number| length.has_number(*number))
+    }
+
+    fn position(&self, number: PeriodNumber) -> Result<usize, usize> {
+        self.kept.binary_search_by_key(&number, |(kept, _)| *kept)
+    }
+}

@@ -1,0 +1,45 @@
+//! The lines of a sequence: the marks of the sections that its keys fall into.
+//!
+//! A section that no key was used of has no mark, so a sequence takes as much memory as it has sections in use.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+use super::watermark::Watermark;
+use crate::limits::{ID_END, SECTIONS};
+
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+pub(super) struct SectionLines(BTreeMap<u16, Watermark>);
+
+impl SectionLines {
+    /// Reserves so many numbers of a section, which begins so much above 1 if it is not there yet.
+    pub(super) fn grab(&mut self, section: u16, size: u32, advance: u64) -> Option<Range<u64>> {
+        let mark = self.0.entry(section).or_insert_with(|| {
+            let mut mark = Watermark::LOWEST;
+            mark.rise(advance);
+            mark
+        });
+        mark.grab(size, ID_END)
+    }
+
+    /// The highest mark of a section; that of a new line when none was used.
+    pub(super) fn highest(&self) -> u64 {
+        self.0.values().map(|mark| mark.get()).max().unwrap_or(Watermark::LOWEST.get())
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Raises every mark.
+    pub(super) fn rise(&mut self, by: u64) {
+        let Self(marks) = self;
+        marks.values_mut().for_each(|mark| mark.rise(by));
+    }
+
+    pub(super) fn is_sound(&self) -> bool {
+        self.0.keys().all(|section| *section < SECTIONS)
+    }
+}
