@@ -55,7 +55,7 @@ export class Browser {
 }
 
 /** Waits until an element's text is as told. */
-export async function reads(page, selector, pattern, timeout = 15000) {
+export async function reads(page, selector, pattern, timeout = 45000) {
   await page.waitForFunction(([where, source, flags]) => {
     const text = document.querySelector(where)?.textContent ?? '';
     return new RegExp(source, flags).test(text);

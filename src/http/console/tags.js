@@ -125,7 +125,7 @@ const tags = {
     const button = element('button', 'link');
     button.type = 'button';
     button.addEventListener('click', () => this.openTag(row.dataset.key));
-    row.children[0].append(button, element('span', 'marks'), element('span', 'about'));
+    row.children[0].append(element('div', 'what', button, element('span', 'marks'), element('span', 'about')));
     const bar = () => element('span', 'bar', element('i', ''));
     const bars = element('span', 'two', bar(), bar());
     bars.setAttribute('role', 'img');
@@ -135,7 +135,7 @@ const tags = {
 
   tellRow(row, tag) {
     const [name, bars, rate, lasts, grab, held, mark, step] = row.children;
-    const [button, badges, about] = name.children;
+    const [button, badges, about] = name.firstElementChild.children;
     write(button, tag.tag, tag.tag);
     fill(badges, marks(tag), ([word]) => word, () => element('span', 'mark'), (badge, [word, title]) => write(badge, word, title));
     write(about, tag.description ?? '', tag.description ?? '');
