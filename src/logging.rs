@@ -79,7 +79,7 @@ impl Log {
                 let before = self.level.name();
                 // Said as long as the more talkative of both levels is in force.
                 let say = || {
-                    tracing::info!("the log level is {} from now on, was {before}", level.name())
+                    tracing::info!("the log level is {} from now on, was {before}", level.name());
                 };
                 let is_quieter = (level as u8) < self.level as u8;
                 if is_quieter {

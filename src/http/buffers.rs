@@ -15,7 +15,7 @@ use crate::limits::{PAGE_BYTES_MAX, TAGS_PAGE_DEFAULT, TAGS_PAGE_MAX};
 use crate::service::{HoldingsPage, SlotStatus, TagHolding, TagRow, TagService};
 
 /// Bytes of a buffer in answers, at most.
-const BUFFER_BYTES: usize = 480;
+const BUFFER_BYTES: usize = 400;
 
 pub(super) async fn list(
     State(service): State<Arc<TagService>>,
@@ -35,15 +35,12 @@ pub(super) async fn list(
         bytes += json_bytes(row.tag.as_str()) + json_bytes(&row.description);
         bytes <= PAGE_BYTES_MAX
     };
+    let after = after.as_deref();
     if !by_need {
-        let after = after.as_deref();
         let page = service.holdings(&prefix, after, limit, has_room, consistency).await?;
         return Ok(Json(page.into()));
     }
-    if after.is_some() {
-        return Err(Problem::invalid("after", "goes with sort=name: sort=need has one page"));
-    }
-    let mut page = service.soonest_to_wait(&prefix, limit, consistency).await?;
+    let mut page = service.soonest_to_wait(&prefix, after, limit, consistency).await?;
     let fit = page.rows.iter().take_while(|(row, _)| has_room(row)).count();
     page.rows.truncate(fit);
     Ok(Json(page.into()))

@@ -47,7 +47,7 @@ impl TagService {
         Ok(HoldingsPage { rows, next: page.next, total: self.total() })
     }
 
-    /// Up to `limit` tags whose names begin with `prefix` and that are in use, those first whose callers wait or
+    /// Up to `limit` tags whose names begin with `prefix` and lie behind `after`, and that are in use, those first whose callers wait or
     /// will wait soonest if no grab brings more ids: among all tags of this node, or where they are more than
     /// a thousand among those that lasted shortest when the node last looked, every 15 s.
     ///
@@ -56,6 +56,7 @@ impl TagService {
     pub async fn soonest_to_wait(
         &self,
         prefix: &str,
+        after: Option<&str>,
         limit: usize,
         consistency: Consistency,
     ) -> Result<HoldingsPage, Error> {
@@ -63,7 +64,10 @@ impl TagService {
         let mut found: Vec<(BizTag, SlotStatus)> = {
             let slots = self.table.pin();
             let watched = self.table.watched().into_iter();
-            let watched = watched.filter(|tag| tag.as_str().starts_with(prefix));
+            let watched = watched.filter(|tag| {
+                let name = tag.as_str();
+                name.starts_with(prefix) && after.is_none_or(|after| name > after)
+            });
             let in_use = |tag: BizTag| {
                 let status = slots.get(&tag)?.status();
                 status.waits_in_s().map(|_| (tag, status))

@@ -24,8 +24,7 @@ const token = {
     const set = Boolean(this.get());
     // A link shows no token.
     document.body.classList.toggle('keyed', set);
-    write($('token-button'), set ? 'Token ✓' : 'Token');
-    $('token-button').setAttribute('aria-label', set ? 'Token: one is used' : 'Token: none is used');
+    write($('token-button'), set ? 'Token in use' : 'Token');
   },
 };
 
@@ -50,21 +49,24 @@ class Source {
     Object.assign(this, { path, everyMs, fine, take, refused, dueAt: 0, asked: null });
   }
 
+  /** Answers whether the node did. */
   async round(signal) {
-    if (Date.now() < this.dueAt) return;
+    if (Date.now() < this.dueAt) return false;
     const path = this.path();
     this.asked = path;
     try {
       const body = await ask(path, { signal, fine: this.fine });
       // Meanwhile another page may have been asked for.
-      if (this.asked !== path) return;
+      if (this.asked !== path) return true;
       this.dueAt = Date.now() + this.everyMs - ROUND_MS / 4;
       this.refused(null);
       this.take(body);
+      return true;
     } catch (error) {
       if (!(error instanceof Refusal) || error.status === 401) throw error;
       this.dueAt = Date.now() + this.everyMs;
       this.refused(error);
+      return true;
     }
   }
 }
@@ -89,7 +91,8 @@ const rounds = {
     const done = await Promise.allSettled(this.sources.map((each) => each.round(running.signal)));
     if (running.signal.aborted) return;
     this.running = null;
-    this.judge(done.filter((each) => each.status === 'rejected').map((each) => each.reason));
+    const answered = done.some((each) => each.value === true);
+    this.judge(done.filter((each) => each.status === 'rejected').map((each) => each.reason), answered);
     const pause = Math.min(ROUND_MS_MAX, ROUND_MS * 2 ** Math.min(this.failures, 4));
     this.timer = setTimeout(() => this.now(), pause);
   },
@@ -100,10 +103,11 @@ const rounds = {
     this.running = null;
   },
 
-  judge(errors) {
+  /** One answer that is late is asked for again; a node is silent when none comes. */
+  judge(errors, answered) {
     const refused = errors.find((error) => error instanceof Refusal);
-    const silent = !refused && errors.length > 0;
-    this.failures = errors.length ? this.failures + 1 : 0;
+    const silent = !refused && !answered && errors.length > 0;
+    this.failures = refused || silent ? this.failures + 1 : 0;
     this.silentSince = silent ? this.silentSince ?? Date.now() : null;
     const wanted = this.wantsToken;
     this.wantsToken = Boolean(refused);

@@ -17,10 +17,14 @@ const list = (numbers) => numbers.join(', ').replace(/, ([^,]*)$/, ' and $1');
 
 const overview = {
   cluster: null,
+  leader: null,
   ready: null,
 
   takeCluster(cluster) {
     this.cluster = cluster;
+    // A node without a quorum may go on naming a leader that is gone.
+    const named = cluster.nodes.find((node) => node.id === cluster.leader_id);
+    this.leader = named?.reachable ? named : null;
     this.clocks = clocksOf(cluster.nodes);
     const own = cluster.nodes.find((node) => node.id === cluster.node_id);
     document.title = `Node ${cluster.node_id} · Mintleaf`;
@@ -50,7 +54,13 @@ const overview = {
         if (!troubles.length) troubles.push(`Lost: ${list(since)}.`);
         if (state === 'good') state = 'warn';
       }
-      if (!cluster.leader_id) state = 'bad';
+      const voters = cluster.nodes.filter((node) => node.role !== 'learner');
+      const heard = voters.filter((node) => node.reachable).length;
+      const enough = Math.floor(voters.length / 2) + 1;
+      if (heard < enough && !ready.reasons.some((reason) => reason.startsWith('no_quorum'))) {
+        troubles.push(`${heard} of ${voters.length} voters can be reached and ${enough} are needed.`);
+      }
+      if (!this.leader) state = 'bad';
       const off = this.clocks.filter((clock) => Math.abs(clock.ms) >= CLOCK_WARN_MS);
       if (off.length) {
         if (state === 'good') state = 'warn';
@@ -64,10 +74,10 @@ const overview = {
   },
 
   tellLeader() {
-    const { leader_id: leader, node_id: own, nodes } = this.cluster;
-    const node = nodes.find((each) => each.id === leader);
-    if (!leader) tile('leader', 'bad', 'None known', 'No node leads: marks stand still.');
-    else tile('leader', 'good', `Node ${leader}`, leader === own ? 'This node itself.' : node?.http ?? '');
+    const { leader_id: last, node_id: own } = this.cluster;
+    const { leader } = this;
+    if (leader) tile('leader', 'good', `Node ${leader.id}`, leader.id === own ? 'This node itself.' : leader.http);
+    else tile('leader', 'bad', 'None known', `${last ? `Node ${last} led, and is lost` : 'No node leads'}: marks stand still.`);
   },
 
   tellClocks() {
@@ -79,7 +89,7 @@ const overview = {
     const unknown = this.cluster.nodes.length - clocks.length;
     const silent = unknown ? ` ${unknown} did not say.` : '';
     if (state === 'good') tile('clocks', state, `Within ${size < 1 ? 1 : size} ms`, `${clocks.length} clocks agree.${silent}`);
-    else tile('clocks', state, `Node ${worst.id}: ${offset(worst.ms)}`, `It is ${worst.ms > 0 ? 'ahead' : 'behind'}; ids never depend on that.${silent}`);
+    else tile('clocks', state, offset(worst.ms), `Node ${worst.id} is ${worst.ms > 0 ? 'ahead' : 'behind'}. No id repeats for that.${silent}`);
   },
 
   tellMembers() {
@@ -130,8 +140,8 @@ const overview = {
     const first = page.tags.map((each) => ({ name: each.tag, tag: each, ...pace(each) }))
       .sort((one, other) => (other.waiting > 0) - (one.waiting > 0) || (one.lastsS ?? Infinity) - (other.lastsS ?? Infinity))[0];
     if (!first) return tile('next', 'good', 'None', 'No tag is in use on this node.');
-    if (first.waiting) return tile('next', 'bad', first.name, `${grouped(first.waiting)} callers wait for ids now.`, first.name);
-    const soon = first.lastsS !== null && first.lastsS < 60 && !this.cluster?.leader_id;
+    if (first.waiting) return tile('next', 'bad', first.name, first.waiting === 1 ? 'A caller waits for ids now.' : `${grouped(first.waiting)} callers wait for ids now.`, first.name);
+    const soon = first.lastsS !== null && first.lastsS < 60 && !this.leader;
     const lasts = first.lastsS === null ? 'Nothing is taken of it now.' : `lasts ${span(first.lastsS)} at ${perSecond(first.rate)}`;
     tile('next', soon ? 'warn' : 'good', first.name, lasts, first.name);
   },

@@ -2,14 +2,15 @@
 
 const THEME_KEY = 'mintleaf-theme';
 const THEMES = ['auto', 'light', 'dark'];
-const THEME_WORDS = { auto: 'as the system has them', light: 'light', dark: 'dark' };
+const THEME_WORDS = { auto: 'as the system has them', light: 'on light', dark: 'on dark' };
 
 function setTheme(theme) {
   document.documentElement.dataset.theme = theme;
   const button = $('theme-button');
   if (!button) return;
-  write(button, theme[0].toUpperCase() + theme.slice(1));
-  button.setAttribute('aria-label', `Colours: ${THEME_WORDS[theme]}`);
+  const word = theme[0].toUpperCase() + theme.slice(1);
+  write(button, word, `Colours: ${THEME_WORDS[theme]}`);
+  button.setAttribute('aria-label', `${word}: colours ${THEME_WORDS[theme]}`);
 }
 
 function nextTheme() {

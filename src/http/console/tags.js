@@ -58,7 +58,7 @@ function tellBars(cell, tag) {
   [current, next].forEach((level, at) => {
     const bar = bars.children[at];
     bar.classList.toggle('none', level === null);
-    const width = `${Math.max(0, Math.min(100, (level ?? 0) * 100)).toFixed(1)}%`;
+    const width = `${Math.round(Math.max(0, Math.min(1, level ?? 0)) * 1000) / 10}%`;
     if (bar.firstElementChild.style.width !== width) bar.firstElementChild.style.width = width;
   });
   const words = current === null ? 'nothing held here' : `${Math.round(current * 100)} % of the current segment left, ${next ? 'the next one held' : tag.buffer.grabbing ? 'the next one on its way' : 'no next one held'}`;
@@ -125,7 +125,7 @@ const tags = {
     const button = element('button', 'link');
     button.type = 'button';
     button.addEventListener('click', () => this.openTag(row.dataset.key));
-    row.children[0].append(button, element('span', 'marks'), element('span', 'about'));
+    row.children[0].append(element('div', 'what', button, element('span', 'marks'), element('span', 'about')));
     const bar = () => element('span', 'bar', element('i', ''));
     const bars = element('span', 'two', bar(), bar());
     bars.setAttribute('role', 'img');
@@ -135,7 +135,7 @@ const tags = {
 
   tellRow(row, tag) {
     const [name, bars, rate, lasts, grab, held, mark, step] = row.children;
-    const [button, badges, about] = name.children;
+    const [button, badges, about] = name.firstElementChild.children;
     write(button, tag.tag, tag.tag);
     fill(badges, marks(tag), ([word]) => word, () => element('span', 'mark'), (badge, [word, title]) => write(badge, word, title));
     write(about, tag.description ?? '', tag.description ?? '');

@@ -187,7 +187,7 @@ impl Holdings {
         let section = match self.counters.take(tag.as_str(), key, count) {
             Ok(numbers) => {
                 let last = *numbers.end();
-                let ranges = vec![*numbers.start()..last + 1];
+                let ranges = Vec::from([*numbers.start()..last + 1]);
                 return Some(Ok(Given::Ids { period: None, ranges }));
             }
             Err(not_held) => not_held.section,

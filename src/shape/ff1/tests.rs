@@ -86,6 +86,8 @@ fn chi_square(counts: &[u64]) -> f64 {
 /// them in a second, unless the environment says more. `scripts/hidden-ids` says ten million, and with so
 /// many, all ids of six digits are looked at, too.
 fn looked_at() -> u64 {
+    // A variable of this test alone.
+    #[expect(clippy::disallowed_methods)]
     let asked = std::env::var("MINTLEAF_HIDDEN_IDS").ok();
     asked.map_or(50_000, |count| count.parse().expect("MINTLEAF_HIDDEN_IDS is a number"))
 }
