@@ -3,8 +3,9 @@
 //! ```text
 //! cli      arguments, dispatch, exit codes
 //!   command_line   how they are read, and the environment; errors name the one that is wrong
-//!   tag, audit, cluster, workers, ids, decode    one group of commands each: call, then print
+//!   tag, audit, cluster, workers, ids, sequence, decode    one group of commands each: call, then print
 //!     status             what every member says of itself
+//!   ready              whether a node is ready, as an exit code
 //!   backup             the whole state into a file
 //!   import             tables of other systems into tags
 //!   inspect, restore   what a copy of the state holds; a new cluster made of it
@@ -41,8 +42,10 @@ mod inspect;
 mod manual;
 mod output;
 mod progress;
+mod ready;
 mod restore;
 mod secret;
+mod sequence;
 mod status;
 mod style;
 mod table;
@@ -136,6 +139,15 @@ pub enum ClientCommand {
         #[command(flatten)]
         connect: Connect,
     },
+    /// Take numbers of a key of a sequence, or show the last one
+    Sequence {
+        /// What to do.
+        #[command(subcommand)]
+        command: sequence::SequenceCommand,
+        /// Which node, and how to print.
+        #[command(flatten)]
+        connect: Connect,
+    },
     /// Take snowflake ids and print one a line
     #[command(after_help = "Example:\n  mintleaf snowflake -n 5")]
     Snowflake {
@@ -220,6 +232,15 @@ pub enum ClientCommand {
         /// What to see.
         #[command(subcommand)]
         command: workers::WorkerCommand,
+        /// Which node, and how to print.
+        #[command(flatten)]
+        connect: Connect,
+    },
+    /// Tell whether a node can hand out ids: exit code 0 when it is ready, 1 with the reasons when not
+    #[command(
+        after_help = "Example:\n  mintleaf ready\n\nFor checks of containers and scripts. It wants no token."
+    )]
+    Ready {
         /// Which node, and how to print.
         #[command(flatten)]
         connect: Connect,
@@ -338,6 +359,10 @@ async fn dispatch(command: ClientCommand) -> Result<(), Failure> {
             let (client, json) = connect.open()?;
             ids::next(&args, &client, json).await
         }
+        ClientCommand::Sequence { command, connect } => {
+            let (client, json) = connect.open()?;
+            sequence::run(command, &client, json).await
+        }
         ClientCommand::Snowflake { args, connect } => {
             let (client, json) = connect.open()?;
             ids::snowflake(&args, &client, json).await
@@ -363,6 +388,10 @@ async fn dispatch(command: ClientCommand) -> Result<(), Failure> {
         ClientCommand::Worker { command, connect } => {
             let (client, json) = connect.open()?;
             workers::run(&command, &client, json).await
+        }
+        ClientCommand::Ready { connect } => {
+            let (client, json) = connect.open()?;
+            ready::run(&client, json).await
         }
         ClientCommand::Cluster { command, connect } => {
             let (client, json) = connect.open()?;

@@ -13,6 +13,11 @@ use tracing_subscriber::EnvFilter;
 /// operator needs are written by this project.
 const LOG_DEFAULT: &str = "info,openraft=off";
 
+/// The allocator of static builds.
+#[cfg(target_env = "musl")]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     // Before clap, which takes milliseconds. Commands that are clients end with their terminal, as is usual.
     if env::args_os().nth(1).is_some_and(|command| command == "serve" || command == "dev")

@@ -11,6 +11,7 @@
 //!     assemble  one node below its sockets
 //!     hot_tags_file  the tags that were used lately, for the next start
 //!     quorum_watch   what the log says about a lost quorum
+//!     supervisor     what the service manager is told
 //!     peer_credentials    its keys towards other nodes, read again when their files change
 //!     client_credentials  its certificate for clients, likewise
 //!     client_tokens       the tokens of clients, read again likewise
@@ -34,6 +35,7 @@ mod peer_credentials;
 mod quorum_watch;
 mod serve;
 mod signals;
+mod supervisor;
 mod warnings;
 
 pub use assemble::{AssembledNode, Assembly, assemble, assemble_around};

@@ -107,11 +107,11 @@ const STYLE: &str = "\
     table{border-collapse:collapse;font-variant-numeric:tabular-nums}\
     th,td{text-align:right;padding:.25rem .75rem;border-bottom:1px solid #8884;white-space:nowrap}\
     th:first-child,td:first-child{text-align:left}\
-    td:first-child,td:nth-child(5):last-child{white-space:pre}\
-    th:nth-child(5):last-child,td:nth-child(5):last-child{text-align:left}";
+    td:first-child{white-space:pre}\
+    th:nth-child(5):nth-last-child(2),th:nth-child(6):last-child,td:nth-child(5):nth-last-child(2),td:nth-child(6):last-child{text-align:left;white-space:pre}";
 
 /// Makes text safe between tags and in quoted attributes.
-fn escape(text: &str) -> String {
+pub(super) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {
         match character {

@@ -14,7 +14,8 @@ use axum::routing::{MethodRouter, delete, get, patch, post};
 use super::id_request::LEAF_METHODS;
 use super::problem::Problem;
 use super::{
-    audit, backup, buffers, cluster, console, import, legacy, ops, pages, snowflake, spelling, tags,
+    audit, backup, buffers, cluster, console, import, legacy, ops, pages, reference, sequences, snowflake,
+    spelling, tags,
 };
 use crate::access::{Endpoint, ROUTES};
 use crate::service::{
@@ -39,6 +40,8 @@ fn handler(endpoint: Endpoint) -> Option<MethodRouter<Services>> {
         | Endpoint::Segment
         | Endpoint::LeafSnowflake
         | Endpoint::Snowflake => return None,
+        Endpoint::Sequence => get(sequences::take).head(sequences::head),
+        Endpoint::LastOfSequence => get(sequences::last),
         Endpoint::LeafDecode => by_any_method(legacy::decode),
         Endpoint::Cache => by_any_method(pages::cache),
         Endpoint::Db => by_any_method(pages::db),
@@ -68,6 +71,7 @@ fn handler(endpoint: Endpoint) -> Option<MethodRouter<Services>> {
         Endpoint::LeaveNote => post(cluster::leave_note),
         Endpoint::Metrics => get(ops::metrics),
         Endpoint::OpenApi => get(ops::openapi),
+        Endpoint::Reference => get(reference::page),
     })
 }
 

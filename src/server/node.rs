@@ -20,6 +20,7 @@ use super::hot_tags_file::HotTagsFile;
 use super::peer_credentials::PeerCredentials;
 use super::quorum_watch::watch_quorum;
 use super::signals::Reload;
+use super::supervisor::keep_informed;
 use crate::access::Doors;
 use crate::clock::{Clock, SystemClock};
 use crate::config::{AuthSource, ClientTlsFiles, ConfigError, PeerKeys};
@@ -74,6 +75,8 @@ pub struct NodeConfig {
     pub auto_create_tags: bool,
     /// Most names of tags that the cluster keeps, those of deleted ones included.
     pub tags_max: u64,
+    /// Bytes for the counters of sequences, while the node leads.
+    pub sequence_memory: usize,
     /// How snowflake ids are made.
     pub snowflake: SnowflakeSettings,
     /// Log entries after which a snapshot replaces them.
@@ -136,6 +139,7 @@ impl RunningNode {
             secret: entropy::random_u128()?,
             auto_create_tags: config.auto_create_tags,
             tags_max: config.tags_max,
+            sequence_memory: config.sequence_memory,
             draw_key: entropy::random_bytes,
         };
         let opened = assemble(assembly, |state, clock| Node::open(options, state, clock));
@@ -177,6 +181,11 @@ impl RunningNode {
     /// Where other nodes are served; `None` in a cluster of one.
     pub fn raft_addr(&self) -> Option<SocketAddr> {
         self.assembled.node.listens_on()
+    }
+
+    /// Tells the service manager how the node is, until it stops, where one listens.
+    pub(super) fn keep_supervisor_informed(&self) {
+        self.runtime.spawn(keep_informed(self.assembled.services.clone()));
     }
 
     /// Waits until the node must stop, and says why; `None` when a stop was asked for.

@@ -9,6 +9,7 @@ use super::failure::NodeFailure;
 use super::node::{Leadership, NodeConfig, PeerSecurity, RunningNode, absolute};
 use super::open_files::{Nodes, client_capacity};
 use super::signals::{Reload, Signals, listen_for_signals};
+use super::supervisor;
 use super::warnings::{warn_if_exposed, warn_of_tokens_in_clear};
 use crate::config::ServeConfig;
 use crate::listener::{CLIENT_THREADS, ClientCapacity};
@@ -28,7 +29,9 @@ pub fn serve(config: ServeConfig) -> Result<(), NodeFailure> {
     let mut node = RunningNode::start(&config)?;
     announce(&node, &config);
     end_on_panic();
+    node.keep_supervisor_informed();
     let ended = node.run(&mut stopping);
+    supervisor::stopping();
     let ended = ended.or_else(|| node.drain(config.drain, Leadership::HandedOver));
     // A teardown may panic where a healthy node does not.
     drop(panic::take_hook());
@@ -100,6 +103,7 @@ fn node_config(
         insecure: config.insecure,
         auto_create_tags: config.auto_create_tags,
         tags_max: config.tags_max,
+        sequence_memory: config.sequence_memory,
         snowflake: config.snowflake,
         snapshot_entries: config.snapshot_entries,
         drain: config.drain,

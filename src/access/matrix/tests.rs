@@ -18,6 +18,7 @@ fn every_request_needs_the_role_of_what_it_does() {
         ("GET /", Needs::Nothing, None),
         ("GET /console.js", Needs::Nothing, None),
         ("GET /v1/buffers", Needs::Read, None),
+        ("GET /openapi", Needs::Nothing, None),
         ("HEAD /livez", Needs::Nothing, None),
         ("POST /readyz", Needs::Admin, None),
         ("GET /v1/tags", Needs::Read, None),
