@@ -312,7 +312,6 @@ fn the_key_of_hidden_ids_is_in_a_backup_and_nowhere_that_anybody_reads() {
     let key = state.shape("links").unwrap().hidden.clone().unwrap().key.0;
     assert_ne!(key, [0; 32]);
     assert!(holds(&fs::read(&backup).unwrap(), &key), "a backup restores the same ids");
-    cluster.stop(1);
     let log = cluster.process(1).log();
     assert!(log.contains("tag.create"), "{log}");
     for key in spellings(&key) {
