@@ -29,6 +29,7 @@
 //! dev, ends, faults, full_disk, membership, mixups, poison, scale
 //!                         nodes that are killed, paused, refused, removed, taken for each other, lied to, and filled
 //! restore                 backups, clusters that are made of them, and directories that were copied
+//! sequences               numbers of keys, over leaders that are killed and clusters that are restored
 //! shapes                  tags that are strict, sequences, periods, formats and hidden, as they are made and kept
 //! snowflake               time windows, with killed nodes and wrong clocks
 //! ```
@@ -73,6 +74,7 @@ mod resp;
 mod restore;
 mod rolling;
 mod scale;
+mod sequences;
 mod shaped;
 mod shapes;
 mod snowflake;

@@ -234,3 +234,28 @@ fn requests_and_outcomes_travel_as_they_are() {
     assert_eq!(decode(&bytes), Some(outcomes));
     assert_eq!(decode::<Vec<Outcome>>(&bytes[..bytes.len() - 1]), None);
 }
+
+#[test]
+fn grabs_grow_with_use_and_shrink_with_rest() {
+    let mut node = Node::new();
+    let mut size_at = |now_ms| {
+        node.ask(ids(Line::Whole, 1));
+        assert!(node.ledger.begin_round());
+        node.ledger.round_confirmed(1, now_ms);
+        loop {
+            let Some(grab) = node.ledger.grabs(1, now_ms).pop() else {
+                node.ask(ids(Line::Whole, 1));
+                assert!(node.ledger.begin_round());
+                node.ledger.round_confirmed(1, now_ms);
+                continue;
+            };
+            let segment = node.interval(grab.size);
+            node.ledger.granted([(grab.id, Ok((segment, STEP)))], now_ms);
+            return grab.size;
+        }
+    };
+    let busy: Vec<u32> = (1..=6).map(|turn| size_at(turn * 100)).collect();
+    assert!(busy.is_sorted() && busy[5] >= 8 * STEP, "{busy:?}");
+    let rest = size_at(60_000);
+    assert!(rest < busy[5], "{rest} after {busy:?}");
+}
