@@ -2,6 +2,7 @@
 
 mod gate;
 mod line;
+mod outcome;
 mod status;
 
 use std::collections::VecDeque;
@@ -12,6 +13,7 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
 
 use self::gate::Gate;
+pub(super) use self::outcome::{Arrangement, TakeOutcome, TakenNumbers};
 pub use self::status::SlotStatus;
 use super::error::Error;
 use super::rate_limit::RateLimit;
@@ -21,9 +23,6 @@ use crate::segment::{BufferView, Segment, SegmentBuffer};
 use crate::shape::Line;
 use crate::state::Protection;
 use crate::tag::BizTag;
-
-/// The answer to a waiting caller.
-pub(super) type TakenNumbers = Result<Vec<Range<u64>>, Error>;
 
 /// One tag on this node, or one line of a shaped tag. Its lock is shared with no other and never held across a wait.
 pub(super) struct Slot {
@@ -57,33 +56,6 @@ struct Waiter {
     count: u64,
     arrangement: Arrangement,
     answer: oneshot::Sender<TakenNumbers>,
-}
-
-/// How the ids for one caller may lie.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Arrangement {
-    /// In as many ranges as it takes: nothing is wasted.
-    Ranges,
-    /// Without a gap, whatever has to be skipped for it.
-    Contiguous,
-}
-
-/// The outcome of a call for ids.
-pub(super) enum TakeOutcome {
-    /// The ids.
-    Ids(Vec<Range<u64>>),
-    /// A place in the queue.
-    Wait(oneshot::Receiver<TakenNumbers>),
-    /// The tag is gone.
-    Closed,
-    /// The tag is frozen.
-    Frozen,
-    /// The rate limit is used up, for so many seconds.
-    OverRateLimit(u64),
-    /// Fewer are held, and the tag has no more.
-    Exhausted,
-    /// Too many wait already.
-    Overloaded,
 }
 
 impl Slot {
