@@ -3,10 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use mintleaf::service::Error;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
-
-use mintleaf::service::Error;
 
 use crate::clients::Clients;
 use crate::faults::Faults;
