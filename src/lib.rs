@@ -78,7 +78,7 @@
 //! | [`backup`] | Backups: files that hold the whole state | `encoding`, `state` |
 //! | [`replica`] | The replicated log, with types: commands in, responses out | `encoding`, `limits`, `state`, `version` |
 //! | [`restore`] | A new cluster, made of a backup or of a directory that survived | `backup`, `replica`, `state`, `tag` |
-//! | [`service`] | Hands ids out and grabs more: the locks, the waiting, the tasks | `answer_budget`, `backup`, `clock`, `limits`, `metrics`, `replica`, `segment`, `shape`, `snowflake`, `state`, `tag`, `timestamp`, `version` |
+//! | [`service`] | Hands ids out and grabs more: the locks, the waiting, the tasks | `answer_budget`, `backup`, `clock`, `limits`, `metrics`, `replica`, `segment`, `sequence`, `shape`, `snowflake`, `state`, `tag`, `timestamp`, `version` |
 //! | [`http`] | HTTP/1.1: Leaf's paths, the paths of version 1 (`/v1/`), the pages for people | `access`, `address`, `answer_budget`, `connection_buffers`, `drain`, `limits`, `metrics`, `path_segment`, `service`, `shape`, `snowflake`, `tag`, `timestamp`, `tls`, `watchdog` |
 //! | [`resp`] | The Redis protocol | `access`, `answer_budget`, `connection_buffers`, `drain`, `limits`, `metrics`, `service`, `shape`, `tls`, `watchdog` |
 //! | [`listener`] | Client sockets and worker threads, shared by both protocols | `access`, `drain`, `http`, `limits`, `metrics`, `origin`, `resp`, `service`, `tls`, `watchdog` |
@@ -101,6 +101,9 @@
 //! | buffered, held | In the memory of one process, ready to be handed out without a wait. |
 //! | double buffer | The segment that ids come from, and the next one, fetched while the first lasts. |
 //! | frozen, rate limit | A tag's protection: no ids of it, or so many a second on each node. (A frozen *state* is one that a snapshot is written from.) |
+//! | sequence, key, number | A tag with a counter for each of its keys; what names a counter; what it gives. (The bits of a snowflake id that count within a millisecond are a sequence, too.) |
+//! | section | The keys of a sequence that share a line of the log. |
+//! | floor | Of a section: where keys begin that nobody remembers. (Not the snowflake floor.) |
 //! | slot | One tag on one node: its double buffer, and the callers that wait. |
 //! | worker id | The part of a snowflake id that no two processes share at one time. |
 //! | window | Milliseconds of one worker id that belong to one process alone, until it gives the unused end back. |
