@@ -102,6 +102,9 @@
 //! | buffered, held | In the memory of one process, ready to be handed out without a wait. |
 //! | double buffer | The segment that ids come from, and the next one, fetched while the first lasts. |
 //! | frozen, rate limit | A tag's protection: no ids of it, or so many a second on each node. (A frozen *state* is one that a snapshot is written from.) |
+//! | sequence, key, number | A tag with a counter for each of its keys; what names a counter; what it gives. (The bits of a snowflake id that count within a millisecond are a sequence, too.) |
+//! | section | The keys of a sequence that share a line of the log. |
+//! | floor | Of a section: where keys begin that nobody remembers. (Not the snowflake floor.) |
 //! | slot | One tag on one node: its double buffer, and the callers that wait. |
 //! | worker id | The part of a snowflake id that no two processes share at one time. |
 //! | window | Milliseconds of one worker id that belong to one process alone, until it gives the unused end back. |
