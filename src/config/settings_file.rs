@@ -16,33 +16,29 @@ use super::names::nearest;
 /// When the file cannot be used.
 pub fn with_file(mut args: ServeArgs) -> Result<ServeArgs, ConfigError> {
     let Some(path) = args.config.clone() else { return Ok(args) };
-    let file = read_file(&path).map_err(|error| error.told(&args.sources))?;
-    args.sources.add_file(path.clone(), given_in(&path));
+    // Once: it may be a pipe.
+    let (file, keys) = read_file(&path).map_err(|error| error.told(&args.sources))?;
+    args.sources.add_file(path, keys);
     Ok(args.or(file))
 }
 
-/// The settings in a `--config` file.
+/// The settings in a `--config` file, and which of them it gives.
 ///
 /// # Errors
 /// When the file cannot be read, or is not TOML of these settings.
-pub(super) fn read_file(path: &Path) -> Result<ServeArgs, ConfigError> {
+pub(super) fn read_file(path: &Path) -> Result<(ServeArgs, BTreeSet<String>), ConfigError> {
     let wrong = |why: &dyn fmt::Display| fault("config", format_args!("{}: {why}", path.display()));
     let text = std::fs::read_to_string(path).map_err(|error| wrong(&error))?;
     let table: toml::Table = text.parse().map_err(|error| wrong(&error))?;
     let known = known();
-    if let Some(key) = table.keys().find(|key| !known.contains(&key.replace('_', "-"))) {
-        let nearest = nearest(&key.replace('_', "-"), known.iter().map(String::as_str));
+    let flag = |key: &String| key.replace('_', "-");
+    if let Some(key) = table.keys().find(|key| !known.contains(&flag(key))) {
+        let nearest = nearest(&flag(key), known.iter().map(String::as_str));
         let nearest = nearest.map_or(String::new(), |name| format!(": did you mean `{name}`?"));
         return Err(wrong(&format_args!("unknown key `{key}`{nearest}")));
     }
-    toml::from_str(&text).map_err(|error| wrong(&error))
-}
-
-/// The settings that a file gives.
-fn given_in(path: &Path) -> BTreeSet<String> {
-    let text = std::fs::read_to_string(path).unwrap_or_default();
-    let table: toml::Table = text.parse().unwrap_or_default();
-    table.keys().map(|key| key.replace('_', "-")).collect()
+    let args = toml::from_str(&text).map_err(|error| wrong(&error))?;
+    Ok((args, table.keys().map(flag).collect()))
 }
 
 /// The names of all settings, as flags.
