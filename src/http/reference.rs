@@ -4,6 +4,7 @@
 //! saved. It tells nothing of the cluster, so anybody may read it.
 
 mod schema;
+mod words;
 
 use std::fmt::Write;
 use std::sync::LazyLock;
@@ -14,6 +15,7 @@ use serde_json::Value;
 
 use super::ops::OPENAPI;
 use super::pages::escape;
+use words::{fields, members, prose, text};
 
 /// What the description says of a method that Leaf answers as it answers GET.
 const SAME_AS_GET: &str = "The same as GET: Leaf looks at no method";
@@ -178,29 +180,6 @@ impl<'a> Page<'a> {
     fn push(&mut self, text: std::fmt::Arguments<'_>) {
         let _ = self.out.write_fmt(text);
     }
-}
-
-fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_default()
-}
-
-fn members(value: &Value) -> &[Value] {
-    value.as_array().map_or(&[], Vec::as_slice)
-}
-
-fn fields(value: &Value) -> impl Iterator<Item = (&str, &Value)> {
-    value.as_object().into_iter().flatten().map(|(name, value)| (name.as_str(), value))
-}
-
-/// A text of the description as HTML: what stands between backticks is code.
-fn prose(value: &Value) -> String {
-    let escaped = escape(text(value));
-    let parts = escaped.split('`').enumerate();
-    parts
-        .map(
-            |(at, part)| if at % 2 == 1 { format!("<code>{part}</code>") } else { part.to_owned() },
-        )
-        .collect()
 }
 
 const STYLE: &str = "\

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{fields, members, prose, text};
+use super::words::{fields, members, prose, text};
 use crate::http::pages::escape;
 
 /// Longest pattern that tells a person anything.
