@@ -14,6 +14,7 @@
 //!   auth_source the auth file on disk
 //!   client_tls_files    the files by which a node proves itself to clients
 //!     named_file  such a file, read within a bound
+//!   log_settings  the log of the process
 //!   settings_file       the `--config` file
 //!     toml_lists        lists in it
 //!   error       the error of a setting
@@ -31,6 +32,7 @@ mod defaults;
 mod dev;
 mod error;
 mod exposure;
+mod log_settings;
 mod named_file;
 mod names;
 mod peer_keys;
@@ -39,7 +41,7 @@ mod settings_file;
 mod sources;
 mod toml_lists;
 
-pub use args::{LogFormat, ServeArgs};
+pub use args::{LogFormat, LogLevel, ServeArgs};
 pub use auth_source::AuthSource;
 pub use client_tls_files::ClientTlsFiles;
 pub use defaults::{
@@ -48,6 +50,7 @@ pub use defaults::{
 };
 pub use dev::{DevArgs, DevConfig};
 pub use error::ConfigError;
+pub use log_settings::LogSettings;
 pub use named_file::others_can_use;
 pub use names::nearest;
 pub use peer_keys::{KeyFiles, PeerKeys};

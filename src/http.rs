@@ -12,6 +12,8 @@
 //!     id_answers    ids, at once or after a wait
 //!       id_request  the one reading of a request for them
 //!       ids         how version 1 writes them
+//!     request_id    the id of a request that is not for ids
+//!     failure_log   what the log says of requests that failed
 //!     router        the handler of every other route
 //!       console, legacy, sequences, snowflake, tags (tag_shape), buffers, import, audit, backup, cluster,
 //!       pages, ops, reference    one group of paths each
@@ -36,6 +38,7 @@ mod console;
 pub(crate) mod date_cache;
 mod decimal;
 mod dispatch;
+mod failure_log;
 mod fast_path;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
@@ -52,6 +55,7 @@ mod pages;
 mod problem;
 mod query;
 mod reference;
+mod request_id;
 mod router;
 mod sequences;
 mod snowflake;

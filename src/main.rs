@@ -1,17 +1,12 @@
 //! The `mintleaf` command.
 
 use std::env;
-use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use mintleaf::cli::{self, CliCommand};
-use mintleaf::config::{ConfigError, DevConfig, LogFormat, ServeConfig, Sources};
+use mintleaf::config::{ConfigError, DevConfig, LogFormat, LogSettings, ServeConfig, Sources};
+use mintleaf::logging::Log;
 use mintleaf::server::{self, NodeFailure};
-use tracing_subscriber::EnvFilter;
-
-/// The log filter without `RUST_LOG`. openraft's own lines are for its developers; the lines that an
-/// operator needs are written by this project.
-const LOG_DEFAULT: &str = "info,openraft=off";
 
 /// The allocator of static builds.
 #[cfg(target_env = "musl")]
@@ -33,18 +28,20 @@ fn main() -> ExitCode {
     }
     match command {
         CliCommand::Dev(args) => match DevConfig::resolve(args) {
-            Ok(config) => {
-                init_log(config.log_format, &unknown);
-                ended(server::dev(&config), config.log_format, &config.sources)
-            }
+            Ok(config) => match begin_log(&config.log, &unknown) {
+                Ok(log) => ended(server::dev(&config, log), config.log.format, &config.sources),
+                Err(code) => code,
+            },
             Err(error) => bad_usage("dev", &error),
         },
         CliCommand::Serve(args) => match ServeConfig::resolve(*args) {
-            Ok(config) => {
-                let (log_format, sources) = (config.log_format, config.sources.clone());
-                init_log(log_format, &unknown);
-                ended(server::serve(config), log_format, &sources)
-            }
+            Ok(config) => match begin_log(&config.log, &unknown) {
+                Ok(log) => {
+                    let (log_format, sources) = (config.log.format, config.sources.clone());
+                    ended(server::serve(config, log), log_format, &sources)
+                }
+                Err(code) => code,
+            },
             Err(error) => bad_usage("serve", &error),
         },
         CliCommand::Token { command } => cli::token(&command),
@@ -58,18 +55,15 @@ fn main() -> ExitCode {
     }
 }
 
-/// Sends logs to stderr; stdout belongs to the answers of commands. Begins with what is wrong with the environment.
-fn init_log(format: LogFormat, unknown: &[String]) {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(LOG_DEFAULT));
-    let log = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal());
-    match format {
-        LogFormat::Text => log.init(),
-        LogFormat::Json => log.json().init(),
-    }
+/// Begins the log on standard error; standard output belongs to the answers of commands. Its first lines say what is
+/// wrong with the environment.
+fn begin_log(settings: &LogSettings, unknown: &[String]) -> Result<Log, ExitCode> {
+    let log = Log::begin(settings.clone()).map_err(|error| {
+        cli::refuse(&error, Some("RUST_LOG=info, or RUST_LOG=warn,mintleaf=debug"));
+        ExitCode::from(2)
+    })?;
     unknown.iter().for_each(|what| tracing::warn!("{what}"));
+    Ok(log)
 }
 
 /// Says why nodes ended; answers the exit code for that. A node that ran says it in its log, and so does one whose log

@@ -10,6 +10,7 @@
 //!     draining  the time between the request to stop and the end
 //!     assemble  one node below its sockets
 //!     hot_tags_file  the tags that were used lately, for the next start
+//!     machine_watch  what it takes of its machine, for the metrics
 //!     quorum_watch   what the log says about a lost quorum
 //!     supervisor     what the service manager is told
 //!     peer_credentials    its keys towards other nodes, read again when their files change
@@ -29,6 +30,7 @@ mod expiry;
 mod failure;
 mod followed_files;
 mod hot_tags_file;
+mod machine_watch;
 mod node;
 mod open_files;
 mod peer_credentials;

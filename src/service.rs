@@ -30,6 +30,7 @@
 //! audit         AuditService: who changed what; has changes recorded that the state does not make
 //! backup        BackupService: the whole state, written while the node goes on
 //! cluster       ClusterService: membership, levels, clocks, readiness, metrics
+//!   headroom      what the log says of a tag that is nearly used up
 //!   readiness     whether the node can hand out ids, and why not
 //!   snowflake_floor   raises the floor under all snowflake ids
 //!   cluster_view, worker_view   what clients read of them
@@ -49,6 +50,7 @@ mod cluster_view;
 mod error;
 mod first_uses;
 mod grabber;
+mod headroom;
 mod held_ids;
 mod hot_tags;
 mod ids;
@@ -85,6 +87,7 @@ pub use cluster::{ClusterService, NewMember};
 pub use cluster_view::{ClusterView, NodeView};
 pub use error::Error;
 pub use grabber::ServiceTask;
+pub use headroom::HeadroomLog;
 pub use held_ids::HeldIds;
 pub use hot_tags::HotTags;
 pub use ids::IdService;
@@ -208,8 +211,10 @@ impl Services {
             clock: Arc::clone(&clock),
             metrics: Arc::clone(&metrics),
             own: Default::default(),
+            tags_max,
         };
-        let backup = BackupService::new(Arc::clone(&replica), Arc::clone(&clock));
+        let backup =
+            BackupService::new(Arc::clone(&replica), Arc::clone(&clock), Arc::clone(&metrics));
         let audit = AuditService { replica: Arc::clone(&replica) };
         let creation = auto_create_tags.then_some(creation);
         let cluster_time = ClusterTime::new(Arc::clone(&clock));

@@ -19,6 +19,36 @@ pub enum LogFormat {
     Json,
 }
 
+/// The lines of this project that the log has: those of a level, and of all graver ones.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum LogLevel {
+    /// The node cannot go on, or an operator is needed now.
+    Error,
+    /// Something is wrong and may pass.
+    Warn,
+    /// What an operator wants to read of a day.
+    #[default]
+    Info,
+    /// What somebody looks for who follows single requests and connections.
+    Debug,
+    /// Everything.
+    Trace,
+}
+
+impl LogLevel {
+    /// Its name, as it is given.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Warn => "warn",
+            Self::Info => "info",
+            Self::Debug => "debug",
+            Self::Trace => "trace",
+        }
+    }
+}
+
 /// The settings of one node, as flags, environment variables and file keys.
 #[derive(Clone, Debug, Default, clap::Args, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
@@ -163,10 +193,14 @@ pub struct ServeArgs {
     /// How long a node that is asked to stop goes on serving, so that clients can leave, 0 to 10m [default: 5s]
     #[arg(long, env = "MINTLEAF_DRAIN", value_name = "DURATION")]
     pub drain: Option<String>,
-    /// How log lines look; RUST_LOG says which there are [default: text]
+    /// How log lines look [default: text]
     #[arg(long, env = "MINTLEAF_LOG_FORMAT", value_name = "FORMAT")]
     #[serde(alias = "log_format")]
     pub log_format: Option<LogFormat>,
+    /// Which log lines there are; RUST_LOG, a filter by module, wins over it [default: info]
+    #[arg(long, env = "MINTLEAF_LOG_LEVEL", value_name = "LEVEL")]
+    #[serde(alias = "log_level")]
+    pub log_level: Option<LogLevel>,
 }
 
 impl ServeArgs {
@@ -210,6 +244,7 @@ impl ServeArgs {
             snapshot_entries: self.snapshot_entries.or(fallback.snapshot_entries),
             drain: self.drain.or(fallback.drain),
             log_format: self.log_format.or(fallback.log_format),
+            log_level: self.log_level.or(fallback.log_level),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::args::{LogFormat, ServeArgs};
+use super::args::{LogFormat, LogLevel, ServeArgs};
 use super::auth_source::AuthSource;
 use super::checks::{
     drain, listen_address, resp_address, sequence_memory, snowflake, tags_max, zone,
@@ -13,6 +13,7 @@ use super::client_tls_files::ClientTlsFiles;
 use super::defaults::{DATA_DEFAULT, DEV_DRAIN_DEFAULT, HTTP_DEFAULT};
 use super::error::{ConfigError, fault};
 use super::exposure::{Exposure, check_exposure, reachable, tokens_in_clear};
+use super::log_settings::LogSettings;
 use super::sources::Sources;
 use crate::snowflake::SnowflakeSettings;
 
@@ -78,9 +79,12 @@ pub struct DevArgs {
     /// How long a cluster that is asked to stop goes on serving, so that clients can leave, 0 to 10m
     #[arg(long, env = "MINTLEAF_DRAIN", value_name = "DURATION", default_value = DEV_DRAIN_DEFAULT)]
     pub drain: String,
-    /// How log lines look; RUST_LOG says which there are
-    #[arg(long, env = "MINTLEAF_LOG_FORMAT", value_name = "FORMAT", default_value = "text")]
-    pub log_format: LogFormat,
+    /// How log lines look [default: text]
+    #[arg(long, env = "MINTLEAF_LOG_FORMAT", value_name = "FORMAT")]
+    pub log_format: Option<LogFormat>,
+    /// Which log lines there are; RUST_LOG, a filter by module, wins over it [default: info]
+    #[arg(long, env = "MINTLEAF_LOG_LEVEL", value_name = "LEVEL")]
+    pub log_level: Option<LogLevel>,
     /// Where each setting comes from.
     #[arg(skip)]
     pub sources: Sources,
@@ -119,8 +123,8 @@ pub struct DevConfig {
     pub snowflake: SnowflakeSettings,
     /// How long the nodes go on serving after they were asked to stop.
     pub drain: Duration,
-    /// How log lines look.
-    pub log_format: LogFormat,
+    /// The log of the process.
+    pub log: LogSettings,
     /// Where each setting comes from.
     pub sources: Sources,
 }
@@ -145,7 +149,8 @@ impl DevConfig {
                 return Err(fault(name, why));
             }
         }
-        let (nodes, data, log_format) = (args.nodes, args.data, args.log_format);
+        let (nodes, data) = (args.nodes, args.data);
+        let log = LogSettings::of(args.log_format, args.log_level);
         let insecure = args.insecure;
         let auth_file = args.auth_file;
         let auth_file = auth_file.map(|path| AuthSource::at(path, reachable(http, resp), insecure));
@@ -184,7 +189,7 @@ impl DevConfig {
             zone: zone(args.zone)?,
             snowflake,
             drain,
-            log_format,
+            log,
             sources: args.sources,
         })
     }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::args::{LogFormat, ServeArgs};
+use super::args::ServeArgs;
 use super::auth_source::AuthSource;
 use super::checks::{
     drain, listen_address, parse_peers, remote, resp_address, sequence_memory, snapshot_entries,
@@ -14,6 +14,7 @@ use super::client_tls_files::ClientTlsFiles;
 use super::defaults::{DATA_DEFAULT, DRAIN_DEFAULT, HTTP_DEFAULT, RAFT_DEFAULT};
 use super::error::{ConfigError, fault};
 use super::exposure::{Exposure, check_exposure, reachable, tokens_in_clear};
+use super::log_settings::LogSettings;
 use super::peer_keys::PeerKeys;
 use super::settings_file::with_file;
 use super::sources::Sources;
@@ -71,8 +72,8 @@ pub struct ServeConfig {
     pub snapshot_entries: u64,
     /// How long the node goes on serving after it was asked to stop.
     pub drain: Duration,
-    /// How log lines look.
-    pub log_format: LogFormat,
+    /// The log of the process.
+    pub log: LogSettings,
     /// Where each setting comes from.
     pub sources: Sources,
 }
@@ -83,9 +84,12 @@ impl ServeConfig {
     /// # Errors
     /// The first setting that cannot be used, by the name under which it was given.
     pub fn resolve(args: ServeArgs) -> Result<Self, ConfigError> {
+        let level_file = args.config.clone().filter(|_| args.log_level.is_none());
         let args = with_file(args)?;
         let sources = args.sources.clone();
-        Self::check(args).map_err(|error| error.told(&sources))
+        let mut config = Self::check(args).map_err(|error| error.told(&sources))?;
+        config.log.level_file = level_file;
+        Ok(config)
     }
 
     pub(super) fn check(args: ServeArgs) -> Result<Self, ConfigError> {
@@ -156,7 +160,7 @@ impl ServeConfig {
             sequence_memory: sequence_memory(args.sequence_memory.as_deref())?,
             snapshot_entries: snapshot_entries(args.snapshot_entries)?,
             drain: drain(args.drain.as_deref().unwrap_or(DRAIN_DEFAULT))?,
-            log_format: args.log_format.unwrap_or_default(),
+            log: LogSettings::of(args.log_format, args.log_level),
             sources: args.sources,
         })
     }

@@ -25,7 +25,7 @@ pub fn with_file(mut args: ServeArgs) -> Result<ServeArgs, ConfigError> {
 ///
 /// # Errors
 /// When the file cannot be read, or is not TOML of these settings.
-fn read_file(path: &Path) -> Result<ServeArgs, ConfigError> {
+pub(super) fn read_file(path: &Path) -> Result<ServeArgs, ConfigError> {
     let wrong = |why: &dyn fmt::Display| fault("config", format_args!("{}: {why}", path.display()));
     let text = std::fs::read_to_string(path).map_err(|error| wrong(&error))?;
     let table: toml::Table = text.parse().map_err(|error| wrong(&error))?;

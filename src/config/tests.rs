@@ -57,7 +57,7 @@ fn flags_win_over_the_file() {
     assert_eq!(config.http.port(), 0);
     assert!(config.auto_create_tags);
     assert_eq!(config.snowflake.window, Duration::from_secs(120));
-    assert_eq!((config.log_format, config.tags_max), (LogFormat::Json, 5));
+    assert_eq!((config.log.format, config.tags_max), (LogFormat::Json, 5));
     let line = ["--config", file.to_str().unwrap(), "--auto-create-tags=false"];
     assert!(!ServeConfig::resolve(args(&line)).unwrap().auto_create_tags);
 }
@@ -72,7 +72,7 @@ fn every_flag_is_an_environment_variable_and_a_file_key_in_both_cases() {
         let variable = format!("MINTLEAF_{}", snake.to_uppercase());
         assert_eq!(flag.get_env().and_then(|name| name.to_str()), Some(variable.as_str()));
         for key in [name, &snake] {
-            let values = ["7", "true", "\"json\"", "\"text\"", "[7]"];
+            let values = ["7", "true", "\"json\"", "\"text\"", "\"warn\"", "[7]"];
             let known = |value| toml::from_str::<ServeArgs>(&format!("{key} = {value}")).is_ok();
             assert!(values.into_iter().any(known), "{key}");
         }
@@ -257,7 +257,8 @@ fn dev_refuses_ports_past_the_last() {
             zone: None,
             snowflake_workers: None,
             drain: "0".to_owned(),
-            log_format: LogFormat::Text,
+            log_format: None,
+            log_level: None,
             sources: Sources::default(),
         };
         DevConfig::resolve(args)
@@ -337,7 +338,8 @@ fn dev_serves_this_machine_alone_unless_told_otherwise() {
             zone: None,
             snowflake_workers: None,
             drain: "0".to_owned(),
-            log_format: LogFormat::Text,
+            log_format: None,
+            log_level: None,
             sources: Sources::default(),
         })
     };

@@ -38,7 +38,7 @@ use super::legacy;
 use crate::connection_buffers::{ConnectionBuffers, Leftover, poll_once};
 use crate::drain::DrainPhase;
 use crate::limits::{RANGED_IDS_MAX, UNSENT_BYTES_MAX};
-use crate::metrics::{MODES, Mode};
+use crate::metrics::{MODES, Mode, Protocol};
 use crate::service::HeldIds;
 use crate::shape::IdText;
 
@@ -95,6 +95,7 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> FastPath<'a, R, W> {
                     DrainPhase::Serving | DrainPhase::Ended => return Ok(None),
                 }
             }
+            let burst = self.dispatch.ids().metrics().burst_begins();
             loop {
                 match self.answer() {
                     AnswersEnd::NeedMoreInput => break,
@@ -105,6 +106,9 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> FastPath<'a, R, W> {
                 }
             }
             self.buffers.send().await?;
+            if let Some(burst) = &burst {
+                self.dispatch.ids().metrics().burst_answered(Protocol::Http, burst);
+            }
             if last {
                 return Ok(None);
             }

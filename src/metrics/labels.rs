@@ -75,6 +75,26 @@ impl Reloaded {
     }
 }
 
+/// How a backup ended. The `outcome` label.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BackupOutcome {
+    /// All of it was written.
+    Complete,
+    /// It broke off: its reader went away, as a rule.
+    BrokenOff,
+}
+
+impl BackupOutcome {
+    pub(super) const ALL: [BackupOutcome; 2] = [BackupOutcome::Complete, BackupOutcome::BrokenOff];
+
+    pub(super) fn label(self) -> &'static str {
+        match self {
+            BackupOutcome::Complete => "complete",
+            BackupOutcome::BrokenOff => "broken_off",
+        }
+    }
+}
+
 /// How a grab ended. The `outcome` label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GrabOutcome {

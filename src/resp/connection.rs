@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::call::{Call, CommandOutcome, Served};
 use super::gathered::Gathered;
@@ -26,7 +26,7 @@ use crate::drain::{Drain, DrainPhase};
 use crate::limits::{
     COMMAND_BYTES_MAX, DRAIN_MAX, LINGER_MAX, REQUEST_MAX, RESP_IDLE_SECONDS_MAX, UNSENT_BYTES_MAX,
 };
-use crate::metrics::MODES;
+use crate::metrics::{MODES, Metrics, Protocol};
 use crate::service::{Error, KeyName, Services};
 use crate::tls::{self, ClientStream};
 use crate::watchdog::{Patience, Progress, Verdict};
@@ -126,7 +126,7 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> RespConnection<'a, R, W> {
     }
 
     async fn run(mut self) -> io::Result<()> {
-        let mut last = false;
+        let (mut last, mut burst) = (false, None);
         loop {
             match self.answer() {
                 CommandsEnd::Wait(pending) => self.answer_later(&pending).await?,
@@ -142,6 +142,9 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> RespConnection<'a, R, W> {
                 CommandsEnd::Close => return self.buffers.send().await,
                 CommandsEnd::NeedMoreInput => {
                     self.buffers.send().await?;
+                    if let Some(burst) = burst.take() {
+                        self.metrics().burst_answered(Protocol::Resp, &burst);
+                    }
                     // Commands that came in together are answered together, and the connection ends between
                     // two commands.
                     let in_between = self.buffers.unread() == 0;
@@ -151,10 +154,15 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> RespConnection<'a, R, W> {
                     if self.read(in_between).await? == 0 {
                         return Ok(());
                     }
+                    burst = self.metrics().burst_begins();
                     last = self.buffers.drain_phase() >= DrainPhase::LastAnswers;
                 }
             }
         }
+    }
+
+    fn metrics(&self) -> &Metrics {
+        self.served.services.ids.metrics()
     }
 
     /// Reads more. A client that is within a command when the node ends may send the rest of it, if it hurries.
@@ -240,6 +248,7 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> RespConnection<'a, R, W> {
     /// Waits for ids and answers with them, unless too many answers wait to be read already. Answers that are
     /// there already are not held back meanwhile.
     async fn answer_later(&mut self, pending: &PendingIds) -> io::Result<()> {
+        let began = Instant::now();
         // The memory comes first: ids that were taken for a reply without any would be lost. It is given back once
         // the reply is in the buffer, which is held against the budget itself as far as the socket does not take it.
         let reserved = pending
@@ -261,6 +270,7 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> RespConnection<'a, R, W> {
                 timeout(REQUEST_MAX, ids).await.unwrap_or_else(late)
             }
         };
+        self.metrics().request_took(Protocol::Resp, pending.mode(), began.elapsed());
         let mut reply = Reply { out: &mut self.buffers.output, resp3: self.session.resp3 };
         match taken {
             Ok(ids) => pending.write(&ids, &mut reply),

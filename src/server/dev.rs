@@ -19,10 +19,11 @@ use tokio::sync::watch;
 use super::failure::NodeFailure;
 use super::node::{Leadership, NodeConfig, PeerSecurity, RunningNode, SilentNode, absolute};
 use super::open_files::{Nodes, client_capacity};
-use super::signals::{Reload, Signals, listen_for_signals};
+use super::signals::{Reload, Signals, follow_log_level, listen_for_signals};
 use super::warnings::{warn_if_exposed, warn_of_tokens_in_clear};
 use crate::config::{DevConfig, SNAPSHOT_ENTRIES_DEFAULT};
 use crate::entropy;
+use crate::logging::Log;
 
 /// From a node's client port to its internal one: 8080 goes with 9080.
 const RAFT_PORT_OFFSET: u16 = 1_000;
@@ -57,12 +58,13 @@ struct Addresses {
 ///
 /// # Errors
 /// Why a node did not start or may not start again, with the exit code for that: [`NodeFailure::exit_code`].
-pub fn dev(config: &DevConfig) -> Result<(), NodeFailure> {
+pub fn dev(config: &DevConfig, log: Log) -> Result<(), NodeFailure> {
     refuse_other_size(config)?;
     warn_if_exposed(&config.exposed);
     warn_of_tokens_in_clear(&config.tokens_in_clear);
     keep_others_out(&config.data);
     let Signals { stopping, reload } = listen_for_signals()?;
+    follow_log_level(log, reload.clone())?;
     let (report, reports) = mpsc::channel();
     let mut watchers: Vec<Watcher> = Vec::new();
     for node in node_configs(config, &reload)? {

@@ -17,6 +17,7 @@ use super::client_tokens::ClientTokens;
 use super::draining;
 use super::failure::NodeFailure;
 use super::hot_tags_file::HotTagsFile;
+use super::machine_watch::watch_machine;
 use super::peer_credentials::PeerCredentials;
 use super::quorum_watch::watch_quorum;
 use super::signals::Reload;
@@ -161,6 +162,7 @@ impl RunningNode {
         hot_tags.begin();
         runtime.spawn(Arc::clone(&hot_tags).run());
         runtime.spawn(watch_quorum(assembled.services.clone()));
+        runtime.spawn(watch_machine(config.data.clone(), assembled.services.clone()));
         let ports = ClientPorts { http, resp, tls };
         let doors = Doors { tokens, insecure: config.insecure };
         let clients = listener::start(ports, config.clients, doors, &assembled.services)?;
@@ -207,7 +209,10 @@ impl RunningNode {
         if time.is_zero() {
             return None;
         }
-        tracing::info!(?time, "draining: not ready any more, and serving until clients have left");
+        let time_s = time.as_secs_f64();
+        tracing::info!(
+            "draining: not ready any more, and serving until clients have left, for {time_s} s at most"
+        );
         self.runtime.block_on(async {
             tokio::select! {
                 biased;

@@ -8,11 +8,12 @@ use std::time::Duration;
 use super::failure::NodeFailure;
 use super::node::{Leadership, NodeConfig, PeerSecurity, RunningNode, absolute};
 use super::open_files::{Nodes, client_capacity};
-use super::signals::{Reload, Signals, listen_for_signals};
+use super::signals::{Reload, Signals, follow_log_level, listen_for_signals};
 use super::supervisor;
 use super::warnings::{warn_if_exposed, warn_of_tokens_in_clear};
 use crate::config::ServeConfig;
 use crate::listener::{CLIENT_THREADS, ClientCapacity};
+use crate::logging::Log;
 
 /// The longest that stopping may take. The steps of a stop have bounds of their own, 10 s together.
 const STOP_MAX: Duration = Duration::from_secs(15);
@@ -21,10 +22,11 @@ const STOP_MAX: Duration = Duration::from_secs(15);
 ///
 /// # Errors
 /// Why it did not start or had to stop, with the exit code for that: [`NodeFailure::exit_code`].
-pub fn serve(config: ServeConfig) -> Result<(), NodeFailure> {
+pub fn serve(config: ServeConfig, log: Log) -> Result<(), NodeFailure> {
     let nodes = Nodes { count: NonZeroUsize::MIN, raft: true, resp: config.resp.is_some() };
     let clients = client_capacity(nodes)?;
     let Signals { mut stopping, reload } = listen_for_signals()?;
+    follow_log_level(log, reload.clone())?;
     let config = node_config(config, reload, clients, nodes.peer_connections_max());
     let mut node = RunningNode::start(&config)?;
     announce(&node, &config);

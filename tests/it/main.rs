@@ -24,6 +24,8 @@
 //! leasing                 the client library in Rust, whose nodes are killed, rolled, frozen and limited
 //! warm_start              tags that were hot are held again
 //! quorum_loss             what the last node says
+//! logs                    what a log tells of a day
+//! alerts                  the dashboard, and rules that fire
 //! strict                  ids that rise over all nodes, whoever leads
 //! zones                   where nodes are
 //! dev, ends, faults, full_disk, membership, mixups, poison, scale
@@ -42,6 +44,7 @@
 #![allow(clippy::unwrap_used, reason = "what a test cannot go on without fails it")]
 #![allow(clippy::disallowed_methods, reason = "tests poll other processes, which wake nobody here")]
 
+mod alerts;
 mod api;
 mod audit;
 mod auth;
@@ -63,6 +66,7 @@ mod import;
 mod kept;
 mod leaf_migration;
 mod leasing;
+mod logs;
 mod membership;
 mod mixups;
 mod periods;
