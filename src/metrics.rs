@@ -12,6 +12,7 @@ mod gauges;
 mod labels;
 mod latency;
 mod machine;
+mod readings;
 mod registration;
 mod sequences;
 mod striped;
@@ -32,6 +33,7 @@ pub(crate) use labels::{BackupOutcome, MODES, Protocol, Reloaded};
 pub use labels::{GrabOutcome, Mode};
 pub(crate) use latency::Burst;
 pub(crate) use machine::{DiskReadings, ProcessReadings};
+pub(crate) use readings::Readings;
 pub(crate) use sequences::SequenceReadings;
 pub(crate) use tags::TagReadings;
 
@@ -42,7 +44,6 @@ use doors::DoorMetrics;
 use gauges::{ClusterGauges, ConnectionGauges, LevelGauge, SnowflakeGauges};
 use latency::RequestTimes;
 use machine::{DiskGauges, ProcessGauges};
-use mintleaf_raft::SyncReadings;
 use registration::{Labels, by_label, gauge, metric};
 use sequences::SequenceMetrics;
 use striped::Striped;
@@ -60,7 +61,6 @@ pub struct Metrics {
     /// That of what goes with the next minor release.
     deprecated_registry: Registry,
     deprecated: DeprecatedGauges,
-    /// Of every mode but the last, which gives no ids.
     ids: [HotCounter; MODES - 1],
     requests: [HotCounter; MODES],
     commands: [HotCounter; MODES],
@@ -81,29 +81,10 @@ pub struct Metrics {
     doors: DoorMetrics,
     cluster: ClusterGauges,
     snowflake: SnowflakeGauges,
-    sequences: SequenceMetrics,
     tags: TagGauges,
     disk: DiskGauges,
     process: ProcessGauges,
-}
-
-/// What a node reads of itself for one page.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Readings {
-    /// Whether it can hand out ids.
-    pub(crate) ready: bool,
-    /// Whether it was asked to stop.
-    pub(crate) draining: bool,
-    /// Its knowledge of the cluster.
-    pub(crate) cluster: ClusterReadings,
-    /// Its snowflake ids.
-    pub(crate) snowflake: SnowflakeReadings,
-    /// The cluster's tags.
-    pub(crate) tags: TagReadings,
-    /// What it keeps in memory of sequences.
-    pub(crate) sequences: SequenceReadings,
-    /// The syncs of its log, where they are measured.
-    pub(crate) syncs: Option<SyncReadings>,
+    sequences: SequenceMetrics,
 }
 
 impl Default for Metrics {
@@ -172,10 +153,10 @@ impl Metrics {
             doors: DoorMetrics::new(r),
             cluster: ClusterGauges::new(r),
             snowflake: SnowflakeGauges::new(r),
-            sequences: SequenceMetrics::new(r),
             tags: TagGauges::new(r),
             disk: DiskGauges::new(r),
             process: ProcessGauges::new(&mut process_registry),
+            sequences: SequenceMetrics::new(r),
             registry,
             process_registry,
             deprecated: DeprecatedGauges::new(&mut deprecated_registry),
@@ -346,6 +327,8 @@ fn add(counters: &[HotCounter; MODES], counts: [u64; MODES]) {
 
 #[cfg(test)]
 mod tests {
+    use mintleaf_raft::SyncReadings;
+
     use super::striped::STRIPES;
     use super::*;
 

@@ -252,18 +252,17 @@ impl ClusterService {
             leader_changes: status.leader_changes,
             ..ClusterReadings::from(&self.view())
         };
-        let sequences = self.ordered.counters(|counters| SequenceReadings {
-            keys: counters.keys_held(),
-            keys_forgotten: counters.keys_forgotten(),
-            memory: counters.memory(),
-        });
         let now = Readings {
             ready: self.readiness().ready,
             draining: self.own.is_draining(),
             cluster,
             snowflake: self.snowflakes.readings(node.median_now_ms()),
             tags: TagReadings { tags, names, names_max: self.tags_max },
-            sequences,
+            sequences: self.ordered.counters(|counters| SequenceReadings {
+                keys: counters.keys_held(),
+                keys_forgotten: counters.keys_forgotten(),
+                memory: counters.memory(),
+            }),
             syncs: node.sync_times(),
         };
         self.metrics.render(now, exposition)

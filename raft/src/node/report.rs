@@ -22,7 +22,7 @@ const LOST_AFTER: Duration = Duration::from_secs(2);
 pub(super) async fn report(core: Arc<Core>) {
     let mut changes = core.raft.server_metrics();
     let mut leaders = LeaderLog { me: core.identity.node_id(), shown: None, lost: None };
-    let mut peers = PeerLog { since: Instant::now(), lost: BTreeMap::new() };
+    let mut peers = PeerLog { me: leaders.me, since: Instant::now(), lost: BTreeMap::new() };
     loop {
         let now = core.raft.metrics().borrow().clone();
         let leader = known_leader(&core, &now).map(|id| (id, now.current_term));
@@ -60,7 +60,7 @@ impl LeaderLog {
             let (since, told) = self.lost.get_or_insert((now, false));
             if !*told && now.saturating_duration_since(*since) >= LEADERLESS_AFTER {
                 *told = true;
-                tracing::warn!("no leader is known");
+                tracing::warn!(node = self.me, "no leader is known");
             }
             return false;
         };
@@ -70,9 +70,9 @@ impl LeaderLog {
         }
         let leaderless_ms = lost.map_or(0, |(since, _)| whole_ms(now, since));
         if id == self.me {
-            tracing::info!(term, leaderless_ms, "this node leads now");
+            tracing::info!(node = self.me, term, leaderless_ms, "this node leads now");
         } else {
-            tracing::info!(leader = id, term, leaderless_ms, "node {id} leads now");
+            tracing::info!(node = self.me, leader = id, term, leaderless_ms, "node {id} leads now");
         }
         let before = self.shown.replace((id, term));
         before.is_some_and(|before| before != (id, term))
@@ -81,6 +81,7 @@ impl LeaderLog {
 
 /// What was told of the other members.
 struct PeerLog {
+    me: u64,
     /// When the count of silences began that have no earlier sign of life.
     since: Instant,
     /// Since when each lost member is silent.
@@ -90,13 +91,20 @@ struct PeerLog {
 impl PeerLog {
     /// Takes in where each member is, and how long it has been silent, if it was ever heard.
     fn note(&mut self, members: &BTreeMap<u64, (String, Option<Duration>)>, now: Instant) {
+        let me = self.me;
         self.lost.retain(|id, _| members.contains_key(id));
         for (&id, (raft, heard)) in members {
             let silence = heard.unwrap_or_else(|| now.saturating_duration_since(self.since));
             if silence >= LOST_AFTER {
                 self.lost.entry(id).or_insert_with(|| {
                     let since_start = heard.is_none();
-                    tracing::warn!(node = id, raft, since_start, "lost contact with node {id}");
+                    tracing::warn!(
+                        node = me,
+                        peer = id,
+                        raft,
+                        since_start,
+                        "lost contact with node {id}"
+                    );
                     now.checked_sub(silence).unwrap_or(now)
                 });
             } else if let Some(since) = self.lost.remove(&id) {
@@ -140,7 +148,7 @@ mod tests {
     #[test]
     fn a_member_is_lost_after_two_seconds_and_forgotten_when_it_is_none_any_more() {
         let since = Instant::now();
-        let mut log = PeerLog { since, lost: BTreeMap::new() };
+        let mut log = PeerLog { me: 1, since, lost: BTreeMap::new() };
         let members =
             |silence: Option<u64>| BTreeMap::from([(2, ("b:9080".to_owned(), silence.map(ms)))]);
         log.note(&members(None), since + ms(1_999));
