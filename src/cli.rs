@@ -3,7 +3,7 @@
 //! ```text
 //! cli      arguments, dispatch, exit codes
 //!   command_line   how they are read, and the environment; errors name the one that is wrong
-//!   tag, audit, cluster, workers, ids, decode    one group of commands each: call, then print
+//!   tag, audit, cluster, workers, ids, sequence, decode    one group of commands each: call, then print
 //!     status             what every member says of itself
 //!   ready              whether a node is ready, as an exit code
 //!   backup             the whole state into a file
@@ -45,6 +45,7 @@ mod progress;
 mod ready;
 mod restore;
 mod secret;
+mod sequence;
 mod status;
 mod style;
 mod table;
@@ -134,6 +135,15 @@ pub enum ClientCommand {
         /// What to take.
         #[command(flatten)]
         args: ids::NextArgs,
+        /// Which node, and how to print.
+        #[command(flatten)]
+        connect: Connect,
+    },
+    /// Take numbers of a key of a sequence, or show the last one
+    Sequence {
+        /// What to do.
+        #[command(subcommand)]
+        command: sequence::SequenceCommand,
         /// Which node, and how to print.
         #[command(flatten)]
         connect: Connect,
@@ -348,6 +358,10 @@ async fn dispatch(command: ClientCommand) -> Result<(), Failure> {
         ClientCommand::Next { args, connect } => {
             let (client, json) = connect.open()?;
             ids::next(&args, &client, json).await
+        }
+        ClientCommand::Sequence { command, connect } => {
+            let (client, json) = connect.open()?;
+            sequence::run(command, &client, json).await
         }
         ClientCommand::Snowflake { args, connect } => {
             let (client, json) = connect.open()?;

@@ -8,6 +8,7 @@
 //! serve, dev    one node of a cluster; a cluster in one process
 //!   args        every setting of a node, in all three sources
 //!   checks      the checks of each value
+//!     byte_size   sizes of memory as people write them
 //!   exposure    the addresses that other machines can reach
 //!   peer_keys   the files by which nodes prove themselves to each other
 //!   auth_source the auth file on disk
@@ -23,6 +24,7 @@
 
 mod args;
 mod auth_source;
+mod byte_size;
 mod checks;
 mod client_tls_files;
 mod defaults;

@@ -13,8 +13,8 @@
 //!       id_request  the one reading of a request for them
 //!       ids         how version 1 writes them
 //!     router        the handler of every other route
-//!       console, legacy, snowflake, tags (tag_shape), buffers, import, audit, backup, cluster, pages, ops,
-//!                           reference    one group of paths each
+//!       console, legacy, sequences, snowflake, tags (tag_shape), buffers, import, audit, backup, cluster,
+//!       pages, ops, reference    one group of paths each
 //!         key, query, body    what clients send, read strictly
 //!         decimal             numbers, read strictly and written fast
 //!         media_type          which of the media types that a client accepts an answer has
@@ -53,6 +53,7 @@ mod problem;
 mod query;
 mod reference;
 mod router;
+mod sequences;
 mod snowflake;
 mod spelling;
 mod tag_shape;

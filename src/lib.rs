@@ -78,7 +78,7 @@
 //! | [`backup`] | Backups: files that hold the whole state | `encoding`, `state` |
 //! | [`replica`] | The replicated log, with types: commands in, responses out | `encoding`, `limits`, `state`, `version` |
 //! | [`restore`] | A new cluster, made of a backup or of a directory that survived | `backup`, `replica`, `state`, `tag` |
-//! | [`service`] | Hands ids out and grabs more: the locks, the waiting, the tasks | `answer_budget`, `backup`, `clock`, `limits`, `metrics`, `replica`, `segment`, `shape`, `snowflake`, `state`, `tag`, `timestamp`, `version` |
+//! | [`service`] | Hands ids out and grabs more: the locks, the waiting, the tasks | `answer_budget`, `backup`, `clock`, `limits`, `metrics`, `replica`, `segment`, `sequence`, `shape`, `snowflake`, `state`, `tag`, `timestamp`, `version` |
 //! | [`http`] | HTTP/1.1: Leaf's paths, the paths of version 1 (`/v1/`), the pages for people | `access`, `address`, `answer_budget`, `connection_buffers`, `drain`, `limits`, `metrics`, `path_segment`, `service`, `shape`, `snowflake`, `tag`, `timestamp`, `tls`, `watchdog` |
 //! | [`resp`] | The Redis protocol | `access`, `answer_budget`, `connection_buffers`, `drain`, `limits`, `metrics`, `service`, `shape`, `tls`, `watchdog` |
 //! | [`listener`] | Client sockets and worker threads, shared by both protocols | `access`, `drain`, `http`, `limits`, `metrics`, `origin`, `resp`, `service`, `tls`, `watchdog` |
@@ -119,6 +119,8 @@
 //! | audit, actor | The last admin changes, in the state; under which name each was asked for. |
 //! | backup, copy | A file with the whole state as of one moment; that, or the directory of a node that has stopped. |
 //! | advance | How many ids every line rose by when the cluster was restored, and how much higher each line begins that came later. |
+//! | strict | Of a tag: its ids rise over the whole cluster, because the leader alone hands them out. |
+//! | round | Messages to a quorum, which confirm that a node leads. In strict order a request is answered after one that began after it came. |
 //! | hyper | The library that speaks HTTP/1.1 where the fast path does not. |
 //! | fast path | Code that answers plain requests for ids from their bytes. |
 //! | dispatch | Code that answers what the fast path and hyper pass on: ids at once from what is held or after a wait, all else by the router. |

@@ -8,6 +8,7 @@ mod doors;
 mod gauges;
 mod labels;
 mod registration;
+mod sequences;
 mod striped;
 
 use prometheus_client::encoding::text;
@@ -19,11 +20,13 @@ use prometheus_client::registry::Registry;
 
 pub(crate) use gauges::{ClusterReadings, SnowflakeReadings};
 pub use labels::{GrabOutcome, Mode};
-pub(crate) use labels::{Protocol, Reloaded};
+pub(crate) use labels::{MODES, Protocol, Reloaded};
+pub(crate) use sequences::SequenceReadings;
 
 use doors::DoorMetrics;
 use gauges::{ClusterGauges, ConnectionGauges, LevelGauge, SnowflakeGauges};
 use registration::{Labels, by_label, gauge, metric};
+use sequences::SequenceMetrics;
 use striped::Striped;
 
 /// Content type of the page.
@@ -36,9 +39,9 @@ type HotCounter = Counter<u64, Striped>;
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
-    ids: [HotCounter; 3],
-    requests: [HotCounter; 3],
-    commands: [HotCounter; 3],
+    ids: [HotCounter; MODES],
+    requests: [HotCounter; MODES],
+    commands: [HotCounter; MODES],
     errors: Family<Labels<2>, Counter>,
     grabs: [Counter; 3],
     grab_seconds: Histogram,
@@ -52,6 +55,7 @@ pub struct Metrics {
     doors: DoorMetrics,
     cluster: ClusterGauges,
     snowflake: SnowflakeGauges,
+    sequences: SequenceMetrics,
 }
 
 impl Default for Metrics {
@@ -103,6 +107,7 @@ impl Metrics {
             doors: DoorMetrics::new(r),
             cluster: ClusterGauges::new(r),
             snowflake: SnowflakeGauges::new(r),
+            sequences: SequenceMetrics::new(r),
             registry,
         }
     }
@@ -144,6 +149,11 @@ impl Metrics {
         self.doors.reloads_failed[what as usize].set(u64::from(failed));
     }
 
+    /// Shows what the counters of sequences are now.
+    pub(crate) fn sequences_are(&self, readings: &SequenceReadings) {
+        self.sequences.set(readings);
+    }
+
     /// Counts a segment buffer that came into being.
     pub fn tag_loaded(&self) {
         self.tags_loaded.inc();
@@ -162,7 +172,7 @@ impl Metrics {
 
     /// Counts requests that were answered, by mode.
     #[inline]
-    pub(crate) fn requests_answered(&self, counts: [u64; 3]) {
+    pub(crate) fn requests_answered(&self, counts: [u64; MODES]) {
         add(&self.requests, counts);
     }
 
@@ -179,7 +189,7 @@ impl Metrics {
 
     /// Counts commands of the Redis protocol that were answered, well or not, by mode.
     #[inline]
-    pub(crate) fn commands_answered(&self, counts: [u64; 3]) {
+    pub(crate) fn commands_answered(&self, counts: [u64; MODES]) {
         add(&self.commands, counts);
     }
 
@@ -256,7 +266,7 @@ const LATENCY_BUCKETS: [f64; 13] =
 
 /// Adds to the counter of each mode what was counted for it.
 #[inline]
-fn add(counters: &[HotCounter; 3], counts: [u64; 3]) {
+fn add(counters: &[HotCounter; MODES], counts: [u64; MODES]) {
     for (counter, count) in counters.iter().zip(counts).filter(|(_, count)| *count > 0) {
         counter.inc_by(count);
     }

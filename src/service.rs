@@ -14,6 +14,7 @@
 //!     shaped    the tags that are not plain: which line is drawn from now, and a slot for each
 //!   grabber     the task that grabs, many tags together
 //!   ordered     what only the leader hands out: strict tags and sequences
+//!   sequences   numbers of keys
 //!   snowflakes  the snowflake ids that this node may make; one lock
 //! lease         the node's hold on its worker ids
 //!   lease_task  the task that takes worker ids and renews them
@@ -58,6 +59,7 @@ mod log_access;
 mod ordered;
 mod rate_limit;
 mod readiness;
+mod sequences;
 mod shaped;
 mod slot;
 mod slot_table;
@@ -89,6 +91,7 @@ pub use ids::IdService;
 pub use lease::Lease;
 pub use log_access::Consistency;
 pub use readiness::Readiness;
+pub use sequences::{KeyName, KeyRequest, LastNumber};
 pub use slot::SlotStatus;
 pub use slot_table::SlotTable;
 pub use snowflake_floor::SnowflakeFloor;
@@ -112,9 +115,6 @@ use cluster_time::ClusterTime;
 use grabber::Grabber;
 use ordered::{Ordered, OrderedParts, SharedLedger};
 use tag_creation::TagCreation;
-
-/// Bytes for the counters of sequences.
-const SEQUENCE_MEMORY: usize = 256 << 20;
 
 /// The services of one node, one for each kind of caller; cheap to clone.
 #[derive(Clone)]
@@ -149,6 +149,8 @@ pub struct ServiceParts {
     pub auto_create_tags: bool,
     /// Most names of tags that the cluster shall know, deleted ones included.
     pub tags_max: u64,
+    /// Bytes for the counters of sequences, while the node leads.
+    pub sequence_memory: usize,
     /// Names this process start in the log: no start of any node ever had the same.
     pub nonce: u128,
     /// Random, and known to this process alone.
@@ -169,6 +171,7 @@ impl Services {
             snowflakes,
             auto_create_tags,
             tags_max,
+            sequence_memory,
             draw_key,
             nonce,
             secret,
@@ -176,8 +179,9 @@ impl Services {
         let (grabs, grabber) =
             Grabber::start(Arc::clone(&replica), Arc::clone(&table), Arc::clone(&metrics));
         let secret = [secret as u64, (secret >> 64) as u64];
-        let ledger = SharedLedger::new(Counters::new(SEQUENCE_MEMORY, secret));
+        let ledger = SharedLedger::new(Counters::new(sequence_memory, secret));
         table.drop_held_from(ledger.clone());
+        let counters = ledger.clone();
         let (ordered, engine) = Ordered::start(OrderedParts {
             replica: Arc::clone(&replica),
             clock: Arc::clone(&clock),
@@ -199,6 +203,7 @@ impl Services {
         let cluster = ClusterService {
             replica: Arc::clone(&replica),
             table: Arc::clone(&table),
+            ordered: counters,
             snowflakes: Arc::clone(&snowflakes),
             clock: Arc::clone(&clock),
             metrics: Arc::clone(&metrics),
@@ -216,6 +221,7 @@ impl Services {
             metrics,
             grabs,
             ordered,
+            sequence_limits: Default::default(),
             snowflakes,
             creation,
         };

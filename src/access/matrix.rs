@@ -11,6 +11,8 @@ pub(crate) enum Endpoint {
     Segment,
     LeafSnowflake,
     Snowflake,
+    Sequence,
+    LastOfSequence,
     LeafDecode,
     Decode,
     RaiseFloor,
@@ -70,6 +72,14 @@ pub(crate) static ROUTES: &[Route] = &[
     row("*", "/api/segment/get/{key}", Endpoint::LeafSegment, Needs::Issue, Scope::TagOfPath),
     row("*", "/v1/segment/{tag}", Endpoint::Segment, Needs::Issue, Scope::TagOfPath),
     row("*", "/api/snowflake/get/{key}", Endpoint::LeafSnowflake, Needs::Issue, Scope::NoTag),
+    row("*", "/v1/sequence/{tag}/{key}", Endpoint::Sequence, Needs::Issue, Scope::TagOfPath),
+    row(
+        "GET",
+        "/v1/sequence/{tag}/{key}/last",
+        Endpoint::LastOfSequence,
+        Needs::AnyRole,
+        Scope::TagOfPath,
+    ),
     row("*", "/v1/snowflake", Endpoint::Snowflake, Needs::Issue, Scope::NoTag),
     row("GET", "/v1/snowflake/{id}", Endpoint::Decode, Needs::AnyRole, Scope::NoTag),
     row("POST", "/v1/snowflake/floor", Endpoint::RaiseFloor, Needs::Admin, Scope::Everything),
@@ -202,10 +212,12 @@ const fn rule(name: &'static str, needs: Needs, tags: NamedTags) -> CommandRule 
 }
 
 /// Every command of the Redis protocol.
-pub(crate) const COMMANDS: [CommandRule; 20] = [
+pub(crate) const COMMANDS: [CommandRule; 22] = [
     rule("INCR", Needs::Issue, NamedTags::First),
     rule("INCRBY", Needs::Issue, NamedTags::First),
     rule("MINT", Needs::Issue, NamedTags::First),
+    rule("HINCRBY", Needs::Issue, NamedTags::First),
+    rule("HGET", Needs::AnyRole, NamedTags::First),
     rule("SNOWFLAKE", Needs::Issue, NamedTags::None),
     rule("GET", Needs::Read, NamedTags::First),
     rule("EXISTS", Needs::Read, NamedTags::All),

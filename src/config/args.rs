@@ -125,6 +125,11 @@ pub struct ServeArgs {
     #[arg(long, env = "MINTLEAF_TAGS_MAX", value_name = "N")]
     #[serde(alias = "tags_max")]
     pub tags_max: Option<u64>,
+    /// Memory for the counters of sequences while this node leads, 1MiB to 1024GiB: keys that rest are forgotten and
+    /// go on higher [default: 256MiB]
+    #[arg(long, env = "MINTLEAF_SEQUENCE_MEMORY", value_name = "SIZE")]
+    #[serde(alias = "sequence_memory")]
+    pub sequence_memory: Option<String>,
     /// How long snowflake ids go on without the quorum, 1s to 1h [default: 60s]
     #[arg(long, env = "MINTLEAF_SNOWFLAKE_WINDOW", value_name = "DURATION")]
     #[serde(alias = "snowflake_window")]
@@ -192,6 +197,7 @@ impl ServeArgs {
             insecure: self.insecure.or(fallback.insecure),
             auto_create_tags: self.auto_create_tags.or(fallback.auto_create_tags),
             tags_max: self.tags_max.or(fallback.tags_max),
+            sequence_memory: self.sequence_memory.or(fallback.sequence_memory),
             snowflake_window: self.snowflake_window.or(fallback.snowflake_window),
             snowflake_epoch_ms: self.snowflake_epoch_ms.or(fallback.snowflake_epoch_ms),
             snowflake_layout: self.snowflake_layout.or(fallback.snowflake_layout),

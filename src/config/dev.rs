@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use super::args::{LogFormat, ServeArgs};
 use super::auth_source::AuthSource;
-use super::checks::{drain, listen_address, resp_address, snowflake, tags_max, zone};
+use super::checks::{
+    drain, listen_address, resp_address, sequence_memory, snowflake, tags_max, zone,
+};
 use super::client_tls_files::ClientTlsFiles;
 use super::defaults::{DATA_DEFAULT, DEV_DRAIN_DEFAULT, HTTP_DEFAULT};
 use super::error::{ConfigError, fault};
@@ -61,6 +63,10 @@ pub struct DevArgs {
     /// [default: 10000000]
     #[arg(long, env = "MINTLEAF_TAGS_MAX", value_name = "N")]
     pub tags_max: Option<u64>,
+    /// Memory of each node for the counters of sequences while it leads, 1MiB to 1024GiB: keys that rest are forgotten
+    /// and go on higher [default: 256MiB]
+    #[arg(long, env = "MINTLEAF_SEQUENCE_MEMORY", value_name = "SIZE")]
+    pub sequence_memory: Option<String>,
     /// Worker ids of snowflakes that the cluster uses, such as 512-1023 or 0-9,20; fixed once the cluster has
     /// formed [default: all]
     #[arg(long, env = "MINTLEAF_SNOWFLAKE_WORKERS", value_name = "LIST")]
@@ -105,6 +111,8 @@ pub struct DevConfig {
     pub tokens_in_clear: Vec<String>,
     /// Most names of tags that the cluster keeps, those of deleted ones included.
     pub tags_max: u64,
+    /// Bytes of each node for the counters of sequences.
+    pub sequence_memory: usize,
     /// Where the nodes are, for clients that prefer nodes near by.
     pub zone: Option<String>,
     /// How snowflake ids are made.
@@ -158,6 +166,7 @@ impl DevConfig {
         let snowflake_workers = args.snowflake_workers;
         let snowflake = snowflake(&ServeArgs { snowflake_workers, ..ServeArgs::default() })?;
         let tags_max = tags_max(args.tags_max)?;
+        let sequence_memory = sequence_memory(args.sequence_memory.as_deref())?;
         let drain = drain(&args.drain)?;
         Ok(Self {
             nodes,
@@ -171,6 +180,7 @@ impl DevConfig {
             exposed,
             tokens_in_clear,
             tags_max,
+            sequence_memory,
             zone: zone(args.zone)?,
             snowflake,
             drain,

@@ -7,8 +7,8 @@ use std::time::Duration;
 use super::args::{LogFormat, ServeArgs};
 use super::auth_source::AuthSource;
 use super::checks::{
-    drain, listen_address, parse_peers, remote, resp_address, snapshot_entries, snowflake,
-    tags_max, zone,
+    drain, listen_address, parse_peers, remote, resp_address, sequence_memory, snapshot_entries,
+    snowflake, tags_max, zone,
 };
 use super::client_tls_files::ClientTlsFiles;
 use super::defaults::{DATA_DEFAULT, DRAIN_DEFAULT, HTTP_DEFAULT, RAFT_DEFAULT};
@@ -63,6 +63,8 @@ pub struct ServeConfig {
     pub auto_create_tags: bool,
     /// Most names of tags that the cluster keeps, those of deleted ones included.
     pub tags_max: u64,
+    /// Bytes for the counters of sequences.
+    pub sequence_memory: usize,
     /// How snowflake ids are made.
     pub snowflake: SnowflakeSettings,
     /// Log entries after which a snapshot replaces them.
@@ -151,6 +153,7 @@ impl ServeConfig {
             tokens_in_clear,
             auto_create_tags: args.auto_create_tags.unwrap_or(false),
             tags_max: tags_max(args.tags_max)?,
+            sequence_memory: sequence_memory(args.sequence_memory.as_deref())?,
             snapshot_entries: snapshot_entries(args.snapshot_entries)?,
             drain: drain(args.drain.as_deref().unwrap_or(DRAIN_DEFAULT))?,
             log_format: args.log_format.unwrap_or_default(),

@@ -37,7 +37,7 @@ fn defaults_are_those_of_a_trial_on_one_machine() {
     assert_eq!(config.snowflake.format.epoch_ms(), 1_288_834_974_657);
     assert!(!config.auto_create_tags);
     assert_eq!(config.snapshot_entries, 20_000);
-    assert_eq!(config.tags_max, 10_000_000);
+    assert_eq!((config.tags_max, config.sequence_memory), (10_000_000, 256 << 20));
     assert_eq!(config.drain, Duration::from_secs(5));
     assert!(config.peers.is_empty() && config.join.is_none());
     assert_eq!(config.resp, None, "the Redis protocol is spoken on request only");
@@ -127,6 +127,9 @@ fn mistakes_name_the_setting_and_the_remedy() {
     refused(&["--node-id", "1", "--snowflake-epoch-ms", "9999999999999"], "--snowflake-epoch-ms");
     refused(&["--node-id", "1", "--snapshot-entries", "99"], "from 100 to 10000000, and is 99");
     refused(&["--node-id", "1", "--tags-max", "0"], "from 1 to 1000000000, and is 0");
+    for size in ["1023KiB", "1025GiB", "256", "much"] {
+        refused(&["--node-id", "1", "--sequence-memory", size], "1MiB to 1024GiB, such as 256MiB");
+    }
     let layout = |bits: &str, expected: &str| {
         refused(&["--node-id", "1", "--snowflake-layout", bits], expected);
     };
@@ -250,6 +253,7 @@ fn dev_refuses_ports_past_the_last() {
             tls_client_ca: None,
             insecure: false,
             tags_max: None,
+            sequence_memory: None,
             zone: None,
             snowflake_workers: None,
             drain: "0".to_owned(),
@@ -329,6 +333,7 @@ fn dev_serves_this_machine_alone_unless_told_otherwise() {
             tls_key: None,
             tls_client_ca: None,
             tags_max: None,
+            sequence_memory: None,
             zone: None,
             snowflake_workers: None,
             drain: "0".to_owned(),

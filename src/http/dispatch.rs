@@ -25,7 +25,7 @@ use super::id_answers::{IdAnswers, hold};
 use super::id_request::{IdPath, IdRequest};
 use super::problem::{FailedWith, Problem};
 use super::router::router;
-use super::{body, host, spelling};
+use super::{body, host, sequences, spelling};
 use crate::access::{Caller, Doors, Tokens};
 use crate::answer_budget::OriginBudget;
 use crate::limits::REQUEST_MAX;
@@ -97,8 +97,9 @@ impl Dispatch {
     {
         let path = spelling::asked_path(&request).to_owned();
         let method = request.method().clone();
+        let mode = if sequences::is_taken_at(&path) { Mode::Sequence } else { Mode::Admin };
         let response = hold(self.answers(), None, self.ask_router(request).await).await;
-        self.finish(Mode::Admin, &method, &path, response).map(Either::Right)
+        self.finish(mode, &method, &path, response).map(Either::Right)
     }
 
     async fn waited<B>(self, request: IdRequest<String>, head: Parts, body: B) -> DispatchResponse

@@ -22,7 +22,10 @@ pub(super) use request::ends;
 use std::io;
 use std::ops::Range;
 use std::pin::pin;
+use std::slice;
 
+use axum::body::Bytes;
+use axum::http::Response;
 use http_body_util::BodyExt;
 use tokio::io::{AsyncRead, AsyncWrite};
 
@@ -30,12 +33,14 @@ use self::answers::AnswerTemplate;
 use self::permit::Permit;
 use self::request::{PlainRequest, ReadOutcome};
 use super::dispatch::Dispatch;
-use super::id_request::Asked;
+use super::id_request::{Asked, Form, IdRequest};
+use super::legacy;
 use crate::connection_buffers::{ConnectionBuffers, Leftover, poll_once};
 use crate::drain::DrainPhase;
 use crate::limits::{RANGED_IDS_MAX, UNSENT_BYTES_MAX};
-use crate::metrics::Mode;
+use crate::metrics::{MODES, Mode};
 use crate::service::HeldIds;
+use crate::shape::IdText;
 
 /// Most bytes that one read takes.
 pub(super) const READ_BYTES_MAX: usize = 16 * 1024;
@@ -48,6 +53,8 @@ enum AnswersEnd {
     OutputFull,
     /// The next request is for the dispatch.
     ForDispatch,
+    /// So many equal requests ask for ids in strict order, which cost a round to the quorum.
+    InStrictOrder(u64),
     /// The next request is for hyper.
     ForHyper,
 }
@@ -93,6 +100,7 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> FastPath<'a, R, W> {
                     AnswersEnd::NeedMoreInput => break,
                     AnswersEnd::OutputFull => self.buffers.send().await?,
                     AnswersEnd::ForDispatch => self.ask_dispatch().await?,
+                    AnswersEnd::InStrictOrder(count) => self.ask_in_strict_order(count).await?,
                     AnswersEnd::ForHyper => return Ok(Some(self.buffers.into_leftover())),
                 }
             }
@@ -108,7 +116,7 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> FastPath<'a, R, W> {
     fn answer(&mut self) -> AnswersEnd {
         self.read_clock();
         let ids = self.dispatch.ids();
-        let mut answered = [0; 3];
+        let mut answered = [0; MODES];
         let held = ids.held_ids();
         let end = loop {
             let (unread, out) = self.buffers.parts();
@@ -142,7 +150,12 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> FastPath<'a, R, W> {
             }
             let count_max = self.request.repeats(unread);
             let Some((mode, ids)) = take(&self.request, self.dispatch, &held, count_max) else {
-                break AnswersEnd::ForDispatch;
+                break match self.request.request().asked() {
+                    Asked::Segment(tag) if ids.is_in_strict_order(tag) => {
+                        AnswersEnd::InStrictOrder(count_max)
+                    }
+                    _ => AnswersEnd::ForDispatch,
+                };
             };
             let count = ids.end - ids.start;
             ids.for_each(|id| self.template.write(out, id));
@@ -159,12 +172,46 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> FastPath<'a, R, W> {
         self.template.begin(self.dispatch.ids().now_ms() / 1000);
     }
 
-    fn count(&self, answered: [u64; 3]) {
-        if answered == [0; 3] {
+    fn count(&self, answered: [u64; MODES]) {
+        if answered == [0; MODES] {
             return;
         }
         self.buffers.progress.requests_begun_but(self.buffers.unread());
         self.dispatch.ids().metrics().requests_answered(answered);
+    }
+
+    /// Answers equal requests that came together with ids in strict order: they share a round to the quorum. What goes
+    /// wrong with that is for the dispatch.
+    async fn ask_in_strict_order(&mut self, count: u64) -> io::Result<()> {
+        let ids = self.dispatch.ids();
+        self.buffers.progress.requests_begun_but(0);
+        let taken = {
+            let Asked::Segment(tag) = self.request.request().asked() else { return Ok(()) };
+            let mut taking = pin!(ids.take(tag, count));
+            match poll_once(taking.as_mut()).await {
+                Some(taken) => taken,
+                None => {
+                    self.buffers.send().await?;
+                    taking.await
+                }
+            }
+        };
+        let Ok(taken) = taken else { return self.ask_dispatch().await };
+        self.template.begin(ids.now_ms() / 1000);
+        for number in taken.numbers.iter().cloned().flatten() {
+            let request = self.request.request();
+            let Some(response) = one(request, taken.text.as_deref(), number) else {
+                return self.ask_dispatch().await;
+            };
+            let (head, body) = response.into_parts();
+            let date = self.template.date();
+            answers::write_response(&mut self.buffers.output, &head, &body, date);
+        }
+        let mut answered = [0; MODES];
+        answered[Mode::Segment as usize] = count;
+        ids.metrics().requests_answered(answered);
+        self.buffers.consume(self.request.length() * count as usize);
+        Ok(())
     }
 
     /// Has the dispatch answer the request, which may take its time. Answers that are there already are
@@ -205,5 +252,25 @@ fn take(
         Asked::Segment(tag) => Some((Mode::Segment, held.take(tag, count_max)?)),
         Asked::Snowflake => Some((Mode::Snowflake, dispatch.ids().take_snowflakes_now(count_max)?)),
         Asked::Segments(..) | Asked::Snowflakes(_) | Asked::Nothing => None,
+    }
+}
+
+/// The answer with one id of a tag whose ids are in strict order; `None` where the request's form has none for it.
+fn one(request: &IdRequest<String>, text: Option<&IdText>, number: u64) -> Option<Response<Bytes>> {
+    let numbers = number..number + 1;
+    match (&request.form, text) {
+        (Form::Bare(media_type), Some(text)) => {
+            let mut id = Vec::new();
+            text.append(number, &mut id);
+            Some(legacy::typed(id.into(), media_type.clone()?))
+        }
+        (Form::Bare(media_type), None) => Some(legacy::number(number, media_type.clone()?)),
+        (Form::Listed(wanted), Some(text)) => {
+            let wanted = wanted.as_ref().ok()?;
+            wanted.answer_shaped(&request.tag, text, slice::from_ref(&numbers)).ok()
+        }
+        (Form::Listed(wanted), None) => {
+            Some(wanted.as_ref().ok()?.answer(Some(&request.tag), slice::from_ref(&numbers)))
+        }
     }
 }

@@ -69,7 +69,8 @@ pub(super) fn number(id: u64, media_type: HeaderValue) -> Response<Bytes> {
     typed(decimal(id), media_type)
 }
 
-fn typed(body: Bytes, media_type: HeaderValue) -> Response<Bytes> {
+/// The id, in this media type.
+pub(super) fn typed(body: Bytes, media_type: HeaderValue) -> Response<Bytes> {
     let mut response = Response::new(body);
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, media_type);

@@ -14,7 +14,7 @@ use axum::routing::{MethodRouter, delete, get, patch, post};
 use super::id_request::LEAF_METHODS;
 use super::problem::Problem;
 use super::{
-    audit, backup, buffers, cluster, console, import, legacy, ops, pages, reference, snowflake,
+    audit, backup, buffers, cluster, console, import, legacy, ops, pages, reference, sequences, snowflake,
     spelling, tags,
 };
 use crate::access::{Endpoint, ROUTES};
@@ -40,6 +40,8 @@ fn handler(endpoint: Endpoint) -> Option<MethodRouter<Services>> {
         | Endpoint::Segment
         | Endpoint::LeafSnowflake
         | Endpoint::Snowflake => return None,
+        Endpoint::Sequence => get(sequences::take).head(sequences::head),
+        Endpoint::LastOfSequence => get(sequences::last),
         Endpoint::LeafDecode => by_any_method(legacy::decode),
         Endpoint::Cache => by_any_method(pages::cache),
         Endpoint::Db => by_any_method(pages::db),

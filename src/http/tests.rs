@@ -48,6 +48,7 @@ impl Served {
             insecure: false,
             auto_create_tags: true,
             tags_max: TAGS_MAX_DEFAULT,
+            sequence_memory: 1 << 20,
             snapshot_entries: SNAPSHOT_ENTRIES_DEFAULT,
             drain: Duration::ZERO,
             clients: Default::default(),

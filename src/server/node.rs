@@ -75,6 +75,8 @@ pub struct NodeConfig {
     pub auto_create_tags: bool,
     /// Most names of tags that the cluster keeps, those of deleted ones included.
     pub tags_max: u64,
+    /// Bytes for the counters of sequences, while the node leads.
+    pub sequence_memory: usize,
     /// How snowflake ids are made.
     pub snowflake: SnowflakeSettings,
     /// Log entries after which a snapshot replaces them.
@@ -137,6 +139,7 @@ impl RunningNode {
             secret: entropy::random_u128()?,
             auto_create_tags: config.auto_create_tags,
             tags_max: config.tags_max,
+            sequence_memory: config.sequence_memory,
             draw_key: entropy::random_bytes,
         };
         let opened = assemble(assembly, |state, clock| Node::open(options, state, clock));

@@ -103,6 +103,7 @@ fn node_config(
         insecure: config.insecure,
         auto_create_tags: config.auto_create_tags,
         tags_max: config.tags_max,
+        sequence_memory: config.sequence_memory,
         snowflake: config.snowflake,
         snapshot_entries: config.snapshot_entries,
         drain: config.drain,

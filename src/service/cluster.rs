@@ -12,13 +12,14 @@ use super::error::Error;
 #[cfg(feature = "next-level")]
 use super::log_access::change;
 use super::log_access::{Consistency, refresh};
+use super::ordered::SharedLedger;
 use super::readiness::{OwnReadiness, QuorumLoss, Readiness};
 use super::slot_table::SlotTable;
 use super::snowflakes::Snowflakes;
 use super::worker_view::{ClockView, WorkersView};
 use crate::clock::Clock;
 use crate::limits::GRAB_MAX;
-use crate::metrics::{ClusterReadings, Metrics};
+use crate::metrics::{ClusterReadings, Metrics, SequenceReadings};
 use crate::replica::Replica;
 #[cfg(feature = "next-level")]
 use crate::state::Command;
@@ -33,6 +34,7 @@ const SHOWN_MAX: Duration = Duration::from_millis(300);
 pub struct ClusterService {
     pub(super) replica: Arc<Replica>,
     pub(super) table: Arc<SlotTable>,
+    pub(super) ordered: SharedLedger,
     pub(super) snowflakes: Arc<Snowflakes>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) metrics: Arc<Metrics>,
@@ -88,7 +90,7 @@ impl ClusterService {
     /// Leaves a note, for tests of levels.
     ///
     /// # Errors
-    /// [`Error::Level`] below level 2.
+    /// [`Error::Level`] below level 3.
     #[cfg(feature = "next-level")]
     pub async fn leave_note(&self, text: String) -> Result<ClusterView, Error> {
         change(&self.replica, Command::Note { text }).await?;
@@ -236,6 +238,12 @@ impl ClusterService {
         let node = self.replica.node();
         let snowflake = self.snowflakes.readings(node.median_now_ms());
         let cluster = ClusterReadings::from(&self.view());
+        let sequences = self.ordered.counters(|counters| SequenceReadings {
+            keys: counters.keys_held(),
+            keys_forgotten: counters.keys_forgotten(),
+            memory: counters.memory(),
+        });
+        self.metrics.sequences_are(&sequences);
         self.metrics.render(&cluster, self.readiness().ready, &snowflake)
     }
 }

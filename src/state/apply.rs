@@ -142,6 +142,12 @@ impl State {
         self.entries.get(tag).filter(|entry| entry.is_live()).map(TagEntry::protection)
     }
 
+    /// First number of a section that is not reserved, of a sequence that exists.
+    pub fn section_end(&self, tag: &str, section: u16) -> Option<u64> {
+        self.entries.get(tag).filter(|entry| entry.is_live())?;
+        self.shaped.get(tag)?.section_end(section)
+    }
+
     /// Up to `limit` rows in the order of their names, beginning after the name `after`, which need
     /// not exist.
     pub fn tags_after(&self, after: Option<&str>, limit: usize) -> Vec<TagRow> {

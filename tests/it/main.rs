@@ -15,6 +15,7 @@
 //! between_nodes           rogues, recordings, floods and new secrets at the ports between nodes
 //! bootstrap               founders that exist twice, are cut off, killed, and lost
 //! leaf_migration          from a real Leaf and back, under load
+//! shaped, periods         tags with a format, hidden ids and periods; the last with clocks that jump
 //! protection, audit       tags that are frozen or limited; who changed what
 //! draining                a node that was asked to stop: out of rotation, its clients leave, a leader hands over
 //! supervised              what a node tells the service manager that started it
@@ -28,6 +29,8 @@
 //! dev, ends, faults, full_disk, membership, mixups, poison, scale
 //!                         nodes that are killed, paused, refused, removed, taken for each other, lied to, and filled
 //! restore                 backups, clusters that are made of them, and directories that were copied
+//! sequences               numbers of keys, over leaders that are killed and clusters that are restored
+//! shapes                  tags that are strict, sequences, periods, formats and hidden, as they are made and kept
 //! snowflake               time windows, with killed nodes and wrong clocks
 //! ```
 //!
@@ -62,6 +65,7 @@ mod leaf_migration;
 mod leasing;
 mod membership;
 mod mixups;
+mod periods;
 mod poison;
 mod protection;
 mod quorum_loss;
@@ -70,6 +74,9 @@ mod resp;
 mod restore;
 mod rolling;
 mod scale;
+mod sequences;
+mod shaped;
+mod shapes;
 mod snowflake;
 mod strict;
 mod supervised;

@@ -26,7 +26,7 @@ use crate::state::{Command, Response};
 /// Requests that may wait in the ledger; more wait in the queue, which is bounded too.
 const WAITING_MAX: usize = 50_000;
 /// Messages to the leader at once. Each is answered after a round, so that two keep one on its way all the time.
-const FORWARDS_MAX: usize = 4;
+const FORWARDS_MAX: usize = 2;
 /// Requests in one message to the leader at most.
 const FORWARDED_MAX: usize = 2_048;
 /// Bytes of one message to the leader: below what `raft/` carries, whose answer may be a little longer.
@@ -75,6 +75,8 @@ struct Underway {
     work: JoinSet<Ended>,
     proposals: usize,
     forwards: usize,
+    /// Whether a member may wait for an answer.
+    members_ask: bool,
     not_before: Instant,
 }
 
@@ -91,6 +93,7 @@ impl Engine {
             work: JoinSet::new(),
             proposals: 0,
             forwards: 0,
+            members_ask: false,
             not_before: Instant::now(),
         };
         let mut come = Vec::new();
@@ -108,10 +111,11 @@ impl Engine {
                     if received == 0 {
                         return Ok(());
                     }
+                    underway.members_ask |= come.iter().any(|ask| ask.waits.is_member);
                     let mut ledger = self.ledger.lock();
                     come.drain(..).for_each(|ask| ledger.come(ask));
                 }
-                () = self.replica.node().leader_other_than(leader), if waiting > 0 => {
+                () = self.replica.node().leader_other_than(leader) => {
                     underway.not_before = Instant::now();
                 }
                 () = sleep_until(next), if waiting > 0 => {
@@ -151,8 +155,12 @@ impl Engine {
             return;
         }
         // What members ask of a leader is not passed on. They ask again, whoever leads then.
-        drop(self.ledger.lock().take_if(|ask| ask.waits.is_member));
+        if std::mem::take(&mut underway.members_ask) {
+            drop(self.ledger.lock().take_if(|ask| ask.waits.is_member));
+        }
         let Some(leader) = leader else { return };
+        // Nothing of it can be given any more, and the counters of keys take memory.
+        self.ledger.lock().drop_all();
         while underway.forwards < FORWARDS_MAX {
             let batch = self.next_batch();
             if batch.is_empty() {
@@ -166,7 +174,7 @@ impl Engine {
     /// The asks that go to the leader in one message, in the order in which they came.
     fn next_batch(&self) -> Vec<Ask<Waits>> {
         let (mut count, mut bytes) = (0, 0);
-        self.ledger.lock().take_if(|ask| {
+        self.ledger.lock().take_while(|ask| {
             count += ask.open_count();
             bytes += ask.open().map(Request::bytes_max).sum::<usize>();
             count <= FORWARDED_MAX && bytes <= FORWARDED_BYTES_MAX

@@ -15,9 +15,12 @@ use crate::sequence::{Counters, Last, SequenceKey};
 use crate::shape::{Line, PeriodNumber};
 use crate::tag::BizTag;
 
-/// Most numbers that a grab reserves beyond the tag's step and what requests wait for. What is held is of no use in
-/// an outage of the quorum, and the next leader wastes it: it has to last for the time of a commit only.
-const SIZE_MAX: u32 = 100_000;
+/// Most numbers that a grab reserves beyond the tag's step and what requests wait for.
+const SIZE_MAX: u32 = 1 << 18;
+/// A grab so soon after the one before reserves twice as much, and one so late half as much. What is held is of no use
+/// in an outage of the quorum, and the next leader wastes it: it has to last for some commits, and not longer.
+const SOON_MS: u64 = 1_000;
+const LATE_MS: u64 = 10_000;
 
 /// Names a line of a tag. A tag has lines of one kind, and later periods come after earlier ones.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -43,6 +46,9 @@ struct HeldLine {
     line: Line,
     /// The tag's step, as the last grab found it.
     step: u32,
+    /// How many numbers the last grab reserved beyond what requests waited for, and when.
+    size: u32,
+    grabbed_ms: Option<u64>,
     /// The numbers that are held; `None` of a section, whose numbers are held by keys.
     buffer: Option<SegmentBuffer>,
     /// The grab in flight.
@@ -94,6 +100,10 @@ impl Holdings {
             last_grab: 0,
             wanting: BTreeMap::new(),
         }
+    }
+
+    pub(super) fn counters(&self) -> &Counters {
+        &self.counters
     }
 
     /// Begins with nothing in this term, unless it is the one of before.
@@ -271,6 +281,9 @@ impl Holdings {
         if !stays {
             lines.remove(&name);
         }
+        if lines.is_empty() {
+            self.tags.remove(tag.as_str());
+        }
         Some((tag, name))
     }
 }
@@ -280,15 +293,32 @@ impl HeldLine {
         let is_section = matches!(line, Line::Section(_));
         // A grab of one is raised to the tag's step by the log.
         let buffer = (!is_section).then(|| SegmentBuffer::new(1));
-        Self { line, step: 1, buffer, grab: None, opened: false, exhausted: false }
+        Self {
+            line,
+            step: 1,
+            size: 1,
+            grabbed_ms: None,
+            buffer,
+            grab: None,
+            opened: false,
+            exhausted: false,
+        }
     }
 
     fn begin_grab(&mut self, demand: u64, now_ms: u64) -> u32 {
         let wanted = u32::try_from(demand).unwrap_or(u32::MAX).min(STEP_MAX);
+        let since_ms = self.grabbed_ms.map(|at| now_ms.saturating_sub(at));
+        self.size = match since_ms {
+            Some(..SOON_MS) => self.size.saturating_mul(2),
+            Some(LATE_MS..) => self.size / 2,
+            _ => self.size,
+        };
+        self.size = self.size.clamp(self.step, SIZE_MAX.max(self.step));
+        self.grabbed_ms = Some(now_ms);
         match &mut self.buffer {
             Some(buffer) => {
                 let size = buffer.begin_grab(now_ms, self.step, demand);
-                size.min(SIZE_MAX.max(self.step).max(wanted))
+                size.min(self.size.max(wanted))
             }
             None => wanted,
         }

@@ -68,6 +68,10 @@ impl<T> Ledger<T> {
         Self { turn: 0, asks: BTreeMap::new(), requests: 0, round: None, confirmed: None, holdings }
     }
 
+    pub(super) fn counters(&self) -> &Counters {
+        self.holdings.counters()
+    }
+
     /// How many requests wait for an outcome.
     pub(super) fn waiting(&self) -> usize {
         self.requests
@@ -173,12 +177,23 @@ impl<T> Ledger<T> {
     }
 
     /// Takes out the asks for which `is_over` holds.
-    pub(super) fn take_if(&mut self, mut is_over: impl FnMut(&Ask<T>) -> bool) -> Vec<Ask<T>> {
-        let over: Vec<Turn> =
-            self.asks.iter().filter(|(_, ask)| is_over(ask)).map(|(came, _)| *came).collect();
-        let over: Vec<_> = over.iter().filter_map(|came| self.asks.remove(came)).collect();
-        self.requests -= over.iter().map(|ask| ask.open).sum::<usize>();
-        over
+    pub(super) fn take_if(&mut self, is_over: impl Fn(&Ask<T>) -> bool) -> Vec<Ask<T>> {
+        let over = self.asks.iter().filter(|(_, ask)| is_over(ask)).map(|(came, _)| *came);
+        let over: Vec<Turn> = over.collect();
+        self.take(&over)
+    }
+
+    /// Takes out the first asks, up to the one for which `is_next` does not hold.
+    pub(super) fn take_while(&mut self, mut is_next: impl FnMut(&Ask<T>) -> bool) -> Vec<Ask<T>> {
+        let first = self.asks.iter().take_while(|(_, ask)| is_next(ask)).map(|(came, _)| *came);
+        let first: Vec<Turn> = first.collect();
+        self.take(&first)
+    }
+
+    fn take(&mut self, turns: &[Turn]) -> Vec<Ask<T>> {
+        let taken: Vec<_> = turns.iter().filter_map(|came| self.asks.remove(came)).collect();
+        self.requests -= taken.iter().map(|ask| ask.open).sum::<usize>();
+        taken
     }
 
     /// Drops what is held, because another leads, or the whole state was replaced.

@@ -149,16 +149,15 @@ fn a_grab_for_a_tag_that_was_deleted_meanwhile_is_wasted() {
 #[test]
 fn a_line_that_is_used_up_gives_its_rest_and_refuses_more() {
     let mut node = Node::new();
-    node.ask(ids(Line::Whole, 4));
-    assert_eq!(node.round(1), [(1, given(1..5))]);
-    let (much, little) = (node.ask(ids(Line::Whole, 100)), node.ask(ids(Line::Whole, 1)));
+    let first = node.ask(ids(Line::Whole, 4));
     assert!(node.ledger.begin_round());
-    let mut answers = told(node.ledger.round_confirmed(1, 0));
-    for grab in node.grabs() {
-        answers.extend(told(node.ledger.granted([(grab.id, Err(Refused::Exhausted))], 0)));
-    }
-    answers.sort_by_key(|(who, _)| *who);
-    assert_eq!(answers, [(much, Err(Refused::Exhausted)), (little, given(5..6))]);
+    assert!(node.ledger.round_confirmed(1, 0).is_empty());
+    let grab = node.grabs().pop().unwrap();
+    assert_eq!(node.grant(&grab), [(first, given(1..5))]);
+    let next = node.grabs().pop().expect("more than a tenth is used");
+    assert!(node.ledger.granted([(next.id, Err(Refused::Exhausted))], 0).is_empty());
+    let (much, rest) = (node.ask(ids(Line::Whole, 7)), node.ask(ids(Line::Whole, 6)));
+    assert_eq!(node.round(1), [(much, Err(Refused::Exhausted)), (rest, given(5..11))]);
 }
 
 #[test]
@@ -234,4 +233,29 @@ fn requests_and_outcomes_travel_as_they_are() {
     let bytes = encode(&outcomes);
     assert_eq!(decode(&bytes), Some(outcomes));
     assert_eq!(decode::<Vec<Outcome>>(&bytes[..bytes.len() - 1]), None);
+}
+
+#[test]
+fn grabs_grow_with_use_and_shrink_with_rest() {
+    let mut node = Node::new();
+    let mut size_at = |now_ms| {
+        node.ask(ids(Line::Whole, 1));
+        assert!(node.ledger.begin_round());
+        node.ledger.round_confirmed(1, now_ms);
+        loop {
+            let Some(grab) = node.ledger.grabs(1, now_ms).pop() else {
+                node.ask(ids(Line::Whole, 1));
+                assert!(node.ledger.begin_round());
+                node.ledger.round_confirmed(1, now_ms);
+                continue;
+            };
+            let segment = node.interval(grab.size);
+            node.ledger.granted([(grab.id, Ok((segment, STEP)))], now_ms);
+            return grab.size;
+        }
+    };
+    let busy: Vec<u32> = (1..=6).map(|turn| size_at(turn * 100)).collect();
+    assert!(busy.is_sorted() && busy[5] >= 8 * STEP, "{busy:?}");
+    let rest = size_at(60_000);
+    assert!(rest < busy[5], "{rest} after {busy:?}");
 }
