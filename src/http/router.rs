@@ -14,8 +14,8 @@ use axum::routing::{MethodRouter, delete, get, patch, post};
 use super::id_request::LEAF_METHODS;
 use super::problem::Problem;
 use super::{
-    audit, backup, buffers, cluster, console, import, legacy, ops, pages, reference, sequences, snowflake,
-    spelling, tags,
+    audit, backup, buffers, cluster, console, import, legacy, ops, pages, reference, sequences,
+    snowflake, spelling, tags,
 };
 use crate::access::{Endpoint, ROUTES};
 use crate::service::{
