@@ -250,10 +250,7 @@ impl Slot {
     /// How many ids are held that may be handed out, be it not all at once.
     pub(super) fn remaining(&self) -> u64 {
         let held = self.held.lock();
-        match held.gate {
-            Gate::Open | Gate::Limited => held.buffer.remaining(),
-            Gate::Frozen | Gate::Closed => 0,
-        }
+        if held.gate.lets_grab() { held.buffer.remaining() } else { 0 }
     }
 
     /// How many ids were taken since the last call, those that were skipped for a run without a gap among them;
@@ -286,8 +283,7 @@ impl Slot {
         let held = self.held.lock();
         let outlook = held.buffer.outlook(self.clock.monotonic_ms());
         let waiting = held.waiters.iter().filter(|waiter| !waiter.answer.is_closed()).count();
-        let is_open = matches!(held.gate, Gate::Open | Gate::Limited);
-        SlotStatus::new(outlook, held.installed, waiting, is_open, held.exhausted)
+        SlotStatus::new(outlook, held.installed, waiting, held.gate.lets_grab(), held.exhausted)
     }
 
     pub(super) fn view(&self) -> BufferView {

@@ -187,7 +187,8 @@ impl Holdings {
         let section = match self.counters.take(tag.as_str(), key, count) {
             Ok(numbers) => {
                 let last = *numbers.end();
-                let ranges = Vec::from([*numbers.start()..last + 1]);
+                let range = *numbers.start()..last + 1;
+                let ranges = vec![range];
                 return Some(Ok(Given::Ids { period: None, ranges }));
             }
             Err(not_held) => not_held.section,
