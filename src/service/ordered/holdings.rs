@@ -182,9 +182,8 @@ impl Holdings {
         let Ok(key) = SequenceKey::parse(key) else { return Some(Err(Refused::OtherShape)) };
         let section = match self.counters.take(tag.as_str(), key, count) {
             Ok(numbers) => {
-                let last = *numbers.end();
-                let ranges = vec![*numbers.start()..last + 1];
-                return Some(Ok(Given::Ids { period: None, ranges }));
+                let given = *numbers.start()..*numbers.end() + 1;
+                return Some(Ok(Given::Ids { period: None, ranges: Vec::from([given]) }));
             }
             Err(not_held) => not_held.section,
         };
