@@ -11,6 +11,7 @@ fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-env-changed=MINTLEAF_COMMIT");
     // Where the sources are built without their repository, as in a container, the variable names the commit.
+    #[expect(clippy::disallowed_methods)] // Of the build, and no setting of a node.
     let given = std::env::var("MINTLEAF_COMMIT").ok().filter(|commit| is_commit(commit));
     let commit = given.or_else(of_repository).unwrap_or_else(|| UNKNOWN.to_owned());
     println!("cargo::rustc-env=MINTLEAF_COMMIT={commit}");

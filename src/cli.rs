@@ -2,8 +2,10 @@
 //!
 //! ```text
 //! cli      arguments, dispatch, exit codes
-//!   tag, audit, cluster, workers, ids, decode    one group of commands each: call, then print
+//!   command_line   how they are read, and the environment; errors name the one that is wrong
+//!   tag, audit, cluster, workers, ids, sequence, decode    one group of commands each: call, then print
 //!     status             what every member says of itself
+//!   ready              whether a node is ready, as an exit code
 //!   backup             the whole state into a file
 //!   import             tables of other systems into tags
 //!   inspect, restore   what a copy of the state holds; a new cluster made of it
@@ -13,11 +15,13 @@
 //!         https            TLS below it
 //!   secret, token        a new secret; a new token of clients
 //!   cert                 a small CA
+//!   doctor               whether a node works well on this machine
 //!   manual               completions of shells, and man pages
 //!     table              tables by the width of characters
 //!     output             text and JSON on a stdout that may close early; errors, hints, questions
 //!       failure            why a command failed
 //!       style              what colours mean
+//!   help                 what help says below the arguments
 //! ```
 
 mod audit;
@@ -25,9 +29,12 @@ mod backup;
 mod cert;
 mod client;
 mod cluster;
+mod command_line;
 mod connect;
 mod decode;
+mod doctor;
 mod failure;
+mod help;
 mod https;
 mod ids;
 mod import;
@@ -35,8 +42,10 @@ mod inspect;
 mod manual;
 mod output;
 mod progress;
+mod ready;
 mod restore;
 mod secret;
+mod sequence;
 mod status;
 mod style;
 mod table;
@@ -53,24 +62,9 @@ use crate::version::VERSION_AND_COMMIT;
 use connect::Connect;
 use failure::Failure;
 
-const EXAMPLES: &str = "\
-Try it:
-  mintleaf dev                                        a working node on 127.0.0.1:8080
-  curl http://127.0.0.1:8080/api/segment/get/orders   an id, as Leaf gives it
-  mintleaf next orders -n 5                           five ids
-  mintleaf snowflake                                  an id made of time, worker and sequence
-
-A cluster of three, one command on each machine:
-  mintleaf secret new > secret                        once; give every node a copy
-  mintleaf serve --node-id 1 --raft 0.0.0.0:9080 --cluster-secret-file secret \\
-      --peers 1=a.example:9080,2=b.example:9080,3=c.example:9080
-  mintleaf cluster status
-
-Client commands exit with 0 on success, 1 when refused or unanswered, 2 on bad usage.";
-
 /// Ids that are never handed out twice, from a cluster that needs nothing beside itself
 #[derive(Debug, Parser)]
-#[command(name = "mintleaf", version = VERSION_AND_COMMIT, after_help = EXAMPLES, max_term_width = 100)]
+#[command(name = "mintleaf", version = VERSION_AND_COMMIT, after_help = help::EXAMPLES, max_term_width = 100)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
@@ -81,12 +75,10 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum CliCommand {
     /// Run a working cluster in this process, without configuration
-    #[command(after_help = "Unknown tags are created on first use. Stop it with ctrl-c; started \
-                            again on the same data it goes on, and repeats no id.")]
+    #[command(after_help = help::DEV)]
     Dev(DevArgs),
     /// Run one node of a cluster
-    #[command(after_help = "Every flag is also an environment variable and a key of the --config \
-                            file; a flag wins over the environment, and that over the file.")]
+    #[command(after_help = help::SERVE)]
     Serve(Box<ServeArgs>),
     /// Make a token by which clients prove themselves to a node with an auth file
     Token {
@@ -147,6 +139,15 @@ pub enum ClientCommand {
         #[command(flatten)]
         connect: Connect,
     },
+    /// Take numbers of a key of a sequence, or show the last one
+    Sequence {
+        /// What to do.
+        #[command(subcommand)]
+        command: sequence::SequenceCommand,
+        /// Which node, and how to print.
+        #[command(flatten)]
+        connect: Connect,
+    },
     /// Take snowflake ids and print one a line
     #[command(after_help = "Example:\n  mintleaf snowflake -n 5")]
     Snowflake {
@@ -173,13 +174,7 @@ pub enum ClientCommand {
         connect: Connect,
     },
     /// Show what a snowflake id says: its time, worker id and sequence number
-    #[command(after_help = "\
-Examples:
-  mintleaf decode 1169786042799259000
-  mintleaf decode 1169786042799259000 --layout 41+10+12 --epoch-ms 1288834974657
-
-A node knows the layout and the epoch of its cluster. Where none answers, those are assumed that clusters have
-unless told otherwise, and a warning says so.")]
+    #[command(after_help = help::DECODE)]
     Decode {
         /// The id, and what to take it apart by.
         #[command(flatten)]
@@ -222,11 +217,30 @@ unless told otherwise, and a warning says so.")]
         #[command(flatten)]
         connect: Connect,
     },
+    /// Check whether a node works well on this machine: its disk, clock, limits, files, ports and peers
+    #[command(after_help = help::DOCTOR)]
+    Doctor {
+        /// The settings of a node.
+        #[command(flatten)]
+        args: Box<ServeArgs>,
+        /// Which nodes to compare with, and how to print.
+        #[command(flatten)]
+        connect: Connect,
+    },
     /// See who holds which worker id of snowflakes
     Worker {
         /// What to see.
         #[command(subcommand)]
         command: workers::WorkerCommand,
+        /// Which node, and how to print.
+        #[command(flatten)]
+        connect: Connect,
+    },
+    /// Tell whether a node can hand out ids: exit code 0 when it is ready, 1 with the reasons when not
+    #[command(
+        after_help = "Example:\n  mintleaf ready\n\nFor checks of containers and scripts. It wants no token."
+    )]
+    Ready {
         /// Which node, and how to print.
         #[command(flatten)]
         connect: Connect,
@@ -240,6 +254,38 @@ unless told otherwise, and a warning says so.")]
         #[command(flatten)]
         connect: Connect,
     },
+}
+
+/// Reads the command line. Ends the process where it asks for help, or cannot be understood.
+#[must_use]
+pub fn parse() -> Cli {
+    let (mut cli, sources) = command_line::parse::<Cli>();
+    match &mut cli.command {
+        CliCommand::Serve(args) => args.sources = sources,
+        CliCommand::Dev(args) => args.sources = sources,
+        CliCommand::Client(ClientCommand::Doctor { args, .. }) => args.sources = sources,
+        _ => {}
+    }
+    cli
+}
+
+/// What to say of each variable of the environment that looks like a setting and is none.
+#[must_use]
+pub fn unknown_variables() -> Vec<String> {
+    command_line::unknown_variables(&Cli::command())
+}
+
+/// Says on stderr why a node or a command cannot begin, and what may help.
+pub fn refuse(why: &str, hint: Option<&'static str>) {
+    match hint {
+        Some(hint) => output::complain(&Failure::hinting(why, hint)),
+        None => output::complain(&Failure::new(why)),
+    }
+}
+
+/// Says on stderr what somebody should know who goes on.
+pub fn warn(what: &str) {
+    output::warn(what);
 }
 
 /// Prints a new token.
@@ -313,6 +359,10 @@ async fn dispatch(command: ClientCommand) -> Result<(), Failure> {
             let (client, json) = connect.open()?;
             ids::next(&args, &client, json).await
         }
+        ClientCommand::Sequence { command, connect } => {
+            let (client, json) = connect.open()?;
+            sequence::run(command, &client, json).await
+        }
         ClientCommand::Snowflake { args, connect } => {
             let (client, json) = connect.open()?;
             ids::snowflake(&args, &client, json).await
@@ -334,9 +384,14 @@ async fn dispatch(command: ClientCommand) -> Result<(), Failure> {
             let (client, json) = connect.open()?;
             backup::run(args, &client, json).await
         }
+        ClientCommand::Doctor { args, connect } => doctor::run(*args, connect).await,
         ClientCommand::Worker { command, connect } => {
             let (client, json) = connect.open()?;
             workers::run(&command, &client, json).await
+        }
+        ClientCommand::Ready { connect } => {
+            let (client, json) = connect.open()?;
+            ready::run(&client, json).await
         }
         ClientCommand::Cluster { command, connect } => {
             let (client, json) = connect.open()?;
@@ -346,39 +401,4 @@ async fn dispatch(command: ClientCommand) -> Result<(), Failure> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn arguments_are_consistent() {
-        Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn an_update_must_change_something() {
-        let update = |rest: &[&str]| {
-            let line = ["mintleaf", "tag", "update", "orders"];
-            Cli::try_parse_from(line.iter().chain(rest)).is_ok()
-        };
-        assert!(!update(&[]));
-        assert!(update(&["--step", "5"]));
-        assert!(update(&["--rate-limit", "none", "--frozen", "false"]));
-        assert!(update(&["--rate-limit", "5"]));
-        assert!(!update(&["--rate-limit", "null"]));
-        assert!(update(&["--max-id", "9223372036854775808", "--description", ""]));
-    }
-
-    #[test]
-    fn urls_are_taken_before_and_after_the_command() {
-        let line = ["mintleaf", "tag", "--url", "http://a:1", "list", "--url", "http://b:2"];
-        assert!(Cli::try_parse_from(line).is_ok());
-        let line = ["mintleaf", "next", "orders", "--url", "http://a:1,http://b:2"];
-        let Ok(Cli { command: CliCommand::Client(ClientCommand::Next { connect, .. }) }) =
-            Cli::try_parse_from(line)
-        else {
-            panic!("not parsed as `next`");
-        };
-        assert_eq!(connect.url_count(), 2);
-        assert!(Cli::try_parse_from(["mintleaf", "next", "orders", "--url", "ftp://a"]).is_err());
-    }
-}
+mod tests;

@@ -8,28 +8,41 @@
 //! serve, dev    one node of a cluster; a cluster in one process
 //!   args        every setting of a node, in all three sources
 //!   checks      the checks of each value
+//!     byte_size   sizes of memory as people write them
 //!   exposure    the addresses that other machines can reach
 //!   peer_keys   the files by which nodes prove themselves to each other
 //!   auth_source the auth file on disk
 //!   client_tls_files    the files by which a node proves itself to clients
 //!     named_file  such a file, read within a bound
+//!   log_settings  the log of the process
+//!   settings_file       the `--config` file
+//!     toml_lists        lists in it
+//!   log_settings  the log of the process
 //!   error       the error of a setting
+//!     sources   where settings come from
+//!     names     what they are called
 //!   defaults
 //! ```
 
 mod args;
 mod auth_source;
+mod byte_size;
 mod checks;
 mod client_tls_files;
 mod defaults;
 mod dev;
 mod error;
 mod exposure;
+mod log_settings;
 mod named_file;
+mod names;
 mod peer_keys;
 mod serve;
+mod settings_file;
+mod sources;
+mod toml_lists;
 
-pub use args::{LogFormat, ServeArgs};
+pub use args::{LogFormat, LogLevel, ServeArgs};
 pub use auth_source::AuthSource;
 pub use client_tls_files::ClientTlsFiles;
 pub use defaults::{
@@ -38,8 +51,13 @@ pub use defaults::{
 };
 pub use dev::{DevArgs, DevConfig};
 pub use error::ConfigError;
+pub use log_settings::LogSettings;
+pub use named_file::others_can_use;
+pub use names::nearest;
 pub use peer_keys::{KeyFiles, PeerKeys};
 pub use serve::ServeConfig;
+pub use settings_file::with_file;
+pub use sources::Sources;
 
 #[cfg(test)]
 mod tests;

@@ -12,8 +12,11 @@
 //!     id_answers    ids, at once or after a wait
 //!       id_request  the one reading of a request for them
 //!       ids         how version 1 writes them
+//!     request_id    the id of a request that is not for ids
+//!     failure_log   what the log says of requests that failed
 //!     router        the handler of every other route
-//!       legacy, snowflake, tags (tag_shape), import, audit, backup, cluster, pages, ops    one group of paths each
+//!       console, legacy, sequences, snowflake, tags (tag_shape), buffers, import, audit, backup, cluster,
+//!       pages, ops, reference    one group of paths each
 //!         key, query, body    what clients send, read strictly
 //!         decimal             numbers, read strictly and written fast
 //!         media_type          which of the media types that a client accepts an answer has
@@ -28,11 +31,14 @@ mod access;
 mod audit;
 mod backup;
 mod body;
+mod buffers;
 mod cluster;
 mod connection;
+mod console;
 pub(crate) mod date_cache;
 mod decimal;
 mod dispatch;
+mod failure_log;
 mod fast_path;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
@@ -48,7 +54,10 @@ mod ops;
 mod pages;
 mod problem;
 mod query;
+mod reference;
+mod request_id;
 mod router;
+mod sequences;
 mod snowflake;
 mod spelling;
 mod tag_shape;

@@ -64,7 +64,7 @@
 //! | [`shape`] | Pure: what ids of a tag look like, in which order they are given, and which lines they come from | `limits` |
 //! | [`state`] | Pure: the replicated state, and the one function that changes it | `limits`, `shape`, `snowflake`, `tag`, `version` |
 //! | [`clock`], [`entropy`] | The machine's clocks, as a trait; its random numbers | nothing |
-//! | [`metrics`] | The counters of a node, and the page for Prometheus | nothing |
+//! | [`metrics`] | The counters of a node, and the page for Prometheus | `state`, `version` |
 //! | `origin` | Pure: where clients are counted together | nothing |
 //! | `path_segment` | %-escapes in paths | nothing |
 //! | `timestamp` | Points in time as text | nothing |
@@ -79,12 +79,13 @@
 //! | [`replica`] | The replicated log, with types: commands in, responses out | `encoding`, `limits`, `state`, `version` |
 //! | [`restore`] | A new cluster, made of a backup or of a directory that survived | `backup`, `replica`, `state`, `tag` |
 //! | [`service`] | Hands ids out and grabs more: the locks, the waiting, the tasks | `answer_budget`, `backup`, `clock`, `limits`, `metrics`, `replica`, `segment`, `sequence`, `shape`, `snowflake`, `state`, `tag`, `timestamp`, `version` |
-//! | [`http`] | HTTP/1.1: Leaf's paths, the paths of version 1 (`/v1/`), the pages for people | `access`, `address`, `answer_budget`, `connection_buffers`, `drain`, `limits`, `metrics`, `path_segment`, `service`, `shape`, `snowflake`, `tag`, `timestamp`, `tls`, `watchdog` |
+//! | [`http`] | HTTP/1.1: Leaf's paths, the paths of version 1 (`/v1/`), the pages for people | `access`, `address`, `answer_budget`, `connection_buffers`, `drain`, `entropy`, `limits`, `metrics`, `path_segment`, `service`, `shape`, `snowflake`, `tag`, `timestamp`, `tls`, `watchdog` |
 //! | [`resp`] | The Redis protocol | `access`, `answer_budget`, `connection_buffers`, `drain`, `limits`, `metrics`, `service`, `shape`, `tls`, `watchdog` |
 //! | [`listener`] | Client sockets and worker threads, shared by both protocols | `access`, `drain`, `http`, `limits`, `metrics`, `origin`, `resp`, `service`, `tls`, `watchdog` |
 //! | [`config`] | Settings and their checks | `access`, `address`, `snowflake`, `tls` |
+//! | [`logging`] | The log of a process: how its lines look, which there are | `clock`, `config`, `timestamp` |
 //! | [`cli`] | The command line, and the commands that are clients of a node | `access`, `backup`, `clock`, `config`, `entropy`, `leaf_tables`, `limits`, `path_segment`, `restore`, `snowflake`, `state`, `tag`, `timestamp`, `version` |
-//! | [`server`] | A node put together, and run by `serve` or `dev` | `access`, `clock`, `config`, `drain`, `encoding`, `entropy`, `limits`, `listener`, `metrics`, `replica`, `service`, `snowflake`, `tls` |
+//! | [`server`] | A node put together, and run by `serve` or `dev` | `access`, `clock`, `config`, `drain`, `encoding`, `entropy`, `limits`, `listener`, `logging`, `metrics`, `replica`, `service`, `snowflake`, `tls` |
 //!
 //! # Words
 //!
@@ -101,6 +102,9 @@
 //! | buffered, held | In the memory of one process, ready to be handed out without a wait. |
 //! | double buffer | The segment that ids come from, and the next one, fetched while the first lasts. |
 //! | frozen, rate limit | A tag's protection: no ids of it, or so many a second on each node. (A frozen *state* is one that a snapshot is written from.) |
+//! | sequence, key, number | A tag with a counter for each of its keys; what names a counter; what it gives. (The bits of a snowflake id that count within a millisecond are a sequence, too.) |
+//! | section | The keys of a sequence that share a line of the log. |
+//! | floor | Of a section: where keys begin that nobody remembers. (Not the snowflake floor.) |
 //! | slot | One tag on one node: its double buffer, and the callers that wait. |
 //! | worker id | The part of a snowflake id that no two processes share at one time. |
 //! | window | Milliseconds of one worker id that belong to one process alone, until it gives the unused end back. |
@@ -167,6 +171,7 @@ pub mod http;
 pub mod leaf_tables;
 pub mod limits;
 pub mod listener;
+pub mod logging;
 pub mod metrics;
 mod origin;
 mod path_segment;

@@ -1,41 +1,45 @@
 //! The `mintleaf` command.
 
 use std::env;
-use std::io::IsTerminal;
 use std::process::ExitCode;
 
-use clap::Parser;
-use mintleaf::cli::{self, Cli, CliCommand};
-use mintleaf::config::{ConfigError, DevConfig, LogFormat, ServeConfig};
-use mintleaf::server;
-use tracing_subscriber::EnvFilter;
+use mintleaf::cli::{self, CliCommand};
+use mintleaf::config::{ConfigError, DevConfig, LogFormat, LogSettings, ServeConfig, Sources};
+use mintleaf::logging::Log;
+use mintleaf::server::{self, NodeFailure};
 
-/// The log filter without `RUST_LOG`. openraft's own lines are for its developers; the lines that an
-/// operator needs are written by this project.
-const LOG_DEFAULT: &str = "info,openraft=off";
+/// The allocator of static builds.
+#[cfg(target_env = "musl")]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     // Before clap, which takes milliseconds. Commands that are clients end with their terminal, as is usual.
     if env::args_os().nth(1).is_some_and(|command| command == "serve" || command == "dev")
         && let Err(error) = server::survive_hangup()
     {
-        eprintln!("error: cannot listen for signals: {error}");
+        cli::refuse(&format!("cannot listen for signals: {error}"), None);
         return ExitCode::FAILURE;
     }
-    match Cli::parse().command {
+    let command = cli::parse().command;
+    let unknown = cli::unknown_variables();
+    if !matches!(command, CliCommand::Dev(_) | CliCommand::Serve(_)) {
+        unknown.iter().for_each(|what| cli::warn(what));
+    }
+    match command {
         CliCommand::Dev(args) => match DevConfig::resolve(args) {
             Ok(config) => {
-                init_log(config.log_format);
-                server::dev(config)
+                let (log, sources) = (config.log.clone(), config.sources.clone());
+                run_nodes(log, &sources, &unknown, |log| server::dev(&config, log))
             }
-            Err(error) => bad_usage(&error),
+            Err(error) => bad_usage("dev", &error),
         },
         CliCommand::Serve(args) => match ServeConfig::resolve(*args) {
             Ok(config) => {
-                init_log(config.log_format);
-                server::serve(config)
+                let (log, sources) = (config.log.clone(), config.sources.clone());
+                run_nodes(log, &sources, &unknown, |log| server::serve(config, log))
             }
-            Err(error) => bad_usage(&error),
+            Err(error) => bad_usage("serve", &error),
         },
         CliCommand::Token { command } => cli::token(&command),
         CliCommand::Cert { command, json } => cli::cert(&command, json),
@@ -48,21 +52,48 @@ fn main() -> ExitCode {
     }
 }
 
-/// Sends logs to stderr; stdout belongs to the answers of commands.
-fn init_log(format: LogFormat) {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(LOG_DEFAULT));
-    let log = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal());
-    match format {
-        LogFormat::Text => log.init(),
-        LogFormat::Json => log.json().init(),
+/// Runs nodes with a log on standard error; standard output belongs to the answers of commands. The log begins with
+/// what is wrong with the environment.
+fn run_nodes(
+    settings: LogSettings,
+    sources: &Sources,
+    unknown: &[String],
+    run: impl FnOnce(Log) -> Result<(), NodeFailure>,
+) -> ExitCode {
+    let format = settings.format;
+    let log = match Log::begin(settings) {
+        Ok(log) => log,
+        Err(error) => {
+            cli::refuse(&error, Some("RUST_LOG=info, or RUST_LOG=warn,mintleaf=debug"));
+            return ExitCode::from(2);
+        }
+    };
+    unknown.iter().for_each(|what| tracing::warn!("{what}"));
+    ended(run(log), format, sources)
+}
+
+/// Says why nodes ended; answers the exit code for that. A node that ran says it in its log, and so does one whose log
+/// is read by programs.
+fn ended(outcome: Result<(), NodeFailure>, format: LogFormat, sources: &Sources) -> ExitCode {
+    let Err(failure) = outcome else { return ExitCode::SUCCESS };
+    let exit_code = failure.exit_code();
+    let error = sources.told(&failure.to_string());
+    match (&failure, format) {
+        (NodeFailure::Stopped(_), _) => tracing::error!(error, exit_code, "node stopped"),
+        (_, LogFormat::Json) => {
+            tracing::error!(error, hint = failure.hint(), exit_code, "node refused to start");
+        }
+        (_, LogFormat::Text) => cli::refuse(&error, failure.hint()),
     }
+    ExitCode::from(exit_code)
 }
 
 /// Says which setting is wrong; exit code 2.
-fn bad_usage(error: &ConfigError) -> ExitCode {
-    eprintln!("error: {error}\nhint: mintleaf help serve lists every setting");
+fn bad_usage(command: &str, error: &ConfigError) -> ExitCode {
+    let hint = match command {
+        "dev" => "mintleaf help dev lists every setting",
+        _ => "mintleaf help serve lists every setting, and mintleaf doctor checks them",
+    };
+    cli::refuse(&error.to_string(), Some(hint));
     ExitCode::from(2)
 }

@@ -4,11 +4,21 @@
 //! path ever becomes a label, so the page stays a few kilobytes whatever clients send. Counting is a
 //! relaxed add; the counters that every id touches are striped.
 
+mod connections;
+mod deprecated;
 mod doors;
+mod exposition;
 mod gauges;
 mod labels;
+mod latency;
+mod machine;
+mod readings;
 mod registration;
+mod sequences;
 mod striped;
+mod tags;
+
+use std::time::Duration;
 
 use prometheus_client::encoding::text;
 use prometheus_client::metrics::counter::Counter;
@@ -17,17 +27,27 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
+pub use exposition::Exposition;
 pub(crate) use gauges::{ClusterReadings, SnowflakeReadings};
+pub(crate) use labels::{BackupOutcome, MODES, Protocol, Reloaded};
 pub use labels::{GrabOutcome, Mode};
-pub(crate) use labels::{Protocol, Reloaded};
+pub(crate) use latency::Burst;
+pub(crate) use machine::{DiskReadings, ProcessReadings};
+pub(crate) use readings::Readings;
+pub(crate) use sequences::SequenceReadings;
+pub(crate) use tags::TagReadings;
 
+use crate::state::LEVEL_MAX;
+use crate::version::{COMMIT, VERSION};
+use deprecated::DeprecatedGauges;
 use doors::DoorMetrics;
 use gauges::{ClusterGauges, ConnectionGauges, LevelGauge, SnowflakeGauges};
+use latency::RequestTimes;
+use machine::{DiskGauges, ProcessGauges};
 use registration::{Labels, by_label, gauge, metric};
+use sequences::SequenceMetrics;
 use striped::Striped;
-
-/// Content type of the page.
-pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+use tags::TagGauges;
 
 /// A counter that every id touches.
 type HotCounter = Counter<u64, Striped>;
@@ -36,9 +56,14 @@ type HotCounter = Counter<u64, Striped>;
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
-    ids: [HotCounter; 3],
-    requests: [HotCounter; 3],
-    commands: [HotCounter; 3],
+    /// That of the process, whose names have no prefix.
+    process_registry: Registry,
+    /// That of what goes with the next minor release.
+    deprecated_registry: Registry,
+    deprecated: DeprecatedGauges,
+    ids: [HotCounter; MODES - 1],
+    requests: [HotCounter; MODES],
+    commands: [HotCounter; MODES],
     errors: Family<Labels<2>, Counter>,
     grabs: [Counter; 3],
     grab_seconds: Histogram,
@@ -49,9 +74,17 @@ pub struct Metrics {
     unread_answers: Gauge,
     answers_dropped: Counter,
     ready: LevelGauge,
+    draining: LevelGauge,
+    backups: [Counter; 2],
+    last_backup: LevelGauge,
+    times: RequestTimes,
     doors: DoorMetrics,
     cluster: ClusterGauges,
     snowflake: SnowflakeGauges,
+    tags: TagGauges,
+    disk: DiskGauges,
+    process: ProcessGauges,
+    sequences: SequenceMetrics,
 }
 
 impl Default for Metrics {
@@ -63,12 +96,15 @@ impl Default for Metrics {
 impl Metrics {
     /// Counters at zero, each registered under its name.
     pub fn new() -> Self {
-        let mut registry = Registry::with_prefix("mintleaf");
+        let (mut registry, mut process_registry) =
+            (Registry::with_prefix("mintleaf"), Registry::default());
+        let mut deprecated_registry = Registry::with_prefix("mintleaf");
         let r = &mut registry;
+        build_info(r);
         let modes = Mode::ALL.map(Mode::label);
         let outcomes = GrabOutcome::ALL.map(GrabOutcome::label);
         Self {
-            ids: by_label(r, "ids", "Ids handed out", "mode", modes),
+            ids: by_label(r, "ids", "Ids handed out", "mode", [modes[0], modes[1], modes[2]]),
             requests: by_label(r, "http_requests", "Requests answered", "mode", modes),
             commands: by_label(r, "resp_commands", "Redis commands answered", "mode", modes),
             errors: metric(r, "errors", "Requests that failed", Family::default()),
@@ -100,17 +136,40 @@ impl Metrics {
                 Counter::default(),
             ),
             ready: gauge(r, "ready", "1 while this node can hand out ids"),
+            draining: gauge(r, "draining", "1 from the request to stop on"),
+            backups: by_label(
+                r,
+                "backups",
+                "Backups that were taken from this node, by how they ended",
+                "outcome",
+                BackupOutcome::ALL.map(BackupOutcome::label),
+            ),
+            last_backup: gauge(
+                r,
+                "backup_last_timestamp_seconds",
+                "When a backup was last taken from this node, in Unix seconds; 0 since its start",
+            ),
+            times: RequestTimes::new(r),
             doors: DoorMetrics::new(r),
             cluster: ClusterGauges::new(r),
             snowflake: SnowflakeGauges::new(r),
+            tags: TagGauges::new(r),
+            disk: DiskGauges::new(r),
+            process: ProcessGauges::new(&mut process_registry),
+            sequences: SequenceMetrics::new(r),
             registry,
+            process_registry,
+            deprecated: DeprecatedGauges::new(&mut deprecated_registry),
+            deprecated_registry,
         }
     }
 
     /// Counts `count` ids that went to a caller.
     #[inline]
     pub fn ids_handed_out(&self, mode: Mode, count: u64) {
-        self.ids[mode as usize].inc_by(count);
+        if let Some(ids) = self.ids.get(mode as usize) {
+            ids.inc_by(count);
+        }
     }
 
     /// Counts a grab and the seconds it took.
@@ -122,6 +181,41 @@ impl Metrics {
     /// Records that a caller waited this many seconds for a segment, in vain or not.
     pub fn waited(&self, seconds: f64) {
         self.wait_seconds.observe(seconds);
+    }
+
+    /// Records how long a request took that was not answered from what is held.
+    pub(crate) fn request_took(&self, protocol: Protocol, mode: Mode, took: Duration) {
+        self.times.request(protocol, mode, took);
+    }
+
+    /// The beginning of a burst of requests, if it is one that is measured.
+    #[inline]
+    pub(crate) fn burst_begins(&self) -> Option<Burst> {
+        Burst::begin()
+    }
+
+    /// Records that the answers to a burst of requests are sent.
+    pub(crate) fn burst_answered(&self, protocol: Protocol, burst: &Burst) {
+        self.times.burst(protocol, burst);
+    }
+
+    /// Counts a backup; `now_s` is the end of one that is complete, in Unix seconds.
+    pub(crate) fn backup_ended(&self, outcome: BackupOutcome, now_s: u64) {
+        self.backups[outcome as usize].inc();
+        if outcome == BackupOutcome::Complete {
+            self.last_backup.set(now_s);
+        }
+    }
+
+    /// Records what the process takes of its machine, and the data of its disk.
+    pub(crate) fn machine(&self, process: &ProcessReadings, disk: &DiskReadings) {
+        self.process.set(process);
+        self.disk.set(disk);
+    }
+
+    /// Records how much is left of the tag that is nearest to its end, as a share of all of its ids.
+    pub(crate) fn lowest_headroom(&self, ratio: f64) {
+        self.tags.set_headroom(ratio);
     }
 
     /// Records when this node's certificate towards other nodes expires.
@@ -162,7 +256,7 @@ impl Metrics {
 
     /// Counts requests that were answered, by mode.
     #[inline]
-    pub(crate) fn requests_answered(&self, counts: [u64; 3]) {
+    pub(crate) fn requests_answered(&self, counts: [u64; MODES]) {
         add(&self.requests, counts);
     }
 
@@ -179,74 +273,43 @@ impl Metrics {
 
     /// Counts commands of the Redis protocol that were answered, well or not, by mode.
     #[inline]
-    pub(crate) fn commands_answered(&self, counts: [u64; 3]) {
+    pub(crate) fn commands_answered(&self, counts: [u64; MODES]) {
         add(&self.commands, counts);
     }
 
-    /// Counts bytes of answers that are held until a client reads them.
-    pub(crate) fn answers_unread(&self, bytes: usize) {
-        self.unread_answers.inc_by(bytes as i64);
-    }
-
-    /// Counts bytes of answers that are held no longer.
-    pub(crate) fn answers_read(&self, bytes: usize) {
-        self.unread_answers.dec_by(bytes as i64);
-    }
-
-    /// Counts a connection that ended because the memory for unread answers was used up.
-    pub(crate) fn answers_dropped(&self) {
-        self.answers_dropped.inc();
-    }
-
-    pub(crate) fn connection_opened(&self, protocol: Protocol) {
-        self.connections(protocol).open.inc();
-    }
-
-    pub(crate) fn connection_closed(&self, protocol: Protocol) {
-        self.connections(protocol).open.dec();
-    }
-
-    /// How many connections of clients are open.
-    pub(crate) fn connections_open(&self) -> u64 {
-        let open = |gauges: &ConnectionGauges| u64::try_from(gauges.open.get()).unwrap_or(0);
-        open(&self.http_connections) + open(&self.resp_connections)
-    }
-
-    pub(crate) fn connection_refused(&self, protocol: Protocol) {
-        self.connections(protocol).refused.inc();
-    }
-
-    pub(crate) fn connection_evicted(&self, protocol: Protocol) {
-        self.connections(protocol).evicted.inc();
-    }
-
-    pub(crate) fn connection_too_slow(&self, protocol: Protocol) {
-        self.connections(protocol).too_slow.inc();
-    }
-
-    fn connections(&self, protocol: Protocol) -> &ConnectionGauges {
-        match protocol {
-            Protocol::Http => &self.http_connections,
-            Protocol::Resp => &self.resp_connections,
+    /// The page, with the caller's readings of this moment.
+    pub(crate) fn render(&self, now: Readings, exposition: Exposition) -> String {
+        self.ready.set(u64::from(now.ready));
+        self.draining.set(u64::from(now.draining));
+        self.cluster.set(&now.cluster);
+        self.snowflake.set(&now.snowflake, &now.cluster);
+        self.tags.set(&now.tags);
+        self.sequences.set(&now.sequences);
+        if let Some(syncs) = now.syncs {
+            self.disk.set_syncs(syncs);
         }
-    }
-
-    /// The page, in the OpenMetrics text format. The gauges show `cluster`, `ready` and `snowflake`,
-    /// which are the caller's readings of this moment.
-    pub(crate) fn render(
-        &self,
-        cluster: &ClusterReadings,
-        ready: bool,
-        snowflake: &SnowflakeReadings,
-    ) -> String {
-        self.ready.set(u64::from(ready));
-        self.cluster.set(cluster);
-        self.snowflake.set(snowflake, cluster);
-        let mut page = String::with_capacity(8192);
+        let mut page = String::with_capacity(32 << 10);
         // Writing to a `String` cannot fail.
+        let _ = text::encode_registry(&mut page, &self.process_registry);
+        if exposition == Exposition::OpenMetrics {
+            self.deprecated.set(&now.snowflake, &now.cluster);
+            let _ = text::encode_registry(&mut page, &self.deprecated_registry);
+        }
         let _ = text::encode(&mut page, &self.registry);
-        page
+        exposition.of(page)
     }
+}
+
+/// Shows what this build is.
+fn build_info(r: &mut Registry) {
+    let info = Family::<[(&'static str, String); 3], Gauge>::default();
+    let values = [VERSION.to_owned(), COMMIT.to_owned(), LEVEL_MAX.to_string()];
+    let [version, commit, level] = values;
+    info.get_or_create(&[("version", version), ("commit", commit), ("level", level)]).set(1);
+    metric(r, "build_info", "1, with the build's version, commit, and highest level", info);
+    let level: LevelGauge =
+        gauge(r, "level_supported", "The highest level that this build supports");
+    level.set(u64::from(LEVEL_MAX));
 }
 
 /// Bounds of the buckets of latencies, in seconds: from a grab on a fast disk to the longest wait of a
@@ -256,7 +319,7 @@ const LATENCY_BUCKETS: [f64; 13] =
 
 /// Adds to the counter of each mode what was counted for it.
 #[inline]
-fn add(counters: &[HotCounter; 3], counts: [u64; 3]) {
+fn add(counters: &[HotCounter; MODES], counts: [u64; MODES]) {
     for (counter, count) in counters.iter().zip(counts).filter(|(_, count)| *count > 0) {
         counter.inc_by(count);
     }
@@ -264,12 +327,22 @@ fn add(counters: &[HotCounter; 3], counts: [u64; 3]) {
 
 #[cfg(test)]
 mod tests {
+    use mintleaf_raft::SyncReadings;
+
     use super::striped::STRIPES;
     use super::*;
 
-    fn cluster() -> ClusterReadings {
-        let (leader_known, is_leader) = (true, true);
-        ClusterReadings { leader_known, is_leader, term: 7, level: 1, ..Default::default() }
+    fn readings() -> Readings {
+        let cluster = ClusterReadings {
+            leader_known: true,
+            is_leader: true,
+            term: 7,
+            level: 1,
+            leader_changes: 3,
+            lags: vec![(2, 40)],
+            ..Default::default()
+        };
+        Readings { cluster, ..Default::default() }
     }
 
     #[test]
@@ -280,7 +353,7 @@ mod tests {
                 scope.spawn(|| (0..1000).for_each(|_| metrics.ids_handed_out(Mode::Segment, 2)));
             }
         });
-        let page = metrics.render(&cluster(), true, &SnowflakeReadings::default());
+        let page = metrics.render(readings(), Exposition::OpenMetrics);
         let total = format!("mintleaf_ids_total{{mode=\"segment\"}} {}\n", (STRIPES + 3) * 2000);
         assert!(page.contains(&total), "{page}");
     }
@@ -291,7 +364,18 @@ mod tests {
         metrics.request_failed(Mode::Segment, "unknown_tag");
         let snowflake =
             SnowflakeReadings { remaining_seconds: 59.5, clock_skewed: true, ..Default::default() };
-        let page = metrics.render(&cluster(), false, &snowflake);
+        let syncs = Some(SyncReadings { buckets: vec![(0.1, 2), (f64::INFINITY, 1)], sum_s: 4.5 });
+        metrics.lowest_headroom(0.25);
+        let now = Readings { snowflake, syncs, ..readings() };
+        let page = metrics.render(now.clone(), Exposition::OpenMetrics);
+        assert!(page.contains("mintleaf_raft_leader_changes_total 3\n"), "{page}");
+        assert!(page.contains("mintleaf_peer_lag_entries{node=\"2\"} 40\n"), "{page}");
+        assert!(page.contains("mintleaf_log_sync_seconds_bucket{le=\"+Inf\"} 3\n"), "{page}");
+        assert!(page.contains("mintleaf_tag_headroom_ratio 0.25\n"), "{page}");
+        assert!(
+            !page.contains("mintleaf_ids_total{mode=\"admin\"}"),
+            "nothing is handed out there"
+        );
         assert!(page.contains("mintleaf_raft_term 7\n"), "{page}");
         assert!(page.contains("mintleaf_raft_is_leader 1\n"));
         assert!(page.contains("mintleaf_cluster_level 1\n"));
@@ -302,5 +386,7 @@ mod tests {
         assert!(page.contains("mintleaf_snowflake_alarm{cause=\"clock_skewed\"} 1\n"));
         assert!(page.contains("mintleaf_snowflake_alarm{cause=\"clock_behind\"} 0\n"));
         assert!(page.ends_with("# EOF\n"));
+        let again = metrics.render(now, Exposition::Text);
+        assert!(again.contains("# TYPE mintleaf_raft_leader_changes_total counter\n"), "{again}");
     }
 }

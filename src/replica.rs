@@ -209,7 +209,7 @@ impl Replica {
     /// Has the node stop, because a command had a response that only another can have. Replies were mixed up
     /// then, so that an interval which this process holds may be somebody else's, too.
     pub(crate) fn mixed_up(&self, what: &str, response: &Response) {
-        tracing::error!(?response, "{what} had the response to another command");
+        tracing::error!("{what} had the response to another command: {response:?}");
         let why = format!("{what} had the response to another command, so replies were mixed up");
         self.doubt.send_if_modified(|doubt| {
             let is_first = doubt.is_none();

@@ -4,9 +4,11 @@
 //! connection          reads, answers, writes: one write for many answers
 //!   commands          the table of commands
 //!     id_commands     ids, and questions about tags
+//!     sequence_commands  numbers of keys
 //!     connect_commands  what clients send at connect
 //!       permission    whether a connection may have a command carried out; its login
 //!       call          one command that is carried out
+//!       gathered      commands for numbers of keys that are carried out together
 //!       pending       ids that are not buffered, and how the reply tells them
 //!       session       what a connection remembers
 //!   parser            bytes into commands
@@ -23,11 +25,13 @@ mod connect_commands;
 mod connection;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
+mod gathered;
 mod id_commands;
 mod parser;
 mod pending;
 mod permission;
 mod reply;
+mod sequence_commands;
 mod session;
 
 pub(crate) use connection::{TURNED_AWAY, WITHOUT_TLS, serve};

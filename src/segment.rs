@@ -10,11 +10,13 @@
 //! **Nothing is carried over a restart.** None of these types can be stored. A process that ends
 //! wastes what it holds: the current segment, the next one and the grab in flight, at most.
 
+mod outlook;
 mod sizing;
 
 use std::collections::VecDeque;
 use std::ops::Range;
 
+pub use outlook::Outlook;
 use sizing::Sizing;
 
 /// The ids of one committed grab: `start` to `end`, without `end`. Not empty.
@@ -233,6 +235,29 @@ impl SegmentBuffer {
             next_ready: !self.upcoming.is_empty(),
             position,
             segments,
+        }
+    }
+
+    /// How far the ids reach that are held. It moves nothing.
+    pub fn outlook(&self, now_ms: u64) -> Outlook {
+        let left = self.current.end - self.cursor;
+        let ids_to_grab = match self.upcoming.back() {
+            _ if self.in_flight.is_some() => 0,
+            None => self.low_water.saturating_sub(self.cursor),
+            Some(last) => {
+                let before: u64 = self.upcoming.iter().map(|segment| segment.len()).sum();
+                left + before - last.len() + last.len().div_ceil(10)
+            }
+        };
+        Outlook {
+            current: (self.switches > 0).then_some(self.current.start..self.current.end),
+            cursor: self.cursor,
+            next: self.upcoming.front().map(|next| next.start..next.end),
+            remaining: self.remaining(),
+            ids_to_grab,
+            grab_in_flight: self.in_flight.is_some(),
+            used: self.cursor - self.current.start,
+            used_in_ms: now_ms.saturating_sub(self.switched_ms),
         }
     }
 

@@ -3,14 +3,16 @@
 //!
 //! ```text
 //! serve, dev    one node until a signal; a cluster in one process
-//!   exit        exit codes
+//!   failure     why a node ended, with the exit code
 //!   warnings    of settings that an operator may regret
 //!   open_files  how many of them clients may have
 //!   node        one node with its sockets, from start to stop
 //!     draining  the time between the request to stop and the end
 //!     assemble  one node below its sockets
 //!     hot_tags_file  the tags that were used lately, for the next start
+//!     machine_watch  what it takes of its machine, for the metrics
 //!     quorum_watch   what the log says about a lost quorum
+//!     supervisor     what the service manager is told
 //!     peer_credentials    its keys towards other nodes, read again when their files change
 //!     client_credentials  its certificate for clients, likewise
 //!     client_tokens       the tokens of clients, read again likewise
@@ -24,21 +26,24 @@ mod client_credentials;
 mod client_tokens;
 mod dev;
 mod draining;
-mod exit;
 mod expiry;
+mod failure;
 mod followed_files;
 mod hot_tags_file;
+mod machine_watch;
 mod node;
 mod open_files;
 mod peer_credentials;
 mod quorum_watch;
 mod serve;
 mod signals;
+mod supervisor;
 mod warnings;
 
 pub use assemble::{AssembledNode, Assembly, assemble, assemble_around};
 pub use dev::dev;
 pub use draining::hand_over;
-pub use node::{NodeConfig, NodeFailure, PeerSecurity, RunningNode};
+pub use failure::NodeFailure;
+pub use node::{NodeConfig, PeerSecurity, RunningNode};
 pub use serve::serve;
 pub use signals::{Reload, survive_hangup};

@@ -14,6 +14,7 @@
 //!     shaped    the tags that are not plain: which line is drawn from now, and a slot for each
 //!   grabber     the task that grabs, many tags together
 //!   ordered     what only the leader hands out: strict tags and sequences
+//!   sequences   numbers of keys
 //!   snowflakes  the snowflake ids that this node may make; one lock
 //! lease         the node's hold on its worker ids
 //!   lease_task  the task that takes worker ids and renews them
@@ -22,12 +23,14 @@
 //!     clock_reports   reports of clocks to the log
 //!     lease_status    whether anything keeps the node from having windows
 //! tags          TagService: create, read, change, delete
+//!   tag_buffers   what this node holds of them
 //! tag_creation  creates tags, as long as there is a place for another name
 //!   first_uses  how fast a node creates tags on first use
 //! tag_import    takes over the tags of another system
 //! audit         AuditService: who changed what; has changes recorded that the state does not make
 //! backup        BackupService: the whole state, written while the node goes on
 //! cluster       ClusterService: membership, levels, clocks, readiness, metrics
+//!   headroom      what the log says of a tag that is nearly used up
 //!   readiness     whether the node can hand out ids, and why not
 //!   snowflake_floor   raises the floor under all snowflake ids
 //!   cluster_view, worker_view   what clients read of them
@@ -47,6 +50,7 @@ mod cluster_view;
 mod error;
 mod first_uses;
 mod grabber;
+mod headroom;
 mod held_ids;
 mod hot_tags;
 mod ids;
@@ -57,11 +61,13 @@ mod log_access;
 mod ordered;
 mod rate_limit;
 mod readiness;
+mod sequences;
 mod shaped;
 mod slot;
 mod slot_table;
 mod snowflake_floor;
 mod snowflakes;
+mod tag_buffers;
 mod tag_creation;
 mod tag_import;
 mod tag_shape;
@@ -75,21 +81,25 @@ mod worker_view;
 
 use std::sync::Arc;
 
-pub use audit::AuditService;
+pub use audit::{AuditPart, AuditService};
 pub use backup::{BackupPieces, BackupService};
 pub use cluster::{ClusterService, NewMember};
 pub use cluster_view::{ClusterView, NodeView};
 pub use error::Error;
 pub use grabber::ServiceTask;
+pub use headroom::HeadroomLog;
 pub use held_ids::HeldIds;
 pub use hot_tags::HotTags;
 pub use ids::IdService;
 pub use lease::Lease;
 pub use log_access::Consistency;
 pub use readiness::Readiness;
+pub use sequences::{KeyName, KeyRequest, LastNumber};
+pub use slot::SlotStatus;
 pub use slot_table::SlotTable;
 pub use snowflake_floor::SnowflakeFloor;
 pub use snowflakes::Snowflakes;
+pub use tag_buffers::{HoldingsPage, TagHolding};
 pub use tag_creation::TagSpec;
 pub use tag_import::{ImportOutcomes, Imported, TagToImport};
 pub use tag_shape::{DrawKey, ShapeSpec};
@@ -108,9 +118,6 @@ use cluster_time::ClusterTime;
 use grabber::Grabber;
 use ordered::{Ordered, OrderedParts, SharedLedger};
 use tag_creation::TagCreation;
-
-/// Bytes for the counters of sequences.
-const SEQUENCE_MEMORY: usize = 256 << 20;
 
 /// The services of one node, one for each kind of caller; cheap to clone.
 #[derive(Clone)]
@@ -145,6 +152,8 @@ pub struct ServiceParts {
     pub auto_create_tags: bool,
     /// Most names of tags that the cluster shall know, deleted ones included.
     pub tags_max: u64,
+    /// Bytes for the counters of sequences, while the node leads.
+    pub sequence_memory: usize,
     /// Names this process start in the log: no start of any node ever had the same.
     pub nonce: u128,
     /// Random, and known to this process alone.
@@ -165,6 +174,7 @@ impl Services {
             snowflakes,
             auto_create_tags,
             tags_max,
+            sequence_memory,
             draw_key,
             nonce,
             secret,
@@ -172,8 +182,9 @@ impl Services {
         let (grabs, grabber) =
             Grabber::start(Arc::clone(&replica), Arc::clone(&table), Arc::clone(&metrics));
         let secret = [secret as u64, (secret >> 64) as u64];
-        let ledger = SharedLedger::new(Counters::new(SEQUENCE_MEMORY, secret));
+        let ledger = SharedLedger::new(Counters::new(sequence_memory, secret));
         table.drop_held_from(ledger.clone());
+        let counters = ledger.clone();
         let (ordered, engine) = Ordered::start(OrderedParts {
             replica: Arc::clone(&replica),
             clock: Arc::clone(&clock),
@@ -195,12 +206,15 @@ impl Services {
         let cluster = ClusterService {
             replica: Arc::clone(&replica),
             table: Arc::clone(&table),
+            ordered: counters,
             snowflakes: Arc::clone(&snowflakes),
             clock: Arc::clone(&clock),
             metrics: Arc::clone(&metrics),
             own: Default::default(),
+            tags_max,
         };
-        let backup = BackupService::new(Arc::clone(&replica), Arc::clone(&clock));
+        let backup =
+            BackupService::new(Arc::clone(&replica), Arc::clone(&clock), Arc::clone(&metrics));
         let audit = AuditService { replica: Arc::clone(&replica) };
         let creation = auto_create_tags.then_some(creation);
         let cluster_time = ClusterTime::new(Arc::clone(&clock));
@@ -212,6 +226,7 @@ impl Services {
             metrics,
             grabs,
             ordered,
+            sequence_limits: Default::default(),
             snowflakes,
             creation,
         };

@@ -42,6 +42,7 @@
 //!   worker_entries every worker id, the format of ids, the reported clocks
 //!     worker_entry one worker id: its holder and its fence
 //!     window_bounds the pool, the longest window, the snowflake floor
+//!   headroom       how much is left of the tag that is nearest to its end
 //!   level          how far the cluster has come
 //! command, response   what goes in and what comes out; stamp is what the log says beside
 //! ```
@@ -52,6 +53,7 @@ mod apply;
 mod audit;
 mod change;
 mod command;
+mod headroom;
 mod level;
 mod period_lines;
 mod protection;
@@ -72,10 +74,11 @@ mod worker_entry;
 
 pub use actor::Actor;
 pub use administration::AuditPage;
-pub use apply::{State, TagPage, VISITED_MAX};
+pub use apply::{HeadroomPage, State, TagPage, VISITED_MAX};
 pub use audit::{Action, AuditEntry, Fact, Facts, Field};
 pub use change::{Change, MemberFacts};
 pub use command::Command;
+pub use headroom::HeadroomPage;
 pub use level::{LEVEL_MAX, first_version_of};
 pub use protection::Protection;
 pub use raise::Raise;

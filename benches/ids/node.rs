@@ -51,6 +51,7 @@ async fn open(dir: &TempDir) -> AssembledNode {
         secret: 1,
         auto_create_tags: false,
         tags_max: TAGS_MAX_DEFAULT,
+        sequence_memory: 1 << 20,
         draw_key: || Ok([7; 32]),
     };
     let opened =

@@ -6,6 +6,7 @@ mod founders;
 pub(crate) mod handshake;
 mod join;
 pub(crate) mod rejoin;
+mod waiting_log;
 
 pub(crate) use enter::enter_cluster;
 pub(crate) use founders::prepare_for_coordinator;

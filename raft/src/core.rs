@@ -7,6 +7,7 @@ mod requests;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use mintleaf_storage::codec::Blob;
@@ -41,6 +42,8 @@ pub(crate) struct Core {
     pub(crate) raft: Raft,
     pub(crate) log: LogStore,
     pub(crate) state: Arc<dyn StateMachine>,
+    /// How many leaders took over since this node started.
+    pub(crate) leader_changes: AtomicU64,
     /// What the other members run.
     pub(crate) releases: KnownReleases,
     /// Term and end of the log with which this node came back as a leader, if it did.

@@ -1,6 +1,7 @@
 //! [`Node`]: one member of the cluster, assembled from all the other modules.
 
 mod handle;
+mod report;
 mod status;
 mod watch;
 
@@ -57,6 +58,8 @@ pub struct Node {
     tasks: JoinSet<()>,
     /// The task that campaigns, and follows the campaigns of others.
     elections: Option<AbortHandle>,
+    /// The task that tells of lost members.
+    reports: Option<AbortHandle>,
     transport: Arc<dyn Transport>,
     // Holds the directory's lock until every task that writes to the directory has ended.
     _dir: DataDir,
@@ -133,6 +136,7 @@ impl Node {
             raft,
             log,
             state,
+            leader_changes: Default::default(),
             releases: KnownReleases::default(),
             resumed,
             requests: Requests::default(),
@@ -140,8 +144,8 @@ impl Node {
             advertise_raft,
         });
         let membership = Arc::new(Membership::new(Arc::clone(&core)));
-        let mut node =
-            Self { core, membership, tasks: JoinSet::new(), elections: None, transport, _dir: dir };
+        let (tasks, elections, reports) = Default::default();
+        let mut node = Self { core, membership, tasks, elections, reports, transport, _dir: dir };
         node.start(last_log_id.map(|id| id.index), proposals).await?;
         Ok(node)
     }
@@ -160,6 +164,7 @@ impl Node {
             .map_err(|_| NodeError::raft("did not start in time"))?
             .map_err(NodeError::raft)?;
         self.spawn(watch::watch_raft(Arc::clone(&core)));
+        self.reports = Some(self.spawn(report::report(Arc::clone(&core))));
         if core.cluster().is_some() {
             core.heard.contact().begin_anew(Instant::now());
             self.come_back(last_log_index).await?;
@@ -238,11 +243,9 @@ impl Node {
         self.core.identity.stop_handle().stopped().await
     }
 
-    /// Campaigns no more. Of nodes that end together none shall depose another on the way.
+    /// Campaigns no more, and misses nobody. Of nodes that end together none shall depose another on the way.
     pub fn stand_down(&self) {
-        if let Some(elections) = &self.elections {
-            elections.abort();
-        }
+        [&self.elections, &self.reports].into_iter().flatten().for_each(AbortHandle::abort);
     }
 
     /// Stops taking part and flushes, within a bound.

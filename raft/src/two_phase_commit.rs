@@ -118,7 +118,7 @@ pub(crate) fn decide<'a>(
         }
         _ => {}
     }
-    let mut missing = None;
+    let mut missing = Vec::new();
     for (id, answer) in answers {
         let hindrance = match answer {
             FounderAnswer::Silent(why) => Hindrance::Passing(why.clone()),
@@ -133,14 +133,14 @@ pub(crate) fn decide<'a>(
                 return Decision::Abort(format!("node {id}: {why}"));
             }
             Hindrance::Final(why) | Hindrance::Passing(why) => {
-                missing.get_or_insert_with(|| format!("node {id}: {why}"));
+                missing.push(format!("node {id}: {why}"));
             }
         }
     }
-    match (missing, own) {
-        (Some(missing), _) => Decision::Wait(missing),
-        (None, None) => Decision::Draw,
-        (None, Some(_)) => Decision::Prepare,
+    match own {
+        _ if !missing.is_empty() => Decision::Wait(missing.join("; ")),
+        None => Decision::Draw,
+        Some(_) => Decision::Prepare,
     }
 }
 

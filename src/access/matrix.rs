@@ -11,15 +11,20 @@ pub(crate) enum Endpoint {
     Segment,
     LeafSnowflake,
     Snowflake,
+    Sequence,
+    LastOfSequence,
     LeafDecode,
     Decode,
     RaiseFloor,
-    Index,
+    Console,
+    ConsoleStyle,
+    ConsoleScript,
     Livez,
     Readyz,
     Cache,
     Db,
     ListTags,
+    ListBuffers,
     ShowTag,
     CreateTag,
     UpdateTag,
@@ -37,6 +42,7 @@ pub(crate) enum Endpoint {
     LeaveNote,
     Metrics,
     OpenApi,
+    Reference,
 }
 
 /// One method of one path: who may use it, and what answers.
@@ -66,16 +72,27 @@ pub(crate) static ROUTES: &[Route] = &[
     row("*", "/api/segment/get/{key}", Endpoint::LeafSegment, Needs::Issue, Scope::TagOfPath),
     row("*", "/v1/segment/{tag}", Endpoint::Segment, Needs::Issue, Scope::TagOfPath),
     row("*", "/api/snowflake/get/{key}", Endpoint::LeafSnowflake, Needs::Issue, Scope::NoTag),
+    row("*", "/v1/sequence/{tag}/{key}", Endpoint::Sequence, Needs::Issue, Scope::TagOfPath),
+    row(
+        "GET",
+        "/v1/sequence/{tag}/{key}/last",
+        Endpoint::LastOfSequence,
+        Needs::AnyRole,
+        Scope::TagOfPath,
+    ),
     row("*", "/v1/snowflake", Endpoint::Snowflake, Needs::Issue, Scope::NoTag),
     row("GET", "/v1/snowflake/{id}", Endpoint::Decode, Needs::AnyRole, Scope::NoTag),
     row("POST", "/v1/snowflake/floor", Endpoint::RaiseFloor, Needs::Admin, Scope::Everything),
     row("*", "/decodeSnowflakeId", Endpoint::LeafDecode, Needs::AnyRole, Scope::NoTag),
-    row("GET", "/", Endpoint::Index, Needs::Nothing, Scope::NoTag),
+    row("GET", "/", Endpoint::Console, Needs::Nothing, Scope::NoTag),
+    row("GET", "/console.css", Endpoint::ConsoleStyle, Needs::Nothing, Scope::NoTag),
+    row("GET", "/console.js", Endpoint::ConsoleScript, Needs::Nothing, Scope::NoTag),
     row("GET", "/livez", Endpoint::Livez, Needs::Nothing, Scope::NoTag),
     row("GET", "/readyz", Endpoint::Readyz, Needs::Nothing, Scope::NoTag),
     row("*", "/cache", Endpoint::Cache, Needs::Read, Scope::Everything),
     row("*", "/db", Endpoint::Db, Needs::Read, Scope::Everything),
     row("GET", "/v1/tags", Endpoint::ListTags, Needs::Read, Scope::Everything),
+    row("GET", "/v1/buffers", Endpoint::ListBuffers, Needs::Read, Scope::Everything),
     row("POST", "/v1/tags", Endpoint::CreateTag, Needs::Admin, Scope::TagOfBody),
     row("GET", "/v1/tags/{tag}", Endpoint::ShowTag, Needs::Read, Scope::TagOfPath),
     row("PATCH", "/v1/tags/{tag}", Endpoint::UpdateTag, Needs::Admin, Scope::TagOfPath),
@@ -93,6 +110,7 @@ pub(crate) static ROUTES: &[Route] = &[
     row("POST", "/v1/cluster/note", Endpoint::LeaveNote, Needs::Admin, Scope::Everything),
     row("GET", "/metrics", Endpoint::Metrics, Needs::Read, Scope::NoTag),
     row("GET", "/openapi.json", Endpoint::OpenApi, Needs::Read, Scope::NoTag),
+    row("GET", "/openapi", Endpoint::Reference, Needs::Nothing, Scope::NoTag),
 ];
 
 /// The row by which a `GET` reaches a handler. In a constant, a handler without one does not compile.
@@ -194,10 +212,12 @@ const fn rule(name: &'static str, needs: Needs, tags: NamedTags) -> CommandRule 
 }
 
 /// Every command of the Redis protocol.
-pub(crate) const COMMANDS: [CommandRule; 20] = [
+pub(crate) const COMMANDS: [CommandRule; 22] = [
     rule("INCR", Needs::Issue, NamedTags::First),
     rule("INCRBY", Needs::Issue, NamedTags::First),
     rule("MINT", Needs::Issue, NamedTags::First),
+    rule("HINCRBY", Needs::Issue, NamedTags::First),
+    rule("HGET", Needs::AnyRole, NamedTags::First),
     rule("SNOWFLAKE", Needs::Issue, NamedTags::None),
     rule("GET", Needs::Read, NamedTags::First),
     rule("EXISTS", Needs::Read, NamedTags::All),

@@ -70,6 +70,7 @@ cannot be asked from here is shown as its peers see it: reachable, or not.")]
 #[derive(Debug, Subcommand)]
 pub enum LevelCommand {
     /// Raise it to what all members support; it never falls again
+    #[command(after_help = "Example:\n  mintleaf cluster level raise")]
     Raise,
 }
 

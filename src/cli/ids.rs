@@ -105,7 +105,7 @@ pub(super) async fn raise_floor(
 }
 
 /// Takes exactly `count` ids. They come as ranges, which stay short however many ids there are.
-async fn take(path: &str, count: u64, client: &Client) -> Result<Vec<u64>, Failure> {
+pub(super) async fn take(path: &str, count: u64, client: &Client) -> Result<Vec<u64>, Failure> {
     let answer = client.get(&format!("{path}?format=ranges&count={count}")).await?;
     let ranges = answer["ranges"].as_array().ok_or_else(not_understood)?;
     let mut ids = Vec::new();
@@ -122,7 +122,7 @@ async fn take(path: &str, count: u64, client: &Client) -> Result<Vec<u64>, Failu
     if ids.len() as u64 == count { Ok(ids) } else { Err(not_understood()) }
 }
 
-fn list(ids: &[String]) -> Result<(), Failure> {
+pub(super) fn list(ids: &[String]) -> Result<(), Failure> {
     let mut lines = String::with_capacity(ids.len() * 20);
     for id in ids {
         // Writing to a `String` cannot fail.

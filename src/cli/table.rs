@@ -139,6 +139,7 @@ fn columns(text: &str) -> usize {
 
 /// The columns that a table may have; `None` where standard output is no terminal. `COLUMNS` says it for both.
 fn terminal_width() -> Option<u16> {
+    #[expect(clippy::disallowed_methods)] // It is of the terminal, and no setting.
     let said = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     let measured = || terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| width.0);
     said.or_else(measured).map(|width: u16| width.max(WIDTH_MIN))

@@ -220,7 +220,8 @@ async fn list(
                 tags.push(tag);
                 left -= 1;
             }
-            Err(refused) if refused.is("unknown_tag") => {}
+            // A token may be for names that begin so, and not for this one.
+            Err(refused) if refused.is("unknown_tag") || refused.is("forbidden") => {}
             Err(failure) => return Err(failure),
         }
         after = format!("&after={}", path_segment::escape(prefix));

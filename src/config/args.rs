@@ -1,11 +1,12 @@
 //! Every setting of a node, as flag, environment variable and key of the `--config` file.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::ValueEnum;
 use serde::Deserialize;
 
-use super::error::{ConfigError, fault};
+use super::sources::Sources;
+use super::toml_lists::{list, worker_ids};
 
 /// How log lines look.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, ValueEnum)]
@@ -18,6 +19,36 @@ pub enum LogFormat {
     Json,
 }
 
+/// The lines of this project that the log has: those of a level, and of all graver ones.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum LogLevel {
+    /// The node cannot go on, or an operator is needed now.
+    Error,
+    /// Something is wrong and may pass.
+    Warn,
+    /// What an operator wants to read of a day.
+    #[default]
+    Info,
+    /// What somebody looks for who follows single requests and connections.
+    Debug,
+    /// Everything.
+    Trace,
+}
+
+impl LogLevel {
+    /// Its name, as it is given.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Warn => "warn",
+            Self::Info => "info",
+            Self::Debug => "debug",
+            Self::Trace => "trace",
+        }
+    }
+}
+
 /// The settings of one node, as flags, environment variables and file keys.
 #[derive(Clone, Debug, Default, clap::Args, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
@@ -26,6 +57,10 @@ pub struct ServeArgs {
     #[arg(long, env = "MINTLEAF_CONFIG", value_name = "FILE")]
     #[serde(skip)]
     pub config: Option<PathBuf>,
+    /// Where each setting comes from.
+    #[arg(skip)]
+    #[serde(skip)]
+    pub sources: Sources,
     /// This node's Raft id, 1 or more, different on every node; must be given
     #[arg(long, env = "MINTLEAF_NODE_ID", value_name = "N")]
     #[serde(alias = "node_id")]
@@ -51,6 +86,7 @@ pub struct ServeArgs {
     /// Raft addresses of the first voters, this node among them, the same list on each:
     /// 1=HOST:PORT,2=HOST:PORT,3=HOST:PORT
     #[arg(long, env = "MINTLEAF_PEERS", value_name = "LIST")]
+    #[serde(deserialize_with = "list")]
     pub peers: Option<String>,
     /// Join the running cluster of which this is a node's raft address, instead of --peers
     #[arg(long, env = "MINTLEAF_JOIN", value_name = "HOST:PORT")]
@@ -111,6 +147,7 @@ pub struct ServeArgs {
     /// Create an unknown tag when its first id is asked for
     #[arg(long, env = "MINTLEAF_AUTO_CREATE_TAGS", value_name = "BOOL")]
     #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    #[arg(value_parser = clap::builder::BoolishValueParser::new())]
     #[serde(alias = "auto_create_tags")]
     pub auto_create_tags: Option<bool>,
     /// Most names of tags that the cluster keeps, those of deleted ones included, 1 to 1000000000
@@ -118,6 +155,11 @@ pub struct ServeArgs {
     #[arg(long, env = "MINTLEAF_TAGS_MAX", value_name = "N")]
     #[serde(alias = "tags_max")]
     pub tags_max: Option<u64>,
+    /// Memory for the counters of sequences while this node leads, 1MiB to 1024GiB: keys that rest are forgotten and
+    /// go on higher [default: 256MiB]
+    #[arg(long, env = "MINTLEAF_SEQUENCE_MEMORY", value_name = "SIZE")]
+    #[serde(alias = "sequence_memory")]
+    pub sequence_memory: Option<String>,
     /// How long snowflake ids go on without the quorum, 1s to 1h [default: 60s]
     #[arg(long, env = "MINTLEAF_SNOWFLAKE_WINDOW", value_name = "DURATION")]
     #[serde(alias = "snowflake_window")]
@@ -133,12 +175,12 @@ pub struct ServeArgs {
     pub snowflake_layout: Option<String>,
     /// Snowflake worker id to use, instead of whichever is free; may be given several times
     #[arg(long, env = "MINTLEAF_SNOWFLAKE_WORKER_ID", value_name = "N", value_delimiter = ',')]
-    #[serde(alias = "snowflake_worker_id")]
+    #[serde(alias = "snowflake_worker_id", deserialize_with = "worker_ids")]
     pub snowflake_worker_id: Vec<u16>,
     /// Worker ids that the cluster uses, such as 512-1023 or 0-9,20; the same on every node, and fixed once the
     /// cluster has formed [default: all]
     #[arg(long, env = "MINTLEAF_SNOWFLAKE_WORKERS", value_name = "LIST")]
-    #[serde(alias = "snowflake_workers")]
+    #[serde(alias = "snowflake_workers", deserialize_with = "list")]
     pub snowflake_workers: Option<String>,
     /// How far this node's clock may be off, 10ms to 1h [default: 2s]
     #[arg(long, env = "MINTLEAF_MAX_CLOCK_SKEW", value_name = "DURATION")]
@@ -151,10 +193,14 @@ pub struct ServeArgs {
     /// How long a node that is asked to stop goes on serving, so that clients can leave, 0 to 10m [default: 5s]
     #[arg(long, env = "MINTLEAF_DRAIN", value_name = "DURATION")]
     pub drain: Option<String>,
-    /// How log lines look; RUST_LOG says which there are [default: text]
+    /// How log lines look [default: text]
     #[arg(long, env = "MINTLEAF_LOG_FORMAT", value_name = "FORMAT")]
     #[serde(alias = "log_format")]
     pub log_format: Option<LogFormat>,
+    /// Which log lines there are; RUST_LOG, a filter by module, wins over it [default: info]
+    #[arg(long, env = "MINTLEAF_LOG_LEVEL", value_name = "LEVEL")]
+    #[serde(alias = "log_level")]
+    pub log_level: Option<LogLevel>,
 }
 
 impl ServeArgs {
@@ -162,6 +208,7 @@ impl ServeArgs {
     pub(super) fn or(self, fallback: Self) -> Self {
         Self {
             config: self.config,
+            sources: self.sources,
             node_id: self.node_id.or(fallback.node_id),
             http: self.http.or(fallback.http),
             resp: self.resp.or(fallback.resp),
@@ -184,6 +231,7 @@ impl ServeArgs {
             insecure: self.insecure.or(fallback.insecure),
             auto_create_tags: self.auto_create_tags.or(fallback.auto_create_tags),
             tags_max: self.tags_max.or(fallback.tags_max),
+            sequence_memory: self.sequence_memory.or(fallback.sequence_memory),
             snowflake_window: self.snowflake_window.or(fallback.snowflake_window),
             snowflake_epoch_ms: self.snowflake_epoch_ms.or(fallback.snowflake_epoch_ms),
             snowflake_layout: self.snowflake_layout.or(fallback.snowflake_layout),
@@ -196,17 +244,7 @@ impl ServeArgs {
             snapshot_entries: self.snapshot_entries.or(fallback.snapshot_entries),
             drain: self.drain.or(fallback.drain),
             log_format: self.log_format.or(fallback.log_format),
+            log_level: self.log_level.or(fallback.log_level),
         }
     }
-}
-
-/// The settings in a `--config` file.
-///
-/// # Errors
-/// When the file cannot be read, or is not TOML of these settings.
-pub(super) fn read_file(path: &Path) -> Result<ServeArgs, ConfigError> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| fault("config", format_args!("{}: {error}", path.display())))?;
-    toml::from_str(&text)
-        .map_err(|error| fault("config", format_args!("{}: {error}", path.display())))
 }

@@ -6,9 +6,10 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::args::ServeArgs;
+use super::byte_size;
 use super::defaults::{
-    MAX_CLOCK_SKEW_DEFAULT, SNAPSHOT_ENTRIES_DEFAULT, SNOWFLAKE_EPOCH_MS_DEFAULT,
-    SNOWFLAKE_WINDOW_DEFAULT, TAGS_MAX_DEFAULT,
+    MAX_CLOCK_SKEW_DEFAULT, SEQUENCE_MEMORY_DEFAULT, SNAPSHOT_ENTRIES_DEFAULT,
+    SNOWFLAKE_EPOCH_MS_DEFAULT, SNOWFLAKE_WINDOW_DEFAULT, TAGS_MAX_DEFAULT,
 };
 use super::error::{ConfigError, fault};
 use crate::address::{PortRule, check_host_port, is_everywhere};
@@ -18,6 +19,7 @@ use crate::snowflake::{Format, Layout, Rules, SnowflakeSettings, WorkerPool};
 const SNAPSHOT_ENTRIES: RangeInclusive<u64> = 100..=10_000_000;
 /// Most names of tags: more than any machine's memory holds would bound nothing.
 const TAGS_MAX: RangeInclusive<u64> = 1..=1_000_000_000;
+const SEQUENCE_MEMORY: RangeInclusive<usize> = 1 << 20..=1 << 40;
 /// Longest time that a node serves after it was asked to stop: no supervisor waits longer.
 const DRAIN_LONGEST: Duration = Duration::from_secs(600);
 /// Most configured worker ids: more than any one node can use up.
@@ -179,6 +181,19 @@ pub(super) fn snapshot_entries(given: Option<u64>) -> Result<u64, ConfigError> {
 /// When they are out of bounds.
 pub(super) fn tags_max(given: Option<u64>) -> Result<u64, ConfigError> {
     within("tags-max", given.unwrap_or(TAGS_MAX_DEFAULT), &TAGS_MAX)
+}
+
+/// Bytes for the counters of sequences.
+///
+/// # Errors
+/// When they are out of bounds, or no size.
+pub(super) fn sequence_memory(given: Option<&str>) -> Result<usize, ConfigError> {
+    let given = given.unwrap_or(SEQUENCE_MEMORY_DEFAULT);
+    let size = byte_size::parse(given).filter(|size| SEQUENCE_MEMORY.contains(size));
+    size.ok_or_else(|| {
+        let why = format_args!("must be 1MiB to 1024GiB, such as 256MiB, and is {given}");
+        fault("sequence-memory", why)
+    })
 }
 
 fn within(name: &str, number: u64, bounds: &RangeInclusive<u64>) -> Result<u64, ConfigError> {

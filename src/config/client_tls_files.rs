@@ -1,6 +1,6 @@
 //! The files by which a node proves itself to clients.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::error::{ConfigError, fault};
 use super::named_file::{self, Kept, PEM_BYTES_MAX};
@@ -42,6 +42,11 @@ impl ClientTlsFiles {
     #[cfg(test)]
     pub(crate) fn at(certificate: PathBuf, key: PathBuf) -> Self {
         Self { certificate, key, client_ca: None }
+    }
+
+    /// Where the private key is.
+    pub(crate) fn key(&self) -> &Path {
+        &self.key
     }
 
     /// Reads the files.

@@ -8,6 +8,8 @@ pub const RAFT_DEFAULT: &str = "127.0.0.1:9080";
 pub const DATA_DEFAULT: &str = "./mintleaf-data";
 /// Most names of tags that the cluster keeps: 1 GB of memory on each node, with names of a usual length.
 pub const TAGS_MAX_DEFAULT: u64 = 10_000_000;
+/// Memory for the counters of sequences: six million keys.
+pub(super) const SEQUENCE_MEMORY_DEFAULT: &str = "256MiB";
 /// How long a node makes snowflake ids without the quorum.
 pub const SNOWFLAKE_WINDOW_DEFAULT: &str = "60s";
 /// Origin of snowflake times: that of Leaf and Twitter, so that ids go on where theirs ended.

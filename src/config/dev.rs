@@ -4,13 +4,17 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::args::{LogFormat, ServeArgs};
+use super::args::{LogFormat, LogLevel, ServeArgs};
 use super::auth_source::AuthSource;
-use super::checks::{drain, listen_address, resp_address, snowflake, tags_max, zone};
+use super::checks::{
+    drain, listen_address, resp_address, sequence_memory, snowflake, tags_max, zone,
+};
 use super::client_tls_files::ClientTlsFiles;
 use super::defaults::{DATA_DEFAULT, DEV_DRAIN_DEFAULT, HTTP_DEFAULT};
 use super::error::{ConfigError, fault};
 use super::exposure::{Exposure, check_exposure, reachable, tokens_in_clear};
+use super::log_settings::LogSettings;
+use super::sources::Sources;
 use crate::snowflake::SnowflakeSettings;
 
 /// Most nodes in one process: more than any trial needs.
@@ -20,18 +24,18 @@ const DEV_NODES_MAX: u8 = 9;
 #[derive(Clone, Debug, clap::Args)]
 pub struct DevArgs {
     /// Real Raft nodes to run in this process, on consecutive ports
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, env = "MINTLEAF_NODES", value_name = "N", default_value_t = 1)]
     #[arg(value_parser = clap::value_parser!(u8).range(1..=i64::from(DEV_NODES_MAX)))]
     pub nodes: u8,
     /// Address to serve clients on; the first node's, when there are more
-    #[arg(long, value_name = "HOST:PORT", default_value = HTTP_DEFAULT)]
+    #[arg(long, env = "MINTLEAF_HTTP", value_name = "HOST:PORT", default_value = HTTP_DEFAULT)]
     pub http: String,
     /// Address to serve clients of the Redis protocol on; the first node's, when there are more
     /// [default: none]
     #[arg(long, env = "MINTLEAF_RESP", value_name = "HOST:PORT")]
     pub resp: Option<String>,
     /// Data directory; the next start goes on from it
-    #[arg(long, value_name = "DIR", default_value = DATA_DEFAULT)]
+    #[arg(long, env = "MINTLEAF_DATA", value_name = "DIR", default_value = DATA_DEFAULT)]
     pub data: PathBuf,
     /// Use data directories that were copied from elsewhere, once: the originals must be gone for good, and these
     /// the only copies, because two in use would repeat ids
@@ -60,6 +64,10 @@ pub struct DevArgs {
     /// [default: 10000000]
     #[arg(long, env = "MINTLEAF_TAGS_MAX", value_name = "N")]
     pub tags_max: Option<u64>,
+    /// Memory of each node for the counters of sequences while it leads, 1MiB to 1024GiB: keys that rest are forgotten
+    /// and go on higher [default: 256MiB]
+    #[arg(long, env = "MINTLEAF_SEQUENCE_MEMORY", value_name = "SIZE")]
+    pub sequence_memory: Option<String>,
     /// Worker ids of snowflakes that the cluster uses, such as 512-1023 or 0-9,20; fixed once the cluster has
     /// formed [default: all]
     #[arg(long, env = "MINTLEAF_SNOWFLAKE_WORKERS", value_name = "LIST")]
@@ -71,9 +79,15 @@ pub struct DevArgs {
     /// How long a cluster that is asked to stop goes on serving, so that clients can leave, 0 to 10m
     #[arg(long, env = "MINTLEAF_DRAIN", value_name = "DURATION", default_value = DEV_DRAIN_DEFAULT)]
     pub drain: String,
-    /// How log lines look; RUST_LOG says which there are
-    #[arg(long, env = "MINTLEAF_LOG_FORMAT", value_name = "FORMAT", default_value = "text")]
-    pub log_format: LogFormat,
+    /// How log lines look [default: text]
+    #[arg(long, env = "MINTLEAF_LOG_FORMAT", value_name = "FORMAT")]
+    pub log_format: Option<LogFormat>,
+    /// Which log lines there are; RUST_LOG, a filter by module, wins over it [default: info]
+    #[arg(long, env = "MINTLEAF_LOG_LEVEL", value_name = "LEVEL")]
+    pub log_level: Option<LogLevel>,
+    /// Where each setting comes from.
+    #[arg(skip)]
+    pub sources: Sources,
 }
 
 /// A cluster in one process, checked.
@@ -101,22 +115,31 @@ pub struct DevConfig {
     pub tokens_in_clear: Vec<String>,
     /// Most names of tags that the cluster keeps, those of deleted ones included.
     pub tags_max: u64,
+    /// Bytes of each node for the counters of sequences.
+    pub sequence_memory: usize,
     /// Where the nodes are, for clients that prefer nodes near by.
     pub zone: Option<String>,
     /// How snowflake ids are made.
     pub snowflake: SnowflakeSettings,
     /// How long the nodes go on serving after they were asked to stop.
     pub drain: Duration,
-    /// How log lines look.
-    pub log_format: LogFormat,
+    /// The log of the process.
+    pub log: LogSettings,
+    /// Where each setting comes from.
+    pub sources: Sources,
 }
 
 impl DevConfig {
     /// Checks `args`.
     ///
     /// # Errors
-    /// The first setting that cannot be used.
+    /// The first setting that cannot be used, by the name under which it was given.
     pub fn resolve(args: DevArgs) -> Result<Self, ConfigError> {
+        let sources = args.sources.clone();
+        Self::check(args).map_err(|error| error.told(&sources))
+    }
+
+    fn check(args: DevArgs) -> Result<Self, ConfigError> {
         let http = listen_address("http", &args.http)?;
         let resp = resp_address(args.resp.as_deref())?;
         for (name, address) in [("http", Some(http)), ("resp", resp)] {
@@ -126,7 +149,8 @@ impl DevConfig {
                 return Err(fault(name, why));
             }
         }
-        let (nodes, data, log_format) = (args.nodes, args.data, args.log_format);
+        let (nodes, data) = (args.nodes, args.data);
+        let log = LogSettings::of(args.log_format, args.log_level);
         let insecure = args.insecure;
         let auth_file = args.auth_file;
         let auth_file = auth_file.map(|path| AuthSource::at(path, reachable(http, resp), insecure));
@@ -147,6 +171,7 @@ impl DevConfig {
         let snowflake_workers = args.snowflake_workers;
         let snowflake = snowflake(&ServeArgs { snowflake_workers, ..ServeArgs::default() })?;
         let tags_max = tags_max(args.tags_max)?;
+        let sequence_memory = sequence_memory(args.sequence_memory.as_deref())?;
         let drain = drain(&args.drain)?;
         Ok(Self {
             nodes,
@@ -160,10 +185,12 @@ impl DevConfig {
             exposed,
             tokens_in_clear,
             tags_max,
+            sequence_memory,
             zone: zone(args.zone)?,
             snowflake,
             drain,
-            log_format,
+            log,
+            sources: args.sources,
         })
     }
 }

@@ -6,6 +6,8 @@ use std::path::Path;
 
 use thiserror::Error;
 
+use super::sources::Sources;
+
 /// A setting that cannot be used; the message names it and says what would do.
 #[derive(Debug, Error, PartialEq, Eq)]
 #[error("{message}")]
@@ -19,6 +21,11 @@ impl ConfigError {
     /// The error of a setting that names itself.
     pub(super) fn of(error: impl fmt::Display) -> Self {
         Self { message: error.to_string(), is_missing: false }
+    }
+
+    /// The same error, which names settings as they were given.
+    pub(super) fn told(self, sources: &Sources) -> Self {
+        Self { message: sources.told(&self.message), ..self }
     }
 
     /// Whether a file that the setting names is not there, which it may be for a moment while it is replaced.

@@ -72,9 +72,14 @@ fn is_own(user: u32, own: u32) -> bool {
     user == own || user == 0
 }
 
+/// Whether other users of this machine can read or write a file.
+pub fn others_can_use(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|meta| is_exposed(&meta))
+}
+
 /// Warns of a file that other users of this machine can read.
 pub(super) fn warn_if_exposed(path: &Path) {
-    if std::fs::metadata(path).is_ok_and(|meta| is_exposed(&meta)) {
+    if others_can_use(path) {
         tracing::warn!(path = %path.display(), "other users can read this file; chmod 600 it");
     }
 }

@@ -4,17 +4,20 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::args::{LogFormat, ServeArgs, read_file};
+use super::args::ServeArgs;
 use super::auth_source::AuthSource;
 use super::checks::{
-    drain, listen_address, parse_peers, remote, resp_address, snapshot_entries, snowflake,
-    tags_max, zone,
+    drain, listen_address, parse_peers, remote, resp_address, sequence_memory, snapshot_entries,
+    snowflake, tags_max, zone,
 };
 use super::client_tls_files::ClientTlsFiles;
 use super::defaults::{DATA_DEFAULT, DRAIN_DEFAULT, HTTP_DEFAULT, RAFT_DEFAULT};
 use super::error::{ConfigError, fault};
 use super::exposure::{Exposure, check_exposure, reachable, tokens_in_clear};
+use super::log_settings::LogSettings;
 use super::peer_keys::PeerKeys;
+use super::settings_file::with_file;
+use super::sources::Sources;
 use crate::address::at_host_of;
 use crate::snowflake::SnowflakeSettings;
 
@@ -61,27 +64,32 @@ pub struct ServeConfig {
     pub auto_create_tags: bool,
     /// Most names of tags that the cluster keeps, those of deleted ones included.
     pub tags_max: u64,
+    /// Bytes for the counters of sequences.
+    pub sequence_memory: usize,
     /// How snowflake ids are made.
     pub snowflake: SnowflakeSettings,
     /// Log entries after which a snapshot replaces them.
     pub snapshot_entries: u64,
     /// How long the node goes on serving after it was asked to stop.
     pub drain: Duration,
-    /// How log lines look.
-    pub log_format: LogFormat,
+    /// The log of the process.
+    pub log: LogSettings,
+    /// Where each setting comes from.
+    pub sources: Sources,
 }
 
 impl ServeConfig {
     /// Adds the `--config` file to `args` and checks the merged settings.
     ///
     /// # Errors
-    /// The first setting that cannot be used.
+    /// The first setting that cannot be used, by the name under which it was given.
     pub fn resolve(args: ServeArgs) -> Result<Self, ConfigError> {
-        let file = match &args.config {
-            Some(path) => read_file(path)?,
-            None => ServeArgs::default(),
-        };
-        Self::check(args.or(file))
+        let level_file = args.config.clone().filter(|_| args.log_level.is_none());
+        let args = with_file(args)?;
+        let sources = args.sources.clone();
+        let mut config = Self::check(args).map_err(|error| error.told(&sources))?;
+        config.log.level_file = level_file;
+        Ok(config)
     }
 
     pub(super) fn check(args: ServeArgs) -> Result<Self, ConfigError> {
@@ -149,9 +157,11 @@ impl ServeConfig {
             tokens_in_clear,
             auto_create_tags: args.auto_create_tags.unwrap_or(false),
             tags_max: tags_max(args.tags_max)?,
+            sequence_memory: sequence_memory(args.sequence_memory.as_deref())?,
             snapshot_entries: snapshot_entries(args.snapshot_entries)?,
             drain: drain(args.drain.as_deref().unwrap_or(DRAIN_DEFAULT))?,
-            log_format: args.log_format.unwrap_or_default(),
+            log: LogSettings::of(args.log_format, args.log_level),
+            sources: args.sources,
         })
     }
 }

@@ -37,7 +37,7 @@ fn defaults_are_those_of_a_trial_on_one_machine() {
     assert_eq!(config.snowflake.format.epoch_ms(), 1_288_834_974_657);
     assert!(!config.auto_create_tags);
     assert_eq!(config.snapshot_entries, 20_000);
-    assert_eq!(config.tags_max, 10_000_000);
+    assert_eq!((config.tags_max, config.sequence_memory), (10_000_000, 256 << 20));
     assert_eq!(config.drain, Duration::from_secs(5));
     assert!(config.peers.is_empty() && config.join.is_none());
     assert_eq!(config.resp, None, "the Redis protocol is spoken on request only");
@@ -57,7 +57,7 @@ fn flags_win_over_the_file() {
     assert_eq!(config.http.port(), 0);
     assert!(config.auto_create_tags);
     assert_eq!(config.snowflake.window, Duration::from_secs(120));
-    assert_eq!((config.log_format, config.tags_max), (LogFormat::Json, 5));
+    assert_eq!((config.log.format, config.tags_max), (LogFormat::Json, 5));
     let line = ["--config", file.to_str().unwrap(), "--auto-create-tags=false"];
     assert!(!ServeConfig::resolve(args(&line)).unwrap().auto_create_tags);
 }
@@ -72,7 +72,7 @@ fn every_flag_is_an_environment_variable_and_a_file_key_in_both_cases() {
         let variable = format!("MINTLEAF_{}", snake.to_uppercase());
         assert_eq!(flag.get_env().and_then(|name| name.to_str()), Some(variable.as_str()));
         for key in [name, &snake] {
-            let values = ["7", "true", "\"json\"", "\"text\"", "[7]"];
+            let values = ["7", "true", "\"json\"", "\"text\"", "\"warn\"", "[7]"];
             let known = |value| toml::from_str::<ServeArgs>(&format!("{key} = {value}")).is_ok();
             assert!(values.into_iter().any(known), "{key}");
         }
@@ -127,6 +127,9 @@ fn mistakes_name_the_setting_and_the_remedy() {
     refused(&["--node-id", "1", "--snowflake-epoch-ms", "9999999999999"], "--snowflake-epoch-ms");
     refused(&["--node-id", "1", "--snapshot-entries", "99"], "from 100 to 10000000, and is 99");
     refused(&["--node-id", "1", "--tags-max", "0"], "from 1 to 1000000000, and is 0");
+    for size in ["1023KiB", "1025GiB", "256", "much"] {
+        refused(&["--node-id", "1", "--sequence-memory", size], "1MiB to 1024GiB, such as 256MiB");
+    }
     let layout = |bits: &str, expected: &str| {
         refused(&["--node-id", "1", "--snowflake-layout", bits], expected);
     };
@@ -250,10 +253,13 @@ fn dev_refuses_ports_past_the_last() {
             tls_client_ca: None,
             insecure: false,
             tags_max: None,
+            sequence_memory: None,
             zone: None,
             snowflake_workers: None,
             drain: "0".to_owned(),
-            log_format: LogFormat::Text,
+            log_format: None,
+            log_level: None,
+            sources: Sources::default(),
         };
         DevConfig::resolve(args)
     };
@@ -328,10 +334,13 @@ fn dev_serves_this_machine_alone_unless_told_otherwise() {
             tls_key: None,
             tls_client_ca: None,
             tags_max: None,
+            sequence_memory: None,
             zone: None,
             snowflake_workers: None,
             drain: "0".to_owned(),
-            log_format: LogFormat::Text,
+            log_format: None,
+            log_level: None,
+            sources: Sources::default(),
         })
     };
     for (http, resp, named) in

@@ -64,6 +64,10 @@ mod tests {
 
     use super::*;
     use crate::limits::{AHEAD_MS_MAX, ID_END, STEP_MAX};
+    use crate::shape::{
+        Hidden, HiddenKey, Kind, Leadership, Line, Order, Period, PeriodLength, PeriodNumber,
+        Shape, TextFormat,
+    };
     use crate::snowflake::Rules;
     use crate::state::tests::workers::format;
     use crate::state::tests::{hex, tag};
@@ -285,6 +289,98 @@ mod tests {
             assert_eq!(hex(&encode_response(&response, 1)), bytes, "{response:?}");
             assert_eq!(decode_response(&encode_response(&response, 1)).unwrap(), response);
         }
+    }
+
+    fn shaped() -> Shape {
+        Shape {
+            order: Order::Strict,
+            period: Some(Period { length: PeriodLength::Month, time_zone: "UTC".into() }),
+            format: Some(TextFormat::parse("{period}-{id}").unwrap()),
+            ..Shape::default()
+        }
+    }
+
+    fn hidden() -> Shape {
+        let hidden = Some(Hidden { digits: 12, key: HiddenKey([0xab; 32]) });
+        Shape { hidden, ..Shape::default() }
+    }
+
+    #[test]
+    fn commands_and_changes_of_level_two_keep_their_bytes() {
+        let create = |shape| {
+            administer(Change::CreateShapedTag {
+                tag: tag("a"),
+                step: 3,
+                start: 1,
+                description: "b".to_owned(),
+                protection: Protection::default(),
+                shape: Box::new(shape),
+            })
+        };
+        let grab = |line, by| Command::GrabLine { tag: tag("a"), size: 7, line, by };
+        let number = PeriodNumber(202_611);
+        let (start_ms, end_ms) = (1 << 40, (1 << 40) + 1);
+        let by = Leadership { node_id: 3, nonce: u128::MAX, term: 9 };
+        let sequence = Shape { kind: Kind::Sequence, ..Shape::default() };
+        check([
+            (
+                create(shaped()),
+                "010b395dcb0a036f70730901610301016200000001010103555443010d7b706572696f647d2d7b69647d00",
+            ),
+            (
+                create(hidden()),
+                "01573930050a036f707309016103010162000000000000010cabababababababababababababababababababababababababababababababab",
+            ),
+            (create(sequence), "016290c38e0a036f70730901610301016200000100000000"),
+            (
+                grab(Line::Whole, Some(by)),
+                "017bc41f650d016107000103feffffffffffffffffffffffffffffffff09",
+            ),
+            (
+                grab(Line::Period { number, start_ms, end_ms }, None),
+                "01b067a67e0d01610701fc73170300fd0000000000010000fd010000000001000000",
+            ),
+            (
+                grab(Line::Section(4_095), Some(by)),
+                "019c60c9df0d01610702fbff0f0103feffffffffffffffffffffffffffffffff09",
+            ),
+        ]);
+    }
+
+    #[test]
+    fn responses_of_level_two_keep_their_bytes() {
+        let row = TagRow {
+            tag: tag("a"),
+            max_id: 2,
+            step: 3,
+            description: "b".to_owned(),
+            created_at_ms: 4,
+            updated_at_ms: 5,
+            protection: Protection::default(),
+            shape: None,
+        };
+        let golden = [
+            (
+                Response::ShapedTag { row, shape: Box::new(shaped()) },
+                "01d13a07e315016102030162040500000001010103555443010d7b706572696f647d2d7b69647d00",
+            ),
+            (Response::OtherShape, "01ef9616ac16"),
+            (Response::OtherTerm, "0179a611db17"),
+            (Response::PeriodOver { number: PeriodNumber(20_261_121) }, "014a014c0318fc01293501"),
+            (Response::PeriodClosed, "017e8ba93c19"),
+            (Response::Invalid { what: OutOfBounds::Shape }, "01fccc1751070a"),
+            (Response::Invalid { what: OutOfBounds::Line }, "016afc1026070b"),
+        ];
+        for (response, bytes) in golden {
+            assert_eq!(hex(&encode_response(&response, 2)), bytes, "{response:?}");
+            assert_eq!(decode_response(&encode_response(&response, 2)).unwrap(), response);
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "is answered in a cluster of level 1")]
+    fn nothing_of_level_two_is_answered_below_it() {
+        encode_response(&Response::OtherShape, 1);
     }
 
     #[cfg(feature = "next-level")]

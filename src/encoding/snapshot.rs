@@ -140,6 +140,7 @@ mod tests {
         ACTOR_CHARS_MAX, AUDIT_MAX, DESCRIPTION_CHARS_MAX, ID_END, RATE_LIMIT_MAX, STEP_MAX,
         TAG_CHARS_MAX,
     };
+    use crate::state::tests::shaped::with_shapes;
     use crate::state::tests::snowflake_floor::with_rules;
     use crate::state::tests::{hex, tag, two_tags_and_a_tombstone, with_worker_ids, written};
     use crate::state::{Actor, Change, Command, Raise, TagFields};
@@ -278,6 +279,20 @@ mod tests {
         assert!(whole.len() < 36 << 20, "{}", whole.len());
     }
 
+    /// Where the kind of a section stands: behind its length, its format and its checksum.
+    const KIND_AT: usize = 4 + 1 + 4;
+
+    /// The sections of a stream, with their lengths.
+    fn sections(mut stream: &[u8]) -> Vec<&[u8]> {
+        let mut sections = Vec::new();
+        for length in lengths(stream) {
+            let (section, rest) = stream.split_at(4 + length);
+            sections.push(section);
+            stream = rest;
+        }
+        sections
+    }
+
     /// The lengths of the sections of a stream.
     fn lengths(mut stream: &[u8]) -> Vec<usize> {
         let mut lengths = Vec::new();
@@ -323,6 +338,40 @@ mod tests {
                 "{refused}"
             );
         }
+    }
+
+    #[test]
+    fn shapes_and_their_lines_keep_their_bytes() {
+        let state = with_shapes();
+        let whole = hex(&written(&state));
+        let shaped = [
+            "78000000014169de420804",
+            "01610000010003555443010f7b706572696f647d7b69643a30367d00010002fc154c35010afc164c3501fb2d0100",
+            "016200010000000000",
+            "016301000000000202000a01fb2d0100",
+            "016400000000010cabababababababababababababababababababababababababababababababab0000",
+        ];
+        assert!(whole.contains(&shaped.concat()), "{whole}");
+        let restored = read_snapshot(&written(&state)[..]).unwrap();
+        assert_eq!(written(&restored), written(&state));
+    }
+
+    /// Which kinds of sections there are, by the byte of their kind, and how a snapshot is refused whose shapes stand
+    /// elsewhere.
+    #[test]
+    fn shapes_without_their_level_or_their_tags_are_refused() {
+        let whole = written(&with_shapes());
+        let sections = sections(&whole);
+        let kind = |section: &[u8]| section[KIND_AT];
+        let kinds: Vec<u8> = sections.iter().map(|section| kind(section)).collect();
+        assert_eq!(kinds, [0, 4, 1, 8, 5, 2]);
+        for order in [[0, 8, 4, 1, 5, 2], [0, 4, 8, 1, 5, 2], [0, 1, 8, 5, 5, 2]] {
+            let stream =
+                order.map(|wanted| sections[kinds.iter().position(|k| *k == wanted).unwrap()]);
+            assert!(refusal(&stream.concat()).contains("its shapes stand in the wrong place"));
+        }
+        let twice = [0, 1, 2, 3, 3, 4, 5].map(|at: usize| sections[at]).concat();
+        assert!(refusal(&twice).contains("the names of its shapes do not ascend"));
     }
 
     #[cfg(feature = "next-level")]

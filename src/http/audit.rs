@@ -12,7 +12,7 @@ use super::problem::Problem;
 use super::query::Query;
 use super::tags::{consistency, json_bytes};
 use crate::limits::{AUDIT_PAGE_DEFAULT, AUDIT_PAGE_MAX, PAGE_BYTES_MAX};
-use crate::service::{AuditEntry, AuditService, Fact, Facts};
+use crate::service::{AuditEntry, AuditPart, AuditService, Fact, Facts};
 use crate::timestamp::rfc3339;
 
 /// Bytes of an entry in answers besides its texts, at most.
@@ -23,7 +23,12 @@ pub(super) async fn list(
     uri: Uri,
 ) -> Result<Json<Page>, Problem> {
     let mut query = Query::parse(uri.query())?;
-    let after = query.integer("after", 0..=u64::MAX)?.unwrap_or(0);
+    let after = query.integer("after", 0..=u64::MAX)?;
+    let newest_first = query.choice("sort", [("oldest", false), ("newest", true)])?;
+    let part = match newest_first.unwrap_or(false) {
+        false => AuditPart::After(after.unwrap_or(0)),
+        true => AuditPart::Before(after.unwrap_or(u64::MAX)),
+    };
     let limit = query.integer("limit", 1..=AUDIT_PAGE_MAX as u64)?;
     let limit = limit.map_or(AUDIT_PAGE_DEFAULT, |limit| limit as usize);
     let consistency = consistency(&mut query)?;
@@ -33,7 +38,7 @@ pub(super) async fn list(
         bytes += ENTRY_BYTES + entry.texts().map(json_bytes).sum::<usize>();
         bytes <= PAGE_BYTES_MAX
     };
-    let page = service.page(after, limit, has_room, consistency).await?;
+    let page = service.page(part, limit, has_room, consistency).await?;
     let entries = page.entries.into_iter().map(EntryBody::from).collect();
     Ok(Json(Page { entries, next: page.next }))
 }

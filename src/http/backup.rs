@@ -13,6 +13,7 @@ use axum::response::{IntoResponse, Response};
 use http_body_util::BodyExt;
 use hyper::body::Frame;
 
+use super::access::Sender;
 use super::problem::Problem;
 use super::query::Query;
 use crate::service::{BackupPieces, BackupService};
@@ -21,10 +22,11 @@ const TYPE: [(HeaderName, &str); 1] = [(CONTENT_TYPE, "application/octet-stream"
 
 pub(super) async fn take(
     State(service): State<Arc<BackupService>>,
+    sender: Sender,
     uri: Uri,
 ) -> Result<Response, Problem> {
     Query::parse(uri.query())?.finish()?;
-    let pieces = service.take().await?;
+    let pieces = service.take(&sender.actor()).await?;
     Ok((TYPE, Body::new(Streamed(pieces).boxed_unsync())).into_response())
 }
 

@@ -19,13 +19,16 @@ use axum::response::IntoResponse;
 use http_body_util::{Either, Full};
 use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
+use tokio::time::Instant;
 
 use super::access::{Access, Sender};
+use super::failure_log::FailureLog;
 use super::id_answers::{IdAnswers, hold};
 use super::id_request::{IdPath, IdRequest};
 use super::problem::{FailedWith, Problem};
+use super::request_id::RequestId;
 use super::router::router;
-use super::{body, host, spelling};
+use super::{body, host, sequences, spelling};
 use crate::access::{Caller, Doors, Tokens};
 use crate::answer_budget::OriginBudget;
 use crate::limits::REQUEST_MAX;
@@ -41,14 +44,15 @@ pub(crate) struct Dispatch {
     ids: IdAnswers,
     router: TowerToHyperService<Router>,
     access: Access,
+    failures: FailureLog,
 }
 
 impl Dispatch {
     /// A dispatch over these services, behind these doors.
     pub(crate) fn new(services: Services, doors: Doors) -> Self {
         let ids = IdAnswers::new(&services);
-        let router = TowerToHyperService::new(router(services, doors.tokens.is_some()));
-        Self { ids, router, access: Access::new(doors) }
+        let router = TowerToHyperService::new(router(services));
+        Self { ids, router, access: Access::new(doors), failures: FailureLog::default() }
     }
 
     /// The same for one connection, whose other end has this address, if it is known.
@@ -95,23 +99,30 @@ impl Dispatch {
     where
         B: HttpBody<Data = Bytes, Error: Into<axum::BoxError>> + Send + 'static,
     {
+        let began = Instant::now();
         let path = spelling::asked_path(&request).to_owned();
         let method = request.method().clone();
+        let request_id = RequestId::of(request.headers());
+        let mode = if sequences::is_taken_at(&path) { Mode::Sequence } else { Mode::Admin };
+        let request_id = RequestId::of(request.headers());
         let response = hold(self.answers(), None, self.ask_router(request).await).await;
-        self.finish(Mode::Admin, &method, &path, response).map(Either::Right)
+        self.ids().metrics().request_took(Protocol::Http, mode, began.elapsed());
+        self.finish(mode, &method, &path, request_id, response).map(Either::Right)
     }
 
     async fn waited<B>(self, request: IdRequest<String>, head: Parts, body: B) -> DispatchResponse
     where
         B: HttpBody<Data = Bytes, Error: Into<axum::BoxError>>,
     {
+        let began = Instant::now();
         // Leaf looks at no body, and the next request comes behind it.
         if !body.is_end_stream() {
             body::read_off(body).await;
         }
         let response = self.ids.waited(&request, &head).await;
         let (mode, path) = (request.path.mode(), spelling::asked_path_of(&head));
-        self.finish(mode, &head.method, path, response).map(Either::Right)
+        self.ids().metrics().request_took(Protocol::Http, mode, began.elapsed());
+        self.finish(mode, &head.method, path, None, response).map(Either::Right)
     }
 
     /// The answer to a request that is not carried out, if it must not be. Never a part of the fast path's
@@ -125,7 +136,9 @@ impl Dispatch {
         };
         let mode = IdPath::of(request.uri().path()).map_or(Mode::Admin, IdPath::mode);
         let path = spelling::asked_path(request);
-        let mut response = self.finish(mode, request.method(), path, problem.into_response());
+        let request_id = (mode == Mode::Admin).then(|| RequestId::of(request.headers())).flatten();
+        let response = problem.into_response();
+        let mut response = self.finish(mode, request.method(), path, request_id, response);
         if let Some(tokens) =
             self.tokens().filter(|_| fault.is_none() && caller.shows_an_unknown_token())
         {
@@ -169,22 +182,36 @@ impl Dispatch {
         ResponseFuture::Awaited(Box::pin(self.clone().routed(request)))
     }
 
-    /// Counts an answer, and gives it the headers and the body that it still lacks.
+    /// Counts an answer, and gives it the headers and the body that it still lacks. The log has a line of a request
+    /// with an id that failed by the node's fault.
     fn finish(
         &self,
         mode: Mode,
         method: &Method,
         path: &str,
+        request_id: Option<RequestId>,
         mut response: Response<Body>,
     ) -> Response<Body> {
         self.ids().metrics().request_answered(mode);
         if let Some(problem) = response.extensions_mut().remove::<Problem>() {
             self.ids().metrics().request_failed(mode, problem.code());
-            *response.body_mut() = problem.render(&mut response, path).into();
+            let shown = request_id.as_ref().map(RequestId::as_str);
+            *response.body_mut() = problem.render(&mut response, path, shown).into();
+            if let Some(request_id) =
+                request_id.as_ref().filter(|_| response.status().is_server_error())
+            {
+                let now_s = self.ids().now_ms() / 1000;
+                self.failures.note(&problem, method, path, request_id, now_s);
+            }
         } else if let Some(FailedWith(code)) = response.extensions().get() {
             self.ids().metrics().request_failed(mode, code);
         }
-        response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        if let Some(request_id) = request_id {
+            request_id.tell(response.headers_mut());
+        }
+        // The files of the console say themselves for how long they hold.
+        let no_store = HeaderValue::from_static("no-store");
+        response.headers_mut().entry(CACHE_CONTROL).or_insert(no_store);
         if *method == Method::HEAD && mode != Mode::Admin {
             // The length of an answer with an id is not known before the id is.
             response.headers_mut().remove(CONTENT_LENGTH);

@@ -38,7 +38,7 @@ use super::legacy;
 use crate::connection_buffers::{ConnectionBuffers, Leftover, poll_once};
 use crate::drain::DrainPhase;
 use crate::limits::{RANGED_IDS_MAX, UNSENT_BYTES_MAX};
-use crate::metrics::Mode;
+use crate::metrics::{MODES, Mode, Protocol};
 use crate::service::HeldIds;
 use crate::shape::IdText;
 
@@ -95,6 +95,7 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> FastPath<'a, R, W> {
                     DrainPhase::Serving | DrainPhase::Ended => return Ok(None),
                 }
             }
+            let burst = self.dispatch.ids().metrics().burst_begins();
             loop {
                 match self.answer() {
                     AnswersEnd::NeedMoreInput => break,
@@ -105,6 +106,9 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> FastPath<'a, R, W> {
                 }
             }
             self.buffers.send().await?;
+            if let Some(burst) = &burst {
+                self.dispatch.ids().metrics().burst_answered(Protocol::Http, burst);
+            }
             if last {
                 return Ok(None);
             }
@@ -116,7 +120,7 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> FastPath<'a, R, W> {
     fn answer(&mut self) -> AnswersEnd {
         self.read_clock();
         let ids = self.dispatch.ids();
-        let mut answered = [0; 3];
+        let mut answered = [0; MODES];
         let held = ids.held_ids();
         let end = loop {
             let (unread, out) = self.buffers.parts();
@@ -172,8 +176,8 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> FastPath<'a, R, W> {
         self.template.begin(self.dispatch.ids().now_ms() / 1000);
     }
 
-    fn count(&self, answered: [u64; 3]) {
-        if answered == [0; 3] {
+    fn count(&self, answered: [u64; MODES]) {
+        if answered == [0; MODES] {
             return;
         }
         self.buffers.progress.requests_begun_but(self.buffers.unread());
@@ -207,7 +211,7 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> FastPath<'a, R, W> {
             let date = self.template.date();
             answers::write_response(&mut self.buffers.output, &head, &body, date);
         }
-        let mut answered = [0; 3];
+        let mut answered = [0; MODES];
         answered[Mode::Segment as usize] = count;
         ids.metrics().requests_answered(answered);
         self.buffers.consume(self.request.length() * count as usize);

@@ -129,7 +129,10 @@ impl IdAnswers {
         let reserved = self.reserve(tag, wanted, shape.as_deref())?;
         let answer = match (tag, is_head) {
             (Some(tag), false) => {
-                let TakenIds { numbers, text } = self.ids.take(tag, wanted.count).await?;
+                let TakenIds { numbers, text } = {
+                    let taken = self.ids.take(tag, wanted.count).await;
+                    taken.map_err(|error| Problem::of_tag(error, tag))?
+                };
                 match text {
                     Some(text) => wanted.answer_shaped(tag, &text, &numbers)?,
                     None => wanted.answer(Some(tag), &numbers),

@@ -68,6 +68,11 @@ impl IdQuery {
         self.count == 1 && !self.style.ranges
     }
 
+    /// Whether ranges of ids are wanted rather than a list of them.
+    pub(super) fn is_ranges(&self) -> bool {
+        self.style.ranges
+    }
+
     /// Whether ids come as text rather than JSON.
     #[inline]
     pub(super) fn is_text(&self) -> bool {

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::header::CONTENT_TYPE;
-use axum::http::{HeaderName, StatusCode};
+use axum::http::header::{ACCEPT, CONTENT_TYPE};
+use axum::http::{HeaderMap, HeaderName, StatusCode};
 use serde_json::{Value, json};
 
-use crate::metrics;
+use crate::metrics::Exposition;
 use crate::service::ClusterService;
 
 /// The interface, as OpenAPI 3.1.
@@ -31,9 +31,14 @@ pub(super) async fn readyz(
     (status, Json(json!({ "ready": readiness.ready, "reasons": readiness.reasons })))
 }
 
-/// The counters, for Prometheus.
-pub(super) async fn metrics(State(service): State<Arc<ClusterService>>) -> Typed<String> {
-    ([(CONTENT_TYPE, metrics::CONTENT_TYPE)], service.metrics_page())
+/// The counters, for Prometheus, in the format that it asks for.
+pub(super) async fn metrics(
+    State(service): State<Arc<ClusterService>>,
+    headers: HeaderMap,
+) -> Typed<String> {
+    let accept = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok());
+    let exposition = Exposition::accepted(accept);
+    ([(CONTENT_TYPE, exposition.content_type())], service.metrics_page(exposition))
 }
 
 /// The description of the interface.

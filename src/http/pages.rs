@@ -1,6 +1,6 @@
-//! Pages for people: links, and Leaf's `/cache` and `/db`.
+//! Leaf's pages for people, `/cache` and `/db`.
 //!
-//! The pages are self-contained HTML without scripts. Every value is escaped, because a tag may be any
+//! They are self-contained HTML without scripts. Every value is escaped, because a tag may be any
 //! text.
 
 use std::fmt::Write;
@@ -12,44 +12,10 @@ use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 
 use super::problem::Problem;
 use crate::limits::{HTML_ROWS_MAX, PAGE_BYTES_MAX};
-use crate::service::{ClusterService, Consistency, TagService};
+use crate::service::{Consistency, TagService};
 use crate::timestamp::rfc3339;
 
 type Html = ([(HeaderName, &'static str); 2], String);
-
-/// Links for a person who opens the address in a browser.
-pub(super) async fn index(State(service): State<Arc<ClusterService>>) -> Html {
-    let cluster = service.view();
-    let leader = cluster.leader_id.map_or("unknown".to_owned(), |id| format!("node {id}"));
-    let node = cluster.node_id;
-    links(&format!("Node {node} of a Mintleaf cluster; leader: {leader}."))
-}
-
-/// The same, for whoever asks a node on which clients show tokens: nothing of the cluster.
-pub(super) async fn bare_index() -> Html {
-    links("A node of a Mintleaf cluster. What is behind these links wants a token.")
-}
-
-fn links(about: &str) -> Html {
-    let links = [
-        ("/cache", "double buffer of every tag on this node"),
-        ("/db", "row of every tag"),
-        ("/v1/cluster", "members of the cluster"),
-        ("/v1/tags", "tags, as JSON"),
-        ("/v1/workers", "worker ids of snowflakes, and the members' clocks"),
-        ("/readyz", "whether this node can hand out ids"),
-        ("/metrics", "counters for Prometheus"),
-        ("/openapi.json", "the whole interface"),
-    ];
-    let mut body = format!(
-        "<p>{about}</p><p>Take an id: <code>curl http://HOST:PORT/api/segment/get/TAG</code></p><ul>"
-    );
-    for (path, what) in links {
-        push(&mut body, format_args!("<li><a href=\"{path}\">{path}</a> {what}</li>"));
-    }
-    body.push_str("</ul>");
-    html("mintleaf", &body)
-}
 
 /// Leaf's `/cache`: what this node holds of each tag.
 pub(super) async fn cache(State(service): State<Arc<TagService>>) -> Html {
@@ -77,14 +43,17 @@ pub(super) async fn cache(State(service): State<Arc<TagService>>) -> Html {
 
 /// Leaf's `/db`: each tag's row, as far as this node has applied the log.
 pub(super) async fn db(State(service): State<Arc<TagService>>) -> Result<Html, Problem> {
-    let page = service.page(None, HTML_ROWS_MAX, |_| true, Consistency::Stale).await?;
+    let page = service.page("", None, HTML_ROWS_MAX, |_| true, Consistency::Stale).await?;
     let rows = page.rows.iter().map(|view| {
         let name = escape(view.tag.as_str());
-        let shape = view.shape.as_deref().map(|shape| escape(&shape.to_string()));
-        let (max, step) = (view.max_id.to_string(), view.step.to_string());
-        [name, max, step, rfc3339(view.updated_at_ms), shape.unwrap_or_default()]
+        let shape =
+            view.shape.as_deref().map(|shape| escape(&shape.to_string())).unwrap_or_default();
+        let (max, step, description) =
+            (view.max_id.to_string(), view.step.to_string(), escape(&view.description));
+        [name, max, step, rfc3339(view.updated_at_ms), description, shape]
     });
-    Ok(html("db", &table(["tag", "max", "step", "update", "shape"], rows, page.next.is_some())))
+    let columns = ["tag", "max", "step", "update", "description", "shape"];
+    Ok(html("db", &table(columns, rows, page.next.is_some())))
 }
 
 /// A table of the first rows, up to [`PAGE_BYTES_MAX`]; `more` says that there are others behind them.
@@ -109,7 +78,7 @@ fn table<const N: usize>(
     if more {
         push(
             &mut out,
-            format_args!("<p>The first {shown} tags. <code>GET /v1/tags</code> lists all.</p>"),
+            format_args!("<p>The first {shown} tags. The <a href=\"/\">console</a> finds all.</p>"),
         );
     }
     out
@@ -119,7 +88,9 @@ fn html(title: &str, body: &str) -> Html {
     let page = format!(
         "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width\"><title>{title}</title>\
-         <style>{STYLE}</style><h1>{title}</h1>\n{body}\n</html>\n"
+         <style>{STYLE}</style>\
+         <nav><a href=\"/\">Console</a> <a href=\"/cache\">/cache</a> <a href=\"/db\">/db</a></nav>\
+         <h1>{title}</h1>\n{body}\n</html>\n"
     );
     let headers = [
         (CONTENT_TYPE, "text/html;charset=UTF-8"),
@@ -131,14 +102,16 @@ fn html(title: &str, body: &str) -> Html {
 const STYLE: &str = "\
     :root{color-scheme:light dark}\
     body{font:15px/1.5 system-ui,sans-serif;margin:1.5rem auto;max-width:70rem;padding:0 1rem}\
+    nav a{margin-right:1rem}\
     div{overflow-x:auto}\
     table{border-collapse:collapse;font-variant-numeric:tabular-nums}\
     th,td{text-align:right;padding:.25rem .75rem;border-bottom:1px solid #8884;white-space:nowrap}\
     th:first-child,td:first-child{text-align:left}\
-    td:first-child{white-space:pre}";
+    td:first-child{white-space:pre}\
+    th:nth-child(5):nth-last-child(2),th:nth-child(6):last-child,td:nth-child(5):nth-last-child(2),td:nth-child(6):last-child{text-align:left;white-space:pre}";
 
 /// Makes text safe between tags and in quoted attributes.
-fn escape(text: &str) -> String {
+pub(super) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {
         match character {

@@ -108,14 +108,39 @@ impl Problem {
         self.code
     }
 
+    /// The status of the answer.
+    pub(super) fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    /// The same problem of a tag, whose name the detail says where it is about the tag as such.
+    pub(super) fn of_tag(error: Error, tag: &str) -> Self {
+        let names_tag = matches!(error, Error::Exhausted | Error::UnknownTag);
+        let mut problem = Self::from(error);
+        if names_tag {
+            problem.detail = format!("tag {tag}: {}", problem.detail);
+        }
+        problem
+    }
+
+    /// The sentence for people.
+    pub(super) fn detail(&self) -> &str {
+        &self.detail
+    }
+
     /// The sentence for people.
     pub(super) fn into_detail(self) -> String {
         self.detail
     }
 
     /// Gives `response` this problem's headers and answers with the body to send.
-    /// `instance` is the path that was asked for.
-    pub(super) fn render(&self, response: &mut Response, instance: &str) -> String {
+    /// `instance` is the path that was asked for, `request_id` the request's id, if it has one.
+    pub(super) fn render(
+        &self,
+        response: &mut Response,
+        instance: &str,
+        request_id: Option<&str>,
+    ) -> String {
         let headers = response.headers_mut();
         // A length that was computed for the body-less form would cut the body off.
         headers.remove(CONTENT_LENGTH);
@@ -134,6 +159,7 @@ impl Problem {
             detail: &self.detail,
             code: self.code,
             instance,
+            request_id,
         };
         // Strings and a number always serialize.
         serde_json::to_string(&body).unwrap_or_default()
@@ -150,6 +176,8 @@ struct ProblemBody<'a> {
     detail: &'a str,
     code: &'static str,
     instance: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    request_id: Option<&'a str>,
 }
 
 impl From<Error> for Problem {
@@ -249,7 +277,7 @@ mod tests {
     fn body_names_field_bound_and_path() {
         let problem = Problem::invalid("count", "must be 1 to 10000");
         let mut response = problem.clone().into_response();
-        let body = problem.render(&mut response, "/v1/segment/orders");
+        let body = problem.render(&mut response, "/v1/segment/orders", None);
         let body: serde_json::Value = serde_json::from_str(&body).unwrap();
         assert_eq!(body["detail"], "count must be 1 to 10000");
         assert_eq!(body["title"], "Bad Request");
@@ -267,7 +295,7 @@ mod tests {
         for (error, seconds) in cases {
             let problem = Problem::from(error);
             let mut response = problem.clone().into_response();
-            problem.render(&mut response, "/");
+            problem.render(&mut response, "/", None);
             assert_eq!(response.headers()[RETRY_AFTER], seconds);
         }
     }

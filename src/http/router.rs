@@ -13,22 +13,20 @@ use axum::routing::{MethodRouter, delete, get, patch, post};
 
 use super::id_request::LEAF_METHODS;
 use super::problem::Problem;
-use super::{audit, backup, cluster, import, legacy, ops, pages, snowflake, spelling, tags};
+use super::{
+    audit, backup, buffers, cluster, console, import, legacy, ops, pages, reference, sequences,
+    snowflake, spelling, tags,
+};
 use crate::access::{Endpoint, ROUTES};
 use crate::service::{
     AuditService, BackupService, ClusterService, IdService, Services, TagService,
 };
 
-/// The router over these services: the routes of the matrix of roles, and their handlers. `guarded` says whether
-/// clients show tokens, so that what is open to everybody tells nothing of the cluster.
-pub(super) fn router(services: Services, guarded: bool) -> Router {
-    let of = |endpoint| match endpoint {
-        Endpoint::Index if guarded => Some(get(pages::bare_index)),
-        endpoint => handler(endpoint),
-    };
+/// The router over these services: the routes of the matrix of roles, and their handlers.
+pub(super) fn router(services: Services) -> Router {
     ROUTES
         .iter()
-        .filter_map(|row| Some((row.path, of(row.endpoint)?)))
+        .filter_map(|row| Some((row.path, handler(row.endpoint)?)))
         .fold(Router::new(), |router, (path, handler)| router.route(path, handler))
         .fallback(nothing_here)
         .method_not_allowed_fallback(async || Problem::method_not_allowed())
@@ -42,15 +40,20 @@ fn handler(endpoint: Endpoint) -> Option<MethodRouter<Services>> {
         | Endpoint::Segment
         | Endpoint::LeafSnowflake
         | Endpoint::Snowflake => return None,
+        Endpoint::Sequence => get(sequences::take).head(sequences::head),
+        Endpoint::LastOfSequence => get(sequences::last),
         Endpoint::LeafDecode => by_any_method(legacy::decode),
         Endpoint::Cache => by_any_method(pages::cache),
         Endpoint::Db => by_any_method(pages::db),
         Endpoint::Decode => get(snowflake::decode),
         Endpoint::RaiseFloor => post(snowflake::raise_floor),
-        Endpoint::Index => get(pages::index),
+        Endpoint::Console => get(console::page),
+        Endpoint::ConsoleStyle => get(console::style),
+        Endpoint::ConsoleScript => get(console::script),
         Endpoint::Livez => get(ops::livez),
         Endpoint::Readyz => get(ops::readyz),
         Endpoint::ListTags => get(tags::list),
+        Endpoint::ListBuffers => get(buffers::list),
         Endpoint::ShowTag => get(tags::get),
         Endpoint::CreateTag => post(tags::create),
         Endpoint::UpdateTag => patch(tags::update),
@@ -68,6 +71,7 @@ fn handler(endpoint: Endpoint) -> Option<MethodRouter<Services>> {
         Endpoint::LeaveNote => post(cluster::leave_note),
         Endpoint::Metrics => get(ops::metrics),
         Endpoint::OpenApi => get(ops::openapi),
+        Endpoint::Reference => get(reference::page),
     })
 }
 

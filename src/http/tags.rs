@@ -24,7 +24,7 @@ use crate::tag::BizTag;
 use crate::timestamp::rfc3339;
 
 /// Bytes of a tag in answers besides its name, description and format, at most.
-const ROW_BYTES: usize = 420;
+pub(super) const ROW_BYTES: usize = 420;
 
 type Tags = State<Arc<TagService>>;
 
@@ -60,6 +60,7 @@ pub(super) async fn get(State(service): Tags, uri: Uri) -> Result<Json<TagBody>,
 
 pub(super) async fn list(State(service): Tags, uri: Uri) -> Result<Json<Page>, Problem> {
     let mut query = Query::parse(uri.query())?;
+    let prefix = query.text("prefix").unwrap_or_default();
     let after = query.text("after");
     let limit = query.integer("limit", 1..=TAGS_PAGE_MAX as u64)?;
     let limit = limit.map_or(TAGS_PAGE_DEFAULT, |limit| limit as usize);
@@ -72,7 +73,7 @@ pub(super) async fn list(State(service): Tags, uri: Uri) -> Result<Json<Page>, P
         bytes += format.map_or(0, |format| json_bytes(format.as_str()));
         bytes <= PAGE_BYTES_MAX
     };
-    let page = service.page(after.as_deref(), limit, has_room, consistency).await?;
+    let page = service.page(&prefix, after.as_deref(), limit, has_room, consistency).await?;
     let next = page.next.map(|tag| tag.to_string());
     Ok(Json(Page { tags: page.rows.into_iter().map(TagBody::from).collect(), next }))
 }

@@ -48,6 +48,7 @@ impl Served {
             insecure: false,
             auto_create_tags: true,
             tags_max: TAGS_MAX_DEFAULT,
+            sequence_memory: 1 << 20,
             snapshot_entries: SNAPSHOT_ENTRIES_DEFAULT,
             drain: Duration::ZERO,
             clients: Default::default(),
@@ -195,14 +196,21 @@ fn next_answer(stream: &mut BufReader<TcpStream>) -> String {
     answer + &String::from_utf8(body).unwrap()
 }
 
-/// An answer without its ids, lengths and dates.
+/// An answer without its ids, its request's id, lengths and dates.
 fn masked(answer: &str) -> String {
     let masked = answer.lines().map(|line| match line.split_once(": ") {
         Some(("date", date)) => {
             assert!(date.ends_with(" GMT"), "{date}");
             format!("date: {} long\r\n", date.len())
         }
-        _ => line.replace(|digit: char| digit.is_ascii_digit(), "") + "\r\n",
+        Some(("x-request-id", id)) => format!("x-request-id: {} long\r\n", id.len()),
+        _ => {
+            let line = match line.split_once(r#","request_id":""#) {
+                Some((problem, id)) => problem.to_owned() + &id[id.find('"').unwrap_or(0)..],
+                None => line.to_owned(),
+            };
+            line.replace(|digit: char| digit.is_ascii_digit(), "") + "\r\n"
+        }
     });
     masked.collect()
 }

@@ -1,6 +1,7 @@
 //! Gauges, which show a moment: connections, the cluster, snowflake ids.
 
 use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -49,8 +50,16 @@ pub(crate) struct ClusterReadings {
     pub(crate) last_log_index: u64,
     /// Last index that this node applied; 0 before the first.
     pub(crate) last_applied_index: u64,
+    /// Newest entry that this node's snapshot holds; 0 without one.
+    pub(crate) snapshot_index: u64,
+    /// How many leaders took over since this node started.
+    pub(crate) leader_changes: u64,
     /// How many members vote.
     pub(crate) voters: u64,
+    /// By node id: whether a member shows signs of life.
+    pub(crate) reachable: Vec<(u64, bool)>,
+    /// By node id: how many entries a member lacks of this leader's log; nothing on other nodes.
+    pub(crate) lags: Vec<(u64, u64)>,
     /// By node id: how far a member's clock is ahead of this node's, in milliseconds.
     pub(crate) clock_offsets_ms: Vec<(u64, i64)>,
 }
@@ -64,8 +73,15 @@ pub(super) struct ClusterGauges {
     level: LevelGauge,
     last_log_index: LevelGauge,
     last_applied_index: LevelGauge,
+    snapshot_index: LevelGauge,
+    leader_changes: Counter,
     voters: LevelGauge,
+    reachable: Family<ByNode, Gauge>,
+    lags: Family<ByNode, LevelGauge>,
 }
+
+/// The label of a member: members are few, and named by operators.
+type ByNode = [(&'static str, String); 1];
 
 impl ClusterGauges {
     pub(super) fn new(registry: &mut Registry) -> Self {
@@ -80,7 +96,30 @@ impl ClusterGauges {
                 "raft_last_applied_index",
                 "Newest entry that was applied",
             ),
+            snapshot_index: gauge(
+                registry,
+                "raft_snapshot_index",
+                "Newest entry that the snapshot holds",
+            ),
+            leader_changes: metric(
+                registry,
+                "raft_leader_changes",
+                "Leaders that took over since this node started, the first not counted",
+                Counter::default(),
+            ),
             voters: gauge(registry, "raft_voters", "Nodes that vote"),
+            reachable: metric(
+                registry,
+                "peer_reachable",
+                "1 while another member shows signs of life to this node",
+                Family::default(),
+            ),
+            lags: metric(
+                registry,
+                "peer_lag_entries",
+                "Entries of the leader's log that a member lacks; on the leader only",
+                Family::default(),
+            ),
         }
     }
 
@@ -91,8 +130,22 @@ impl ClusterGauges {
         self.level.set(u64::from(readings.level));
         self.last_log_index.set(readings.last_log_index);
         self.last_applied_index.set(readings.last_applied_index);
+        self.snapshot_index.set(readings.snapshot_index);
+        self.leader_changes.inner().store(readings.leader_changes, Relaxed);
         self.voters.set(readings.voters);
+        self.reachable.clear();
+        for &(node, reachable) in &readings.reachable {
+            self.reachable.get_or_create(&by_node(node)).set(i64::from(reachable));
+        }
+        self.lags.clear();
+        for &(node, entries) in &readings.lags {
+            self.lags.get_or_create(&by_node(node)).set(entries);
+        }
     }
+}
+
+fn by_node(node: u64) -> ByNode {
+    [("node", node.to_string())]
 }
 
 /// The state of a node's snowflake ids at one moment.
@@ -112,6 +165,8 @@ pub(crate) struct SnowflakeReadings {
     pub(crate) clock_behind: bool,
     /// Whether the layout's time bits end within a year.
     pub(crate) lifetime_ends: bool,
+    /// When the layout's time bits end, in Unix seconds.
+    pub(crate) end_s: u64,
 }
 
 /// The gauges of [`SnowflakeReadings`], and the members' clocks by node: few, and named by operators.
@@ -119,9 +174,10 @@ pub(crate) struct SnowflakeReadings {
 pub(super) struct SnowflakeGauges {
     worker_ids: LevelGauge,
     remaining: Gauge<f64, AtomicU64>,
-    clock_offset: Gauge,
+    clock_offset: Gauge<f64, AtomicU64>,
     alarms: Family<Labels<1>, Gauge>,
-    peer_clocks: Family<[(&'static str, String); 1], Gauge>,
+    end: LevelGauge,
+    peer_clocks: Family<ByNode, Gauge<f64, AtomicU64>>,
 }
 
 impl SnowflakeGauges {
@@ -135,8 +191,8 @@ impl SnowflakeGauges {
             ),
             clock_offset: gauge(
                 r,
-                "clock_offset_ms",
-                "How far this node's clock is ahead of the voters' median, in milliseconds",
+                "clock_offset_seconds",
+                "How far this node's clock is ahead of the voters' median",
             ),
             alarms: metric(
                 r,
@@ -144,10 +200,15 @@ impl SnowflakeGauges {
                 "1 while an operator should look at this cause",
                 Family::default(),
             ),
+            end: gauge(
+                r,
+                "snowflake_end_timestamp_seconds",
+                "When the time bits of snowflake ids end, in Unix seconds",
+            ),
             peer_clocks: metric(
                 r,
-                "peer_clock_offset_ms",
-                "How far a member's clock is ahead of this node's, in milliseconds",
+                "peer_clock_offset_seconds",
+                "How far a member's clock is ahead of this node's",
                 Family::default(),
             ),
         }
@@ -156,7 +217,8 @@ impl SnowflakeGauges {
     pub(super) fn set(&self, snowflake: &SnowflakeReadings, cluster: &ClusterReadings) {
         self.worker_ids.set(snowflake.worker_ids);
         self.remaining.set(snowflake.remaining_seconds);
-        self.clock_offset.set(snowflake.clock_offset_ms);
+        self.clock_offset.set(snowflake.clock_offset_ms as f64 / 1000.0);
+        self.end.set(snowflake.end_s);
         let alarms = [
             ("pool_exhausted", snowflake.pool_exhausted),
             ("clock_skewed", snowflake.clock_skewed),
@@ -168,7 +230,7 @@ impl SnowflakeGauges {
         }
         self.peer_clocks.clear();
         for (node_id, offset_ms) in &cluster.clock_offsets_ms {
-            self.peer_clocks.get_or_create(&[("node", node_id.to_string())]).set(*offset_ms);
+            self.peer_clocks.get_or_create(&by_node(*node_id)).set(*offset_ms as f64 / 1000.0);
         }
     }
 }

@@ -1,5 +1,8 @@
 //! The values of labels: few, and none that a client chooses.
 
+/// How many kinds of requests there are.
+pub(crate) const MODES: usize = 4;
+
 /// The kind of a request. The `mode` label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
@@ -7,17 +10,21 @@ pub enum Mode {
     Segment,
     /// Ids made of time, worker id and sequence.
     Snowflake,
+    /// Numbers of keys of a sequence.
+    Sequence,
     /// Everything else: tags, membership, pages, probes.
     Admin,
 }
 
 impl Mode {
-    pub(crate) const ALL: [Mode; 3] = [Mode::Segment, Mode::Snowflake, Mode::Admin];
+    pub(crate) const ALL: [Mode; MODES] =
+        [Mode::Segment, Mode::Snowflake, Mode::Sequence, Mode::Admin];
 
     pub(super) fn label(self) -> &'static str {
         match self {
             Mode::Segment => "segment",
             Mode::Snowflake => "snowflake",
+            Mode::Sequence => "sequence",
             Mode::Admin => "admin",
         }
     }
@@ -64,6 +71,26 @@ impl Reloaded {
             Reloaded::Tokens => "tokens",
             Reloaded::ClientCertificates => "client_certificates",
             Reloaded::PeerKeys => "peer_keys",
+        }
+    }
+}
+
+/// How a backup ended. The `outcome` label.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BackupOutcome {
+    /// All of it was written.
+    Complete,
+    /// It broke off: its reader went away, as a rule.
+    BrokenOff,
+}
+
+impl BackupOutcome {
+    pub(super) const ALL: [BackupOutcome; 2] = [BackupOutcome::Complete, BackupOutcome::BrokenOff];
+
+    pub(super) fn label(self) -> &'static str {
+        match self {
+            BackupOutcome::Complete => "complete",
+            BackupOutcome::BrokenOff => "broken_off",
         }
     }
 }

@@ -6,7 +6,7 @@ use super::session::Session;
 use crate::access::Tokens;
 use crate::answer_budget::OriginBudget;
 use crate::metrics::Mode;
-use crate::service::{HeldIds, Services};
+use crate::service::{HeldIds, KeyName, KeyRequest, Services};
 
 /// Most copies of one `INCR` that are answered with it.
 const COPIES_MAX: usize = 1_000;
@@ -49,6 +49,10 @@ pub(super) enum CommandOutcome {
     Answered,
     /// Its ids are still to come.
     Wait(PendingIds),
+    /// Its numbers are to come with those of the commands of its kind behind it.
+    Gather(KeyRequest),
+    /// The last number of a key is to come.
+    Last(KeyName),
     /// Its answer, if it has one, is written, and the connection shall end.
     Close,
 }

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use super::call::{Call, CommandOutcome, QUOTED_BYTES_MAX, shown, wrong_arguments};
 use super::parser::Args;
-use super::{connect_commands, id_commands, permission};
+use super::{connect_commands, id_commands, permission, sequence_commands};
 use crate::access::{self, CommandRule};
 
 type Handler = fn(&mut Call<'_>, Args<'_>) -> CommandOutcome;
@@ -26,12 +26,14 @@ const fn command(name: &'static str, args: RangeInclusive<usize>, run: Handler) 
 }
 
 /// The commands; those that are used most stand first.
-static COMMANDS: [ServedCommand; 20] = [
+static COMMANDS: [ServedCommand; 22] = [
     command("INCR", 1..=1, id_commands::incr),
     command("INCRBY", 2..=2, id_commands::incr_by),
     command("MINT", 1..=3, id_commands::mint),
+    command("HINCRBY", 3..=3, sequence_commands::hincr_by),
     command("SNOWFLAKE", 0..=2, id_commands::snowflake),
     command("GET", 1..=1, id_commands::get),
+    command("HGET", 2..=2, sequence_commands::hget),
     command("EXISTS", 1..=ANY, id_commands::exists),
     command("TYPE", 1..=1, id_commands::kind),
     command("PING", 0..=1, connect_commands::ping),

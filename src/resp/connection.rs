@@ -11,21 +11,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::call::{Call, CommandOutcome, Served};
-use super::commands;
+use super::gathered::Gathered;
 use super::parser::Parser;
 use super::pending::{self, PendingIds};
 use super::reply::Reply;
 use super::session::Session;
+use super::{commands, sequence_commands};
 use crate::access::Tokens;
 use crate::connection_buffers::{ConnectionBuffers, ConnectionWatch, poll_once};
 use crate::drain::{Drain, DrainPhase};
 use crate::limits::{
     COMMAND_BYTES_MAX, DRAIN_MAX, LINGER_MAX, REQUEST_MAX, RESP_IDLE_SECONDS_MAX, UNSENT_BYTES_MAX,
 };
-use crate::service::{Error, Services};
+use crate::metrics::{MODES, Metrics, Protocol};
+use crate::service::{Error, KeyName, Services};
 use crate::tls::{self, ClientStream};
 use crate::watchdog::{Patience, Progress, Verdict};
 
@@ -103,6 +105,10 @@ enum CommandsEnd {
     OutputFull,
     /// The ids of a command have to be waited for.
     Wait(PendingIds),
+    /// The numbers of some commands have to be waited for.
+    Gathered(Gathered),
+    /// The last number of a key has to be waited for.
+    Last(KeyName),
     /// The connection shall end.
     Close,
 }
@@ -120,14 +126,25 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> RespConnection<'a, R, W> {
     }
 
     async fn run(mut self) -> io::Result<()> {
-        let mut last = false;
+        let (mut last, mut burst) = (false, None);
         loop {
             match self.answer() {
                 CommandsEnd::Wait(pending) => self.answer_later(&pending).await?,
+                CommandsEnd::Gathered(gathered) => {
+                    let (ids, resp3) = (&self.served.services.ids, self.session.resp3);
+                    self.reply_later(gathered.answered(ids, resp3)).await?;
+                }
+                CommandsEnd::Last(of) => {
+                    let (ids, resp3) = (&self.served.services.ids, self.session.resp3);
+                    self.reply_later(sequence_commands::last(ids, of, resp3)).await?;
+                }
                 CommandsEnd::OutputFull => self.buffers.send().await?,
                 CommandsEnd::Close => return self.buffers.send().await,
                 CommandsEnd::NeedMoreInput => {
                     self.buffers.send().await?;
+                    if let Some(burst) = burst.take() {
+                        self.metrics().burst_answered(Protocol::Resp, &burst);
+                    }
                     // Commands that came in together are answered together, and the connection ends between
                     // two commands.
                     let in_between = self.buffers.unread() == 0;
@@ -137,10 +154,15 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> RespConnection<'a, R, W> {
                     if self.read(in_between).await? == 0 {
                         return Ok(());
                     }
+                    burst = self.metrics().burst_begins();
                     last = self.buffers.drain_phase() >= DrainPhase::LastAnswers;
                 }
             }
         }
+    }
+
+    fn metrics(&self) -> &Metrics {
+        self.served.services.ids.metrics()
     }
 
     /// Reads more. A client that is within a command when the node ends may send the rest of it, if it hurries.
@@ -156,14 +178,22 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> RespConnection<'a, R, W> {
 
     /// Carries out the commands that have come in, until one has to wait.
     fn answer(&mut self) -> CommandsEnd {
-        let (mut length_done, mut answered) = (0, [0; 3]);
+        let (mut length_done, mut answered) = (0, [0; MODES]);
         let held = self.served.services.ids.held_ids();
+        let mut gathered = Gathered::default();
         let end = loop {
             let (input, out) = self.buffers.parts();
-            if out.len() >= UNSENT_BYTES_MAX {
+            if out.len() >= UNSENT_BYTES_MAX && gathered.is_empty() {
                 break CommandsEnd::OutputFull;
             }
             let (args, length) = match self.parser.parse(input) {
+                // What is answered behind those that wait is left in the input.
+                Ok(Some((args, _))) if !gathered.admits(args) => {
+                    break CommandsEnd::Gathered(gathered);
+                }
+                Ok(None) | Err(_) if !gathered.is_empty() => {
+                    break CommandsEnd::Gathered(gathered);
+                }
                 Ok(Some(command)) => command,
                 Ok(None) => break CommandsEnd::NeedMoreInput,
                 Err(malformed) => {
@@ -173,15 +203,21 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> RespConnection<'a, R, W> {
                 }
             };
             let split = input.split_at(length);
+            let answers = out.len();
             let mut call = Call::new(self.served, &held, &mut self.session, out, split);
             let outcome = commands::run(&mut call, args);
             answered[call.mode as usize] += 1 + call.copies as u64;
             let length = length * (1 + call.copies);
+            if !gathered.is_empty() && outcome == CommandOutcome::Answered {
+                gathered.add_reply(call.out.split_off(answers));
+            }
             length_done += length;
             self.buffers.consume(length);
             match outcome {
                 CommandOutcome::Answered => {}
                 CommandOutcome::Wait(pending) => break CommandsEnd::Wait(pending),
+                CommandOutcome::Gather(request) => gathered.add(request),
+                CommandOutcome::Last(of) => break CommandsEnd::Last(of),
                 CommandOutcome::Close => break CommandsEnd::Close,
             }
         };
@@ -195,9 +231,24 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> RespConnection<'a, R, W> {
         end
     }
 
+    /// Waits for replies and puts them behind those that are there already, which are not held back meanwhile.
+    async fn reply_later(&mut self, replies: impl Future<Output = Vec<u8>>) -> io::Result<()> {
+        let mut replies = Box::pin(replies);
+        let replies = match poll_once(replies.as_mut()).await {
+            Some(replies) => replies,
+            None => {
+                self.buffers.send().await?;
+                replies.await
+            }
+        };
+        self.buffers.output.extend_from_slice(&replies);
+        Ok(())
+    }
+
     /// Waits for ids and answers with them, unless too many answers wait to be read already. Answers that are
     /// there already are not held back meanwhile.
     async fn answer_later(&mut self, pending: &PendingIds) -> io::Result<()> {
+        let began = Instant::now();
         // The memory comes first: ids that were taken for a reply without any would be lost. It is given back once
         // the reply is in the buffer, which is held against the budget itself as far as the socket does not take it.
         let reserved = pending
@@ -219,6 +270,7 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> RespConnection<'a, R, W> {
                 timeout(REQUEST_MAX, ids).await.unwrap_or_else(late)
             }
         };
+        self.metrics().request_took(Protocol::Resp, pending.mode(), began.elapsed());
         let mut reply = Reply { out: &mut self.buffers.output, resp3: self.session.resp3 };
         match taken {
             Ok(ids) => pending.write(&ids, &mut reply),

@@ -176,6 +176,9 @@ impl Counters {
 
     /// Forgets everything: the leadership is over, or a new one begins.
     pub fn forget_all(&mut self) {
+        if self.sections.held() == 0 && self.keys.held() == 0 {
+            return;
+        }
         let forgotten = self.forgotten + self.keys.held() as u64;
         *self = Self { forgotten, ..Self::new(self.memory_max, self.secret) };
     }

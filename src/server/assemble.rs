@@ -25,6 +25,8 @@ pub struct Assembly {
     pub auto_create_tags: bool,
     /// Most names of tags that the cluster keeps, those of deleted ones included.
     pub tags_max: u64,
+    /// Bytes for the counters of sequences, while the node leads.
+    pub sequence_memory: usize,
     /// Draws the keys of hidden ids.
     pub draw_key: DrawKey,
 }
@@ -69,8 +71,16 @@ pub async fn assemble_around<F>(
 where
     F: Future<Output = Result<Node, NodeError>>,
 {
-    let Assembly { clock, snowflake, nonce, secret, auto_create_tags, tags_max, draw_key } =
-        assembly;
+    let Assembly {
+        clock,
+        snowflake,
+        nonce,
+        secret,
+        auto_create_tags,
+        tags_max,
+        sequence_memory,
+        draw_key,
+    } = assembly;
     let metrics = Arc::new(Metrics::new());
     let table = Arc::new(SlotTable::new(Arc::clone(&metrics)));
     let listener: Arc<dyn TagListener> = Arc::clone(&table) as _;
@@ -88,6 +98,7 @@ where
         tags_max,
         nonce,
         secret,
+        sequence_memory,
         draw_key,
     });
     Ok(AssembledNode { node, services, replica, task, lease })

@@ -9,7 +9,6 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::num::NonZeroUsize;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::ExitCode;
 use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -17,15 +16,14 @@ use std::time::Duration;
 use mintleaf_raft::{Credentials, Remedy};
 use tokio::sync::watch;
 
-use super::exit::failed;
-use super::node::{
-    Leadership, NodeConfig, NodeFailure, PeerSecurity, RunningNode, SilentNode, absolute,
-};
+use super::failure::NodeFailure;
+use super::node::{Leadership, NodeConfig, PeerSecurity, RunningNode, SilentNode, absolute};
 use super::open_files::{Nodes, client_capacity};
-use super::signals::{Reload, Signals, listen_for_signals};
+use super::signals::{Reload, Signals, follow_log_level, listen_for_signals};
 use super::warnings::{warn_if_exposed, warn_of_tokens_in_clear};
 use crate::config::{DevConfig, SNAPSHOT_ENTRIES_DEFAULT};
 use crate::entropy;
+use crate::logging::Log;
 
 /// From a node's client port to its internal one: 8080 goes with 9080.
 const RAFT_PORT_OFFSET: u16 = 1_000;
@@ -56,21 +54,17 @@ struct Addresses {
     resp: Option<SocketAddr>,
 }
 
-/// Runs a cluster in this process until a signal, or until none of its nodes may be started again. The
-/// exit code is 0 after a signal, otherwise that of [`NodeFailure::exit_code`].
-pub fn dev(config: DevConfig) -> ExitCode {
-    match run(&config) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => failed(&error),
-    }
-}
-
-fn run(config: &DevConfig) -> Result<(), NodeFailure> {
+/// Runs a cluster in this process until a signal, or until none of its nodes may be started again.
+///
+/// # Errors
+/// Why a node did not start or may not start again, with the exit code for that: [`NodeFailure::exit_code`].
+pub fn dev(config: &DevConfig, log: Log) -> Result<(), NodeFailure> {
     refuse_other_size(config)?;
     warn_if_exposed(&config.exposed);
     warn_of_tokens_in_clear(&config.tokens_in_clear);
     keep_others_out(&config.data);
     let Signals { stopping, reload } = listen_for_signals()?;
+    follow_log_level(log, reload.clone())?;
     let (report, reports) = mpsc::channel();
     let mut watchers: Vec<Watcher> = Vec::new();
     for node in node_configs(config, &reload)? {
@@ -169,6 +163,7 @@ fn node_configs(config: &DevConfig, reload: &Reload) -> Result<Vec<NodeConfig>, 
             insecure: config.insecure,
             auto_create_tags: true,
             tags_max: config.tags_max,
+            sequence_memory: config.sequence_memory,
             snowflake: config.snowflake.clone(),
             snapshot_entries: SNAPSHOT_ENTRIES_DEFAULT,
             drain: config.drain,

@@ -40,7 +40,8 @@ pub(super) async fn let_clients_leave(
         () = to_the_end => {}
     }
     let connections = services.ids.metrics().connections_open();
-    tracing::info!(connections, after = ?began.elapsed(), "drained; ending what is still open");
+    let after_s = began.elapsed().as_secs_f64();
+    tracing::info!(connections, "drained for {after_s:.1} s; ending what is still open");
 }
 
 /// Hands leadership over whenever this node has it. Never ends by itself.

@@ -7,8 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use mintleaf_raft::{Credentials, Node, NodeError, Options, Remedy, Security, StopReason, Tuning};
-use thiserror::Error;
+use mintleaf_raft::{Credentials, Node, Options, Security, StopReason, Tuning};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 
@@ -16,10 +15,13 @@ use super::assemble::{AssembledNode, Assembly, assemble};
 use super::client_credentials::ClientCredentials;
 use super::client_tokens::ClientTokens;
 use super::draining;
+use super::failure::NodeFailure;
 use super::hot_tags_file::HotTagsFile;
+use super::machine_watch::watch_machine;
 use super::peer_credentials::PeerCredentials;
 use super::quorum_watch::watch_quorum;
 use super::signals::Reload;
+use super::supervisor::keep_informed;
 use crate::access::Doors;
 use crate::clock::{Clock, SystemClock};
 use crate::config::{AuthSource, ClientTlsFiles, ConfigError, PeerKeys};
@@ -74,6 +76,8 @@ pub struct NodeConfig {
     pub auto_create_tags: bool,
     /// Most names of tags that the cluster keeps, those of deleted ones included.
     pub tags_max: u64,
+    /// Bytes for the counters of sequences, while the node leads.
+    pub sequence_memory: usize,
     /// How snowflake ids are made.
     pub snowflake: SnowflakeSettings,
     /// Log entries after which a snapshot replaces them.
@@ -95,53 +99,6 @@ pub enum PeerSecurity {
     Files(PeerKeys, Reload),
     /// By credentials that they share, and that never change.
     Shared(Arc<Credentials>),
-}
-
-/// Why a node did not start, or stopped by itself.
-#[derive(Debug, Error)]
-pub enum NodeFailure {
-    /// A client address cannot be bound.
-    #[error("cannot listen on {address}: {source}")]
-    Clients {
-        /// The address asked for.
-        address: SocketAddr,
-        /// The operating system's answer.
-        source: io::Error,
-    },
-    /// Threads or random numbers could not be had.
-    #[error("cannot start: {0}")]
-    System(#[from] io::Error),
-    /// The replicated log could not be opened.
-    #[error(transparent)]
-    Raft(#[from] NodeError),
-    /// The node ran, and had to stop.
-    #[error("{0}")]
-    Stopped(StopReason),
-    /// The settings do not fit the data.
-    #[error("{0}")]
-    Usage(String),
-}
-
-impl NodeFailure {
-    /// The process's exit code: 1 where another start may help, 2 where a setting is wrong, 3 where an
-    /// operator is needed, so that a supervisor should not try again.
-    pub fn exit_code(&self) -> u8 {
-        match self.remedy() {
-            Remedy::Restart => 1,
-            Remedy::Settings => 2,
-            Remedy::Operator => 3,
-        }
-    }
-
-    /// The remedy for the failure.
-    pub fn remedy(&self) -> Remedy {
-        match self {
-            Self::Usage(_) => Remedy::Settings,
-            Self::Raft(error) => error.remedy(),
-            Self::Stopped(reason) => reason.remedy(),
-            Self::Clients { .. } | Self::System(_) => Remedy::Restart,
-        }
-    }
 }
 
 /// A node that answers clients.
@@ -183,6 +140,7 @@ impl RunningNode {
             secret: entropy::random_u128()?,
             auto_create_tags: config.auto_create_tags,
             tags_max: config.tags_max,
+            sequence_memory: config.sequence_memory,
             draw_key: entropy::random_bytes,
         };
         let opened = assemble(assembly, |state, clock| Node::open(options, state, clock));
@@ -204,6 +162,7 @@ impl RunningNode {
         hot_tags.begin();
         runtime.spawn(Arc::clone(&hot_tags).run());
         runtime.spawn(watch_quorum(assembled.services.clone()));
+        runtime.spawn(watch_machine(config.data.clone(), assembled.services.clone()));
         let ports = ClientPorts { http, resp, tls };
         let doors = Doors { tokens, insecure: config.insecure };
         let clients = listener::start(ports, config.clients, doors, &assembled.services)?;
@@ -226,6 +185,11 @@ impl RunningNode {
         self.assembled.node.listens_on()
     }
 
+    /// Tells the service manager how the node is, until it stops, where one listens.
+    pub(super) fn keep_supervisor_informed(&self) {
+        self.runtime.spawn(keep_informed(self.assembled.services.clone()));
+    }
+
     /// Waits until the node must stop, and says why; `None` when a stop was asked for.
     pub fn run(&mut self, stopping: &mut watch::Receiver<bool>) -> Option<StopReason> {
         self.runtime.block_on(async {
@@ -245,7 +209,10 @@ impl RunningNode {
         if time.is_zero() {
             return None;
         }
-        tracing::info!(?time, "draining: not ready any more, and serving until clients have left");
+        let time_s = time.as_secs_f64();
+        tracing::info!(
+            "draining: not ready any more, and serving until clients have left, for {time_s} s at most"
+        );
         self.runtime.block_on(async {
             tokio::select! {
                 biased;

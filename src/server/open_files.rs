@@ -10,7 +10,7 @@ use std::num::NonZeroUsize;
 use mintleaf_raft::PEER_CONNECTIONS_MAX;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use super::node::NodeFailure;
+use super::failure::NodeFailure;
 use crate::limits::CONNECTIONS_MAX;
 use crate::listener::{ClientCapacity, LEAVING_MAX};
 

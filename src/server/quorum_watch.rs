@@ -28,7 +28,7 @@ pub(super) async fn watch_quorum(services: Services) {
             sleep(LOOK_INTERVAL).await;
         }
         if reported.is_some() {
-            tracing::info!(lost_for = ?since.elapsed(), "the quorum is back");
+            tracing::info!(lost_s = since.elapsed().as_secs(), "the quorum is back");
         }
         sleep(LOOK_INTERVAL).await;
     }

@@ -2,51 +2,48 @@
 
 use std::num::NonZeroUsize;
 use std::panic;
-use std::process::ExitCode;
 use std::thread;
 use std::time::Duration;
 
-use super::exit::failed;
-use super::node::{Leadership, NodeConfig, NodeFailure, PeerSecurity, RunningNode, absolute};
+use super::failure::NodeFailure;
+use super::node::{Leadership, NodeConfig, PeerSecurity, RunningNode, absolute};
 use super::open_files::{Nodes, client_capacity};
-use super::signals::{Reload, Signals, listen_for_signals};
+use super::signals::{Reload, Signals, follow_log_level, listen_for_signals};
+use super::supervisor;
 use super::warnings::{warn_if_exposed, warn_of_tokens_in_clear};
 use crate::config::ServeConfig;
 use crate::listener::{CLIENT_THREADS, ClientCapacity};
+use crate::logging::Log;
 
 /// The longest that stopping may take. The steps of a stop have bounds of their own, 10 s together.
 const STOP_MAX: Duration = Duration::from_secs(15);
 
-/// Runs one node of a cluster until a signal, or until it stops by itself. The exit code is 0 after a
-/// signal, 2 when a setting is wrong, otherwise that of [`NodeFailure::exit_code`].
-pub fn serve(config: ServeConfig) -> ExitCode {
+/// Runs one node of a cluster until a signal, or until it stops by itself.
+///
+/// # Errors
+/// Why it did not start or had to stop, with the exit code for that: [`NodeFailure::exit_code`].
+pub fn serve(config: ServeConfig, log: Log) -> Result<(), NodeFailure> {
     let nodes = Nodes { count: NonZeroUsize::MIN, raft: true, resp: config.resp.is_some() };
-    let clients = match client_capacity(nodes) {
-        Ok(clients) => clients,
-        Err(error) => return failed(&error),
-    };
-    let Signals { mut stopping, reload } = match listen_for_signals() {
-        Ok(signals) => signals,
-        Err(error) => return failed(&NodeFailure::System(error)),
-    };
+    let clients = client_capacity(nodes)?;
+    let Signals { mut stopping, reload } = listen_for_signals()?;
+    follow_log_level(log, reload.clone())?;
     let config = node_config(config, reload, clients, nodes.peer_connections_max());
-    let mut node = match RunningNode::start(&config) {
-        Ok(node) => node,
-        Err(error) => return failed(&error),
-    };
+    let mut node = RunningNode::start(&config)?;
     announce(&node, &config);
     end_on_panic();
+    node.keep_supervisor_informed();
     let ended = node.run(&mut stopping);
+    supervisor::stopping();
     let ended = ended.or_else(|| node.drain(config.drain, Leadership::HandedOver));
     // A teardown may panic where a healthy node does not.
     drop(panic::take_hook());
     end_after(STOP_MAX);
     node.stop();
     match ended {
-        Some(why) => failed(&NodeFailure::Stopped(why)),
+        Some(why) => Err(NodeFailure::Stopped(why)),
         None => {
             tracing::info!("stopped");
-            ExitCode::SUCCESS
+            Ok(())
         }
     }
 }
@@ -108,6 +105,7 @@ fn node_config(
         insecure: config.insecure,
         auto_create_tags: config.auto_create_tags,
         tags_max: config.tags_max,
+        sequence_memory: config.sequence_memory,
         snowflake: config.snowflake,
         snapshot_entries: config.snapshot_entries,
         drain: config.drain,

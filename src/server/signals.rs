@@ -6,6 +6,8 @@ use std::thread;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
+use crate::logging::Log;
+
 /// What signals ask of a process that runs nodes.
 pub(super) struct Signals {
     /// Turns true on SIGTERM or SIGINT; a second signal ends the process at once.
@@ -37,6 +39,22 @@ pub fn survive_hangup() -> io::Result<()> {
     let _within = runtime.enter();
     // The handler stays for as long as the process lives.
     signal(SignalKind::hangup()).map(drop)
+}
+
+/// Reads the log level again at each SIGHUP, on a thread of its own, because its file may be on a disk that does not
+/// answer. The thread lives as long as the process.
+///
+/// # Errors
+/// Those of the system.
+pub(super) fn follow_log_level(mut log: Log, mut reload: Reload) -> io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    let follow = move || {
+        loop {
+            runtime.block_on(reload.asked());
+            log.read_level_again();
+        }
+    };
+    thread::Builder::new().name("mintleaf-log-level".to_owned()).spawn(follow).map(drop)
 }
 
 /// Listens for signals.

@@ -34,26 +34,37 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 /// How long before its end a request is answered, although the change that it asked for is not recorded yet.
 const ANSWER_RESERVE: Duration = Duration::from_millis(200);
 
+/// Where a page of the audit begins, and which way it goes.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum AuditPart {
+    /// Behind the entry of this number, towards the newest.
+    After(u64),
+    /// In front of the entry of this number, towards the oldest.
+    Before(u64),
+}
+
 /// Reads the audit, and has changes recorded in it.
 pub struct AuditService {
     pub(super) replica: Arc<Replica>,
 }
 
 impl AuditService {
-    /// One page of the audit, beginning after the entry `after`: up to `limit` entries, and none that
-    /// `has_room` refuses but a first one.
+    /// One page of the audit: up to `limit` entries, and none that `has_room` refuses but a first one.
     ///
     /// # Errors
     /// [`Error::Unavailable`] when a linearizable read finds no quorum.
     pub async fn page(
         &self,
-        after: u64,
+        part: AuditPart,
         limit: usize,
         has_room: impl FnMut(&AuditEntry) -> bool,
         consistency: Consistency,
     ) -> Result<AuditPage, Error> {
         refresh(&self.replica, consistency).await?;
-        Ok(self.replica.read(|state| state.audit_page(after, limit, has_room)))
+        Ok(self.replica.read(|state| match part {
+            AuditPart::After(index) => state.audit_page(index, limit, has_room),
+            AuditPart::Before(index) => state.audit_page_back(index, limit, has_room),
+        }))
     }
 }
 

@@ -15,8 +15,9 @@ use super::error::Error;
 use super::log_access::{Consistency, refresh};
 use crate::backup::{BackupHead, write_backup};
 use crate::clock::Clock;
+use crate::metrics::{BackupOutcome, Metrics};
 use crate::replica::Replica;
-use crate::state::{FrozenState, State};
+use crate::state::{Actor, FrozenState, State};
 use crate::version::VERSION;
 
 /// Backups that a node writes at one time: each has a thread, and keeps a frozen state in memory.
@@ -30,6 +31,7 @@ const CHUNKS_WAITING_MAX: usize = 4;
 pub struct BackupService {
     pub(super) replica: Arc<Replica>,
     pub(super) clock: Arc<dyn Clock>,
+    metrics: Arc<Metrics>,
     places: Arc<Semaphore>,
 }
 
@@ -38,22 +40,32 @@ pub struct BackupService {
 pub struct BackupPieces(Receiver<Option<Bytes>>);
 
 impl BackupService {
-    pub(super) fn new(replica: Arc<Replica>, clock: Arc<dyn Clock>) -> Self {
-        Self { replica, clock, places: Arc::new(Semaphore::new(BACKUPS_MAX)) }
+    pub(super) fn new(replica: Arc<Replica>, clock: Arc<dyn Clock>, metrics: Arc<Metrics>) -> Self {
+        Self { replica, clock, metrics, places: Arc::new(Semaphore::new(BACKUPS_MAX)) }
     }
 
-    /// Takes a backup that holds every change that was acknowledged before the call.
+    /// Takes a backup that holds every change that was acknowledged before the call, for whoever asks.
     ///
     /// # Errors
     /// [`Error::Unavailable`] without a quorum; [`Error::Overloaded`] while the node writes others.
-    pub async fn take(&self) -> Result<BackupPieces, Error> {
+    pub async fn take(&self, actor: &Actor) -> Result<BackupPieces, Error> {
         let place = Arc::clone(&self.places).try_acquire_owned().map_err(|_| Error::Overloaded)?;
         refresh(&self.replica, Consistency::Linearizable).await?;
         let (head, frozen) = self.freeze()?;
         let (pieces, reader) = mpsc::channel(CHUNKS_WAITING_MAX);
+        let (actor, clock) = (actor.clone(), Arc::clone(&self.clock));
+        let metrics = Arc::clone(&self.metrics);
         let write = move || {
             mintleaf_raft::lower_priority();
-            write_pieces(&head, &frozen, &pieces, place);
+            let is_whole = write_pieces(&head, &frozen, &pieces, place);
+            let (actor, tags, log_index) = (actor.as_str(), head.tags, head.log_index);
+            if is_whole {
+                metrics.backup_ended(BackupOutcome::Complete, clock.now_ms() / 1000);
+                tracing::info!(actor, tags, log_index, "a backup was taken");
+            } else {
+                metrics.backup_ended(BackupOutcome::BrokenOff, 0);
+                tracing::warn!(actor, tags, log_index, "a backup broke off: its reader went away");
+            }
         };
         let started = thread::Builder::new().name("mintleaf-backup".to_owned()).spawn(write);
         started.map_err(|error| Error::unavailable(format!("cannot start a thread: {error}")))?;
@@ -105,20 +117,19 @@ impl BackupPieces {
     }
 }
 
-/// Writes a backup to its reader. A reader that goes away ends it.
+/// Writes a backup to its reader. A reader that goes away ends it. Answers whether all of it was taken.
 fn write_pieces(
     head: &BackupHead,
     frozen: &FrozenState,
     pieces: &Sender<Option<Bytes>>,
     place: OwnedSemaphorePermit,
-) {
+) -> bool {
     let mut out = BufWriter::with_capacity(CHUNK_BYTES, Pieces(pieces));
     let written = write_backup(head, frozen, &mut out).and_then(|()| out.flush());
-    if written.is_ok() {
-        // Without this end the reader takes the backup for one that broke off.
-        let _ = pieces.blocking_send(None);
-    }
+    // Without this end the reader takes the backup for one that broke off.
+    let is_whole = written.is_ok() && pieces.blocking_send(None).is_ok();
     drop(place);
+    is_whole
 }
 
 /// Sends whatever is written as one piece.

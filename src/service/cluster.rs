@@ -4,28 +4,36 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mintleaf_raft::{MemberStatus, MembershipError, Role};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use super::audit;
 use super::cluster_view::ClusterView;
 use super::error::Error;
+use super::headroom::HeadroomLog;
 #[cfg(feature = "next-level")]
 use super::log_access::change;
 use super::log_access::{Consistency, refresh};
+use super::ordered::SharedLedger;
 use super::readiness::{OwnReadiness, QuorumLoss, Readiness};
 use super::slot_table::SlotTable;
 use super::snowflakes::Snowflakes;
 use super::worker_view::{ClockView, WorkersView};
 use crate::clock::Clock;
 use crate::limits::GRAB_MAX;
-use crate::metrics::{ClusterReadings, Metrics};
+use crate::metrics::{
+    ClusterReadings, DiskReadings, Exposition, Metrics, ProcessReadings, Readings,
+    SequenceReadings, TagReadings,
+};
 use crate::replica::Replica;
 #[cfg(feature = "next-level")]
 use crate::state::Command;
 use crate::state::{Actor, Change, MemberFacts, State};
+use crate::tag::BizTag;
 
 /// A reading of another node's clock is not shown when it is older.
 const CLOCK_AGE_MS_MAX: u64 = 5_000;
+/// Pause between two looks at a few thousand tags, while all of them are looked at.
+const HEADROOM_PAUSE: Duration = Duration::from_millis(10);
 /// How long the answer to a change of the membership waits until this node shows the change.
 const SHOWN_MAX: Duration = Duration::from_millis(300);
 
@@ -33,10 +41,13 @@ const SHOWN_MAX: Duration = Duration::from_millis(300);
 pub struct ClusterService {
     pub(super) replica: Arc<Replica>,
     pub(super) table: Arc<SlotTable>,
+    pub(super) ordered: SharedLedger,
     pub(super) snowflakes: Arc<Snowflakes>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) metrics: Arc<Metrics>,
     pub(super) own: OwnReadiness,
+    /// Most names of tags that the cluster shall know.
+    pub(super) tags_max: u64,
 }
 
 /// A node that shall be a member.
@@ -88,7 +99,7 @@ impl ClusterService {
     /// Leaves a note, for tests of levels.
     ///
     /// # Errors
-    /// [`Error::Level`] below level 2.
+    /// [`Error::Level`] below level 3.
     #[cfg(feature = "next-level")]
     pub async fn leave_note(&self, text: String) -> Result<ClusterView, Error> {
         change(&self.replica, Command::Note { text }).await?;
@@ -232,11 +243,52 @@ impl ClusterService {
     }
 
     /// The counters as a page for Prometheus.
-    pub fn metrics_page(&self) -> String {
+    pub fn metrics_page(&self, exposition: Exposition) -> String {
         let node = self.replica.node();
-        let snowflake = self.snowflakes.readings(node.median_now_ms());
-        let cluster = ClusterReadings::from(&self.view());
-        self.metrics.render(&cluster, self.readiness().ready, &snowflake)
+        let status = node.status();
+        let (tags, names) = self.replica.read(|state| (state.len() as u64, state.names() as u64));
+        let cluster = ClusterReadings {
+            snapshot_index: status.snapshot_index.unwrap_or(0),
+            leader_changes: status.leader_changes,
+            ..ClusterReadings::from(&self.view())
+        };
+        let now = Readings {
+            ready: self.readiness().ready,
+            draining: self.own.is_draining(),
+            cluster,
+            snowflake: self.snowflakes.readings(node.median_now_ms()),
+            tags: TagReadings { tags, names, names_max: self.tags_max },
+            sequences: self.ordered.counters(|counters| SequenceReadings {
+                keys: counters.keys_held(),
+                keys_forgotten: counters.keys_forgotten(),
+                memory: counters.memory(),
+            }),
+            syncs: node.sync_times(),
+        };
+        self.metrics.render(now, exposition)
+    }
+
+    /// Looks how much is left of the tag that is nearest to its end, for the metrics and the log, a few thousand tags
+    /// at a time, so that applying waits for none of it.
+    pub async fn look_for_headroom(&self, told: &mut HeadroomLog) {
+        let (mut lowest, mut after): (Option<(f64, BizTag)>, Option<BizTag>) = (None, None);
+        loop {
+            let page =
+                self.replica.read(|state| state.headroom_after(after.as_ref().map(BizTag::as_str)));
+            let is_lower =
+                |found: &(f64, BizTag)| lowest.as_ref().is_none_or(|(it, _)| found.0 < *it);
+            lowest = page.lowest.filter(is_lower).or(lowest);
+            let Some(next) = page.next else { break };
+            after = Some(next);
+            sleep(HEADROOM_PAUSE).await;
+        }
+        self.metrics.lowest_headroom(lowest.as_ref().map_or(1.0, |(ratio, _)| *ratio));
+        told.note(lowest.as_ref().map(|(ratio, tag)| (*ratio, tag.as_str())));
+    }
+
+    /// Records what the process takes of its machine, and the data of its disk.
+    pub(crate) fn record_machine(&self, process: &ProcessReadings, disk: &DiskReadings) {
+        self.metrics.machine(process, disk);
     }
 }
 

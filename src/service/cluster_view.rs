@@ -94,15 +94,25 @@ impl From<&ClusterView> for ClusterReadings {
     fn from(view: &ClusterView) -> Self {
         let own = view.nodes.iter().find(|node| node.id == view.node_id);
         let clocks = view.nodes.iter().filter_map(|node| Some((node.id, node.clock_offset_ms?)));
+        let others = || view.nodes.iter().filter(|node| node.id != view.node_id);
+        let leads = view.leader_id == Some(view.node_id);
+        let last = own.and_then(|node| node.last_log_index).filter(|_| leads);
+        // A member of which the leader knows nothing lacks everything.
+        let lag = |node: &NodeView| {
+            Some((node.id, last?.saturating_sub(node.matched_index.unwrap_or(0))))
+        };
         Self {
             term: view.term,
             leader_known: view.leader_id.is_some(),
-            is_leader: view.leader_id == Some(view.node_id),
+            is_leader: leads,
             level: view.level,
             last_log_index: own.and_then(|node| node.last_log_index).unwrap_or(0),
             last_applied_index: own.and_then(|node| node.last_applied_index).unwrap_or(0),
             voters: view.nodes.iter().filter(|node| node.role != "learner").count() as u64,
+            reachable: others().map(|node| (node.id, node.reachable)).collect(),
+            lags: others().filter_map(lag).collect(),
             clock_offsets_ms: clocks.collect(),
+            ..Self::default()
         }
     }
 }

@@ -156,6 +156,7 @@ impl Grabber {
             }
             Response::Exhausted => {
                 slot.exhausted();
+                tracing::warn!(tag = slot.tag().as_str(), "a tag is used up: it has no ids left");
                 GrabOutcome::Rejected
             }
             Response::Frozen => {

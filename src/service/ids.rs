@@ -11,6 +11,7 @@ use super::error::Error;
 use super::grabber::GrabQueue;
 use super::held_ids::HeldIds;
 use super::ordered::Ordered;
+use super::sequences::SequenceLimits;
 use super::shaped::ShapedTag;
 use super::slot::{Arrangement, Slot, TakeOutcome, TakenNumbers};
 use super::slot_table::SlotTable;
@@ -43,6 +44,7 @@ pub struct IdService {
     pub(super) metrics: Arc<Metrics>,
     pub(super) grabs: GrabQueue,
     pub(super) ordered: Ordered,
+    pub(super) sequence_limits: SequenceLimits,
     pub(super) snowflakes: Arc<Snowflakes>,
     /// Creates tags on first use; `None` where that is off.
     pub(super) creation: Option<Arc<TagCreation>>,

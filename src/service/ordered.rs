@@ -33,7 +33,9 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinError, JoinHandle};
 use tokio::time::{Instant, timeout_at};
 
-use request::{Outcome, Refused, Request, Wanted};
+pub(super) use request::{Given, Request, Wanted};
+
+use request::{Outcome, Refused};
 
 use self::engine::{Engine, Waits};
 use self::ledger::{Ask, Ledger};
@@ -68,6 +70,11 @@ impl SharedLedger {
     /// Drops all that is held.
     pub(super) fn drop_all(&self) {
         self.0.lock().drop_all();
+    }
+
+    /// Looks at the counters of keys.
+    pub(super) fn counters<T>(&self, look: impl FnOnce(&Counters) -> T) -> T {
+        look(self.0.lock().counters())
     }
 }
 

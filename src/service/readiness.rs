@@ -9,6 +9,10 @@ use serde::Serialize;
 /// Where an operator reads what to do about a lost quorum.
 const QUORUM_LOSS_PAGE: &str = "docs/operating.md#quorum-loss";
 
+/// What goes on without a leader: ready means that there is something to hand out, not that everything is.
+const HELD_ONLY: &str =
+    "; ids go on until what is held is spent, and tags of which nothing is held get 503";
+
 /// Whether a node can hand out ids.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub struct Readiness {
@@ -21,7 +25,7 @@ pub struct Readiness {
 impl Readiness {
     pub(super) fn of(status: &Status, holds_ids: bool) -> Self {
         let mut reasons = Vec::new();
-        let held = if holds_ids { "; ids go on until what is held is spent" } else { "" };
+        let held = if holds_ids { HELD_ONLY } else { "" };
         if status.cluster_id.is_none() {
             reasons.push(format!("not_formed: the cluster has not formed yet{held}"));
         } else if status.leader_id.is_none() {
@@ -92,6 +96,11 @@ impl OwnReadiness {
         self.draining.store(true, Relaxed);
     }
 
+    /// Whether the node was asked to stop.
+    pub(super) fn is_draining(&self) -> bool {
+        self.draining.load(Relaxed)
+    }
+
     /// Keeps the node out of rotation while it grabs what was hot, or no longer.
     pub(super) fn set_warming(&self, warming: bool) {
         self.warming.store(warming, Relaxed);
@@ -131,6 +140,7 @@ mod tests {
             cluster_id: Some(7),
             node_id: 1,
             leader_id,
+            leader_changes: 0,
             term: 3,
             last_log_index: None,
             last_applied_index: None,
@@ -147,7 +157,7 @@ mod tests {
         assert!(ready, "ids that are held are handed out");
         let expected = "no_quorum: 1 of 3 voters can be reached and 2 are needed; missing: node 2 for 34 s, \
                         node 3 since this node started; see docs/operating.md#quorum-loss; ids go on until what \
-                        is held is spent";
+                        is held is spent, and tags of which nothing is held get 503";
         assert_eq!(reasons, [expected]);
         assert!(!Readiness::of(&status, false).ready);
     }

@@ -2,6 +2,8 @@
 
 mod gate;
 mod line;
+mod outcome;
+mod status;
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -11,6 +13,8 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
 
 use self::gate::Gate;
+pub(super) use self::outcome::{Arrangement, TakeOutcome, TakenNumbers};
+pub use self::status::SlotStatus;
 use super::error::Error;
 use super::rate_limit::RateLimit;
 use crate::clock::Clock;
@@ -19,9 +23,6 @@ use crate::segment::{BufferView, Segment, SegmentBuffer};
 use crate::shape::Line;
 use crate::state::Protection;
 use crate::tag::BizTag;
-
-/// The answer to a waiting caller.
-pub(super) type TakenNumbers = Result<Vec<Range<u64>>, Error>;
 
 /// One tag on this node, or one line of a shaped tag. Its lock is shared with no other and never held across a wait.
 pub(super) struct Slot {
@@ -55,33 +56,6 @@ struct Waiter {
     count: u64,
     arrangement: Arrangement,
     answer: oneshot::Sender<TakenNumbers>,
-}
-
-/// How the ids for one caller may lie.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Arrangement {
-    /// In as many ranges as it takes: nothing is wasted.
-    Ranges,
-    /// Without a gap, whatever has to be skipped for it.
-    Contiguous,
-}
-
-/// The outcome of a call for ids.
-pub(super) enum TakeOutcome {
-    /// The ids.
-    Ids(Vec<Range<u64>>),
-    /// A place in the queue.
-    Wait(oneshot::Receiver<TakenNumbers>),
-    /// The tag is gone.
-    Closed,
-    /// The tag is frozen.
-    Frozen,
-    /// The rate limit is used up, for so many seconds.
-    OverRateLimit(u64),
-    /// Fewer are held, and the tag has no more.
-    Exhausted,
-    /// Too many wait already.
-    Overloaded,
 }
 
 impl Slot {
@@ -282,11 +256,13 @@ impl Slot {
         }
     }
 
-    /// How many ids were taken since the last call, those that were skipped for a run without a gap among them.
-    pub(super) fn taken_since_look(&self) -> u64 {
+    /// How many ids were taken since the last call, those that were skipped for a run without a gap among them;
+    /// and how many are held.
+    pub(super) fn taken_since_look(&self) -> (u64, u64) {
         let mut held = self.held.lock();
-        let gone = held.installed - held.buffer.remaining();
-        gone - std::mem::replace(&mut held.gone_at_look, gone)
+        let remaining = held.buffer.remaining();
+        let gone = held.installed - remaining;
+        (gone - std::mem::replace(&mut held.gone_at_look, gone), remaining)
     }
 
     /// Whether a grab may bring ids.
@@ -303,6 +279,15 @@ impl Slot {
         let wants_grab = possible && !held.grab_asked && held.buffer.remaining() == 0;
         held.grab_asked |= wants_grab;
         wants_grab
+    }
+
+    /// What is held, and how it is used.
+    pub(super) fn status(&self) -> SlotStatus {
+        let held = self.held.lock();
+        let outlook = held.buffer.outlook(self.clock.monotonic_ms());
+        let waiting = held.waiters.iter().filter(|waiter| !waiter.answer.is_closed()).count();
+        let is_open = matches!(held.gate, Gate::Open | Gate::Limited);
+        SlotStatus::new(outlook, held.installed, waiting, is_open, held.exhausted)
     }
 
     pub(super) fn view(&self) -> BufferView {

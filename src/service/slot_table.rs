@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use foldhash::quality::RandomState;
 use papaya::{HashMap, HashMapRef, LocalGuard};
+use parking_lot::Mutex;
 
 use super::ordered::SharedLedger;
 use super::shaped::ShapedTable;
@@ -22,6 +23,8 @@ pub(super) type PinnedSlots<'a> = HashMapRef<'a, BizTag, Arc<Slot>, RandomState,
 
 /// How long it is taken for granted that no slot holds an id, once none did.
 const NONE_HELD_MS: u64 = 250;
+/// Most tags that are looked at for one answer about those that wait soonest: 0.1 ms.
+pub(super) const WATCHED_MAX: usize = 1_000;
 
 /// Slots by tag. Looking one up takes no lock. A tag that this node was not asked for has no slot; a slot,
 /// once made, stays until its tag is gone or the process ends.
@@ -34,6 +37,8 @@ pub struct SlotTable {
     metrics: Arc<Metrics>,
     /// Until then no slot counts as holding an id, in milliseconds of the monotonic clock.
     none_held_until_ms: AtomicU64,
+    /// The tags that lasted shortest at the last look, [`WATCHED_MAX`] at most.
+    shortest: Mutex<Vec<BizTag>>,
 }
 
 impl SlotTable {
@@ -45,6 +50,7 @@ impl SlotTable {
             ordered: OnceLock::new(),
             metrics,
             none_held_until_ms: AtomicU64::new(0),
+            shortest: Mutex::default(),
         }
     }
 
@@ -124,19 +130,27 @@ impl SlotTable {
         holds
     }
 
-    /// The tags that ids were taken of since the last call, `limit` at most: those with most ids.
+    /// The tags that ids were taken of since the last call, `limit` at most: those with most ids. Those of them
+    /// that last shortest, if they go on being used so, are [`watched`](Self::watched) from then on.
     pub(super) fn taken_since_look(&self, limit: usize) -> Vec<(BizTag, u64)> {
         let slots = self.slots.pin();
         let mut most = BinaryHeap::new();
+        let mut shortest = BinaryHeap::new();
         for (tag, slot) in &slots {
-            let taken = slot.taken_since_look();
-            if taken > 0 {
-                most.push(Reverse((taken, tag)));
+            let (taken, remaining) = slot.taken_since_look();
+            if taken == 0 {
+                continue;
             }
+            most.push(Reverse((taken, tag)));
             if most.len() > limit {
                 most.pop();
             }
+            shortest.push((remaining / taken, tag));
+            if shortest.len() > WATCHED_MAX {
+                shortest.pop();
+            }
         }
+        *self.shortest.lock() = shortest.into_iter().map(|(_, tag)| tag.clone()).collect();
         let mut taken: Vec<_> =
             most.into_iter().map(|Reverse((taken, tag))| (tag.clone(), taken)).collect();
         let of_shaped = self.shaped.taken_since_look();
@@ -146,6 +160,16 @@ impl SlotTable {
             taken.truncate(limit);
         }
         taken
+    }
+
+    /// The tags among which those are looked for that wait soonest: all, if they are few enough, else those that
+    /// lasted shortest at the last look.
+    pub(super) fn watched(&self) -> Vec<BizTag> {
+        let slots = self.slots.pin();
+        if slots.len() <= WATCHED_MAX {
+            return slots.keys().cloned().collect();
+        }
+        self.shortest.lock().clone()
     }
 
     /// The first `limit` buffers in the order of their tags.

@@ -233,6 +233,7 @@ impl Snowflakes {
             pool_exhausted: matches!(status, LeaseStatus::NoWorkerFree { .. }),
             clock_skewed: matches!(status, LeaseStatus::Skewed { .. }),
             clock_behind: remaining_ms == 0 && self.behind_ms().is_some(),
+            end_s: end_ms / 1000,
             lifetime_ends: end_ms < cluster_ms.unwrap_or(now_ms).saturating_add(LIFETIME_ALARM_MS),
         }
     }

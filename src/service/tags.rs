@@ -155,20 +155,21 @@ impl TagService {
         self.replica.read(|state| state.tag(tag)).ok_or(Error::UnknownTag)
     }
 
-    /// One page of rows in the order of their tags, beginning after the name `after`: up to `limit`, and none
-    /// that `has_room` refuses.
+    /// One page of the rows whose names begin with `prefix`, in the order of their names, beginning after the name
+    /// `after`: up to `limit`, and none that `has_room` refuses.
     ///
     /// # Errors
     /// [`Error::Unavailable`] when a linearizable read finds no quorum.
     pub async fn page(
         &self,
+        prefix: &str,
         after: Option<&str>,
         limit: usize,
         has_room: impl FnMut(&TagRow) -> bool,
         consistency: Consistency,
     ) -> Result<TagPage, Error> {
         refresh(&self.replica, consistency).await?;
-        Ok(self.replica.read(|state| state.tags_page(after, limit, has_room)))
+        Ok(self.replica.read(|state| state.tags_page(prefix, after, limit, has_room)))
     }
 
     /// A tag's `max_id` in this node's copy; `None` for a tag that this node does not know.

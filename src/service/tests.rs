@@ -47,6 +47,7 @@ async fn alone_by(
         secret: 1,
         auto_create_tags: true,
         tags_max,
+        sequence_memory: 1 << 20,
         draw_key: || Ok([7; 32]),
     };
     let options = Options {

@@ -33,7 +33,11 @@ impl Services {
         let (began, wanted) = (Instant::now(), tags.len());
         match timeout(WARM_START_MAX, self.ids.hold_again(tags)).await {
             Ok(Ok(held)) => {
-                tracing::info!(held, took = ?began.elapsed(), "holding ids again of the tags that were hot");
+                let took_s = began.elapsed().as_secs_f64();
+                tracing::info!(
+                    held,
+                    "holding ids again of the tags that were hot, after {took_s:.3} s"
+                );
             }
             Ok(Err(error)) => {
                 tracing::warn!(wanted, %error, "ready without the ids of tags that were hot");

@@ -73,7 +73,7 @@ impl IdText {
         let id = self.id(number);
         match &self.format {
             Some(Around { style, plain: [before, behind], .. }) => {
-                written(id, *style, before, behind, out)
+                written(id, *style, before, behind, out);
             }
             None => written(id, IdStyle::Decimal { digits_min: 0 }, b"", b"", out),
         }
@@ -84,7 +84,7 @@ impl IdText {
         let id = self.id(number);
         match &self.format {
             Some(Around { style, json: [before, behind], .. }) => {
-                written(id, *style, before, behind, out)
+                written(id, *style, before, behind, out);
             }
             None => written(id, IdStyle::Decimal { digits_min: 0 }, b"\"", b"\"", out),
         }
@@ -106,7 +106,8 @@ impl Around {
             match piece {
                 Piece::Text(text) => texts[at].push_str(text),
                 Piece::Period => {
-                    texts[at].push_str(&period.map_or(String::new(), |period| period.0.to_string()))
+                    let shown = period.map(|PeriodNumber(number)| number.to_string());
+                    texts[at].push_str(&shown.unwrap_or_default());
                 }
                 Piece::Id(of_id) => (style, at) = (of_id, 1),
             }

@@ -11,9 +11,9 @@ use crate::tag::BizTag;
 /// One page of the audit.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct AuditPage {
-    /// The entries, ascending.
+    /// The entries, in the order in which they were asked for.
     pub entries: Vec<AuditEntry>,
-    /// The number after which the next page begins; `None` on the last page.
+    /// The number after which the next page begins, in that order; `None` on the last page.
     pub next: Option<u64>,
 }
 
@@ -24,18 +24,20 @@ impl State {
         &self,
         after: u64,
         limit: usize,
-        mut has_room: impl FnMut(&AuditEntry) -> bool,
+        has_room: impl FnMut(&AuditEntry) -> bool,
     ) -> AuditPage {
-        let mut page = AuditPage::default();
-        for entry in self.audit.after(after) {
-            let has_room = has_room(entry);
-            if page.entries.len() == limit || !(has_room || page.entries.is_empty()) {
-                page.next = page.entries.last().map(|last| last.index);
-                break;
-            }
-            page.entries.push(entry.clone());
-        }
-        page
+        page_of(self.audit.after(after), limit, has_room)
+    }
+
+    /// The same from the newest entry back: the page begins with the entry before the entry `before`.
+    pub fn audit_page_back(
+        &self,
+        before: u64,
+        limit: usize,
+        has_room: impl FnMut(&AuditEntry) -> bool,
+    ) -> AuditPage {
+        let newest_first = self.audit.after(0).rev();
+        page_of(newest_first.skip_while(|entry| entry.index >= before), limit, has_room)
     }
 
     /// Carries a change out. One that changed something has its entry in the audit. One that was rejected has
@@ -138,4 +140,22 @@ impl State {
             after,
         });
     }
+}
+
+/// The first entries of those that come: up to `limit`, and none that `has_room` refuses but a first one.
+fn page_of<'a>(
+    entries: impl Iterator<Item = &'a AuditEntry>,
+    limit: usize,
+    mut has_room: impl FnMut(&AuditEntry) -> bool,
+) -> AuditPage {
+    let mut page = AuditPage::default();
+    for entry in entries {
+        let has_room = has_room(entry);
+        if page.entries.len() == limit || !(has_room || page.entries.is_empty()) {
+            page.next = page.entries.last().map(|last| last.index);
+            break;
+        }
+        page.entries.push(entry.clone());
+    }
+    page
 }

@@ -294,14 +294,11 @@ impl Audit {
     }
 
     /// The entries behind the number `after`, ascending.
-    pub(super) fn after(&self, after: u64) -> impl Iterator<Item = &AuditEntry> {
+    pub(super) fn after(&self, after: u64) -> impl DoubleEndedIterator<Item = &AuditEntry> {
         let after = after.max(self.dropped());
         let first =
             self.chunks.partition_point(|chunk| chunk.last().is_none_or(|e| e.index <= after));
-        self.chunks
-            .range(first..)
-            .flat_map(|chunk| chunk.iter())
-            .skip_while(move |e| e.index <= after)
+        self.chunks.range(first..).flat_map(|chunk| chunk.iter()).filter(move |e| e.index > after)
     }
 
     /// The number of the last entry that is no longer kept.

@@ -8,6 +8,8 @@ use super::apply::State;
 use super::audit::{Action, AuditEntry, Fact, Facts, Field};
 use super::change::floor_facts;
 use super::raise::Raise;
+use super::shaped_entry::ShapedEntry;
+use super::tag_entry::TagEntry;
 use crate::tag::BizTag;
 
 /// Who restores, for the audit. No token has a name with a space in it.
@@ -64,10 +66,11 @@ impl State {
         self.audit.push(AuditEntry { index, time_ms, actor, action, target, before, after });
     }
 
-    /// The watermark of a tag, deleted or not; nothing of a name that is not known.
+    /// The watermark of a tag, the highest of its lines, deleted or not; nothing of a name that is not known.
     fn mark_facts(&self, tag: &BizTag) -> Facts {
-        let entry = self.entries.get(tag.as_str());
-        entry.map(|entry| (Field::MaxId, Fact::Id(entry.max_id()))).into_iter().collect()
+        let shaped = self.shaped.get(tag.as_str()).and_then(ShapedEntry::max_id);
+        let mark = shaped.or_else(|| self.entries.get(tag.as_str()).map(TagEntry::max_id));
+        mark.map(|mark| (Field::MaxId, Fact::Id(mark))).into_iter().collect()
     }
 }
 

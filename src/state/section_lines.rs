@@ -24,6 +24,12 @@ impl SectionLines {
         mark.grab(size, ID_END)
     }
 
+    /// The mark of a section, or where one begins that is not there yet.
+    pub(super) fn mark(&self, section: u16, advance: u64) -> u64 {
+        let beginning = Watermark::LOWEST.get().saturating_add(advance).min(ID_END);
+        self.0.get(&section).map_or(beginning, |mark| mark.get())
+    }
+
     /// The highest mark of a section; that of a new line when none was used.
     pub(super) fn highest(&self) -> u64 {
         self.0.values().map(|mark| mark.get()).max().unwrap_or(Watermark::LOWEST.get())

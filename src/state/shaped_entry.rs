@@ -79,6 +79,14 @@ impl ShapedEntry {
         }
     }
 
+    /// The mark of a section; `None` where there are no sections.
+    pub(super) fn section_end(&self, section: u16) -> Option<u64> {
+        match &*self.lines {
+            Lines::Sections(sections) => Some(sections.mark(section, self.advance)),
+            Lines::Whole | Lines::Periods(_) => None,
+        }
+    }
+
     /// How many lines it keeps besides that of the tag's entry.
     pub(super) fn kept_lines(&self) -> usize {
         match &*self.lines {

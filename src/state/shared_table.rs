@@ -71,11 +71,24 @@ impl<E: Named> SharedTable<E> {
 
     /// The entries after `name`; all of them without a name.
     pub(super) fn after(&self, name: Option<&str>) -> impl Iterator<Item = &E> {
-        let first = name.map_or(0, |name| self.leaf_of(name));
+        self.beginning_with("", name)
+    }
+
+    /// The entries whose names begin with `prefix`, those after `name` alone where one is given. None of the others
+    /// is looked at, but for those of one leaf.
+    pub(super) fn beginning_with(
+        &self,
+        prefix: &str,
+        name: Option<&str>,
+    ) -> impl Iterator<Item = &E> {
+        let first = self.leaf_of(name.map_or(prefix, |name| name.max(prefix)));
         self.leaves[first.min(self.leaves.len())..]
             .iter()
             .flat_map(|leaf| leaf.iter())
-            .skip_while(move |entry| name.is_some_and(|name| entry.name() <= name))
+            .skip_while(move |entry| {
+                entry.name() < prefix || name.is_some_and(|name| entry.name() <= name)
+            })
+            .take_while(move |entry| entry.name().starts_with(prefix))
     }
 
     /// The leaf a name is in or would be in; 0 in an empty table.
@@ -159,6 +172,25 @@ mod tests {
         }
         assert_eq!(table.after(Some("")).count(), 1000);
         assert_eq!(SharedTable::<TagEntry>::default().after(Some("a")).count(), 0);
+    }
+
+    #[test]
+    fn a_prefix_finds_the_names_that_begin_with_it_wherever_reading_goes_on() {
+        let table = table((0..3000).map(|number| number * 2));
+        let names: Vec<String> = (0..3000).map(|number| name(number * 2)).collect();
+        for prefix in
+            ["", "tag-", "tag-0", "tag-0005", "tag-00051", "tag-000512", "tag-9", "a", "z"]
+        {
+            let afters = [0, 1, 511, 512, 513, 520, 5998, 9999].map(name);
+            let afters = afters.iter().map(String::as_str).chain(["a", "zz"]);
+            for after in std::iter::once(None).chain(afters.map(Some)) {
+                let found = table.beginning_with(prefix, after).map(TagEntry::name);
+                let expected = names.iter().map(String::as_str).filter(|name| {
+                    name.starts_with(prefix) && after.is_none_or(|after| *name > after)
+                });
+                assert!(found.eq(expected), "{prefix} after {after:?}");
+            }
+        }
     }
 
     #[test]

@@ -11,6 +11,7 @@ use crate::log_engine::{LogEngine, MetaKey};
 use crate::manifest::{Extent, Manifest};
 use crate::open::{self, Opened};
 use crate::recent::Recent;
+use crate::sync_times::{SyncReadings, SyncTimes};
 use crate::trees::{Trees, missing};
 use crate::wal::{Wal, encode_batch, twice};
 use crate::{files, record};
@@ -21,6 +22,7 @@ use std::fs::File;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 /// The log engine: a write-ahead log, which alone makes a [`LogEngine::sync`] durable, and two
 /// checkpoints in sled, which are advanced to its newest batch in turn.
@@ -34,6 +36,8 @@ pub struct SledEngine {
     trees: [Trees; 2],
     /// The first failure of a write or sync. It is set once; every later call returns it.
     failure: OnceLock<String>,
+    /// How long each batch took to the disk.
+    sync_times: SyncTimes,
     _lock: Arc<File>,
 }
 
@@ -70,8 +74,13 @@ impl SledEngine {
     /// [`StorageError::Damaged`] when anything that was acknowledged is missing or altered.
     pub fn open(dir: &DataDir) -> Result<Self, StorageError> {
         let Opened { wal, manifest, checkpoints } = open::open(dir)?;
-        let (batch, extent) = (manifest.batch, manifest.extent);
-        tracing::info!(batch, ?extent, dir = %dir.path().display(), "log opened");
+        let (batch, dir_path) = (manifest.batch, dir.path().display());
+        match manifest.extent {
+            Some(Extent { first, last, .. }) => {
+                tracing::info!(batch, first, last, dir = %dir_path, "log opened");
+            }
+            None => tracing::info!(batch, dir = %dir_path, "log opened: it is empty"),
+        }
         let live = Live {
             manifest: manifest.clone(),
             changed: BTreeMap::new(),
@@ -86,6 +95,7 @@ impl SledEngine {
             durable: Mutex::new(Durable { dir: dir.path().to_owned(), wal, manifest, checkpoints }),
             live: RwLock::new(live),
             failure: OnceLock::new(),
+            sync_times: SyncTimes::default(),
             _lock: dir.share_lock(),
         })
     }
@@ -126,7 +136,9 @@ impl SledEngine {
             self.fatal(self.checkpoint(durable))?;
             durable.wal.switch();
         }
+        let began = Instant::now();
         let written = durable.wal.write(batch.manifest.batch, &bytes);
+        self.sync_times.record(began.elapsed());
         self.fatal(written.context(|| "write the write-ahead log".into()))?;
         durable.manifest.advance(batch.manifest);
         Ok(())
@@ -309,6 +321,10 @@ impl LogEngine for SledEngine {
         let batch = Self::close_batch(&mut live);
         drop(live);
         self.commit(&mut durable, batch)
+    }
+
+    fn sync_times(&self) -> Option<SyncReadings> {
+        Some(self.sync_times.readings())
     }
 }
 

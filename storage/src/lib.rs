@@ -27,7 +27,9 @@
 //! | module | what it is | imports |
 //! | --- | --- | --- |
 //! | `limits`, [`codec`], `error` | the largest sizes; the binary encoding; the errors | nothing |
-//! | `files`, `log_engine` | durable steps on files; the interface of a log engine | `error` |
+//! | `sync_times` | how long syncs took | nothing |
+//! | `files` | durable steps on files | `error` |
+//! | `log_engine` | the interface of a log engine | `error`, `sync_times` |
 //! | `data_dir` | a data directory: its lock, its owner, how often it was opened | `codec`, `error`, `files` |
 //! | `snapshot` | the current snapshot | `data_dir`, `error`, `files`, `limits` |
 //! | `record` | one record as it is stored, chained to the record before | `error` |
@@ -40,7 +42,7 @@
 //! | `checkpoint` | one checkpoint: made, opened, advanced, copied | `batches`, `error`, `files`, `manifest`, `replay`, `trees` |
 //! | `open` | opening the log, whatever a crash left of it | `batch`, `batches`, `checkpoint`, `data_dir`, `error`, `files`, `manifest`, `wal` |
 //! | `recent` | the records that a checkpoint still lacks, in memory | `error`, `manifest`, `trees` |
-//! | `engine` | the log engine | `batch`, `checkpoint`, `codec`, `data_dir`, `error`, `files`, `limits`, `log_engine`, `manifest`, `open`, `recent`, `record`, `trees`, `wal` |
+//! | `engine` | the log engine | `batch`, `checkpoint`, `codec`, `data_dir`, `error`, `files`, `limits`, `log_engine`, `manifest`, `open`, `recent`, `record`, `sync_times`, `trees`, `wal` |
 //! | `stopped` | a stopped node's directory, read and never written; a directory that is made as a whole | `data_dir`, `engine`, `error`, `files`, `open`, `snapshot` |
 //! | `fuzzing` | entry points for `tests/fuzz` | `batch`, `batches`, `codec`, `manifest`, `record`, `replay`, `trees`, `wal` |
 
@@ -63,6 +65,7 @@ mod record;
 mod replay;
 mod snapshot;
 mod stopped;
+mod sync_times;
 mod trees;
 mod wal;
 
@@ -73,3 +76,4 @@ pub use limits::{META_BYTES_MAX, RECORD_BYTES_MAX, SNAPSHOT_META_BYTES_MAX};
 pub use log_engine::{LogEngine, MetaKey};
 pub use snapshot::{Snapshot, SnapshotTemp, Snapshots};
 pub use stopped::{CopiedLog, NewDir, StoppedDir};
+pub use sync_times::SyncReadings;

@@ -1,6 +1,7 @@
 //! The interface of a log engine.
 
 use crate::error::StorageError;
+use crate::sync_times::SyncReadings;
 use std::ops::Range;
 
 /// The name of a small value. The numbers are on disk: new ones are appended, none is reused.
@@ -78,4 +79,9 @@ pub trait LogEngine: Send + Sync + 'static {
     /// after this has returned; truncations and purges are durable by themselves. It is cheap when
     /// nothing is unsynced.
     fn sync(&self) -> Result<(), StorageError>;
+
+    /// How long the syncs took since the engine was opened; `None` of an engine that measures none.
+    fn sync_times(&self) -> Option<SyncReadings> {
+        None
+    }
 }

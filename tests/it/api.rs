@@ -1,5 +1,6 @@
 //! What clients may rely on: every path, its successes, its failures, its bounds.
 
+mod buffers;
 mod ids;
 mod leaf;
 mod ops;

@@ -117,7 +117,14 @@ fn pages_follow_each_other_and_the_command_line_shows_all() {
     assert_eq!((page["entries"][0]["index"].as_u64(), page["next"].as_u64()), (Some(4), Some(5)));
     assert_eq!(api.get("/v1/audit").ok()["entries"].as_array().unwrap().len(), 100);
     assert_eq!(api.get("/v1/audit?after=251").ok(), json!({ "entries": [], "next": null }));
-    for wrong in ["limit=0", "limit=1001", "after=-1", "since=3", "consistency=none"] {
+    let newest = api.get("/v1/audit?sort=newest&limit=2").ok();
+    assert_eq!(
+        (newest["entries"][0]["index"].as_u64(), newest["next"].as_u64()),
+        (Some(251), Some(250))
+    );
+    let oldest = api.get("/v1/audit?sort=newest&after=2").ok();
+    assert_eq!((oldest["entries"][0]["index"].as_u64(), &oldest["next"]), (Some(1), &Value::Null));
+    for wrong in ["limit=0", "limit=1001", "sort=none", "after=-1", "since=3", "consistency=none"] {
         assert_eq!(api.get(&format!("/v1/audit?{wrong}")).status, 400, "{wrong}");
     }
 

@@ -28,8 +28,8 @@ use std::path::{Path, PathBuf};
 use markdown::Document;
 
 /// Languages of blocks that nobody can type into a shell.
-const NOT_COMMANDS: [&str; 10] =
-    ["text", "json", "toml", "ini", "sql", "mermaid", "rust", "java", "properties", "xml"];
+const NOT_COMMANDS: [&str; 11] =
+    ["text", "json", "toml", "yaml", "ini", "sql", "mermaid", "rust", "java", "properties", "xml"];
 /// Directories that hold no documents of the project.
 const NOT_OURS: [&str; 3] = ["target", "corpus", "node_modules"];
 

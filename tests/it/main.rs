@@ -15,18 +15,24 @@
 //! between_nodes           rogues, recordings, floods and new secrets at the ports between nodes
 //! bootstrap               founders that exist twice, are cut off, killed, and lost
 //! leaf_migration          from a real Leaf and back, under load
+//! shaped, periods         tags with a format, hidden ids and periods; the last with clocks that jump
 //! protection, audit       tags that are frozen or limited; who changed what
 //! draining                a node that was asked to stop: out of rotation, its clients leave, a leader hands over
+//! supervised              what a node tells the service manager that started it
 //! rolling                 three nodes rolled behind a load balancer, under load
 //! releases                two releases in one cluster; what earlier releases have left on disk
 //! leasing                 the client library in Rust, whose nodes are killed, rolled, frozen and limited
 //! warm_start              tags that were hot are held again
 //! quorum_loss             what the last node says
+//! logs                    what a log tells of a day
+//! alerts                  the dashboard, and rules that fire
 //! strict                  ids that rise over all nodes, whoever leads
 //! zones                   where nodes are
 //! dev, ends, faults, full_disk, membership, mixups, poison, scale
 //!                         nodes that are killed, paused, refused, removed, taken for each other, lied to, and filled
 //! restore                 backups, clusters that are made of them, and directories that were copied
+//! sequences               numbers of keys, over leaders that are killed and clusters that are restored
+//! shapes                  tags that are strict, sequences, periods, formats and hidden, as they are made and kept
 //! snowflake               time windows, with killed nodes and wrong clocks
 //! ```
 //!
@@ -38,6 +44,7 @@
 #![allow(clippy::unwrap_used, reason = "what a test cannot go on without fails it")]
 #![allow(clippy::disallowed_methods, reason = "tests poll other processes, which wake nobody here")]
 
+mod alerts;
 mod api;
 mod audit;
 mod auth;
@@ -59,8 +66,10 @@ mod import;
 mod kept;
 mod leaf_migration;
 mod leasing;
+mod logs;
 mod membership;
 mod mixups;
+mod periods;
 mod poison;
 mod protection;
 mod quorum_loss;
@@ -69,8 +78,12 @@ mod resp;
 mod restore;
 mod rolling;
 mod scale;
+mod sequences;
+mod shaped;
+mod shapes;
 mod snowflake;
 mod strict;
+mod supervised;
 mod tls;
 mod warm_start;
 mod zones;

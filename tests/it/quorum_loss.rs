@@ -1,13 +1,33 @@
 //! What a node says that has lost its quorum, and how it comes back.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::harness::{Finished, eventually, mintleaf, secs};
+use crate::harness::{Cluster, Finished, eventually, mintleaf, secs};
 
 #[test]
-fn the_last_of_three_nodes_says_who_is_missing_and_what_to_do() {
+fn a_leader_that_is_the_last_of_three_says_who_is_missing_and_what_to_do() {
     let mut cluster = mintleaf().cluster(3);
     let last = cluster.leader();
+    says_who_is_missing(cluster, last);
+}
+
+/// A follower does not go on naming the leader that it lost.
+#[test]
+fn a_follower_that_is_the_last_of_three_says_who_is_missing_and_what_to_do() {
+    let mut cluster = mintleaf().cluster(3);
+    let leader = cluster.leader();
+    let last = cluster.others(leader)[0];
+    says_who_is_missing(cluster, last);
+}
+
+fn says_who_is_missing(mut cluster: Cluster, last: u64) {
+    cluster.api(last).post("/v1/tags", &json!({ "tag": "never-asked-for" })).ok();
+    // A node says since when it misses others that it has heard.
+    eventually("the last node to have heard the others", secs(15), || {
+        let view = cluster.api(last).try_get("/v1/cluster").ok()?.try_json()?;
+        let nodes = view["nodes"].as_array()?;
+        nodes.iter().all(|node| node["reachable"] == true).then_some(())
+    });
     for other in cluster.others(last) {
         cluster.kill(other);
     }
@@ -24,6 +44,9 @@ fn the_last_of_three_nodes_says_who_is_missing_and_what_to_do() {
         assert!(reason.contains(&format!("node {other} for ")), "{reason}");
     }
     assert!(reason.contains("docs/operating.md#quorum-loss"), "{reason}");
+    assert!(reason.contains("tags of which nothing is held get 503"), "{reason}");
+    assert_eq!(api.get("/v1/cluster").ok()["leader_id"], Value::Null);
+    assert_eq!(api.get("/v1/segment/never-asked-for").problem(), (503, "unavailable".to_owned()));
     eventually("the log to say so", secs(15), || {
         let log = cluster.process(last).log();
         log.contains("no quorum: 1 of 3 voters").then_some(())

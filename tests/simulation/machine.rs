@@ -363,6 +363,7 @@ async fn assemble(
         secret: incarnation.nonce(),
         auto_create_tags: true,
         tags_max: TAGS_MAX_DEFAULT,
+        sequence_memory: 1 << 20,
         draw_key: || Ok([7; 32]),
     };
     let oracle = Arc::clone(&site.oracle);

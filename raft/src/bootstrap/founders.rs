@@ -10,6 +10,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use super::handshake;
+use super::waiting_log::WaitingLog;
 use crate::client::CallError;
 use crate::core::Core;
 use crate::error::{NodeError, StopReason};
@@ -23,7 +24,7 @@ use crate::types::Member;
 
 /// Pause between two rounds of handshakes.
 const ROUND_INTERVAL: Duration = Duration::from_millis(200);
-/// A founder that waits logs for whom this often.
+/// A founder that waits looks this often whether it waits in vain, or whether the log shall say that it waits.
 const REMINDER_INTERVAL: Duration = Duration::from_secs(5);
 /// A founder gets this long to write down that it is prepared, or free.
 const PREPARE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -61,6 +62,7 @@ pub(crate) async fn prepare_for_coordinator(
 /// Takes part in the bootstrap of the cluster; returns once there is one that contains this node.
 pub(super) async fn found(core: &Core) -> Result<(), NodeError> {
     let (mut reminded, mut prepared_since) = (Instant::now(), Instant::now());
+    let mut waiting = WaitingLog::default();
     while core.cluster().is_none() {
         let missing = match round(core, &mut prepared_since).await? {
             Round::Formed => return Ok(()),
@@ -73,7 +75,9 @@ pub(super) async fn found(core: &Core) -> Result<(), NodeError> {
         };
         if reminded.elapsed() >= REMINDER_INTERVAL {
             reminded = Instant::now();
-            remind(core, &missing);
+            if waiting.is_told(&missing, Instant::now()) {
+                remind(core, &missing);
+            }
             if is_known_otherwise(core).await {
                 let why = format!("no cluster can form: {KNOWN_OTHERWISE}");
                 return Err(NodeError::Stopped(StopReason::operator(why)));
@@ -112,7 +116,7 @@ fn remind(core: &Core, missing: &str) {
             let bound = prepared.refusal();
             tracing::warn!(%bound, %missing, "waiting for the cluster to form");
         }
-        _ => tracing::info!(%missing, "waiting for the cluster to form"),
+        _ => tracing::warn!(%missing, "waiting for the cluster to form"),
     }
 }
 
@@ -183,7 +187,8 @@ async fn prepare_all(
     if !core.identity.bootstrap().enter(prepared.cluster).await? {
         return Ok(Round::Missing("this node was let in elsewhere".to_owned()));
     }
-    tracing::info!(founders = ?members.keys().collect::<Vec<_>>(), "forming the cluster");
+    let founders = members.keys().map(u64::to_string).collect::<Vec<_>>().join(",");
+    tracing::info!(founders, "forming the cluster");
     core.raft.initialize(members).await.map_err(NodeError::raft)?;
     Ok(Round::Formed)
 }
@@ -300,9 +305,9 @@ fn known(from: &Origin, reply: HandshakeReply) -> (FounderAnswer, Option<Member>
     (FounderAnswer::Participant(Participant { cluster, prepared, ticket }), Some(member))
 }
 
-/// What a founder that does not coordinate waits for.
+/// What a founder that does not coordinate waits for: everybody who hinders it.
 fn missing_of(answers: &Answers) -> String {
-    let hindered = answers.iter().find_map(|(id, (answer, _))| match answer {
+    let hindered = answers.iter().filter_map(|(id, (answer, _))| match answer {
         FounderAnswer::Silent(why) | FounderAnswer::Refused(why) => {
             Some(format!("node {id}: {why}"))
         }
@@ -311,5 +316,10 @@ fn missing_of(answers: &Answers) -> String {
         }
         FounderAnswer::Participant(_) => None,
     });
-    hindered.unwrap_or_else(|| "the founder with the lowest id, to bind all others".to_owned())
+    match hindered.collect::<Vec<_>>() {
+        nobody if nobody.is_empty() => {
+            "the founder with the lowest id, to bind all others".to_owned()
+        }
+        hindered => hindered.join("; "),
+    }
 }

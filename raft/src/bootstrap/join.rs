@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use super::handshake;
+use super::waiting_log::WaitingLog;
 use crate::core::Core;
 use crate::error::{NodeError, StopReason};
 use crate::message::{Change, MembershipError, Purpose, Request, Response};
@@ -11,12 +14,10 @@ use crate::types::Member;
 /// Pause between two rounds of asking.
 const ROUND_INTERVAL: Duration = Duration::from_millis(200);
 const JOIN_TIMEOUT: Duration = Duration::from_secs(5);
-/// A node that waits for others logs for whom every so many rounds.
-const ROUNDS_PER_REMINDER: u32 = 25;
 
 /// Asks the member at `seed` to be added; returns once this node takes part.
 pub(super) async fn join(core: &Core, seed: &str) -> Result<(), NodeError> {
-    let mut round = 0_u32;
+    let mut waiting = WaitingLog::default();
     loop {
         if core.cluster().is_some() {
             return Ok(());
@@ -25,10 +26,9 @@ pub(super) async fn join(core: &Core, seed: &str) -> Result<(), NodeError> {
             Ok(()) => "the leader's first message".to_owned(),
             Err(why) => why,
         };
-        if round.is_multiple_of(ROUNDS_PER_REMINDER) {
+        if waiting.is_told(&waiting_for, Instant::now()) {
             tracing::info!(%waiting_for, seed, "joining the cluster");
         }
-        round += 1;
         tokio::time::sleep(ROUND_INTERVAL).await;
     }
 }

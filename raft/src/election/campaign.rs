@@ -49,12 +49,17 @@ type Metrics = watch::Receiver<RaftServerMetrics<u64, Member>>;
 pub(crate) async fn run(core: Arc<Core>, transport: Arc<dyn Transport>) {
     let mut metrics = core.raft.server_metrics();
     let mut failures = 0;
+    // The leader whose end the log has told of.
+    let mut told_of = None;
     loop {
         let leader = metrics.borrow_and_update().current_leader;
         tokio::select! {
             () = until_silent(&core, leader) => {}
             () = until_gone(&core, &*transport, leader) => {
-                tracing::info!(leader, "nobody listens at the leader's address: standing for election");
+                if told_of != leader {
+                    told_of = leader;
+                    tracing::info!(leader, "nobody listens at the leader's address: standing for election");
+                }
             }
             // The server metrics change with the leader, the vote and the membership, not with every answer.
             runs = metrics.changed() => {
@@ -62,7 +67,7 @@ pub(crate) async fn run(core: Arc<Core>, transport: Arc<dyn Transport>) {
                     return;
                 }
                 if metrics.borrow().current_leader.is_some() {
-                    failures = 0;
+                    (failures, told_of) = (0, None);
                 }
                 continue;
             }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use mintleaf_storage::SyncReadings;
 use tokio::time::{Instant, timeout_at};
 
 use super::status::Status;
@@ -199,6 +200,12 @@ impl Handle {
     #[must_use]
     pub fn median_now_ms(&self) -> Option<u64> {
         self.core.heard.cluster_now_ms()
+    }
+
+    /// How long the syncs of this node's log took since its start; `None` where nobody measures them.
+    #[must_use]
+    pub fn sync_times(&self) -> Option<SyncReadings> {
+        self.core.log.sync_times()
     }
 
     /// What this node knows of the cluster without asking any other node.

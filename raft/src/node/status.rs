@@ -1,5 +1,6 @@
 //! What a node knows of its cluster without asking any other node.
 
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use openraft::RaftMetrics;
@@ -51,8 +52,11 @@ pub struct Status {
     pub cluster_id: Option<u128>,
     /// This node's id.
     pub node_id: u64,
-    /// The leader, if one is known. This node counts as the leader only while a quorum answers it.
+    /// The leader, if one is known. This node counts as the leader only while a quorum answers it, another only
+    /// while this node hears it.
     pub leader_id: Option<u64>,
+    /// How many leaders took over since this node started, the first that it knew not counted.
+    pub leader_changes: u64,
     /// Raft's current term.
     pub term: u64,
     /// Last index in this node's log.
@@ -71,11 +75,12 @@ impl Status {
     pub(crate) fn of(core: &Core) -> Self {
         // A copy, because a borrow that is held over another one waits for a writer that waits for the first.
         let now = core.raft.metrics().borrow().clone();
-        let leader_id = leader_with_quorum(core, &now);
+        let leader_id = known_leader(core, &now);
         Self {
             cluster_id: core.cluster(),
             node_id: core.identity.node_id(),
             leader_id,
+            leader_changes: core.leader_changes.load(Relaxed),
             term: now.current_term,
             last_log_index: now.last_log_index,
             last_applied_index: now.last_applied.map(|id| id.index),
@@ -86,12 +91,14 @@ impl Status {
     }
 }
 
-/// The leader to show. openraft does not notice that it lost its quorum, so this node ceases here to claim that
-/// it leads.
-fn leader_with_quorum(core: &Core, now: &RaftMetrics<u64, Member>) -> Option<u64> {
-    let leads = now.current_leader == Some(core.identity.node_id());
-    let without_quorum = || core.heard.without_quorum_for(now.current_term, Instant::now());
-    now.current_leader.filter(|_| !leads || without_quorum() <= core.options.tuning.election_max)
+/// The leader to show: one that answers. openraft notices neither that this node lost its quorum as the leader, nor
+/// that the leader it follows is gone, and starts with the leader that its disk names.
+pub(super) fn known_leader(core: &Core, now: &RaftMetrics<u64, Member>) -> Option<u64> {
+    let at = Instant::now();
+    now.current_leader.filter(|&leader| match leader == core.identity.node_id() {
+        true => core.heard.leads_with_quorum(now.current_term, at),
+        false => core.heard.hears_leader(at),
+    })
 }
 
 fn members(

@@ -17,14 +17,9 @@ enum End {
 pub(super) async fn watch_raft(core: Arc<Core>) {
     let mut metrics = core.raft.metrics();
     let mut was_member = false;
-    let mut leader = None;
     loop {
         let ended = {
             let now = metrics.borrow_and_update();
-            if now.current_leader != leader {
-                leader = now.current_leader;
-                report_leader(core.identity.node_id(), leader, now.current_term);
-            }
             let members = &now.membership_config;
             let is_member = members
                 .membership()
@@ -51,14 +46,6 @@ pub(super) async fn watch_raft(core: Arc<Core>) {
         if metrics.changed().await.is_err() {
             return core.identity.stop_handle().stop("the raft core has ended".to_owned());
         }
-    }
-}
-
-fn report_leader(me: u64, leader: Option<u64>, term: u64) {
-    match leader {
-        Some(id) if id == me => tracing::info!(node = me, term, "this node leads now"),
-        Some(id) => tracing::info!(node = me, leader = id, term, "following a leader"),
-        None => tracing::warn!(node = me, term, "no leader is known; an election is under way"),
     }
 }
 

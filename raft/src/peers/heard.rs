@@ -64,6 +64,19 @@ impl Heard {
         self.contact.without_quorum_for(self.identity.node_id(), &self.identity.members(), now)
     }
 
+    /// Whether this node leads in `term`, and a quorum has said so and answers it still.
+    pub(crate) fn leads_with_quorum(&self, term: u64, now: Instant) -> bool {
+        let is_answered = self.without_quorum_for(term, now) <= self.election_max;
+        let (me, members) = (self.identity.node_id(), self.identity.members());
+        is_answered && self.contact.is_confirmed(term, me, &members)
+    }
+
+    /// Whether this node, which follows, has heard its leader lately: within the time in which another is elected,
+    /// with room for an election that takes a second try.
+    pub(crate) fn hears_leader(&self, now: Instant) -> bool {
+        self.contact.has_heard_leader_within(3 * self.election_max, now)
+    }
+
     /// Whether this node, which leads in `term`, sends at the moment.
     pub(crate) fn may_send(&self, term: u64, now: Instant) -> bool {
         may_send(self.without_quorum_for(term, now), self.election_max)

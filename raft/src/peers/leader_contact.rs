@@ -28,6 +28,8 @@ pub(crate) struct LeaderContact(Mutex<Times>);
 struct Times {
     /// When a leader was last heard, or the count of its silence began anew.
     leader: Option<Instant>,
+    /// When a leader's message last came in; `None` before the first one since this node started.
+    message: Option<Instant>,
     /// When this node last voted for another.
     voted: Option<Instant>,
     /// When the election timer is to fire next, while it runs.
@@ -55,6 +57,15 @@ impl LeaderContact {
     /// Records a message of the leader.
     pub(crate) fn heard_leader(&self, now: Instant) {
         self.begin_anew(now);
+        let mut times = self.0.lock();
+        times.message = times.message.max(Some(now));
+    }
+
+    /// Whether a leader's message has come in no longer than `time` ago. A node that was started again has heard
+    /// none, whatever leader its disk names.
+    pub(crate) fn has_heard_leader_within(&self, time: Duration, now: Instant) -> bool {
+        let message = self.0.lock().message;
+        message.is_some_and(|at| now.saturating_duration_since(at) <= time)
     }
 
     /// Records that this node voted for another, which gets time to win.
@@ -139,6 +150,18 @@ impl LeaderContact {
         acknowledged.map_or(Duration::ZERO, |at| now.saturating_duration_since(at))
     }
 
+    /// Whether a quorum has acknowledged any message that this node sent as the leader of `term`. A node that was
+    /// started again takes itself for the leader that it was, until its peers say otherwise.
+    pub(crate) fn is_confirmed(&self, term: u64, me: u64, members: &RaftMembership) -> bool {
+        let times = self.0.lock();
+        let Some(leading) = times.leading.as_ref().filter(|leading| leading.term == term) else {
+            return false;
+        };
+        let has = |id: &&u64| **id == me || leading.acknowledged.contains_key(id);
+        let configs = members.membership().get_joint_config();
+        configs.iter().all(|voters| 2 * voters.iter().filter(has).count() > voters.len())
+    }
+
     /// Records that a learner answered this leader with a vote later than its own.
     pub(crate) fn heard_later_vote(&self, vote: RaftVote, now: Instant) {
         self.0.lock().later_vote = Some((vote, now));
@@ -192,6 +215,29 @@ mod tests {
         assert!(contact.leader_is_silent(start + LEASE + ms(1), LEASE));
         contact.begin_anew(start + ms(400));
         assert!(!contact.leader_is_silent(start + ms(500), LEASE));
+    }
+
+    #[test]
+    fn a_silence_that_is_counted_anew_is_no_message_of_a_leader() {
+        let (contact, start) = (LeaderContact::default(), Instant::now());
+        contact.begin_anew(start);
+        assert!(!contact.has_heard_leader_within(ms(500), start));
+        contact.heard_leader(start + ms(100));
+        assert!(contact.has_heard_leader_within(ms(500), start + ms(600)));
+        assert!(!contact.has_heard_leader_within(ms(500), start + ms(601)));
+    }
+
+    #[test]
+    fn a_leader_is_confirmed_by_a_quorum_of_its_own_term() {
+        let (contact, now) = (LeaderContact::default(), Instant::now());
+        let three = members(&[&[1, 2, 3]]);
+        assert!(!contact.is_confirmed(4, 1, &three));
+        contact.leads(4, now);
+        assert!(!contact.is_confirmed(4, 1, &three), "it was started again a moment ago");
+        contact.acknowledged(4, 3, now);
+        assert!(contact.is_confirmed(4, 1, &three) && !contact.is_confirmed(5, 1, &three));
+        assert!(!contact.is_confirmed(4, 1, &members(&[&[1, 3], &[1, 4, 5]])));
+        assert!(contact.is_confirmed(4, 1, &members(&[&[1]])));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::thread;
 
 use mintleaf_storage::codec::CodecError;
-use mintleaf_storage::{LogEngine, MetaKey, StorageError};
+use mintleaf_storage::{LogEngine, MetaKey, StorageError, SyncReadings};
 use openraft::storage::{LogFlushed, LogState, RaftLogReader, RaftLogStorage};
 use openraft::{ErrorSubject, ErrorVerb, OptionalSend, StorageIOError};
 use tokio::sync::{mpsc, oneshot};
@@ -53,6 +53,11 @@ enum Job {
 }
 
 impl LogStore {
+    /// How long the syncs took since the log was opened; `None` where nobody measures them.
+    pub(crate) fn sync_times(&self) -> Option<SyncReadings> {
+        self.engine.sync_times()
+    }
+
     /// Starts the sync thread; it ends when the last clone is dropped.
     pub(crate) fn start(
         engine: Arc<dyn LogEngine>,

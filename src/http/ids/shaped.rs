@@ -88,7 +88,7 @@ mod tests {
         assert_eq!(written(text_ids(&text, &numbers)), "\"2026-001\n\"2026-002\n\"2026-010\n");
         let bare = IdText::new(&None, &None, None);
         assert_eq!(
-            written(json_ids("a", &bare, &[7..8])),
+            written(json_ids("a", &bare, std::slice::from_ref(&(7..8)))),
             r#"{"tag":"a","ids":["7"],"lease":false}"#
         );
     }

@@ -7,6 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 
+const NODES: usize = 2;
 const TAGS: [&str; 3] = ["chat", "mail", "t"];
 
 /// What happens next.
@@ -20,16 +21,17 @@ enum Event {
     LostGrab { tag: usize, key: u16, size: u64 },
     /// A tag is deleted and made again.
     MadeAgain { tag: usize },
-    /// Another node leads, or this one in a later term: what is left of its intervals is thrown away.
-    Failover,
+    /// One of the nodes leads in a new term, be it the one of before: it throws away what it held.
+    Failover { to: usize },
     /// The node that leads starts again, under another secret.
     Restart,
 }
 
-/// The log, its leader and what it ever answered.
+/// The log, its nodes and what they ever answered.
 struct Cluster {
     marks: BTreeMap<(usize, u16), u64>,
-    counters: Counters,
+    nodes: [Counters; NODES],
+    leader: usize,
     starts: u64,
     memory: usize,
     given: BTreeMap<(usize, u16), u64>,
@@ -37,8 +39,13 @@ struct Cluster {
 
 impl Cluster {
     fn new(memory: usize) -> Self {
-        let counters = Counters::new(memory, [0, 7]);
-        Self { marks: BTreeMap::new(), counters, starts: 0, memory, given: BTreeMap::new() }
+        let nodes = std::array::from_fn(|node| Counters::new(memory, [0, node as u64]));
+        let (marks, given) = (BTreeMap::new(), BTreeMap::new());
+        Self { marks, nodes, leader: 0, starts: 0, memory, given }
+    }
+
+    fn counters(&mut self) -> &mut Counters {
+        &mut self.nodes[self.leader]
     }
 
     /// What `apply` does: the mark rises, and the answer is what it rose by.
@@ -56,25 +63,31 @@ impl Cluster {
             Event::LostGrab { tag, key, size } => {
                 self.grab(tag, section_of(SequenceKey::parse(&name(key)).expect("a key")), size);
             }
-            Event::MadeAgain { tag } => self.counters.forget_tag(TAGS[tag]),
-            Event::Failover => self.counters.forget_all(),
+            Event::MadeAgain { tag } => {
+                self.nodes.iter_mut().for_each(|counters| counters.forget_tag(TAGS[tag]));
+            }
+            Event::Failover { to } => {
+                self.leader = to;
+                self.counters().forget_all();
+            }
             Event::Restart => {
                 self.starts += 1;
-                self.counters = Counters::new(self.memory, [self.starts, 7]);
+                *self.counters() = Counters::new(self.memory, [self.starts, 7]);
             }
         }
-        assert!(self.counters.memory() <= self.memory.max(16 * 1024));
+        let (memory, memory_max) = (self.counters().memory(), self.memory.max(16 * 1024));
+        assert!(memory <= memory_max, "{memory} bytes are counted");
     }
 
     fn take(&mut self, tag: usize, key: u16, count: u64) {
         let name = name(key);
         let asked = SequenceKey::parse(&name).expect("a key");
         let numbers = loop {
-            match self.counters.take(TAGS[tag], asked, count) {
+            match self.counters().take(TAGS[tag], asked, count) {
                 Ok(numbers) => break numbers,
                 Err(NotHeld { section }) => {
                     let (start, end) = self.grab(tag, section, count.max(10));
-                    self.counters.granted(&super::tag(TAGS[tag]), section, start, end);
+                    self.counters().granted(&super::tag(TAGS[tag]), section, start, end);
                 }
             }
         };
@@ -89,7 +102,7 @@ impl Cluster {
         let name = name(key);
         let asked = SequenceKey::parse(&name).expect("a key");
         let given = self.given.get(&(tag, key)).copied().unwrap_or(0);
-        match self.counters.last(TAGS[tag], asked) {
+        match self.counters().last(TAGS[tag], asked) {
             Last::Is(last) => assert_eq!(last, given, "{name}"),
             Last::Below(end) => assert!(given < end, "{name} was given {given}, not below {end}"),
             Last::NotHeld { section } => {
@@ -115,7 +128,7 @@ fn event() -> impl Strategy<Value = Event> {
         10 => (tag(), key(), 1_u64..100)
             .prop_map(|(tag, key, size)| Event::LostGrab { tag, key, size }),
         2 => tag().prop_map(|tag| Event::MadeAgain { tag }),
-        1 => Just(Event::Failover),
+        2 => (0..NODES).prop_map(|to| Event::Failover { to }),
         1 => Just(Event::Restart),
     ]
 }

@@ -115,7 +115,7 @@ impl Engine {
                     let mut ledger = self.ledger.lock();
                     come.drain(..).for_each(|ask| ledger.come(ask));
                 }
-                () = self.replica.node().leader_other_than(leader), if waiting > 0 => {
+                () = self.replica.node().leader_other_than(leader) => {
                     underway.not_before = Instant::now();
                 }
                 () = sleep_until(next), if waiting > 0 => {
@@ -159,6 +159,8 @@ impl Engine {
             drop(self.ledger.lock().take_if(|ask| ask.waits.is_member));
         }
         let Some(leader) = leader else { return };
+        // Nothing of it can be given any more, and the counters of keys take memory.
+        self.ledger.lock().drop_all();
         while underway.forwards < FORWARDS_MAX {
             let batch = self.next_batch();
             if batch.is_empty() {

@@ -102,6 +102,10 @@ impl Holdings {
         }
     }
 
+    pub(super) fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
     /// Begins with nothing in this term, unless it is the one of before.
     pub(super) fn enter(&mut self, term: u64) {
         if term != self.term {
@@ -182,8 +186,9 @@ impl Holdings {
         let Ok(key) = SequenceKey::parse(key) else { return Some(Err(Refused::OtherShape)) };
         let section = match self.counters.take(tag.as_str(), key, count) {
             Ok(numbers) => {
-                let given = *numbers.start()..*numbers.end() + 1;
-                return Some(Ok(Given::Ids { period: None, ranges: Vec::from([given]) }));
+                let last = *numbers.end();
+                let ranges = Vec::from([*numbers.start()..last + 1]);
+                return Some(Ok(Given::Ids { period: None, ranges }));
             }
             Err(not_held) => not_held.section,
         };

@@ -68,6 +68,10 @@ impl<T> Ledger<T> {
         Self { turn: 0, asks: BTreeMap::new(), requests: 0, round: None, confirmed: None, holdings }
     }
 
+    pub(super) fn counters(&self) -> &Counters {
+        self.holdings.counters()
+    }
+
     /// How many requests wait for an outcome.
     pub(super) fn waiting(&self) -> usize {
         self.requests

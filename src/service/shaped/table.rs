@@ -76,8 +76,9 @@ impl ShapedTable {
 
     /// The tags that ids were taken of since the last call, and how many.
     pub(in crate::service) fn taken_since_look(&self) -> Vec<(BizTag, u64)> {
-        let taken =
-            |shaped: &ShapedTag| shaped.slots().iter().map(|slot| slot.taken_since_look()).sum();
+        let taken = |shaped: &ShapedTag| {
+            shaped.slots().iter().map(|slot| slot.taken_since_look().0).sum::<u64>()
+        };
         let shaped = self.0.pin();
         let tags = shaped.iter().map(|(tag, shaped)| (tag.clone(), taken(shaped)));
         tags.filter(|(_, taken)| *taken > 0).collect()

@@ -84,6 +84,8 @@ impl StateMachine for Meddling {
         let reply = self.inner.apply(Stamp { now_ms, ..stamp }, command);
         if self.passes_ms > 0 {
             self.clock.wall_ms.fetch_add(self.passes_ms, SeqCst);
+            // The thread that applies stands still, as on a machine that is slow here.
+            #[expect(clippy::disallowed_methods)]
             std::thread::sleep(NOTICED);
         }
         reply

@@ -140,6 +140,7 @@ impl Service {
             secret: 1,
             auto_create_tags: false,
             tags_max: TAGS_MAX_DEFAULT,
+            sequence_memory: 1 << 20,
             draw_key: || Ok([7; 32]),
         };
         let node = site.run(60, async move {

@@ -9,16 +9,24 @@ use mintleaf::encoding::{
     decode_command, decode_response, digest, encode_command, encode_response, read_snapshot,
     write_snapshot,
 };
-use mintleaf::limits::{AHEAD_MS_MAX, ID_END, ID_MAX, STEP_MAX};
+use mintleaf::limits::{AHEAD_MS_MAX, ID_END, ID_MAX, PERIOD_MS_MAX, PERIOD_SKEW_MS, STEP_MAX};
+use mintleaf::shape::{
+    Hidden, HiddenKey, Kind, Leadership, Line, Order, Period, PeriodLength, PeriodNumber, Shape,
+    TextFormat,
+};
 use mintleaf::snowflake::{Format, Layout, Rules, WorkerPool};
 use mintleaf::state::{
-    Actor, Change, Command, MemberFacts, Protection, Response, State, TagFields,
+    Actor, Change, Command, MemberFacts, Protection, Response, Stamp, State, TagFields,
 };
 use mintleaf::tag::BizTag;
 use mintleaf_fuzz::near;
 
 const TAGS: [&str; 4] = ["a", "b", "订单", "a/b%"];
 const COMMANDS_MAX: usize = 200;
+/// The level from which on there are tags with a shape.
+const LEVEL_OF_SHAPES: u32 = 2;
+/// Who leads, in which term.
+const LEADERSHIP: Leadership = Leadership { node_id: 1, nonce: 1, term: 5 };
 
 /// A state, and what it has given so far.
 #[derive(Default)]
@@ -27,6 +35,8 @@ struct World {
     now_ms: u64,
     /// By tag: first id that was never given.
     given: BTreeMap<String, u64>,
+    /// By tag and line, a period by its number: first number that was never given.
+    of_lines: BTreeMap<(String, Line), u64>,
     /// By worker id: the latest grant.
     windows: BTreeMap<u16, Window>,
 }
@@ -47,6 +57,10 @@ fuzz_target!(|bytes: &[u8]| {
 
 fn play(input: &mut Unstructured<'_>) -> Result<()> {
     let mut world = World { now_ms: 1_800_000_000_000, ..World::default() };
+    if input.arbitrary()? {
+        let to = LEVEL_OF_SHAPES;
+        world.state.apply(0, &Command::RaiseLevel { to, version: "0.3.0".to_owned() });
+    }
     for _ in 0..COMMANDS_MAX {
         if input.is_empty() {
             break;
@@ -56,7 +70,9 @@ fn play(input: &mut Unstructured<'_>) -> Result<()> {
             world.now_ms = now_ms;
         }
         let command = command(input, &world)?;
-        world.apply(now_ms, &command);
+        if command.level() <= world.state.level() {
+            world.apply(now_ms, &command);
+        }
     }
     world.survives_a_snapshot();
     Ok(())
@@ -65,7 +81,7 @@ fn play(input: &mut Unstructured<'_>) -> Result<()> {
 fn command(input: &mut Unstructured<'_>, world: &World) -> Result<Command> {
     let tag = tag(input)?;
     let marks = [0, 1, 1000, u64::from(STEP_MAX), ID_MAX];
-    Ok(match input.int_in_range(0..=12)? {
+    Ok(match input.int_in_range(0..=15)? {
         0 => {
             let (step, start) = (small(input, &marks)?, near(input, &marks)?);
             Command::CreateTag { tag, step, start, description: text(input)? }
@@ -111,6 +127,19 @@ fn command(input: &mut Unstructured<'_>, world: &World) -> Result<Command> {
                 Ok(rules) => Command::FixRules { rules },
                 Err(_) => Command::FixFormat { format: format(input)? },
             }
+        }
+        13 => {
+            let protection = Protection::default();
+            let (step, start) = (small(input, &[1, 1000])?, near(input, &[1, 1, 2])?);
+            let (shape, description) = (Box::new(shape(input)?), text(input)?);
+            let change =
+                Change::CreateShapedTag { tag, step, start, description, protection, shape };
+            Command::Administer { actor: Actor::parse("ops").expect("it is a name"), change }
+        }
+        14 | 15 => {
+            let by = if input.arbitrary()? { Some(leadership(input)?) } else { None };
+            let (size, line) = (small(input, &[0, 1, 1000])?, line(input, world.now_ms)?);
+            Command::GrabLine { tag, size, line, by }
         }
         _ => {
             let worker_id = worker_id(input)?;
@@ -166,6 +195,44 @@ fn change(input: &mut Unstructured<'_>, tag: BizTag, world: &World) -> Result<Ch
     })
 }
 
+fn shape(input: &mut Unstructured<'_>) -> Result<Shape> {
+    let length = *input.choose(&[PeriodLength::Day, PeriodLength::Month, PeriodLength::Year])?;
+    let period =
+        Period { length, time_zone: (*input.choose(&["UTC", "", "Asia/Kolkata"])?).into() };
+    let format = input.choose(&["{id}", "{period}{id:06}", "T-{id:base62}"])?;
+    let format = TextFormat::parse(format).expect("it is one");
+    let digits = *input.choose(&[5, 6, 18, 19])?;
+    let hidden = Hidden { digits, key: HiddenKey(input.arbitrary()?) };
+    let shape = Shape {
+        kind: *input.choose(&[Kind::Segment, Kind::Segment, Kind::Sequence])?,
+        order: *input.choose(&[Order::Trend, Order::Strict])?,
+        period: input.arbitrary::<bool>()?.then_some(period),
+        format: input.arbitrary::<bool>()?.then_some(format),
+        hidden: input.arbitrary::<bool>()?.then_some(hidden),
+    };
+    Ok(if input.arbitrary()? { shape.completed() } else { shape })
+}
+
+fn line(input: &mut Unstructured<'_>, now_ms: u64) -> Result<Line> {
+    Ok(match input.int_in_range(0..=3)? {
+        0 => Line::Whole,
+        1 => Line::Section(*input.choose(&[0, 1, 4_095, 4_096])?),
+        _ => {
+            let first = *input.choose(&[20_261_101, 202_601, 2026, 0])?;
+            let number = PeriodNumber(first + u32::from(input.int_in_range(0..=20_u8)?));
+            let start_ms = near(input, &[now_ms, 0])?;
+            let length_ms = near(input, &[86_400_000, PERIOD_MS_MAX])?;
+            Line::Period { number, start_ms, end_ms: start_ms.saturating_add(length_ms) }
+        }
+    })
+}
+
+fn leadership(input: &mut Unstructured<'_>) -> Result<Leadership> {
+    let node_id = LEADERSHIP.node_id + u64::from(input.ratio(1, 8)?);
+    let term = LEADERSHIP.term + u64::from(input.ratio(1, 8)?);
+    Ok(Leadership { node_id, term, ..LEADERSHIP })
+}
+
 fn tag(input: &mut Unstructured<'_>) -> Result<BizTag> {
     Ok(BizTag::parse(input.choose(&TAGS)?).expect("it is a name"))
 }
@@ -202,9 +269,11 @@ impl World {
         let before = (now_ms == 0).then(|| digest(&self.state.freeze()));
         let fences = self.fences();
         let rejected = command.check().is_err();
-        let response = self.state.apply(now_ms, command);
+        let Leadership { node_id: leader_id, term, .. } = LEADERSHIP;
+        let response = self.state.apply(Stamp { now_ms, term, leader_id }, command);
         assert_eq!(
-            decode_response(&encode_response(&response, 1)).expect("it was just encoded"),
+            decode_response(&encode_response(&response, self.state.level()))
+                .expect("it was just encoded"),
             response
         );
         if rejected {
@@ -225,7 +294,9 @@ impl World {
     /// No tag's mark lies below what was given of it.
     fn marks_stand(&self) {
         for (tag, given) in &self.given {
-            if let Some(row) = self.state.tag(tag) {
+            // Of periods and sections the row shows the mark of one line.
+            let is_whole = self.state.shape(tag).is_none_or(|shape| shape.has_whole_line());
+            if let Some(row) = self.state.tag(tag).filter(|_| is_whole) {
                 assert!(row.max_id >= *given, "{tag} fell from {given} to {}", row.max_id);
             }
         }
@@ -247,6 +318,26 @@ impl World {
                 let given = self.given.entry(tag.to_string()).or_default();
                 assert!(*given <= start && start < end && end <= ID_END);
                 assert!(end - start == u64::from(step.max(*size)) || end == ID_END);
+                *given = end;
+            }
+            (
+                &Command::GrabLine { ref tag, line, by, .. },
+                &Response::Segment { start, end, .. },
+            ) => {
+                let shape = self.state.shape(tag.as_str()).expect("it is there");
+                assert!(shape.has_line(&line) && shape.needs_leadership() == by.is_some());
+                assert!(by.is_none_or(|by| by == LEADERSHIP));
+                let line = match line {
+                    Line::Period { number, start_ms, end_ms } => {
+                        let skew_ms = PERIOD_SKEW_MS;
+                        assert!(start_ms <= now_ms.saturating_add(skew_ms));
+                        assert!(now_ms < end_ms.saturating_add(skew_ms));
+                        Line::Period { number, start_ms: 0, end_ms: 0 }
+                    }
+                    line => line,
+                };
+                let given = self.of_lines.entry((tag.to_string(), line)).or_default();
+                assert!(*given <= start && start < end && end <= shape.line_end());
                 *given = end;
             }
             (
@@ -309,6 +400,7 @@ fn is_rejection(response: &Response) -> bool {
     !matches!(
         response,
         Response::Tag(_)
+            | Response::ShapedTag { .. }
             | Response::Deleted
             | Response::Segment { .. }
             | Response::Format { .. }

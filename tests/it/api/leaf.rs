@@ -128,7 +128,7 @@ fn cache_and_db_list_leafs_columns() {
 
     let db = api.get("/db");
     assert_eq!(db.header("content-type"), "text/html;charset=UTF-8");
-    for column in ["tag", "max", "step", "update"] {
+    for column in ["tag", "max", "step", "update", "description"] {
         assert!(db.text().contains(&format!("<th>{column}</th>")), "{column}");
     }
     assert!(db.text().contains("<td>idle</td><td>1</td><td>10</td>"), "{}", db.text());

@@ -100,13 +100,24 @@ fn nothing_is_found_at_other_paths() {
 }
 
 #[test]
-fn the_first_page_leads_to_the_others() {
+fn the_console_is_served_with_all_that_it_asks_for() {
     let dev = mintleaf().dev();
     let page = dev.api().get("/");
     assert_eq!(page.header("content-type"), "text/html;charset=UTF-8");
-    let links = page.text().split("href=\"").skip(1);
-    for link in links.map(|rest| rest.split('"').next().unwrap()) {
-        assert_eq!(dev.api().get(link).status, 200, "{link}");
+    let policy = page.header("content-security-policy");
+    assert!(policy.starts_with("default-src 'none'; script-src 'self'"), "{policy}");
+    let named = page.text().split(" href=\"/").chain(page.text().split(" src=\"/"));
+    let paths: Vec<&str> = named.map(|rest| rest.split('"').next().unwrap()).collect();
+    assert!(paths.contains(&"console.css") && paths.contains(&"console.js"), "{paths:?}");
+    for path in paths.iter().filter(|path| !path.contains('<')) {
+        assert_eq!(dev.api().get(&format!("/{path}")).status, 200, "{path}");
+    }
+    for path in ["/", "/console.css", "/console.js"] {
+        let file = dev.api().get(path);
+        assert_eq!(file.header("cache-control"), "no-cache", "{path}");
+        let known = [("if-none-match", file.header("etag"))];
+        let again = dev.api().send(&Method::GET, path, &known, "");
+        assert_eq!((again.status, again.body.len()), (304, 0), "{path}");
     }
 }
 

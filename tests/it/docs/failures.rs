@@ -26,7 +26,8 @@ const TRIED_BY: [(&str, &[&str]); 16] = [
     (
         "two nodes of three end",
         &[
-            "the_last_of_three_nodes_says_who_is_missing_and_what_to_do",
+            "a_leader_that_is_the_last_of_three_says_who_is_missing_and_what_to_do",
+            "a_follower_that_is_the_last_of_three_says_who_is_missing_and_what_to_do",
             "without_a_quorum_a_node_gives_what_it_holds_then_says_no_and_returns_by_itself",
             "one_directory_of_three_is_enough_to_go_on_within_half_a_minute",
         ],

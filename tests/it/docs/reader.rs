@@ -231,6 +231,7 @@ carried_out! {
     the_commands_of_the_readme_work: "README.md",
     the_commands_of_the_api_work: "docs/api.md",
     the_commands_of_the_redis_protocol_work: "docs/redis.md",
+    the_commands_of_choosing_work: "docs/choosing.md",
     the_commands_of_operating_work: "docs/operating.md",
     the_commands_of_security_work: "docs/security.md",
     the_commands_of_coming_from_leaf_work: "docs/migrating-from-leaf.md",

@@ -12,6 +12,8 @@ use crate::harness::{Api, Finished, Node, eventually, mintleaf, secs};
 
 /// By how much a restore raises every line.
 const ADVANCE: u64 = 1_000;
+/// The level from which on there are tags with a shape.
+const LEVEL_OF_SHAPES: u64 = 2;
 
 /// What a release has left.
 struct Golden {
@@ -118,6 +120,33 @@ fn a_data_directory_of_every_release_opens_and_nothing_of_it_is_lost() {
         golden.check(start(&data, &["--moved"]).api(), 0);
         // What this build has written, it reads too.
         drop(start(&data, &[]));
+    }
+}
+
+#[test]
+fn a_cluster_that_is_upgraded_stays_at_its_level_until_it_is_raised() {
+    for golden in golden() {
+        let level = golden.expected["backup"]["level"].as_u64().unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let archive = golden.dir.join("directory.tar.gz");
+        run(Command::new("tar").arg("xzf").arg(archive).arg("-C").arg(dir.path()));
+        let node = start(&dir.path().join("directory"), &["--moved"]);
+        let api = node.api();
+        let shown_level = || api.get("/v1/cluster").ok()["level"].as_u64().unwrap();
+        let strict = json!({ "tag": "upgraded", "order": "strict" });
+        if level < LEVEL_OF_SHAPES {
+            let refused = api.post("/v1/tags", &strict);
+            assert_eq!(refused.problem(), (409, "level".to_owned()));
+            assert!(refused.text().contains("cluster level raise"), "{refused:?}");
+            assert_eq!(api.get("/v1/tags/upgraded").status, 404);
+        }
+        // Long enough for whatever a new cluster does by itself.
+        assert!(api.get("/v1/snowflake").ids()[0] > 0);
+        assert_eq!(shown_level(), level, "{}", golden.version);
+        let url = format!("http://{}", api.0);
+        run(mintleaf().command().args(["cluster", "level", "raise", "--url", &url]));
+        assert!(shown_level() >= LEVEL_OF_SHAPES);
+        assert_eq!(api.post("/v1/tags", &strict).ok()["order"], "strict");
     }
 }
 

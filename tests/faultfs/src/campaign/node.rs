@@ -37,7 +37,9 @@ impl Ended {
     /// The line that says why it ended, if one does.
     pub(super) fn why(&self) -> &str {
         let lines: Vec<&str> = self.said.lines().collect();
-        let error = lines.iter().rev().find(|line| line.contains("ERROR"));
+        // In the log of a node that ran, or on its own where one did not start.
+        let says_why = |line: &&&str| line.contains("ERROR") || line.starts_with("error: ");
+        let error = lines.iter().rev().find(says_why);
         error.or(lines.last()).copied().unwrap_or_default()
     }
 }

@@ -1,0 +1,156 @@
+//! What was typed, and what the environment adds to it: errors name the one that is wrong.
+
+use std::collections::BTreeSet;
+use std::env;
+use std::ffi::OsString;
+
+use clap::builder::StyledStr;
+use clap::error::{ContextKind, ContextValue};
+use clap::parser::ValueSource;
+use clap::{Arg, ArgMatches, Command, CommandFactory, Error, FromArgMatches};
+
+use crate::config::{Sources, nearest};
+
+/// Begin of all variables that settings are read from.
+const OWN: &str = "MINTLEAF_";
+
+/// Reads the command line, and how each setting of its command was given. Ends the process where it asks for help,
+/// or cannot be understood.
+pub(super) fn parse<C: CommandFactory + FromArgMatches>() -> (C, Sources) {
+    let words: Vec<OsString> = env::args_os().collect();
+    read(words.clone()).unwrap_or_else(|error| retold(error, C::command(), &words).exit())
+}
+
+fn read<C: CommandFactory + FromArgMatches>(words: Vec<OsString>) -> Result<(C, Sources), Error> {
+    let matches = C::command().try_get_matches_from(words)?;
+    let sources = matches.subcommand().map(|(_, matches)| sources(matches));
+    Ok((C::from_arg_matches(&matches)?, sources.unwrap_or_default()))
+}
+
+/// Which settings of a command were given how.
+fn sources(matches: &ArgMatches) -> Sources {
+    let from = |source: ValueSource| {
+        let given = matches.ids().filter(|id| matches.value_source(id.as_str()) == Some(source));
+        given.map(|id| id.as_str().replace('_', "-")).collect()
+    };
+    Sources::new(from(ValueSource::CommandLine), from(ValueSource::EnvVariable))
+}
+
+/// The error with what its reader has written: a variable where that is what is wrong, and no flag in the usage that a
+/// variable gave.
+fn retold(mut error: Error, mut root: Command, words: &[OsString]) -> Error {
+    root.build();
+    let mut command = &mut root;
+    for word in words.iter().skip(1).filter_map(|word| word.to_str()) {
+        if command.find_subcommand(word).is_some() {
+            command = command.find_subcommand_mut(word).expect("it was found");
+        }
+    }
+    if let Some(ContextValue::String(wrong)) = error.get(ContextKind::InvalidArg)
+        && let Some(arg) = command.get_arguments().find(|arg| arg.to_string() == *wrong)
+        && let Some(variable) = of_environment(arg, words)
+    {
+        error.insert(ContextKind::InvalidArg, ContextValue::String(variable));
+    }
+    if error.get(ContextKind::Usage).is_some() {
+        let usage: StyledStr = command.render_usage();
+        error.insert(ContextKind::Usage, ContextValue::StyledStr(usage));
+    }
+    error
+}
+
+/// The variable that gives this flag, if it does and no word of the command line.
+fn of_environment(arg: &Arg, words: &[OsString]) -> Option<String> {
+    let variable = arg.get_env().filter(|variable| env::var_os(variable).is_some())?;
+    let flag = format!("--{}", arg.get_long()?);
+    let is_flag = |word: &OsString| {
+        let word = word.to_string_lossy();
+        word.strip_prefix(&flag).is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
+    };
+    let is_typed = words.iter().any(is_flag);
+    (!is_typed).then(|| variable.to_string_lossy().into_owned())
+}
+
+/// What to say of each variable of the environment that looks like a setting and is none.
+pub(super) fn unknown_variables(command: &Command) -> Vec<String> {
+    let mut known = BTreeSet::new();
+    collect_variables(command, &mut known);
+    let set = env::vars_os().filter_map(|(name, value)| {
+        Some((name.to_str()?.to_owned(), value.to_string_lossy().into_owned()))
+    });
+    let mut unknown: Vec<_> =
+        set.filter_map(|(name, value)| complaint(&name, &value, &known)).collect();
+    unknown.sort();
+    unknown
+}
+
+fn collect_variables(command: &Command, known: &mut BTreeSet<String>) {
+    let variables = command.get_arguments().filter_map(Arg::get_env);
+    known.extend(variables.map(|name| name.to_string_lossy().into_owned()));
+    command.get_subcommands().for_each(|command| collect_variables(command, known));
+}
+
+fn complaint(name: &str, value: &str, known: &BTreeSet<String>) -> Option<String> {
+    let rest = name.strip_prefix(OWN)?;
+    if known.contains(name) || names_a_service(rest, value) {
+        return None;
+    }
+    let others = known.iter().filter_map(|known| known.strip_prefix(OWN));
+    let nearest =
+        nearest(rest, others).map_or(String::new(), |near| format!(": did you mean {OWN}{near}?"));
+    Some(format!("{name} is set, and no setting{nearest}"))
+}
+
+/// Whether the rest of a variable's name is one that Kubernetes and Docker give to containers beside a service whose
+/// name begins with `mintleaf`: `SERVICE_HOST`, `PORT_8080_TCP_ADDR` and the like.
+fn names_a_service(rest: &str, value: &str) -> bool {
+    let has_port = rest
+        .split_once("PORT_")
+        .is_some_and(|(_, port)| port.starts_with(|c: char| c.is_ascii_digit()));
+    let is_url = ["tcp://", "udp://", "sctp://"].iter().any(|scheme| value.starts_with(scheme));
+    rest.ends_with("SERVICE_HOST")
+        || rest.contains("SERVICE_PORT")
+        || has_port
+        || (rest.ends_with("PORT") && is_url)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_variable_that_is_no_setting_is_named_with_the_one_that_may_be_meant() {
+        let known = ["HTTP", "PEERS", "URL"].map(|name| format!("{OWN}{name}")).into();
+        let told = |name: &str| complaint(&format!("{OWN}{name}"), "1", &known);
+        assert_eq!(told("HTTP"), None);
+        assert_eq!(
+            told("HTPP").unwrap(),
+            "MINTLEAF_HTPP is set, and no setting: did you mean MINTLEAF_HTTP?"
+        );
+        assert_eq!(
+            told("PEER").unwrap(),
+            "MINTLEAF_PEER is set, and no setting: did you mean MINTLEAF_PEERS?"
+        );
+        assert_eq!(
+            told("COLOUR_OF_LEAVES").unwrap(),
+            "MINTLEAF_COLOUR_OF_LEAVES is set, and no setting"
+        );
+        assert_eq!(complaint("PATH", "/bin", &known), None);
+    }
+
+    #[test]
+    fn what_kubernetes_says_of_services_is_no_mistake() {
+        let known = BTreeSet::new();
+        for name in [
+            "SERVICE_HOST",
+            "SERVICE_PORT",
+            "SERVICE_PORT_HTTP",
+            "PORT_8080_TCP",
+            "HTTP_PORT_8080_TCP_ADDR",
+        ] {
+            assert_eq!(complaint(&format!("{OWN}{name}"), "10.0.0.1", &known), None, "{name}");
+        }
+        assert_eq!(complaint("MINTLEAF_PORT", "tcp://10.0.0.1:8080", &known), None);
+        assert!(complaint("MINTLEAF_PORT", "8080", &known).is_some());
+    }
+}

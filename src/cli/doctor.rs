@@ -1,0 +1,100 @@
+//! `mintleaf doctor`: whether this machine is one that a node works well on, with these settings.
+//!
+//! ```text
+//! doctor     which checks there are, and the report
+//!   machine    the disk, the clock, the limits
+//!   files      the data directory; secrets, tokens, keys and certificates
+//!   network    ports, peers, the nodes of a running cluster
+//!     finding    what a check has found
+//! ```
+
+mod files;
+mod finding;
+mod machine;
+mod network;
+
+use serde_json::{Value, json};
+
+use super::connect::Connect;
+use super::failure::Failure;
+use super::output::{print_json, print_styled};
+use crate::config::{ConfigError, ServeArgs, ServeConfig, with_file};
+use finding::{Finding, Health};
+
+/// Carries out every check, and reports.
+///
+/// # Errors
+/// When a check has failed.
+pub(super) async fn run(args: ServeArgs, connect: Connect) -> Result<(), Failure> {
+    let mut findings = Vec::new();
+    let config = settings(args, &mut findings);
+    findings.push(machine::open_files());
+    findings.push(machine::clock_is_kept());
+    if let Some(config) = &config {
+        findings.push(files::data(&config.data));
+        findings.push(machine::disk(&config.data));
+        files::keys(config, &mut findings);
+    }
+    let (client, json) = connect.open()?;
+    if let Some(config) = &config {
+        network::ports(config, &client, &mut findings).await;
+        network::peers(config, &mut findings).await;
+    }
+    let skew_max = config.as_ref().map(|config| config.snowflake.max_clock_skew);
+    network::cluster(&client, skew_max, &mut findings).await;
+    report(&findings, json)
+}
+
+/// The settings that a node would be started with here; `None` where it would not start.
+fn settings(args: ServeArgs, findings: &mut Vec<Finding>) -> Option<ServeConfig> {
+    match resolved(args) {
+        Ok((config, None)) => {
+            let said = format!("they fit: node {}", config.node_id);
+            findings.push(Finding::good("settings", said));
+            Some(config)
+        }
+        Ok((config, Some(missing))) => {
+            let hint =
+                "doctor takes the settings of serve: --config FILE, flags, and the environment";
+            findings.push(Finding::doubtful("settings", missing, hint));
+            Some(config)
+        }
+        Err(error) => {
+            let hint = "the data directory, the keys, the ports and the peers were not looked at";
+            findings.push(Finding::bad("settings", error.to_string(), hint));
+            None
+        }
+    }
+}
+
+/// The settings, and what they lack that only a node needs.
+fn resolved(args: ServeArgs) -> Result<(ServeConfig, Option<&'static str>), ConfigError> {
+    let mut args = with_file(args)?;
+    // What was read of the file is in there.
+    args.config = None;
+    let lacks_id = args.node_id.is_none();
+    if lacks_id {
+        let first = args.peers.as_deref().and_then(|peers| peers.split(['=', ',']).next());
+        args.node_id = first.and_then(|id| id.trim().parse().ok()).or(Some(1));
+    }
+    let missing = lacks_id.then_some("no --node-id is given, without which a node does not start");
+    Ok((ServeConfig::resolve(args)?, missing))
+}
+
+fn report(findings: &[Finding], json: bool) -> Result<(), Failure> {
+    let count = |health| findings.iter().filter(|finding| finding.health == health).count();
+    let (bad, doubtful) = (count(Health::Bad), count(Health::Doubtful));
+    if json {
+        let checks: Vec<Value> = findings.iter().map(Finding::to_json).collect();
+        print_json(
+            &json!({ "ok": bad == 0, "failed": bad, "warnings": doubtful, "checks": checks }),
+        )?;
+    } else {
+        print_styled(&findings.iter().map(Finding::to_text).collect::<String>())?;
+    }
+    match bad {
+        0 => Ok(()),
+        1 => Err(Failure::new("1 check has failed")),
+        bad => Err(Failure::new(format!("{bad} checks have failed"))),
+    }
+}

@@ -1,0 +1,174 @@
+//! The data directory, and the files that hold secrets.
+
+use std::fs::{self, Metadata};
+use std::io;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+
+use rustix::fs::statvfs;
+use rustix::process::geteuid;
+
+use super::finding::Finding;
+use super::machine::existing;
+use crate::clock::{Clock, SystemClock};
+use crate::config::{PeerKeys, ServeConfig, others_can_use};
+
+/// Free bytes of a disk below which a node soon cannot write, and below which somebody should look.
+const FREE_BAD: u64 = 64 << 20;
+const FREE_DOUBTFUL: u64 = 1 << 30;
+/// A certificate that ends within so many days should be replaced.
+const EXPIRY_DAYS: u64 = 30;
+const DAY_S: u64 = 24 * 3600;
+
+/// Whether a node can use its data directory, and nobody else can enter it.
+pub(super) fn data(path: &Path) -> Finding {
+    const CHECK: &str = "data";
+    let shown = path.display();
+    let found = match fs::metadata(path) {
+        Ok(found) => found,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return space(path, format!("{shown} does not exist, and a node makes it"));
+        }
+        Err(error) => {
+            let hint = "run doctor as the user that runs the node";
+            return Finding::bad(CHECK, format!("{shown}: {error}"), hint);
+        }
+    };
+    if let Some(bad) = misfit(path, &found) {
+        return bad;
+    }
+    let mode = found.permissions().mode() & 0o777;
+    if mode & 0o077 != 0 {
+        let said = format!("{shown} can be entered by others (mode {mode:o})");
+        return Finding::doubtful(
+            CHECK,
+            said,
+            "a node closes it at its start; chmod 700 does it now",
+        );
+    }
+    space(path, format!("{shown} is for its owner alone"))
+}
+
+/// Why a directory cannot be that of a node which runs as this user.
+fn misfit(path: &Path, found: &Metadata) -> Option<Finding> {
+    const CHECK: &str = "data";
+    let (shown, own) = (path.display(), geteuid().as_raw());
+    if !found.is_dir() {
+        let hint = "--data names another";
+        return Some(Finding::bad(CHECK, format!("{shown} is no directory"), hint));
+    }
+    if found.uid() != own && own != 0 {
+        let said = format!("{shown} belongs to user {}, and this is user {own}", found.uid());
+        return Some(Finding::bad(CHECK, said, "chown it to the user that runs the node"));
+    }
+    None
+}
+
+/// Whether there is space where the directory is, or will be.
+fn space(path: &Path, said: String) -> Finding {
+    const CHECK: &str = "data";
+    let Ok(disk) = statvfs(existing(path)) else { return Finding::good(CHECK, said) };
+    let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+    let said = format!("{said}; {:.1} GB are free", free as f64 / 1e9);
+    let hint = "a node that cannot write ends with 1: make room, or choose a larger disk";
+    match free {
+        ..FREE_BAD => Finding::bad(CHECK, said, hint),
+        FREE_BAD..FREE_DOUBTFUL => Finding::doubtful(CHECK, said, hint),
+        _ => Finding::good(CHECK, said),
+    }
+}
+
+/// Whether the files by which nodes, clients and this node prove themselves can be used, and are kept from others.
+pub(super) fn keys(config: &ServeConfig, findings: &mut Vec<Finding>) {
+    if let Some(keys) = &config.peer_keys {
+        findings.push(peer_keys(keys, config.node_id));
+    }
+    if let Some(source) = &config.auth_file {
+        let read = source.read().and_then(|text| source.parse(&text).map(drop));
+        findings.push(match read {
+            Ok(()) => Finding::good("auth file", "it can be used, and only its owner can read it"),
+            Err(error) => Finding::bad("auth file", error.to_string(), HINT),
+        });
+    }
+    if let Some(files) = &config.client_tls {
+        let read = files.read().and_then(|contents| files.credentials(&contents));
+        findings.push(match read {
+            Ok(credentials) => certificate(credentials.expires_at_s(), files.key()),
+            Err(error) => Finding::bad("certificate for clients", error.to_string(), HINT),
+        });
+    }
+}
+
+const HINT: &str = "docs/security.md says how these files are made";
+
+fn peer_keys(keys: &PeerKeys, node_id: u64) -> Finding {
+    const CHECK: &str = "keys between nodes";
+    let (PeerKeys::Secret(secret) | PeerKeys::Certificate { key: secret, .. }) = keys;
+    match keys.read().and_then(|files| keys.credentials(node_id, &files)) {
+        Err(error) => Finding::bad(CHECK, error.to_string(), HINT),
+        Ok(_) => kept(CHECK, secret, "they can be used".to_owned()),
+    }
+}
+
+fn certificate(expires_at_s: u64, key: &Path) -> Finding {
+    const CHECK: &str = "certificate for clients";
+    let now_s = SystemClock::default().now_ms() / 1_000;
+    let days = expires_at_s.saturating_sub(now_s) / DAY_S;
+    let said = format!("it is valid for {days} more days");
+    match days {
+        _ if expires_at_s <= now_s => Finding::bad(
+            CHECK,
+            "it has expired",
+            "replace the file of --tls-cert; no restart is needed",
+        ),
+        ..EXPIRY_DAYS => Finding::doubtful(CHECK, said, "replace the file of --tls-cert in time"),
+        _ => kept(CHECK, key, said),
+    }
+}
+
+/// The finding about a file that can be used: whether others can, too.
+fn kept(check: &'static str, path: &Path, said: String) -> Finding {
+    match others_can_use(path) {
+        false => Finding::good(check, format!("{said}, and only their owner can read them")),
+        true => {
+            let said = format!("other users can read {}", path.display());
+            Finding::doubtful(check, said, "chmod 600 it: whoever knows it can be this node")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::Permissions;
+
+    use super::super::finding::Health;
+    use super::*;
+
+    #[test]
+    fn a_directory_that_others_can_enter_is_doubtful_and_a_file_in_its_place_is_bad() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("data");
+        let not_yet = data(&path);
+        assert!(not_yet.health != Health::Bad || not_yet.to_text().contains("free"), "{not_yet:?}");
+        fs::create_dir(&path).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
+        assert_eq!(data(&path).health, Health::Doubtful);
+        let file = dir.path().join("file");
+        fs::write(&file, "").unwrap();
+        assert_eq!(data(&file).health, Health::Bad);
+    }
+
+    #[test]
+    fn a_certificate_is_told_of_before_it_ends() {
+        let dir = tempfile::tempdir().unwrap();
+        let key = dir.path().join("key");
+        fs::write(&key, "").unwrap();
+        fs::set_permissions(&key, Permissions::from_mode(0o600)).unwrap();
+        let now_s = SystemClock::default().now_ms() / 1_000;
+        let health = |days: u64| certificate(now_s + days * DAY_S + 60, &key).health;
+        assert_eq!([health(31), health(29)], [Health::Good, Health::Doubtful]);
+        assert_eq!(certificate(now_s, &key).health, Health::Bad);
+        fs::set_permissions(&key, Permissions::from_mode(0o644)).unwrap();
+        assert_eq!(health(31), Health::Doubtful, "others can read the key");
+    }
+}

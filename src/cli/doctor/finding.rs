@@ -1,0 +1,97 @@
+//! What a check has found.
+
+use serde_json::{Value, json};
+
+use super::super::style::{BAD, DOUBTFUL, GOOD};
+use super::super::table::shown;
+
+/// Whether something is as it should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Health {
+    Good,
+    /// A node works, and not as well as it could, or not for long.
+    Doubtful,
+    /// A node does not start, or does not do its work.
+    Bad,
+    /// It cannot be told from here.
+    Unknown,
+}
+
+impl Health {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Good => "ok",
+            Self::Doubtful => "warning",
+            Self::Bad => "failed",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// What one check has found, in words for a person, and what helps.
+#[derive(Debug)]
+pub(super) struct Finding {
+    check: &'static str,
+    pub(super) health: Health,
+    detail: String,
+    hint: Option<String>,
+}
+
+impl Finding {
+    pub(super) fn good(check: &'static str, detail: impl Into<String>) -> Self {
+        Self { check, health: Health::Good, detail: detail.into(), hint: None }
+    }
+
+    pub(super) fn doubtful(
+        check: &'static str,
+        detail: impl Into<String>,
+        hint: impl Into<String>,
+    ) -> Self {
+        Self::with(Health::Doubtful, check, detail, hint)
+    }
+
+    pub(super) fn bad(
+        check: &'static str,
+        detail: impl Into<String>,
+        hint: impl Into<String>,
+    ) -> Self {
+        Self::with(Health::Bad, check, detail, hint)
+    }
+
+    pub(super) fn unknown(
+        check: &'static str,
+        detail: impl Into<String>,
+        hint: impl Into<String>,
+    ) -> Self {
+        Self::with(Health::Unknown, check, detail, hint)
+    }
+
+    fn with(
+        health: Health,
+        check: &'static str,
+        detail: impl Into<String>,
+        hint: impl Into<String>,
+    ) -> Self {
+        Self { check, health, detail: detail.into(), hint: Some(hint.into()) }
+    }
+
+    pub(super) fn to_json(&self) -> Value {
+        json!({
+            "check": self.check,
+            "status": self.health.name(),
+            "detail": self.detail,
+            "hint": self.hint,
+        })
+    }
+
+    pub(super) fn to_text(&self) -> String {
+        let style = match self.health {
+            Health::Good => GOOD,
+            Health::Doubtful | Health::Unknown => DOUBTFUL,
+            Health::Bad => BAD,
+        };
+        let (name, check, detail) = (self.health.name(), self.check, shown(&self.detail));
+        let hint = self.hint.as_deref().map_or(String::new(), |hint| format!("         {hint}\n"));
+        format!("{style}{name:<7}{style:#}  {check}: {detail}\n{hint}")
+    }
+}

@@ -1,0 +1,169 @@
+//! The disk, the clock and the limits of this machine.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::fs::OFlags;
+use rustix::process::{Resource, getrlimit};
+
+use super::finding::Finding;
+use crate::clock::{Clock, SystemClock};
+use crate::limits::CONNECTIONS_MAX;
+
+/// What is written and synced, as large as a page.
+const BLOCK: [u8; 4_096] = [0x6d; 4_096];
+/// How often, and for how long at most.
+const SYNCS: usize = 64;
+const SYNCS_TIME_MAX: Duration = Duration::from_secs(3);
+/// A commit takes a sync on a quorum of disks: slower ones are felt by whoever waits for a grab or a change.
+const SYNC_SLOW: Duration = Duration::from_millis(10);
+/// Fewest open files with which a node starts, about.
+const FILES_MIN: u64 = 512;
+/// Open files of a node besides the connections of clients, about.
+const FILES_OWN: u64 = 1_000;
+/// The longest wait for what the system says of its clock.
+const SYSTEM_MAX: Duration = Duration::from_secs(2);
+/// The year 2020 in Unix milliseconds: this program was not there before.
+const EARLIEST_MS: u64 = 1_577_836_800_000;
+
+/// How long the disk takes to have a change for good.
+pub(super) fn disk(data: &Path) -> Finding {
+    const CHECK: &str = "disk";
+    let place = existing(data);
+    let shown = place.display();
+    match syncs(&place) {
+        Err(error) => Finding::bad(
+            CHECK,
+            format!("cannot write in {shown}: {error}"),
+            "a node writes its log there: check the mount, the permissions and the space",
+        ),
+        Ok(mut times) => {
+            times.sort_unstable();
+            let (median, slowest) = (times[times.len() / 2], times[times.len() - 1]);
+            let said = format!(
+                "a sync in {shown} takes {median:.1?} (median of {}; the slowest {slowest:.1?})",
+                times.len()
+            );
+            match median > SYNC_SLOW {
+                false => Finding::good(CHECK, said),
+                true => Finding::doubtful(
+                    CHECK,
+                    said,
+                    "each commit waits for a sync on a quorum of nodes: take an SSD, or give tags larger steps",
+                ),
+            }
+        }
+    }
+}
+
+/// The nearest directory that is there already.
+pub(super) fn existing(path: &Path) -> PathBuf {
+    let above = path.ancestors().find(|above| above.is_dir());
+    above.map_or_else(|| PathBuf::from("."), Path::to_path_buf)
+}
+
+fn syncs(place: &Path) -> io::Result<Vec<Duration>> {
+    let mut file = nameless(place)?;
+    let began = Instant::now();
+    let mut times = Vec::new();
+    while times.len() < SYNCS && (times.is_empty() || began.elapsed() < SYNCS_TIME_MAX) {
+        let before = Instant::now();
+        file.write_all(&BLOCK)?;
+        file.sync_data()?;
+        times.push(before.elapsed());
+    }
+    Ok(times)
+}
+
+/// A file of which nothing is left once it is closed. Where it can be it never has a name: a data directory may hold
+/// nothing that a node did not write.
+fn nameless(place: &Path) -> io::Result<File> {
+    let flags = OFlags::TMPFILE.bits().cast_signed();
+    let made = OpenOptions::new().write(true).mode(0o600).custom_flags(flags).open(place);
+    made.or_else(|_| {
+        let beside = place.parent().filter(|above| above.is_dir()).unwrap_or(place);
+        let name = beside.join(format!(".mintleaf-doctor-{}", std::process::id()));
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&name)?;
+        fs::remove_file(&name)?;
+        Ok(file)
+    })
+}
+
+/// Whether something keeps this machine's clock right, as far as the system tells.
+pub(super) fn clock_is_kept() -> Finding {
+    const CHECK: &str = "clock";
+    if SystemClock::default().now_ms() < EARLIEST_MS {
+        let hint = "set the clock, and let NTP keep it: snowflake ids show its time";
+        return Finding::bad(CHECK, "it shows a time before 2020", hint);
+    }
+    match is_synchronized() {
+        Some(true) => Finding::good(CHECK, "the system says that it is synchronized"),
+        Some(false) => Finding::doubtful(
+            CHECK,
+            "the system says that it is not synchronized",
+            "let NTP keep it (chrony, systemd-timesyncd): a node whose clock is off by more than --max-clock-skew \
+             gives no snowflake ids",
+        ),
+        None => Finding::unknown(
+            CHECK,
+            "the system does not say whether it is synchronized",
+            "timedatectl or chronyc tracking would; in a container, ask on its host",
+        ),
+    }
+}
+
+fn is_synchronized() -> Option<bool> {
+    let (answer, answered) = mpsc::channel();
+    // It may wait for a service that does not answer; the thread ends with this process then.
+    thread::spawn(move || {
+        let mut asking = Command::new("timedatectl");
+        asking.args(["show", "--property=NTPSynchronized", "--value"]).stdin(Stdio::null());
+        let _ = answer.send(asking.output());
+    });
+    let output = answered.recv_timeout(SYSTEM_MAX).ok()?.ok()?;
+    match String::from_utf8_lossy(&output.stdout).trim() {
+        "yes" => Some(true),
+        "no" => Some(false),
+        _ => None,
+    }
+}
+
+/// Whether a node may open as many files as its clients need.
+pub(super) fn open_files() -> Finding {
+    const CHECK: &str = "open files";
+    let limit = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
+    let wanted = CONNECTIONS_MAX as u64 * 2 + FILES_OWN;
+    let hint = "set LimitNOFILE=65536 for the service, or ulimit -n 65536";
+    match limit {
+        ..FILES_MIN => Finding::bad(CHECK, format!("{limit} at most, too few to start"), hint),
+        _ if limit < wanted => Finding::doubtful(
+            CHECK,
+            format!("{limit} at most, too few for {CONNECTIONS_MAX} clients of each protocol"),
+            hint,
+        ),
+        _ => Finding::good(CHECK, format!("{limit} at most")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disk_is_measured_and_nothing_is_left_behind() {
+        let dir = tempfile::tempdir().unwrap();
+        let data = dir.path().join("data");
+        fs::create_dir(&data).unwrap();
+        let times = syncs(&data).unwrap();
+        assert!(!times.is_empty() && times.len() <= SYNCS);
+        assert_eq!(fs::read_dir(&data).unwrap().count(), 0);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+        assert_eq!(existing(&data.join("not/yet")), data);
+    }
+}

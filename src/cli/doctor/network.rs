@@ -1,0 +1,166 @@
+//! Ports, peers, and the nodes of a running cluster.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::time::Duration;
+
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::super::client::Client;
+use super::super::failure::Failure;
+use super::super::output::cell;
+use super::finding::Finding;
+use crate::clock::{Clock, SystemClock};
+use crate::config::ServeConfig;
+
+/// The longest wait for one peer or node.
+const ANSWER_MAX: Duration = Duration::from_secs(2);
+/// An answer that took longer says too little about a clock.
+const CLOCK_ANSWER_MS_MAX: u64 = 500;
+
+/// Whether a node can listen where it is to, or does already.
+pub(super) async fn ports(config: &ServeConfig, client: &Client, findings: &mut Vec<Finding>) {
+    let addresses =
+        [("http", Some(config.http)), ("resp", config.resp), ("raft", Some(config.raft))];
+    let serves_here = match client.of_member(&config.http.to_string(), ANSWER_MAX) {
+        Ok(here) => here.readiness().await.is_ok(),
+        Err(_) => false,
+    };
+    for (flag, address) in addresses.into_iter().filter_map(|(flag, at)| Some((flag, at?))) {
+        findings.push(port(flag, address, serves_here));
+    }
+}
+
+fn port(flag: &str, address: SocketAddr, serves_here: bool) -> Finding {
+    const CHECK: &str = "port";
+    let hint = format!("another process listens there: end it, or give another --{flag}");
+    match TcpListener::bind(address) {
+        Ok(_) => Finding::good(CHECK, format!("--{flag} {address} is free")),
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse && serves_here => {
+            let said =
+                format!("--{flag} {address} is taken, as it seems by the node that runs here");
+            Finding::good(CHECK, said)
+        }
+        Err(error) => Finding::bad(CHECK, format!("--{flag} {address}: {error}"), hint),
+    }
+}
+
+/// Whether somebody listens at the addresses of the other founders, or where the node is to join.
+pub(super) async fn peers(config: &ServeConfig, findings: &mut Vec<Finding>) {
+    let others = config.peers.iter().filter(|(id, _)| *id != config.node_id);
+    let others = others.map(|(id, address)| (format!("node {id}"), address));
+    let join = config.join.iter().map(|address| ("the cluster to join".to_owned(), address));
+    for (who, address) in others.chain(join) {
+        findings.push(peer(&who, address).await);
+    }
+}
+
+async fn peer(who: &str, address: &str) -> Finding {
+    const CHECK: &str = "peer";
+    match timeout(ANSWER_MAX, TcpStream::connect(address)).await {
+        Ok(Ok(_)) => Finding::good(CHECK, format!("{who} can be reached at {address}")),
+        Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused => Finding::doubtful(
+            CHECK,
+            format!("{who}: nobody listens at {address}"),
+            "it does not run, or its --raft is another address",
+        ),
+        Ok(Err(error)) => Finding::bad(
+            CHECK,
+            format!("{who} cannot be reached at {address}: {error}"),
+            "check the name, and the network in between",
+        ),
+        Err(_) => Finding::bad(
+            CHECK,
+            format!(
+                "{who} cannot be reached at {address}: no answer in {} s",
+                ANSWER_MAX.as_secs()
+            ),
+            "a firewall in between, or a machine that is off",
+        ),
+    }
+}
+
+/// How far this machine's clock is from those of the nodes, and how the nodes are.
+pub(super) async fn cluster(
+    client: &Client,
+    skew_max: Option<Duration>,
+    findings: &mut Vec<Finding>,
+) {
+    const CHECK: &str = "cluster";
+    let view = match client.get("/v1/cluster").await {
+        Ok(view) => view,
+        Err(failure) => {
+            let hint = "--url or MINTLEAF_URL names a node of the running cluster, if there is one";
+            return findings.push(Finding::unknown(CHECK, failure.detail, hint));
+        }
+    };
+    let mut offsets_ms = Vec::new();
+    for node in view["nodes"].as_array().into_iter().flatten() {
+        let address = node["http"].as_str().unwrap_or_default();
+        let Ok(member) = client.of_member(address, ANSWER_MAX) else { continue };
+        match offset(&member).await {
+            Ok(offset_ms) => offsets_ms.extend(offset_ms),
+            Err(_) => findings.push(Finding::doubtful(
+                CHECK,
+                format!("node {} does not answer at {address}", cell(node, "id")),
+                "it does not run, or cannot be reached from here",
+            )),
+        }
+    }
+    findings.push(clock(offsets_ms, skew_max.unwrap_or(SKEW_DEFAULT)));
+}
+
+/// How far a clock may be off where no setting says so.
+const SKEW_DEFAULT: Duration = Duration::from_secs(2);
+
+/// How far a node's clock is ahead of this machine's, in milliseconds, or so: by half of the time that the answer took.
+/// `None` where that was long.
+async fn offset(member: &Client) -> Result<Option<i64>, Failure> {
+    let clock = SystemClock::default();
+    let (asked_ms, asked) = (clock.now_ms(), clock.monotonic_ms());
+    let view = member.get("/v1/cluster").await?;
+    let took_ms = clock.monotonic_ms() - asked;
+    // A node hears itself at any time.
+    let mut nodes = view["nodes"].as_array().into_iter().flatten();
+    let own = nodes.find(|node| node["id"] == view["node_id"]);
+    let theirs_ms = own.and_then(|own| own["last_heard_ms"].as_u64());
+    let ahead_ms = |theirs_ms: u64| i128::from(theirs_ms) - i128::from(asked_ms + took_ms / 2);
+    let precise = theirs_ms.filter(|_| took_ms <= CLOCK_ANSWER_MS_MAX);
+    Ok(precise.and_then(|theirs_ms| i64::try_from(ahead_ms(theirs_ms)).ok()))
+}
+
+fn clock(mut offsets_ms: Vec<i64>, skew_max: Duration) -> Finding {
+    const CHECK: &str = "clock against the cluster";
+    offsets_ms.sort_unstable();
+    let Some(median_ms) = offsets_ms.get(offsets_ms.len().saturating_sub(1) / 2) else {
+        return Finding::unknown(CHECK, "no node could be asked for its clock", "see above");
+    };
+    let (off, skew_ms) = (median_ms.unsigned_abs(), skew_max.as_millis());
+    let side = if *median_ms > 0 { "behind" } else { "ahead of" };
+    let said = format!("{off} ms {side} the median of {} nodes", offsets_ms.len());
+    let hint = format!(
+        "further than --max-clock-skew ({skew_ms} ms) a node gives no snowflake ids: let NTP keep the clock"
+    );
+    match u128::from(off) {
+        off if off > skew_ms => Finding::bad(CHECK, said, hint),
+        off if off > skew_ms / 2 => Finding::doubtful(CHECK, said, hint),
+        _ => Finding::good(CHECK, said),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::finding::Health;
+    use super::*;
+
+    #[test]
+    fn a_clock_is_held_against_the_median_of_the_nodes() {
+        let skew = Duration::from_secs(2);
+        let health = |offsets: &[i64]| clock(offsets.to_vec(), skew).health;
+        assert_eq!(health(&[-3, 5, 900_000]), Health::Good);
+        assert_eq!(health(&[-1_500, -1_501, 0]), Health::Doubtful);
+        assert_eq!(health(&[2_001, 2_500, 0]), Health::Bad);
+        assert_eq!(health(&[]), Health::Unknown);
+    }
+}

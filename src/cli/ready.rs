@@ -1,0 +1,30 @@
+//! `mintleaf ready`: whether a node can hand out ids, as an exit code, for checks of containers and scripts.
+
+use serde_json::Value;
+
+use super::client::Client;
+use super::failure::Failure;
+use super::output::{print, print_json};
+
+/// Asks the node. It wants no token.
+///
+/// # Errors
+/// When no node answers, and when the one that does is not ready: then with its reasons.
+pub(super) async fn run(client: &Client, json: bool) -> Result<(), Failure> {
+    let readiness = client.readiness().await?;
+    if json {
+        print_json(&readiness)?;
+    }
+    let reasons = reasons(&readiness);
+    match readiness["ready"].as_bool() {
+        Some(true) if json => Ok(()),
+        Some(true) if reasons.is_empty() => print("ready\n"),
+        Some(true) => print(&format!("ready; but {reasons}\n")),
+        _ => Err(Failure::new(format!("not ready: {reasons}"))),
+    }
+}
+
+fn reasons(readiness: &Value) -> String {
+    let reasons = readiness["reasons"].as_array().into_iter().flatten();
+    reasons.filter_map(Value::as_str).collect::<Vec<_>>().join("; ")
+}

@@ -1,0 +1,80 @@
+//! `mintleaf sequence next|last`: numbers of a key.
+
+use clap::{Args, Subcommand};
+use serde_json::json;
+
+use super::client::Client;
+use super::failure::Failure;
+use super::ids::{list, take};
+use super::output::{print, print_json};
+use crate::path_segment::escape;
+
+/// What can be asked of a sequence.
+#[derive(Debug, Subcommand)]
+pub enum SequenceCommand {
+    /// Take numbers of a key and print one a line
+    #[command(after_help = "Example:\n  mintleaf sequence next chat room-17 -n 5")]
+    Next {
+        /// Of which key.
+        #[command(flatten)]
+        of: KeyArgs,
+        /// How many numbers, up to 1,000,000
+        #[arg(short = 'n', long, default_value_t = 1)]
+        #[arg(value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+        count: u64,
+    },
+    /// Show the last number of a key, or one that it cannot exceed
+    #[command(after_help = "Example:\n  mintleaf sequence last chat room-17")]
+    Last {
+        /// Of which key.
+        #[command(flatten)]
+        of: KeyArgs,
+    },
+}
+
+/// A key of a sequence.
+#[derive(Args, Debug)]
+pub struct KeyArgs {
+    /// The sequence's name
+    tag: String,
+    /// The key, 1 to 256 bytes of UTF-8
+    // Every command has a `--key` of TLS.
+    #[arg(id = "of_key", value_name = "KEY")]
+    key: String,
+}
+
+pub(super) async fn run(
+    command: SequenceCommand,
+    client: &Client,
+    json: bool,
+) -> Result<(), Failure> {
+    match command {
+        SequenceCommand::Next { of, count } => {
+            let numbers = take(&of.path(), count, client).await?;
+            let numbers: Vec<String> = numbers.iter().map(u64::to_string).collect();
+            if json {
+                let KeyArgs { tag, key } = of;
+                return print_json(&json!({ "tag": tag, "key": key, "ids": numbers }));
+            }
+            list(&numbers)
+        }
+        SequenceCommand::Last { of } => {
+            let answer = client.get(&format!("{}/last", of.path())).await?;
+            if json {
+                return print_json(&answer);
+            }
+            let is_exact = answer["exact"].as_bool().unwrap_or(false);
+            print(&match answer["last"].as_str() {
+                None => "nothing was given\n".to_owned(),
+                Some(last) if is_exact => format!("{last}\n"),
+                Some(last) => format!("{last} at most\n"),
+            })
+        }
+    }
+}
+
+impl KeyArgs {
+    fn path(&self) -> String {
+        format!("/v1/sequence/{}/{}", escape(&self.tag), escape(&self.key))
+    }
+}

@@ -1,0 +1,168 @@
+//! `GET /v1/buffers`: tags, and what the node that answers holds of them.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::Uri;
+use serde::Serialize;
+
+use super::problem::Problem;
+use super::query::Query;
+use super::tags::{ROW_BYTES, TagBody, consistency, json_bytes};
+use crate::limits::{PAGE_BYTES_MAX, TAGS_PAGE_DEFAULT, TAGS_PAGE_MAX};
+use crate::service::{HoldingsPage, SlotStatus, TagHolding, TagRow, TagService};
+
+/// Bytes of a buffer in answers, at most.
+const BUFFER_BYTES: usize = 400;
+
+pub(super) async fn list(
+    State(service): State<Arc<TagService>>,
+    uri: Uri,
+) -> Result<Json<Page>, Problem> {
+    let mut query = Query::parse(uri.query())?;
+    let prefix = query.text("prefix").unwrap_or_default();
+    let after = query.text("after");
+    let limit = query.integer("limit", 1..=TAGS_PAGE_MAX as u64)?;
+    let limit = limit.map_or(TAGS_PAGE_DEFAULT, |limit| limit as usize);
+    let by_need = query.choice("sort", [("name", false), ("need", true)])?.unwrap_or(false);
+    let consistency = consistency(&mut query)?;
+    query.finish()?;
+    let mut bytes = 0;
+    let mut has_room = |row: &TagRow| {
+        bytes += ROW_BYTES + BUFFER_BYTES;
+        bytes += json_bytes(row.tag.as_str()) + json_bytes(&row.description);
+        bytes <= PAGE_BYTES_MAX
+    };
+    let after = after.as_deref();
+    if !by_need {
+        let page = service.holdings(&prefix, after, limit, has_room, consistency).await?;
+        return Ok(Json(page.into()));
+    }
+    let mut page = service.soonest_to_wait(&prefix, after, limit, consistency).await?;
+    let fit = page.rows.iter().take_while(|(row, _)| has_room(row)).count();
+    page.rows.truncate(fit);
+    Ok(Json(page.into()))
+}
+
+/// A page of tags with what the node holds of them.
+#[derive(Serialize)]
+pub(super) struct Page {
+    tags: Vec<Holding>,
+    /// The tag after which the next page begins; `None` on the last page.
+    next: Option<String>,
+    /// How many tags there are on all pages, whatever the prefix.
+    total: usize,
+}
+
+impl From<HoldingsPage> for Page {
+    fn from(page: HoldingsPage) -> Self {
+        Self {
+            tags: page.rows.into_iter().map(Holding::from).collect(),
+            next: page.next.map(|tag| tag.to_string()),
+            total: page.total,
+        }
+    }
+}
+
+/// A tag, and what the node holds of it.
+#[derive(Serialize)]
+struct Holding {
+    #[serde(flatten)]
+    tag: TagBody,
+    /// `None` for a tag that the node was not asked for since it started.
+    buffer: Option<Buffer>,
+}
+
+impl From<TagHolding> for Holding {
+    fn from((row, status): TagHolding) -> Self {
+        Self { tag: row.into(), buffer: status.map(Buffer::from) }
+    }
+}
+
+#[derive(Serialize)]
+struct Buffer {
+    /// The next id to be given, where a segment is held or was.
+    next_id: Option<String>,
+    current: Option<Span>,
+    upcoming: Option<Span>,
+    held: String,
+    handed_out: String,
+    ids_to_grab: String,
+    grabbing: bool,
+    waiting: usize,
+    exhausted: bool,
+    /// Ids a second.
+    rate: f64,
+    /// For how many seconds what is held lasts at that rate.
+    lasts_s: Option<f64>,
+}
+
+#[derive(Serialize)]
+struct Span {
+    start: String,
+    end: String,
+}
+
+impl From<Range<u64>> for Span {
+    fn from(segment: Range<u64>) -> Self {
+        Self { start: segment.start.to_string(), end: segment.end.to_string() }
+    }
+}
+
+impl From<SlotStatus> for Buffer {
+    fn from(status: SlotStatus) -> Self {
+        let outlook = status.outlook;
+        Self {
+            rate: thousandths(outlook.rate()),
+            lasts_s: outlook.lasts_s().map(thousandths),
+            next_id: outlook.current.as_ref().map(|_| outlook.cursor.to_string()),
+            current: outlook.current.map(Span::from),
+            upcoming: outlook.next.map(Span::from),
+            held: outlook.remaining.to_string(),
+            handed_out: status.handed_out.to_string(),
+            ids_to_grab: outlook.ids_to_grab.to_string(),
+            grabbing: outlook.grab_in_flight,
+            waiting: status.waiting,
+            exhausted: status.exhausted,
+        }
+    }
+}
+
+fn thousandths(number: f64) -> f64 {
+    (number * 1_000.0).round() / 1_000.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::segment::Outlook;
+
+    #[test]
+    fn the_longest_buffer_has_as_many_bytes_as_a_page_counts_on() {
+        let last = u64::MAX..u64::MAX;
+        let outlook = Outlook {
+            current: Some(last.clone()),
+            cursor: u64::MAX,
+            next: Some(last),
+            remaining: u64::MAX,
+            ids_to_grab: u64::MAX,
+            grab_in_flight: false,
+            used: u64::MAX / 3,
+            used_in_ms: 1_007,
+        };
+        let status = SlotStatus {
+            outlook,
+            handed_out: u64::MAX,
+            waiting: 10_000,
+            is_open: true,
+            exhausted: false,
+        };
+        let bytes = serde_json::to_vec(&Buffer::from(status)).unwrap().len();
+        assert!(
+            (BUFFER_BYTES - 80..=BUFFER_BYTES).contains(&(bytes + "\"buffer\":,".len())),
+            "{bytes}"
+        );
+    }
+}

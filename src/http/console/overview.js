@@ -1,0 +1,175 @@
+// What is to be seen first: the tiles, and the members.
+
+/** Clocks that are further apart are worth a look; at the default of --max-clock-skew they are trouble. */
+const CLOCK_WARN_MS = 500;
+const CLOCK_BAD_MS = 2000;
+
+const nodeName = () => (overview.cluster ? `Node ${overview.cluster.node_id}` : 'The node');
+
+function tile(id, state, value, note, title = '') {
+  const at = $(`tile-${id}`);
+  at.dataset.state = state;
+  write(at.querySelector('.value'), value, title);
+  write(at.querySelector('.note'), note);
+}
+
+const list = (numbers) => numbers.join(', ').replace(/, ([^,]*)$/, ' and $1');
+
+const overview = {
+  cluster: null,
+  leader: null,
+  ready: null,
+
+  takeCluster(cluster) {
+    this.cluster = cluster;
+    // A node without a quorum may go on naming a leader that is gone.
+    const named = cluster.nodes.find((node) => node.id === cluster.leader_id);
+    this.leader = named?.reachable ? named : null;
+    this.clocks = clocksOf(cluster.nodes);
+    const own = cluster.nodes.find((node) => node.id === cluster.node_id);
+    document.title = `Node ${cluster.node_id} · Mintleaf`;
+    write($('whoami'), `node ${cluster.node_id}${own?.version ? ` · ${own.version}` : ''}`, cluster.cluster_id ? `cluster ${cluster.cluster_id}` : '');
+    const id = cluster.cluster_id ? `cluster ${cluster.cluster_id.slice(0, 8)} · ` : '';
+    write($('members-note'), `${id}term ${grouped(cluster.term)} · level ${cluster.level}`, cluster.cluster_id ?? '');
+    this.tellLeader();
+    this.tellClocks();
+    this.tellMembers();
+    this.tellHealth();
+  },
+
+  takeReady(ready) {
+    this.ready = ready;
+    this.tellHealth();
+  },
+
+  tellHealth() {
+    const { cluster, ready } = this;
+    if (!ready) return;
+    const troubles = ready.reasons.map((reason) => sentence(reason));
+    let state = ready.ready ? (troubles.length ? 'warn' : 'good') : 'bad';
+    if (cluster) {
+      const lost = cluster.nodes.filter((node) => !node.reachable);
+      if (lost.length) {
+        const since = lost.map((node) => (node.last_heard_ms ? `node ${node.id} for ${span((nodeNow() - node.last_heard_ms) / 1000)}` : `node ${node.id} since this node started`));
+        if (!troubles.length) troubles.push(`Lost: ${list(since)}.`);
+        if (state === 'good') state = 'warn';
+      }
+      const voters = cluster.nodes.filter((node) => node.role !== 'learner');
+      const heard = voters.filter((node) => node.reachable).length;
+      const enough = Math.floor(voters.length / 2) + 1;
+      if (heard < enough && !ready.reasons.some((reason) => reason.startsWith('no_quorum'))) {
+        troubles.push(`${heard} of ${voters.length} voters can be reached and ${enough} are needed.`);
+      }
+      if (!this.leader) state = 'bad';
+      const off = this.clocks.filter((clock) => Math.abs(clock.ms) >= CLOCK_WARN_MS);
+      if (off.length) {
+        if (state === 'good') state = 'warn';
+        if (!troubles.length) troubles.push(`The clock of ${list(off.map((clock) => `node ${clock.id}`))} is off.`);
+      }
+    }
+    const word = !ready.ready ? 'Not ready' : { good: 'All is well', warn: 'Degraded', bad: 'No leader' }[state];
+    const nodes = cluster?.nodes.length ?? 0;
+    const calm = nodes > 1 ? `${nodes} nodes, all of them heard.` : 'This node hands out ids.';
+    tile('health', state, word, troubles.join(' ') || calm);
+  },
+
+  tellLeader() {
+    const { leader_id: last, node_id: own } = this.cluster;
+    const { leader } = this;
+    if (leader) tile('leader', 'good', `Node ${leader.id}`, leader.id === own ? 'This node itself.' : leader.http);
+    else tile('leader', 'bad', 'None known', `${last ? `Node ${last} led, and is lost` : 'No node leads'}: marks stand still.`);
+  },
+
+  tellClocks() {
+    const { clocks } = this;
+    if (clocks.length < 2) return tile('clocks', 'good', 'One clock', 'Nobody to compare it with.');
+    const worst = clocks.reduce((one, other) => (Math.abs(other.ms) > Math.abs(one.ms) ? other : one));
+    const size = Math.abs(worst.ms);
+    const state = size >= CLOCK_BAD_MS ? 'bad' : size >= CLOCK_WARN_MS ? 'warn' : 'good';
+    const unknown = this.cluster.nodes.length - clocks.length;
+    const silent = unknown ? ` ${unknown} did not say.` : '';
+    if (state === 'good') tile('clocks', state, `Within ${size < 1 ? 1 : size} ms`, `${clocks.length} clocks agree.${silent}`);
+    else tile('clocks', state, offset(worst.ms), `Node ${worst.id} is ${worst.ms > 0 ? 'ahead' : 'behind'}. No id repeats for that.${silent}`);
+  },
+
+  tellMembers() {
+    const { nodes, leader_id: leader, node_id: own } = this.cluster;
+    const head = nodes.find((node) => node.id === leader)?.last_log_index ?? null;
+    fill($('members-rows'), nodes, (node) => node.id, () => {
+      const row = rowOf('', '', '', 'number', 'number', 'mid', 'mid', 'mid', 'wide quiet');
+      row.children[0].append(element('strong', ''), ' ', element('span', 'quiet'));
+      row.children[1].append(element('span', 'role'));
+      row.children[2].append(element('span', 'state'));
+      row.children[7].append(element('a', ''));
+      return row;
+    }, (row, node) => {
+      const [name, role, heard, lag, clock, version, zone, http, raft] = row.children;
+      write(name.firstElementChild, String(node.id));
+      write(name.lastElementChild, node.id === own ? 'this one' : '');
+      write(role.firstElementChild, node.role);
+      role.firstElementChild.dataset.role = node.role;
+      heard.firstElementChild.dataset.state = node.reachable ? 'good' : 'bad';
+      write(heard.firstElementChild, node.reachable ? 'now' : node.last_heard_ms ? ago(node.last_heard_ms) : 'never', node.last_heard_ms ? exactTime(node.last_heard_ms) : '');
+      this.tellLag(lag, node, head);
+      const known = this.clocks.find((each) => each.id === node.id);
+      write(clock, known ? offset(known.ms) : '–', known ? '' : 'It did not say lately');
+      clock.classList.toggle('warn', Math.abs(known?.ms ?? 0) >= CLOCK_WARN_MS);
+      write(version, node.version ?? '–', node.level_max ? `supports level ${node.level_max}` : '');
+      write(zone, node.zone ?? '–');
+      const link = http.firstElementChild;
+      write(link, node.http || '–', node.id === own ? '' : 'its console');
+      const address = node.http && node.id !== own ? `${location.protocol}//${node.http}/` : null;
+      if (address && link.href !== address) link.href = address;
+      else if (!address) link.removeAttribute('href');
+      write(raft, node.raft || '–');
+    });
+  },
+
+  /** Only the leader knows what the others have; every node knows what it has applied itself. */
+  tellLag(cell, node, head) {
+    const { node_id: own, leader_id: leader } = this.cluster;
+    if (own === leader && head !== null && node.matched_index !== null) {
+      write(cell, grouped(Math.max(0, head - node.matched_index)), `has ${grouped(node.matched_index)} of ${grouped(head)} entries`);
+    } else if (node.id === own && node.last_log_index !== null) {
+      write(cell, grouped(node.last_log_index - (node.last_applied_index ?? 0)), `has applied ${grouped(node.last_applied_index ?? 0)} of ${grouped(node.last_log_index)} entries`);
+    } else write(cell, '–', leader ? `node ${leader}, the leader, knows` : '');
+  },
+
+  /** The tag that waits soonest, of those that are in use. */
+  takeNeed(page) {
+    const first = page.tags.map((each) => ({ name: each.tag, tag: each, ...pace(each) }))
+      .sort((one, other) => (other.waiting > 0) - (one.waiting > 0) || (one.lastsS ?? Infinity) - (other.lastsS ?? Infinity))[0];
+    if (!first) return tile('next', 'good', 'None', 'No tag is in use on this node.');
+    if (first.waiting) return tile('next', 'bad', first.name, first.waiting === 1 ? 'A caller waits for ids now.' : `${grouped(first.waiting)} callers wait for ids now.`, first.name);
+    const soon = first.lastsS !== null && first.lastsS < 60 && !this.leader;
+    const lasts = first.lastsS === null ? 'Nothing is taken of it now.' : `lasts ${span(first.lastsS)} at ${perSecond(first.rate)}`;
+    tile('next', soon ? 'warn' : 'good', first.name, lasts, first.name);
+  },
+
+  takeLastChange(entry) {
+    if (!entry) return tile('change', 'good', 'None', 'Nobody has changed anything yet.');
+    tile('change', 'good', `${entry.action} ${entry.target}`, `${ago(Date.parse(entry.time))}, by ${entry.actor}`, `${entry.action} ${entry.target}`);
+  },
+
+  silent() {
+    tile('health', 'bad', 'No answer', `${nodeName()} does not answer.`);
+  },
+
+  locked() {
+    tile('health', 'warn', this.ready?.ready ? 'Ready' : 'Locked', 'More is shown to those who have a token.');
+  },
+};
+
+/** How far each clock that is known is from the middle of them all. */
+function clocksOf(nodes) {
+  const known = nodes.filter((node) => node.clock_offset_ms !== null).map((node) => ({ id: node.id, ms: node.clock_offset_ms }));
+  const sorted = known.map((clock) => clock.ms).sort((one, other) => one - other);
+  const middle = sorted[Math.floor((sorted.length - 1) / 2)] ?? 0;
+  return known.map((clock) => ({ id: clock.id, ms: clock.ms - middle }));
+}
+
+/** `code: a sentence` as a sentence. */
+function sentence(reason) {
+  const text = reason.replace(/^[a-z_]+: /, '');
+  return `${text[0].toUpperCase()}${text.slice(1)}.`;
+}

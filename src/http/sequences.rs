@@ -1,0 +1,113 @@
+//! `/v1/sequence/{tag}/{key}`: numbers of a key, and the last of them.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderMap, HeaderValue, Response, Uri};
+use axum::response::IntoResponse;
+use serde::Serialize;
+
+use super::ids::{IdQuery, wants_text};
+use super::problem::Problem;
+use super::query::Query;
+use crate::path_segment;
+use crate::service::{IdService, KeyName, KeyRequest};
+
+type Ids = State<Arc<IdService>>;
+
+/// How many segments of the path stand before the tag: none, `v1` and `sequence`.
+const BEFORE_TAG: usize = 3;
+
+/// Whether a path is one of sequences.
+pub(super) fn is_taken_at(path: &str) -> bool {
+    path.starts_with("/v1/sequence/")
+}
+
+pub(super) async fn take(
+    State(service): Ids,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Result<Response<Body>, Problem> {
+    let (of, wanted) = asked(&uri, &headers)?;
+    let (tag, key) = (of.tag.to_string(), of.key.to_string());
+    let numbers = service.take_of_key(KeyRequest { of, count: wanted.count }).await?;
+    if wanted.is_text() {
+        return Ok(wanted.answer(None, std::slice::from_ref(&numbers)).map(Body::from));
+    }
+    let (ids, ranges) = match wanted.is_ranges() {
+        true => (None, Some([RangeBody::of(&numbers)])),
+        false => (Some(numbers.map(|number| number.to_string()).collect()), None),
+    };
+    Ok(Json(SequenceBody { tag, key, ids, ranges, lease: false }).into_response())
+}
+
+/// The head of what [`take`] answers; it takes nothing.
+pub(super) async fn head(
+    State(service): Ids,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Result<Response<Body>, Problem> {
+    let (of, wanted) = asked(&uri, &headers)?;
+    service.check_key(&of).await?;
+    let mut response = Response::new(Body::empty());
+    let media_type = HeaderValue::from_static(wanted.content_type());
+    response.headers_mut().insert(CONTENT_TYPE, media_type);
+    Ok(response)
+}
+
+pub(super) async fn last(State(service): Ids, uri: Uri) -> Result<Json<LastBody>, Problem> {
+    let of = name(&uri)?;
+    Query::parse(uri.query())?.finish()?;
+    let last = service.last_of_key(of).await?;
+    Ok(Json(LastBody { last: last.number.map(|number| number.to_string()), exact: last.is_exact }))
+}
+
+fn asked(uri: &Uri, headers: &HeaderMap) -> Result<(KeyName, IdQuery), Problem> {
+    Ok((name(uri)?, IdQuery::of(uri.query(), wants_text(headers))?))
+}
+
+/// The tag and the key that a path names.
+fn name(uri: &Uri) -> Result<KeyName, Problem> {
+    let mut segments = uri.path().split('/').skip(BEFORE_TAG);
+    let mut decoded = |field| {
+        let text = segments.next().and_then(path_segment::decode);
+        text.ok_or_else(|| Problem::invalid(field, "has %-escapes that are malformed or not UTF-8"))
+    };
+    let (tag, key) = (decoded("tag")?, decoded("key")?);
+    Ok(KeyName::parse(&tag, &key)?)
+}
+
+/// Numbers of a key in answers. Nobody keeps them for later: another caller may be given higher ones meanwhile.
+#[derive(Serialize)]
+struct SequenceBody {
+    tag: String,
+    key: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ids: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ranges: Option<[RangeBody; 1]>,
+    lease: bool,
+}
+
+#[derive(Serialize)]
+struct RangeBody {
+    start: String,
+    end: String,
+}
+
+impl RangeBody {
+    fn of(numbers: &Range<u64>) -> Self {
+        Self { start: numbers.start.to_string(), end: numbers.end.to_string() }
+    }
+}
+
+/// The last number of a key in answers.
+#[derive(Serialize)]
+pub(super) struct LastBody {
+    last: Option<String>,
+    exact: bool,
+}

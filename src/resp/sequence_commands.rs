@@ -1,0 +1,57 @@
+//! The commands of sequences: numbers of a key, and the last of them.
+
+use super::call::{Call, CommandOutcome, number};
+use super::parser::Args;
+use super::pending;
+use super::reply::Reply;
+use crate::limits::RANGED_IDS_MAX;
+use crate::metrics::Mode;
+use crate::service::{IdService, KeyName, KeyRequest, LastNumber};
+
+/// The command whose copies are carried out together, whatever their keys are.
+pub(super) const GATHERED: &[u8] = b"HINCRBY";
+
+/// `HINCRBY tag key n`: the key's next n numbers, of which the last is answered.
+pub(super) fn hincr_by(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
+    call.mode = Mode::Sequence;
+    let of = match name(call, args) {
+        Ok(of) => of,
+        Err(refused) => return refused,
+    };
+    match args.get(3).and_then(number) {
+        Some(count @ 1..=RANGED_IDS_MAX) => CommandOutcome::Gather(KeyRequest { of, count }),
+        _ => call.refuse(&format!("ERR increment must be an integer of 1 to {RANGED_IDS_MAX}")),
+    }
+}
+
+/// `HGET tag key`: the key's last number, or one that it cannot exceed.
+pub(super) fn hget(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
+    call.mode = Mode::Sequence;
+    match name(call, args) {
+        Ok(of) => CommandOutcome::Last(of),
+        Err(refused) => refused,
+    }
+}
+
+/// The reply to [`hget`]: null where nothing was given.
+pub(super) async fn last(ids: &IdService, of: KeyName, resp3: bool) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut reply = Reply { out: &mut out, resp3 };
+    match ids.last_of_key(of).await {
+        Ok(LastNumber { number: Some(number), .. }) => reply.digits(number),
+        Ok(LastNumber { number: None, .. }) => reply.null(),
+        Err(error) => {
+            let code = pending::refuse(&error, &mut reply);
+            ids.metrics().request_failed(Mode::Sequence, code);
+        }
+    }
+    out
+}
+
+fn name(call: &mut Call<'_>, args: Args<'_>) -> Result<KeyName, CommandOutcome> {
+    let text = |at| std::str::from_utf8(args.get(at).unwrap_or_default());
+    let (Ok(tag), Ok(key)) = (text(1), text(2)) else {
+        return Err(call.refuse("ERR tag and key must be UTF-8"));
+    };
+    KeyName::parse(tag, key).map_err(|error| call.refuse(&format!("ERR {error}")))
+}

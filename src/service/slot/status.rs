@@ -1,0 +1,40 @@
+//! What one node holds of one tag, for people who watch it.
+
+use crate::segment::Outlook;
+
+/// What one node holds of one tag, and how it is used, at one moment.
+#[derive(Clone, Debug)]
+pub struct SlotStatus {
+    /// The segments.
+    pub outlook: Outlook,
+    /// How many ids are gone since this node first held any of the tag, those that were skipped among them.
+    pub handed_out: u64,
+    /// How many callers wait.
+    pub waiting: usize,
+    /// Whether what is held may be handed out: the tag is not frozen.
+    pub is_open: bool,
+    /// Whether every id of the tag is reserved, so that no grab can bring more.
+    pub exhausted: bool,
+}
+
+impl SlotStatus {
+    /// The status of a slot that ever held `installed` ids.
+    pub(super) fn new(
+        outlook: Outlook,
+        installed: u64,
+        waiting: usize,
+        is_open: bool,
+        exhausted: bool,
+    ) -> Self {
+        let handed_out = installed - outlook.remaining;
+        Self { outlook, handed_out, waiting, is_open, exhausted }
+    }
+
+    /// In how many seconds callers wait, if no grab brings more; 0 where some do; `None` where ids are not used.
+    pub fn waits_in_s(&self) -> Option<f64> {
+        match self.waiting {
+            0 => self.outlook.lasts_s().filter(|_| self.is_open),
+            _ => Some(0.0),
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! `/v1/buffers`: what a node holds of tags, and which of them wait soonest.
+
+use serde_json::Value;
+
+use super::*;
+
+fn tags(api: Api, query: &str) -> Vec<Value> {
+    let page = api.get(&format!("/v1/buffers?{query}")).ok();
+    page["tags"].as_array().unwrap().clone()
+}
+
+fn names(tags: &[Value]) -> Vec<&str> {
+    tags.iter().map(|tag| tag["tag"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn a_node_shows_the_segments_that_it_holds_and_nothing_of_tags_that_it_was_not_asked_for() {
+    let cluster = strict();
+    let api = cluster.api(1);
+    create(api, "orders", 1000).ok();
+    create(api, "rest", 1000).ok();
+    assert_eq!(api.get("/v1/segment/orders?count=300").ids().len(), 300);
+    let both = eventually("the second segment", secs(5), || {
+        let tags = tags(api, "");
+        tags[0]["buffer"]["upcoming"].is_object().then_some(tags)
+    });
+    let orders = &both[0];
+    let held = &orders["buffer"];
+    assert_eq!((&orders["step"], &held["next_id"]), (&json!(1000), &json!("301")));
+    assert_eq!(held["current"], json!({ "start": "1", "end": "1001" }));
+    let [start, end, held_ids, to_grab] =
+        [&held["upcoming"]["start"], &held["upcoming"]["end"], &held["held"], &held["ids_to_grab"]]
+            .map(|number| number.as_str().unwrap().parse::<u64>().unwrap());
+    assert_eq!((start, held_ids, &held["handed_out"]), (1001, 700 + end - start, &json!("300")));
+    // The rest of this segment, and a tenth of the next.
+    assert_eq!((to_grab, &held["grabbing"]), (700 + (end - start).div_ceil(10), &json!(false)));
+    assert_eq!((&held["waiting"], &held["exhausted"]), (&json!(0), &json!(false)));
+    assert!(held["rate"].as_f64().unwrap() > 1.0 && held["lasts_s"].is_number(), "{held}");
+    assert_eq!((&both[1]["tag"], &both[1]["buffer"]), (&json!("rest"), &Value::Null));
+    assert_eq!(api.get("/v1/buffers").ok()["total"], 2);
+    // What reads takes nothing.
+    assert_eq!(api.get("/v1/segment/orders").ids(), [301]);
+}
+
+#[test]
+fn tags_are_found_by_what_they_begin_with_page_by_page() {
+    let cluster = strict();
+    let api = cluster.api(1);
+    for name in ["订单", "订单-退款", "orders", "order-lines", "ordinary", "a b+c", "a b"] {
+        create(api, name, 10).ok();
+    }
+    for path in ["/v1/tags", "/v1/buffers"] {
+        let found = |query: &str| {
+            let page = api.get(&format!("{path}?{query}")).ok();
+            let tags = page["tags"].as_array().unwrap();
+            let names = names(tags).into_iter().map(str::to_owned).collect::<Vec<_>>();
+            (names, page["next"].as_str().map(str::to_owned))
+        };
+        let all = |names: &[&str]| (names.iter().map(|name| (*name).to_owned()).collect(), None);
+        assert_eq!(found("prefix=order"), all(&["order-lines", "orders"]), "{path}");
+        assert_eq!(found("prefix=orders&consistency=stale"), all(&["orders"]));
+        assert_eq!(found(&format!("prefix={}", encoded("订"))), all(&["订单", "订单-退款"]));
+        assert_eq!(found("prefix=a+b"), all(&["a b", "a b+c"]));
+        assert_eq!(found("prefix=zz"), all(&[]));
+        let one = (vec!["order-lines".to_owned()], Some("order-lines".to_owned()));
+        assert_eq!(found("prefix=ord&limit=1"), one);
+        assert_eq!(found("prefix=ord&after=order-lines"), all(&["orders", "ordinary"]));
+        assert_eq!(found("prefix=order&after=zz"), all(&[]));
+        assert_eq!(found("prefix=").0.len(), 7);
+        let twice = api.get(&format!("{path}?prefix=a&prefix=b"));
+        assert_eq!(refusal(&twice, 400, path).0, "invalid_argument");
+    }
+}
+
+#[test]
+fn those_that_wait_soonest_come_first_and_those_at_rest_not_at_all() {
+    let mut cluster = mintleaf().cluster(3);
+    let leader = cluster.leader();
+    let follower = cluster.ids().into_iter().find(|id| *id != leader).unwrap();
+    let api = cluster.api(follower);
+    for (tag, step) in [("long", 100_000), ("short", 20), ("rest", 10), ("icy", 10)] {
+        create(api, tag, step).ok();
+    }
+    for tag in ["long", "short", "icy"] {
+        assert_eq!(api.get(&format!("/v1/segment/{tag}")).ids().len(), 1);
+    }
+    api.patch("/v1/tags/icy", &json!({ "frozen": true })).ok();
+    let soonest = eventually("the tags in use", secs(10), || {
+        let tags = tags(api, "sort=need");
+        (names(&tags) == ["short", "long"]).then_some(tags)
+    });
+    assert!(soonest[0]["buffer"]["lasts_s"].as_f64() < soonest[1]["buffer"]["lasts_s"].as_f64());
+    assert_eq!(names(&tags(api, "sort=need&limit=1")), ["short"]);
+    assert_eq!(names(&tags(api, "sort=need&prefix=l")), ["long"]);
+    assert_eq!(names(&tags(api, "sort=need&after=long")), ["short"]);
+
+    // Without the others, what is held is all there is: callers wait, and what is held is still shown.
+    for id in cluster.ids().into_iter().filter(|id| *id != follower) {
+        cluster.kill(id);
+    }
+    std::thread::scope(|scope| {
+        scope.spawn(|| api.get("/v1/segment/long?count=1000000&format=ranges"));
+        eventually("a caller that waits", secs(10), || {
+            let tags = tags(api, "sort=need&consistency=stale");
+            (tags[0]["tag"] == "long" && tags[0]["buffer"]["waiting"] == 1).then_some(())
+        });
+    });
+}

@@ -1,0 +1,219 @@
+//! What the command line shows of nodes: all of them, one by one, and the machine that one runs on.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+
+use serde_json::{Value, json};
+
+use super::{ask, assert_fails, json_of, printed, run};
+use crate::harness::{Finished, Port, eventually, mintleaf, secs};
+
+/// The entry of a node in a list of nodes.
+#[track_caller]
+fn node(status: &Value, id: u64) -> Value {
+    let nodes = status["nodes"].as_array().unwrap();
+    nodes.iter().find(|node| node["id"] == id).unwrap().clone()
+}
+
+#[test]
+fn cluster_status_asks_every_node_and_names_the_one_that_is_gone() {
+    let mut cluster = mintleaf().cluster(3);
+    let leader = cluster.leader();
+    let [gone, asked] = cluster.others(leader)[..] else { panic!("three nodes") };
+    let url = format!("http://{}", cluster.api(asked).0);
+    let status = || json_of(&run(&["cluster", "status", "--json", "--url", &url]));
+    // A node that has just started has not heard all others yet.
+    let is_known = |shown: &Value| shown["ready"] == true && shown["clock_from_median_ms"].is_i64();
+    let all = eventually("all nodes to be ready and heard", secs(10), || {
+        let all = status();
+        let is_whole =
+            |id: &u64| is_known(&node(&all, *id)) && node(&all, *id)["reachable"] == true;
+        cluster.ids().iter().all(is_whole).then_some(all)
+    });
+    for id in cluster.ids() {
+        let shown = node(&all, id);
+        for field in ["last_log_index", "last_applied_index", "log_lag", "clock_from_median_ms"] {
+            assert!(shown[field].is_i64() || shown[field].is_u64(), "{field}: {shown}");
+        }
+        let known =
+            [&shown["reachable"], &shown["answered"], &shown["draining"], &shown["reasons"]];
+        assert_eq!(known, [&json!(true), &json!(true), &json!(false), &json!([])], "{shown}");
+        assert_eq!(shown["version"], env!("CARGO_PKG_VERSION"));
+    }
+    let table = run(&["cluster", "status", "--url", &url]);
+    assert!(printed(&table).contains("all nodes are ready"), "{table:?}");
+
+    cluster.kill(gone);
+    for id in [leader, asked] {
+        eventually("the node to be missed", secs(4), || {
+            let view = cluster.api(id).get("/v1/cluster").ok();
+            (node(&view, gone)["reachable"] == false).then_some(())
+        });
+    }
+    let missed = node(&status(), gone);
+    assert_eq!((&missed["answered"], &missed["ready"]), (&json!(false), &Value::Null), "{missed}");
+    let table = run(&["cluster", "status", "--url", &url]);
+    assert!(printed(&table).contains("unreachable"), "{table:?}");
+    assert!(
+        printed(&table).contains(&format!("node {gone} was not asked: cannot reach")),
+        "{table:?}"
+    );
+}
+
+#[test]
+fn a_cluster_that_has_not_formed_says_so_instead_of_an_empty_table() {
+    let mut cluster = mintleaf().prepare(3, &[]);
+    cluster.start_node(1);
+    let api = cluster.api(1);
+    eventually("the node", secs(10), || api.try_get("/livez").ok());
+    let url = format!("http://{}", api.0);
+    let status = run(&["cluster", "status", "--url", &url]);
+    assert!(printed(&status).starts_with("no cluster yet: node 1 waits"), "{status:?}");
+    assert!(printed(&status).contains("not_formed: "), "{status:?}");
+    let status = json_of(&run(&["cluster", "status", "--json", "--url", &url]));
+    assert_eq!((&status["cluster_id"], &status["nodes"]), (&Value::Null, &json!([])));
+}
+
+#[test]
+fn worker_ids_are_listed_with_their_holders() {
+    let dev = mintleaf().dev();
+    assert_eq!(ask(&dev, &["snowflake"]).code, Some(0));
+    let listed = ask(&dev, &["worker", "list"]);
+    let table = printed(&listed);
+    assert!(table.starts_with("layout 41+10+12, worker ids 0-1023\n\nWORKER  STATE"), "{table}");
+    assert!(table.contains("     0  held      1  "), "{table}");
+    let workers = json_of(&ask(&dev, &["worker", "list", "--json"]));
+    assert_eq!(
+        (&workers["workers"][0]["state"], &workers["workers"][0]["node_id"]),
+        (&json!("held"), &json!(1))
+    );
+}
+
+#[test]
+fn an_id_is_decoded_by_the_cluster_and_without_one_by_what_is_assumed() {
+    let port = Port::claim();
+    let url = format!("http://{}", port.addr());
+    let decode =
+        |rest: &[&str]| run(&[&["decode", "2123687164758723980", "--url", &url], rest].concat());
+    let assumed = decode(&["--json"]);
+    assert_eq!(assumed.code, Some(0), "{assumed:?}");
+    assert!(
+        assumed.stderr.contains("assumed layout 41+10+12 and epoch 1288834974657"),
+        "{assumed:?}"
+    );
+    let assumed: Value = serde_json::from_str(&assumed.stdout).unwrap();
+    assert_eq!(assumed["time"], "2026-11-20T07:57:30.935Z");
+    assert_eq!(
+        (&assumed["layout"], &assumed["epoch_ms"]),
+        (&json!("41+10+12"), &json!(1_288_834_974_657_u64))
+    );
+    let given = json_of(&decode(&["--json", "--epoch-ms", "1288834975657"]));
+    assert_eq!(given["time"], "2026-11-20T07:57:31.935Z", "nothing was assumed");
+    assert!(printed(&decode(&["--offline"])).contains("2026-11-20T07:57:30.935Z"));
+    assert_fails(&decode(&["--layout", "41+6+6"]), 1, "more bits");
+    assert_eq!(decode(&["--layout", "wide"]).code, Some(2));
+    let dev = mintleaf().dev();
+    let asked = json_of(&ask(&dev, &["decode", "2123687164758723980", "--json"]));
+    assert_eq!((&asked["time"], &asked["layout"]), (&assumed["time"], &Value::Null));
+}
+
+#[test]
+fn tags_are_listed_by_prefix_and_created_unless_they_exist() {
+    let dev = mintleaf().dev();
+    for tag in ["pay", "payments", "pay/a", "order", "paz", "支付", "支付宝"] {
+        assert_eq!(ask(&dev, &["tag", "create", tag]).code, Some(0));
+    }
+    let names = |args: &[&str]| -> Vec<String> {
+        let listed = json_of(&ask(&dev, &[&["tag", "list", "--json"], args].concat()));
+        let tags = listed.as_array().unwrap().iter();
+        tags.map(|tag| tag["tag"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(names(&["--prefix", "pay"]), ["pay", "pay/a", "payments"]);
+    assert_eq!(names(&["--prefix", "pay", "--limit", "2"]), ["pay", "pay/a"]);
+    assert_eq!(names(&["--prefix", "pa"]), ["pay", "pay/a", "payments", "paz"]);
+    assert_eq!(names(&["--prefix", "支付"]), ["支付", "支付宝"]);
+    assert!(names(&["--prefix", "zz"]).is_empty());
+    assert_eq!(printed(&ask(&dev, &["tag", "list", "--prefix", "zz"])), "no tags\n");
+
+    let again = ["tag", "create", "pay", "--json"];
+    assert_fails(&ask(&dev, &again), 1, "--if-not-exists");
+    let again = [&again[..], &["--if-not-exists", "--step", "1000"]].concat();
+    assert_eq!(json_of(&ask(&dev, &again))["step"], 1000);
+    let other = ask(&dev, &["tag", "create", "pay", "--if-not-exists", "--step", "5"]);
+    assert_eq!(other.code, Some(0), "{other:?}");
+    assert_eq!(other.stderr, "warning: pay exists, and its step is 1000 and not 5\n");
+    let new = ask(&dev, &["tag", "create", "new", "--if-not-exists", "--step", "5", "--json"]);
+    assert_eq!(json_of(&new)["step"], 5);
+}
+
+/// The status of each check of this name.
+fn statuses(report: &Value, check: &str) -> Vec<String> {
+    let checks = report["checks"].as_array().unwrap().iter();
+    let of_name = checks.filter(|found| found["check"] == check);
+    of_name.map(|found| found["status"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn doctor_finds_a_sound_machine_sound() {
+    let cluster = mintleaf().cluster(3);
+    let (url, data) = (format!("http://{}", cluster.api(2).0), cluster.data(1));
+    let peers = [1, 2, 3].map(|id| format!("{id}={}", cluster.raft(id))).join(",");
+    let (http, raft) = (cluster.api(1).0.to_string(), cluster.raft(1).to_string());
+    let args = ["doctor", "--json", "--node-id", "1", "--peers", &peers, "--http", &http];
+    let more = ["--raft", &raft, "--data", data.to_str().unwrap(), "--url", &url];
+    let sound = run(&[&args[..], &more].concat());
+    let report = json_of(&sound);
+    assert_eq!((&report["ok"], &report["failed"]), (&json!(true), &json!(0)), "{report}");
+    assert_eq!(statuses(&report, "peer"), ["ok"; 2], "{report}");
+    assert_eq!(statuses(&report, "port"), ["ok"; 2], "the node itself has them: {report}");
+    assert_eq!(statuses(&report, "clock against the cluster"), ["ok"], "{report}");
+    for check in ["disk", "data", "open files", "clock"] {
+        assert_eq!(statuses(&report, check).len(), 1, "{check}: {report}");
+    }
+    let foreign = fs::read_dir(&data).unwrap().map(|it| it.unwrap().file_name());
+    assert!(foreign.into_iter().all(|name| !name.to_string_lossy().contains("doctor")));
+}
+
+#[test]
+fn doctor_names_what_is_wrong_and_exits_1() {
+    let dir = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str, mode: u32| {
+        let path = dir.path().join(name);
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+        path.display().to_string()
+    };
+    let (taken, free, silent) = (Port::claim(), Port::claim(), Port::claim());
+    let listener = std::net::TcpListener::bind(taken.addr()).unwrap();
+    let data = write("data", "a file", 0o600);
+    let secret = write("secret", &"s".repeat(64), 0o644);
+    let auth = write("auth.toml", "anonymous = \"issue\"\n", 0o644);
+    let (http, raft) = (taken.addr().to_string(), free.addr().to_string());
+    let peers = format!("1={raft},2={}", silent.addr());
+    let url = format!("http://{}", silent.addr());
+    let mut command = mintleaf().command();
+    command.args(["doctor", "--json", "--node-id", "1", "--http", &http, "--raft", &raft]);
+    command.args(["--peers", &peers, "--data", &data, "--cluster-secret-file", &secret]);
+    let ill = Finished::of(command.args(["--auth-file", &auth, "--url", &url]));
+    assert_eq!(ill.code, Some(1), "{ill:?}");
+    assert!(
+        ill.stderr.starts_with("error: ") && ill.stderr.contains("checks have failed"),
+        "{ill:?}"
+    );
+    let report: Value = serde_json::from_str(&ill.stdout).unwrap();
+    assert_eq!(statuses(&report, "data"), ["failed"], "{report}");
+    assert_eq!(statuses(&report, "keys between nodes"), ["warning"], "{report}");
+    assert_eq!(statuses(&report, "auth file"), ["failed"], "{report}");
+    assert_eq!(statuses(&report, "port"), ["failed", "ok"], "{report}");
+    assert_eq!(statuses(&report, "peer"), ["warning"], "nobody listens there yet: {report}");
+    assert_eq!(statuses(&report, "cluster"), ["unknown"], "{report}");
+    drop(listener);
+    let unfit = run(&["doctor", "--node-id", "1", "--http", "nowhere", "--url", &url]);
+    assert_fails_with_report(&unfit, "failed   settings: --http must be HOST:PORT");
+}
+
+#[track_caller]
+fn assert_fails_with_report(finished: &Finished, says: &str) {
+    assert_eq!(finished.code, Some(1), "{finished:?}");
+    assert!(finished.stdout.contains(says), "no {says:?} in {finished:?}");
+}

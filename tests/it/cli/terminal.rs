@@ -1,0 +1,156 @@
+//! What the command line does on a terminal, and not elsewhere: colour, tables that fit, questions.
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use super::{ask, json_of, printed, run};
+use crate::harness::{Dev, clean, mintleaf, runs};
+
+/// What came of a command on a terminal: its exit code, and all that the terminal was sent.
+struct Shown {
+    code: Option<i32>,
+    screen: String,
+}
+
+/// Runs a client command on a terminal of so many columns, at which somebody types; `None` where no terminal can be
+/// had.
+fn on_terminal(dev: &Dev, columns: u16, typed: &str, args: &[&str]) -> Option<Shown> {
+    if !runs("script", &["--version"]) {
+        return None;
+    }
+    let quoted = |word: &&str| format!("'{word}'");
+    let program = mintleaf().command().get_program().to_string_lossy().into_owned();
+    let url = dev.url();
+    let words = [&[program.as_str()], args, &["--url", &url]].concat();
+    let line = words.iter().map(quoted).collect::<Vec<_>>().join(" ");
+    let mut terminal = Command::new("script");
+    clean(&mut terminal);
+    terminal.args(["-qefc", &format!("stty cols {columns} rows 24; {line}"), "/dev/null"]);
+    terminal.env_remove("NO_COLOR").env_remove("COLUMNS").env("TERM", "xterm-256color");
+    terminal.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut process = terminal.spawn().unwrap();
+    process.stdin.take().unwrap().write_all(typed.as_bytes()).unwrap();
+    let output = process.wait_with_output().unwrap();
+    Some(Shown {
+        code: output.status.code(),
+        screen: String::from_utf8(output.stdout).unwrap().replace("\r\n", "\n"),
+    })
+}
+
+/// How many columns a line takes, without its styles; Chinese characters take two.
+fn columns(line: &str) -> usize {
+    let mut columns = 0;
+    let mut rest = line.chars();
+    while let Some(c) = rest.next() {
+        match c {
+            '\u{1b}' => drop(rest.by_ref().find(|c| *c == 'm')),
+            '\u{2e80}'.. => columns += 2,
+            _ => columns += 1,
+        }
+    }
+    columns
+}
+
+#[test]
+fn tables_fit_the_terminal_and_line_up_under_chinese() {
+    let dev = mintleaf().dev();
+    let text = "订单的编号 for the shop in Shanghai, and for the one in Hangzhou";
+    assert_eq!(ask(&dev, &["tag", "create", "订单", "--description", text]).code, Some(0));
+    assert_eq!(ask(&dev, &["tag", "create", "orders", "--step", "20"]).code, Some(0));
+
+    let whole = ask(&dev, &["tag", "list"]);
+    let mut lines = printed(&whole).lines();
+    assert!(lines.next().unwrap().starts_with("TAG     MAX_ID  STEP"), "{whole:?}");
+    assert!(lines.next().unwrap().starts_with("orders       1    20"), "{whole:?}");
+    let chinese = lines.next().unwrap();
+    assert!(chinese.starts_with("订单         1  1000") && chinese.ends_with(text), "{whole:?}");
+
+    for width in [75, 40, 24] {
+        for args in [&["tag", "list"][..], &["audit"], &["worker", "list"]] {
+            let Some(shown) = on_terminal(&dev, width, "", args) else { return };
+            assert_eq!(shown.code, Some(0), "{}", shown.screen);
+            let table = shown.screen.lines().filter(|line| !line.starts_with("layout "));
+            for line in table {
+                assert!(columns(line) <= usize::from(width), "{width}: {line:?}\n{}", shown.screen);
+            }
+            assert!(args[0] == "worker" || shown.screen.contains("Hangzhou"), "{}", shown.screen);
+        }
+    }
+}
+
+#[test]
+fn colour_is_for_terminals_and_no_color_keeps_it_off_them() {
+    let dev = mintleaf().dev();
+    let args = ["cluster", "status"];
+    assert!(!printed(&ask(&dev, &args)).contains('\u{1b}'));
+    let refused = ask(&dev, &["tag", "get", "nobody"]);
+    assert!(refused.stderr.starts_with("error: "), "{refused:?}");
+    let Some(shown) = on_terminal(&dev, 100, "", &args) else { return };
+    assert!(shown.screen.contains("\u{1b}[1mNODE"), "{:?}", shown.screen);
+    let Some(refused) = on_terminal(&dev, 100, "", &["tag", "get", "nobody"]) else { return };
+    assert!(refused.screen.contains("\u{1b}[1m\u{1b}[31merror\u{1b}[0m: "), "{:?}", refused.screen);
+
+    let mut without = Command::new("script");
+    clean(&mut without);
+    let program = mintleaf().command().get_program().to_string_lossy().into_owned();
+    let line = format!("NO_COLOR=1 '{program}' cluster status --url {}", dev.url());
+    let output = without.args(["-qec", &line, "/dev/null"]).output().unwrap();
+    let screen = String::from_utf8(output.stdout).unwrap();
+    assert!(screen.contains("NODE") && !screen.contains('\u{1b}'), "{screen:?}");
+}
+
+#[test]
+fn what_cannot_be_undone_is_asked_for_on_a_terminal_and_nowhere_else() {
+    let dev = mintleaf().dev();
+    let create = || assert_eq!(ask(&dev, &["tag", "create", "orders"]).code, Some(0));
+    let is_there = || ask(&dev, &["tag", "get", "orders"]).code == Some(0);
+    let delete = ["tag", "delete", "orders"];
+    create();
+    let Some(declined) = on_terminal(&dev, 80, "n\n", &delete) else { return };
+    assert_eq!(declined.code, Some(1), "{}", declined.screen);
+    assert!(declined.screen.contains("Delete the tag orders?"), "{}", declined.screen);
+    assert!(declined.screen.contains("nothing was done") && is_there(), "{}", declined.screen);
+
+    let agreed = on_terminal(&dev, 80, "y\n", &delete).unwrap();
+    assert!(agreed.code == Some(0) && !is_there(), "{}", agreed.screen);
+    create();
+    let told = on_terminal(&dev, 80, "", &["tag", "delete", "orders", "--yes"]).unwrap();
+    assert!(told.code == Some(0) && !told.screen.contains('?') && !is_there(), "{}", told.screen);
+    create();
+    let script = json_of(&ask(&dev, &["tag", "delete", "orders", "--json"]));
+    assert!(script["deleted"] == true && !is_there(), "{script}");
+
+    let declined = on_terminal(&dev, 80, "\n", &["cluster", "remove", "1"]).unwrap();
+    assert_eq!(declined.code, Some(1), "{}", declined.screen);
+    assert!(declined.screen.contains("Remove node 1 from the cluster?"), "{}", declined.screen);
+}
+
+#[test]
+fn completions_and_man_pages_name_every_command() {
+    let commands = ["serve", "doctor", "worker", "completions", "snowflake-floor"];
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = run(&["completions", shell]);
+        for command in commands {
+            assert!(printed(&script).contains(command), "{shell} lacks {command}");
+        }
+    }
+    assert_eq!(run(&["completions", "tcsh"]).code, Some(2));
+    let bash = run(&["completions", "bash"]);
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("completions");
+    std::fs::write(&file, printed(&bash)).unwrap();
+    let complete = r#"source "$0"; COMP_WORDS=(mintleaf clu); COMP_CWORD=1
+        _mintleaf mintleaf clu mintleaf; echo "${COMPREPLY[*]}""#;
+    let completed = Command::new("bash").arg("-c").arg(complete).arg(&file).output().unwrap();
+    assert_eq!(String::from_utf8(completed.stdout).unwrap(), "cluster\n");
+
+    let pages = dir.path().join("man1");
+    let written = json_of(&run(&["man", pages.to_str().unwrap(), "--json"]));
+    let there = std::fs::read_dir(&pages).unwrap().count();
+    assert_eq!(written["pages"], there);
+    for command in ["tag-create", "cluster-status", "serve"] {
+        let page = std::fs::read_to_string(pages.join(format!("mintleaf-{command}.1"))).unwrap();
+        assert!(page.contains(".SH NAME") && page.contains("Example"), "{command}: {page}");
+    }
+    assert_eq!(run(&["man", "/proc/nowhere"]).code, Some(1));
+}
