@@ -19,7 +19,8 @@ use table::Row;
 
 /// Crates that a pure module may name: nothing that reads a clock, a disk or a socket. (Of `jiff` these modules take
 /// the calendar and the time zones that are built in.)
-const PURE_CRATES: [&str; 7] = ["std", "core", "alloc", "serde", "thiserror", "aes", "jiff"];
+const PURE_CRATES: [&str; 8] =
+    ["std", "core", "alloc", "serde", "thiserror", "aes", "jiff", "siphasher"];
 /// Parts of `std` that a pure module may not name.
 const IMPURE_STD: [&str; 9] = [
     "fs",
