@@ -15,6 +15,7 @@
 //!   grabber     the task that grabs, many tags together
 //!   ordered     what only the leader hands out: strict tags and sequences
 //!   sequences   numbers of keys
+//!     sequence_limits   how many of them may be handed out now
 //!   snowflakes  the snowflake ids that this node may make; one lock
 //! lease         the node's hold on its worker ids
 //!   lease_task  the task that takes worker ids and renews them
@@ -61,6 +62,7 @@ mod log_access;
 mod ordered;
 mod rate_limit;
 mod readiness;
+mod sequence_limits;
 mod sequences;
 mod shaped;
 mod slot;

@@ -11,7 +11,7 @@ use super::error::Error;
 use super::grabber::GrabQueue;
 use super::held_ids::HeldIds;
 use super::ordered::Ordered;
-use super::sequences::SequenceLimits;
+use super::sequence_limits::SequenceLimits;
 use super::shaped::ShapedTag;
 use super::slot::{Arrangement, Slot, TakeOutcome, TakenNumbers};
 use super::slot_table::SlotTable;

@@ -5,10 +5,8 @@
 
 mod request;
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 
-use parking_lot::Mutex;
 use tokio::time::Instant;
 
 pub use request::{KeyName, KeyRequest, LastNumber};
@@ -16,15 +14,11 @@ pub use request::{KeyName, KeyRequest, LastNumber};
 use super::error::Error;
 use super::ids::IdService;
 use super::ordered::{Given, Request, Wanted};
-use super::rate_limit::RateLimit;
+use super::sequence_limits::SequenceLimits;
 use crate::limits::GRAB_MAX;
 use crate::metrics::Mode;
 use crate::shape::Kind;
 use crate::tag::BizTag;
-
-/// The buckets of sequences with a rate limit, on this node.
-#[derive(Default)]
-pub(super) struct SequenceLimits(Mutex<BTreeMap<BizTag, RateLimit>>);
 
 /// What the node's own copy says of a tag that is asked for.
 #[derive(Clone, Debug)]
@@ -56,7 +50,7 @@ impl IdService {
     pub async fn take_of_keys(&self, requests: Vec<KeyRequest>) -> Vec<Result<Range<u64>, Error>> {
         let deadline = Instant::now() + GRAB_MAX;
         let seen = self.see(requests.iter().map(|request| &request.of.tag), deadline).await;
-        let refused = self.sequence_limits.admit(&requests, seen, self.clock.monotonic_ms());
+        let refused = admit(&self.sequence_limits, &requests, seen, self.clock.monotonic_ms());
         let admitted = requests.into_iter().zip(&refused).filter(|(_, refused)| refused.is_none());
         let asked = admitted.map(|(KeyRequest { of, count }, _)| Request {
             tag: of.tag,
@@ -169,32 +163,22 @@ impl IdService {
     }
 }
 
-impl SequenceLimits {
-    /// Why each request is refused, if it is. What passes is paid for.
-    fn admit(&self, requests: &[KeyRequest], seen: Vec<Seen>, now_ms: u64) -> Vec<Option<Error>> {
-        let judge = |(request, seen): (&KeyRequest, Seen)| match seen {
-            Seen::Sequence { rate_limit: None } => None,
-            Seen::Sequence { rate_limit: Some(rate) } => {
-                self.pay(&request.of.tag, rate, request.count, now_ms).err()
-            }
-            Seen::Refused(error) => Some(error),
-            Seen::Unknown => Some(Error::UnknownTag),
-        };
-        requests.iter().zip(seen).map(judge).collect()
-    }
-
-    fn pay(&self, tag: &BizTag, rate: u32, count: u64, now_ms: u64) -> Result<(), Error> {
-        let mut limits = self.0.lock();
-        let limit = match limits.remove(tag.as_str()) {
-            Some(limit) if limit.per_second() == rate => limit,
-            Some(limit) => limit.at(rate, now_ms),
-            None => RateLimit::new(rate, now_ms),
-        };
-        let limit = limits.entry(tag.clone()).or_insert(limit);
-        limit.admit(now_ms, count).map_err(|after_s| Error::OverRateLimit { after_s })?;
-        limit.pay(count);
-        Ok(())
-    }
+/// Why each request is refused, if it is. What passes is paid for.
+fn admit(
+    limits: &SequenceLimits,
+    requests: &[KeyRequest],
+    seen: Vec<Seen>,
+    now_ms: u64,
+) -> Vec<Option<Error>> {
+    let judge = |(request, seen): (&KeyRequest, Seen)| match seen {
+        Seen::Sequence { rate_limit: None } => None,
+        Seen::Sequence { rate_limit: Some(rate) } => {
+            limits.pay(&request.of.tag, rate, request.count, now_ms).err()
+        }
+        Seen::Refused(error) => Some(error),
+        Seen::Unknown => Some(Error::UnknownTag),
+    };
+    requests.iter().zip(seen).map(judge).collect()
 }
 
 fn numbers(outcome: Result<Given, Error>) -> Result<Range<u64>, Error> {
