@@ -74,7 +74,7 @@ mod worker_entry;
 
 pub use actor::Actor;
 pub use administration::AuditPage;
-pub use apply::{HeadroomPage, State, TagPage, VISITED_MAX};
+pub use apply::{State, TagPage, VISITED_MAX};
 pub use audit::{Action, AuditEntry, Fact, Facts, Field};
 pub use change::{Change, MemberFacts};
 pub use command::Command;

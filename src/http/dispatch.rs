@@ -102,7 +102,6 @@ impl Dispatch {
         let began = Instant::now();
         let path = spelling::asked_path(&request).to_owned();
         let method = request.method().clone();
-        let request_id = RequestId::of(request.headers());
         let mode = if sequences::is_taken_at(&path) { Mode::Sequence } else { Mode::Admin };
         let request_id = RequestId::of(request.headers());
         let response = hold(self.answers(), None, self.ask_router(request).await).await;

@@ -22,18 +22,6 @@ use crate::tag::BizTag;
 /// Entries that one page looks at, at most: tombstones, which are never removed, may be many.
 pub const VISITED_MAX: usize = 10_000;
 
-/// Entries of which the headroom is read at once, while applying waits: some 20 microseconds.
-const HEADROOM_VISITED: usize = 2_000;
-
-/// The headroom of some tags.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct HeadroomPage {
-    /// The tag that is nearest to its end, and the share of its ids that is left.
-    pub lowest: Option<(f64, BizTag)>,
-    /// The name behind which the next look begins; `None` behind the last tag.
-    pub next: Option<BizTag>,
-}
-
 /// One page of rows.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct TagPage {
@@ -201,31 +189,6 @@ impl State {
     /// Whether no tag exists.
     pub fn is_empty(&self) -> bool {
         self.tags == 0
-    }
-
-    /// The tag that is nearest to its end among [`HEADROOM_VISITED`] entries behind the name `after`.
-    pub fn headroom_after(&self, after: Option<&str>) -> HeadroomPage {
-        let mut page = HeadroomPage::default();
-        for (at, entry) in self.entries.after(after).enumerate() {
-            if at == HEADROOM_VISITED {
-                break;
-            }
-            page.next = (at + 1 == HEADROOM_VISITED).then(|| entry.tag().clone());
-            let left = self.headroom(entry);
-            let is_lowest = page.lowest.as_ref().is_none_or(|(lowest, _)| left < *lowest);
-            if entry.is_live() && is_lowest {
-                page.lowest = Some((left, entry.tag().clone()));
-            }
-        }
-        page
-    }
-
-    /// The share of its ids that is left of a tag: of its latest period, where it has periods.
-    fn headroom(&self, entry: &TagEntry) -> f64 {
-        let shaped = self.shaped.get(entry.name());
-        let max_id = shaped.and_then(ShapedEntry::max_id).unwrap_or(entry.max_id());
-        let end = shaped.map_or(ID_END, |shaped| shaped.shape().line_end());
-        end.saturating_sub(max_id) as f64 / end as f64
     }
 
     /// How many names the state keeps for ever: those of the tags that exist, and of those that were deleted.
