@@ -26,17 +26,18 @@ use std::sync::Arc;
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-use crate::limits::{ORDINARY_ANSWER_BYTES, UNREAD_BYTES_MAX};
+use crate::limits::{ORDINARY_ANSWER_BYTES, UNREAD_BYTES_MAX, UNREAD_PAGE_BYTES_MAX};
 use crate::metrics::Metrics;
 use crate::origin::Origin;
-
-/// Bytes of long answers that may be held.
-const LONG_BYTES_MAX: usize = UNREAD_BYTES_MAX / 4 * 3;
 
 /// The budget of one node.
 #[derive(Debug)]
 pub struct AnswerBudget {
     held: Mutex<Held>,
+    /// Bytes that it has.
+    bytes_max: usize,
+    /// That of the page of metrics, which nothing else may use up; `None` in that one itself.
+    pages: Option<Arc<Self>>,
     metrics: Arc<Metrics>,
 }
 
@@ -118,7 +119,19 @@ impl AsRef<[u8]> for LongAnswer {
 
 impl AnswerBudget {
     pub(crate) fn new(metrics: Arc<Metrics>) -> Arc<Self> {
-        Arc::new(Self { held: Mutex::default(), metrics })
+        let pages = Self {
+            held: Mutex::default(),
+            bytes_max: UNREAD_PAGE_BYTES_MAX,
+            pages: None,
+            metrics: Arc::clone(&metrics),
+        };
+        let pages = Some(Arc::new(pages));
+        Arc::new(Self { held: Mutex::default(), bytes_max: UNREAD_BYTES_MAX, pages, metrics })
+    }
+
+    /// Bytes of long answers that may be held.
+    fn long_bytes_max(&self) -> usize {
+        self.bytes_max / 4 * 3
     }
 
     /// The budget as clients at this address have it.
@@ -134,14 +147,20 @@ impl OriginBudget {
         self.budget.of(address)
     }
 
+    /// The budget of the page of metrics, for the same origin.
+    pub(crate) fn of_pages(&self) -> Self {
+        let budget = Arc::clone(self.budget.pages.as_ref().unwrap_or(&self.budget));
+        Self { budget, origin: self.origin }
+    }
+
     /// Whether a request for a long answer must be turned away. Only such a request asks: this takes a lock.
     pub(crate) fn is_spent(&self) -> bool {
-        !self.budget.held.lock().has_room(self.origin, 1, LONG_BYTES_MAX)
+        !self.budget.held.lock().has_room(self.origin, 1, self.budget.long_bytes_max())
     }
 
     /// Room for a long answer of up to so many bytes, which is not made yet; `None` where there is none.
     pub(crate) fn reserve(&self, bytes: usize) -> Option<HeldBytes> {
-        self.take(bytes, LONG_BYTES_MAX)
+        self.take(bytes, self.budget.long_bytes_max())
     }
 
     /// An answer that is held against the budget until the last copy of it is dropped, as part of what was
@@ -177,7 +196,7 @@ impl OriginBudget {
         if bytes <= ORDINARY_ANSWER_BYTES {
             return Ok(None);
         }
-        let held = self.take(bytes, UNREAD_BYTES_MAX);
+        let held = self.take(bytes, self.budget.bytes_max);
         if held.is_none() {
             self.budget.metrics.answers_dropped();
         }
@@ -202,6 +221,7 @@ mod tests {
     use super::*;
 
     const LONG: usize = 256 * 1024;
+    const LONG_BYTES_MAX: usize = UNREAD_BYTES_MAX / 4 * 3;
 
     fn budget() -> Arc<AnswerBudget> {
         AnswerBudget::new(Arc::default())
@@ -287,5 +307,15 @@ mod tests {
         assert!(client.hold_answer(Bytes::from(vec![0; ORDINARY_ANSWER_BYTES])).is_some());
         assert!(client.hold_buffer(ORDINARY_ANSWER_BYTES).unwrap().is_none());
         assert!(client.hold_buffer(ORDINARY_ANSWER_BYTES + 1).is_err());
+    }
+
+    #[test]
+    fn the_page_of_metrics_has_bytes_that_nothing_else_uses_up() {
+        let budget = budget();
+        let client = client(&budget, 1);
+        let _buffers = client.take(UNREAD_BYTES_MAX / 2, UNREAD_BYTES_MAX).unwrap();
+        assert!(client.is_spent());
+        let pages = long_answers(&client.of_pages());
+        assert_eq!(pages.len() * LONG, UNREAD_PAGE_BYTES_MAX / 4 * 3 / 2);
     }
 }

@@ -385,14 +385,8 @@ async fn dispatch(command: ClientCommand) -> Result<(), Failure> {
             backup::run(args, &client, json).await
         }
         ClientCommand::Doctor { args, connect } => doctor::run(*args, connect).await,
-        ClientCommand::Worker { command, connect } => {
-            let (client, json) = connect.open()?;
-            workers::run(&command, &client, json).await
-        }
-        ClientCommand::Ready { connect } => {
-            let (client, json) = connect.open()?;
-            ready::run(&client, json).await
-        }
+        ClientCommand::Worker { command, connect } => workers::run(&command, connect).await,
+        ClientCommand::Ready { connect } => ready::run(connect).await,
         ClientCommand::Cluster { command, connect } => {
             let (client, json) = connect.open()?;
             cluster::run(command, &client, json).await

@@ -148,6 +148,8 @@ pub(crate) const UNSENT_BYTES_MAX: usize = 64 * 1024;
 /// ordinary ones: beyond three quarters of it a request for a long answer is turned away.
 /// `answer_budget.rs`.
 pub(crate) const UNREAD_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// The same for the page of metrics, which has a budget of its own: an operator reads it while all else is used up.
+pub(crate) const UNREAD_PAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// An answer, or a buffer of answers, up to this size is an ordinary one: `answer_budget.rs`.
 pub(crate) const ORDINARY_ANSWER_BYTES: usize = 16 * 1024;
 /// Bytes a second that a client has to read while answers wait for it, measured over twenty seconds: a link of

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::client::Client;
+use super::connect::Connect;
 use super::failure::Failure;
 use super::output::{print, print_json};
 
@@ -10,7 +10,8 @@ use super::output::{print, print_json};
 ///
 /// # Errors
 /// When no node answers, and when the one that does is not ready: then with its reasons.
-pub(super) async fn run(client: &Client, json: bool) -> Result<(), Failure> {
+pub(super) async fn run(connect: Connect) -> Result<(), Failure> {
+    let (client, json) = connect.open()?;
     let readiness = client.readiness().await?;
     if json {
         print_json(&readiness)?;

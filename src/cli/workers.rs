@@ -3,7 +3,7 @@
 use clap::Subcommand;
 use serde_json::Value;
 
-use super::client::Client;
+use super::connect::Connect;
 use super::failure::Failure;
 use super::output::{cell, print_json, print_styled};
 use super::table::TextTable;
@@ -17,11 +17,8 @@ pub enum WorkerCommand {
     List,
 }
 
-pub(super) async fn run(
-    command: &WorkerCommand,
-    client: &Client,
-    json: bool,
-) -> Result<(), Failure> {
+pub(super) async fn run(command: &WorkerCommand, connect: Connect) -> Result<(), Failure> {
+    let (client, json) = connect.open()?;
     let WorkerCommand::List = command;
     let workers = client.get("/v1/workers").await?;
     if json { print_json(&workers) } else { print_styled(&text(&workers)) }

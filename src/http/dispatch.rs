@@ -104,7 +104,9 @@ impl Dispatch {
         let method = request.method().clone();
         let mode = if sequences::is_taken_at(&path) { Mode::Sequence } else { Mode::Admin };
         let request_id = RequestId::of(request.headers());
-        let response = hold(self.answers(), None, self.ask_router(request).await).await;
+        let pages = (path == "/metrics").then(|| self.answers().of_pages());
+        let response = self.ask_router(request).await;
+        let response = hold(pages.as_ref().unwrap_or(self.answers()), None, response).await;
         self.ids().metrics().request_took(Protocol::Http, mode, began.elapsed());
         self.finish(mode, &method, &path, request_id, response).map(Either::Right)
     }

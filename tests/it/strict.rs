@@ -119,11 +119,13 @@ fn without_a_quorum_a_strict_tag_gives_nothing_and_a_plain_one_what_is_held() {
     create_strict(api, "invoices");
     create(api, &json!({ "tag": "orders", "step": 1_000 }));
     assert!(next(api, "orders") > 0 && next(api, "invoices") > 0);
-    cluster.others(last).into_iter().for_each(|other| cluster.kill(other));
+    let others = cluster.others(last);
+    others.iter().for_each(|&other| cluster.kill(other));
     let refused = api.get("/v1/segment/invoices").problem();
     assert_eq!(refused, (503, "unavailable".to_owned()));
-    assert!(api.get("/v1/segment/orders").ids()[0] > 1);
-    let back = cluster.others(last)[0];
+    let held = api.get("/v1/segment/orders");
+    assert!(held.ids()[0] > 1, "{}", held.text());
+    let back = others[0];
     cluster.start_node(back);
     let first = next(cluster.api(back), "invoices");
     assert!(next(api, "invoices") > first);

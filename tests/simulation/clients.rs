@@ -99,7 +99,6 @@ impl Clients {
         let tag = self.random.pick(&TAGS);
         let count = if self.random.chance(20) { self.random.within(2..3_000) } else { 1 };
         let (what, outcome) = match self.random.within(0..120) {
-            100.. => ("strict", self.strict(serving, count).await),
             0..20 => ("next", self.next(serving, tag)),
             20..55 => ("take", self.take(serving, tag, count).await),
             55..70 => ("next snowflake", self.next_snowflake(serving)),
@@ -109,8 +108,9 @@ impl Clients {
             92..94 => ("delete shared", self.delete_shared(serving, tag).await),
             94..97 => ("update", self.update(serving, tag).await),
             97..98 => ("protect", self.protect(serving, tag).await),
-            98..99 => ("raise the floor", self.raise_floor(serving).await),
-            _ => ("read", self.read(serving).await),
+            98 => ("raise the floor", self.raise_floor(serving).await),
+            99 => ("read", self.read(serving).await),
+            _ => ("strict", self.strict(serving, count).await),
         };
         let incarnation = serving.incarnation;
         match outcome {
@@ -288,7 +288,7 @@ impl Clients {
     async fn read(&self, serving: &Serving) -> Outcome {
         let before = self.promises.lock().clone();
         let (tags, consistency) = (&serving.services.tags, Consistency::Linearizable);
-        let rows = tags.page(None, usize::MAX, |_| true, consistency).await?.rows;
+        let rows = tags.page("", None, usize::MAX, |_| true, consistency).await?.rows;
         // A tag whose deletion a client requested meanwhile may be missing.
         let after = self.promises.lock().clone();
         for (name, promise) in &before {

@@ -1,4 +1,6 @@
 //! The replicated state: whatever commands come with whatever stamps, nothing is given twice.
+//!
+//! It is long on purpose: one reader makes every command of bytes, and one world judges every response.
 #![no_main]
 
 use std::collections::BTreeMap;

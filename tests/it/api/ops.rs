@@ -25,7 +25,13 @@ fn metrics_count_ids_grabs_and_refusals() {
     let page = dev.api().get("/metrics");
     assert_eq!(page.status, 200);
     let lines: Vec<&str> = page.text().lines().filter(|line| !line.starts_with('#')).collect();
-    assert!(lines.iter().all(|line| line.starts_with("mintleaf_")), "{}", page.text());
+    assert!(
+        lines
+            .iter()
+            .all(|line| ["mintleaf_", "process_"].iter().any(|known| line.starts_with(known))),
+        "{}",
+        page.text()
+    );
     let ids = lines.iter().find(|line| line.contains("ids") && line.ends_with(" 7"));
     assert!(ids.is_some(), "{}", page.text());
     let refused = lines.iter().find(|line| line.contains("invalid_argument"));

@@ -211,6 +211,12 @@ fn refused(answer: &Value, code: &str) -> bool {
 #[test]
 fn every_command_answers_every_role_as_documented() {
     let node = guarded("");
+    let admin = format!("Bearer {}", token("admin"));
+    let headers = [("content-type", "application/json"), ("authorization", admin.as_str())];
+    for tag in ["payments-keys", "orders-keys"] {
+        let body = format!(r#"{{"tag":"{tag}","kind":"sequence"}}"#);
+        assert_eq!(node.dev.api().send(&Method::POST, "/v1/tags", &headers, &body).status, 201);
+    }
     let mut asked = 0;
     for row in rows().iter().filter(|row| row.method == "RESP") {
         for name in callers() {
@@ -231,6 +237,8 @@ fn every_command_answers_every_role_as_documented() {
                     "INCR" | "MINT" | "GET" | "TYPE" => format!("{} {tag}", row.what),
                     "EXISTS" => format!("EXISTS payments {tag}"),
                     "INCRBY" => format!("INCRBY {tag} 5"),
+                    "HINCRBY" => format!("HINCRBY {tag}-keys key 1"),
+                    "HGET" => format!("HGET {tag}-keys key"),
                     "ECHO" => "ECHO a".to_owned(),
                     "SELECT" => "SELECT 0".to_owned(),
                     "CLIENT" => "CLIENT ID".to_owned(),

@@ -1,0 +1,100 @@
+use super::*;
+use crate::tag::BizTag;
+
+/// A copy in a build that supports levels up to `level_max`.
+fn replica(level_max: u32) -> StateReplica {
+    StateReplica::supporting(level_max, Arc::new(NoListener))
+}
+
+fn raise(to: u32) -> Vec<u8> {
+    encode_command(&Command::RaiseLevel { to, version: "0.2.0".to_owned() })
+}
+
+fn grab(size: u32) -> Vec<u8> {
+    encode_command(&Command::Grab { tag: BizTag::parse("a").unwrap(), size })
+}
+
+#[test]
+fn only_commands_within_their_bounds_are_let_in() {
+    let replica = replica(1);
+    assert_eq!(replica.check(&grab(7)), Ok(()));
+    let mut altered = grab(7);
+    altered[6] ^= 1;
+    for unfit in [b"garbage!".to_vec(), Vec::new(), altered, grab(u32::MAX)] {
+        assert!(matches!(replica.check(&unfit), Err(Rejected::Unfit(_))), "{unfit:?}");
+    }
+}
+
+/// Counts how often held ids are to be given to nobody.
+struct Outdated(std::sync::atomic::AtomicUsize);
+
+impl TagListener for Outdated {
+    fn tag_deleted(&self, _: &str) {}
+    fn tag_outdated(&self, _: &str) {
+        self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    }
+    fn tag_protected(&self, _: &str, _: Protection) {}
+    fn state_replaced(&self) {}
+}
+
+#[test]
+fn an_import_that_raises_a_mark_has_nodes_drop_what_they_hold() {
+    let outdated = Arc::new(Outdated(0.into()));
+    let replica = StateReplica::new(Arc::<Outdated>::clone(&outdated));
+    for max_id in [5, 5, 4, 6] {
+        let (import, description) = ("leaf.sql".into(), String::new());
+        let tag = BizTag::parse("a").unwrap();
+        let change = state::Change::ImportTag { import, tag, step: 1, max_id, description };
+        let command = Command::Administer { actor: state::Actor::default(), change };
+        replica.apply(Stamp::default(), &encode_command(&command)).unwrap();
+        let dropped = outdated.0.load(std::sync::atomic::Ordering::Relaxed);
+        assert_eq!(dropped, usize::from(max_id == 6), "with max_id {max_id}");
+    }
+}
+
+#[test]
+fn nobody_may_propose_a_level() {
+    let refused = replica(2).check(&raise(2)).unwrap_err();
+    assert!(refused.to_string().contains("only a leader"), "{refused}");
+}
+
+#[test]
+fn an_entry_above_what_a_build_supports_ends_it_and_changes_nothing() {
+    let (older, newer) = (replica(1), replica(2));
+    let ended = older.apply(Stamp::default(), &raise(2)).unwrap_err();
+    assert_eq!(ended.needs, Release { level: 2, version: "0.2.0".to_owned() });
+    let told = ended.to_string();
+    assert!(told.contains("0.2.0") && told.contains(VERSION), "{told}");
+    assert_eq!(older.needs().level, 1);
+    assert_eq!(newer.apply(Stamp::default(), &raise(2)).map(|_| newer.needs().level), Ok(2));
+
+    let mut snapshot = Vec::new();
+    newer.freeze()(&mut snapshot).unwrap();
+    let refused = older.restore(&mut snapshot.as_slice()).unwrap_err();
+    assert!(matches!(refused, RestoreError::Newer(refused) if refused == ended));
+    let other = replica(2);
+    other.restore(&mut snapshot.as_slice()).unwrap();
+    assert_eq!(other.needs(), ended.needs);
+}
+
+#[test]
+fn a_reply_that_cannot_be_read_leaves_its_proposal_in_doubt_and_ends_nothing() {
+    let whole = encode_response(&Response::Deleted, 1);
+    assert_eq!(decode(&whole), Ok(Response::Deleted));
+    let mut altered = whole;
+    *altered.last_mut().unwrap() ^= 1;
+    for unreadable in [&altered[..], b"", b"garbage!"] {
+        let doubt = decode(unreadable);
+        assert!(matches!(doubt, Err(ProposeError::Unknown(_))), "{doubt:?}");
+    }
+}
+
+#[cfg(feature = "next-level")]
+#[test]
+fn nothing_above_the_level_of_the_cluster_is_let_in() {
+    let replica = replica(3);
+    let note = encode_command(&Command::Note { text: "a".to_owned() });
+    assert_eq!(replica.check(&note), Err(Rejected::Level { needs: 3, has: 1 }));
+    replica.apply(Stamp::default(), &raise(3)).unwrap();
+    assert_eq!(replica.check(&note), Ok(()));
+}
