@@ -20,7 +20,7 @@ pub struct HeadroomPage {
 }
 
 impl State {
-    /// The tag that is nearest to its end among [`HEADROOM_VISITED`] entries behind the name `after`.
+    /// The tag that is nearest to its end among `HEADROOM_VISITED` entries behind the name `after`.
     pub fn headroom_after(&self, after: Option<&str>) -> HeadroomPage {
         let mut page = HeadroomPage::default();
         for (at, entry) in self.entries.after(after).enumerate() {

@@ -50,7 +50,9 @@ mod tests {
     #[test]
     fn a_sync_counts_in_the_first_bucket_that_holds_it() {
         let times = SyncTimes::default();
-        [100, 101, 2_500_000, 60_000_000].map(|us| times.record(Duration::from_micros(us)));
+        for us in [100, 101, 2_500_000, 60_000_000] {
+            times.record(Duration::from_micros(us));
+        }
         let SyncReadings { buckets, sum_s } = times.readings();
         let counted: Vec<_> = buckets.iter().filter(|(_, count)| *count > 0).copied().collect();
         assert_eq!(counted, [(0.0001, 1), (0.00025, 1), (2.5, 1), (f64::INFINITY, 1)]);

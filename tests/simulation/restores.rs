@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use mintleaf::limits::ID_END;
 use mintleaf::restore::{Copy, Plan as Restore, read_copy, restore};
-use mintleaf::state::{Command, Raise, Response, State};
+use mintleaf::state::{Actor, Change, Command, Protection, Raise, State};
 use mintleaf::tag::BizTag;
 use mintleaf_raft::NewCluster;
 use parking_lot::Mutex;
@@ -387,10 +387,17 @@ fn next_id(probe: &mut State, name: &str) -> u64 {
         return row.max_id;
     }
     let (tag, description) = (BizTag::parse(name).expect("a name"), String::new());
-    let create = Command::CreateTag { tag: tag.clone(), step: 1, start: 1, description };
+    let (step, start, protection) = (1, 1, Protection::default());
+    // A tombstone is made again with its own shape only.
+    let create = match probe.shape(name) {
+        None => Command::CreateTag { tag, step, start, description },
+        Some(shape) => {
+            let shape = Box::new((**shape).clone());
+            let change =
+                Change::CreateShapedTag { tag, step, start, description, protection, shape };
+            Command::Administer { actor: Actor::default(), change }
+        }
+    };
     probe.apply(0, &create);
-    match probe.apply(0, &Command::Grab { tag, size: 1 }) {
-        Response::Segment { start, .. } => start,
-        _ => ID_END,
-    }
+    probe.tag(name).expect("it was made").max_id
 }
