@@ -116,6 +116,10 @@ fn nodes_of_one_process_stop_as_one() {
         let nodes: Vec<_> = (1..=3).map(|id| (id as u64, dev.node(id).0)).collect();
         let load = Load::start(&nodes, &["orders".to_owned()], 2);
         load.await_more(50);
+        // The leader says so once a quorum has confirmed it, and ids are given before.
+        eventually("the leader's word", secs(10), || {
+            dev.process().log().contains("this node leads now").then_some(())
+        });
         dev.process().signal(signal);
         let asked = Instant::now();
         assert_eq!(dev.process().exit_code(secs(10)), Some(0), "after SIG{signal}");

@@ -16,6 +16,7 @@ mod faults;
 mod golden;
 mod machine;
 mod net;
+mod next_ids;
 mod oracle;
 mod ordeal;
 mod order;

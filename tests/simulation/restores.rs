@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use mintleaf::limits::ID_END;
 use mintleaf::restore::{Copy, Plan as Restore, read_copy, restore};
-use mintleaf::state::{Actor, Change, Command, Protection, Raise, State};
+use mintleaf::state::{Raise, State};
 use mintleaf::tag::BizTag;
 use mintleaf_raft::NewCluster;
 use parking_lot::Mutex;
@@ -21,6 +21,7 @@ use crate::clock::BEGIN_MS;
 use crate::disk::Disk;
 use crate::machine::{Machine, Site, back_up};
 use crate::net::address;
+use crate::next_ids::next_ids;
 use crate::ordeal::{FORMING_MAX, HEALING_MAX, Ordeal};
 use crate::random::Random;
 use crate::replacement::{put_down, take_in};
@@ -372,32 +373,3 @@ impl Making<'_> {
 
 /// A new cluster: what its machines share, the machines, and the mark of each tag in the copy.
 type Made = (Arc<Site>, Vec<Arc<Machine>>, BTreeMap<String, u64>);
-
-/// The next id of each tag in a state, as it would be if the tag were made there now where it is not.
-fn next_ids<'a>(
-    state: &State,
-    tags: impl Iterator<Item = &'a String>,
-) -> BTreeMap<&'a String, u64> {
-    let mut probe = state.clone();
-    tags.map(|name| (name, next_id(&mut probe, name))).collect()
-}
-
-fn next_id(probe: &mut State, name: &str) -> u64 {
-    if let Some(row) = probe.tag(name) {
-        return row.max_id;
-    }
-    let (tag, description) = (BizTag::parse(name).expect("a name"), String::new());
-    let (step, start, protection) = (1, 1, Protection::default());
-    // A tombstone is made again with its own shape only.
-    let create = match probe.shape(name) {
-        None => Command::CreateTag { tag, step, start, description },
-        Some(shape) => {
-            let shape = Box::new((**shape).clone());
-            let change =
-                Change::CreateShapedTag { tag, step, start, description, protection, shape };
-            Command::Administer { actor: Actor::default(), change }
-        }
-    };
-    probe.apply(0, &create);
-    probe.tag(name).expect("it was made").max_id
-}
