@@ -93,6 +93,10 @@ impl SlotTable {
         if let Some(ordered) = self.ordered.get() {
             ordered.drop_tag(tag);
         }
+        self.remove_plain(tag);
+    }
+
+    fn remove_plain(&self, tag: &str) {
         if let Some(slot) = self.slots.pin().remove(tag) {
             slot.close();
             self.metrics.tag_unloaded();
@@ -218,7 +222,7 @@ impl TagListener for SlotTable {
         // The callers that wait wake in this order, so it must not be that of a hash seeded for each
         // process: a simulated run comes out the same each time.
         tags.sort_unstable();
-        tags.into_iter().for_each(|tag| self.remove(tag.as_str()));
+        tags.into_iter().for_each(|tag| self.remove_plain(tag.as_str()));
         self.shaped.drop_all();
         if let Some(ordered) = self.ordered.get() {
             ordered.drop_all();

@@ -58,9 +58,7 @@ impl PeriodLines {
 
     /// Adds a period at its place, and answers where it is then.
     fn begin(&mut self, at: usize, number: PeriodNumber, advance: u64) -> usize {
-        let mut mark = Watermark::LOWEST;
-        mark.rise(advance);
-        self.kept.insert(at, (number, mark));
+        self.kept.insert(at, (number, Watermark::beginning(advance)));
         if self.kept.len() <= PERIODS_KEPT {
             return at;
         }

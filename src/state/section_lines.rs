@@ -16,18 +16,14 @@ pub(super) struct SectionLines(BTreeMap<u16, Watermark>);
 impl SectionLines {
     /// Reserves so many numbers of a section, which begins so much above 1 if it is not there yet.
     pub(super) fn grab(&mut self, section: u16, size: u32, advance: u64) -> Option<Range<u64>> {
-        let mark = self.0.entry(section).or_insert_with(|| {
-            let mut mark = Watermark::LOWEST;
-            mark.rise(advance);
-            mark
-        });
+        let mark = self.0.entry(section).or_insert_with(|| Watermark::beginning(advance));
         mark.grab(size, ID_END)
     }
 
     /// The mark of a section, or where one begins that is not there yet.
     pub(super) fn mark(&self, section: u16, advance: u64) -> u64 {
-        let beginning = Watermark::LOWEST.get().saturating_add(advance).min(ID_END);
-        self.0.get(&section).map_or(beginning, |mark| mark.get())
+        let mark = self.0.get(&section).copied();
+        mark.unwrap_or_else(|| Watermark::beginning(advance)).get()
     }
 
     /// The highest mark of a section; that of a new line when none was used.

@@ -15,6 +15,13 @@ impl Watermark {
     /// The mark of a tag of which no id is reserved.
     pub(super) const LOWEST: Self = Self(1);
 
+    /// The mark of a line that is not there yet and begins so many ids higher than it would, or at its end.
+    pub(super) fn beginning(advance: u64) -> Self {
+        let mut mark = Self::LOWEST;
+        mark.rise(advance);
+        mark
+    }
+
     pub(super) fn get(self) -> u64 {
         self.0
     }
