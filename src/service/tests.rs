@@ -1,5 +1,6 @@
 //! Services over a real log of one node.
 
+mod altered;
 mod mixed_up;
 mod shaped;
 

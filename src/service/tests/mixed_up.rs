@@ -1,17 +1,14 @@
 //! A node whose log answers commands with responses that only other commands can have. Replies of a log that really
 //! mixed them up would look so.
 
-use std::io::Read;
-use std::sync::Arc;
 use std::time::Duration;
 
-use mintleaf_raft::{
-    FrozenState, Newer, Rejected, Release, Remedy, RestoreError, Stamp, StateMachine,
-};
+use mintleaf_raft::{Remedy, Stamp, StateMachine};
 use tempfile::TempDir;
 use tokio::time::timeout;
 
 use super::alone;
+use super::altered::Altered;
 use crate::encoding::{decode_command, encode_response};
 use crate::replica::StateReplica;
 use crate::server::AssembledNode;
@@ -19,46 +16,14 @@ use crate::service::{Actor, Error, TagSpec};
 use crate::state::{Command, Response};
 use crate::tag::BizTag;
 
-/// Carries out every command, and answers some of them as if they had been another.
-struct MixingUp {
-    inner: Arc<StateReplica>,
-    is_mixed_up: fn(&Command) -> bool,
-}
-
-impl StateMachine for MixingUp {
-    fn check(&self, command: &[u8]) -> Result<(), Rejected> {
-        self.inner.check(command)
-    }
-
-    fn supports(&self) -> Release {
-        self.inner.supports()
-    }
-
-    fn needs(&self) -> Release {
-        self.inner.needs()
-    }
-
-    fn raising(&self, to: u32) -> Vec<u8> {
-        self.inner.raising(to)
-    }
-
-    fn apply(&self, stamp: Stamp, command: &[u8]) -> Result<Vec<u8>, Newer> {
-        let reply = self.inner.apply(stamp, command)?;
-        let is_mixed_up = decode_command(command).is_ok_and(|command| (self.is_mixed_up)(&command));
-        Ok(if is_mixed_up { encode_response(&Response::Noted, 1) } else { reply })
-    }
-
-    fn freeze(&self) -> FrozenState {
-        self.inner.freeze()
-    }
-
-    fn restore(&self, from: &mut dyn Read) -> Result<(), RestoreError> {
-        self.inner.restore(from)
-    }
-}
-
+/// A node that carries out every command, and answers some of them as if they had been another.
 async fn open(dir: &TempDir, is_mixed_up: fn(&Command) -> bool) -> AssembledNode {
-    alone(dir, 20, |inner| Arc::new(MixingUp { inner, is_mixed_up })).await
+    let mixing_up = move |inner: &StateReplica, stamp: Stamp, command: &[u8]| {
+        let reply = inner.apply(stamp, command)?;
+        let is_mixed_up = decode_command(command).is_ok_and(|command| is_mixed_up(&command));
+        Ok(if is_mixed_up { encode_response(&Response::Noted, 1) } else { reply })
+    };
+    alone(dir, 20, move |inner| Altered::over(inner, mixing_up)).await
 }
 
 /// Checks that a node stops by itself, in a way that lets another start go on.

@@ -1,16 +1,16 @@
 //! Shaped tags of a node whose clock is set as it runs.
 
 use std::collections::BTreeSet;
-use std::io::Read;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
-use mintleaf_raft::{FrozenState, Newer, Rejected, Release, RestoreError, Stamp, StateMachine};
+use mintleaf_raft::{Stamp, StateMachine};
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
 
 use super::alone_by;
+use super::altered::Altered;
 use crate::clock::{Clock, SystemClock};
 use crate::encoding::decode_command;
 use crate::replica::StateReplica;
@@ -51,65 +51,29 @@ impl Clock for SetClock {
     }
 }
 
-/// A state that does something to the stamp of each grab of a line, and to the clock once it was applied.
-struct Meddling {
-    inner: Arc<StateReplica>,
-    clock: Arc<SetClock>,
-    stamped_ahead_ms: u64,
-    passes_ms: u64,
-}
-
-impl StateMachine for Meddling {
-    fn check(&self, command: &[u8]) -> Result<(), Rejected> {
-        self.inner.check(command)
-    }
-
-    fn supports(&self) -> Release {
-        self.inner.supports()
-    }
-
-    fn needs(&self) -> Release {
-        self.inner.needs()
-    }
-
-    fn raising(&self, to: u32) -> Vec<u8> {
-        self.inner.raising(to)
-    }
-
-    fn apply(&self, stamp: Stamp, command: &[u8]) -> Result<Vec<u8>, Newer> {
-        if !matches!(decode_command(command), Ok(Command::GrabLine { .. })) {
-            return self.inner.apply(stamp, command);
-        }
-        let now_ms = stamp.now_ms + self.stamped_ahead_ms;
-        let reply = self.inner.apply(Stamp { now_ms, ..stamp }, command);
-        if self.passes_ms > 0 {
-            self.clock.wall_ms.fetch_add(self.passes_ms, SeqCst);
-            // The thread that applies stands still, as on a machine that is slow here.
-            #[expect(clippy::disallowed_methods)]
-            std::thread::sleep(NOTICED);
-        }
-        reply
-    }
-
-    fn freeze(&self) -> FrozenState {
-        self.inner.freeze()
-    }
-
-    fn restore(&self, from: &mut dyn Read) -> Result<(), RestoreError> {
-        self.inner.restore(from)
-    }
-}
-
-/// A node of level 2 that is a cluster of its own.
+/// A node of level 2 that is a cluster of its own. Something is done to the stamp of each grab of a line, and to the
+/// clock once it was applied.
 async fn open(
     dir: &TempDir,
     clock: &Arc<SetClock>,
     (stamped_ahead_ms, passes_ms): (u64, u64),
 ) -> AssembledNode {
     let (own, its) = (Arc::clone(clock), Arc::clone(clock));
-    let meddling =
-        move |inner| Arc::new(Meddling { inner, clock: its, stamped_ahead_ms, passes_ms }) as _;
-    let node = alone_by(own, dir, 20, meddling).await;
+    let meddling = move |inner: &StateReplica, stamp: Stamp, command: &[u8]| {
+        if !matches!(decode_command(command), Ok(Command::GrabLine { .. })) {
+            return inner.apply(stamp, command);
+        }
+        let now_ms = stamp.now_ms + stamped_ahead_ms;
+        let reply = inner.apply(Stamp { now_ms, ..stamp }, command);
+        if passes_ms > 0 {
+            its.wall_ms.fetch_add(passes_ms, SeqCst);
+            // The thread that applies stands still, as on a machine that is slow here.
+            #[expect(clippy::disallowed_methods)]
+            std::thread::sleep(NOTICED);
+        }
+        reply
+    };
+    let node = alone_by(own, dir, 20, move |inner| Altered::over(inner, meddling)).await;
     node.replica.node().raise_level().await.unwrap();
     node
 }
