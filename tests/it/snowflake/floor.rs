@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{await_id, id_of, shown_ms, true_ms, worker_of};
 use crate::harness::{Answer, Api, Cluster, Finished, LAYOUT, Load, eventually, mintleaf, secs};
@@ -18,6 +18,14 @@ fn raise(api: Api, id: u64) -> Answer {
 
 fn detail(answer: &Answer) -> String {
     answer.json()["detail"].as_str().unwrap().to_owned()
+}
+
+/// The fence of the window that `holder` has, as `asked` knows it.
+fn window_of(cluster: &Cluster, asked: u64, holder: u64) -> Option<u64> {
+    let shown = cluster.api(asked).get("/v1/workers").ok();
+    let rows = shown["workers"].as_array()?;
+    rows.iter().find(|row| row["node_id"] == json!(holder) && !row["boot"].is_null())?["fence_ms"]
+        .as_u64()
 }
 
 /// Fails unless all nodes give ids above the floor.
@@ -81,14 +89,13 @@ fn a_node_that_was_killed_is_named_until_its_window_has_ended() {
     }
     let leader = cluster.leader();
     let [killed, asked] = cluster.others(leader)[..] else { panic!("not three nodes") };
+    // A follower learns of a window a little after its holder, so the kill waits until the other knows it.
+    eventually("the window is known to the node that is asked", secs(10), || {
+        window_of(&cluster, asked, killed)
+    });
     cluster.kill(killed);
     let began = Instant::now();
-    let fence_ms = {
-        let shown = cluster.api(asked).get("/v1/workers").ok();
-        let rows = shown["workers"].as_array().unwrap().clone();
-        let held = |row: &&Value| row["node_id"] == json!(killed) && !row["boot"].is_null();
-        rows.iter().find(held).expect("a window")["fence_ms"].as_u64().unwrap()
-    };
+    let fence_ms = window_of(&cluster, asked, killed).expect("a window outlives its holder");
     let floor = id_at(true_ms());
     let mut refusals = 0;
     let answered = loop {
