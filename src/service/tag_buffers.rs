@@ -10,7 +10,8 @@ use super::tags::TagService;
 use crate::state::TagRow;
 use crate::tag::BizTag;
 
-/// A tag, and what this node holds of it; `None` for a tag that it was not asked for since it started.
+/// A tag, and what this node holds of it; `None` for a tag that it was not asked for since it started, and for one that
+/// only the leader hands out.
 pub type TagHolding = (TagRow, Option<SlotStatus>);
 
 /// One page of tags with what this node holds of them.
@@ -40,7 +41,7 @@ impl TagService {
         let page = self.page(prefix, after, limit, has_room, consistency).await?;
         let slots = self.table.pin();
         let with_status = |row: TagRow| {
-            let status = slots.get(&row.tag).map(|slot| slot.status());
+            let status = self.table.status(&slots, &row.tag);
             (row, status)
         };
         let rows = page.rows.into_iter().map(with_status).collect();
@@ -69,7 +70,7 @@ impl TagService {
                 name.starts_with(prefix) && after.is_none_or(|after| name > after)
             });
             let in_use = |tag: BizTag| {
-                let status = slots.get(&tag)?.status();
+                let status = self.table.status(&slots, &tag)?;
                 status.waits_in_s().map(|_| (tag, status))
             };
             watched.filter_map(in_use).collect()
