@@ -2,7 +2,10 @@
 
 use crate::Result;
 use crate::bench::Bench;
-use crate::rows::{commits, counters, doors, elections, failover, ids, latency, refusals, tags};
+use crate::rows::ordered::{Asked, Kind};
+use crate::rows::{
+    commits, counters, doors, elections, failover, ids, latency, ordered, refusals, tags,
+};
 use crate::stats::Spread;
 
 /// One line of the table.
@@ -311,6 +314,48 @@ pub(crate) const ROWS: &[Row] = &[
         goal: Goal::above(0.85, 0.95, ""),
         needs: ALONE,
         measure: commits::many_callers_by_tls,
+    },
+    Row {
+        id: "sequence",
+        work: "numbers of a million keys in turn, pipelined by 16, at the leader of three nodes; thousands a second",
+        goal: Goal::above(300.0, 400.0, " k/s"),
+        needs: ALONE,
+        measure: |bench| ordered::rate(bench, Kind::Sequence, Asked::Leader),
+    },
+    Row {
+        id: "sequence-f",
+        work: "the same at a follower, which asks the leader",
+        goal: Goal::above(150.0, 200.0, " k/s"),
+        needs: ALONE,
+        measure: |bench| ordered::rate(bench, Kind::Sequence, Asked::Follower),
+    },
+    Row {
+        id: "sequence-1",
+        work: "one number for a lone caller at the leader; p50, to etcd's linearizable read",
+        goal: Goal::below(1.5, 1.0, ""),
+        needs: ETCD,
+        measure: |bench| ordered::one_caller(bench, Kind::Sequence),
+    },
+    Row {
+        id: "strict",
+        work: "ids of one strict tag, pipelined by 16, at the leader of three nodes; thousands a second",
+        goal: Goal::above(300.0, 400.0, " k/s"),
+        needs: ALONE,
+        measure: |bench| ordered::rate(bench, Kind::Strict, Asked::Leader),
+    },
+    Row {
+        id: "strict-f",
+        work: "the same at a follower, which asks the leader",
+        goal: Goal::above(150.0, 200.0, " k/s"),
+        needs: ALONE,
+        measure: |bench| ordered::rate(bench, Kind::Strict, Asked::Follower),
+    },
+    Row {
+        id: "strict-1",
+        work: "one strict id for a lone caller at the leader; p50, to etcd's linearizable read",
+        goal: Goal::below(1.5, 1.0, ""),
+        needs: ETCD,
+        measure: |bench| ordered::one_caller(bench, Kind::Strict),
     },
     Row {
         id: "failover",
