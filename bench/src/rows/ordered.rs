@@ -47,7 +47,8 @@ pub(crate) fn rate(bench: &Bench, kind: Kind, asked: Asked) -> Result<Finding> {
     Ok(Finding { ours, reference: "–".to_owned(), figure: rates })
 }
 
-/// The time of one id for a caller with nobody beside it. Both services ask a quorum once for every answer, and write nothing.
+/// The time of one id for a caller with nobody beside it. Both services ask a quorum once for every answer, and
+/// write nothing.
 pub(crate) fn one_caller(bench: &Bench, kind: Kind) -> Result<Finding> {
     let (cluster, etcd) = (Cluster::start(bench)?, Etcd::start(bench)?);
     let ours = load(bench, &cluster, kind, Asked::Leader)?;
