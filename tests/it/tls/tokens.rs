@@ -32,7 +32,9 @@ fn curl_shows_its_token_within_tls() {
     assert!(ask(&["-H", &shop], "/api/segment/get/other").ends_with("\n403"));
     assert!(ask(&["--oauth2-bearer", &token("shop")], "/v1/snowflake").ends_with("\n200"));
     assert!(ask(&[], "/api/segment/get/pay").ends_with("\n401"));
-    eventually("readiness needs no token", secs(10), || ask(&[], "/readyz").ends_with("\n200").then_some(()));
+    eventually("readiness needs no token", secs(10), || {
+        ask(&[], "/readyz").ends_with("\n200").then_some(())
+    });
 }
 
 #[test]
