@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use mintleaf_raft::{AskError, LEADER_REQUEST_BYTES_MAX, NotConfirmed};
 use parking_lot::Mutex;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -28,7 +28,7 @@ const WAITING_MAX: usize = 50_000;
 /// Messages to the leader at once. Each is answered after a round, so that two keep one on its way all the time.
 const FORWARDS_MAX: usize = 2;
 /// Requests in one message to the leader at most.
-const FORWARDED_MAX: usize = 2_048;
+pub(super) const FORWARDED_MAX: usize = 2_048;
 /// Bytes of one message to the leader: below what `raft/` carries, whose answer may be a little longer.
 const FORWARDED_BYTES_MAX: usize = LEADER_REQUEST_BYTES_MAX - (32 << 10);
 /// Proposals of grabs in flight; `raft/` carries one batch at a time.
@@ -48,6 +48,8 @@ pub(super) struct Waits {
     pub(super) is_member: bool,
 }
 
+    /// The places of the requests among those that may wait, given back with the answer.
+    pub(super) _places: OwnedSemaphorePermit,
 /// Who leads, as far as this node knows.
 type Leader = Option<u64>;
 

@@ -1,12 +1,11 @@
 //! What the ledger gives, to whom and when; rounds and grabs are the test's.
 
 use std::ops::Range;
+use std::time::Duration;
 
 use super::holdings::Grab;
-use super::ledger::{Ask, Ledger};
-use super::request::{Given, Outcome, Refused, Request, Wanted, decode, encode};
+use super::*;
 use crate::segment::Segment;
-use crate::sequence::Counters;
 use crate::shape::{Line, PeriodNumber};
 use crate::tag::BizTag;
 
@@ -141,9 +140,71 @@ fn a_grab_for_a_tag_that_was_deleted_meanwhile_is_wasted() {
     let grab = node.grabs().pop().unwrap();
     node.ledger.drop_tag("strict");
     assert!(node.grant(&grab).is_empty());
+    assert!(node.ledger.begin_round(), "the request is looked at again");
+    assert!(node.ledger.round_confirmed(1, 0).is_empty());
     let again = node.grabs().pop().unwrap();
     let gone = node.ledger.granted([(again.id, Err(Refused::UnknownTag))], 0);
     assert_eq!(told(gone), [(asked, Err(Refused::UnknownTag))]);
+}
+
+#[test]
+fn requests_go_on_when_their_tag_is_dropped_before_its_grab_has_begun() {
+    let mut node = Node::new();
+    let asked = node.ask(ids(Line::Whole, 1));
+    assert!(node.ledger.begin_round());
+    assert!(node.ledger.round_confirmed(1, 0).is_empty());
+    // Other systems have given ids below the tag's new mark, say.
+    node.ledger.drop_tag("strict");
+    assert!(node.grabs().is_empty());
+    assert_eq!(node.round(1), [(asked, given(1..2))]);
+}
+
+#[test]
+fn lines_take_turns_whatever_their_tags_are_called() {
+    let mut node = Node::new();
+    let of = |name: &str, count| {
+        let wanted = Wanted::Ids { line: Line::Whole, count, contiguous: false };
+        Request { tag: BizTag::parse(name).unwrap(), wanted }
+    };
+    node.ask(of("zzz", 1));
+    let mut turns = Vec::new();
+    for _ in 0..4 {
+        // More of this tag is wanted again whenever a line has got its grab.
+        node.ask(of("aaa", 50));
+        assert!(node.ledger.begin_round());
+        node.ledger.round_confirmed(1, 0);
+        let grab = node.ledger.grabs(1, 0).pop().unwrap();
+        node.grant(&grab);
+        turns.push(grab.tag.to_string());
+    }
+    assert!(turns[..2].contains(&"zzz".to_owned()), "{turns:?}");
+}
+
+#[tokio::test]
+async fn no_more_requests_wait_than_there_are_places_for() {
+    let (queue, mut asked) = mpsc::channel(QUEUE_MAX);
+    let ordered = Ordered::asking_by(queue);
+    let soon = Instant::now() + Duration::from_secs(60);
+    let ask = || ordered.send(vec![ids(Line::Whole, 1); ASKED_MAX], soon, false);
+    let waiting: Vec<_> = (0..REQUESTS_MAX / ASKED_MAX).map(|_| ask().unwrap()).collect();
+    assert_eq!(ask().unwrap_err(), Error::Overloaded);
+    // An ask that is answered makes room for another.
+    drop(asked.recv().await.unwrap().finish());
+    ask().unwrap();
+    assert_eq!(ask().unwrap_err(), Error::Overloaded);
+    drop(waiting);
+}
+
+#[tokio::test]
+async fn a_member_that_asks_for_too_much_at_once_has_no_answer() {
+    let (queue, mut asked) = mpsc::channel(QUEUE_MAX);
+    let ordered = Ordered::asking_by(queue);
+    let soon = Instant::now() + Duration::from_secs(60);
+    let message = |requests: usize, count| encode(&vec![ids(Line::Whole, count); requests]);
+    for unfit in [message(FORWARDED_MAX + 1, 1), message(1, RANGED_IDS_MAX + 1), message(1, 0)] {
+        assert_eq!(ordered.answer(unfit, soon).await, None);
+    }
+    assert!(asked.try_recv().is_err(), "nothing of that is waited for");
 }
 
 #[test]
