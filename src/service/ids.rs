@@ -294,7 +294,7 @@ impl IdService {
             Some(row) => Ok(row),
             // Another caller, here or on another node, was first.
             None => {
-                self.replica.read_barrier(Instant::now() + GRAB_MAX).await?;
+                self.replica.read_barrier(deadline).await?;
                 self.row(tag).ok_or(Error::UnknownTag)
             }
         }

@@ -84,7 +84,10 @@ impl From<Refused> for Error {
             Refused::OtherShape => {
                 Self::unavailable("this node's copy of the tag is behind: try again")
             }
-            Refused::PeriodOver | Refused::PeriodClosed => Self::unavailable(
+            Refused::PeriodOver => Self::unavailable(
+                "the tag is in a later period than the cluster's clock shows, and never goes back to an earlier one",
+            ),
+            Refused::PeriodClosed => Self::unavailable(
                 "the clocks of the cluster do not agree which period is now: try again",
             ),
             Refused::Unavailable => {
