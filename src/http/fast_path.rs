@@ -80,7 +80,7 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> FastPath<'a, R, W> {
     /// answer that it is the last one.
     ///
     /// # Errors
-    /// Those of the transport.
+    /// The errors of the transport.
     pub(super) async fn run(mut self) -> io::Result<Option<Leftover>> {
         loop {
             let last = match self.buffers.drain_phase() {

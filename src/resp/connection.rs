@@ -187,7 +187,7 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> RespConnection<'a, R, W> {
                 break CommandsEnd::OutputFull;
             }
             let (args, length) = match self.parser.parse(input) {
-                // What is answered behind those that wait is left in the input.
+                // A command that cannot be gathered stays in the input until the gathered ones are answered.
                 Ok(Some((args, _))) if !gathered.admits(args) => {
                     break CommandsEnd::Gathered(gathered);
                 }
