@@ -46,6 +46,7 @@ use crate::limits::RANGED_IDS_MAX;
 use crate::metrics::Metrics;
 use crate::replica::Replica;
 use crate::sequence::Counters;
+use crate::shape::Line;
 
 /// Asks that wait to be looked at; one more is turned away.
 const QUEUE_MAX: usize = 10_000;
@@ -164,7 +165,12 @@ impl LeaderRequests for Ordered {
             if requests.len() > FORWARDED_MAX || !requests.iter().all(is_within_bounds) {
                 return None;
             }
-            let answered = self.send(requests, deadline, true).ok()?.await.ok()?;
+            let count = requests.len();
+            let answered = match self.send(requests, deadline, true) {
+                Ok(answered) => answered.await.ok()?,
+                // The callers are told at once. Without an answer the member would ask again until their deadlines.
+                Err(_) => vec![Err(Refused::Overloaded); count],
+            };
             Some(encode(&answered)).filter(|answer| answer.len() <= LEADER_REQUEST_BYTES_MAX)
         })
     }
@@ -180,12 +186,15 @@ fn chunk(requests: &[Request]) -> usize {
     fitting.count().max(1).min(requests.len())
 }
 
-/// Whether a member may ask for so much.
+/// Whether a member may ask for this. A grab of a line that no tag can have would fail with all those that are proposed
+/// together with it.
 fn is_within_bounds(request: &Request) -> bool {
     match &request.wanted {
-        Wanted::Ids { count, .. } | Wanted::Numbers { count, .. } => {
-            (1..=RANGED_IDS_MAX).contains(count)
+        Wanted::Ids { line, count, contiguous: _ } => {
+            let is_of_ids = line.is_sound() && !matches!(line, Line::Section(_));
+            is_of_ids && (1..=RANGED_IDS_MAX).contains(count)
         }
-        Wanted::Last { .. } => true,
+        Wanted::Numbers { count, key: _ } => (1..=RANGED_IDS_MAX).contains(count),
+        Wanted::Last { key: _ } => true,
     }
 }

@@ -192,17 +192,28 @@ async fn no_more_requests_wait_than_there_are_places_for() {
     drop(asked.recv().await.unwrap().finish());
     ask().unwrap();
     assert_eq!(ask().unwrap_err(), Error::Overloaded);
+    // A member hears the same of each of its requests, rather than nothing.
+    let told = ordered.answer(encode(&vec![ids(Line::Whole, 1); ASKED_MAX]), soon).await;
+    let told: Vec<Outcome> = decode(&told.unwrap()).unwrap();
+    assert_eq!(told, vec![Err(Refused::Overloaded); ASKED_MAX]);
     drop(waiting);
 }
 
 #[tokio::test]
-async fn a_member_that_asks_for_too_much_at_once_has_no_answer() {
+async fn a_member_that_asks_for_what_nobody_can_have_gets_no_answer() {
     let (queue, mut asked) = mpsc::channel(QUEUE_MAX);
     let ordered = Ordered::asking_by(queue);
     let soon = Instant::now() + Duration::from_secs(60);
-    let message = |requests: usize, count| encode(&vec![ids(Line::Whole, count); requests]);
-    for unfit in [message(FORWARDED_MAX + 1, 1), message(1, RANGED_IDS_MAX + 1), message(1, 0)] {
-        assert_eq!(ordered.answer(unfit, soon).await, None);
+    let one = |line, count| vec![ids(line, count)];
+    let backwards = Line::Period { number: PeriodNumber(20_261_121), start_ms: 2, end_ms: 1 };
+    for unfit in [
+        vec![ids(Line::Whole, 1); FORWARDED_MAX + 1],
+        one(Line::Whole, RANGED_IDS_MAX + 1),
+        one(Line::Whole, 0),
+        one(Line::Section(1), 1),
+        one(backwards, 1),
+    ] {
+        assert_eq!(ordered.answer(encode(&unfit), soon).await, None);
     }
     assert!(asked.try_recv().is_err(), "nothing of that is waited for");
 }
