@@ -34,9 +34,9 @@ use crate::origin::Origin;
 #[derive(Debug)]
 pub struct AnswerBudget {
     held: Mutex<Held>,
-    /// Bytes that it has.
+    /// Most bytes that clients may leave unread, over all connections.
     bytes_max: usize,
-    /// That of the page of metrics, which nothing else may use up; `None` in that one itself.
+    /// The budget of the page of metrics, which nothing else may use up; `None` in that budget itself.
     pages: Option<Arc<Self>>,
     metrics: Arc<Metrics>,
 }
@@ -44,7 +44,7 @@ pub struct AnswerBudget {
 #[derive(Debug, Default)]
 struct Held {
     bytes: usize,
-    /// Those of each origin that holds any.
+    /// The bytes of each origin that holds any.
     by_origin: HashMap<Origin, usize>,
 }
 

@@ -14,7 +14,6 @@
 //!   auth_source the auth file on disk
 //!   client_tls_files    the files by which a node proves itself to clients
 //!     named_file  such a file, read within a bound
-//!   log_settings  the log of the process
 //!   settings_file       the `--config` file
 //!     toml_lists        lists in it
 //!   log_settings  the log of the process

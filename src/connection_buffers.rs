@@ -122,7 +122,7 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> ConnectionBuffers<'a, R, W
     /// Sends the answers. What the client does not take at once is held against the node's budget.
     ///
     /// # Errors
-    /// Those of the transport; and that the budget has no room.
+    /// The errors of the transport; and that the budget has no room.
     pub(crate) async fn send(&mut self) -> io::Result<()> {
         let mut sent = 0;
         let mut held = None;
@@ -168,7 +168,7 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> ConnectionBuffers<'a, R, W
     /// `phase`.
     ///
     /// # Errors
-    /// Those of the transport.
+    /// The errors of the transport.
     pub(crate) async fn fill_until(&mut self, phase: DrainPhase) -> io::Result<usize> {
         self.fill(Some(phase)).await
     }
@@ -176,7 +176,7 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> ConnectionBuffers<'a, R, W
     /// Reads more, however far the end of the node has come; 0 when nothing more comes. The caller bounds the wait.
     ///
     /// # Errors
-    /// Those of the transport.
+    /// The errors of the transport.
     pub(crate) async fn fill_at_the_end(&mut self) -> io::Result<usize> {
         self.fill(None).await
     }

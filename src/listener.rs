@@ -73,7 +73,7 @@ impl ClientPort {
     /// Binds `addr`; port 0 takes a free one. Must be called within a Tokio runtime.
     ///
     /// # Errors
-    /// Those of binding: the port is taken, the address is not this machine's, or the like.
+    /// The errors of binding: the port is taken, the address is not this machine's, or the like.
     pub fn bind(addr: SocketAddr) -> io::Result<Self> {
         let socket = if addr.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
         // The option only spares a restart the wait for old connections; it does not share a live port.
@@ -115,7 +115,7 @@ pub struct ClientPorts {
 /// Starts to answer on the ports, on threads of its own, behind `doors`.
 ///
 /// # Errors
-/// Those of starting threads.
+/// The errors of starting threads.
 pub fn start(
     ports: ClientPorts,
     capacity: ClientCapacity,

@@ -77,7 +77,7 @@ impl Log {
             }
             Ok(level) => {
                 let before = self.level.name();
-                // Said as long as the more talkative of both levels is in force.
+                // The line is written while the more verbose of both levels is in force, so that it is seen.
                 let say = || {
                     tracing::info!("the log level is {} from now on, was {before}", level.name());
                 };

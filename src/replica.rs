@@ -20,11 +20,13 @@ use crate::limits::TAG_CHARS_MAX;
 use crate::state::{self, Command, LEVEL_MAX, Protection, Response, State, first_version_of};
 use crate::version::VERSION;
 
-/// Most commands of one [`Replica::propose_all`]: so many of the longest grabs fit a proposal.
+/// Most commands of one [`Replica::propose_all`] or [`Replica::propose_as_leader`]: so many of the longest grabs fit a
+/// proposal, whose bytes `mintleaf_raft` bounds.
 pub const COMMANDS_MAX: usize = PROPOSAL_BYTES_MAX / GRAB_BYTES_MAX;
 
-/// Bytes of the longest grab: format, checksum, variant, size, and a tag of the longest characters.
-const GRAB_BYTES_MAX: usize = 16 + 4 * TAG_CHARS_MAX;
+/// Bytes of the longest grab: a tag of the longest characters, and 96 for all else, of which a grab of a period in
+/// strict order needs most: format, checksum, lengths, size, line and leadership.
+const GRAB_BYTES_MAX: usize = 96 + 4 * TAG_CHARS_MAX;
 
 /// Hears on every node of what keeps callers from taking ids of a tag, whichever node it was asked of.
 pub trait TagListener: Send + Sync + 'static {

@@ -7,9 +7,9 @@
 //!   clock_table  a table of a bounded size, which forgets what was not used lately
 //! ```
 //!
-//! Pure. The keys of a tag are dealt to [`SECTIONS`](crate::limits::SECTIONS) sections by a hash that never changes. A section is one
-//! line of the replicated log: a grab reserves an interval of it, and every key of the section counts on its own
-//! inside what was reserved. So the log is touched once for many numbers of many keys, and its state holds one
+//! Pure. The keys of a tag are dealt to [`SECTIONS`](crate::limits::SECTIONS) sections by a hash that never changes. A
+//! section is one line of the replicated log: a grab reserves an interval of it, and every key of the section counts on
+//! its own inside what was reserved. So the log is touched once for many numbers of many keys, and its state holds one
 //! watermark for each section, however many keys there are.
 //!
 //! A leader alone hands numbers out, from intervals that were granted in its present term and to its process

@@ -114,7 +114,7 @@ impl ShapeError {
 }
 
 impl Kind {
-    /// Its name in requests and answers.
+    /// The name in requests and answers.
     pub fn name(self) -> &'static str {
         match self {
             Self::Segment => "segment",
@@ -124,7 +124,7 @@ impl Kind {
 }
 
 impl Order {
-    /// Its name in requests and answers.
+    /// The name in requests and answers.
     pub fn name(self) -> &'static str {
         match self {
             Self::Trend => "trend",

@@ -42,11 +42,11 @@ pub(crate) struct Patience {
 /// Why the watchdog ends a connection.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Verdict {
-    /// It was idle for too long, or stalled within a request.
+    /// The connection was idle for too long, or stalled within a request.
     Stalled,
-    /// Its client took answers at less than [`READ_RATE_MIN`].
+    /// The client took answers at less than [`READ_RATE_MIN`].
     ReadsTooSlowly,
-    /// It was idle, and its place is needed.
+    /// The connection was idle, and its place is needed.
     MakesRoom,
 }
 

@@ -2,7 +2,11 @@
 
 use crate::Result;
 use crate::bench::Bench;
-use crate::rows::{commits, counters, doors, elections, failover, ids, latency, refusals, tags};
+use crate::goal::Goal;
+use crate::rows::ordered::{Asked, Kind};
+use crate::rows::{
+    commits, counters, doors, elections, failover, ids, latency, ordered, refusals, tags,
+};
 use crate::stats::Spread;
 
 /// One line of the table.
@@ -25,58 +29,11 @@ pub(crate) enum Need {
     ManyTags,
 }
 
-/// The bounds of a figure.
-#[derive(Clone, Copy)]
-pub(crate) struct Goal {
-    sense: Sense,
-    /// Worse than this would be a fault.
-    pub(crate) at_least: f64,
-    pub(crate) aim: f64,
-    unit: &'static str,
-}
-
-#[derive(Clone, Copy)]
-enum Sense {
-    Above,
-    Below,
-}
-
 /// The outcome of a row.
 pub(crate) struct Finding {
     pub(crate) ours: String,
     pub(crate) reference: String,
     pub(crate) figure: Spread,
-}
-
-impl Goal {
-    const fn above(at_least: f64, aim: f64, unit: &'static str) -> Option<Self> {
-        Some(Self { sense: Sense::Above, at_least, aim, unit })
-    }
-
-    const fn below(at_least: f64, aim: f64, unit: &'static str) -> Option<Self> {
-        Some(Self { sense: Sense::Below, at_least, aim, unit })
-    }
-
-    /// Whether a figure reaches a bound.
-    pub(crate) fn met(&self, figure: f64, bound: f64) -> bool {
-        match self.sense {
-            Sense::Above => figure >= bound,
-            Sense::Below => figure <= bound,
-        }
-    }
-
-    /// A bound as it is shown.
-    pub(crate) fn show(&self, bound: f64) -> String {
-        let sign = match self.sense {
-            Sense::Above => '≥',
-            Sense::Below => '≤',
-        };
-        format!("{sign} {bound}{}", self.unit)
-    }
-
-    pub(crate) fn unit(&self) -> &'static str {
-        self.unit
-    }
 }
 
 const NGINX: &[Need] = &[Need::TwoCores, Need::Program("nginx")];
@@ -313,6 +270,48 @@ pub(crate) const ROWS: &[Row] = &[
         measure: commits::many_callers_by_tls,
     },
     Row {
+        id: "sequence",
+        work: "numbers of a million keys in turn, pipelined by 16, at the leader of three nodes; thousands a second",
+        goal: Goal::above(300.0, 400.0, " k/s"),
+        needs: ALONE,
+        measure: |bench| ordered::rate(bench, Kind::Sequence, Asked::Leader),
+    },
+    Row {
+        id: "sequence-f",
+        work: "the same at a follower, which asks the leader",
+        goal: Goal::above(150.0, 200.0, " k/s"),
+        needs: ALONE,
+        measure: |bench| ordered::rate(bench, Kind::Sequence, Asked::Follower),
+    },
+    Row {
+        id: "sequence-1",
+        work: "one number for a lone caller at the leader; p50, to etcd's linearizable read",
+        goal: Goal::below(1.5, 1.0, ""),
+        needs: ETCD,
+        measure: |bench| ordered::one_caller(bench, Kind::Sequence),
+    },
+    Row {
+        id: "strict",
+        work: "ids of one strict tag, pipelined by 16, at the leader of three nodes; thousands a second",
+        goal: Goal::above(300.0, 400.0, " k/s"),
+        needs: ALONE,
+        measure: |bench| ordered::rate(bench, Kind::Strict, Asked::Leader),
+    },
+    Row {
+        id: "strict-f",
+        work: "the same at a follower, which asks the leader",
+        goal: Goal::above(150.0, 200.0, " k/s"),
+        needs: ALONE,
+        measure: |bench| ordered::rate(bench, Kind::Strict, Asked::Follower),
+    },
+    Row {
+        id: "strict-1",
+        work: "one strict id for a lone caller at the leader; p50, to etcd's linearizable read",
+        goal: Goal::below(1.5, 1.0, ""),
+        needs: ETCD,
+        measure: |bench| ordered::one_caller(bench, Kind::Strict),
+    },
+    Row {
         id: "failover",
         work: "leader killed until another node has grabbed anew",
         goal: Goal::below(0.35, 0.25, " s"),
@@ -350,14 +349,5 @@ mod tests {
         let two = selected(ROWS, &["p99".to_owned(), "aa".to_owned()]).unwrap();
         assert_eq!(two.iter().map(|row| row.id).collect::<Vec<_>>(), ["aa", "p99"]);
         assert!(selected(ROWS, &["none".to_owned()]).is_err());
-    }
-
-    #[test]
-    fn bounds_are_met_from_their_side() {
-        let below = Goal::below(1.05, 0.95, " s").unwrap();
-        assert!(below.met(1.05, below.at_least) && !below.met(1.0, below.aim));
-        assert_eq!(below.show(below.at_least), "≤ 1.05 s");
-        let above = Goal::above(6.0, 10.0, "").unwrap();
-        assert!(above.met(6.0, above.at_least) && !above.met(9.9, above.aim));
     }
 }

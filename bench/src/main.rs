@@ -4,6 +4,7 @@ mod bench;
 mod catalog;
 mod conditions;
 mod doors;
+mod goal;
 mod histogram;
 mod hyper_server;
 mod load;

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use mintleaf_harness::{Api, Port, Serve, pause};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::Result;
 use crate::bench::Bench;
@@ -128,11 +128,16 @@ impl Node {
             let step = step.to_string();
             return by_tls(&self.binary, self.http, ca, &["tag", "create", tag, "--step", &step]);
         }
-        let answer = self.api().try_post("/v1/tags", &json!({ "tag": tag, "step": step }))?;
+        self.create(&json!({ "tag": tag, "step": step }))
+    }
+
+    /// Creates a tag as the body of `POST /v1/tags` says.
+    pub(crate) fn create(&self, body: &Value) -> Result<()> {
+        let answer = self.api().try_post("/v1/tags", body)?;
         if answer.is_ok() {
             Ok(())
         } else {
-            Err(format!("{tag} is not created: {answer:?}").into())
+            Err(format!("{body} is not created: {answer:?}").into())
         }
     }
 

@@ -8,6 +8,7 @@ pub(crate) mod elections;
 pub(crate) mod failover;
 pub(crate) mod ids;
 pub(crate) mod latency;
+pub(crate) mod ordered;
 pub(crate) mod refusals;
 pub(crate) mod tags;
 

@@ -161,10 +161,9 @@ fn drop_expired(batch: Vec<Proposal>, trouble: &str) -> Vec<Proposal> {
     live
 }
 
-/// Refuses proposals that only a leader carries, and returns the others: those that other nodes forwarded here,
-/// and this node's own as the leader. A forwarded proposal is not
-/// forwarded on, so two nodes that each take the other for the leader cannot bounce it back and forth. Its
-/// sender tries again.
+/// Refuses proposals that only a leader carries, and returns the others: those that other nodes forwarded here, and
+/// this node's own as the leader. A forwarded proposal is not forwarded on, so two nodes that each take the other for
+/// the leader cannot bounce it back and forth. Its sender tries again.
 fn refuse_as_leader(batch: Vec<Proposal>) -> Vec<Proposal> {
     let only_as_leader = |p: &Proposal| p.forwarded || p.delivery == Delivery::AsLeader;
     let (forwarded, own): (Vec<_>, Vec<_>) = batch.into_iter().partition(only_as_leader);

@@ -198,11 +198,14 @@ impl Core {
         let within = deadline.saturating_duration_since(Instant::now());
         let within_ms = u64::try_from(within.as_millis()).unwrap_or(u64::MAX);
         let request = Request::Ask { request: Blob(request), within_ms };
-        match self.client.call(leader, &member, request, within).await {
-            Ok(Response::Asked(Ok(answer))) => Ok(answer.0),
-            Ok(Response::Asked(Err(Unasked::Overloaded))) => Err(AskError::Overloaded),
-            Ok(_) => Err(AskError::Unanswered(format!("node {leader} has no answer"))),
-            Err(error) => Err(AskError::Unanswered(error.to_string())),
+        // A call may send several messages, each of which may take so long.
+        let called = self.client.call(leader, &member, request, within);
+        match timeout_at(deadline, called).await {
+            Ok(Ok(Response::Asked(Ok(answer)))) => Ok(answer.0),
+            Ok(Ok(Response::Asked(Err(Unasked::Overloaded)))) => Err(AskError::Overloaded),
+            Ok(Ok(_)) => Err(AskError::Unanswered(format!("node {leader} has no answer"))),
+            Ok(Err(error)) => Err(AskError::Unanswered(error.to_string())),
+            Err(_) => Err(AskError::Unanswered(format!("node {leader} did not answer in time"))),
         }
     }
 

@@ -49,8 +49,8 @@ pub const PEER_CONNECTIONS_MAX: usize = 384;
 
 impl Default for Tuning {
     /// The timers of production. A leader whose process is gone is replaced after its leader lease, in a fifth of a
-    /// second. A leader that is only silent gets 350 to 500 ms: a busy machine stutters for less, and a follower
-    /// misses three heartbeats before it campaigns. The timeout of a message leaves room for a sync of 100 ms on a bad day.
+    /// second. A leader that is only silent gets 350 to 500 ms: a busy machine stutters for less, and a follower misses
+    /// three heartbeats before it campaigns. The timeout of a message leaves room for a sync of 100 ms on a bad day.
     fn default() -> Self {
         Self {
             heartbeat: Duration::from_millis(100),

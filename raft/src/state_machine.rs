@@ -45,15 +45,15 @@ impl std::error::Error for Newer {}
 /// Why a snapshot was not restored.
 #[derive(Debug, thiserror::Error)]
 pub enum RestoreError {
-    /// Its level is higher than this build supports.
+    /// The snapshot is of a higher level than this build supports.
     #[error(transparent)]
     Newer(#[from] Newer),
-    /// It is damaged or cannot be read.
+    /// The snapshot is damaged or cannot be read.
     #[error(transparent)]
     Io(#[from] io::Error),
 }
 
-/// What a log entry says of itself to the commands in it; every replica is told the same.
+/// What the commands of a log entry are told of the entry: on every replica the same.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Stamp {
     /// The leader's view of the time when it appended the entry, in Unix milliseconds; it may go back from entry to

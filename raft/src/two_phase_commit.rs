@@ -24,7 +24,7 @@ pub(crate) struct Participant {
 pub(crate) enum Accepted {
     /// Nothing: the store is prepared for this id already.
     Already,
-    /// It writes its record, then accepts.
+    /// The participant writes its record, then accepts.
     Now,
 }
 
@@ -146,9 +146,9 @@ pub(crate) fn decide<'a>(
 
 /// Why a founder cannot prepare now.
 enum Hindrance {
-    /// It will not be able to, as far as is known.
+    /// The founder will not be able to, as far as is known.
     Final(String),
-    /// It may be able to soon.
+    /// The founder may be able to soon.
     Passing(String),
 }
 

@@ -19,9 +19,9 @@ const SHOWN_BYTES_MAX: usize = TOKEN_BYTES_MAX + 16;
 /// Why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Denial {
-    /// Its sender shows no token, and without one may not do this.
+    /// The sender shows no token, and may not do this without one.
     NoToken,
-    /// Its sender shows a token that does not hold.
+    /// The sender shows a token that does not hold.
     UnknownToken,
     /// The token's role is not enough.
     Role,

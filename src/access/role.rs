@@ -21,7 +21,7 @@ impl Role {
         Self::ALL.into_iter().find(|role| role.name() == name)
     }
 
-    /// Its name in the auth file.
+    /// The name in the auth file.
     pub const fn name(self) -> &'static str {
         match self {
             Role::Issue => "issue",

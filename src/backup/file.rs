@@ -70,7 +70,7 @@ pub enum BackupError {
 /// Writes a backup, in many small writes: give it a buffered writer.
 ///
 /// # Errors
-/// Those of `out`.
+/// The errors of `out`.
 pub fn write_backup(
     head: &BackupHead,
     state: &FrozenState,

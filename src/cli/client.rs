@@ -19,8 +19,8 @@ use super::failure::Failure;
 use super::https::{TlsArgs, explained};
 
 const CONNECT_MS_MAX: u64 = 3_000;
-/// Longest wait for the head of an answer, for all of a short one, and for a piece of a long one: a little longer than a node works on any request, so that the node's own
-/// answer comes first.
+/// Longest wait for the head of an answer, for all of a short one, and for a piece of a long one: a little longer than
+/// a node works on any request, so that the node's own answer comes first.
 const REQUEST_MAX: Duration = Duration::from_secs(15);
 /// Longest answer: above the longest to any request made here, which is a page of 1,000 tags.
 const ANSWER_BYTES_MAX: usize = 8 * 1024 * 1024;

@@ -75,11 +75,11 @@ impl TlsArgs {
             }
             None => {
                 let found = rustls_native_certs::load_native_certs();
-                // One that this TLS cannot read is one that nobody here can believe.
+                // A CA that this TLS library cannot read cannot be believed, and is left out.
                 let (added, _) = roots.add_parsable_certificates(found.certs);
                 if added == 0 {
                     return Err(HttpsError(
-                        "this machine has no CAs to believe: give the one of the nodes by --cacert"
+                        "this machine trusts no CA: give the CA of the nodes by --cacert"
                             .to_owned(),
                     ));
                 }

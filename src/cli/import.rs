@@ -140,7 +140,7 @@ fn name(file: &Path) -> Result<String, Failure> {
 /// Has the cluster take over all rows, several requests at a time.
 ///
 /// # Errors
-/// Those of the first request that fails as a whole. What was done by then stays done.
+/// The errors of the first request that fails as a whole. What was done by then stays done.
 async fn send(
     client: &Client,
     import: &str,

@@ -27,17 +27,17 @@ pub enum LogLevel {
     Error,
     /// Something is wrong and may pass.
     Warn,
-    /// What an operator wants to read of a day.
+    /// What an operator wants to know of normal operation.
     #[default]
     Info,
-    /// What somebody looks for who follows single requests and connections.
+    /// Single requests and connections.
     Debug,
     /// Everything.
     Trace,
 }
 
 impl LogLevel {
-    /// Its name, as it is given.
+    /// The name of the level, as flags and files have it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Error => "error",

@@ -21,5 +21,5 @@ pub const SNAPSHOT_ENTRIES_DEFAULT: u64 = 20_000;
 /// How long a node goes on serving after it was asked to stop: load balancers look every second or two, and clients
 /// are given as long again to leave.
 pub(super) const DRAIN_DEFAULT: &str = "5s";
-/// The same of `mintleaf dev`, which nobody balances.
+/// The same for `mintleaf dev`, which stands behind no load balancer.
 pub(super) const DEV_DRAIN_DEFAULT: &str = "0";

@@ -16,14 +16,14 @@ use super::error::{ConfigError, fault, unreadable};
 /// Longest file of keys or certificates: a chain of certificates and a bundle of CAs fit many times.
 pub(super) const PEM_BYTES_MAX: usize = 1 << 20;
 
-/// From whom a file must be kept.
+/// Who may own, read and write a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kept {
-    /// From nobody.
+    /// Anybody.
     Public,
-    /// Nobody but the node's own user, or root, may own it: the owner can replace it at any time.
+    /// Only the node's own user, or root, may own it, because the owner can replace it at any time.
     Owned,
-    /// The same, and nobody but its owner may read or write it.
+    /// Only the node's own user, or root, may own it, and only its owner may read or write it.
     Private,
 }
 

@@ -23,7 +23,7 @@ const SECTION_BYTES_MAX: u32 = 1 << 20;
 /// Writes the whole stream, in many small writes: give it a buffered writer.
 ///
 /// # Errors
-/// Those of `out`.
+/// The errors of `out`.
 pub fn write_snapshot(state: &FrozenState, mut out: impl Write) -> io::Result<()> {
     state.sections().try_for_each(|section| write_section(&mut out, &section))
 }

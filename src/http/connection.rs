@@ -102,9 +102,9 @@ where
 enum FastPathEnd {
     /// Another kind of request came: hyper goes on with the leftover.
     ForHyper(Leftover),
-    /// It is over.
+    /// The connection is over.
     Closed,
-    /// The watchdog ends it.
+    /// The watchdog ends the connection.
     Watchdog(Verdict),
 }
 

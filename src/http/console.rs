@@ -53,8 +53,8 @@ impl File {
         Self { media_type, text, tag }
     }
 
-    /// The file, or that what the browser has is still right. A browser asks each time, so that a page of one
-    /// release is never shown with a script of another.
+    /// Answers with the file, or with 304 if the browser's copy is the same. A browser asks each time, so that a page
+    /// of one release is never shown with a script of another.
     fn answer(&self, asked: &HeaderMap) -> Response<Body> {
         let known = asked.get_all(IF_NONE_MATCH).iter().any(|tags| {
             tags.to_str().is_ok_and(|tags| tags.split(',').any(|tag| tag.trim() == self.tag))

@@ -1,9 +1,10 @@
 //! hyper's own copy of the date, read once before a thread serves anybody.
 //!
-//! hyper keeps the `date` of its answers for each thread, and reads the machine's clock anew once the second is over. It
-//! panics when a thread's first reading shows a time before 1970. A later reading below the first one it passes over,
-//! and goes on with the date that it has. Somebody may set the clock of a machine to anything while its node runs, which
-//! must not end the node: so every thread has its first reading when the node starts, which looks at the clock by then.
+//! hyper keeps the `date` of its answers for each thread, and reads the machine's clock anew once the second is over.
+//! It panics when a thread's first reading shows a time before 1970. A later reading below the first one it passes
+//! over, and goes on with the date that it has. Somebody may set the clock of a machine to anything while its node
+//! runs, which must not end the node: so every thread has its first reading when the node starts, which looks at the
+//! clock by then.
 
 use std::convert::Infallible;
 use std::future::ready;

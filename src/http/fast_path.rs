@@ -28,6 +28,7 @@ use axum::body::Bytes;
 use axum::http::Response;
 use http_body_util::BodyExt;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::Instant;
 
 use self::answers::AnswerTemplate;
 use self::permit::Permit;
@@ -79,7 +80,7 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> FastPath<'a, R, W> {
     /// answer that it is the last one.
     ///
     /// # Errors
-    /// Those of the transport.
+    /// The errors of the transport.
     pub(super) async fn run(mut self) -> io::Result<Option<Leftover>> {
         loop {
             let last = match self.buffers.drain_phase() {
@@ -184,10 +185,11 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> FastPath<'a, R, W> {
         self.dispatch.ids().metrics().requests_answered(answered);
     }
 
-    /// Answers equal requests that came together with ids in strict order: they share a round to the quorum. What goes
-    /// wrong with that is for the dispatch.
+    /// Answers equal requests that came together with ids in strict order: they share a round to the quorum, and are
+    /// measured once. Where that fails, the dispatch answers the first of them.
     async fn ask_in_strict_order(&mut self, count: u64) -> io::Result<()> {
         let ids = self.dispatch.ids();
+        let began = Instant::now();
         self.buffers.progress.requests_begun_but(0);
         let taken = {
             let Asked::Segment(tag) = self.request.request().asked() else { return Ok(()) };
@@ -213,6 +215,7 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> FastPath<'a, R, W> {
         }
         let mut answered = [0; MODES];
         answered[Mode::Segment as usize] = count;
+        ids.metrics().request_took(Protocol::Http, Mode::Segment, began.elapsed());
         ids.metrics().requests_answered(answered);
         self.buffers.consume(self.request.length() * count as usize);
         Ok(())

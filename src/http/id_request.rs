@@ -223,7 +223,7 @@ impl<'a> IdRequest<Cow<'a, str>> {
         Some(Self { path, tag, form: Form::of(path, query, &wish) })
     }
 
-    /// The same, for keeps.
+    /// The same request, which owns its tag.
     pub(super) fn into_owned(self) -> IdRequest<String> {
         IdRequest { path: self.path, tag: self.tag.into_owned(), form: self.form }
     }

@@ -201,11 +201,9 @@ impl From<Error> for Problem {
                 Self::new(StatusCode::CONFLICT, "wrong_cluster", detail)
             }
             Error::Level { detail } => Self::new(StatusCode::CONFLICT, "level", detail),
-            Error::Exhausted => Self::new(
-                StatusCode::UNPROCESSABLE_ENTITY,
-                "exhausted",
-                "the tag has too few ids left below 2^63",
-            ),
+            Error::Exhausted => {
+                Self::new(StatusCode::UNPROCESSABLE_ENTITY, "exhausted", error.to_string())
+            }
             Error::TooManyTags { .. } => {
                 Self::new(StatusCode::UNPROCESSABLE_ENTITY, "too_many_tags", error.to_string())
             }

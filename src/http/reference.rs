@@ -1,7 +1,7 @@
 //! `GET /openapi`: the description of the interface as a page for people.
 //!
-//! Made of `openapi.json` once, without scripts, and from nothing but this binary: it can be read where there is no network, and
-//! saved. It tells nothing of the cluster, so anybody may read it.
+//! Made of `openapi.json` once, without scripts, and from nothing but this binary: it can be read where there is no
+//! network, and saved. It tells nothing of the cluster, so anybody may read it.
 
 mod schema;
 mod words;

@@ -91,7 +91,7 @@ impl WriteBuffer {
     /// Sends everything that is left.
     ///
     /// # Errors
-    /// Those of the socket.
+    /// The errors of the socket.
     pub(super) async fn send<W: AsyncWrite + Unpin>(&self, socket: &mut W) -> io::Result<()> {
         std::future::poll_fn(|context| self.poll_send(context, socket)).await
     }

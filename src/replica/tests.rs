@@ -1,4 +1,6 @@
 use super::*;
+use crate::limits::{PERIOD_MS_MAX, STEP_MAX};
+use crate::shape::{Leadership, Line, PeriodNumber};
 use crate::tag::BizTag;
 
 /// A copy in a build that supports levels up to `level_max`.
@@ -12,6 +14,28 @@ fn raise(to: u32) -> Vec<u8> {
 
 fn grab(size: u32) -> Vec<u8> {
     encode_command(&Command::Grab { tag: BizTag::parse("a").unwrap(), size })
+}
+
+#[test]
+fn as_many_of_the_longest_grabs_as_are_proposed_together_fit_a_proposal() {
+    let tag = BizTag::parse(&"\u{10ffff}".repeat(TAG_CHARS_MAX)).unwrap();
+    let leadership = Leadership { node_id: u64::MAX, nonce: u128::MAX, term: u64::MAX };
+    let period = Line::Period {
+        number: PeriodNumber(u32::MAX),
+        start_ms: u64::MAX - PERIOD_MS_MAX,
+        end_ms: u64::MAX,
+    };
+    let mut longest = vec![Command::Grab { tag: tag.clone(), size: STEP_MAX }];
+    for line in [Line::Whole, period, Line::Section(u16::MAX)] {
+        for by in [None, Some(leadership)] {
+            longest.push(Command::GrabLine { tag: tag.clone(), size: STEP_MAX, line, by });
+        }
+    }
+    for grab in longest {
+        let bytes = encode_command(&grab).len();
+        assert!(bytes <= GRAB_BYTES_MAX, "{bytes} bytes: {grab:?}");
+        assert!(bytes * COMMANDS_MAX <= PROPOSAL_BYTES_MAX, "{bytes} bytes: {grab:?}");
+    }
 }
 
 #[test]

@@ -49,7 +49,7 @@ pub(super) enum CommandOutcome {
     Answered,
     /// Its ids are still to come.
     Wait(PendingIds),
-    /// Its numbers are to come with those of the commands of its kind behind it.
+    /// It is gathered with the commands of its kind behind it, and carried out together with them.
     Gather(KeyRequest),
     /// The last number of a key is to come.
     Last(KeyName),

@@ -26,7 +26,7 @@ use crate::drain::{Drain, DrainPhase};
 use crate::limits::{
     COMMAND_BYTES_MAX, DRAIN_MAX, LINGER_MAX, REQUEST_MAX, RESP_IDLE_SECONDS_MAX, UNSENT_BYTES_MAX,
 };
-use crate::metrics::{MODES, Metrics, Protocol};
+use crate::metrics::{MODES, Metrics, Mode, Protocol};
 use crate::service::{Error, KeyName, Services};
 use crate::tls::{self, ClientStream};
 use crate::watchdog::{Patience, Progress, Verdict};
@@ -187,7 +187,7 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> RespConnection<'a, R, W> {
                 break CommandsEnd::OutputFull;
             }
             let (args, length) = match self.parser.parse(input) {
-                // What is answered behind those that wait is left in the input.
+                // A command that cannot be gathered stays in the input until the gathered ones are answered.
                 Ok(Some((args, _))) if !gathered.admits(args) => {
                     break CommandsEnd::Gathered(gathered);
                 }
@@ -231,8 +231,10 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> RespConnection<'a, R, W> {
         end
     }
 
-    /// Waits for replies and puts them behind those that are there already, which are not held back meanwhile.
+    /// Waits for replies about sequences and puts them behind those that are there already, which are not held back
+    /// meanwhile. Commands that share a wait are measured once.
     async fn reply_later(&mut self, replies: impl Future<Output = Vec<u8>>) -> io::Result<()> {
+        let began = Instant::now();
         let mut replies = Box::pin(replies);
         let replies = match poll_once(replies.as_mut()).await {
             Some(replies) => replies,
@@ -241,6 +243,7 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> RespConnection<'a, R, W> {
                 replies.await
             }
         };
+        self.metrics().request_took(Protocol::Resp, Mode::Sequence, began.elapsed());
         self.buffers.output.extend_from_slice(&replies);
         Ok(())
     }

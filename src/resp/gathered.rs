@@ -10,7 +10,7 @@ use crate::service::{IdService, KeyRequest};
 /// Most commands that are carried out together.
 const GATHERED_MAX: usize = 1_024;
 
-/// Commands that wait for each other, in the order in which they came.
+/// Commands that are carried out together, in the order in which they came.
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
     requests: Vec<KeyRequest>,
@@ -19,12 +19,12 @@ pub(super) struct Gathered {
 }
 
 impl Gathered {
-    /// Whether there is nothing to wait for.
+    /// Whether no command is gathered.
     pub(super) fn is_empty(&self) -> bool {
         self.requests.is_empty()
     }
 
-    /// Whether a command can be carried out before these are answered: where there are none, any can.
+    /// Whether a command may be carried out before the gathered ones are answered. Any may if there are none.
     pub(super) fn admits(&self, command: Args<'_>) -> bool {
         let is_one = || command.get(0).is_some_and(|name| name.eq_ignore_ascii_case(GATHERED));
         let has_room = self.requests.len() + self.refused.len() < GATHERED_MAX;
@@ -41,8 +41,8 @@ impl Gathered {
         self.refused.push((self.requests.len(), reply));
     }
 
-    /// Waits for the numbers of all requests, and writes all replies into an output of their own. The service bounds the
-    /// wait.
+    /// Waits for the numbers of all requests, which the service bounds, and answers the replies in the order of the
+    /// commands.
     pub(super) async fn answered(self, ids: &IdService, resp3: bool) -> Vec<u8> {
         let mut refused = self.refused.into_iter().peekable();
         let mut out = Vec::new();

@@ -78,7 +78,7 @@ impl PendingIds {
     /// Waits for the ids. The service bounds the wait.
     ///
     /// # Errors
-    /// Those of the service; [`Error::InvalidArgument`] where the ids are not what the command answers.
+    /// The errors of the service; [`Error::InvalidArgument`] where the ids are not what the command answers.
     pub(super) async fn take(&self, ids: &IdService) -> Result<TakenIds, Error> {
         let (tag, is_run) = match &self.wanted {
             WantedIds::Tag(tag, count) => return ids.take(tag, *count).await,

@@ -43,9 +43,9 @@ pub struct NotHeld {
 /// What is known of the last number of a key.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Last {
-    /// It is this one.
+    /// The last number is this one.
     Is(u64),
-    /// It is below this one, if there is one at all.
+    /// The last number is below this one, if the key has any.
     Below(u64),
     /// Nothing is held of the key's section: whatever was given lies below the section's watermark in the log.
     NotHeld {

@@ -47,7 +47,7 @@ pub struct AssembledNode {
 /// that the log shall drive, and the clock that Raft reads.
 ///
 /// # Errors
-/// Those of `open`.
+/// The errors of `open`.
 pub async fn assemble<F>(
     assembly: Assembly,
     open: impl FnOnce(Arc<StateReplica>, Arc<dyn mintleaf_raft::Clock>) -> F,
@@ -62,7 +62,7 @@ where
 /// supports another level than this one does.
 ///
 /// # Errors
-/// Those of `open`.
+/// The errors of `open`.
 pub async fn assemble_around<F>(
     assembly: Assembly,
     state: impl FnOnce(Arc<dyn TagListener>) -> StateReplica,

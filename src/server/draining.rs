@@ -12,7 +12,7 @@ use crate::service::Services;
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 /// Pause before a leader tries again to hand over.
 const HAND_OVER_PAUSE: Duration = Duration::from_millis(100);
-/// Pause after handing over: nodes that drain at the same time must not throw leadership to and fro.
+/// Pause after handing over, so that nodes that drain at the same time do not hand leadership back and forth.
 const HANDED_OVER_PAUSE: Duration = Duration::from_secs(1);
 
 /// Lets clients leave for `time`; sooner, after half of it, once no connection is open. The node has to be out of

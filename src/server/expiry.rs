@@ -10,9 +10,9 @@ const LOOKS_PER_ERROR: u32 = 60 / 5;
 /// What the log says about the end of a certificate.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Expiry {
-    /// It ends after so many whole days.
+    /// The certificate ends after so many whole days.
     Near { days: u64 },
-    /// It has ended.
+    /// The certificate has ended.
     Expired,
 }
 

@@ -93,7 +93,7 @@ pub struct NodeConfig {
 /// How a node and its peers prove themselves to each other.
 #[derive(Clone, Debug)]
 pub enum PeerSecurity {
-    /// They do not.
+    /// Nodes do not prove themselves.
     Plain,
     /// By what these files hold at the time.
     Files(PeerKeys, Reload),
@@ -245,9 +245,9 @@ impl RunningNode {
 /// What becomes of the leadership of a node that drains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leadership {
-    /// Another node takes it over.
+    /// Another node takes the leadership over.
     HandedOver,
-    /// It stays, because all nodes end together.
+    /// The leadership stays, because all nodes end together.
     Kept,
 }
 

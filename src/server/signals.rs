@@ -33,7 +33,7 @@ impl Reload {
 /// come with its start.
 ///
 /// # Errors
-/// Those of the system.
+/// The errors of the system.
 pub fn survive_hangup() -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     let _within = runtime.enter();
@@ -45,7 +45,7 @@ pub fn survive_hangup() -> io::Result<()> {
 /// answer. The thread lives as long as the process.
 ///
 /// # Errors
-/// Those of the system.
+/// The errors of the system.
 pub(super) fn follow_log_level(mut log: Log, mut reload: Reload) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     let follow = move || {

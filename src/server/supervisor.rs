@@ -1,5 +1,5 @@
-//! What a node tells the service manager that started it, by systemd's protocol: that it is ready, why it is not, that it
-//! lives, and that it stops. Without `NOTIFY_SOCKET` nobody is told anything.
+//! What a node tells the service manager that started it, by systemd's protocol: that it is ready, why it is not, that
+//! it lives, and that it stops. Without `NOTIFY_SOCKET` nobody is told anything.
 
 use std::time::Duration;
 

@@ -100,7 +100,7 @@ pub(super) fn log_import(actor: &Actor, import: &str, created: usize, raised: us
 /// caller goes away before. The answer waits for the entry as long as the request may take.
 ///
 /// # Errors
-/// Those of the change, which is not recorded then.
+/// The errors of the change, which is not recorded then.
 pub(super) async fn carry(
     replica: &Arc<Replica>,
     actor: Actor,

@@ -49,8 +49,9 @@ pub enum Error {
         /// The level that is needed, and what to do.
         detail: String,
     },
-    /// The tag has no ids left.
-    #[error("the tag has no ids left below 2^63")]
+    /// The tag has fewer ids left than are asked for, and never gets more: up to 2^63-1, or as many as its digits
+    /// allow.
+    #[error("the tag has fewer ids left than are asked for")]
     Exhausted,
     /// The cluster keeps as many names of tags as it shall.
     #[error(

@@ -10,8 +10,8 @@ use crate::metrics::{Metrics, Mode};
 
 /// Takes ids, of whichever tags, that this node holds. Never waits.
 ///
-/// It enters the table of slots once, and counts the ids that it handed out once, when it is dropped. So
-/// it must not be kept across a wait.
+/// A value enters the table of slots once, and counts all ids that it handed out when it is dropped. So it must not be
+/// kept across a wait.
 pub struct HeldIds<'a> {
     slots: PinnedSlots<'a>,
     grabs: &'a GrabQueue,

@@ -67,11 +67,10 @@ impl IdService {
     /// arrival, when fewer are held.
     ///
     /// # Errors
-    /// [`Error::UnknownTag`], [`Error::Exhausted`], [`Error::Frozen`]; [`Error::OverRateLimit`] where the
-    /// tag's rate limit is used up; [`Error::Unavailable`] when no segment could be
-    /// had in time; [`Error::Overloaded`]; [`Error::InvalidArgument`] for an impossible tag;
-    /// [`Error::TooManyTags`] and [`Error::RateLimited`] for one that would have to be created;
-    /// [`Error::NotFound`] for a sequence, whose numbers belong to its keys.
+    /// [`Error::UnknownTag`], [`Error::Exhausted`], [`Error::Frozen`]; [`Error::OverRateLimit`] where the tag's rate
+    /// limit is used up; [`Error::Unavailable`] when no segment could be had in time; [`Error::Overloaded`];
+    /// [`Error::InvalidArgument`] for an impossible tag; [`Error::TooManyTags`] and [`Error::RateLimited`] for one that
+    /// would have to be created; [`Error::NotFound`] for a sequence, whose numbers belong to its keys.
     pub async fn take(&self, tag: &str, count: u64) -> Result<TakenIds, Error> {
         self.take_arranged(tag, count, Arrangement::Ranges).await
     }
@@ -273,7 +272,7 @@ impl IdService {
         }
         let shaped = ShapedTag::new(row, shape, Arc::clone(&self.clock))?;
         let shaped = self.table.shaped().get_or_insert(shaped);
-        // As for a slot.
+        // The row may be older than the last change that shaped tags were told of, as in `source`.
         self.replica.read(|state| {
             if let Some(protection) = state.protection(tag) {
                 shaped.protect(protection);
@@ -294,7 +293,7 @@ impl IdService {
             Some(row) => Ok(row),
             // Another caller, here or on another node, was first.
             None => {
-                self.replica.read_barrier(Instant::now() + GRAB_MAX).await?;
+                self.replica.read_barrier(deadline).await?;
                 self.row(tag).ok_or(Error::UnknownTag)
             }
         }

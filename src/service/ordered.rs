@@ -29,7 +29,7 @@ use std::sync::Arc;
 
 use mintleaf_raft::{LEADER_REQUEST_BYTES_MAX, LeaderRequests, Pending};
 use parking_lot::Mutex;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::{JoinError, JoinHandle};
 use tokio::time::{Instant, timeout_at};
 
@@ -37,7 +37,7 @@ pub(super) use request::{Given, Request, Wanted};
 
 use request::{Outcome, Refused};
 
-use self::engine::{Engine, Waits};
+use self::engine::{Engine, FORWARDED_MAX, Waits};
 use self::ledger::{Ask, Ledger};
 use self::request::{decode, encode};
 use super::error::Error;
@@ -46,9 +46,13 @@ use crate::limits::RANGED_IDS_MAX;
 use crate::metrics::Metrics;
 use crate::replica::Replica;
 use crate::sequence::Counters;
+use crate::shape::Line;
 
 /// Asks that wait to be looked at; one more is turned away.
 const QUEUE_MAX: usize = 10_000;
+/// Requests that wait at most, in all asks of this node and of members; an ask that has more is turned away. Requests
+/// of usual names take 250 bytes each, so all of them 50 MB.
+const REQUESTS_MAX: usize = 200_000;
 /// Requests of one ask at most, and their bytes: more of one caller make several asks.
 const ASKED_MAX: usize = 512;
 const ASKED_BYTES_MAX: usize = 32 << 10;
@@ -82,6 +86,8 @@ impl SharedLedger {
 #[derive(Clone)]
 pub(super) struct Ordered {
     queue: mpsc::Sender<Ask<Waits>>,
+    /// One permit for each request that may wait.
+    places: Arc<Semaphore>,
 }
 
 /// What the task of strict order is started with.
@@ -99,10 +105,14 @@ impl Ordered {
     pub(super) fn start(parts: OrderedParts) -> (Self, JoinHandle<Result<(), JoinError>>) {
         let OrderedParts { replica, clock, metrics, ledger, nonce } = parts;
         let (queue, asked) = mpsc::channel(QUEUE_MAX);
-        let ordered = Self { queue };
+        let ordered = Self::asking_by(queue);
         replica.node().answer_by(Arc::new(ordered.clone()));
         let engine = Engine { replica, clock, metrics, ledger: ledger.0, nonce };
         (ordered, tokio::spawn(Arc::new(engine).run(asked)))
+    }
+
+    fn asking_by(queue: mpsc::Sender<Ask<Waits>>) -> Self {
+        Self { queue, places: Arc::new(Semaphore::new(REQUESTS_MAX)) }
     }
 
     /// Asks for what requests want, and answers with an outcome for each, in their order. The requests have come by
@@ -138,8 +148,11 @@ impl Ordered {
         deadline: Instant,
         is_member: bool,
     ) -> Result<oneshot::Receiver<Vec<Outcome>>, Error> {
+        let count = u32::try_from(requests.len()).map_err(|_| Error::Overloaded)?;
+        let places = Arc::clone(&self.places).try_acquire_many_owned(count);
+        let places = places.map_err(|_| Error::Overloaded)?;
         let (answer, answered) = oneshot::channel();
-        let ask = Ask::new(Waits { answer, deadline, is_member }, requests);
+        let ask = Ask::new(Waits { answer, deadline, is_member, _places: places }, requests);
         self.queue.try_send(ask).map_err(|_| Error::Overloaded)?;
         Ok(answered)
     }
@@ -149,10 +162,15 @@ impl LeaderRequests for Ordered {
     fn answer(&self, request: Vec<u8>, deadline: Instant) -> Pending<'_, Option<Vec<u8>>> {
         Box::pin(async move {
             let requests: Vec<Request> = decode(&request)?;
-            if requests.iter().any(|request| !is_within_bounds(request)) {
+            if requests.len() > FORWARDED_MAX || !requests.iter().all(is_within_bounds) {
                 return None;
             }
-            let answered = self.send(requests, deadline, true).ok()?.await.ok()?;
+            let count = requests.len();
+            let answered = match self.send(requests, deadline, true) {
+                Ok(answered) => answered.await.ok()?,
+                // The callers are told at once. Without an answer the member would ask again until their deadlines.
+                Err(_) => vec![Err(Refused::Overloaded); count],
+            };
             Some(encode(&answered)).filter(|answer| answer.len() <= LEADER_REQUEST_BYTES_MAX)
         })
     }
@@ -168,12 +186,15 @@ fn chunk(requests: &[Request]) -> usize {
     fitting.count().max(1).min(requests.len())
 }
 
-/// Whether a member may ask for so much.
+/// Whether a member may ask for this. A grab of a line that no tag can have would fail with all those that are proposed
+/// together with it.
 fn is_within_bounds(request: &Request) -> bool {
     match &request.wanted {
-        Wanted::Ids { count, .. } | Wanted::Numbers { count, .. } => {
-            (1..=RANGED_IDS_MAX).contains(count)
+        Wanted::Ids { line, count, contiguous: _ } => {
+            let is_of_ids = line.is_sound() && !matches!(line, Line::Section(_));
+            is_of_ids && (1..=RANGED_IDS_MAX).contains(count)
         }
-        Wanted::Last { .. } => true,
+        Wanted::Numbers { count, key: _ } => (1..=RANGED_IDS_MAX).contains(count),
+        Wanted::Last { key: _ } => true,
     }
 }

@@ -25,7 +25,7 @@ pub fn time_zone_name(name: &str) -> Option<Box<str>> {
 pub struct PeriodSpan {
     /// Which period.
     pub number: PeriodNumber,
-    /// Its first millisecond, in Unix time.
+    /// First millisecond of the period, in Unix time.
     pub start_ms: u64,
     /// First millisecond past it.
     pub end_ms: u64,
@@ -38,7 +38,7 @@ impl PeriodSpan {
             && now_ms < self.end_ms.saturating_add(skew_ms)
     }
 
-    /// Its number line.
+    /// The number line of the period.
     pub fn line(&self) -> Line {
         let Self { number, start_ms, end_ms } = *self;
         Line::Period { number, start_ms, end_ms }

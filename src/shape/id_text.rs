@@ -10,7 +10,7 @@ use super::text_format::{IdStyle, Piece, TextFormat};
 
 /// The digits of all bases, in the order of their bytes: texts of one length are in the order of their ids.
 const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-/// Those of base 36, as most libraries write it.
+/// The digits of base 36, as most libraries write them.
 const DIGITS_36: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
 
 /// Bytes of the longest id without what stands around it: padded to as many digits as a format may ask for, of
@@ -31,7 +31,7 @@ struct Around {
     style: IdStyle,
     /// What stands before an id and behind it.
     plain: [Box<[u8]>; 2],
-    /// The same within a string of JSON, with its quotes.
+    /// The two texts as parts of a string of JSON, with its quotes.
     json: [Box<[u8]>; 2],
 }
 

@@ -39,7 +39,7 @@ impl Period {
 }
 
 impl PeriodLength {
-    /// Its name in requests and answers.
+    /// The name in requests and answers.
     pub fn name(self) -> &'static str {
         match self {
             Self::Day => "day",

@@ -47,22 +47,22 @@ pub enum IdStyle {
 /// Why a text is no format.
 #[derive(Clone, Copy, Debug, Eq, Error, PartialEq)]
 pub enum FormatError {
-    /// It is too long.
+    /// The text is too long.
     #[error("format must have at most {FORMAT_CHARS_MAX} characters")]
     TooLong,
-    /// It holds a control character.
+    /// The text holds a control character.
     #[error("format must not contain control characters")]
     ControlCharacter,
-    /// It holds a brace that belongs to no place.
+    /// The text holds a brace that belongs to no place.
     #[error(
         "format knows {{id}}, {{id:06}} (pads up to {FORMAT_PAD_MAX} digits), {{id:base36}}, {{id:base62}} and \
          {{period}}, and no other braces"
     )]
     Brace,
-    /// It has no place for the id, or several.
+    /// The text has no place for the id, or several.
     #[error("format must hold {{id}} exactly once")]
     Id,
-    /// It has several places for the period.
+    /// The text has several places for the period.
     #[error("format must hold {{period}} at most once")]
     Period,
 }
@@ -94,7 +94,7 @@ impl TextFormat {
         }
     }
 
-    /// That of a tag with a period, when none is given.
+    /// The format of a tag with a period, when none is given.
     pub(super) fn of_periods() -> Self {
         Self(OF_PERIODS.into())
     }
@@ -104,7 +104,7 @@ impl TextFormat {
         &self.0
     }
 
-    /// Its parts, in their order.
+    /// The parts of the format, in their order.
     pub fn pieces(&self) -> impl Iterator<Item = Piece<'_>> {
         pieces(&self.0).flatten()
     }

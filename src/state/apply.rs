@@ -46,8 +46,8 @@ pub struct State {
     pub(super) workers: WorkerEntries,
     pub(super) level: Level,
     pub(super) audit: Audit,
-    /// How much higher than it would each line begins of which this state knows nothing: the sum of what the
-    /// state was raised by, when clusters were restored from copies that lacked such lines.
+    /// How many numbers higher than usual each line begins that this state does not know: the sum of the advances
+    /// of all restores, whose copies may have lacked lines of the old cluster.
     pub(super) advance: u64,
     #[cfg(feature = "next-level")]
     pub(super) note: String,
@@ -154,10 +154,9 @@ impl State {
         self.entries.after(after).filter_map(|entry| self.row_of(entry)).take(limit).collect()
     }
 
-    /// One page of rows whose names begin with `prefix`, in the order of their names, beginning after the name
-    /// `after`, which need not exist.
-    /// It ends after `limit` rows, before the first row that `has_room` refuses, or after [`VISITED_MAX`]
-    /// entries, however many of them are tombstones.
+    /// One page of rows whose names begin with `prefix`, in the order of their names, beginning after the name `after`,
+    /// which need not exist. It ends after `limit` rows, before the first row that `has_room` refuses, or after
+    /// [`VISITED_MAX`] entries, however many of them are tombstones.
     pub fn tags_page(
         &self,
         prefix: &str,
@@ -206,8 +205,8 @@ impl State {
         self.clock_ms
     }
 
-    /// How much higher than it would each line begins of which this state knows nothing; 0 unless the cluster
-    /// was restored.
+    /// How many numbers higher than usual each line begins that this state does not know; 0 unless the cluster was
+    /// restored.
     pub fn advance(&self) -> u64 {
         self.advance
     }

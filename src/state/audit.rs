@@ -71,7 +71,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// Its name in answers and log lines.
+    /// The name in answers and log lines.
     pub fn name(self) -> &'static str {
         match self {
             Self::CreateTag => "tag.create",
@@ -142,7 +142,7 @@ pub enum Field {
 }
 
 impl Field {
-    /// Its name in answers and log lines.
+    /// The name in answers and log lines.
     pub fn name(self) -> &'static str {
         match self {
             Self::MaxId => "max_id",

@@ -82,8 +82,8 @@ pub enum Change {
     /// Creates a tag at a mark of another system, or raises the mark of the existing tag to there. A tag whose mark
     /// is as high already stays as it is, and so do step and description of every existing tag.
     ImportTag {
-        /// What the import is called: 1 to
-        /// [`IMPORT_CHARS_MAX`](crate::limits::IMPORT_CHARS_MAX) characters, none of them a control character.
+        /// What the import is called: 1 to [`IMPORT_CHARS_MAX`](crate::limits::IMPORT_CHARS_MAX) characters, none of
+        /// them a control character.
         import: Box<str>,
         /// The name.
         tag: BizTag,

@@ -45,7 +45,8 @@ impl PeriodLines {
         if (opens_ms..closes_ms).contains(&now_ms) { Ok(()) } else { Err(Response::PeriodClosed) }
     }
 
-    /// Reserves so many ids of a period that was admitted, which begins so much above 1 if it is not there yet.
+    /// Reserves `size` ids of a period that was admitted, or those that are left; `None` when none is. A period that
+    /// has no mark yet begins `advance` numbers above 1.
     pub(super) fn grab(
         &mut self,
         number: PeriodNumber,

@@ -28,8 +28,8 @@ const _: () = assert!(RATE_LIMIT_MAX < 1 << (32 - RATE_SHIFT));
 
 /// Whether a tag exists, and how it is protected. A tombstone has no protection.
 ///
-/// Its record is that of a number. Of a tag without protection it is the record of a truth value: 0 for a
-/// tombstone, 1 for a tag.
+/// The record of a condition is that of a number. For a tag without protection it is the record of a truth value: 0 for
+/// a tombstone, 1 for a tag.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(try_from = "u32")]
 pub(super) struct Condition(u32);

@@ -33,7 +33,7 @@ impl State {
     /// by more than the others.
     ///
     /// # Errors
-    /// Those of [`State::raised`].
+    /// The errors of [`State::raised`].
     pub fn restored(self, by: &Raise, restoration: &Restoration) -> Result<Self, BizTag> {
         let floor_before = floor_facts(self.snowflake_floor_ms());
         let more: Vec<&BizTag> =

@@ -14,13 +14,14 @@ use crate::limits::{ID_END, SECTIONS};
 pub(super) struct SectionLines(BTreeMap<u16, Watermark>);
 
 impl SectionLines {
-    /// Reserves so many numbers of a section, which begins so much above 1 if it is not there yet.
+    /// Reserves `size` numbers of a section, or those that are left; `None` when none is. A section that has no mark
+    /// yet begins `advance` numbers above 1.
     pub(super) fn grab(&mut self, section: u16, size: u32, advance: u64) -> Option<Range<u64>> {
         let mark = self.0.entry(section).or_insert_with(|| Watermark::beginning(advance));
         mark.grab(size, ID_END)
     }
 
-    /// The mark of a section, or where one begins that is not there yet.
+    /// The mark of a section; of one that has none yet, the number that it would begin at.
     pub(super) fn mark(&self, section: u16, advance: u64) -> u64 {
         let mark = self.0.get(&section).copied();
         mark.unwrap_or_else(|| Watermark::beginning(advance)).get()

@@ -21,7 +21,7 @@ pub(crate) struct ShapedEntry {
     tag: BizTag,
     shape: Arc<Shape>,
     lines: Arc<Lines>,
-    /// How much higher than it would each of its lines begins that is not there yet.
+    /// How many numbers above 1 a line begins that does not exist yet: the sum of the advances of restores.
     advance: u64,
 }
 
@@ -52,7 +52,7 @@ impl ShapedEntry {
     /// The lowest level of a cluster that has shaped tags.
     pub(super) const LEVEL: u32 = 2;
 
-    /// That of a name which has no tag yet. A line of it begins so much higher than it would.
+    /// The entry of a name that has no tag yet. Its lines begin `advance` numbers above 1.
     pub(super) fn new(tag: BizTag, shape: Shape, advance: u64) -> Self {
         let lines = match (shape.kind, &shape.period) {
             (Kind::Sequence, _) => Lines::Sections(SectionLines::default()),
@@ -96,8 +96,8 @@ impl ShapedEntry {
         }
     }
 
-    /// Reserves ids of a line for whoever proposed that in the entry with this stamp. `floor_ms` is the snowflake
-    /// floor, before which a restored cluster gives nothing that another one may have given.
+    /// Reserves ids of a line for the proposer of an entry with this stamp. Before `floor_ms`, the snowflake floor, the
+    /// cluster that this one was restored from may have given ids that this one does not know of.
     pub(super) fn grab(
         &mut self,
         entry: &mut TagEntry,
@@ -143,7 +143,7 @@ impl ShapedEntry {
     pub(super) fn rise(&mut self, by: u64) {
         let Self { tag: _, shape: _, lines, advance } = self;
         match Arc::make_mut(lines) {
-            // It rises with the tag's entry.
+            // The mark is that of the tag's entry, which rises by itself.
             Lines::Whole => {}
             Lines::Periods(periods) => periods.rise(by),
             Lines::Sections(sections) => sections.rise(by),

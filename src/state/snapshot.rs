@@ -1,11 +1,11 @@
 //! A frozen state as a run of sections, and back.
 //!
-//! The run is a header, the level if it is above the first, the entries of tags in ascending order in
-//! chunks, their shapes and lines as far as they are not plain, the worker ids if there are any, the bounds of windows unless they are those of a new state, how far the
-//! state was raised if it was, the audit in chunks, and the end. A later release can append kinds of sections,
-//! each from a level of the cluster on. The level stands right behind the header: a build that does
-//! not support it reads no further, and can say which version does. Neither the writer nor the reader
-//! holds more than one section beside the state itself.
+//! The run is a header, the level if it is above the first, the entries of tags in ascending order in chunks, their
+//! shapes and lines as far as they are not plain, the worker ids if there are any, the bounds of windows unless they
+//! are those of a new state, how far the state was raised if it was, the audit in chunks, and the end. A later release
+//! can append kinds of sections, each from a level of the cluster on. The level stands right behind the header: a build
+//! that does not support it reads no further, and can say which version does. Neither the writer nor the reader holds
+//! more than one section beside the state itself.
 //!
 //! Equal states have equal sections, however they came about, so that replicas can be compared.
 //! Reading trusts nothing: a section out of place, an odd count or a name out of order refuse the

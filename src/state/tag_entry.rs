@@ -18,8 +18,8 @@ use crate::tag::BizTag;
 pub struct TagRow {
     /// Its name.
     pub tag: BizTag,
-    /// First id not yet reserved: 1 to [`ID_END`](crate::limits::ID_END); at that the tag is exhausted. Of a tag with periods it is
-    /// that of the latest period used, of a sequence that of the section where it is highest.
+    /// First id not yet reserved: 1 to [`ID_END`](crate::limits::ID_END); at that the tag is exhausted. Of a tag with
+    /// periods it is that of the latest period used, of a sequence that of the section where it is highest.
     pub max_id: u64,
     /// Fewest ids in one grab, 1 to [`STEP_MAX`].
     pub step: u32,

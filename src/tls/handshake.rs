@@ -1,9 +1,9 @@
 //! The beginning of a connection where there is TLS: from a socket to a stream, within bounds.
 //!
-//! A handshake has 10 s, as long as a half-sent request that makes no progress. Until a request comes the connection counts
-//! as unused, so it makes room for others after a second: strangers that stay silent keep nobody out. It
-//! takes place on the worker that the connection was dealt to, holds one place, and from its first byte on is one of
-//! a bounded number there.
+//! A handshake has 10 s, as long as a half-sent request that makes no progress. Until a request comes the connection
+//! counts as unused, so it makes room for others after a second: strangers that stay silent keep nobody out. It takes
+//! place on the worker that the connection was dealt to, holds one place, and from its first byte on is one of a
+//! bounded number there.
 
 use std::io;
 use std::sync::Arc;

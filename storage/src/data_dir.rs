@@ -57,7 +57,7 @@ impl DataDir {
     /// before anything in it is changed.
     ///
     /// # Errors
-    /// Those of [`DataDir::open`], [`StorageError::OtherNode`] when it belongs to another node, and
+    /// The errors of [`DataDir::open`], [`StorageError::OtherNode`] when it belongs to another node, and
     /// [`StorageError::Copied`] when it is a copy.
     pub fn open_for(path: &Path, fresh_id: u128, node_id: u64) -> Result<DataDir, StorageError> {
         Self::open_as(path, fresh_id, Some(node_id), Copies::Refused)
@@ -67,7 +67,7 @@ impl DataDir {
     /// that no other copy of the directory is in use, nor will be.
     ///
     /// # Errors
-    /// Those of [`DataDir::open`], and [`StorageError::OtherNode`] when it belongs to another node.
+    /// The errors of [`DataDir::open`], and [`StorageError::OtherNode`] when it belongs to another node.
     pub fn open_moved(path: &Path, fresh_id: u128, node_id: u64) -> Result<DataDir, StorageError> {
         Self::open_as(path, fresh_id, Some(node_id), Copies::Opened)
     }

@@ -157,3 +157,27 @@ fn commands_that_come_together_are_answered_together_on_every_node_in_their_orde
         highest = numbers[21];
     }
 }
+
+#[test]
+fn requests_that_wait_for_the_leader_are_measured_in_either_protocol() {
+    let dev = mintleaf().dev();
+    let api = dev.api();
+    create_strict(api, "invoices");
+    create(api, &json!({ "tag": "chat", "kind": "sequence" }));
+    let measured = |protocol: &str, mode: &str| {
+        let name =
+            format!("mintleaf_request_seconds_count{{protocol=\"{protocol}\",mode=\"{mode}\"}} ");
+        let page = api.get("/metrics");
+        let line = page.text().lines().find_map(|line| line.strip_prefix(name.as_str()));
+        line.expect("the metric").parse::<u64>().unwrap()
+    };
+    let before = [("resp", "sequence"), ("http", "segment")].map(|(p, m)| measured(p, m));
+    let mut redis = RedisClient::connect(dev.resp(1));
+    redis.send("HINCRBY chat room 1\r\n".repeat(3).as_bytes());
+    let numbers: Vec<Value> = (0..3).map(|_| redis.answer()).collect();
+    assert_eq!(numbers, [1, 2, 3].map(Value::Integer));
+    assert_eq!(redis.ask("HGET chat room"), Value::Bulk("3".to_owned()));
+    next(api, "invoices");
+    let after = [("resp", "sequence"), ("http", "segment")].map(|(p, m)| measured(p, m));
+    assert!(after[0] >= before[0] + 2 && after[1] > before[1], "{before:?}, then {after:?}");
+}

@@ -40,7 +40,7 @@ impl Connection {
             in_flight: 0,
             since: 0,
         };
-        if protocol == Protocol::Etcd {
+        if matches!(protocol, Protocol::Etcd | Protocol::EtcdRead) {
             connection.write(&Grpc::greeting())?;
         }
         Ok(connection)

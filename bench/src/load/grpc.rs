@@ -1,6 +1,6 @@
-//! The part of gRPC that puts into etcd need: one stream at a time on each connection.
+//! The part of gRPC that puts into etcd and reads of it need: one stream at a time on each connection.
 //!
-//! etcd's JSON gateway would cost etcd more than the put itself, so it is measured with what its own clients speak.
+//! etcd's JSON gateway would cost etcd more than the call itself, so it is measured with what its own clients speak.
 
 use std::net::SocketAddr;
 
@@ -35,10 +35,26 @@ pub(super) struct Grpc {
 
 /// The bytes of a put of one byte under `key`, on a stream without number.
 pub(super) fn put(key: &str, target: SocketAddr) -> Vec<u8> {
+    call("/etcdserverpb.KV/Put", &[&field(1, key.as_bytes())[..], &field(2, b"1")].concat(), target)
+}
+
+/// The bytes of a read of `key`, on a stream without number. It is linearizable, as etcd's reads are unless the
+/// request says otherwise.
+pub(super) fn read(key: &str, target: SocketAddr) -> Vec<u8> {
+    call("/etcdserverpb.KV/Range", &field(1, key.as_bytes()), target)
+}
+
+/// A field of bytes, as protobuf writes it.
+fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
+    const BYTES: u8 = 2;
+    [&[number << 3 | BYTES, bytes.len() as u8], bytes].concat()
+}
+
+fn call(path: &str, message: &[u8], target: SocketAddr) -> Vec<u8> {
     // Both are entries of the static table: POST, http.
     let mut block = vec![0x83, 0x86];
     for (name, value) in [
-        (":path", "/etcdserverpb.KV/Put"),
+        (":path", path),
         (":authority", &target.to_string()),
         ("content-type", "application/grpc"),
         ("te", "trailers"),
@@ -49,9 +65,6 @@ pub(super) fn put(key: &str, target: SocketAddr) -> Vec<u8> {
         block.push(value.len() as u8);
         block.extend(value.bytes());
     }
-    let mut message = vec![0x0a, key.len() as u8];
-    message.extend(key.bytes());
-    message.extend([0x12, 1, b'1']);
     let mut data = vec![0, 0, 0, 0, message.len() as u8];
     data.extend(message);
     [frame(HEADERS, END_HEADERS, &block), frame(DATA, END_STREAM, &data)].concat()

@@ -14,6 +14,8 @@ pub(crate) enum Protocol {
     Resp,
     /// etcd's puts, over gRPC: one in flight on each connection.
     Etcd,
+    /// etcd's linearizable reads, in the same way.
+    EtcdRead,
 }
 
 impl Protocol {
@@ -23,6 +25,7 @@ impl Protocol {
             Protocol::Http => "http",
             Protocol::Resp => "resp",
             Protocol::Etcd => "etcd",
+            Protocol::EtcdRead => "etcd-read",
         }
     }
 }
@@ -61,7 +64,7 @@ impl Reader {
         match protocol {
             Protocol::Http => Reader::Http,
             Protocol::Resp => Reader::Resp,
-            Protocol::Etcd => Reader::Grpc(Grpc::default()),
+            Protocol::Etcd | Protocol::EtcdRead => Reader::Grpc(Grpc::default()),
         }
     }
 

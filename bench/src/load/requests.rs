@@ -22,6 +22,7 @@ impl Requests {
                 Protocol::Http => http(&request, load.target, &load.headers),
                 Protocol::Resp => resp(&request),
                 Protocol::Etcd => grpc::put(&request, load.target),
+                Protocol::EtcdRead => grpc::read(&request, load.target),
             }
         };
         let (length, keys) = (one(0).len(), load.keys);

@@ -2,7 +2,9 @@
 
 use std::fmt;
 use std::ops::Range;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -55,6 +57,41 @@ pub(crate) struct Inner {
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
+/// The future of [`Client::next_id`]. It takes an id when it is polled first.
+///
+/// It is written by hand because the poll of an `async fn` is not inlined into other crates, and costs more than an id.
+#[must_use = "futures do nothing unless they are awaited"]
+pub struct NextId<'a> {
+    client: &'a Client,
+    tag: &'a str,
+    /// The wait, when no id was held.
+    waiting: Option<Waiting<'a>>,
+}
+
+type Waiting<'a> = Pin<Box<dyn Future<Output = Result<u64, Error>> + Send + 'a>>;
+
+impl Future for NextId<'_> {
+    type Output = Result<u64, Error>;
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        if self.waiting.is_none()
+            && let Some(id) = self.client.inner.engine.held(self.tag)
+        {
+            return Poll::Ready(Ok(id));
+        }
+        let (client, tag) = (self.client, self.tag);
+        let waiting = self.waiting.get_or_insert_with(|| Box::pin(client.wait_for_one(tag)));
+        waiting.as_mut().poll(context)
+    }
+}
+
+impl fmt::Debug for NextId<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NextId").field("tag", &self.tag).finish_non_exhaustive()
+    }
+}
+
 impl Client {
     /// A client is made in steps; only [`Builder::endpoints`] is needed.
     pub fn builder() -> Builder {
@@ -66,14 +103,10 @@ impl Client {
     /// # Errors
     /// [`Error`] says which there are.
     #[inline]
-    pub async fn next_id(&self, tag: &str) -> Result<u64, Error> {
-        if let Some(id) = self.inner.engine.held(tag) {
-            return Ok(id);
-        }
-        Box::pin(self.wait_for_one(tag)).await
+    pub fn next_id<'a>(&'a self, tag: &'a str) -> NextId<'a> {
+        NextId { client: self, tag, waiting: None }
     }
 
-    /// The wait of [`Client::next_id`], apart from it: its future stays small where an id is held.
     async fn wait_for_one(&self, tag: &str) -> Result<u64, Error> {
         reply::one(self.wait(|waiter| self.inner.engine.want(tag, 1, Vec::new(), waiter)).await)
     }

@@ -3,12 +3,14 @@
 //! | file | what it is |
 //! | --- | --- |
 //! | `slot` | a line with its lock, and who waits on it |
+//! | `lines` | the lines of tags, by name |
 //! | `network` | the attempts of a flight |
 //!
 //! Ids that are held are taken on the caller's thread. Whatever waits for the network is a task of one runtime,
 //! which [`crate::client`] gives a thread of its own. A call that has to wait leaves a [`Waiter`] with its line; a
 //! flight, or the end of the client, tells it.
 
+mod lines;
 pub(crate) mod network;
 pub(crate) mod slot;
 
@@ -17,8 +19,6 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use foldhash::fast::RandomState;
-use papaya::HashMap;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::sleep_until;
@@ -27,6 +27,7 @@ use crate::answer::{joined, number};
 use crate::error::Error;
 use crate::lease::line::{CALLS_MAX, Call, Order, Reply, Step};
 use crate::request::{self, Request};
+use lines::Lines;
 use network::{Network, Outcome};
 use slot::{Slot, Waiter, fresh};
 
@@ -36,7 +37,7 @@ const LINES_MAX: usize = 10_000;
 /// Everything that calls and flights share.
 pub(crate) struct Engine {
     network: Network,
-    lines: HashMap<String, Arc<Slot>, RandomState>,
+    lines: Lines,
     snowflakes: Arc<Slot>,
     registry: Mutex<Registry>,
     /// Calls without a line that wait at the moment.
@@ -58,7 +59,7 @@ impl Engine {
         let snowflakes = Arc::new(Slot::new(None, network.settings.snowflakes()));
         let engine = Arc::new(Self {
             network,
-            lines: HashMap::with_hasher(RandomState::default()),
+            lines: Lines::new(),
             snowflakes,
             registry: Mutex::default(),
             loose_calls: AtomicUsize::new(0),
@@ -75,13 +76,12 @@ impl Engine {
     /// One id of a tag, if one is held.
     #[inline]
     pub(crate) fn held(self: &Arc<Self>, tag: &str) -> Option<u64> {
-        let lines = self.lines.pin();
-        self.take(lines.get(tag)?, 1).map(|ids| ids.start)
+        self.lines.with(tag, |slot| self.take(slot, 1))?.map(|ids| ids.start)
     }
 
     /// Up to so many ids of a tag that are held.
     pub(crate) fn held_ids(self: &Arc<Self>, tag: &str, count: u64) -> Option<Range<u64>> {
-        self.take(self.lines.pin().get(tag)?, count)
+        self.lines.with(tag, |slot| self.take(slot, count))?
     }
 
     /// One snowflake, if one is held.
@@ -116,24 +116,23 @@ impl Engine {
 
     /// The line of a tag, made if need be; `None` when there are too many.
     pub(crate) fn slot(&self, tag: &str) -> Result<Option<Arc<Slot>>, Error> {
-        if let Some(slot) = self.lines.pin().get(tag) {
-            return Ok(Some(Arc::clone(slot)));
+        if let Some(slot) = self.lines.with(tag, Arc::clone) {
+            return Ok(Some(slot));
         }
         request::check_tag(tag)?;
         let mut registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
         if registry.is_closed {
             return Err(Error::Closed);
         }
-        let lines = self.lines.pin();
-        if let Some(slot) = lines.get(tag) {
-            return Ok(Some(Arc::clone(slot)));
+        if let Some(slot) = self.lines.with(tag, Arc::clone) {
+            return Ok(Some(slot));
         }
         if registry.lines == LINES_MAX {
             return Ok(None);
         }
         registry.lines += 1;
         let slot = Arc::new(Slot::new(Some(tag.to_owned()), self.network.settings.tags()));
-        lines.insert(tag.to_owned(), Arc::clone(&slot));
+        self.lines.insert(tag, &slot);
         Ok(Some(slot))
     }
 
@@ -295,10 +294,12 @@ impl Engine {
         {
             let mut registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
             registry.is_closed = true;
-            for slot in self.lines.pin().values().chain([&self.snowflakes]) {
+            let close = |slot: &Arc<Slot>| {
                 let step = slot.line().close(&slot.cursor);
                 self.carry_out(slot, step);
-            }
+            };
+            self.lines.for_each(close);
+            close(&self.snowflakes);
         }
         self.closing.send_replace(true);
     }

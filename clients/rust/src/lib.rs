@@ -73,6 +73,6 @@ mod sync;
 mod tests;
 mod transport;
 
-pub use client::{Builder, Client};
+pub use client::{Builder, Client, NextId};
 pub use error::{Error, Refusal};
 pub use handle::Handle;

@@ -18,9 +18,9 @@ pub(super) type Outcome = Result<(), MembershipError>;
 /// What becomes of voters that a change leaves without a vote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FormerVoters {
-    /// They become learners.
+    /// The voters become learners.
     Stay,
-    /// They are no members any more.
+    /// The voters leave the membership.
     Leave,
 }
 

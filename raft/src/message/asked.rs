@@ -9,9 +9,9 @@ use crate::leader_requests::LEADER_REQUEST_BYTES_MAX;
 /// Why the node that was taken for the leader does not answer a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Unasked {
-    /// It has no answer: it does not lead, or no quorum said so.
+    /// The node has no answer: it does not lead, or no quorum confirmed that it does.
     NoAnswer,
-    /// It has too many requests to answer.
+    /// The node has too many requests to answer.
     Overloaded,
 }
 

@@ -13,11 +13,11 @@ use crate::types::Member;
 /// A member's role in the cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// It leads in the current term.
+    /// The member leads in the current term.
     Leader,
-    /// It votes.
+    /// The member votes, and does not lead.
     Voter,
-    /// It replicates the log and has no vote.
+    /// The member replicates the log and has no vote.
     Learner,
 }
 

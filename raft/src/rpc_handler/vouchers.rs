@@ -106,9 +106,9 @@ impl Vouchers {
 /// What a message claims of its sender.
 #[derive(Clone, Copy)]
 enum Claim {
-    /// A quorum has elected it, with this vote.
+    /// A quorum has elected the sender, with this vote.
     Leads(RaftVote),
-    /// It wants to be elected.
+    /// The sender stands for election.
     Stands,
 }
 

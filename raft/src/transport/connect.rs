@@ -47,7 +47,7 @@ impl<L: Layer> Connector<L> {
         self.open_or_leave(target, drop).await
     }
 
-    /// The same. A connection that is open once nobody waits for it any more is left to `leave`.
+    /// Opens a connection as [`open`](Self::open) does. If the caller gives up before it is open, `leave` gets it.
     pub(super) async fn open_or_leave(
         &self,
         target: Target<'_>,

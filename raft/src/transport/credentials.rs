@@ -124,7 +124,7 @@ impl fmt::Debug for Credentials {
 /// How the nodes of a cluster prove themselves to each other.
 #[derive(Clone, Debug)]
 pub enum Security {
-    /// They do not. Every process that reaches the internal port is taken at its word.
+    /// Nodes prove nothing. Every process that reaches the internal port is taken at its word.
     Plain,
     /// By TLS 1.3, both ends, with the credentials that the channel holds at the time.
     Tls(tokio::sync::watch::Receiver<Arc<Credentials>>),

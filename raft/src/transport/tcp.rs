@@ -34,7 +34,8 @@ pub(crate) struct TcpTransport<L: Layer> {
 }
 
 impl<L: Layer> TcpTransport<L> {
-    /// Binds the listener, which keeps so many connections open at most. The current runtime will drive the connections.
+    /// Binds the listener, which keeps so many connections open at most. The current runtime will drive the
+    /// connections.
     ///
     /// # Errors
     /// When the address cannot be bound.

@@ -13,7 +13,7 @@ pub(super) enum Health {
     Doubtful,
     /// A node does not start, or does not do its work.
     Bad,
-    /// It cannot be told from here.
+    /// The command cannot find out.
     Unknown,
 }
 

@@ -1,4 +1,5 @@
-//! Ids of shaped tags as version 1 writes them. Their answers say `"lease": false`: the ids are for the call that asked.
+//! Ids of shaped tags as version 1 writes them. Their answers say `"lease": false`: the ids are for the call that
+//! asked.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! What a round of messages to a quorum has confirmed, and to whom numbers may be given by that.
+//! What a round of messages to a quorum has confirmed, and which requests may be given numbers because of it.
 //!
 //! Pure, and the whole rule of strict order: numbers of an interval are given to a request only by a round that began
 //! after the request had come, and only if round and interval are of one term. `raft/DESIGN.md` ("Confirmed

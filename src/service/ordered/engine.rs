@@ -1,14 +1,15 @@
-//! The task that confirms leadership, grabs, and hands out; or asks the leader, where another node is it.
+//! The task of strict order. On the leader it confirms leadership, grabs, and hands out; on any other node it sends
+//! requests to the leader.
 //!
-//! One round is in flight at a time, and counts for every request that came before it began. Those that come
-//! meanwhile have the next one: a lone caller waits for one round, and many callers share one.
+//! One round is in flight at a time, and counts for every request that came before it began. Requests that come
+//! meanwhile wait for the next round. So a lone caller waits for one round, and many callers share one.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use mintleaf_raft::{AskError, LEADER_REQUEST_BYTES_MAX, NotConfirmed};
 use parking_lot::Mutex;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -25,27 +26,30 @@ use crate::state::{Command, Response};
 
 /// Requests that may wait in the ledger; more wait in the queue, which is bounded too.
 const WAITING_MAX: usize = 50_000;
-/// Messages to the leader at once. Each is answered after a round, so that two keep one on its way all the time.
+/// Messages to the leader at once. The leader answers each after a round, so with two of them one is always on its way.
 const FORWARDS_MAX: usize = 2;
 /// Requests in one message to the leader at most.
-const FORWARDED_MAX: usize = 2_048;
+pub(super) const FORWARDED_MAX: usize = 2_048;
 /// Bytes of one message to the leader: below what `raft/` carries, whose answer may be a little longer.
 const FORWARDED_BYTES_MAX: usize = LEADER_REQUEST_BYTES_MAX - (32 << 10);
 /// Proposals of grabs in flight; `raft/` carries one batch at a time.
 const PROPOSALS_MAX: usize = 2;
-/// Pause after a round, a grab or a message that brought nothing, unless another leader is known before.
+/// Pause after a round, a grab or a message that failed. It ends at once when another leader is known.
 const RETRY_INTERVAL: Duration = Duration::from_millis(15);
 /// How often requests that nobody waits for any more are dropped.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 /// A leader that was deposed gets this long to answer what it was asked.
 const LAST_ANSWER_MAX: Duration = Duration::from_millis(50);
 
-/// Whoever waits for the outcomes of an ask.
+/// The caller that waits for the outcomes of an ask.
 pub(super) struct Waits {
     pub(super) answer: oneshot::Sender<Vec<Outcome>>,
     pub(super) deadline: Instant,
-    /// Another node waits, which took this one for the leader. It is told nothing when this node does not lead.
+    /// Whether the caller is another node, which took this one for the leader. It gets no outcomes if this node does
+    /// not lead.
     pub(super) is_member: bool,
+    /// The places of the requests among those that may wait, given back with the answer.
+    pub(super) _places: OwnedSemaphorePermit,
 }
 
 /// Who leads, as far as this node knows.
@@ -60,23 +64,25 @@ pub(super) struct Engine {
     pub(super) nonce: u128,
 }
 
-/// What the task waited for.
+/// The outcome of work that the task has spawned.
 enum Ended {
     Round(Result<u64, NotConfirmed>),
     Grabbed(Vec<(u64, Granted)>),
     Forwarded(Vec<Ask<Waits>>, Result<Vec<Outcome>, AskError>),
 }
 
-/// What a grab has brought; `None` where nobody knows.
+/// The outcome of a grab: the interval and the tag's step, or why there is none; `None` where nobody knows whether its
+/// entry was applied.
 type Granted = Option<Result<(Segment, u32), Refused>>;
 
-/// What is under way, and when more may be begun.
+/// The work that was spawned and has not ended.
 struct Underway {
     work: JoinSet<Ended>,
     proposals: usize,
     forwards: usize,
-    /// Whether a member may wait for an answer.
+    /// Whether the ledger may hold asks of members.
     members_ask: bool,
+    /// Nothing more is spawned before this time.
     not_before: Instant,
 }
 
@@ -133,7 +139,7 @@ impl Engine {
         leader == Some(self.replica.node().node_id())
     }
 
-    /// Begins what can be begun now.
+    /// Spawns what can begin now: on the leader a round and grabs, on any other node messages to the leader.
     fn begin(self: &Arc<Self>, leader: Leader, now: Instant, underway: &mut Underway) {
         if now < underway.not_before {
             return;
@@ -154,12 +160,12 @@ impl Engine {
             }
             return;
         }
-        // What members ask of a leader is not passed on. They ask again, whoever leads then.
+        // Asks of members are not passed on to another node. The members ask again, whoever leads then.
         if std::mem::take(&mut underway.members_ask) {
             drop(self.ledger.lock().take_if(|ask| ask.waits.is_member));
         }
         let Some(leader) = leader else { return };
-        // Nothing of it can be given any more, and the counters of keys take memory.
+        // A node that does not lead can give nothing of what it holds, and the counters of keys take memory.
         self.ledger.lock().drop_all();
         while underway.forwards < FORWARDS_MAX {
             let batch = self.next_batch();
@@ -181,6 +187,7 @@ impl Engine {
         })
     }
 
+    /// Takes over the outcome of work that has ended.
     fn end(&self, ended: Ended, underway: &mut Underway) {
         let again = Instant::now() + RETRY_INTERVAL;
         let now_ms = self.clock.monotonic_ms();
@@ -296,7 +303,7 @@ impl Engine {
     }
 }
 
-/// Tells those who wait. Should one have given up at this very moment, its numbers are wasted, not repeated.
+/// Sends callers their outcomes. If a caller gives up at this very moment, its numbers are wasted, not repeated.
 fn answer(asks: impl IntoIterator<Item = Ask<Waits>>) {
     for ask in asks {
         let (waits, outcomes) = ask.finish();

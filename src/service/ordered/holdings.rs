@@ -4,6 +4,7 @@
 //! begins with nothing.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound::{Excluded, Unbounded};
 
 use foldhash::quality::RandomState;
 
@@ -71,6 +72,8 @@ pub(super) struct Holdings {
     last_grab: u64,
     /// The lines of which more is wanted, and how many numbers requests wait for.
     wanting: BTreeMap<(BizTag, LineName), u64>,
+    /// The line that was taken from `wanting` last.
+    last_wanting: Option<(BizTag, LineName)>,
 }
 
 impl LineName {
@@ -99,6 +102,7 @@ impl Holdings {
             in_flight: BTreeMap::new(),
             last_grab: 0,
             wanting: BTreeMap::new(),
+            last_wanting: None,
         }
     }
 
@@ -223,7 +227,7 @@ impl Holdings {
     pub(super) fn grabs(&mut self, most: usize, now_ms: u64) -> Vec<Grab> {
         let mut grabs = Vec::new();
         while grabs.len() < most
-            && let Some(((tag, name), demand)) = self.wanting.pop_first()
+            && let Some(((tag, name), demand)) = self.next_wanting()
         {
             let lines = self.tags.get_mut(tag.as_str());
             let Some(held) = lines.and_then(|lines| lines.get_mut(&name)) else { continue };
@@ -234,6 +238,17 @@ impl Holdings {
             grabs.push(Grab { id: self.last_grab, tag, line: held.line, size, term: self.term });
         }
         grabs
+    }
+
+    /// Takes the line behind the one that was taken last, or else the first. Lines take turns, because requests for
+    /// thousands of sections, coming again and again, would keep every tag with a later name waiting.
+    fn next_wanting(&mut self) -> Option<((BizTag, LineName), u64)> {
+        let behind = self.last_wanting.as_ref().map_or(Unbounded, Excluded);
+        let mut behind = self.wanting.range::<(BizTag, LineName), _>((behind, Unbounded));
+        let next = behind.next().or_else(|| self.wanting.first_key_value());
+        let next = next.map(|(line, _)| line.clone())?;
+        self.last_wanting = Some(next.clone());
+        self.wanting.remove_entry(&next)
     }
 
     /// Forgets for which lines more is wanted: whoever still wants something says so again.

@@ -202,9 +202,13 @@ impl<T> Ledger<T> {
         self.holdings.drop_all();
     }
 
-    /// Drops what is held of a tag.
+    /// Drops what is held of a tag. A line of it that requests wait for may be among that, with the grab that was to
+    /// fill it. Another round looks at all requests that wait, and has what they lack grabbed.
     pub(super) fn drop_tag(&mut self, tag: &str) {
         self.holdings.drop_tag(tag);
+        if self.requests > 0 {
+            self.confirmed = None;
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! What is asked of whoever hands out in strict order, what comes of it, and how both travel between nodes.
+//! Requests for ids and numbers in strict order, their outcomes, and how both travel between nodes.
 
 use std::ops::Range;
 
@@ -84,7 +84,10 @@ impl From<Refused> for Error {
             Refused::OtherShape => {
                 Self::unavailable("this node's copy of the tag is behind: try again")
             }
-            Refused::PeriodOver | Refused::PeriodClosed => Self::unavailable(
+            Refused::PeriodOver => Self::unavailable(
+                "the tag is in a later period than the cluster's clock shows, and never goes back to an earlier one",
+            ),
+            Refused::PeriodClosed => Self::unavailable(
                 "the clocks of the cluster do not agree which period is now: try again",
             ),
             Refused::Unavailable => {
@@ -99,7 +102,7 @@ pub(super) fn encode<T: Serialize>(message: &T) -> Vec<u8> {
     codec::encode(FORMAT, message)
 }
 
-/// Reads what [`encode`] wrote; `None` where another release wrote it, or nobody did.
+/// Reads what [`encode`] wrote; `None` for bytes that are damaged, or of the format of another release.
 pub(super) fn decode<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Option<T> {
     let (format, message) = codec::decode(bytes).ok()?;
     (format == FORMAT).then_some(message)

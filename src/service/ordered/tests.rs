@@ -1,13 +1,14 @@
 //! What the ledger gives, to whom and when; rounds and grabs are the test's.
 
 use std::ops::Range;
+use std::time::Duration;
+
+use tokio::time::timeout;
 
 use super::holdings::Grab;
-use super::ledger::{Ask, Ledger};
-use super::request::{Given, Outcome, Refused, Request, Wanted, decode, encode};
+use super::*;
 use crate::segment::Segment;
-use crate::sequence::Counters;
-use crate::shape::{Line, PeriodNumber};
+use crate::shape::PeriodNumber;
 use crate::tag::BizTag;
 
 const STEP: u32 = 10;
@@ -141,9 +142,83 @@ fn a_grab_for_a_tag_that_was_deleted_meanwhile_is_wasted() {
     let grab = node.grabs().pop().unwrap();
     node.ledger.drop_tag("strict");
     assert!(node.grant(&grab).is_empty());
+    assert!(node.ledger.begin_round(), "the request is looked at again");
+    assert!(node.ledger.round_confirmed(1, 0).is_empty());
     let again = node.grabs().pop().unwrap();
     let gone = node.ledger.granted([(again.id, Err(Refused::UnknownTag))], 0);
     assert_eq!(told(gone), [(asked, Err(Refused::UnknownTag))]);
+}
+
+#[test]
+fn requests_go_on_when_their_tag_is_dropped_before_its_grab_has_begun() {
+    let mut node = Node::new();
+    let asked = node.ask(ids(Line::Whole, 1));
+    assert!(node.ledger.begin_round());
+    assert!(node.ledger.round_confirmed(1, 0).is_empty());
+    // Other systems have given ids below the tag's new mark, say.
+    node.ledger.drop_tag("strict");
+    assert!(node.grabs().is_empty());
+    assert_eq!(node.round(1), [(asked, given(1..2))]);
+}
+
+#[test]
+fn lines_take_turns_whatever_their_tags_are_called() {
+    let mut node = Node::new();
+    let of = |name: &str, count| {
+        let wanted = Wanted::Ids { line: Line::Whole, count, contiguous: false };
+        Request { tag: BizTag::parse(name).unwrap(), wanted }
+    };
+    node.ask(of("zzz", 1));
+    let mut turns = Vec::new();
+    for _ in 0..4 {
+        // More of this tag is wanted again whenever a line has got its grab.
+        node.ask(of("aaa", 50));
+        assert!(node.ledger.begin_round());
+        node.ledger.round_confirmed(1, 0);
+        let grab = node.ledger.grabs(1, 0).pop().unwrap();
+        node.grant(&grab);
+        turns.push(grab.tag.to_string());
+    }
+    assert!(turns[..2].contains(&"zzz".to_owned()), "{turns:?}");
+}
+
+#[tokio::test]
+async fn no_more_requests_wait_than_there_are_places_for() {
+    let (queue, mut asked) = mpsc::channel(QUEUE_MAX);
+    let ordered = Ordered::asking_by(queue);
+    let soon = Instant::now() + Duration::from_secs(60);
+    let ask = || ordered.send(vec![ids(Line::Whole, 1); ASKED_MAX], soon, false);
+    let waiting: Vec<_> = (0..REQUESTS_MAX / ASKED_MAX).map(|_| ask().unwrap()).collect();
+    assert_eq!(ask().unwrap_err(), Error::Overloaded);
+    // An ask that is answered makes room for another.
+    drop(asked.recv().await.unwrap().finish());
+    ask().unwrap();
+    assert_eq!(ask().unwrap_err(), Error::Overloaded);
+    // A member hears the same of each of its requests, rather than nothing.
+    let told = ordered.answer(encode(&vec![ids(Line::Whole, 1); ASKED_MAX]), soon).await;
+    let told: Vec<Outcome> = decode(&told.unwrap()).unwrap();
+    assert_eq!(told, vec![Err(Refused::Overloaded); ASKED_MAX]);
+    drop(waiting);
+}
+
+#[tokio::test]
+async fn a_member_that_asks_for_what_nobody_can_have_gets_no_answer() {
+    let (queue, mut asked) = mpsc::channel(QUEUE_MAX);
+    let ordered = Ordered::asking_by(queue);
+    let soon = Instant::now() + Duration::from_secs(60);
+    let one = |line, count| vec![ids(line, count)];
+    let backwards = Line::Period { number: PeriodNumber(20_261_121), start_ms: 2, end_ms: 1 };
+    for unfit in [
+        vec![ids(Line::Whole, 1); FORWARDED_MAX + 1],
+        one(Line::Whole, RANGED_IDS_MAX + 1),
+        one(Line::Whole, 0),
+        one(Line::Section(1), 1),
+        one(backwards, 1),
+    ] {
+        let answered = timeout(Duration::ZERO, ordered.answer(encode(&unfit), soon)).await;
+        assert_eq!(answered, Ok(None), "at once");
+    }
+    assert!(asked.try_recv().is_err(), "nothing of that is waited for");
 }
 
 #[test]

@@ -45,7 +45,7 @@ impl KeyName {
 }
 
 impl LastNumber {
-    /// That of a key whose numbers all lie below this one.
+    /// What is known of a key whose numbers all lie below `end`.
     pub(super) fn below(end: u64) -> Self {
         match end {
             // The lowest number is 1.

@@ -11,7 +11,7 @@ use crate::service::ids::IdService;
 use crate::service::slot::{Arrangement, Slot};
 use crate::service::taken::TakenIds;
 
-/// How often a call looks which period is now: once more when one ends, and again should the clocks be set just then.
+/// Attempts of one call: the period may end during the first, and the clocks may be set during the second.
 const LOOKS_MAX: usize = 3;
 
 impl IdService {

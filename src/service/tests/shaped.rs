@@ -13,10 +13,11 @@ use super::alone_by;
 use super::altered::Altered;
 use crate::clock::{Clock, SystemClock};
 use crate::encoding::decode_command;
+use crate::limits::TAG_CHARS_MAX;
 use crate::replica::StateReplica;
 use crate::server::AssembledNode;
-use crate::service::{Actor, Error, TakenIds};
-use crate::shape::{Calendar, Hidden, HiddenKey, Period, PeriodLength, Shape, TextFormat};
+use crate::service::{Actor, Error, KeyName, KeyRequest, TakenIds};
+use crate::shape::{Calendar, Hidden, HiddenKey, Kind, Period, PeriodLength, Shape, TextFormat};
 use crate::state::{Change, Command, Protection, Response};
 use crate::tag::BizTag;
 
@@ -226,6 +227,26 @@ async fn hidden_ids_and_texts_stay_distinct_over_a_deletion() {
         let refused = node.services.ids.take("coupons", 1).await;
         assert!(refused.is_err(), "{refused:?}");
     }
+    node.stop().await;
+}
+
+#[tokio::test]
+async fn many_keys_of_a_sequence_with_the_longest_name_get_their_numbers_at_once() {
+    let (dir, clock) = (tempfile::tempdir().unwrap(), SetClock::at(ms("2026-11-21T12:00:00Z")));
+    let mut node = open(&dir, &clock, (0, 0)).await;
+    let name = "\u{10ffff}".repeat(TAG_CHARS_MAX);
+    let sequence = Shape { kind: Kind::Sequence, ..Shape::default() };
+    assert!(matches!(create(&node, &name, &sequence).await, Response::ShapedTag { .. }));
+    // Nearly every key falls into a section of its own, so that as many grabs are proposed together as may be.
+    let requests = (0..200)
+        .map(|n| KeyRequest { of: KeyName::parse(&name, &format!("room-{n}")).unwrap(), count: 1 });
+    let requests: Vec<KeyRequest> = requests.collect();
+    let ids = Arc::clone(&node.services.ids);
+    let taken = tokio::select! {
+        taken = ids.take_of_keys(requests) => taken,
+        why = node.ended() => panic!("the node stops: {why}"),
+    };
+    assert!(taken.iter().all(Result::is_ok), "{taken:?}");
     node.stop().await;
 }
 

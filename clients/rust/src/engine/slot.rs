@@ -41,6 +41,12 @@ impl Slot {
         Self { tag, cursor: Cursor::new(), line: Mutex::new(Line::new(kind)) }
     }
 
+    /// Whether this is the line of `tag`.
+    #[inline]
+    pub(crate) fn is_of(&self, tag: &str) -> bool {
+        self.tag.as_deref() == Some(tag)
+    }
+
     pub(crate) fn line(&self) -> MutexGuard<'_, Line<Waiter>> {
         // A line is whole between its steps; no step leaves it otherwise.
         self.line.lock().unwrap_or_else(PoisonError::into_inner)

@@ -3,22 +3,22 @@ package io.mintleaf.client;
 /**
  * Ids that belong to one thread.
  *
- * <p>{@link #next} is plain: only the owner reads and writes it while it lives, and whoever has seen that
- * the owner has ended sees its last write.
+ * <p>The place of the cursor is plain: only the owner reads and writes it while it lives, and whoever has seen that
+ * the owner has ended sees its last write. All else is constant, because every thread reads {@link #owner} to find
+ * out whether a block is its own.
  */
 final class Block {
   /** The block of nobody. */
   static final Block NONE = new Block(null, 1, 0);
 
   final Thread owner;
-  /** Below 2^63-1, so that {@link #next} never overflows. */
+  /** Below 2^63-1, so that the cursor never overflows. */
   final long last;
-
-  long next;
+  final Cursor cursor;
 
   private Block(Thread owner, long first, long last) {
     this.owner = owner;
-    this.next = first;
+    this.cursor = new Cursor(first);
     this.last = last;
   }
 
@@ -35,16 +35,17 @@ final class Block {
 
   /** Returns whether another block may take its place: nobody's ids would be lost. */
   boolean isFree() {
-    return owner == null || isOrphaned() && next > last;
+    return owner == null || isOrphaned() && cursor.next > last;
   }
 
   /** Takes up to {@code count} ids, or returns null if none is left. For the owner alone, while it lives. */
   IdRange take(long count) {
+    long next = cursor.next;
     if (next > last) {
       return null;
     }
     IdRange range = new IdRange(next, Math.min(count, last - next + 1));
-    next += range.size;
+    cursor.next = next + range.size;
     return range;
   }
 }

@@ -30,9 +30,10 @@ abstract class Dispenser {
     Thread thread = Thread.currentThread();
     Block block = favourite;
     if (block.owner == thread) {
-      long id = block.next;
+      Cursor cursor = block.cursor;
+      long id = cursor.next;
       if (id <= block.last) {
-        block.next = id + 1;
+        cursor.next = id + 1;
         return id;
       }
     }
@@ -43,9 +44,10 @@ abstract class Dispenser {
     Block[] cells = this.cells;
     Block block = cells[cellOf(thread, cells.length)];
     if (block.owner == thread) {
-      long id = block.next;
+      Cursor cursor = block.cursor;
+      long id = cursor.next;
       if (id <= block.last) {
-        block.next = id + 1;
+        cursor.next = id + 1;
         return id;
       }
     }

@@ -29,6 +29,8 @@ final class Line extends Dispenser {
   /** Leases of fewer ids are followed by none ahead. */
   private static final int AHEAD_FROM = 3;
 
+  /** The tag, or null where lines are not found by tag. */
+  final String tag;
   private final FlightControl control;
   private final String path;
   /** Whether answers may tell the line's shape; else it stays as it was made. */
@@ -45,8 +47,9 @@ final class Line extends Dispenser {
   private boolean inFlight;
   private boolean closed;
 
-  private Line(FlightControl control, String path, Shape shape, long freshNanos, LeaseSize size) {
+  private Line(FlightControl control, String tag, String path, Shape shape, long freshNanos, LeaseSize size) {
     this.control = control;
+    this.tag = tag;
     this.path = path;
     this.shape = shape;
     this.tellsShape = shape == Shape.UNKNOWN;
@@ -55,7 +58,7 @@ final class Line extends Dispenser {
   }
 
   static Line ofTag(FlightControl control, String tag, int leaseMax) {
-    return new Line(control, pathOf(tag), Shape.UNKNOWN, 0,
+    return new Line(control, tag, pathOf(tag), Shape.UNKNOWN, 0,
         LeaseSize.ofTag(leaseMax, control.ticker.nanos()));
   }
 
@@ -65,11 +68,11 @@ final class Line extends Dispenser {
 
   /** Makes the line of all calls that nothing is ever held for, each with a path of its own. */
   static Line withoutLease(FlightControl control) {
-    return new Line(control, null, Shape.SINGLE, 0, LeaseSize.ofTag(1, control.ticker.nanos()));
+    return new Line(control, null, null, Shape.SINGLE, 0, LeaseSize.ofTag(1, control.ticker.nanos()));
   }
 
   static Line ofSnowflakes(FlightControl control, int leaseMax, long freshNanos) {
-    return new Line(control, "/v1/snowflake", Shape.LEASED, freshNanos,
+    return new Line(control, null, "/v1/snowflake", Shape.LEASED, freshNanos,
         LeaseSize.ofSnowflakes(leaseMax, control.ticker.nanos()));
   }
 

@@ -4,7 +4,6 @@ import java.io.IOException;
 import java.util.Arrays;
 import java.util.Map;
 import java.util.Random;
-import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
 
 /**
@@ -28,13 +27,12 @@ import java.util.concurrent.TimeUnit;
  * }</pre>
  */
 public final class MintleafClient implements AutoCloseable {
-  private static final int LINES_MAX = 10_000;
   private static final int COUNT_MAX = 10_000;
   private static final long SNOWFLAKE_FRESH_NANOS = TimeUnit.SECONDS.toNanos(1);
 
   private final FlightControl control;
   private final int leaseMax;
-  private final ConcurrentHashMap<String, Line> lines = new ConcurrentHashMap<>();
+  private final Lines lines = new Lines();
   private final Line snowflakes;
   private final Line withoutLease;
   private volatile boolean closed;
@@ -168,7 +166,7 @@ public final class MintleafClient implements AutoCloseable {
   @Override
   public void close() {
     closed = true;
-    lines.values().forEach(Line::close);
+    lines.forEach(Line::close);
     snowflakes.close();
     withoutLease.close();
     control.transport.close();
@@ -204,11 +202,8 @@ public final class MintleafClient implements AutoCloseable {
       return line;
     }
     Names.checkTag(tag);
-    if (lines.size() >= LINES_MAX) {
-      return null;
-    }
-    line = lines.computeIfAbsent(tag, any -> Line.ofTag(control, tag, leaseMax));
-    if (closed) {
+    line = lines.getOrMake(tag, name -> Line.ofTag(control, name, leaseMax));
+    if (line != null && closed) {
       line.close();
     }
     return line;
