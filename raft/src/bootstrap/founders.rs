@@ -312,7 +312,7 @@ fn missing_of(answers: &Answers) -> String {
             Some(format!("node {id}: {why}"))
         }
         FounderAnswer::Participant(Participant { cluster: Some(_), .. }) => {
-            Some(format!("node {id} belongs to a cluster already; waiting to be let in"))
+            Some(format!("node {id} belongs to a cluster already; waiting to be let in, by `mintleaf cluster add`"))
         }
         FounderAnswer::Participant(_) => None,
     });
