@@ -68,7 +68,6 @@ pub struct Metrics {
     grabs: [Counter; 3],
     grab_seconds: Histogram,
     wait_seconds: Histogram,
-    tags_loaded: Gauge,
     http_connections: ConnectionGauges,
     resp_connections: ConnectionGauges,
     unread_answers: Gauge,
@@ -121,7 +120,6 @@ impl Metrics {
                 "Time that callers waited because no segment was ready",
                 Histogram::new(LATENCY_BUCKETS),
             ),
-            tags_loaded: gauge(r, "tags_loaded", "Tags with a segment on this node"),
             http_connections: ConnectionGauges::new(r, Protocol::Http),
             resp_connections: ConnectionGauges::new(r, Protocol::Resp),
             unread_answers: gauge(
@@ -236,16 +234,6 @@ impl Metrics {
     /// Records whether files that this node reads while it runs cannot be used.
     pub(crate) fn reload_failed(&self, what: Reloaded, failed: bool) {
         self.doors.reloads_failed[what as usize].set(u64::from(failed));
-    }
-
-    /// Counts a segment buffer that came into being.
-    pub fn tag_loaded(&self) {
-        self.tags_loaded.inc();
-    }
-
-    /// Counts a segment buffer that was dropped.
-    pub fn tag_unloaded(&self) {
-        self.tags_loaded.dec();
     }
 
     /// Counts a request that was answered, well or not.

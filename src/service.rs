@@ -186,7 +186,7 @@ impl Services {
         let secret = [secret as u64, (secret >> 64) as u64];
         let ledger = SharedLedger::new(Counters::new(sequence_memory, secret));
         table.drop_held_from(ledger.clone());
-        let counters = ledger.clone();
+        let (counters, held) = (ledger.clone(), ledger.clone());
         let (ordered, engine) = Ordered::start(OrderedParts {
             replica: Arc::clone(&replica),
             clock: Arc::clone(&clock),
@@ -201,6 +201,8 @@ impl Services {
         let tags = TagService {
             replica: Arc::clone(&replica),
             table: Arc::clone(&table),
+            ordered: held,
+            clock: Arc::clone(&clock),
             creation: Arc::clone(&creation),
             recent: Default::default(),
         };

@@ -183,6 +183,11 @@ impl Counters {
         *self = Self { forgotten, ..Self::new(self.memory_max, self.secret) };
     }
 
+    /// Sequences of which any section is held.
+    pub fn tags_held(&self) -> usize {
+        self.tags.held()
+    }
+
     /// Keys whose last number is remembered.
     pub fn keys_held(&self) -> usize {
         self.keys.held()

@@ -2,6 +2,8 @@
 //!
 //! Pure: rounds, grabs, waiting and time are the engine's. `T` is whoever waits for the answer.
 
+mod watched;
+
 use std::collections::BTreeMap;
 
 use super::confirmed::{Confirmed, Turn};
