@@ -30,6 +30,14 @@ fn next(api: Api, tag: &str) -> u64 {
     })
 }
 
+/// A counter of a node; its name is without the prefix.
+fn metric(api: Api, name: &str) -> u64 {
+    let page = api.get("/metrics");
+    let name = format!("mintleaf_{name} ");
+    let value = page.text().lines().find_map(|line| line.strip_prefix(&name));
+    value.unwrap_or_else(|| panic!("no {name}")).parse().unwrap()
+}
+
 /// Clients of all nodes. Each of their requests must get ids above all that were answered before it was sent.
 struct Clients {
     stopping: Arc<AtomicBool>,
@@ -123,6 +131,7 @@ fn without_a_quorum_a_strict_tag_gives_nothing_and_a_plain_one_what_is_held() {
     others.iter().for_each(|&other| cluster.kill(other));
     let refused = api.get("/v1/segment/invoices").problem();
     assert_eq!(refused, (503, "unavailable".to_owned()));
+    assert!(metric(api, r#"rounds_total{outcome="failed"}"#) > 0);
     let held = api.get("/v1/segment/orders");
     assert!(held.ids()[0] > 1, "{}", held.text());
     let back = others[0];
@@ -156,4 +165,29 @@ fn commands_that_come_together_are_answered_together_on_every_node_in_their_orde
         assert!(numbers[20] >= numbers[19] + 5, "node {node}: {numbers:?}");
         highest = numbers[21];
     }
+}
+
+#[test]
+fn metrics_tell_how_many_requests_share_a_round_and_how_others_reach_the_leader() {
+    const TOGETHER: u64 = 200;
+    let dev = mintleaf().dev_with_nodes(3);
+    create(dev.api(), &json!({ "tag": "rooms", "kind": "sequence" }));
+    let nodes = [1, 2, 3].map(|id| dev.node(id));
+    let commands: String = (0..TOGETHER).map(|n| format!("HINCRBY rooms room-{n} 1\r\n")).collect();
+    for node in [1, 2, 3] {
+        let mut redis = RedisClient::connect(dev.resp(node));
+        eventually("all replies to be numbers", secs(30), || {
+            redis.send(commands.as_bytes());
+            let replies: Vec<Value> = (0..TOGETHER).map(|_| redis.answer()).collect();
+            replies.iter().all(|reply| matches!(reply, Value::Integer(_))).then_some(())
+        });
+    }
+    let of_all = |name: &str| nodes.iter().map(|&api| metric(api, name)).sum::<u64>();
+    let rounds = of_all(r#"rounds_total{outcome="confirmed"}"#);
+    assert!(rounds > 0 && rounds == of_all("round_seconds_count"), "{rounds}");
+    let requests = of_all("round_requests_total");
+    assert!(requests >= 3 * TOGETHER && requests / rounds >= 10, "{requests} in {rounds} rounds");
+    // Two of the three nodes did not lead, and asked the one that did.
+    let asked = nodes.map(|api| metric(api, r#"leader_messages_total{outcome="answered"}"#));
+    assert!(asked.iter().filter(|count| **count > 0).count() >= 2, "{asked:?}");
 }

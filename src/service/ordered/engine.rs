@@ -17,7 +17,7 @@ use super::ledger::{Ask, Ledger};
 use super::request::{Outcome, Refused, Request, decode, encode};
 use crate::clock::Clock;
 use crate::limits::GRAB_MAX;
-use crate::metrics::{GrabOutcome, Metrics};
+use crate::metrics::{GrabOutcome, LeaderMessage, Metrics};
 use crate::replica::{COMMANDS_MAX, Replica};
 use crate::segment::Segment;
 use crate::shape::Leadership;
@@ -62,7 +62,8 @@ pub(super) struct Engine {
 
 /// What the task waited for.
 enum Ended {
-    Round(Result<u64, NotConfirmed>),
+    /// A round, and the seconds it took.
+    Round(Result<u64, NotConfirmed>, f64),
     Grabbed(Vec<(u64, Granted)>),
     Forwarded(Vec<Ask<Waits>>, Result<Vec<Outcome>, AskError>),
 }
@@ -142,7 +143,9 @@ impl Engine {
             if self.ledger.lock().begin_round() {
                 let engine = Arc::clone(self);
                 underway.work.spawn(async move {
-                    Ended::Round(engine.replica.node().confirm_leadership(now + GRAB_MAX).await)
+                    let began = Instant::now();
+                    let ended = engine.replica.node().confirm_leadership(began + GRAB_MAX).await;
+                    Ended::Round(ended, began.elapsed().as_secs_f64())
                 });
             }
             if underway.proposals < PROPOSALS_MAX {
@@ -185,9 +188,14 @@ impl Engine {
         let again = Instant::now() + RETRY_INTERVAL;
         let now_ms = self.clock.monotonic_ms();
         match ended {
-            Ended::Round(Ok(term)) => answer(self.ledger.lock().round_confirmed(term, now_ms)),
-            Ended::Round(Err(_)) => {
+            Ended::Round(Ok(term), seconds) => {
+                let mut ledger = self.ledger.lock();
+                self.metrics.round_confirmed(ledger.in_round(), seconds);
+                answer(ledger.round_confirmed(term, now_ms));
+            }
+            Ended::Round(Err(_), _) => {
                 self.ledger.lock().round_failed();
+                self.metrics.round_failed();
                 underway.not_before = again;
             }
             Ended::Grabbed(grabbed) => {
@@ -202,29 +210,38 @@ impl Engine {
                     underway.not_before = again;
                 }
             }
-            Ended::Forwarded(asks, Ok(outcomes)) => {
+            Ended::Forwarded(asks, answered) => {
                 underway.forwards -= 1;
-                let mut outcomes = outcomes.into_iter();
-                answer(asks.into_iter().map(|mut ask| {
-                    ask.settle(&mut outcomes);
-                    ask
-                }));
-            }
-            Ended::Forwarded(asks, Err(AskError::Overloaded)) => {
-                underway.forwards -= 1;
-                let mut outcomes = std::iter::repeat(Err(Refused::Overloaded));
-                answer(asks.into_iter().map(|mut ask| {
-                    ask.settle(&mut outcomes);
-                    ask
-                }));
-            }
-            Ended::Forwarded(asks, Err(_)) => {
-                underway.forwards -= 1;
-                underway.not_before = again;
-                let mut ledger = self.ledger.lock();
-                asks.into_iter().for_each(|ask| ledger.come(ask));
+                if !self.answered_by_leader(asks, answered) {
+                    underway.not_before = again;
+                }
             }
         }
+    }
+
+    /// Passes on what came of a message to the leader. False where nobody answered it, and what it asked waits again.
+    fn answered_by_leader(
+        &self,
+        asks: Vec<Ask<Waits>>,
+        answered: Result<Vec<Outcome>, AskError>,
+    ) -> bool {
+        let outcome = match answered {
+            Ok(outcomes) => {
+                settle(asks, outcomes.into_iter());
+                LeaderMessage::Answered
+            }
+            Err(AskError::Overloaded) => {
+                settle(asks, std::iter::repeat(Err(Refused::Overloaded)));
+                LeaderMessage::Overloaded
+            }
+            Err(_) => {
+                let mut ledger = self.ledger.lock();
+                asks.into_iter().for_each(|ask| ledger.come(ask));
+                LeaderMessage::Failed
+            }
+        };
+        self.metrics.leader_asked(outcome);
+        outcome != LeaderMessage::Failed
     }
 
     /// Reserves numbers, in the term in which this node was confirmed.
@@ -294,6 +311,14 @@ impl Engine {
         });
         Ended::Forwarded(asks, outcomes)
     }
+}
+
+/// Tells those who asked what came of their requests, in their order.
+fn settle(asks: Vec<Ask<Waits>>, mut outcomes: impl Iterator<Item = Outcome>) {
+    answer(asks.into_iter().map(|mut ask| {
+        ask.settle(&mut outcomes);
+        ask
+    }));
 }
 
 /// Tells those who wait. Should one have given up at this very moment, its numbers are wasted, not repeated.

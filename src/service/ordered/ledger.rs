@@ -96,6 +96,13 @@ impl<T> Ledger<T> {
         true
     }
 
+    /// How many requests the round in flight counts for: those that came since the last one began that was confirmed.
+    pub(super) fn in_round(&self) -> usize {
+        let before = self.confirmed.map_or(0, Confirmed::began);
+        let Some(began) = self.round else { return 0 };
+        self.asks.range(before..began).map(|(_, ask)| ask.open).sum()
+    }
+
     /// Ends the round in flight, which a quorum has answered in this term, and gives what can be given.
     pub(super) fn round_confirmed(&mut self, term: u64, now_ms: u64) -> Vec<Ask<T>> {
         let Some(began) = self.round.take() else { return Vec::new() };
