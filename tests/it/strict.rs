@@ -1,8 +1,12 @@
 //! Strict tags: ids that rise over all nodes, whoever leads.
 
+use std::collections::BTreeSet;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread::{self, JoinHandle};
+use std::time::Instant;
 
 use serde_json::{Value as Json, json};
 
@@ -190,4 +194,63 @@ fn metrics_tell_how_many_requests_share_a_round_and_how_others_reach_the_leader(
     // Two of the three nodes did not lead, and asked the one that did.
     let asked = nodes.map(|api| metric(api, r#"leader_messages_total{outcome="answered"}"#));
     assert!(asked.iter().filter(|count| **count > 0).count() >= 2, "{asked:?}");
+}
+
+/// How many of these commands, sent together, are answered with ids, which rise; the error that the rest get.
+fn ids_and_refusals(redis: &mut RedisClient, commands: usize) -> (usize, BTreeSet<String>) {
+    redis.send("INCR invoices\r\n".repeat(commands).as_bytes());
+    let replies: Vec<Value> = (0..commands).map(|_| redis.answer()).collect();
+    let (mut ids, mut refusals) = (Vec::new(), BTreeSet::new());
+    for reply in replies {
+        match reply {
+            Value::Integer(id) => ids.push(id),
+            Value::Error(text) => drop(refusals.insert(text.split(' ').next().unwrap().to_owned())),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(ids.is_sorted_by(|one, next| one < next), "{ids:?}");
+    (ids.len(), refusals)
+}
+
+#[test]
+fn each_request_of_many_that_come_together_counts_against_the_rate_limit() {
+    const LIMIT: u64 = 20;
+    const TOGETHER: usize = 500;
+    let dev = mintleaf().dev();
+    let strict = json!({ "tag": "invoices", "order": "strict", "rate_limit": LIMIT });
+    dev.api().post("/v1/tags", &strict).ok();
+    let began = Instant::now();
+    let mut redis = RedisClient::connect(dev.resp(1));
+    let (over_resp, refusals) = ids_and_refusals(&mut redis, TOGETHER);
+    assert_eq!(refusals, BTreeSet::from(["RATELIMITED".to_owned()]));
+    assert!(over_resp >= LIMIT as usize, "{over_resp} in a full bucket of {LIMIT}");
+
+    let mut http = TcpStream::connect(dev.api().0).unwrap();
+    http.set_read_timeout(Some(secs(30))).unwrap();
+    let request = "GET /v1/segment/invoices HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    http.write_all(request.repeat(TOGETHER).as_bytes()).unwrap();
+    let (mut answers, mut read) = (Vec::new(), [0; 1 << 16]);
+    let count = |answers: &[u8], status: &str| {
+        String::from_utf8_lossy(answers).matches(&format!("HTTP/1.1 {status} ")).count()
+    };
+    while count(&answers, "200") + count(&answers, "429") < TOGETHER {
+        let length = http.read(&mut read).unwrap();
+        assert!(length > 0, "{}", String::from_utf8_lossy(&answers));
+        answers.extend_from_slice(&read[..length]);
+    }
+    let most = LIMIT * (2 + began.elapsed().as_secs());
+    let taken = (over_resp + count(&answers, "200")) as u64;
+    assert!(taken <= most, "{taken} ids in {:?}", began.elapsed());
+    assert!(count(&answers, "429") > 0);
+}
+
+#[test]
+fn the_last_ids_go_to_the_first_of_those_that_come_together() {
+    let dev = mintleaf().dev();
+    let start = (1_u64 << 63) - 50;
+    let strict = json!({ "tag": "invoices", "order": "strict", "start": start.to_string() });
+    dev.api().post("/v1/tags", &strict).ok();
+    let mut redis = RedisClient::connect(dev.resp(1));
+    let exhausted = BTreeSet::from(["EXHAUSTED".to_owned()]);
+    assert_eq!(ids_and_refusals(&mut redis, 80), (50, exhausted));
 }

@@ -158,6 +158,16 @@ impl ShapedTag {
         Ok(())
     }
 
+    /// How many of `count` calls for one id each [`admit`](Self::admit) would let through now, as far as the rate limit
+    /// goes.
+    pub(in crate::service) fn passed_now(&self, count: u64) -> u64 {
+        let mut open = self.open.lock();
+        match (open.protection.rate_limit, &mut open.limit) {
+            (Some(_), Some(limit)) => limit.available(self.clock.monotonic_ms()).min(count),
+            _ => count,
+        }
+    }
+
     /// Gives up a slot, as no grab of its line is let in. The callers that wait look again which line is now.
     pub(super) fn drop_slot(&self, slot: &Arc<Slot>) {
         let is_its = |line: &TagLine| line.slot.as_ref().is_some_and(|its| Arc::ptr_eq(its, slot));
