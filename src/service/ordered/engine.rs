@@ -20,7 +20,7 @@ use crate::limits::GRAB_MAX;
 use crate::metrics::{GrabOutcome, LeaderMessage, Metrics};
 use crate::replica::{COMMANDS_MAX, Replica};
 use crate::segment::Segment;
-use crate::shape::Leadership;
+use crate::shape::{Leadership, Line};
 use crate::state::{Command, Response};
 
 /// Requests that may wait in the ledger; more wait in the queue, which is bounded too.
@@ -265,6 +265,9 @@ impl Engine {
         };
         let granted = grabs.iter().zip(responses).map(|(grab, response)| {
             let granted = response.and_then(|response| self.read(&response));
+            if let Some(Ok((segment, _))) = granted {
+                log_grant(grab, segment);
+            }
             self.metrics.grab_finished(outcome_of(granted), seconds);
             (grab.id, granted)
         });
@@ -327,6 +330,21 @@ fn answer(asks: impl IntoIterator<Item = Ask<Waits>>) {
         let (waits, outcomes) = ask.finish();
         drop(waits.answer.send(outcomes));
     }
+}
+
+/// Writes a grant into the log, before any number of it is handed out, so that a recorder can check numbers against the
+/// grants that it has read.
+fn log_grant(grab: &Grab, Segment { start, end }: Segment) {
+    let tag = grab.tag.as_str();
+    let period = match grab.line {
+        Line::Section(section) => {
+            tracing::debug!(target: "mintleaf::grants", tag, section, start, end, "section granted");
+            return;
+        }
+        Line::Period { number, .. } => Some(number.0),
+        Line::Whole => None,
+    };
+    tracing::debug!(target: "mintleaf::grants", tag, period, start, end, "segment granted");
 }
 
 fn outcome_of(granted: Granted) -> GrabOutcome {
