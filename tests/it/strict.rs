@@ -136,6 +136,16 @@ fn without_a_quorum_a_strict_tag_gives_nothing_and_a_plain_one_what_is_held() {
     let refused = api.get("/v1/segment/invoices").problem();
     assert_eq!(refused, (503, "unavailable".to_owned()));
     assert!(metric(api, r#"rounds_total{outcome="failed"}"#) > 0);
+    eventually(
+        "refusals that need no 2 s, once the others have been silent for long",
+        secs(20),
+        || {
+            let began = Instant::now();
+            let refused = api.get("/v1/segment/invoices").problem();
+            assert_eq!(refused, (503, "unavailable".to_owned()));
+            (began.elapsed() < secs(1)).then_some(())
+        },
+    );
     let held = api.get("/v1/segment/orders");
     assert!(held.ids()[0] > 1, "{}", held.text());
     let back = others[0];

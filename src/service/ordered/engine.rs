@@ -20,6 +20,7 @@ use crate::limits::GRAB_MAX;
 use crate::metrics::{GrabOutcome, LeaderMessage, Metrics};
 use crate::replica::{COMMANDS_MAX, Replica};
 use crate::segment::Segment;
+use crate::service::readiness::QuorumLoss;
 use crate::shape::{Leadership, Line};
 use crate::state::{Command, Response};
 
@@ -35,7 +36,7 @@ const FORWARDED_BYTES_MAX: usize = LEADER_REQUEST_BYTES_MAX - (32 << 10);
 const PROPOSALS_MAX: usize = 2;
 /// Pause after a round, a grab or a message that brought nothing, unless another leader is known before.
 const RETRY_INTERVAL: Duration = Duration::from_millis(15);
-/// How often requests that nobody waits for any more are dropped.
+/// How often it is looked which requests nobody waits for any more, and whether there is a quorum at all.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 /// A leader that was deposed gets this long to answer what it was asked.
 const LAST_ANSWER_MAX: Duration = Duration::from_millis(50);
@@ -79,6 +80,7 @@ struct Underway {
     /// Whether a member may wait for an answer.
     members_ask: bool,
     not_before: Instant,
+    look_at: Instant,
 }
 
 impl Engine {
@@ -96,14 +98,20 @@ impl Engine {
             forwards: 0,
             members_ask: false,
             not_before: Instant::now(),
+            look_at: Instant::now(),
         };
+        // Before that the other members may not have been heard yet.
+        let all_heard_by = Instant::now() + GRAB_MAX;
         let mut come = Vec::new();
         loop {
             let leader = self.replica.node().leader_id();
             let now = Instant::now();
             self.begin(leader, now, &mut underway);
-            let waiting = self.ledger.lock().waiting();
-            let look = now + LOOK_INTERVAL;
+            if underway.look_at <= now {
+                self.look(now, now >= all_heard_by);
+                underway.look_at = now + LOOK_INTERVAL;
+            }
+            let (waiting, look) = (self.ledger.lock().waiting(), underway.look_at);
             let next = if underway.not_before > now { underway.not_before.min(look) } else { look };
             tokio::select! {
                 biased;
@@ -119,14 +127,22 @@ impl Engine {
                 () = self.replica.node().leader_other_than(leader) => {
                     underway.not_before = Instant::now();
                 }
-                () = sleep_until(next), if waiting > 0 => {
-                    let now = Instant::now();
-                    let is_over = |ask: &Ask<Waits>| {
-                        ask.waits.deadline <= now || ask.waits.answer.is_closed()
-                    };
-                    drop(self.ledger.lock().take_if(is_over));
-                }
+                () = sleep_until(next), if waiting > 0 => {}
             }
+        }
+    }
+
+    /// Drops the requests that nobody waits for any more. Where it is known that there is no quorum, tells those who do
+    /// wait: this node knows no leader, and so many voters have been silent for so long that it would know none by now
+    /// if there were one. Nothing that is given rests on this. At worst somebody has to ask again.
+    fn look(&self, now: Instant, all_heard: bool) {
+        if self.ledger.lock().waiting() == 0 {
+            return;
+        }
+        let is_over = |ask: &Ask<Waits>| ask.waits.deadline <= now || ask.waits.answer.is_closed();
+        drop(self.ledger.lock().take_if(is_over));
+        if all_heard && QuorumLoss::is_seen_in(&self.replica.node().status()) {
+            answer(self.ledger.lock().take_if(|ask| !ask.waits.is_member));
         }
     }
 
