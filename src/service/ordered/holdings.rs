@@ -71,7 +71,7 @@ pub(super) struct Holdings {
     term: u64,
     /// The lines of strict tags.
     tags: Tags,
-    /// The sections of sequences for which a grab is under way or wanted, or which have no more numbers.
+    /// The sections of sequences for which a grab is under way, or which have no more numbers.
     sections: Tags,
     counters: Counters,
     /// Of which line each grab in flight is.
@@ -141,6 +141,7 @@ impl Holdings {
         self.tags.remove(tag);
         self.sections.remove(tag);
         self.in_flight.retain(|_, (of, _)| of.as_str() != tag);
+        self.wanting.retain(|(of, _), _| of.as_str() != tag);
     }
 
     /// Gives a request what it asks for, if that is held and may be given. A request that gets nothing yet is counted
@@ -199,30 +200,38 @@ impl Holdings {
 
     fn give_numbers(&mut self, tag: &BizTag, key: &str, count: u64) -> Option<Outcome> {
         let Ok(key) = SequenceKey::parse(key) else { return Some(Err(Refused::OtherShape)) };
-        let section = match self.counters.take(tag.as_str(), key, count) {
+        match self.counters.take(tag.as_str(), key, count) {
             Ok(numbers) => {
+                if let Some(section) = self.counters.low_section() {
+                    // The log makes a step of it, however many this request took.
+                    self.want_section(tag, section, 1);
+                }
                 let last = *numbers.end();
                 let range = *numbers.start()..last + 1;
                 let ranges = vec![range];
-                return Some(Ok(Given::Ids { period: None, ranges }));
+                Some(Ok(Given::Ids { period: None, ranges }))
             }
-            Err(not_held) => not_held.section,
-        };
+            Err(not_held) => {
+                let is_had = self.want_section(tag, not_held.section, count);
+                (!is_had).then_some(Err(Refused::Exhausted))
+            }
+        }
+    }
+
+    /// Has more of a section reserved, unless a grab of it is under way: one at a time, so that its intervals come in the
+    /// order of the log. False where it has no more numbers.
+    fn want_section(&mut self, tag: &BizTag, section: u16, count: u64) -> bool {
         let name = LineName::Section(section);
-        if !self.sections.contains_key(tag.as_str()) {
-            self.sections.insert(tag.clone(), Lines::new());
+        let held = self.sections.get(tag.as_str()).and_then(|lines| lines.get(&name));
+        if held.is_some_and(|held| held.exhausted) {
+            return false;
         }
-        let held = self.sections.get_mut(tag.as_str())?;
-        let held = held.entry(name).or_insert_with(|| HeldLine::new(Line::Section(section)));
-        if held.exhausted {
-            return Some(Err(Refused::Exhausted));
-        }
-        if held.grab.is_none() {
+        if held.is_none_or(|held| held.grab.is_none()) {
             // Each key counts on its own, so that the largest demand of a section covers them all.
             let wanted = self.wanting.entry((tag.clone(), name)).or_default();
             *wanted = count.max(*wanted);
         }
-        None
+        true
     }
 
     fn last(&mut self, tag: &BizTag, key: &str) -> Outcome {
@@ -241,8 +250,17 @@ impl Holdings {
             && let Some(((tag, name), demand)) = self.wanting.pop_first()
         {
             let id = self.last_grab + 1;
-            let lines = self.tags_with(name).get_mut(tag.as_str());
-            let Some(held) = lines.and_then(|lines| lines.get_mut(&name)) else { continue };
+            let held = match name {
+                LineName::Section(section) => {
+                    let lines = self.sections.entry(tag.clone()).or_default();
+                    lines.entry(name).or_insert_with(|| HeldLine::new(Line::Section(section)))
+                }
+                LineName::Whole | LineName::Period(_) => {
+                    let lines = self.tags.get_mut(tag.as_str());
+                    let Some(held) = lines.and_then(|lines| lines.get_mut(&name)) else { continue };
+                    held
+                }
+            };
             held.grab = Some(id);
             let (line, size) = (held.line, held.begin_grab(demand, now_ms));
             self.last_grab = id;
