@@ -56,7 +56,7 @@ fn every_alert_is_grave_or_not_and_names_a_section_that_says_what_to_do() {
         let tried = read("tests/alerts/rules.yml") + &read("tests/alerts/rules-of-days.yml");
         assert!(tried.contains(&format!("alertname: {name}")), "{name} is not tried");
     }
-    assert_eq!((named, count), (sections, 22));
+    assert_eq!((named, count), (sections, 23));
 }
 
 #[test]
@@ -85,7 +85,9 @@ fn the_dashboard_is_for_any_data_source_cluster_and_node() {
             );
         }
     }
-    for title in ["Is it well", "Traffic", "Latency", "Raft", "Disk", "Tags"] {
+    for title in
+        ["Is it well", "Traffic", "Latency", "Raft", "Disk", "Tags", "Strict order and sequences"]
+    {
         assert!(titles.contains(&title), "{titles:?}");
     }
 }

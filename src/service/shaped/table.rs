@@ -1,6 +1,7 @@
 //! The shaped tags that this node was asked for since it started.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use foldhash::quality::RandomState;
 use papaya::HashMap;
@@ -13,24 +14,42 @@ use crate::tag::BizTag;
 
 /// Shaped tags by name. Looking one up takes no lock.
 #[derive(Default)]
-pub(in crate::service) struct ShapedTable(HashMap<BizTag, Arc<ShapedTag>, RandomState>);
+pub(in crate::service) struct ShapedTable {
+    tags: HashMap<BizTag, Arc<ShapedTag>, RandomState>,
+    /// How many of them this node holds ids of by itself, whoever leads.
+    with_slots: AtomicUsize,
+}
+
+/// A tag that ids were taken of since the last look: how many, and how many are held.
+pub(in crate::service) type TakenSinceLook = (BizTag, (u64, u64));
 
 impl ShapedTable {
     pub(in crate::service) fn get(&self, tag: &str) -> Option<Arc<ShapedTag>> {
-        self.0.pin().get(tag).cloned()
+        self.tags.pin().get(tag).cloned()
     }
 
     /// Puts in a tag, unless another call was first; answers which one is there now.
     pub(in crate::service) fn get_or_insert(&self, new: ShapedTag) -> Arc<ShapedTag> {
-        let tag = new.tag().clone();
-        Arc::clone(self.0.pin().get_or_insert(tag, Arc::new(new)))
+        let (tag, new) = (new.tag().clone(), Arc::new(new));
+        match self.tags.pin().try_insert(tag, Arc::clone(&new)) {
+            Ok(_) => {
+                self.with_slots.fetch_add(usize::from(new.has_slots()), Relaxed);
+                new
+            }
+            Err(occupied) => Arc::clone(occupied.current),
+        }
     }
 
     /// Ends and removes a tag. It may get another place later, which starts empty.
     pub(in crate::service) fn remove(&self, tag: &str) {
-        if let Some(shaped) = self.0.pin().remove(tag) {
-            shaped.close();
+        if let Some(shaped) = self.tags.pin().remove(tag) {
+            self.end(shaped);
         }
+    }
+
+    fn end(&self, removed: &ShapedTag) {
+        self.with_slots.fetch_sub(usize::from(removed.has_slots()), Relaxed);
+        removed.close();
     }
 
     /// Ends this slot, and removes its tag if it is still a slot of it.
@@ -38,8 +57,8 @@ impl ShapedTable {
         let is_its = |_: &BizTag, shaped: &Arc<ShapedTag>| {
             shaped.slots().iter().any(|its| Arc::ptr_eq(its, slot))
         };
-        if let Ok(Some((_, shaped))) = self.0.pin().remove_if(slot.tag(), is_its) {
-            shaped.close();
+        if let Ok(Some((_, shaped))) = self.tags.pin().remove_if(slot.tag(), is_its) {
+            self.end(shaped);
         }
         slot.close();
     }
@@ -53,14 +72,14 @@ impl ShapedTable {
     }
 
     pub(in crate::service) fn protect(&self, tag: &str, protection: Protection) {
-        if let Some(shaped) = self.0.pin().get(tag) {
+        if let Some(shaped) = self.tags.pin().get(tag) {
             shaped.protect(protection);
         }
     }
 
     /// Ends and removes all tags.
     pub(in crate::service) fn drop_all(&self) {
-        let mut tags: Vec<BizTag> = self.0.pin().keys().cloned().collect();
+        let mut tags = self.names();
         // The callers that wait wake in this order, which no hash may decide: a simulated run comes out the same each
         // time.
         tags.sort_unstable();
@@ -71,22 +90,38 @@ impl ShapedTable {
     pub(in crate::service) fn holds_ids(&self) -> bool {
         let holds =
             |shaped: &Arc<ShapedTag>| shaped.slots().iter().any(|slot| slot.remaining() > 0);
-        self.0.pin().values().any(holds)
+        self.tags.pin().values().any(holds)
     }
 
-    /// The tags that ids were taken of since the last call, and how many.
-    pub(in crate::service) fn taken_since_look(&self) -> Vec<(BizTag, u64)> {
-        let taken = |shaped: &ShapedTag| {
-            shaped.slots().iter().map(|slot| slot.taken_since_look().0).sum::<u64>()
+    /// How many tags there are that this node holds ids of by itself.
+    pub(in crate::service) fn with_slots(&self) -> usize {
+        self.with_slots.load(Relaxed)
+    }
+
+    /// How many tags there are.
+    pub(in crate::service) fn len(&self) -> usize {
+        self.tags.pin().len()
+    }
+
+    /// All tags, in no order.
+    pub(in crate::service) fn names(&self) -> Vec<BizTag> {
+        self.tags.pin().keys().cloned().collect()
+    }
+
+    /// The tags that ids were taken of since the last call, how many, and how many are held of the latest line.
+    pub(in crate::service) fn taken_since_look(&self) -> Vec<TakenSinceLook> {
+        let look = |shaped: &ShapedTag| {
+            let lines = shaped.slots().into_iter().map(|slot| slot.taken_since_look());
+            lines.fold((0, 0), |(sum, _), (taken, remaining)| (sum + taken, remaining))
         };
-        let shaped = self.0.pin();
-        let tags = shaped.iter().map(|(tag, shaped)| (tag.clone(), taken(shaped)));
-        tags.filter(|(_, taken)| *taken > 0).collect()
+        let shaped = self.tags.pin();
+        let tags = shaped.iter().map(|(tag, shaped)| (tag.clone(), look(shaped)));
+        tags.filter(|(_, (taken, _))| *taken > 0).collect()
     }
 
     /// The buffers of the lines that are drawn from now, of the tags of which this node holds any.
     pub(in crate::service) fn views(&self) -> Vec<(BizTag, BufferView)> {
-        let shaped = self.0.pin();
+        let shaped = self.tags.pin();
         shaped.iter().filter_map(|(tag, shaped)| Some((tag.clone(), shaped.view()?))).collect()
     }
 }

@@ -10,7 +10,7 @@ use crate::limits::PERIOD_SKEW_MS;
 use crate::segment::BufferView;
 use crate::service::error::Error;
 use crate::service::rate_limit::RateLimit;
-use crate::service::slot::Slot;
+use crate::service::slot::{Slot, SlotStatus};
 use crate::shape::{Calendar, IdText, Line, PeriodNumber, PeriodSpan, Shape};
 use crate::state::{Protection, TagRow};
 use crate::tag::BizTag;
@@ -78,6 +78,11 @@ impl ShapedTag {
         &self.shape
     }
 
+    /// Whether this node holds ids of it by itself, whoever leads.
+    pub(super) fn has_slots(&self) -> bool {
+        !self.shape.needs_leadership()
+    }
+
     pub(super) fn has_periods(&self) -> bool {
         self.calendar.is_some()
     }
@@ -126,7 +131,7 @@ impl ShapedTag {
             &self.shape.format,
             span.map(|span| span.number),
         ));
-        let slot = (!self.shape.needs_leadership()).then(|| {
+        let slot = self.has_slots().then(|| {
             let line = span.map_or(Line::Whole, |span| span.line());
             Arc::new(Slot::of_line(self.tag.clone(), line, self.step, Arc::clone(&self.clock)))
         });
@@ -151,6 +156,16 @@ impl ShapedTag {
             limit.pay(count);
         }
         Ok(())
+    }
+
+    /// How many of `count` calls for one id each [`admit`](Self::admit) would let through now, as far as the rate limit
+    /// goes.
+    pub(in crate::service) fn passed_now(&self, count: u64) -> u64 {
+        let mut open = self.open.lock();
+        match (open.protection.rate_limit, &mut open.limit) {
+            (Some(_), Some(limit)) => limit.available(self.clock.monotonic_ms()).min(count),
+            _ => count,
+        }
     }
 
     /// Gives up a slot, as no grab of its line is let in. The callers that wait look again which line is now.
@@ -186,6 +201,15 @@ impl ShapedTag {
     /// The slots of all lines, that of the latest last.
     pub(super) fn slots(&self) -> Vec<Arc<Slot>> {
         self.open.lock().lines.iter().filter_map(|line| line.slot().cloned()).collect()
+    }
+
+    /// What is held of the latest line that is served at this moment of the cluster's time, or that was opened where
+    /// nobody knows what time it is; `None` where nothing is.
+    pub(in crate::service) fn status(&self, now_ms: Option<u64>) -> Option<SlotStatus> {
+        let open = self.open.lock();
+        let is_served = |line: &&Arc<TagLine>| now_ms.is_none_or(|at| line.is_served_at(at));
+        let line = open.lines.iter().rev().find(is_served)?;
+        Some(line.slot()?.status())
     }
 
     /// What is held of the line that was opened last.
