@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 
 use super::ordered::SharedLedger;
 use super::shaped::ShapedTable;
-use super::slot::{Slot, SlotStatus};
+use super::slot::Slot;
 use crate::metrics::Metrics;
 use crate::replica::TagListener;
 use crate::segment::BufferView;
@@ -46,7 +46,7 @@ impl SlotTable {
     pub fn new(metrics: Arc<Metrics>) -> Self {
         Self {
             slots: HashMap::default(),
-            shaped: ShapedTable::new(Arc::clone(&metrics)),
+            shaped: ShapedTable::default(),
             ordered: OnceLock::new(),
             metrics,
             none_held_until_ms: AtomicU64::new(0),
@@ -154,18 +154,12 @@ impl SlotTable {
                 shortest.pop();
             }
         }
-        let of_shaped = self.shaped.taken_since_look();
-        for (tag, taken, remaining) in &of_shaped {
-            shortest.push((remaining / taken, tag));
-            if shortest.len() > WATCHED_MAX {
-                shortest.pop();
-            }
-        }
         *self.shortest.lock() = shortest.into_iter().map(|(_, tag)| tag.clone()).collect();
         let mut taken: Vec<_> =
             most.into_iter().map(|Reverse((taken, tag))| (tag.clone(), taken)).collect();
+        let of_shaped = self.shaped.taken_since_look();
         if !of_shaped.is_empty() {
-            taken.extend(of_shaped.into_iter().map(|(tag, taken, _)| (tag, taken)));
+            taken.extend(of_shaped);
             taken.sort_unstable_by_key(|(_, taken)| Reverse(*taken));
             taken.truncate(limit);
         }
@@ -176,18 +170,10 @@ impl SlotTable {
     /// lasted shortest at the last look.
     pub(super) fn watched(&self) -> Vec<BizTag> {
         let slots = self.slots.pin();
-        if slots.len() + self.shaped.len() <= WATCHED_MAX {
-            return slots.keys().cloned().chain(self.shaped.names()).collect();
+        if slots.len() <= WATCHED_MAX {
+            return slots.keys().cloned().collect();
         }
         self.shortest.lock().clone()
-    }
-
-    /// What is held of a tag, and how it is used; `None` where this node was not asked for it, or only the leader hands out.
-    pub(super) fn status(&self, slots: &PinnedSlots<'_>, tag: &BizTag) -> Option<SlotStatus> {
-        match slots.get(tag) {
-            Some(slot) => Some(slot.status()),
-            None => self.shaped.status(tag.as_str()),
-        }
     }
 
     /// The first `limit` buffers in the order of their tags.

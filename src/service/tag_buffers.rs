@@ -10,8 +10,7 @@ use super::tags::TagService;
 use crate::state::TagRow;
 use crate::tag::BizTag;
 
-/// A tag, and what this node holds of it; `None` for a tag that it was not asked for since it started, and for one that
-/// only the leader hands out.
+/// A tag, and what this node holds of it; `None` for a tag that it was not asked for since it started.
 pub type TagHolding = (TagRow, Option<SlotStatus>);
 
 /// One page of tags with what this node holds of them.
@@ -41,7 +40,7 @@ impl TagService {
         let page = self.page(prefix, after, limit, has_room, consistency).await?;
         let slots = self.table.pin();
         let with_status = |row: TagRow| {
-            let status = self.table.status(&slots, &row.tag);
+            let status = slots.get(&row.tag).map(|slot| slot.status());
             (row, status)
         };
         let rows = page.rows.into_iter().map(with_status).collect();
@@ -70,7 +69,7 @@ impl TagService {
                 name.starts_with(prefix) && after.is_none_or(|after| name > after)
             });
             let in_use = |tag: BizTag| {
-                let status = self.table.status(&slots, &tag)?;
+                let status = slots.get(&tag)?.status();
                 status.waits_in_s().map(|_| (tag, status))
             };
             watched.filter_map(in_use).collect()

@@ -6,68 +6,31 @@ use foldhash::quality::RandomState;
 use papaya::HashMap;
 
 use super::tag::ShapedTag;
-use crate::metrics::Metrics;
 use crate::segment::BufferView;
-use crate::service::slot::{Slot, SlotStatus};
+use crate::service::slot::Slot;
 use crate::state::Protection;
 use crate::tag::BizTag;
 
 /// Shaped tags by name. Looking one up takes no lock.
-pub(in crate::service) struct ShapedTable {
-    tags: HashMap<BizTag, Arc<ShapedTag>, RandomState>,
-    metrics: Arc<Metrics>,
-}
+#[derive(Default)]
+pub(in crate::service) struct ShapedTable(HashMap<BizTag, Arc<ShapedTag>, RandomState>);
 
 impl ShapedTable {
-    pub(in crate::service) fn new(metrics: Arc<Metrics>) -> Self {
-        Self { tags: HashMap::default(), metrics }
-    }
-
     pub(in crate::service) fn get(&self, tag: &str) -> Option<Arc<ShapedTag>> {
-        self.tags.pin().get(tag).cloned()
+        self.0.pin().get(tag).cloned()
     }
 
     /// Puts in a tag, unless another call was first; answers which one is there now.
     pub(in crate::service) fn get_or_insert(&self, new: ShapedTag) -> Arc<ShapedTag> {
-        let new = Arc::new(new);
-        match self.tags.pin().try_insert(new.tag().clone(), Arc::clone(&new)) {
-            Ok(_) => {
-                if new.has_slots() {
-                    self.metrics.tag_loaded();
-                }
-                new
-            }
-            Err(occupied) => Arc::clone(occupied.current),
-        }
+        let tag = new.tag().clone();
+        Arc::clone(self.0.pin().get_or_insert(tag, Arc::new(new)))
     }
 
     /// Ends and removes a tag. It may get another place later, which starts empty.
     pub(in crate::service) fn remove(&self, tag: &str) {
-        if let Some(shaped) = self.tags.pin().remove(tag) {
-            self.end(shaped);
+        if let Some(shaped) = self.0.pin().remove(tag) {
+            shaped.close();
         }
-    }
-
-    fn end(&self, removed: &ShapedTag) {
-        removed.close();
-        if removed.has_slots() {
-            self.metrics.tag_unloaded();
-        }
-    }
-
-    /// How many tags there are.
-    pub(in crate::service) fn len(&self) -> usize {
-        self.tags.len()
-    }
-
-    /// Their names.
-    pub(in crate::service) fn names(&self) -> Vec<BizTag> {
-        self.tags.pin().keys().cloned().collect()
-    }
-
-    /// What is held of a tag, and how it is used; `None` where this node was not asked for it, or only the leader hands out.
-    pub(in crate::service) fn status(&self, tag: &str) -> Option<SlotStatus> {
-        self.tags.pin().get(tag)?.status()
     }
 
     /// Ends this slot, and removes its tag if it is still a slot of it.
@@ -75,8 +38,8 @@ impl ShapedTable {
         let is_its = |_: &BizTag, shaped: &Arc<ShapedTag>| {
             shaped.slots().iter().any(|its| Arc::ptr_eq(its, slot))
         };
-        if let Ok(Some((_, shaped))) = self.tags.pin().remove_if(slot.tag(), is_its) {
-            self.end(shaped);
+        if let Ok(Some((_, shaped))) = self.0.pin().remove_if(slot.tag(), is_its) {
+            shaped.close();
         }
         slot.close();
     }
@@ -90,14 +53,14 @@ impl ShapedTable {
     }
 
     pub(in crate::service) fn protect(&self, tag: &str, protection: Protection) {
-        if let Some(shaped) = self.tags.pin().get(tag) {
+        if let Some(shaped) = self.0.pin().get(tag) {
             shaped.protect(protection);
         }
     }
 
     /// Ends and removes all tags.
     pub(in crate::service) fn drop_all(&self) {
-        let mut tags = self.names();
+        let mut tags: Vec<BizTag> = self.0.pin().keys().cloned().collect();
         // The callers that wait wake in this order, which no hash may decide: a simulated run comes out the same each
         // time.
         tags.sort_unstable();
@@ -108,26 +71,22 @@ impl ShapedTable {
     pub(in crate::service) fn holds_ids(&self) -> bool {
         let holds =
             |shaped: &Arc<ShapedTag>| shaped.slots().iter().any(|slot| slot.remaining() > 0);
-        self.tags.pin().values().any(holds)
+        self.0.pin().values().any(holds)
     }
 
-    /// The tags that ids were taken of since the last call: how many, and how many are held.
-    pub(in crate::service) fn taken_since_look(&self) -> Vec<(BizTag, u64, u64)> {
-        let looked_at = |shaped: &ShapedTag| {
-            let of_slots = shaped.slots().into_iter().map(|slot| slot.taken_since_look());
-            of_slots.fold((0, 0), |(taken, held), (more, rest)| (taken + more, held + rest))
+    /// The tags that ids were taken of since the last call, and how many.
+    pub(in crate::service) fn taken_since_look(&self) -> Vec<(BizTag, u64)> {
+        let taken = |shaped: &ShapedTag| {
+            shaped.slots().iter().map(|slot| slot.taken_since_look().0).sum::<u64>()
         };
-        let shaped = self.tags.pin();
-        let tags = shaped.iter().map(|(tag, shaped)| {
-            let (taken, held) = looked_at(shaped);
-            (tag.clone(), taken, held)
-        });
-        tags.filter(|(_, taken, _)| *taken > 0).collect()
+        let shaped = self.0.pin();
+        let tags = shaped.iter().map(|(tag, shaped)| (tag.clone(), taken(shaped)));
+        tags.filter(|(_, taken)| *taken > 0).collect()
     }
 
     /// The buffers of the lines that are drawn from now, of the tags of which this node holds any.
     pub(in crate::service) fn views(&self) -> Vec<(BizTag, BufferView)> {
-        let shaped = self.tags.pin();
+        let shaped = self.0.pin();
         shaped.iter().filter_map(|(tag, shaped)| Some((tag.clone(), shaped.view()?))).collect()
     }
 }

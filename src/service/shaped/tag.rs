@@ -10,7 +10,7 @@ use crate::limits::PERIOD_SKEW_MS;
 use crate::segment::BufferView;
 use crate::service::error::Error;
 use crate::service::rate_limit::RateLimit;
-use crate::service::slot::{Slot, SlotStatus};
+use crate::service::slot::Slot;
 use crate::shape::{Calendar, IdText, Line, PeriodNumber, PeriodSpan, Shape};
 use crate::state::{Protection, TagRow};
 use crate::tag::BizTag;
@@ -78,11 +78,6 @@ impl ShapedTag {
         &self.shape
     }
 
-    /// Whether this node holds ids of it, as it does unless only the leader hands out.
-    pub(super) fn has_slots(&self) -> bool {
-        !self.shape.needs_leadership()
-    }
-
     pub(super) fn has_periods(&self) -> bool {
         self.calendar.is_some()
     }
@@ -131,7 +126,7 @@ impl ShapedTag {
             &self.shape.format,
             span.map(|span| span.number),
         ));
-        let slot = self.has_slots().then(|| {
+        let slot = (!self.shape.needs_leadership()).then(|| {
             let line = span.map_or(Line::Whole, |span| span.line());
             Arc::new(Slot::of_line(self.tag.clone(), line, self.step, Arc::clone(&self.clock)))
         });
@@ -196,11 +191,6 @@ impl ShapedTag {
     /// What is held of the line that was opened last.
     pub(super) fn view(&self) -> Option<BufferView> {
         self.slots().last().map(|slot| slot.view())
-    }
-
-    /// What is held of the line that was opened last, and how it is used; `None` where only the leader hands out.
-    pub(super) fn status(&self) -> Option<SlotStatus> {
-        self.slots().last().map(|slot| slot.status())
     }
 }
 

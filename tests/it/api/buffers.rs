@@ -43,47 +43,6 @@ fn a_node_shows_the_segments_that_it_holds_and_nothing_of_tags_that_it_was_not_a
 }
 
 #[test]
-fn what_is_held_of_shaped_tags_is_shown_and_nothing_of_those_that_only_the_leader_hands_out() {
-    let cluster = strict();
-    let api = cluster.api(1);
-    for tag in [
-        json!({ "tag": "bills", "period": "year" }),
-        json!({ "tag": "coupons", "digits": 12 }),
-        json!({ "tag": "ledger", "order": "strict" }),
-        json!({ "tag": "rest", "format": "R{id}" }),
-    ] {
-        assert_eq!(api.post("/v1/tags", &tag).status, 201);
-    }
-    for tag in ["bills", "coupons", "ledger"] {
-        assert_eq!(api.get(&format!("/v1/segment/{tag}?count=300")).status, 200);
-    }
-    let all = tags(api, "");
-    assert_eq!(names(&all), ["bills", "coupons", "ledger", "rest"]);
-    for tag in &all[..2] {
-        assert_eq!(tag["buffer"]["handed_out"], "300", "{tag}");
-        assert_eq!(tag["buffer"]["current"], json!({ "start": "1", "end": "1001" }), "{tag}");
-    }
-    assert_eq!([&all[2]["buffer"], &all[3]["buffer"]], [&Value::Null; 2]);
-    let soonest = eventually("both to be in use", secs(5), || {
-        let soonest = tags(api, "sort=need");
-        (soonest.len() == 2).then_some(soonest)
-    });
-    let mut soonest = names(&soonest);
-    soonest.sort_unstable();
-    assert_eq!(soonest, ["bills", "coupons"]);
-    assert_eq!(loaded(api), 2);
-    assert_eq!(api.delete("/v1/tags/coupons").status, 204);
-    assert_eq!((tags(api, "sort=need").len(), loaded(api)), (1, 1));
-}
-
-/// How many tags the node says that it has a segment of.
-fn loaded(api: Api) -> u64 {
-    let page = api.get("/metrics");
-    let line = page.text().lines().find_map(|line| line.strip_prefix("mintleaf_tags_loaded "));
-    line.unwrap().parse().unwrap()
-}
-
-#[test]
 fn tags_are_found_by_what_they_begin_with_page_by_page() {
     let cluster = strict();
     let api = cluster.api(1);
