@@ -184,7 +184,9 @@ pub enum ClientCommand {
         connect: Connect,
     },
     /// Show the last admin changes: who changed what, and when
-    #[command(after_help = "Example:\n  mintleaf audit --limit 20")]
+    #[command(
+        after_help = "Examples:\n  mintleaf audit --newest --limit 20\n  mintleaf audit --json"
+    )]
     Audit {
         /// Which of them.
         #[command(flatten)]

@@ -14,26 +14,33 @@ const PAGE: u64 = 1_000;
 /// Which admin changes.
 #[derive(Args, Debug)]
 pub struct AuditArgs {
-    /// Begin after this entry
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    after: u64,
+    /// Begin behind this entry, in the order that is printed
+    #[arg(long, value_name = "N")]
+    after: Option<u64>,
     /// Stop after this many; all of them otherwise
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     limit: Option<u64>,
+    /// Print the newest entry first, instead of the oldest that is kept
+    #[arg(long)]
+    newest: bool,
 }
 
 pub(super) async fn run(args: &AuditArgs, client: &Client, json: bool) -> Result<(), Failure> {
     let mut left = args.limit.unwrap_or(u64::MAX);
+    let order = if args.newest { "newest" } else { "oldest" };
     let mut after = args.after;
     let mut entries = Vec::new();
     while left > 0 {
-        let path = format!("/v1/audit?limit={}&after={after}", left.min(PAGE));
+        let mut path = format!("/v1/audit?limit={}&sort={order}", left.min(PAGE));
+        if let Some(after) = after {
+            path.push_str(&format!("&after={after}"));
+        }
         let page = client.get(&path).await?;
         let found = page["entries"].as_array().cloned().unwrap_or_default();
         left -= left.min(found.len() as u64);
         entries.extend(found);
         match page["next"].as_u64() {
-            Some(next) => after = next,
+            next @ Some(_) => after = next,
             None => break,
         }
     }

@@ -150,7 +150,7 @@ impl Client {
     /// Reads `path` from the first node that can answer.
     ///
     /// # Errors
-    /// The failure at the last node.
+    /// Why the last node that answered could not serve, or else the failure at the last node.
     pub(super) async fn get(&self, path: &str) -> Result<Value, Failure> {
         self.call(&Method::GET, path, None).await
     }
@@ -193,19 +193,23 @@ impl Client {
     }
 
     /// The answer of the first node that gives one. A request that must not be repeated goes to the next node
-    /// only when it cannot have been sent.
+    /// only when it cannot have been sent. Where all fail, what a node said of itself tells more than that another
+    /// could not be reached.
     async fn first<T>(
         &self,
         repeatable: bool,
         ask: impl AsyncFn(&BaseUrl) -> Result<T, Attempt>,
     ) -> Result<T, Failure> {
         let mut last = Failure::new("no node to ask");
+        let mut said = None;
         for url in &self.urls {
             last = match ask(url).await {
                 Ok(answer) => return Ok(answer),
                 Err(Attempt::Unconnected(failure)) => failure,
-                Err(Attempt::Lost(failure) | Attempt::Unavailable(failure)) if repeatable => {
-                    failure
+                Err(Attempt::Lost(failure)) if repeatable => failure,
+                Err(Attempt::Unavailable(failure)) if repeatable => {
+                    said = Some(failure);
+                    continue;
                 }
                 Err(
                     Attempt::Lost(failure)
@@ -214,7 +218,7 @@ impl Client {
                 ) => return Err(failure),
             };
         }
-        Err(last)
+        Err(said.unwrap_or(last))
     }
 
     async fn begin(&self, url: &BaseUrl, path: &str) -> Result<Pieces, Attempt> {

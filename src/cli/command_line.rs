@@ -9,6 +9,7 @@ use clap::error::{ContextKind, ContextValue};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command, CommandFactory, Error, FromArgMatches};
 
+use super::help::unbroken;
 use crate::config::{Sources, nearest};
 
 /// Begin of all variables that settings are read from.
@@ -22,7 +23,7 @@ pub(super) fn parse<C: CommandFactory + FromArgMatches>() -> (C, Sources) {
 }
 
 fn read<C: CommandFactory + FromArgMatches>(words: Vec<OsString>) -> Result<(C, Sources), Error> {
-    let matches = C::command().try_get_matches_from(words)?;
+    let matches = unbroken(C::command()).try_get_matches_from(words)?;
     let sources = matches.subcommand().map(|(_, matches)| sources(matches));
     Ok((C::from_arg_matches(&matches)?, sources.unwrap_or_default()))
 }

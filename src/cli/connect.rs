@@ -6,12 +6,15 @@ use super::client::{BaseUrl, Client, ShownToken};
 use super::failure::Failure;
 use super::https::TlsArgs;
 
+/// The node that is asked where none is named.
+const URL_DEFAULT: &str = "http://127.0.0.1:8080";
+
 /// Which nodes to ask, and how to print what they say.
 #[derive(Args, Clone, Debug)]
 pub struct Connect {
     /// A node; give several and the next is tried when one does not answer
     #[arg(long = "url", env = "MINTLEAF_URL", value_name = "URL", global = true)]
-    #[arg(value_delimiter = ',', default_value = "http://127.0.0.1:8080")]
+    #[arg(value_delimiter = ',', default_value = URL_DEFAULT)]
     urls: Vec<BaseUrl>,
     /// The token to show to nodes with an auth file; better MINTLEAF_TOKEN, because other users see arguments
     #[arg(long, env = "MINTLEAF_TOKEN", value_name = "TOKEN", global = true)]
@@ -32,6 +35,14 @@ impl Connect {
     /// When a file that https needs cannot be used.
     pub(super) fn open(self) -> Result<(Client, bool), Failure> {
         Ok((Client::new(self.urls, self.token, &self.tls)?, self.json))
+    }
+
+    /// The same, asking the node at `own` where no other than the default is named.
+    pub(super) fn or_at(mut self, own: BaseUrl) -> Self {
+        if matches!(self.urls.as_slice(), [url] if url.to_string() == URL_DEFAULT) {
+            self.urls = vec![own];
+        }
+        self
     }
 
     /// Whether to print JSON.

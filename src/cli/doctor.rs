@@ -35,10 +35,13 @@ pub(super) async fn run(args: ServeArgs, connect: Connect) -> Result<(), Failure
         findings.push(machine::disk(&config.data));
         files::keys(config, &mut findings);
     }
-    let (client, json) = connect.open()?;
+    let (mut client, json) = connect.clone().open()?;
     if let Some(config) = &config {
         network::ports(config, &client, &mut findings).await;
         network::peers(config, &mut findings).await;
+        if let Some(own) = network::own_url(config) {
+            (client, _) = connect.or_at(own).open()?;
+        }
     }
     let skew_max = config.as_ref().map(|config| config.snowflake.max_clock_skew);
     network::cluster(&client, skew_max, &mut findings).await;

@@ -1,5 +1,34 @@
 //! Help that goes on below the arguments of a command.
 
+use clap::Command;
+
+/// The same command and those below it, with each paragraph of that help on a line of its own: the terminal knows how
+/// wide a line may be.
+pub(super) fn unbroken(command: Command) -> Command {
+    let names: Vec<String> =
+        command.get_subcommands().map(|below| below.get_name().to_owned()).collect();
+    let command = match command.get_after_help().map(|help| joined(&help.to_string())) {
+        Some(help) => command.after_help(help),
+        None => command,
+    };
+    names.into_iter().fold(command, |command, name| command.mut_subcommand(name, unbroken))
+}
+
+fn joined(text: &str) -> String {
+    let is_prose = |line: &str| !line.is_empty() && !line.starts_with(' ');
+    let mut lines: Vec<String> = Vec::new();
+    for line in text.lines() {
+        match lines.last_mut() {
+            Some(last) if is_prose(last) && !last.ends_with(':') && is_prose(line) => {
+                last.push(' ');
+                last.push_str(line);
+            }
+            _ => lines.push(line.to_owned()),
+        }
+    }
+    lines.join("\n")
+}
+
 /// Below those of `mintleaf` itself.
 pub(super) const EXAMPLES: &str = "\
 Try it:
@@ -55,3 +84,21 @@ over the file. `mintleaf doctor` takes the same settings and says whether a node
 
 Exit codes: 0 after SIGTERM or SIGINT; 1 where starting it again may help; 2 where a setting is wrong; 3 where an
 operator is needed.";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paragraphs_are_broken_by_the_terminal_alone() {
+        let text =
+            "Examples:\n  mintleaf a\n  mintleaf b\n\nOne sentence that\ngoes on. Another:\n  c";
+        let flowing =
+            "Examples:\n  mintleaf a\n  mintleaf b\n\nOne sentence that goes on. Another:\n  c";
+        assert_eq!(joined(text), flowing);
+        let below = Command::new("b").after_help("x\ny");
+        let root = unbroken(Command::new("a").subcommand(below));
+        let help = root.find_subcommand("b").unwrap().get_after_help().unwrap().to_string();
+        assert_eq!(help, "x y");
+    }
+}

@@ -79,10 +79,16 @@ pub(super) async fn run(args: ImportArgs, client: Client, json: bool) -> Result<
     } else {
         output::print(&as_text(&report, &pairs, args.dry_run))?;
     }
-    match report.faults.len() {
-        0 => Ok(()),
-        1 => Err(Failure::new("1 row was not imported; all others were")),
-        rows => Err(Failure::new(format!("{rows} rows were not imported; all others were"))),
+    match (report.faults.len(), args.dry_run) {
+        (0, _) => Ok(()),
+        (1, true) => Err(Failure::new("1 row could not be imported; all others could")),
+        (rows, true) => {
+            Err(Failure::new(format!("{rows} rows could not be imported; all others could")))
+        }
+        (1, false) => Err(Failure::new("1 row was not imported; all others were")),
+        (rows, false) => {
+            Err(Failure::new(format!("{rows} rows were not imported; all others were")))
+        }
     }
 }
 

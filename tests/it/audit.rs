@@ -135,6 +135,15 @@ fn pages_follow_each_other_and_the_command_line_shows_all() {
     };
     let all: Vec<Value> = serde_json::from_str(&ask(&["audit", "--json"])).unwrap();
     assert_eq!(all.len(), 251);
+    let newest = ask(&["audit", "--newest", "--limit", "2", "--json"]);
+    let newest: Vec<Value> = serde_json::from_str(&newest).unwrap();
+    assert_eq!([&newest[0]["index"], &newest[1]["index"]], [251, 250]);
+    let older = ask(&["audit", "--newest", "--after", "2", "--json"]);
+    assert_eq!(serde_json::from_str::<Vec<Value>>(&older).unwrap()[0]["index"], 1);
+    let backwards = ask(&["audit", "--newest", "--json"]);
+    let mut backwards: Vec<Value> = serde_json::from_str(&backwards).unwrap();
+    backwards.reverse();
+    assert_eq!(backwards, all);
     let table = ask(&["audit", "--after", "1", "--limit", "3"]);
     assert_eq!(table.lines().count(), 4, "{table}");
     assert!(table.starts_with("INDEX") && table.contains("tag.update"), "{table}");

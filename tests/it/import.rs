@@ -111,6 +111,9 @@ fn what_nodes_hold_below_an_imported_mark_is_given_to_nobody() {
 fn a_bad_row_is_named_by_its_line_and_costs_itself_only() {
     let cluster = mintleaf().cluster(1);
     let text = "biz_tag\tmax_id\tstep\tdescription\na\t100\t10\tNULL\nb\tx\t10\tNULL\na.b\t100\t10\tNULL\n";
+    let rehearsed = import(&cluster, 1, text, &["--dry-run"]);
+    assert_eq!(rehearsed.code, Some(1));
+    assert!(rehearsed.stderr.contains("1 row could not be imported"), "{rehearsed:?}");
     let run = import(&cluster, 1, text, &[]);
     assert_eq!(run.code, Some(1));
     assert!(run.stdout.contains("line 3: tag \"b\": max_id must be a number"), "{run:?}");

@@ -57,6 +57,19 @@ fn says_who_is_missing(mut cluster: Cluster, last: u64) {
     assert_eq!(status.code, Some(0), "{status:?}");
     assert!(status.stdout.contains("no quorum: 1 of 3 voters"), "{status:?}");
     assert!(status.stdout.contains("what to do: docs/operating.md#quorum-loss"), "{status:?}");
+    let all: Vec<String> =
+        cluster.ids().into_iter().map(|id| format!("http://{}", cluster.api(id).0)).collect();
+    for urls in [all.join(","), all.iter().rev().cloned().collect::<Vec<_>>().join(",")] {
+        let mut next = mintleaf().command();
+        next.args(["next", "never-asked-for", "--url", &urls]);
+        let next = Finished::of(&mut next);
+        assert_eq!(next.code, Some(1), "{next:?}");
+        assert!(
+            !next.stderr.contains("cannot reach")
+                && next.stderr.contains("mintleaf cluster status"),
+            "the node that answers is heard, whichever is asked last: {next:?}"
+        );
+    }
 
     let back = cluster.ids().into_iter().find(|&id| id != last).unwrap();
     cluster.start_node(back);

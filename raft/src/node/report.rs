@@ -22,7 +22,7 @@ const LOST_AFTER: Duration = Duration::from_secs(2);
 pub(super) async fn report(core: Arc<Core>) {
     let mut changes = core.raft.server_metrics();
     let mut leaders = LeaderLog { me: core.identity.node_id(), shown: None, lost: None };
-    let mut peers = PeerLog { me: leaders.me, since: Instant::now(), lost: BTreeMap::new() };
+    let mut peers = PeerLog { me: leaders.me, known: BTreeMap::new(), lost: BTreeMap::new() };
     loop {
         let now = core.raft.metrics().borrow().clone();
         let leader = known_leader(&core, &now).map(|id| (id, now.current_term));
@@ -82,8 +82,8 @@ impl LeaderLog {
 /// What was told of the other members.
 struct PeerLog {
     me: u64,
-    /// When the count of silences began that have no earlier sign of life.
-    since: Instant,
+    /// Since when this node knows of each member: the silence of one that was never heard begins then.
+    known: BTreeMap<u64, Instant>,
     /// Since when each lost member is silent.
     lost: BTreeMap<u64, Instant>,
 }
@@ -93,8 +93,10 @@ impl PeerLog {
     fn note(&mut self, members: &BTreeMap<u64, (String, Option<Duration>)>, now: Instant) {
         let me = self.me;
         self.lost.retain(|id, _| members.contains_key(id));
+        self.known.retain(|id, _| members.contains_key(id));
         for (&id, (raft, heard)) in members {
-            let silence = heard.unwrap_or_else(|| now.saturating_duration_since(self.since));
+            let known = *self.known.entry(id).or_insert(now);
+            let silence = heard.unwrap_or_else(|| now.saturating_duration_since(known));
             if silence >= LOST_AFTER {
                 self.lost.entry(id).or_insert_with(|| {
                     let since_start = heard.is_none();
@@ -148,13 +150,15 @@ mod tests {
     #[test]
     fn a_member_is_lost_after_two_seconds_and_forgotten_when_it_is_none_any_more() {
         let since = Instant::now();
-        let mut log = PeerLog { me: 1, since, lost: BTreeMap::new() };
+        let mut log = PeerLog { me: 1, known: BTreeMap::new(), lost: BTreeMap::new() };
         let members =
             |silence: Option<u64>| BTreeMap::from([(2, ("b:9080".to_owned(), silence.map(ms)))]);
-        log.note(&members(None), since + ms(1_999));
-        assert_eq!(log.lost.len(), 0, "it was not heard, but not for long");
-        log.note(&members(None), since + ms(2_000));
-        assert_eq!(log.lost, BTreeMap::from([(2, since)]));
+        log.note(&BTreeMap::new(), since);
+        log.note(&members(None), since + ms(500));
+        log.note(&members(None), since + ms(2_499));
+        assert_eq!(log.lost.len(), 0, "it was not heard, but is no member for long");
+        log.note(&members(None), since + ms(2_500));
+        assert_eq!(log.lost, BTreeMap::from([(2, since + ms(500))]));
         log.note(&members(Some(0)), since + ms(5_000));
         assert_eq!(log.lost.len(), 0);
         log.note(&members(Some(2_500)), since + ms(9_000));

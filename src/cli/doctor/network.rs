@@ -1,13 +1,13 @@
 //! Ports, peers, and the nodes of a running cluster.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::time::Duration;
 
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::super::client::Client;
+use super::super::client::{BaseUrl, Client};
 use super::super::failure::Failure;
 use super::super::output::cell;
 use super::finding::Finding;
@@ -18,6 +18,20 @@ use crate::config::ServeConfig;
 const ANSWER_MAX: Duration = Duration::from_secs(2);
 /// An answer that took longer says too little about a clock.
 const CLOCK_ANSWER_MS_MAX: u64 = 500;
+
+/// Where a node with these settings would serve the clients of its own machine.
+pub(super) fn own_url(config: &ServeConfig) -> Option<BaseUrl> {
+    let scheme = if config.client_tls.is_some() { "https" } else { "http" };
+    let mut at = config.http;
+    if at.ip().is_unspecified() {
+        at.set_ip(if at.is_ipv4() {
+            Ipv4Addr::LOCALHOST.into()
+        } else {
+            Ipv6Addr::LOCALHOST.into()
+        });
+    }
+    format!("{scheme}://{at}").parse().ok()
+}
 
 /// Whether a node can listen where it is to, or does already.
 pub(super) async fn ports(config: &ServeConfig, client: &Client, findings: &mut Vec<Finding>) {

@@ -54,7 +54,7 @@ function difference({ before, after }) {
   const names = [...new Set([...Object.keys(before ?? {}), ...Object.keys(after ?? {})])];
   const parts = names.map((name) => {
     const [was, is] = [before?.[name], after?.[name]];
-    if (before && after && name in before && name in after) return `${name} ${value(was)} → ${value(is)}`;
+    if (before && after && name in before && name in after) return was === is ? null : `${name} ${value(was)} → ${value(is)}`;
     return is === null || was === null || is === '' || was === '' || is === false || was === false ? null : `${name} ${value(is ?? was)}`;
   });
   return parts.filter(Boolean).join(', ');

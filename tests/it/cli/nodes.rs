@@ -172,6 +172,13 @@ fn doctor_finds_a_sound_machine_sound() {
     }
     let foreign = fs::read_dir(&data).unwrap().map(|it| it.unwrap().file_name());
     assert!(foreign.into_iter().all(|name| !name.to_string_lossy().contains("doctor")));
+    let without_url = run(&[&args[..], &more[..4]].concat());
+    let report = json_of(&without_url);
+    assert_eq!(
+        statuses(&report, "clock against the cluster"),
+        ["ok"],
+        "the node of these settings is asked where no other is named: {report}"
+    );
 }
 
 #[test]
