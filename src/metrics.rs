@@ -14,6 +14,7 @@ mod latency;
 mod machine;
 mod readings;
 mod registration;
+mod rounds;
 mod sequences;
 mod striped;
 mod tags;
@@ -29,7 +30,7 @@ use prometheus_client::registry::Registry;
 
 pub use exposition::Exposition;
 pub(crate) use gauges::{ClusterReadings, SnowflakeReadings};
-pub(crate) use labels::{BackupOutcome, MODES, Protocol, Reloaded};
+pub(crate) use labels::{BackupOutcome, LeaderMessage, MODES, Protocol, Reloaded};
 pub use labels::{GrabOutcome, Mode};
 pub(crate) use latency::Burst;
 pub(crate) use machine::{DiskReadings, ProcessReadings};
@@ -45,6 +46,7 @@ use gauges::{ClusterGauges, ConnectionGauges, LevelGauge, SnowflakeGauges};
 use latency::RequestTimes;
 use machine::{DiskGauges, ProcessGauges};
 use registration::{Labels, by_label, gauge, metric};
+use rounds::RoundMetrics;
 use sequences::SequenceMetrics;
 use striped::Striped;
 use tags::TagGauges;
@@ -68,7 +70,6 @@ pub struct Metrics {
     grabs: [Counter; 3],
     grab_seconds: Histogram,
     wait_seconds: Histogram,
-    tags_loaded: Gauge,
     http_connections: ConnectionGauges,
     resp_connections: ConnectionGauges,
     unread_answers: Gauge,
@@ -85,6 +86,7 @@ pub struct Metrics {
     disk: DiskGauges,
     process: ProcessGauges,
     sequences: SequenceMetrics,
+    rounds: RoundMetrics,
 }
 
 impl Default for Metrics {
@@ -121,7 +123,6 @@ impl Metrics {
                 "Time that callers waited because no segment was ready",
                 Histogram::new(LATENCY_BUCKETS),
             ),
-            tags_loaded: gauge(r, "tags_loaded", "Tags with a segment on this node"),
             http_connections: ConnectionGauges::new(r, Protocol::Http),
             resp_connections: ConnectionGauges::new(r, Protocol::Resp),
             unread_answers: gauge(
@@ -157,6 +158,7 @@ impl Metrics {
             disk: DiskGauges::new(r),
             process: ProcessGauges::new(&mut process_registry),
             sequences: SequenceMetrics::new(r),
+            rounds: RoundMetrics::new(r),
             registry,
             process_registry,
             deprecated: DeprecatedGauges::new(&mut deprecated_registry),
@@ -176,6 +178,21 @@ impl Metrics {
     pub fn grab_finished(&self, outcome: GrabOutcome, seconds: f64) {
         self.grabs[outcome as usize].inc();
         self.grab_seconds.observe(seconds);
+    }
+
+    /// Counts a round that a quorum confirmed for so many requests, and the seconds it took.
+    pub(crate) fn round_confirmed(&self, requests: usize, seconds: f64) {
+        self.rounds.confirmed(requests, seconds);
+    }
+
+    /// Counts a round that nobody confirmed.
+    pub(crate) fn round_failed(&self) {
+        self.rounds.failed();
+    }
+
+    /// Counts a message that carried requests to the leader.
+    pub(crate) fn leader_asked(&self, outcome: LeaderMessage) {
+        self.rounds.message(outcome);
     }
 
     /// Records that a caller waited this many seconds for a segment, in vain or not.
@@ -236,16 +253,6 @@ impl Metrics {
     /// Records whether files that this node reads while it runs cannot be used.
     pub(crate) fn reload_failed(&self, what: Reloaded, failed: bool) {
         self.doors.reloads_failed[what as usize].set(u64::from(failed));
-    }
-
-    /// Counts a segment buffer that came into being.
-    pub fn tag_loaded(&self) {
-        self.tags_loaded.inc();
-    }
-
-    /// Counts a segment buffer that was dropped.
-    pub fn tag_unloaded(&self) {
-        self.tags_loaded.dec();
     }
 
     /// Counts a request that was answered, well or not.

@@ -5,6 +5,7 @@
 //!   availability  whether ids could be had, without taking any
 //!   held_ids    takes ids that are buffered, without a wait
 //!   taken       ids that were taken, as a face shows them
+//!   single_ids  ids for requests that came together, of one id each
 //!   cluster_time  the time by which periods are chosen
 //!   warm_start  holds ids again of the tags that were hot before a restart
 //!     hot_tags  which those are
@@ -65,6 +66,7 @@ mod readiness;
 mod sequence_limits;
 mod sequences;
 mod shaped;
+mod single_ids;
 mod slot;
 mod slot_table;
 mod snowflake_floor;
@@ -97,6 +99,7 @@ pub use lease::Lease;
 pub use log_access::Consistency;
 pub use readiness::Readiness;
 pub use sequences::{KeyName, KeyRequest, LastNumber};
+pub use single_ids::SingleIds;
 pub use slot::SlotStatus;
 pub use slot_table::SlotTable;
 pub use snowflake_floor::SnowflakeFloor;
@@ -186,7 +189,7 @@ impl Services {
         let secret = [secret as u64, (secret >> 64) as u64];
         let ledger = SharedLedger::new(Counters::new(sequence_memory, secret));
         table.drop_held_from(ledger.clone());
-        let counters = ledger.clone();
+        let (counters, held) = (ledger.clone(), ledger.clone());
         let (ordered, engine) = Ordered::start(OrderedParts {
             replica: Arc::clone(&replica),
             clock: Arc::clone(&clock),
@@ -201,6 +204,8 @@ impl Services {
         let tags = TagService {
             replica: Arc::clone(&replica),
             table: Arc::clone(&table),
+            ordered: held,
+            clock: Arc::clone(&clock),
             creation: Arc::clone(&creation),
             recent: Default::default(),
         };

@@ -15,7 +15,7 @@ use crate::limits::{PAGE_BYTES_MAX, TAGS_PAGE_DEFAULT, TAGS_PAGE_MAX};
 use crate::service::{HoldingsPage, SlotStatus, TagHolding, TagRow, TagService};
 
 /// Bytes of a buffer in answers, at most.
-const BUFFER_BYTES: usize = 400;
+const BUFFER_BYTES: usize = 460;
 
 pub(super) async fn list(
     State(service): State<Arc<TagService>>,
@@ -41,7 +41,7 @@ pub(super) async fn list(
         return Ok(Json(page.into()));
     }
     let mut page = service.soonest_to_wait(&prefix, after, limit, consistency).await?;
-    let fit = page.rows.iter().take_while(|(row, _)| has_room(row)).count();
+    let fit = page.rows.iter().take_while(|held| has_room(&held.row)).count();
     page.rows.truncate(fit);
     Ok(Json(page.into()))
 }
@@ -71,18 +71,22 @@ impl From<HoldingsPage> for Page {
 struct Holding {
     #[serde(flatten)]
     tag: TagBody,
-    /// `None` for a tag that the node was not asked for since it started.
+    /// `None` where the node holds nothing.
     buffer: Option<Buffer>,
+    /// The leader, of a tag that it alone holds ids of.
+    held_by: Option<u64>,
 }
 
 impl From<TagHolding> for Holding {
-    fn from((row, status): TagHolding) -> Self {
-        Self { tag: row.into(), buffer: status.map(Buffer::from) }
+    fn from(TagHolding { row, status, held_by }: TagHolding) -> Self {
+        Self { tag: row.into(), buffer: status.map(Buffer::from), held_by }
     }
 }
 
 #[derive(Serialize)]
 struct Buffer {
+    /// The period that the ids are of, where there is one.
+    period: Option<String>,
     /// The next id to be given, where a segment is held or was.
     next_id: Option<String>,
     current: Option<Span>,
@@ -115,6 +119,7 @@ impl From<SlotStatus> for Buffer {
     fn from(status: SlotStatus) -> Self {
         let outlook = status.outlook;
         Self {
+            period: status.period.map(|number| number.to_string()),
             rate: thousandths(outlook.rate()),
             lasts_s: outlook.lasts_s().map(thousandths),
             next_id: outlook.current.as_ref().map(|_| outlook.cursor.to_string()),
@@ -158,11 +163,10 @@ mod tests {
             waiting: 10_000,
             is_open: true,
             exhausted: false,
+            period: Some(u32::MAX),
         };
-        let bytes = serde_json::to_vec(&Buffer::from(status)).unwrap().len();
-        assert!(
-            (BUFFER_BYTES - 80..=BUFFER_BYTES).contains(&(bytes + "\"buffer\":,".len())),
-            "{bytes}"
-        );
+        let buffer = serde_json::to_vec(&Buffer::from(status)).unwrap().len();
+        let bytes = buffer + format!(r#""buffer":,"held_by":{},"#, u64::MAX).len();
+        assert!((BUFFER_BYTES - 80..=BUFFER_BYTES).contains(&bytes), "{bytes}");
     }
 }

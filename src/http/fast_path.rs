@@ -193,7 +193,7 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> FastPath<'a, R, W> {
         self.buffers.progress.requests_begun_but(0);
         let taken = {
             let Asked::Segment(tag) = self.request.request().asked() else { return Ok(()) };
-            let mut taking = pin!(ids.take(tag, count));
+            let mut taking = pin!(ids.take_singles(tag, count));
             match poll_once(taking.as_mut()).await {
                 Some(taken) => taken,
                 None => {
@@ -202,21 +202,27 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> FastPath<'a, R, W> {
                 }
             }
         };
-        let Ok(taken) = taken else { return self.ask_dispatch().await };
+        let count = taken.count();
+        if count == 0 {
+            return self.ask_dispatch().await;
+        }
         self.template.begin(ids.now_ms() / 1000);
-        for number in taken.numbers.iter().cloned().flatten() {
-            let request = self.request.request();
-            let Some(response) = one(request, taken.text.as_deref(), number) else {
-                return self.ask_dispatch().await;
-            };
-            let (head, body) = response.into_parts();
-            let date = self.template.date();
-            answers::write_response(&mut self.buffers.output, &head, &body, date);
+        let request = self.request.request();
+        for part in &taken.taken {
+            for number in part.numbers.iter().cloned().flatten() {
+                let Some(response) = one(request, part.text.as_deref(), number) else {
+                    return self.ask_dispatch().await;
+                };
+                let (head, body) = response.into_parts();
+                let date = self.template.date();
+                answers::write_response(&mut self.buffers.output, &head, &body, date);
+            }
         }
         let mut answered = [0; MODES];
         answered[Mode::Segment as usize] = count;
         ids.metrics().request_took(Protocol::Http, Mode::Segment, began.elapsed());
         ids.metrics().requests_answered(answered);
+        // Those that got none are asked by themselves, which says why.
         self.buffers.consume(self.request.length() * count as usize);
         Ok(())
     }

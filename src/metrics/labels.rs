@@ -118,3 +118,27 @@ impl GrabOutcome {
         }
     }
 }
+
+/// How a message to the leader ended. The `outcome` label.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LeaderMessage {
+    /// The leader answered each of its requests, well or not.
+    Answered,
+    /// The leader has too much to do.
+    Overloaded,
+    /// No leader answered. Its requests are sent again, as long as somebody waits for them.
+    Failed,
+}
+
+impl LeaderMessage {
+    pub(super) const ALL: [LeaderMessage; 3] =
+        [LeaderMessage::Answered, LeaderMessage::Overloaded, LeaderMessage::Failed];
+
+    pub(super) fn label(self) -> &'static str {
+        match self {
+            LeaderMessage::Answered => "answered",
+            LeaderMessage::Overloaded => "overloaded",
+            LeaderMessage::Failed => "failed",
+        }
+    }
+}

@@ -13,6 +13,8 @@ use super::registration::gauge;
 pub(crate) struct TagReadings {
     /// Tags that exist.
     pub(crate) tags: u64,
+    /// Tags that this node holds ids of.
+    pub(crate) loaded: u64,
     /// Names that the state keeps, those of deleted tags included.
     pub(crate) names: u64,
     /// Most names that it may keep.
@@ -23,6 +25,7 @@ pub(crate) struct TagReadings {
 #[derive(Debug)]
 pub(super) struct TagGauges {
     tags: LevelGauge,
+    loaded: LevelGauge,
     names: LevelGauge,
     names_max: LevelGauge,
     headroom: Gauge<f64, AtomicU64>,
@@ -39,6 +42,11 @@ impl TagGauges {
         headroom.set(1.0);
         Self {
             tags: gauge(r, "tags", "Tags that exist"),
+            loaded: gauge(
+                r,
+                "tags_loaded",
+                "Tags that this node holds ids of; strict ones and sequences on the leader only",
+            ),
             names: gauge(
                 r,
                 "tag_names",
@@ -51,6 +59,7 @@ impl TagGauges {
 
     pub(super) fn set(&self, now: &TagReadings) {
         self.tags.set(now.tags);
+        self.loaded.set(now.loaded);
         self.names.set(now.names);
         self.names_max.set(now.names_max);
     }

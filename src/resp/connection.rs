@@ -16,7 +16,7 @@ use tokio::time::{Instant, timeout};
 use super::call::{Call, CommandOutcome, Served};
 use super::gathered::Gathered;
 use super::parser::Parser;
-use super::pending::{self, PendingIds};
+use super::pending::PendingIds;
 use super::reply::Reply;
 use super::session::Session;
 use super::{commands, sequence_commands};
@@ -275,14 +275,8 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> RespConnection<'a, R, W> {
         };
         self.metrics().request_took(Protocol::Resp, pending.mode(), began.elapsed());
         let mut reply = Reply { out: &mut self.buffers.output, resp3: self.session.resp3 };
-        match taken {
-            Ok(ids) => pending.write(&ids, &mut reply),
-            Err(error) => {
-                for _ in 0..pending.commands() {
-                    let code = pending::refuse(&error, &mut reply);
-                    self.served.services.ids.metrics().request_failed(pending.mode(), code);
-                }
-            }
+        if let Some((code, commands)) = pending.write_all(taken, &mut reply) {
+            (0..commands).for_each(|_| self.metrics().request_failed(pending.mode(), code));
         }
         Ok(())
     }

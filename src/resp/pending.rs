@@ -3,7 +3,7 @@
 use super::reply::Reply;
 use crate::limits::ORDINARY_ANSWER_BYTES;
 use crate::metrics::Mode;
-use crate::service::{Error, IdService, TakenIds};
+use crate::service::{Error, IdService, SingleIds, TakenIds};
 use crate::shape::IdText;
 
 /// Bytes of the longest id in a list, with its frame.
@@ -79,11 +79,12 @@ impl PendingIds {
     ///
     /// # Errors
     /// The errors of the service; [`Error::InvalidArgument`] where the ids are not what the command answers.
-    pub(super) async fn take(&self, ids: &IdService) -> Result<TakenIds, Error> {
+    pub(super) async fn take(&self, ids: &IdService) -> Result<SingleIds, Error> {
+        let all = |taken| SingleIds { taken: vec![taken], refused: None };
         let (tag, is_run) = match &self.wanted {
-            WantedIds::Tag(tag, count) => return ids.take(tag, *count).await,
+            WantedIds::Tag(tag, count) => return Ok(all(ids.take(tag, *count).await?)),
             &WantedIds::Snowflakes(count) => {
-                return Ok(TakenIds::plain(ids.take_snowflakes(count).await?));
+                return Ok(all(TakenIds::plain(ids.take_snowflakes(count).await?)));
             }
             WantedIds::Integer(tag, _) => (tag, false),
             WantedIds::Contiguous(tag, _) => (tag, true),
@@ -92,20 +93,40 @@ impl PendingIds {
             integers_only(shape.format.is_some(), shape.hidden.is_some(), is_run)?;
         }
         let taken = match &self.wanted {
-            WantedIds::Contiguous(tag, count) => ids.take_contiguous(tag, *count).await?,
-            WantedIds::Integer(_, count) => ids.take(tag, *count).await?,
-            _ => ids.take(tag, 1).await?,
+            WantedIds::Contiguous(tag, count) => all(ids.take_contiguous(tag, *count).await?),
+            WantedIds::Integer(tag, count @ 2..) => ids.take_singles(tag, *count).await,
+            _ => all(ids.take(tag, 1).await?),
         };
         // The tag may have been unknown here before.
-        if let Some(text) = &taken.text {
+        for text in taken.taken.iter().filter_map(|taken| taken.text.as_deref()) {
             integers_only(text.is_formatted(), text.is_hidden(), is_run)?;
         }
         Ok(taken)
     }
 
+    /// Writes the replies: those of the commands that have got ids, and of the rest why they have not. Answers under
+    /// which code each of these is counted.
+    pub(super) fn write_all(
+        &self,
+        taken: Result<SingleIds, Error>,
+        reply: &mut Reply<'_>,
+    ) -> Option<(&'static str, u64)> {
+        let SingleIds { taken, refused } =
+            taken.unwrap_or_else(|error| SingleIds { taken: Vec::new(), refused: Some(error) });
+        taken.iter().for_each(|ids| self.write(ids, reply));
+        let answered: u64 = taken.iter().map(TakenIds::count).sum();
+        let error = refused?;
+        let rest = self.commands() - answered;
+        let mut code = None;
+        for _ in 0..rest {
+            code = Some(refuse(&error, reply));
+        }
+        Some((code?, rest))
+    }
+
     /// Writes the reply. Snowflake ids are text, because they need more bits than a JavaScript number
     /// has; ids of a tag begin at 1 and are integers, as the replies of `INCR` have to be, unless the tag has a format.
-    pub(super) fn write(&self, ids: &TakenIds, reply: &mut Reply<'_>) {
+    fn write(&self, ids: &TakenIds, reply: &mut Reply<'_>) {
         if self.style == ReplyStyle::List {
             reply.array(ids.count() as usize);
         }

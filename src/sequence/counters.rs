@@ -27,6 +27,8 @@ pub struct Counters {
     keys: ClockTable<Counter>,
     memory_max: usize,
     forgotten: u64,
+    /// The section of the numbers that were given last, if little of it is left.
+    low: Option<u16>,
 }
 
 /// Numbers of one key, the last one included.
@@ -65,6 +67,8 @@ struct Section {
     /// The number of its tag.
     tag: u32,
     section: u16,
+    /// How long the last interval was, as the power of two that it reaches.
+    length_log2: u8,
     state: State,
 }
 
@@ -99,6 +103,7 @@ impl Counters {
             keys: ClockTable::new(share(keys_share)),
             memory_max: memory,
             forgotten: 0,
+            low: None,
         }
     }
 
@@ -114,8 +119,10 @@ impl Counters {
     ) -> Result<Numbers, NotHeld> {
         let section = section_of(key);
         let not_held = NotHeld { section };
+        self.low = None;
         let tag = self.tags.get(tag).ok_or(not_held)?;
-        let (floor, end) = self.section(tag, section).map(|s| (s.floor, s.end)).ok_or(not_held)?;
+        let held = *self.section(tag, section).ok_or(not_held)?;
+        let Section { floor, end, .. } = held;
         let fingerprint = self.fingerprint(tag, key);
         let counter = self.keys.find(fingerprint as u64, |held| held.fingerprint == fingerprint);
         let first = counter.as_ref().map_or(floor, |counter| floor.max(counter.last + 1));
@@ -125,7 +132,14 @@ impl Counters {
             Some(counter) => counter.last = last,
             None => self.remember(Counter { fingerprint, last, tag, section, state: State::Used }),
         }
+        self.low = (end - behind < held.low_water()).then_some(section);
         Ok(first..=last)
+    }
+
+    /// The section of the numbers that [`take`](Self::take) gave last, if their key will come to the end of what is held
+    /// soon: more of it can be reserved before anybody waits for that.
+    pub fn low_section(&self) -> Option<u16> {
+        self.low
     }
 
     /// Takes over an interval of a section, from `start` to before `end`, which an entry of the present term
@@ -139,7 +153,9 @@ impl Counters {
             // Four thousand million tags have been forgotten: the numbers begin anew, with nothing under them.
             return self.forget_all();
         };
+        let length_log2 = (end - start).checked_ilog2().unwrap_or(0) as u8;
         if let Some(held) = self.section(tag, section) {
+            held.length_log2 = length_log2;
             if start == held.end {
                 held.end = end;
             } else if start > held.end {
@@ -152,7 +168,7 @@ impl Counters {
         let state = State::Used;
         // A section that is forgotten begins again at an interval that the log has yet to grant, above every
         // number of its keys, whether they are remembered or not.
-        self.sections.insert(Section { hash, floor: start, end, tag, section, state });
+        self.sections.insert(Section { hash, floor: start, end, tag, section, length_log2, state });
     }
 
     /// What is known of the last number of a key.
@@ -181,6 +197,11 @@ impl Counters {
         }
         let forgotten = self.forgotten + self.keys.held() as u64;
         *self = Self { forgotten, ..Self::new(self.memory_max, self.secret) };
+    }
+
+    /// Sequences of which any section is held.
+    pub fn tags_held(&self) -> usize {
+        self.tags.held()
     }
 
     /// Keys whose last number is remembered.
@@ -228,6 +249,14 @@ impl Counters {
     }
 }
 
+impl Section {
+    /// With fewer numbers than this behind a key's last one, little is left for it: a quarter of the last interval at
+    /// least, and half of it at most.
+    fn low_water(&self) -> u64 {
+        (1 << self.length_log2) >> 1
+    }
+}
+
 impl State {
     fn of(used: bool) -> Self {
         if used { Self::Used } else { Self::Unused }
@@ -235,8 +264,15 @@ impl State {
 }
 
 impl Entry for Section {
-    const VACANT: Self =
-        Self { hash: 0, floor: 0, end: 0, tag: 0, section: 0, state: State::Vacant };
+    const VACANT: Self = Self {
+        hash: 0,
+        floor: 0,
+        end: 0,
+        tag: 0,
+        section: 0,
+        length_log2: 0,
+        state: State::Vacant,
+    };
 
     fn hash(&self) -> u64 {
         self.hash

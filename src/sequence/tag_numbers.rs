@@ -30,6 +30,11 @@ impl TagNumbers {
         Self { numbers: BTreeMap::new(), next: 0, hand: None, memory: 0, memory_max: bytes }
     }
 
+    /// How many tags have a number.
+    pub(super) fn held(&self) -> usize {
+        self.numbers.len()
+    }
+
     /// Bytes that the tags take now.
     pub(super) fn memory(&self) -> usize {
         self.memory

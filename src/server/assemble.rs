@@ -82,7 +82,7 @@ where
         draw_key,
     } = assembly;
     let metrics = Arc::new(Metrics::new());
-    let table = Arc::new(SlotTable::new(Arc::clone(&metrics)));
+    let table = Arc::new(SlotTable::default());
     let listener: Arc<dyn TagListener> = Arc::clone(&table) as _;
     let state = Arc::new(state(listener));
     let node = open(Arc::clone(&state), Arc::new(RaftClock(Arc::clone(&clock)))).await?;

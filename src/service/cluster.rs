@@ -213,7 +213,7 @@ impl ClusterService {
     /// node knows a leader, reaches enough voters, or belongs to no cluster.
     pub fn quorum_loss(&self) -> Option<String> {
         let status = self.replica.node().status();
-        let is_lost = status.cluster_id.is_some() && status.leader_id.is_none();
+        let is_lost = QuorumLoss::is_seen_in(&status);
         QuorumLoss::of(&status).filter(|_| is_lost).map(|loss| loss.with_advice())
     }
 
@@ -247,6 +247,7 @@ impl ClusterService {
         let node = self.replica.node();
         let status = node.status();
         let (tags, names) = self.replica.read(|state| (state.len() as u64, state.names() as u64));
+        let loaded = self.table.loaded() as u64;
         let cluster = ClusterReadings {
             snapshot_index: status.snapshot_index.unwrap_or(0),
             leader_changes: status.leader_changes,
@@ -257,7 +258,7 @@ impl ClusterService {
             draining: self.own.is_draining(),
             cluster,
             snowflake: self.snowflakes.readings(node.median_now_ms()),
-            tags: TagReadings { tags, names, names_max: self.tags_max },
+            tags: TagReadings { tags, loaded, names, names_max: self.tags_max },
             sequences: self.ordered.counters(|counters| SequenceReadings {
                 keys: counters.keys_held(),
                 keys_forgotten: counters.keys_forgotten(),

@@ -11,7 +11,7 @@ use crate::state::{Command, Response, State};
 
 /// How long a proposal of rules may take until the next.
 const PROPOSAL_MAX: Duration = Duration::from_secs(2);
-/// How long founders are waited for to say which level they support.
+/// How long founders are waited for, from the cluster's forming on, to say which level they support.
 const FORMING_MAX: Duration = Duration::from_secs(5);
 /// Pause before the next.
 const RETRY_INTERVAL: Duration = Duration::from_millis(500);
@@ -22,22 +22,25 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 /// # Errors
 /// The settings to change, when they are not the cluster's.
 pub(super) async fn settle(replica: &Replica, settings: &SnowflakeSettings) -> Result<(), String> {
-    let (own, began) = (settings.rules(), Instant::now());
+    let (own, mut formed) = (settings.rules(), None);
     loop {
-        if let Some(rules) = settled(replica, &own, began).await {
+        if let Some(rules) = settled(replica, &own, &mut formed).await {
             return compare(&own, &rules);
         }
         sleep(RETRY_INTERVAL).await;
     }
 }
 
-async fn settled(replica: &Replica, own: &Rules, began: Instant) -> Option<Rules> {
+/// The rules, once there are some. `formed` is when this node first saw that the cluster has a leader, since when founders
+/// are waited for: however long ago this node was started.
+async fn settled(replica: &Replica, own: &Rules, formed: &mut Option<Instant>) -> Option<Rules> {
     let known = || replica.read(|state| state.snowflake_rules());
     if let Some(known) = known() {
         return Some(known);
     }
     // This node's copy may be behind those of a cluster that formed long ago.
     replica.read_barrier(Instant::now() + PROPOSAL_MAX).await.ok()?;
+    let formed = *formed.get_or_insert_with(Instant::now);
     if let Some(known) = known() {
         return Some(known);
     }
@@ -45,7 +48,7 @@ async fn settled(replica: &Replica, own: &Rules, began: Instant) -> Option<Rules
     // upgrade of a cluster that has rules never comes here.
     match replica.node().raise_level().await {
         Ok(()) => {}
-        Err(error) if began.elapsed() < FORMING_MAX => {
+        Err(error) if formed.elapsed() < FORMING_MAX => {
             tracing::debug!(%error, "the cluster has no level yet");
             return None;
         }

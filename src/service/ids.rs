@@ -266,7 +266,7 @@ impl IdService {
         let tag = row.tag.as_str();
         if shape.kind == Kind::Sequence {
             let detail = format!(
-                "the tag {tag} is a sequence: its numbers are taken by key, at /v1/sequence/, by HINCRBY or by `mintleaf sequence next`"
+                "the tag {tag} is a sequence: its numbers are taken by key, at /v1/sequence/"
             );
             return Err(Error::NotFound { detail });
         }

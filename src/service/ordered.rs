@@ -41,12 +41,15 @@ use self::engine::{Engine, FORWARDED_MAX, Waits};
 use self::ledger::{Ask, Ledger};
 use self::request::{decode, encode};
 use super::error::Error;
+use super::slot::SlotStatus;
 use crate::clock::Clock;
 use crate::limits::RANGED_IDS_MAX;
 use crate::metrics::Metrics;
 use crate::replica::Replica;
+use crate::segment::BufferView;
 use crate::sequence::Counters;
 use crate::shape::Line;
+use crate::tag::BizTag;
 
 /// Asks that wait to be looked at; one more is turned away.
 const QUEUE_MAX: usize = 10_000;
@@ -74,6 +77,26 @@ impl SharedLedger {
     /// Drops all that is held.
     pub(super) fn drop_all(&self) {
         self.0.lock().drop_all();
+    }
+
+    /// How many strict tags and sequences there are of which something is held.
+    pub(super) fn tags_held(&self) -> usize {
+        self.0.lock().tags_held()
+    }
+
+    /// What is held of each of these tags; `None` of one that is not strict, or of which nothing is.
+    pub(super) fn statuses(&self, tags: &[BizTag], now_ms: u64) -> Vec<Option<SlotStatus>> {
+        if tags.is_empty() { Vec::new() } else { self.0.lock().statuses(tags, now_ms) }
+    }
+
+    /// The first buffers of strict tags, up to so many, in the order of their tags.
+    pub(super) fn views(&self, limit: usize) -> Vec<(BizTag, BufferView)> {
+        self.0.lock().views(limit)
+    }
+
+    /// The strict tags among which those are found that wait soonest, up to so many.
+    pub(super) fn watched(&self, limit: usize) -> Vec<BizTag> {
+        self.0.lock().watched(limit)
     }
 
     /// Looks at the counters of keys.

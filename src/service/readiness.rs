@@ -48,6 +48,13 @@ pub(super) struct QuorumLoss {
 }
 
 impl QuorumLoss {
+    /// Whether the node whose status this is belongs to a cluster, knows no leader and reaches too few voters to elect
+    /// one.
+    pub(super) fn is_seen_in(status: &Status) -> bool {
+        let is_leaderless = status.cluster_id.is_some() && status.leader_id.is_none();
+        is_leaderless && Self::of(status).is_some()
+    }
+
     /// The loss, as the node sees it whose status this is; `None` while it reaches enough voters.
     pub(super) fn of(status: &Status) -> Option<Self> {
         let voters = || status.members.iter().filter(|member| member.role != Role::Learner);

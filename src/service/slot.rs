@@ -283,7 +283,9 @@ impl Slot {
         let held = self.held.lock();
         let outlook = held.buffer.outlook(self.clock.monotonic_ms());
         let waiting = held.waiters.iter().filter(|waiter| !waiter.answer.is_closed()).count();
-        SlotStatus::new(outlook, held.installed, waiting, held.gate.lets_grab(), held.exhausted)
+        SlotStatus::new(outlook, held.installed, waiting, held.exhausted)
+            .open(held.gate.lets_grab())
+            .of_period(self.period())
     }
 
     pub(super) fn view(&self) -> BufferView {

@@ -12,7 +12,6 @@ use parking_lot::Mutex;
 use super::ordered::SharedLedger;
 use super::shaped::ShapedTable;
 use super::slot::{Slot, SlotStatus};
-use crate::metrics::Metrics;
 use crate::replica::TagListener;
 use crate::segment::BufferView;
 use crate::state::Protection;
@@ -27,14 +26,14 @@ const NONE_HELD_MS: u64 = 250;
 pub(super) const WATCHED_MAX: usize = 1_000;
 
 /// Slots by tag. Looking one up takes no lock. A tag that this node was not asked for has no slot; a slot,
-/// once made, stays until its tag is gone or the process ends.
+/// once made, stays until its tag is gone or the process ends. It begins empty: nothing is carried over a restart.
+#[derive(Default)]
 pub struct SlotTable {
     slots: HashMap<BizTag, Arc<Slot>, RandomState>,
     /// The shaped tags, none of which is among `slots`.
     shaped: ShapedTable,
     /// What is held in strict order.
     ordered: OnceLock<SharedLedger>,
-    metrics: Arc<Metrics>,
     /// Until then no slot counts as holding an id, in milliseconds of the monotonic clock.
     none_held_until_ms: AtomicU64,
     /// The tags that lasted shortest at the last look, [`WATCHED_MAX`] at most.
@@ -42,18 +41,6 @@ pub struct SlotTable {
 }
 
 impl SlotTable {
-    /// An empty table: nothing is carried over a restart.
-    pub fn new(metrics: Arc<Metrics>) -> Self {
-        Self {
-            slots: HashMap::default(),
-            shaped: ShapedTable::new(Arc::clone(&metrics)),
-            ordered: OnceLock::new(),
-            metrics,
-            none_held_until_ms: AtomicU64::new(0),
-            shortest: Mutex::default(),
-        }
-    }
-
     /// Has what is held in strict order of a tag dropped with the tag's slot, too.
     pub(super) fn drop_held_from(&self, ledger: SharedLedger) {
         let _ = self.ordered.set(ledger);
@@ -79,10 +66,7 @@ impl SlotTable {
         }
         let slot = Arc::new(new());
         match slots.try_insert(tag.clone(), Arc::clone(&slot)) {
-            Ok(_) => {
-                self.metrics.tag_loaded();
-                slot
-            }
+            Ok(_) => slot,
             Err(occupied) => Arc::clone(occupied.current),
         }
     }
@@ -99,7 +83,6 @@ impl SlotTable {
     fn remove_plain(&self, tag: &str) {
         if let Some(slot) = self.slots.pin().remove(tag) {
             slot.close();
-            self.metrics.tag_unloaded();
         }
     }
 
@@ -109,15 +92,19 @@ impl SlotTable {
             return self.shaped.forget(slot);
         }
         let is_this = |_: &BizTag, current: &Arc<Slot>| Arc::ptr_eq(current, slot);
-        if let Ok(Some(_)) = self.slots.pin().remove_if(slot.tag(), is_this) {
-            self.metrics.tag_unloaded();
-        }
+        let _ = self.slots.pin().remove_if(slot.tag(), is_this);
         slot.close();
     }
 
     /// Gives up the slot of a line that no grab is let into; its tag gets another one when its time comes again.
     pub(super) fn drop_line(&self, slot: &Arc<Slot>) {
         self.shaped.drop_slot(slot);
+    }
+
+    /// How many tags this node holds ids of, or waits for: strict tags and sequences only while it leads.
+    pub(super) fn loaded(&self) -> usize {
+        let ordered = self.ordered.get().map_or(0, SharedLedger::tags_held);
+        self.slots.pin().len() + self.shaped.with_slots() + ordered
     }
 
     /// Whether any slot holds an id. As long as none does, all of them are looked at, so the answer is kept
@@ -138,13 +125,12 @@ impl SlotTable {
     /// that last shortest, if they go on being used so, are [`watched`](Self::watched) from then on.
     pub(super) fn taken_since_look(&self, limit: usize) -> Vec<(BizTag, u64)> {
         let slots = self.slots.pin();
+        let of_shaped = self.shaped.taken_since_look();
+        let plain = slots.iter().map(|(tag, slot)| (tag, slot.taken_since_look()));
+        let looked = plain.chain(of_shaped.iter().map(|(tag, looked)| (tag, *looked)));
         let mut most = BinaryHeap::new();
         let mut shortest = BinaryHeap::new();
-        for (tag, slot) in &slots {
-            let (taken, remaining) = slot.taken_since_look();
-            if taken == 0 {
-                continue;
-            }
+        for (tag, (taken, remaining)) in looked.filter(|(_, (taken, _))| *taken > 0) {
             most.push(Reverse((taken, tag)));
             if most.len() > limit {
                 most.pop();
@@ -154,39 +140,31 @@ impl SlotTable {
                 shortest.pop();
             }
         }
-        let of_shaped = self.shaped.taken_since_look();
-        for (tag, taken, remaining) in &of_shaped {
-            shortest.push((remaining / taken, tag));
-            if shortest.len() > WATCHED_MAX {
-                shortest.pop();
-            }
-        }
         *self.shortest.lock() = shortest.into_iter().map(|(_, tag)| tag.clone()).collect();
-        let mut taken: Vec<_> =
-            most.into_iter().map(|Reverse((taken, tag))| (tag.clone(), taken)).collect();
-        if !of_shaped.is_empty() {
-            taken.extend(of_shaped.into_iter().map(|(tag, taken, _)| (tag, taken)));
-            taken.sort_unstable_by_key(|(_, taken)| Reverse(*taken));
-            taken.truncate(limit);
-        }
-        taken
+        most.into_iter().map(|Reverse((taken, tag))| (tag.clone(), taken)).collect()
     }
 
-    /// The tags among which those are looked for that wait soonest: all, if they are few enough, else those that
-    /// lasted shortest at the last look.
+    /// The tags among which those are looked for that wait soonest: all that are not in strict order, if they are few
+    /// enough, else those that lasted shortest at the last look.
     pub(super) fn watched(&self) -> Vec<BizTag> {
         let slots = self.slots.pin();
-        if slots.len() + self.shaped.len() <= WATCHED_MAX {
-            return slots.keys().cloned().chain(self.shaped.names()).collect();
+        if slots.len() + self.shaped.len() > WATCHED_MAX {
+            return self.shortest.lock().clone();
         }
-        self.shortest.lock().clone()
+        slots.keys().cloned().chain(self.shaped.names()).collect()
     }
 
-    /// What is held of a tag, and how it is used; `None` where this node was not asked for it, or only the leader hands out.
-    pub(super) fn status(&self, slots: &PinnedSlots<'_>, tag: &BizTag) -> Option<SlotStatus> {
+    /// What this node holds of a tag that is not in strict order, and of its present period at this moment of the
+    /// cluster's time.
+    pub(super) fn status(
+        &self,
+        slots: &PinnedSlots<'_>,
+        tag: &str,
+        now_ms: Option<u64>,
+    ) -> Option<SlotStatus> {
         match slots.get(tag) {
             Some(slot) => Some(slot.status()),
-            None => self.shaped.status(tag.as_str()),
+            None => self.shaped.get(tag)?.status(now_ms),
         }
     }
 
@@ -204,9 +182,10 @@ impl SlotTable {
         }
         let mut views: Vec<_> =
             first.into_iter().map(|(tag, slot)| (tag.clone(), slot.view())).collect();
-        let of_shaped = self.shaped.views();
-        if !of_shaped.is_empty() {
-            views.extend(of_shaped);
+        let mut others = self.shaped.views();
+        others.extend(self.ordered.get().map(|ordered| ordered.views(limit)).unwrap_or_default());
+        if !others.is_empty() {
+            views.extend(others);
             views.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
             views.truncate(limit);
         }
@@ -252,7 +231,7 @@ mod tests {
 
     #[test]
     fn a_snapshot_that_takes_the_place_of_the_state_has_the_node_drop_what_it_holds() {
-        let table = SlotTable::new(Arc::default());
+        let table = SlotTable::default();
         let clock = Arc::new(SystemClock::default());
         for name in ["a", "b"] {
             let tag = BizTag::parse(name).unwrap();

@@ -6,13 +6,24 @@
 use super::error::Error;
 use super::log_access::{Consistency, refresh};
 use super::slot::SlotStatus;
+use super::slot_table::WATCHED_MAX;
 use super::tags::TagService;
 use crate::state::TagRow;
 use crate::tag::BizTag;
 
-/// A tag, and what this node holds of it; `None` for a tag that it was not asked for since it started, and for one that
-/// only the leader hands out.
-pub type TagHolding = (TagRow, Option<SlotStatus>);
+/// A tag, and what this node holds of it.
+#[derive(Debug)]
+pub struct TagHolding {
+    /// The tag.
+    pub row: TagRow,
+    /// What this node holds of it, and of its present period where it has periods; `None` of which it holds nothing: a
+    /// tag that it was not asked for since it started, a strict one while another node leads, and a sequence, whose
+    /// numbers are held by keys.
+    pub status: Option<SlotStatus>,
+    /// Of a strict tag and a sequence the leader, if this node knows one, which alone holds anything of it; `None` of
+    /// all others, of which each node holds ids of its own.
+    pub held_by: Option<u64>,
+}
 
 /// One page of tags with what this node holds of them.
 #[derive(Debug)]
@@ -39,12 +50,7 @@ impl TagService {
         consistency: Consistency,
     ) -> Result<HoldingsPage, Error> {
         let page = self.page(prefix, after, limit, has_room, consistency).await?;
-        let slots = self.table.pin();
-        let with_status = |row: TagRow| {
-            let status = self.table.status(&slots, &row.tag);
-            (row, status)
-        };
-        let rows = page.rows.into_iter().map(with_status).collect();
+        let rows = self.with_statuses(page.rows);
         Ok(HoldingsPage { rows, next: page.next, total: self.total() })
     }
 
@@ -62,30 +68,67 @@ impl TagService {
         consistency: Consistency,
     ) -> Result<HoldingsPage, Error> {
         refresh(&self.replica, consistency).await?;
-        let mut found: Vec<(BizTag, SlotStatus)> = {
-            let slots = self.table.pin();
-            let watched = self.table.watched().into_iter();
-            let watched = watched.filter(|tag| {
-                let name = tag.as_str();
-                name.starts_with(prefix) && after.is_none_or(|after| name > after)
-            });
-            let in_use = |tag: BizTag| {
-                let status = self.table.status(&slots, &tag)?;
-                status.waits_in_s().map(|_| (tag, status))
-            };
-            watched.filter_map(in_use).collect()
-        };
+        let mut found = self.in_use(|name: &str| {
+            name.starts_with(prefix) && after.is_none_or(|after| name > after)
+        });
         found.sort_by(|(one, a), (other, b)| {
             let soonest = |status: &SlotStatus| status.waits_in_s().unwrap_or(f64::INFINITY);
             soonest(a).total_cmp(&soonest(b)).then_with(|| one.cmp(other))
         });
         found.truncate(limit);
-        let row = |(tag, status): (BizTag, SlotStatus)| {
-            let row = self.replica.read(|state| state.tag(tag.as_str()))?;
-            Some((row, Some(status)))
-        };
-        let rows = found.into_iter().filter_map(row).collect();
+        let row = |(tag, _): (BizTag, _)| self.replica.read(|state| state.tag(tag.as_str()));
+        let rows = self.with_statuses(found.into_iter().filter_map(row).collect());
         Ok(HoldingsPage { rows, next: None, total: self.total() })
+    }
+
+    /// The tags in use whose names are wanted, among those that are watched, and what is held of each.
+    fn in_use(&self, is_wanted: impl Fn(&str) -> bool) -> Vec<(BizTag, SlotStatus)> {
+        let now_ms = self.replica.node().median_now_ms();
+        let mut strict = self.ordered.watched(WATCHED_MAX);
+        strict.retain(|tag| is_wanted(tag.as_str()));
+        let statuses = self.strict_statuses(&strict);
+        let strict = strict.into_iter().zip(statuses);
+        let slots = self.table.pin();
+        let watched = self.table.watched().into_iter().filter(|tag| is_wanted(tag.as_str()));
+        let others = watched.map(|tag| {
+            let status = self.table.status(&slots, tag.as_str(), now_ms);
+            (tag, status)
+        });
+        let used = |(tag, status): (BizTag, Option<SlotStatus>)| {
+            let status = status?;
+            status.waits_in_s().map(|_| (tag, status))
+        };
+        others.chain(strict).filter_map(used).collect()
+    }
+
+    /// The rows with what this node holds of each.
+    fn with_statuses(&self, rows: Vec<TagRow>) -> Vec<TagHolding> {
+        let now_ms = self.replica.node().median_now_ms();
+        let is_led = |row: &&TagRow| row.shape.as_ref().is_some_and(|s| s.needs_leadership());
+        let led: Vec<BizTag> = rows.iter().filter(is_led).map(|row| row.tag.clone()).collect();
+        let mut of_led = self.strict_statuses(&led).into_iter();
+        let leader = self.replica.node().leader_id();
+        let slots = self.table.pin();
+        let holding = |row: TagRow| match is_led(&&row) {
+            true => TagHolding { row, status: of_led.next().flatten(), held_by: leader },
+            false => {
+                let status = self.table.status(&slots, row.tag.as_str(), now_ms);
+                TagHolding { row, status, held_by: None }
+            }
+        };
+        rows.into_iter().map(holding).collect()
+    }
+
+    /// What this node holds of strict tags; nothing of other ones.
+    fn strict_statuses(&self, tags: &[BizTag]) -> Vec<Option<SlotStatus>> {
+        let statuses = self.ordered.statuses(tags, self.clock.monotonic_ms());
+        let both = tags.iter().zip(statuses);
+        let with_gate = |(tag, status): (&BizTag, Option<SlotStatus>)| {
+            let protection = self.replica.read(|state| state.protection(tag.as_str()));
+            let is_open = protection.is_some_and(|protection| !protection.frozen);
+            status.map(|status| status.open(is_open))
+        };
+        both.map(with_gate).collect()
     }
 
     fn total(&self) -> usize {

@@ -10,10 +10,12 @@ use tokio::time::Instant;
 use super::audit;
 use super::error::Error;
 use super::log_access::{self, Consistency, refresh};
+use super::ordered::SharedLedger;
 use super::slot_table::SlotTable;
 use super::tag_creation::{TagCreation, TagSpec};
 use super::tag_import::{self, ImportOutcomes, TagToImport};
 use super::tag_shape::named;
+use crate::clock::Clock;
 use crate::limits::{HTML_ROWS_MAX, UNFORCED_RISE_MAX};
 use crate::replica::Replica;
 use crate::segment::BufferView;
@@ -30,6 +32,9 @@ const RECENT: Duration = Duration::from_secs(1);
 pub struct TagService {
     pub(super) replica: Arc<Replica>,
     pub(super) table: Arc<SlotTable>,
+    /// What this node holds in strict order, as the leader.
+    pub(super) ordered: SharedLedger,
+    pub(super) clock: Arc<dyn Clock>,
     pub(super) creation: Arc<TagCreation>,
     /// The buffers as they were shown last, and when.
     pub(super) recent: Mutex<Option<(Instant, Arc<BufferViews>)>>,

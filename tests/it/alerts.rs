@@ -85,7 +85,9 @@ fn the_dashboard_is_for_any_data_source_cluster_and_node() {
             );
         }
     }
-    for title in ["Is it well", "Traffic", "Latency", "Raft", "Disk", "Tags"] {
+    for title in
+        ["Is it well", "Traffic", "Latency", "Raft", "Disk", "Tags", "Strict order and sequences"]
+    {
         assert!(titles.contains(&title), "{titles:?}");
     }
 }

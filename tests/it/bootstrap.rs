@@ -1,4 +1,6 @@
-//! Bootstrap of a cluster while founders exist twice, are cut off, are killed, and are lost.
+//! Bootstrap of a cluster while founders exist twice, are cut off, late, silent, killed, and lost.
+
+mod levels;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read, Write};
@@ -26,6 +28,10 @@ enum Rule {
     HandshakesTo(u64),
     /// Of two processes that were started as node 1, node 2 hears one and node 3 the other.
     Split,
+    /// Besides handshakes one frame reaches this node, by which it is prepared, and no other after it.
+    OneTo(u64),
+    /// After the first frame the others reach this node when so much time has passed.
+    LateTo(u64, Duration),
 }
 
 /// The connections to nodes 2 and 3.
@@ -33,14 +39,26 @@ struct Links {
     rule: Mutex<Rule>,
     /// By node, the store of the only node 1 that it hears.
     heard: Mutex<BTreeMap<u64, u128>>,
+    /// When the first frame came for the node that `rule` is about.
+    first: Mutex<Option<Instant>>,
     ended: AtomicBool,
 }
 
 impl Links {
     fn passes(&self, to: u64, frame: &[u8]) -> bool {
         let Some((node_id, store)) = sender(frame) else { return true };
-        match *self.rule.lock() {
+        let rule = *self.rule.lock();
+        match rule {
             Rule::Everything => true,
+            Rule::OneTo(node) => to != node || self.since_first().is_none(),
+            Rule::LateTo(node, late) => {
+                if to == node
+                    && let Some(since) = self.since_first()
+                {
+                    thread::sleep(late.saturating_sub(since));
+                }
+                true
+            }
             Rule::HandshakesTo(closed) => to != closed,
             Rule::Split if node_id != 1 => true,
             Rule::Split => {
@@ -52,6 +70,14 @@ impl Links {
                 heard.get(&to) == Some(&store)
             }
         }
+    }
+
+    /// How long ago the first frame came; `None` when this is it.
+    fn since_first(&self) -> Option<Duration> {
+        let mut first = self.first.lock();
+        let since = first.map(|first| first.elapsed());
+        first.get_or_insert_with(Instant::now);
+        since
     }
 }
 
@@ -137,8 +163,8 @@ struct Founders {
 impl Founders {
     /// Prepares one process for each name; a name begins with the id of its node.
     fn prepare(names: &[&'static str], rule: Rule) -> Self {
-        let (rule, heard) = (Mutex::new(rule), Mutex::default());
-        let links = Arc::new(Links { rule, heard, ended: AtomicBool::new(false) });
+        let (rule, heard, first) = (Mutex::new(rule), Mutex::default(), Mutex::default());
+        let links = Arc::new(Links { rule, heard, first, ended: AtomicBool::new(false) });
         let dir = tempfile::tempdir().unwrap();
         let founder = |&name: &&'static str| {
             let node_id = name[..1].parse().unwrap();

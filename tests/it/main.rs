@@ -27,6 +27,7 @@
 //! logs                    what a log tells of a day
 //! alerts                  the dashboard, and rules that fire
 //! strict                  ids that rise over all nodes, whoever leads
+//! granted                 ids lie in what some process was granted, by the nodes' logs
 //! zones                   where nodes are
 //! dev, ends, faults, full_disk, membership, mixups, poison, scale
 //!                         nodes that are killed, paused, refused, removed, taken for each other, lied to, and filled
@@ -60,6 +61,7 @@ mod exposure;
 mod faults;
 mod flood;
 mod full_disk;
+mod granted;
 mod harness;
 mod hostile;
 mod import;

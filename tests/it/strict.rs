@@ -1,8 +1,12 @@
 //! Strict tags: ids that rise over all nodes, whoever leads.
 
+use std::collections::BTreeSet;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread::{self, JoinHandle};
+use std::time::Instant;
 
 use serde_json::{Value as Json, json};
 
@@ -28,6 +32,14 @@ fn next(api: Api, tag: &str) -> u64 {
         let answer = api.try_get(&format!("/v1/segment/{tag}")).ok()?;
         (answer.status == 200).then(|| answer.ids()[0])
     })
+}
+
+/// A counter of a node; its name is without the prefix.
+fn metric(api: Api, name: &str) -> u64 {
+    let page = api.get("/metrics");
+    let name = format!("mintleaf_{name} ");
+    let value = page.text().lines().find_map(|line| line.strip_prefix(&name));
+    value.unwrap_or_else(|| panic!("no {name}")).parse().unwrap()
 }
 
 /// Clients of all nodes. Each of their requests must get ids above all that were answered before it was sent.
@@ -123,6 +135,17 @@ fn without_a_quorum_a_strict_tag_gives_nothing_and_a_plain_one_what_is_held() {
     others.iter().for_each(|&other| cluster.kill(other));
     let refused = api.get("/v1/segment/invoices").problem();
     assert_eq!(refused, (503, "unavailable".to_owned()));
+    assert!(metric(api, r#"rounds_total{outcome="failed"}"#) > 0);
+    eventually(
+        "refusals that need no 2 s, once the others have been silent for long",
+        secs(20),
+        || {
+            let began = Instant::now();
+            let refused = api.get("/v1/segment/invoices").problem();
+            assert_eq!(refused, (503, "unavailable".to_owned()));
+            (began.elapsed() < secs(1)).then_some(())
+        },
+    );
     let held = api.get("/v1/segment/orders");
     assert!(held.ids()[0] > 1, "{}", held.text());
     let back = others[0];
@@ -180,4 +203,88 @@ fn requests_that_wait_for_the_leader_are_measured_in_either_protocol() {
     next(api, "invoices");
     let after = [("resp", "sequence"), ("http", "segment")].map(|(p, m)| measured(p, m));
     assert!(after[0] >= before[0] + 2 && after[1] > before[1], "{before:?}, then {after:?}");
+}
+
+#[test]
+fn metrics_tell_how_many_requests_share_a_round_and_how_others_reach_the_leader() {
+    const TOGETHER: u64 = 200;
+    let dev = mintleaf().dev_with_nodes(3);
+    create(dev.api(), &json!({ "tag": "rooms", "kind": "sequence" }));
+    let nodes = [1, 2, 3].map(|id| dev.node(id));
+    let commands: String = (0..TOGETHER).map(|n| format!("HINCRBY rooms room-{n} 1\r\n")).collect();
+    for node in [1, 2, 3] {
+        let mut redis = RedisClient::connect(dev.resp(node));
+        eventually("all replies to be numbers", secs(30), || {
+            redis.send(commands.as_bytes());
+            let replies: Vec<Value> = (0..TOGETHER).map(|_| redis.answer()).collect();
+            replies.iter().all(|reply| matches!(reply, Value::Integer(_))).then_some(())
+        });
+    }
+    let of_all = |name: &str| nodes.iter().map(|&api| metric(api, name)).sum::<u64>();
+    let rounds = of_all(r#"rounds_total{outcome="confirmed"}"#);
+    assert!(rounds > 0 && rounds == of_all("round_seconds_count"), "{rounds}");
+    let requests = of_all("round_requests_total");
+    assert!(requests >= 3 * TOGETHER && requests / rounds >= 10, "{requests} in {rounds} rounds");
+    // Two of the three nodes did not lead, and asked the one that did.
+    let asked = nodes.map(|api| metric(api, r#"leader_messages_total{outcome="answered"}"#));
+    assert!(asked.iter().filter(|count| **count > 0).count() >= 2, "{asked:?}");
+}
+
+/// How many of these commands, sent together, are answered with ids, which rise; the error that the rest get.
+fn ids_and_refusals(redis: &mut RedisClient, commands: usize) -> (usize, BTreeSet<String>) {
+    redis.send("INCR invoices\r\n".repeat(commands).as_bytes());
+    let replies: Vec<Value> = (0..commands).map(|_| redis.answer()).collect();
+    let (mut ids, mut refusals) = (Vec::new(), BTreeSet::new());
+    for reply in replies {
+        match reply {
+            Value::Integer(id) => ids.push(id),
+            Value::Error(text) => drop(refusals.insert(text.split(' ').next().unwrap().to_owned())),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(ids.is_sorted_by(|one, next| one < next), "{ids:?}");
+    (ids.len(), refusals)
+}
+
+#[test]
+fn each_request_of_many_that_come_together_counts_against_the_rate_limit() {
+    const LIMIT: u64 = 20;
+    const TOGETHER: usize = 500;
+    let dev = mintleaf().dev();
+    let strict = json!({ "tag": "invoices", "order": "strict", "rate_limit": LIMIT });
+    dev.api().post("/v1/tags", &strict).ok();
+    let began = Instant::now();
+    let mut redis = RedisClient::connect(dev.resp(1));
+    let (over_resp, refusals) = ids_and_refusals(&mut redis, TOGETHER);
+    assert_eq!(refusals, BTreeSet::from(["RATELIMITED".to_owned()]));
+    assert!(over_resp >= LIMIT as usize, "{over_resp} in a full bucket of {LIMIT}");
+
+    let mut http = TcpStream::connect(dev.api().0).unwrap();
+    http.set_read_timeout(Some(secs(30))).unwrap();
+    let request = "GET /v1/segment/invoices HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    http.write_all(request.repeat(TOGETHER).as_bytes()).unwrap();
+    let (mut answers, mut read) = (Vec::new(), [0; 1 << 16]);
+    let count = |answers: &[u8], status: &str| {
+        String::from_utf8_lossy(answers).matches(&format!("HTTP/1.1 {status} ")).count()
+    };
+    while count(&answers, "200") + count(&answers, "429") < TOGETHER {
+        let length = http.read(&mut read).unwrap();
+        assert!(length > 0, "{}", String::from_utf8_lossy(&answers));
+        answers.extend_from_slice(&read[..length]);
+    }
+    let most = LIMIT * (2 + began.elapsed().as_secs());
+    let taken = (over_resp + count(&answers, "200")) as u64;
+    assert!(taken <= most, "{taken} ids in {:?}", began.elapsed());
+    assert!(count(&answers, "429") > 0);
+}
+
+#[test]
+fn the_last_ids_go_to_the_first_of_those_that_come_together() {
+    let dev = mintleaf().dev();
+    let start = (1_u64 << 63) - 50;
+    let strict = json!({ "tag": "invoices", "order": "strict", "start": start.to_string() });
+    dev.api().post("/v1/tags", &strict).ok();
+    let mut redis = RedisClient::connect(dev.resp(1));
+    let exhausted = BTreeSet::from(["EXHAUSTED".to_owned()]);
+    assert_eq!(ids_and_refusals(&mut redis, 80), (50, exhausted));
 }

@@ -192,7 +192,9 @@ const tags = {
     const facts = [
       ['max_id', tag.max_id && grouped(tag.max_id)],
       ['Step', tag.step && grouped(tag.step)],
-      ['Next id here', buffer ? (buffer.next_id ? grouped(buffer.next_id) : 'none held yet') : 'not asked for here yet'],
+      ['Held by', tag.held_by && `node ${tag.held_by}, the leader, alone`],
+      ['Period held', buffer?.period],
+      ['Next id here', buffer ? (buffer.next_id ? grouped(buffer.next_id) : 'none held yet') : tag.kind === 'sequence' ? 'held by keys' : 'none held here'],
       ['Current segment', buffer && reach(buffer.current)],
       ['Next segment', buffer && reach(buffer.upcoming)],
       ['Held', buffer && grouped(buffer.held)],

@@ -92,6 +92,11 @@ impl Cluster {
             }
         };
         assert_eq!(numbers.end() - numbers.start() + 1, count);
+        // More is granted while keys are still below.
+        if let Some(section) = self.counters().low_section() {
+            let (start, end) = self.grab(tag, section, 10);
+            self.counters().granted(&super::tag(TAGS[tag]), section, start, end);
+        }
         let last = self.given.insert((tag, key), *numbers.end()).unwrap_or(0);
         assert!(*numbers.start() > last, "{name} of {} goes back to {numbers:?}", TAGS[tag]);
         let mark = self.marks[&(tag, section_of(asked))];

@@ -18,10 +18,11 @@ use super::ledger::{Ask, Ledger};
 use super::request::{Outcome, Refused, Request, decode, encode};
 use crate::clock::Clock;
 use crate::limits::GRAB_MAX;
-use crate::metrics::{GrabOutcome, Metrics};
+use crate::metrics::{GrabOutcome, LeaderMessage, Metrics};
 use crate::replica::{COMMANDS_MAX, Replica};
 use crate::segment::Segment;
-use crate::shape::Leadership;
+use crate::service::readiness::QuorumLoss;
+use crate::shape::{Leadership, Line};
 use crate::state::{Command, Response};
 
 /// Requests that may wait in the ledger; more wait in the queue, which is bounded too.
@@ -36,7 +37,7 @@ const FORWARDED_BYTES_MAX: usize = LEADER_REQUEST_BYTES_MAX - (32 << 10);
 const PROPOSALS_MAX: usize = 2;
 /// Pause after a round, a grab or a message that failed. It ends at once when another leader is known.
 const RETRY_INTERVAL: Duration = Duration::from_millis(15);
-/// How often requests that nobody waits for any more are dropped.
+/// How often it is looked which requests nobody waits for any more, and whether there is a quorum at all.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 /// A leader that was deposed gets this long to answer what it was asked.
 const LAST_ANSWER_MAX: Duration = Duration::from_millis(50);
@@ -66,7 +67,8 @@ pub(super) struct Engine {
 
 /// The outcome of work that the task has spawned.
 enum Ended {
-    Round(Result<u64, NotConfirmed>),
+    /// A round, and the seconds it took.
+    Round(Result<u64, NotConfirmed>, f64),
     Grabbed(Vec<(u64, Granted)>),
     Forwarded(Vec<Ask<Waits>>, Result<Vec<Outcome>, AskError>),
 }
@@ -84,6 +86,7 @@ struct Underway {
     members_ask: bool,
     /// Nothing more is spawned before this time.
     not_before: Instant,
+    look_at: Instant,
 }
 
 impl Engine {
@@ -101,14 +104,20 @@ impl Engine {
             forwards: 0,
             members_ask: false,
             not_before: Instant::now(),
+            look_at: Instant::now(),
         };
+        // Before that the other members may not have been heard yet.
+        let all_heard_by = Instant::now() + GRAB_MAX;
         let mut come = Vec::new();
         loop {
             let leader = self.replica.node().leader_id();
             let now = Instant::now();
             self.begin(leader, now, &mut underway);
-            let waiting = self.ledger.lock().waiting();
-            let look = now + LOOK_INTERVAL;
+            if underway.look_at <= now {
+                self.look(now, now >= all_heard_by);
+                underway.look_at = now + LOOK_INTERVAL;
+            }
+            let (waiting, look) = (self.ledger.lock().waiting(), underway.look_at);
             let next = if underway.not_before > now { underway.not_before.min(look) } else { look };
             tokio::select! {
                 biased;
@@ -124,14 +133,22 @@ impl Engine {
                 () = self.replica.node().leader_other_than(leader) => {
                     underway.not_before = Instant::now();
                 }
-                () = sleep_until(next), if waiting > 0 => {
-                    let now = Instant::now();
-                    let is_over = |ask: &Ask<Waits>| {
-                        ask.waits.deadline <= now || ask.waits.answer.is_closed()
-                    };
-                    drop(self.ledger.lock().take_if(is_over));
-                }
+                () = sleep_until(next), if waiting > 0 => {}
             }
+        }
+    }
+
+    /// Drops the requests that nobody waits for any more. Where it is known that there is no quorum, tells those who do
+    /// wait: this node knows no leader, and so many voters have been silent for so long that it would know none by now
+    /// if there were one. Nothing that is given rests on this. At worst somebody has to ask again.
+    fn look(&self, now: Instant, all_heard: bool) {
+        if self.ledger.lock().waiting() == 0 {
+            return;
+        }
+        let is_over = |ask: &Ask<Waits>| ask.waits.deadline <= now || ask.waits.answer.is_closed();
+        drop(self.ledger.lock().take_if(is_over));
+        if all_heard && QuorumLoss::is_seen_in(&self.replica.node().status()) {
+            answer(self.ledger.lock().take_if(|ask| !ask.waits.is_member));
         }
     }
 
@@ -148,7 +165,9 @@ impl Engine {
             if self.ledger.lock().begin_round() {
                 let engine = Arc::clone(self);
                 underway.work.spawn(async move {
-                    Ended::Round(engine.replica.node().confirm_leadership(now + GRAB_MAX).await)
+                    let began = Instant::now();
+                    let ended = engine.replica.node().confirm_leadership(began + GRAB_MAX).await;
+                    Ended::Round(ended, began.elapsed().as_secs_f64())
                 });
             }
             if underway.proposals < PROPOSALS_MAX {
@@ -192,9 +211,14 @@ impl Engine {
         let again = Instant::now() + RETRY_INTERVAL;
         let now_ms = self.clock.monotonic_ms();
         match ended {
-            Ended::Round(Ok(term)) => answer(self.ledger.lock().round_confirmed(term, now_ms)),
-            Ended::Round(Err(_)) => {
+            Ended::Round(Ok(term), seconds) => {
+                let mut ledger = self.ledger.lock();
+                self.metrics.round_confirmed(ledger.in_round(), seconds);
+                answer(ledger.round_confirmed(term, now_ms));
+            }
+            Ended::Round(Err(_), _) => {
                 self.ledger.lock().round_failed();
+                self.metrics.round_failed();
                 underway.not_before = again;
             }
             Ended::Grabbed(grabbed) => {
@@ -209,29 +233,38 @@ impl Engine {
                     underway.not_before = again;
                 }
             }
-            Ended::Forwarded(asks, Ok(outcomes)) => {
+            Ended::Forwarded(asks, answered) => {
                 underway.forwards -= 1;
-                let mut outcomes = outcomes.into_iter();
-                answer(asks.into_iter().map(|mut ask| {
-                    ask.settle(&mut outcomes);
-                    ask
-                }));
-            }
-            Ended::Forwarded(asks, Err(AskError::Overloaded)) => {
-                underway.forwards -= 1;
-                let mut outcomes = std::iter::repeat(Err(Refused::Overloaded));
-                answer(asks.into_iter().map(|mut ask| {
-                    ask.settle(&mut outcomes);
-                    ask
-                }));
-            }
-            Ended::Forwarded(asks, Err(_)) => {
-                underway.forwards -= 1;
-                underway.not_before = again;
-                let mut ledger = self.ledger.lock();
-                asks.into_iter().for_each(|ask| ledger.come(ask));
+                if !self.answered_by_leader(asks, answered) {
+                    underway.not_before = again;
+                }
             }
         }
+    }
+
+    /// Passes on what came of a message to the leader. False where nobody answered it, and what it asked waits again.
+    fn answered_by_leader(
+        &self,
+        asks: Vec<Ask<Waits>>,
+        answered: Result<Vec<Outcome>, AskError>,
+    ) -> bool {
+        let outcome = match answered {
+            Ok(outcomes) => {
+                settle(asks, outcomes.into_iter());
+                LeaderMessage::Answered
+            }
+            Err(AskError::Overloaded) => {
+                settle(asks, std::iter::repeat(Err(Refused::Overloaded)));
+                LeaderMessage::Overloaded
+            }
+            Err(_) => {
+                let mut ledger = self.ledger.lock();
+                asks.into_iter().for_each(|ask| ledger.come(ask));
+                LeaderMessage::Failed
+            }
+        };
+        self.metrics.leader_asked(outcome);
+        outcome != LeaderMessage::Failed
     }
 
     /// Reserves numbers, in the term in which this node was confirmed.
@@ -255,6 +288,9 @@ impl Engine {
         };
         let granted = grabs.iter().zip(responses).map(|(grab, response)| {
             let granted = response.and_then(|response| self.read(&response));
+            if let Some(Ok((segment, _))) = granted {
+                log_grant(grab, segment);
+            }
             self.metrics.grab_finished(outcome_of(granted), seconds);
             (grab.id, granted)
         });
@@ -303,12 +339,35 @@ impl Engine {
     }
 }
 
+/// Tells those who asked what came of their requests, in their order.
+fn settle(asks: Vec<Ask<Waits>>, mut outcomes: impl Iterator<Item = Outcome>) {
+    answer(asks.into_iter().map(|mut ask| {
+        ask.settle(&mut outcomes);
+        ask
+    }));
+}
+
 /// Sends callers their outcomes. If a caller gives up at this very moment, its numbers are wasted, not repeated.
 fn answer(asks: impl IntoIterator<Item = Ask<Waits>>) {
     for ask in asks {
         let (waits, outcomes) = ask.finish();
         drop(waits.answer.send(outcomes));
     }
+}
+
+/// Writes a grant into the log, before any number of it is handed out, so that a recorder can check numbers against the
+/// grants that it has read.
+fn log_grant(grab: &Grab, Segment { start, end }: Segment) {
+    let tag = grab.tag.as_str();
+    let period = match grab.line {
+        Line::Section(section) => {
+            tracing::debug!(target: "mintleaf::grants", tag, section, start, end, "section granted");
+            return;
+        }
+        Line::Period { number, .. } => Some(number.0),
+        Line::Whole => None,
+    };
+    tracing::debug!(target: "mintleaf::grants", tag, period, start, end, "segment granted");
 }
 
 fn outcome_of(granted: Granted) -> GrabOutcome {

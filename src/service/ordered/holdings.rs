@@ -3,10 +3,10 @@
 //! Pure. Everything that is held was reserved by entries of one term, which named this process start. Another term
 //! begins with nothing.
 
-use std::collections::{BTreeMap, HashMap};
-use std::ops::Bound::{Excluded, Unbounded};
+mod watched;
 
-use foldhash::quality::RandomState;
+use std::collections::BTreeMap;
+use std::ops::Bound::{Excluded, Unbounded};
 
 use super::confirmed::{Confirmed, Turn};
 use super::request::{Given, Outcome, Refused, Request, Wanted};
@@ -56,16 +56,24 @@ struct HeldLine {
     grab: Option<u64>,
     /// Whether an interval of it was ever held.
     opened: bool,
+    /// How many numbers were ever held.
+    installed: u64,
     /// Whether every number of the line is reserved.
     exhausted: bool,
 }
 
 type Lines = BTreeMap<LineName, HeldLine>;
 
+/// Lines by tag, in the order of names, in which pages of them are shown.
+type Tags = BTreeMap<BizTag, Lines>;
+
 /// What is held, and which grabs are under way for it.
 pub(super) struct Holdings {
     term: u64,
-    tags: HashMap<BizTag, Lines, RandomState>,
+    /// The lines of strict tags.
+    tags: Tags,
+    /// The sections of sequences for which a grab is under way, or which have no more numbers.
+    sections: Tags,
     counters: Counters,
     /// Of which line each grab in flight is.
     in_flight: BTreeMap<u64, (BizTag, LineName)>,
@@ -85,6 +93,10 @@ impl LineName {
         }
     }
 
+    fn is_section(self) -> bool {
+        matches!(self, Self::Section(_))
+    }
+
     fn period(self) -> Option<PeriodNumber> {
         match self {
             Self::Period(number) => Some(number),
@@ -97,7 +109,8 @@ impl Holdings {
     pub(super) fn new(counters: Counters) -> Self {
         Self {
             term: 0,
-            tags: HashMap::default(),
+            tags: Tags::new(),
+            sections: Tags::new(),
             counters,
             in_flight: BTreeMap::new(),
             last_grab: 0,
@@ -120,6 +133,7 @@ impl Holdings {
 
     pub(super) fn drop_all(&mut self) {
         self.tags.clear();
+        self.sections.clear();
         self.counters.forget_all();
         self.in_flight.clear();
         self.wanting.clear();
@@ -129,7 +143,9 @@ impl Holdings {
     pub(super) fn drop_tag(&mut self, tag: &str) {
         self.counters.forget_tag(tag);
         self.tags.remove(tag);
+        self.sections.remove(tag);
         self.in_flight.retain(|_, (of, _)| of.as_str() != tag);
+        self.wanting.retain(|(of, _), _| of.as_str() != tag);
     }
 
     /// Gives a request what it asks for, if that is held and may be given. A request that gets nothing yet is counted
@@ -188,30 +204,38 @@ impl Holdings {
 
     fn give_numbers(&mut self, tag: &BizTag, key: &str, count: u64) -> Option<Outcome> {
         let Ok(key) = SequenceKey::parse(key) else { return Some(Err(Refused::OtherShape)) };
-        let section = match self.counters.take(tag.as_str(), key, count) {
+        match self.counters.take(tag.as_str(), key, count) {
             Ok(numbers) => {
+                if let Some(section) = self.counters.low_section() {
+                    // The log makes a step of it, however many this request took.
+                    self.want_section(tag, section, 1);
+                }
                 let last = *numbers.end();
                 let range = *numbers.start()..last + 1;
                 let ranges = vec![range];
-                return Some(Ok(Given::Ids { period: None, ranges }));
+                Some(Ok(Given::Ids { period: None, ranges }))
             }
-            Err(not_held) => not_held.section,
-        };
+            Err(not_held) => {
+                let is_had = self.want_section(tag, not_held.section, count);
+                (!is_had).then_some(Err(Refused::Exhausted))
+            }
+        }
+    }
+
+    /// Has more of a section reserved, unless a grab of it is under way: one at a time, so that its intervals come in the
+    /// order of the log. False where it has no more numbers.
+    fn want_section(&mut self, tag: &BizTag, section: u16, count: u64) -> bool {
         let name = LineName::Section(section);
-        if !self.tags.contains_key(tag.as_str()) {
-            self.tags.insert(tag.clone(), Lines::new());
+        let held = self.sections.get(tag.as_str()).and_then(|lines| lines.get(&name));
+        if held.is_some_and(|held| held.exhausted) {
+            return false;
         }
-        let held = self.tags.get_mut(tag.as_str())?;
-        let held = held.entry(name).or_insert_with(|| HeldLine::new(Line::Section(section)));
-        if held.exhausted {
-            return Some(Err(Refused::Exhausted));
-        }
-        if held.grab.is_none() {
+        if held.is_none_or(|held| held.grab.is_none()) {
             // Each key counts on its own, so that the largest demand of a section covers them all.
             let wanted = self.wanting.entry((tag.clone(), name)).or_default();
             *wanted = count.max(*wanted);
         }
-        None
+        true
     }
 
     fn last(&mut self, tag: &BizTag, key: &str) -> Outcome {
@@ -229,13 +253,23 @@ impl Holdings {
         while grabs.len() < most
             && let Some(((tag, name), demand)) = self.next_wanting()
         {
-            let lines = self.tags.get_mut(tag.as_str());
-            let Some(held) = lines.and_then(|lines| lines.get_mut(&name)) else { continue };
-            self.last_grab += 1;
-            held.grab = Some(self.last_grab);
-            let size = held.begin_grab(demand, now_ms);
-            self.in_flight.insert(self.last_grab, (tag.clone(), name));
-            grabs.push(Grab { id: self.last_grab, tag, line: held.line, size, term: self.term });
+            let id = self.last_grab + 1;
+            let held = match name {
+                LineName::Section(section) => {
+                    let lines = self.sections.entry(tag.clone()).or_default();
+                    lines.entry(name).or_insert_with(|| HeldLine::new(Line::Section(section)))
+                }
+                LineName::Whole | LineName::Period(_) => {
+                    let lines = self.tags.get_mut(tag.as_str());
+                    let Some(held) = lines.and_then(|lines| lines.get_mut(&name)) else { continue };
+                    held
+                }
+            };
+            held.grab = Some(id);
+            let (line, size) = (held.line, held.begin_grab(demand, now_ms));
+            self.last_grab = id;
+            self.in_flight.insert(id, (tag.clone(), name));
+            grabs.push(Grab { id, tag, line, size, term: self.term });
         }
         grabs
     }
@@ -259,13 +293,17 @@ impl Holdings {
     /// Takes over the interval that a grab has reserved. An answer that nobody waits for is wasted.
     pub(super) fn granted(&mut self, grab: u64, segment: Segment, step: u32, now_ms: u64) {
         let Some((tag, name)) = self.in_flight.remove(&grab) else { return };
-        let Some(lines) = self.tags.get_mut(tag.as_str()) else { return };
+        let Some(lines) = self.tags_with(name).get_mut(tag.as_str()) else { return };
         if let LineName::Section(section) = name {
             lines.remove(&name);
+            if lines.is_empty() {
+                self.sections.remove(tag.as_str());
+            }
             return self.counters.granted(&tag, section, segment.start, segment.end);
         }
         let Some(held) = lines.get_mut(&name) else { return };
         (held.grab, held.step, held.opened) = (None, step, true);
+        held.installed += segment.end - segment.start;
         if let Some(buffer) = &mut held.buffer {
             buffer.install(segment, step, now_ms);
         }
@@ -279,7 +317,8 @@ impl Holdings {
         why: Option<Refused>,
     ) -> Option<(BizTag, LineName)> {
         let (tag, name) = self.in_flight.remove(&grab)?;
-        let lines = self.tags.get_mut(tag.as_str())?;
+        let tags = self.tags_with(name);
+        let lines = tags.get_mut(tag.as_str())?;
         let held = lines.get_mut(&name)?;
         held.grab = None;
         if let Some(buffer) = &mut held.buffer {
@@ -298,9 +337,17 @@ impl Holdings {
             lines.remove(&name);
         }
         if lines.is_empty() {
-            self.tags.remove(tag.as_str());
+            tags.remove(tag.as_str());
         }
         Some((tag, name))
+    }
+
+    /// The tags that have lines of such names.
+    fn tags_with(&mut self, name: LineName) -> &mut Tags {
+        match name {
+            LineName::Whole | LineName::Period(_) => &mut self.tags,
+            LineName::Section(_) => &mut self.sections,
+        }
     }
 }
 
@@ -317,6 +364,7 @@ impl HeldLine {
             buffer,
             grab: None,
             opened: false,
+            installed: 0,
             exhausted: false,
         }
     }

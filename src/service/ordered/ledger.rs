@@ -2,6 +2,8 @@
 //!
 //! Pure: rounds, grabs, waiting and time are the engine's. `T` is whoever waits for the answer.
 
+mod watched;
+
 use std::collections::BTreeMap;
 
 use super::confirmed::{Confirmed, Turn};
@@ -92,6 +94,13 @@ impl<T> Ledger<T> {
         self.turn += 1;
         self.round = Some(self.turn);
         true
+    }
+
+    /// How many requests the round in flight counts for: those that came since the last one began that was confirmed.
+    pub(super) fn in_round(&self) -> usize {
+        let before = self.confirmed.map_or(0, Confirmed::began);
+        let Some(began) = self.round else { return 0 };
+        self.asks.range(before..began).map(|(_, ask)| ask.open).sum()
     }
 
     /// Ends the round in flight, which a quorum has answered in this term, and gives what can be given.

@@ -289,6 +289,27 @@ fn keys_of_a_section_count_on_their_own_and_begin_anew_with_each_term() {
 }
 
 #[test]
+fn a_hot_key_finds_more_reserved_before_what_is_held_is_used_up() {
+    let mut node = Node::new();
+    let (mut waited, mut last) = (0, 0);
+    for _ in 0..20 * STEP {
+        node.ask(Request { tag: tag(), wanted: Wanted::Numbers { key: "a".into(), count: 1 } });
+        assert!(node.ledger.begin_round());
+        let mut answers = told(node.ledger.round_confirmed(1, 0));
+        waited += u32::from(answers.is_empty());
+        let grabs = node.grabs();
+        assert!(grabs.len() <= 1, "one grab of a section at a time: {grabs:?}");
+        grabs.iter().for_each(|grab| answers.extend(node.grant(grab)));
+        let [(_, Ok(Given::Ids { ranges, .. }))] = &answers[..] else { panic!("{answers:?}") };
+        let next = last + 1..last + 2;
+        assert_eq!(ranges.as_slice(), std::slice::from_ref(&next), "without a jump");
+        last += 1;
+    }
+    assert_eq!(waited, 1, "for the first interval alone");
+    assert!(node.mark < last + 2 + 2 * u64::from(STEP), "{} after {last}", node.mark);
+}
+
+#[test]
 fn asks_that_are_over_are_taken_out_with_what_they_got() {
     let mut node = Node::new();
     node.ask(ids(Line::Whole, 1));

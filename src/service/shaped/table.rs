@@ -1,40 +1,39 @@
 //! The shaped tags that this node was asked for since it started.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use foldhash::quality::RandomState;
 use papaya::HashMap;
 
 use super::tag::ShapedTag;
-use crate::metrics::Metrics;
 use crate::segment::BufferView;
-use crate::service::slot::{Slot, SlotStatus};
+use crate::service::slot::Slot;
 use crate::state::Protection;
 use crate::tag::BizTag;
 
 /// Shaped tags by name. Looking one up takes no lock.
+#[derive(Default)]
 pub(in crate::service) struct ShapedTable {
     tags: HashMap<BizTag, Arc<ShapedTag>, RandomState>,
-    metrics: Arc<Metrics>,
+    /// How many of them this node holds ids of by itself, whoever leads.
+    with_slots: AtomicUsize,
 }
 
-impl ShapedTable {
-    pub(in crate::service) fn new(metrics: Arc<Metrics>) -> Self {
-        Self { tags: HashMap::default(), metrics }
-    }
+/// A tag that ids were taken of since the last look: how many, and how many are held.
+pub(in crate::service) type TakenSinceLook = (BizTag, (u64, u64));
 
+impl ShapedTable {
     pub(in crate::service) fn get(&self, tag: &str) -> Option<Arc<ShapedTag>> {
         self.tags.pin().get(tag).cloned()
     }
 
     /// Puts in a tag, unless another call was first; answers which one is there now.
     pub(in crate::service) fn get_or_insert(&self, new: ShapedTag) -> Arc<ShapedTag> {
-        let new = Arc::new(new);
-        match self.tags.pin().try_insert(new.tag().clone(), Arc::clone(&new)) {
+        let (tag, new) = (new.tag().clone(), Arc::new(new));
+        match self.tags.pin().try_insert(tag, Arc::clone(&new)) {
             Ok(_) => {
-                if new.has_slots() {
-                    self.metrics.tag_loaded();
-                }
+                self.with_slots.fetch_add(usize::from(new.has_slots()), Relaxed);
                 new
             }
             Err(occupied) => Arc::clone(occupied.current),
@@ -49,25 +48,8 @@ impl ShapedTable {
     }
 
     fn end(&self, removed: &ShapedTag) {
+        self.with_slots.fetch_sub(usize::from(removed.has_slots()), Relaxed);
         removed.close();
-        if removed.has_slots() {
-            self.metrics.tag_unloaded();
-        }
-    }
-
-    /// How many tags there are.
-    pub(in crate::service) fn len(&self) -> usize {
-        self.tags.len()
-    }
-
-    /// Their names.
-    pub(in crate::service) fn names(&self) -> Vec<BizTag> {
-        self.tags.pin().keys().cloned().collect()
-    }
-
-    /// What is held of a tag, and how it is used; `None` where this node was not asked for it, or only the leader hands out.
-    pub(in crate::service) fn status(&self, tag: &str) -> Option<SlotStatus> {
-        self.tags.pin().get(tag)?.status()
     }
 
     /// Ends this slot, and removes its tag if it is still a slot of it.
@@ -111,18 +93,30 @@ impl ShapedTable {
         self.tags.pin().values().any(holds)
     }
 
-    /// The tags that ids were taken of since the last call: how many, and how many are held.
-    pub(in crate::service) fn taken_since_look(&self) -> Vec<(BizTag, u64, u64)> {
-        let looked_at = |shaped: &ShapedTag| {
-            let of_slots = shaped.slots().into_iter().map(|slot| slot.taken_since_look());
-            of_slots.fold((0, 0), |(taken, held), (more, rest)| (taken + more, held + rest))
+    /// How many tags there are that this node holds ids of by itself.
+    pub(in crate::service) fn with_slots(&self) -> usize {
+        self.with_slots.load(Relaxed)
+    }
+
+    /// How many tags there are.
+    pub(in crate::service) fn len(&self) -> usize {
+        self.tags.pin().len()
+    }
+
+    /// All tags, in no order.
+    pub(in crate::service) fn names(&self) -> Vec<BizTag> {
+        self.tags.pin().keys().cloned().collect()
+    }
+
+    /// The tags that ids were taken of since the last call, how many, and how many are held of the latest line.
+    pub(in crate::service) fn taken_since_look(&self) -> Vec<TakenSinceLook> {
+        let look = |shaped: &ShapedTag| {
+            let lines = shaped.slots().into_iter().map(|slot| slot.taken_since_look());
+            lines.fold((0, 0), |(sum, _), (taken, remaining)| (sum + taken, remaining))
         };
         let shaped = self.tags.pin();
-        let tags = shaped.iter().map(|(tag, shaped)| {
-            let (taken, held) = looked_at(shaped);
-            (tag.clone(), taken, held)
-        });
-        tags.filter(|(_, taken, _)| *taken > 0).collect()
+        let tags = shaped.iter().map(|(tag, shaped)| (tag.clone(), look(shaped)));
+        tags.filter(|(_, (taken, _))| *taken > 0).collect()
     }
 
     /// The buffers of the lines that are drawn from now, of the tags of which this node holds any.

@@ -78,7 +78,7 @@ impl ShapedTag {
         &self.shape
     }
 
-    /// Whether this node holds ids of it, as it does unless only the leader hands out.
+    /// Whether this node holds ids of it by itself, whoever leads.
     pub(super) fn has_slots(&self) -> bool {
         !self.shape.needs_leadership()
     }
@@ -158,6 +158,16 @@ impl ShapedTag {
         Ok(())
     }
 
+    /// How many of `count` calls for one id each [`admit`](Self::admit) would let through now, as far as the rate limit
+    /// goes.
+    pub(in crate::service) fn passed_now(&self, count: u64) -> u64 {
+        let mut open = self.open.lock();
+        match (open.protection.rate_limit, &mut open.limit) {
+            (Some(_), Some(limit)) => limit.available(self.clock.monotonic_ms()).min(count),
+            _ => count,
+        }
+    }
+
     /// Gives up a slot, as no grab of its line is let in. The callers that wait look again which line is now.
     pub(super) fn drop_slot(&self, slot: &Arc<Slot>) {
         let is_its = |line: &TagLine| line.slot.as_ref().is_some_and(|its| Arc::ptr_eq(its, slot));
@@ -193,14 +203,18 @@ impl ShapedTag {
         self.open.lock().lines.iter().filter_map(|line| line.slot().cloned()).collect()
     }
 
+    /// What is held of the latest line that is served at this moment of the cluster's time, or that was opened where
+    /// nobody knows what time it is; `None` where nothing is.
+    pub(in crate::service) fn status(&self, now_ms: Option<u64>) -> Option<SlotStatus> {
+        let open = self.open.lock();
+        let is_served = |line: &&Arc<TagLine>| now_ms.is_none_or(|at| line.is_served_at(at));
+        let line = open.lines.iter().rev().find(is_served)?;
+        Some(line.slot()?.status())
+    }
+
     /// What is held of the line that was opened last.
     pub(super) fn view(&self) -> Option<BufferView> {
         self.slots().last().map(|slot| slot.view())
-    }
-
-    /// What is held of the line that was opened last, and how it is used; `None` where only the leader hands out.
-    pub(super) fn status(&self) -> Option<SlotStatus> {
-        self.slots().last().map(|slot| slot.status())
     }
 }
 

@@ -15,19 +15,30 @@ pub struct SlotStatus {
     pub is_open: bool,
     /// Whether every id of the tag is reserved, so that no grab can bring more.
     pub exhausted: bool,
+    /// The period that the ids are of, where there is one.
+    pub period: Option<u32>,
 }
 
 impl SlotStatus {
-    /// The status of a slot that ever held `installed` ids.
-    pub(super) fn new(
+    /// The status of what holds ids of a tag that is not frozen, and ever held `installed` ones.
+    pub(in crate::service) fn new(
         outlook: Outlook,
         installed: u64,
         waiting: usize,
-        is_open: bool,
         exhausted: bool,
     ) -> Self {
         let handed_out = installed - outlook.remaining;
-        Self { outlook, handed_out, waiting, is_open, exhausted }
+        Self { outlook, handed_out, waiting, is_open: true, exhausted, period: None }
+    }
+
+    /// The same of ids of a period.
+    pub(in crate::service) fn of_period(self, period: Option<u32>) -> Self {
+        Self { period, ..self }
+    }
+
+    /// The same, where what is held may be handed out or not.
+    pub(in crate::service) fn open(self, is_open: bool) -> Self {
+        Self { is_open, ..self }
     }
 
     /// In how many seconds callers wait, if no grab brings more; 0 where some do; `None` where ids are not used.

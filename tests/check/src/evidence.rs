@@ -54,6 +54,8 @@ pub(crate) struct TagLine {
     pub(crate) unknown: Vec<(u64, u64, Line)>,
     /// Whether ids rise over all nodes.
     pub(crate) strict: bool,
+    /// The place of the line under whose name its ids are granted, where that is another one.
+    pub(crate) drawn_from: Option<usize>,
 }
 
 /// Ids that were handed out, or granted. `inv` and `ret` of a grant are the same moment.
@@ -218,6 +220,15 @@ impl Evidence {
             Record::Strict(strict) => {
                 let tag = self.tag(&strict.key.0);
                 self.lines[tag].strict = true;
+            }
+            Record::Drawn(drawn) => {
+                let (tag, from) = (self.tag(&drawn.key.0), self.tag(&drawn.from.0));
+                match self.lines[tag].drawn_from.replace(from) {
+                    Some(known) if known != from => {
+                        return Err("a tag is drawn from two names".to_owned());
+                    }
+                    _ => {}
+                }
             }
         }
         Ok(())

@@ -54,6 +54,8 @@ pub enum Record<'a> {
     Healed(Healed),
     /// Ids of a tag rise over all nodes.
     Strict(Strict<'a>),
+    /// Ids of a tag come from what was granted under another name.
+    Drawn(Drawn<'a>),
 }
 
 /// What all requests of clients have in common.
@@ -229,6 +231,16 @@ pub struct Healed {
 pub struct Strict<'a> {
     /// The tag.
     pub key: Text<'a>,
+}
+
+/// A tag whose ids come from what was granted under another name, to whichever process: a counter that shares what is
+/// granted with others.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Drawn<'a> {
+    /// The tag.
+    pub key: Text<'a>,
+    /// The name in the grants.
+    pub from: Text<'a>,
 }
 
 impl<'a> Record<'a> {

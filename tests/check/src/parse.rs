@@ -3,8 +3,8 @@
 use serde::{Deserialize, Deserializer};
 
 use crate::history::{
-    Admin, Call, Fault, Flakes, Grant, Healed, Ids, Interval, Layout, Outcome, Record, Release,
-    Row, Strict, Text, Window,
+    Admin, Call, Drawn, Fault, Flakes, Grant, Healed, Ids, Interval, Layout, Outcome, Record,
+    Release, Row, Strict, Text, Window,
 };
 
 impl<'a> Record<'a> {
@@ -51,6 +51,8 @@ struct Fields<'a> {
     sequence_bits: Option<u8>,
     #[serde(borrow)]
     what: Option<Text<'a>>,
+    #[serde(borrow)]
+    from: Option<Text<'a>>,
 }
 
 #[derive(Clone, Copy, Deserialize)]
@@ -69,6 +71,7 @@ enum Op {
     Fault,
     Healed,
     Strict,
+    Drawn,
 }
 
 fn present<'de, D, T>(from: D) -> Result<Option<T>, D::Error>
@@ -103,6 +106,10 @@ impl<'a> Fields<'a> {
             }),
             Op::Healed => Record::Healed(Healed { at: self.at()? }),
             Op::Strict => Record::Strict(Strict { key: self.key()? }),
+            Op::Drawn => {
+                let from = self.from.take().ok_or("`from` is missing")?;
+                Record::Drawn(Drawn { key: self.key()?, from })
+            }
         })
     }
 

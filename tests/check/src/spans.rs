@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use crate::evidence::{Evidence, Line, Span, TagLine};
+use crate::evidence::{Evidence, Line, Span};
 use crate::names::{IssuerId, Issuers};
 use crate::report::{Findings, Invariant};
 
@@ -13,14 +13,27 @@ pub(crate) fn check(evidence: &mut Evidence, findings: &mut Findings) {
     if evidence.totals.grants == 0 {
         findings.unchecked(Invariant::I2, "the history has no grants");
     }
+    let judges_grants = evidence.totals.grants > 0 && findings.wants(Invariant::I2);
     for (number, line) in evidence.lines.iter_mut().enumerate() {
         let of = Subject(Some(evidence.tags.name(number as u32)));
         line.taken.sort_unstable_by_key(|span| (span.start, span.line));
         twice(&line.taken, &of, findings);
-        // The leader holds what is granted of a strict tag, and any node hands it out.
-        if evidence.totals.grants > 0 && findings.wants(Invariant::I2) && !line.strict {
-            grants(line, &of, issuers, findings);
+        line.granted.sort_unstable_by_key(|grant| (grant.start, grant.line));
+        if judges_grants {
+            granted_twice(&line.granted, &of, findings);
         }
+    }
+    if judges_grants {
+        for (number, line) in evidence.lines.iter().enumerate() {
+            let of = Subject(Some(evidence.tags.name(number as u32)));
+            let granted = &evidence.lines[line.drawn_from.unwrap_or(number)].granted;
+            // Whoever leads holds what is granted of a strict tag, and any node answers with it.
+            let by_anyone = line.strict || line.drawn_from.is_some();
+            never_granted(&line.taken, granted, issuers, by_anyone, &of, findings);
+        }
+    }
+    for (number, line) in evidence.lines.iter_mut().enumerate() {
+        let of = Subject(Some(evidence.tags.name(number as u32)));
         let strict = line.strict;
         let node = |issuer| if strict { 0 } else { issuers.node(issuer) };
         rising(&mut line.taken, node, &of, findings);
@@ -64,20 +77,30 @@ fn overlaps(by_start: &[Span]) -> impl Iterator<Item = (&Span, &Span)> {
     })
 }
 
-/// I2 of one tag; `taken` is by start.
-fn grants(line: &mut TagLine, of: &Subject<'_>, issuers: &Issuers, findings: &mut Findings) {
-    let TagLine { taken, granted, .. } = line;
-    granted.sort_unstable_by_key(|grant| (grant.start, grant.line));
+/// I2 of what is granted under one name, by start.
+fn granted_twice(granted: &[Span], of: &Subject<'_>, findings: &mut Findings) {
     for (first, second) in overlaps(granted) {
         let what = format!("{of}: id {} was granted twice", second.start);
         findings.violation(Invariant::I2, what, [first.line, second.line]);
     }
+}
+
+/// I2 of one tag; `taken` and `granted` are by start. `by_anyone` says that grants to others than the issuer count.
+fn never_granted(
+    taken: &[Span],
+    granted: &[Span],
+    issuers: &Issuers,
+    by_anyone: bool,
+    of: &Subject<'_>,
+    findings: &mut Findings,
+) {
     let mut first = 0;
-    for span in &*taken {
+    for span in taken {
         while granted.get(first).is_some_and(|grant| grant.end <= span.start) {
             first += 1;
         }
-        if let Err((id, grant)) = covered(span, &granted[first..], issuers) {
+        let may_have = |grant: &Span| by_anyone || issuers.may_be_one(grant.issuer, span.issuer);
+        if let Err((id, grant)) = covered(span, &granted[first..], may_have) {
             let by = issuers.show(span.issuer);
             match grant {
                 None => {
@@ -94,23 +117,20 @@ fn grants(line: &mut TagLine, of: &Subject<'_>, issuers: &Issuers, findings: &mu
     }
 }
 
-/// Whether grants to its issuer cover a span without a gap; else the first id that none does, and
+/// Whether grants that its issuer `may_have` cover a span without a gap; else the first id that none does, and
 /// whose it is. Grants that overlap are told as such, so here the first that has the id counts,
 /// unless a later one is the issuer's.
 fn covered<'g>(
     span: &Span,
     grants: &'g [Span],
-    issuers: &Issuers,
+    may_have: impl Fn(&Span) -> bool,
 ) -> Result<(), (u64, Option<&'g Span>)> {
     let mut id = span.start;
     while id < span.end {
         let reach = grants.iter().take_while(|grant| grant.start <= id);
         let mut having = reach.filter(|grant| grant.end > id);
         let first = having.next();
-        let own = first
-            .into_iter()
-            .chain(having)
-            .find(|grant| issuers.may_be_one(grant.issuer, span.issuer));
+        let own = first.into_iter().chain(having).find(|grant| may_have(grant));
         id = own.ok_or((id, first))?.end;
     }
     Ok(())

@@ -43,47 +43,6 @@ fn a_node_shows_the_segments_that_it_holds_and_nothing_of_tags_that_it_was_not_a
 }
 
 #[test]
-fn what_is_held_of_shaped_tags_is_shown_and_nothing_of_those_that_only_the_leader_hands_out() {
-    let cluster = strict();
-    let api = cluster.api(1);
-    for tag in [
-        json!({ "tag": "bills", "period": "year" }),
-        json!({ "tag": "coupons", "digits": 12 }),
-        json!({ "tag": "ledger", "order": "strict" }),
-        json!({ "tag": "rest", "format": "R{id}" }),
-    ] {
-        assert_eq!(api.post("/v1/tags", &tag).status, 201);
-    }
-    for tag in ["bills", "coupons", "ledger"] {
-        assert_eq!(api.get(&format!("/v1/segment/{tag}?count=300")).status, 200);
-    }
-    let all = tags(api, "");
-    assert_eq!(names(&all), ["bills", "coupons", "ledger", "rest"]);
-    for tag in &all[..2] {
-        assert_eq!(tag["buffer"]["handed_out"], "300", "{tag}");
-        assert_eq!(tag["buffer"]["current"], json!({ "start": "1", "end": "1001" }), "{tag}");
-    }
-    assert_eq!([&all[2]["buffer"], &all[3]["buffer"]], [&Value::Null; 2]);
-    let soonest = eventually("both to be in use", secs(5), || {
-        let soonest = tags(api, "sort=need");
-        (soonest.len() == 2).then_some(soonest)
-    });
-    let mut soonest = names(&soonest);
-    soonest.sort_unstable();
-    assert_eq!(soonest, ["bills", "coupons"]);
-    assert_eq!(loaded(api), 2);
-    assert_eq!(api.delete("/v1/tags/coupons").status, 204);
-    assert_eq!((tags(api, "sort=need").len(), loaded(api)), (1, 1));
-}
-
-/// How many tags the node says that it has a segment of.
-fn loaded(api: Api) -> u64 {
-    let page = api.get("/metrics");
-    let line = page.text().lines().find_map(|line| line.strip_prefix("mintleaf_tags_loaded "));
-    line.unwrap().parse().unwrap()
-}
-
-#[test]
 fn tags_are_found_by_what_they_begin_with_page_by_page() {
     let cluster = strict();
     let api = cluster.api(1);
@@ -146,4 +105,86 @@ fn those_that_wait_soonest_come_first_and_those_at_rest_not_at_all() {
             (tags[0]["tag"] == "long" && tags[0]["buffer"]["waiting"] == 1).then_some(())
         });
     });
+}
+
+/// How many tags a node says that it holds ids of.
+fn loaded(api: Api) -> u64 {
+    let page = api.get("/metrics");
+    let line = page.text().lines().find_map(|line| line.strip_prefix("mintleaf_tags_loaded "));
+    line.unwrap().parse().unwrap()
+}
+
+#[test]
+fn what_is_held_of_shaped_tags_is_shown_by_the_node_that_holds_it() {
+    let mut cluster = mintleaf().cluster(3);
+    let leader = cluster.leader();
+    let follower = cluster.others(leader)[0];
+    let (led, api) = (cluster.api(leader), cluster.api(follower));
+    for tag in [
+        json!({ "tag": "coupons", "digits": 6 }),
+        json!({ "tag": "daily", "period": "day", "time_zone": "Asia/Kolkata" }),
+        json!({ "tag": "plain" }),
+        json!({ "tag": "rooms", "kind": "sequence" }),
+        json!({ "tag": "strict", "order": "strict", "step": 100 }),
+        json!({ "tag": "strict-monthly", "order": "strict", "period": "month" }),
+    ] {
+        led.post("/v1/tags", &tag).ok();
+    }
+    let next = |path: &str| {
+        eventually("an id", secs(10), || {
+            let answer = api.try_get(path).ok().filter(|answer| answer.status == 200)?;
+            Some(answer.json()["period"].as_str().unwrap_or_default().to_owned())
+        })
+    };
+    next("/v1/segment/coupons?count=10");
+    let today = next("/v1/segment/daily?count=10");
+    next("/v1/segment/plain?count=10");
+    next("/v1/sequence/rooms/a?count=10");
+    next("/v1/segment/strict?count=10");
+    let month = next("/v1/segment/strict-monthly?count=10");
+
+    let held = |api: Api| tags(api, "consistency=stale");
+    let on_follower = held(api);
+    let listed = ["coupons", "daily", "plain", "rooms", "strict", "strict-monthly"];
+    assert_eq!(names(&on_follower), listed);
+    let [coupons, daily, plain, rooms, strict, monthly] = on_follower.as_slice() else { panic!() };
+    for (tag, period) in [(coupons, Value::Null), (daily, json!(today)), (plain, Value::Null)] {
+        let buffer = &tag["buffer"];
+        assert_eq!((&tag["held_by"], &buffer["period"]), (&Value::Null, &period), "{tag}");
+        assert_eq!((&buffer["next_id"], &buffer["handed_out"]), (&json!("11"), &json!("10")));
+    }
+    for tag in [rooms, strict, monthly] {
+        assert_eq!((&tag["held_by"], &tag["buffer"]), (&json!(leader), &Value::Null), "{tag}");
+    }
+
+    let on_leader = held(led);
+    for (at, period) in [(4, Value::Null), (5, json!(month))] {
+        let (tag, buffer) = (&on_leader[at], &on_leader[at]["buffer"]);
+        assert_eq!((&tag["held_by"], &buffer["period"]), (&json!(leader), &period), "{tag}");
+        let start = buffer["current"]["start"].as_str().unwrap().parse::<u64>().unwrap();
+        assert_eq!((start, &buffer["next_id"]), (1, &json!("11")), "{tag}");
+        assert_eq!((&buffer["handed_out"], &buffer["waiting"]), (&json!("10"), &json!(0)));
+    }
+    assert!(on_leader[..4].iter().all(|tag| tag["buffer"].is_null()), "{on_leader:?}");
+
+    // The follower holds three by itself; the leader the two strict ones, and the sequence by its keys.
+    assert_eq!((loaded(api), loaded(led)), (3, 3));
+    let in_use = |api: Api| {
+        let mut tags = tags(api, "sort=need&consistency=stale");
+        tags.sort_by_key(|tag| tag["tag"].to_string());
+        names(&tags).into_iter().map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(in_use(api), ["coupons", "daily", "plain"]);
+    assert_eq!(in_use(led), ["strict", "strict-monthly"]);
+    let page = led.get("/cache");
+    for shown in ["<td>strict</td><td>true</td>", "<td>strict-monthly</td><td>true</td>"] {
+        assert!(page.text().contains(shown), "{}", page.text());
+    }
+
+    led.patch("/v1/tags/strict", &json!({ "frozen": true })).ok();
+    eventually("the frozen tag to be left out", secs(5), || {
+        (in_use(led) == ["strict-monthly"]).then_some(())
+    });
+    assert_eq!(led.delete("/v1/tags/strict-monthly").status, 204);
+    eventually("the deleted tag to be dropped", secs(5), || (loaded(led) == 2).then_some(()));
 }

@@ -1,0 +1,52 @@
+//! What is held of strict tags, for people who watch it.
+
+use super::{HeldLine, Holdings, LineName};
+use crate::segment::BufferView;
+use crate::service::slot::SlotStatus;
+use crate::tag::BizTag;
+
+impl Holdings {
+    /// How many strict tags there are of which something is held, or waited for.
+    pub(in crate::service::ordered) fn tags_held(&self) -> usize {
+        self.tags.len()
+    }
+
+    /// What is held of the line that a tag is drawn from now, while so many requests wait for more of the tag.
+    pub(in crate::service::ordered) fn status(
+        &self,
+        tag: &str,
+        waiting: usize,
+        now_ms: u64,
+    ) -> Option<SlotStatus> {
+        let (name, held) = self.drawn_from(tag)?;
+        let outlook = held.buffer.as_ref()?.outlook(now_ms);
+        let period = name.period().map(|number| number.0);
+        Some(SlotStatus::new(outlook, held.installed, waiting, held.exhausted).of_period(period))
+    }
+
+    /// The first buffers, up to so many, in the order of their tags.
+    pub(in crate::service::ordered) fn views(&self, limit: usize) -> Vec<(BizTag, BufferView)> {
+        let view = |tag: &BizTag| {
+            let (_, held) = self.drawn_from(tag.as_str())?;
+            Some((tag.clone(), held.buffer.as_ref()?.view()))
+        };
+        self.tags.keys().take(limit).filter_map(view).collect()
+    }
+
+    /// The tags among which those are found that wait soonest, up to so many: all of them, or those for which a grab is
+    /// under way, because little of them is left.
+    pub(in crate::service::ordered) fn watched(&self, limit: usize) -> Vec<BizTag> {
+        if self.tags.len() <= limit {
+            return self.tags.keys().cloned().collect();
+        }
+        let grabbed = self.in_flight.values().filter(|(_, name)| !name.is_section());
+        grabbed.take(limit).map(|(tag, _)| tag.clone()).collect()
+    }
+
+    /// The latest line of a tag that was ever held, or else the latest that is waited for.
+    fn drawn_from(&self, tag: &str) -> Option<(LineName, &HeldLine)> {
+        let lines = self.tags.get(tag)?;
+        let opened = lines.iter().rev().find(|(_, held)| held.opened);
+        opened.or_else(|| lines.last_key_value()).map(|(name, held)| (*name, held))
+    }
+}

@@ -1,0 +1,51 @@
+//! What is held and waited for, for people who watch it.
+
+use std::collections::BTreeMap;
+
+use super::Ledger;
+use crate::segment::BufferView;
+use crate::service::ordered::confirmed::{Confirmed, Turn};
+use crate::service::ordered::request::Wanted;
+use crate::service::slot::SlotStatus;
+use crate::tag::BizTag;
+
+impl<T> Ledger<T> {
+    /// How many strict tags and sequences there are of which something is held.
+    pub(in crate::service::ordered) fn tags_held(&self) -> usize {
+        self.holdings.tags_held() + self.holdings.counters().tags_held()
+    }
+
+    /// What is held of each of these tags; `None` of one that is not strict, or of which nothing is.
+    ///
+    /// Every request waits for a round. Those that wait here wait longer: a round has confirmed that they may be given
+    /// ids, and there are none yet; or it has to be confirmed anew that this node leads.
+    pub(in crate::service::ordered) fn statuses(
+        &self,
+        tags: &[BizTag],
+        now_ms: u64,
+    ) -> Vec<Option<SlotStatus>> {
+        let mut waiting: BTreeMap<&str, usize> = tags.iter().map(|tag| (tag.as_str(), 0)).collect();
+        let covered = self.confirmed.map_or(Turn::MAX, Confirmed::began);
+        let asks = self.asks.range(..covered).flat_map(|(_, ask)| ask.open());
+        for request in asks.filter(|request| matches!(request.wanted, Wanted::Ids { .. })) {
+            if let Some(count) = waiting.get_mut(request.tag.as_str()) {
+                *count += 1;
+            }
+        }
+        let status = |tag: &BizTag| {
+            let waiting = waiting.get(tag.as_str()).copied().unwrap_or(0);
+            self.holdings.status(tag.as_str(), waiting, now_ms)
+        };
+        tags.iter().map(status).collect()
+    }
+
+    /// The first buffers of strict tags, up to so many, in the order of their tags.
+    pub(in crate::service::ordered) fn views(&self, limit: usize) -> Vec<(BizTag, BufferView)> {
+        self.holdings.views(limit)
+    }
+
+    /// The strict tags among which those are found that wait soonest, up to so many.
+    pub(in crate::service::ordered) fn watched(&self, limit: usize) -> Vec<BizTag> {
+        self.holdings.watched(limit)
+    }
+}
