@@ -96,7 +96,7 @@ impl Clients {
     async fn call(&self, serving: &Serving) {
         let tag = self.random.pick(&TAGS);
         let count = if self.random.chance(20) { self.random.within(2..3_000) } else { 1 };
-        let (what, outcome) = match self.random.within(0..150) {
+        let (what, outcome) = match self.random.within(0..142) {
             0..20 => ("next", self.next(serving, tag)),
             20..55 => ("take", self.take(serving, tag, count).await),
             55..70 => ("next snowflake", self.next_snowflake(serving)),
@@ -109,7 +109,7 @@ impl Clients {
             98 => ("raise the floor", self.raise_floor(serving).await),
             99 => ("read", self.read(serving).await),
             100..115 => ("strict", self.strict(serving, count).await),
-            115..135 => ("sequence", self.sequence(serving).await),
+            115..130 => ("sequence", self.sequence(serving).await),
             _ => ("periods", self.periods(serving, count).await),
         };
         let incarnation = serving.incarnation;

@@ -52,8 +52,8 @@ impl Clients {
             0..10 => self.meddle(serving, SEQUENCE).await,
             10..22 => self.last_number(serving).await,
             _ => {
-                let keys = (0..self.random.within(1..7)).map(|_| self.key());
-                let counts = keys.map(|key| (key, self.random.pick(&[1, 1, 1, 2, 7, 40])));
+                let keys = (0..self.random.within(1..6)).map(|_| self.key());
+                let counts = keys.map(|key| (key, self.random.pick(&[1, 1, 1, 1, 1, 2, 3, 12])));
                 let counts = counts.collect();
                 self.take_numbers(serving, counts).await
             }
