@@ -151,11 +151,11 @@ fn carry_out(args: &RestoreArgs, all: u64, after: SnowflakesAfter) -> Result<(),
     let copy = read_copy(&args.source, &new.scratch(), &mut |done| progress.at(done));
     drop(progress);
     let copy = copy.map_err(|error| failed(&error))?;
-    let floor_ms = floor(&copy.state, after)?;
+    let now_ms = SystemClock::default().now_ms();
+    let floor_ms = floor(&copy.state, after, now_ms)?;
     let tags = args.advance.iter().map(|advance| (advance.tag.clone(), advance.by));
     let raise = Raise { all, tags: tags.collect::<BTreeMap<_, _>>(), floor_ms };
     let (store, cluster_id) = (random()?, random()?);
-    let now_ms = SystemClock::default().now_ms();
     let plan = Plan { raise, node_id: args.node_id, store, cluster_id, now_ms };
     let Copy { origin, .. } = &copy;
     let (tags, log_index) = (origin.tags, origin.log_index);
@@ -179,8 +179,10 @@ fn carry_out(args: &RestoreArgs, all: u64, after: SnowflakesAfter) -> Result<(),
     ))
 }
 
-/// The first millisecond that snowflake ids may show.
-fn floor(state: &State, after: SnowflakesAfter) -> Result<u64, Failure> {
+/// The first millisecond that snowflake ids may show. Ids of a period that the copy lacks begin at 1 only where the
+/// period begins behind it, so it lies where no node of the old cluster runs any more, however long ago that gave its
+/// last snowflake id.
+fn floor(state: &State, after: SnowflakesAfter, now_ms: u64) -> Result<u64, Failure> {
     match after {
         SnowflakesAfter::StoppedAt(Moment(stopped_ms)) => {
             if stopped_ms < state.clock_ms() {
@@ -196,12 +198,30 @@ fn floor(state: &State, after: SnowflakesAfter) -> Result<u64, Failure> {
         }
         SnowflakesAfter::Id(id) => {
             let parts = state.format().and_then(|format| format.decode(id));
-            parts.map(|parts| parts.time_ms + 1).ok_or_else(|| {
+            parts.map(|parts| now_ms.max(parts.time_ms + 1)).ok_or_else(|| {
                 Failure::new(format!(
                     "--snowflake-above {id} is no snowflake id of this cluster, or the copy is from before the \
                      first one: give --stopped-at"
                 ))
             })
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::snowflake::IdParts;
+    use crate::state::tests::with_worker_ids;
+
+    #[test]
+    fn the_old_cluster_may_have_given_ids_of_periods_since_its_last_snowflake_id() {
+        let state = with_worker_ids();
+        let parts = IdParts { time_ms: 5_000, worker_id: 1, sequence: 7 };
+        let after = SnowflakesAfter::Id(state.format().unwrap().encode(parts));
+        let floor_at = |now_ms| floor(&state, after, now_ms).ok().unwrap();
+        assert_eq!(floor_at(90_000_000), 90_000_000);
+        // A clock that is behind lowers nothing.
+        assert_eq!(floor_at(0), 5_001);
     }
 }

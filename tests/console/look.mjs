@@ -192,6 +192,21 @@ async function coloursChange(page) {
   assert.equal(await paper(), light);
 }
 
+/** A browser that keeps no data for sites shows the page all the same, and what was chosen lasts as long as that. */
+async function aBrowserMayKeepNothing(browser, cluster) {
+  const context = await browser.chromium.newContext({ colorScheme: 'light' });
+  await context.addInitScript(() => {
+    const denied = { get: () => { throw new DOMException('denied', 'SecurityError'); } };
+    for (const store of ['localStorage', 'sessionStorage']) Object.defineProperty(window, store, denied);
+  });
+  const page = await browser.open(cluster.url(1), { context });
+  await reads(page, '#theme-button', /^Auto$/);
+  await page.click('#theme-button');
+  await reads(page, '#theme-button', /^Light$/);
+  await page.waitForFunction(() => document.querySelectorAll('#tags-rows tr').length > 0);
+  await context.close();
+}
+
 /** A page that nobody looks at asks for nothing; one that is looked at asks for pages of tags, never for all. */
 async function hiddenPagesAskNothing(page) {
   const look = (state) => page.evaluate((visibility) => {
@@ -335,6 +350,7 @@ async function main() {
     await step('keys reach everything, and show where they are', () => keysReachEverything(page, browser));
     await longStep('ids are decoded', () => idsAreDecoded(page, cluster));
     await longStep('colours change, and are kept', () => coloursChange(page));
+    await step('a browser that keeps nothing shows the page', () => aBrowserMayKeepNothing(browser, cluster));
     await step('a hidden page asks for nothing', () => hiddenPagesAskNothing(page));
     await step('every width, light and dark, nothing for axe to find', () => looksRightEverywhere(browser, cluster));
     await longStep('a token opens what is guarded', () => tokensOpenTheDoor(browser));

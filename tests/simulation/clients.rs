@@ -1,19 +1,19 @@
 //! Clients, which ask any node, time out, hang up and try again.
 
+mod shaped;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use mintleaf::service::{Actor, Consistency, Error, ShapeSpec, TagChange, TagSpec};
-use mintleaf::shape::Order;
+use mintleaf::service::{Actor, Consistency, Error, TagChange, TagSpec};
 use mintleaf::snowflake::IdParts;
 use mintleaf::tag::BizTag;
 use parking_lot::Mutex;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use crate::clock::BEGIN_MS;
 use crate::machine::{Machine, Serving};
 use crate::oracle::Oracle;
 use crate::random::Random;
@@ -23,8 +23,6 @@ use crate::trace::Trace;
 const CLIENTS: u64 = 4;
 /// Tags of which all clients take ids.
 const TAGS: [&str; 3] = ["orders", "users", "events"];
-/// A tag whose ids rise over the whole cluster.
-const STRICT: &str = "invoices";
 
 /// How far ahead of the true time a client raises the snowflake floor. A node whose windows are shorter has to
 /// wait as long.
@@ -98,7 +96,7 @@ impl Clients {
     async fn call(&self, serving: &Serving) {
         let tag = self.random.pick(&TAGS);
         let count = if self.random.chance(20) { self.random.within(2..3_000) } else { 1 };
-        let (what, outcome) = match self.random.within(0..120) {
+        let (what, outcome) = match self.random.within(0..142) {
             0..20 => ("next", self.next(serving, tag)),
             20..55 => ("take", self.take(serving, tag, count).await),
             55..70 => ("next snowflake", self.next_snowflake(serving)),
@@ -110,7 +108,9 @@ impl Clients {
             97..98 => ("protect", self.protect(serving, tag).await),
             98 => ("raise the floor", self.raise_floor(serving).await),
             99 => ("read", self.read(serving).await),
-            _ => ("strict", self.strict(serving, count).await),
+            100..115 => ("strict", self.strict(serving, count).await),
+            115..130 => ("sequence", self.sequence(serving).await),
+            _ => ("periods", self.periods(serving, count).await),
         };
         let incarnation = serving.incarnation;
         match outcome {
@@ -124,53 +124,25 @@ impl Clients {
     }
 
     fn next(&self, serving: &Serving, tag: &str) -> Outcome {
-        let floor = self.oracle.highest(serving.incarnation, Some(tag));
+        let before = self.oracle.highest_of(serving.incarnation, tag);
         let frozen_since = self.oracle.frozen_since(serving.incarnation, tag);
         if let Some(id) = serving.services.ids.next_now(tag) {
             let range = id..id + 1;
             self.oracle.check_thawed(serving.incarnation, tag, frozen_since);
-            self.oracle.given(serving.incarnation, tag, std::slice::from_ref(&range), floor);
+            let (by, ranges) = (serving.incarnation, std::slice::from_ref(&range));
+            self.oracle.given(by, (tag, None), ranges, &before);
         }
         Ok(())
     }
 
     /// Takes ids of a tag; the oracle judges them.
     pub(crate) async fn take(&self, serving: &Serving, tag: &str, count: u64) -> Outcome {
-        let floor = self.oracle.highest(serving.incarnation, Some(tag));
+        let before = self.oracle.highest_of(serving.incarnation, tag);
         let frozen_since = self.oracle.frozen_since(serving.incarnation, tag);
         let ranges = serving.services.ids.take(tag, count).await?.numbers;
         self.oracle.check_thawed(serving.incarnation, tag, frozen_since);
         self.check_count(&ranges, count);
-        self.oracle.given(serving.incarnation, tag, &ranges, floor);
-        Ok(())
-    }
-
-    /// Takes ids of the strict tag; now and then creates it, deletes it, or freezes it for a while.
-    async fn strict(&self, serving: &Serving, count: u64) -> Outcome {
-        match self.random.within(0..100) {
-            0..10 => self.create_strict(serving).await,
-            10..12 => self.delete_shared(serving, STRICT).await,
-            12..14 => self.protect(serving, STRICT).await,
-            _ => self.take_strict(serving, count).await,
-        }
-    }
-
-    async fn create_strict(&self, serving: &Serving) -> Outcome {
-        let tag = BizTag::parse(STRICT).expect("a possible name");
-        let shape = ShapeSpec { order: Order::Strict, ..ShapeSpec::default() };
-        let spec = TagSpec { step: 20, shape, ..TagSpec::default() };
-        serving.services.tags.create(&Actor::default(), tag, spec).await.map(drop)
-    }
-
-    /// Takes ids of the strict tag, if this node knows that it is there; the oracle judges them.
-    pub(crate) async fn take_strict(&self, serving: &Serving, count: u64) -> Outcome {
-        if !serving.services.ids.is_in_strict_order(STRICT) {
-            return Ok(());
-        }
-        let floor = self.oracle.highest_answered(STRICT);
-        let ranges = serving.services.ids.take(STRICT, count).await?.numbers;
-        self.check_count(&ranges, count);
-        self.oracle.given_in_strict_order(serving.incarnation, STRICT, &ranges, floor);
+        self.oracle.given(serving.incarnation, (tag, None), &ranges, &before);
         Ok(())
     }
 
@@ -194,7 +166,7 @@ impl Clients {
 
     /// Raises the snowflake floor to a moment around now; the oracle judges what is given from then on.
     async fn raise_floor(&self, serving: &Serving) -> Outcome {
-        let time_ms = (BEGIN_MS + self.trace.now_ms() + FLOOR_AHEAD_MS_MAX)
+        let time_ms = (self.machines[0].site.now_ms() + FLOOR_AHEAD_MS_MAX)
             .saturating_sub(self.random.within(0..10_000));
         let id = self.oracle.format().encode(IdParts { time_ms, worker_id: 0, sequence: 0 });
         let cluster = &serving.services.cluster;
@@ -258,7 +230,7 @@ impl Clients {
     async fn update(&self, serving: &Serving, tag: &str) -> Outcome {
         let step = Some(self.random.within(1..2_000) as u32);
         let forward = self.random.chance(30);
-        let max_id = self.oracle.max_ids().get(tag).map(|max_id| max_id + 1_000);
+        let max_id = self.oracle.max_id(tag).map(|max_id| max_id + 1_000);
         let max_id = max_id.filter(|_| forward);
         let tag = BizTag::parse(tag).expect("a name");
         serving

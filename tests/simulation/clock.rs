@@ -4,20 +4,20 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use tokio::time::Instant;
 
-/// The time at which a run begins, in Unix milliseconds.
-pub(crate) const BEGIN_MS: u64 = 1_800_000_000_000;
-
 /// The clock of one machine.
 pub(crate) struct MachineClock {
     began: Instant,
+    /// The time at which the run began, in Unix milliseconds.
+    begin_ms: u64,
     offset_ms: AtomicI64,
     /// How much the clock is fast, in millionths.
     drift: i64,
 }
 
 impl MachineClock {
-    pub(crate) fn new(drift: i64) -> Self {
-        Self { began: Instant::now(), offset_ms: AtomicI64::new(0), drift }
+    /// A clock that is right when the run begins, at `begin_ms`.
+    pub(crate) fn new(begin_ms: u64, drift: i64) -> Self {
+        Self { began: Instant::now(), begin_ms, offset_ms: AtomicI64::new(0), drift }
     }
 
     /// Sets the clock this far ahead of where it would be if it had never been set.
@@ -38,7 +38,7 @@ impl mintleaf::clock::Clock for MachineClock {
     fn now_ms(&self) -> u64 {
         let elapsed_ms = self.elapsed_ms();
         let drifted_ms = elapsed_ms + elapsed_ms * self.drift / 1_000_000;
-        BEGIN_MS.saturating_add_signed(drifted_ms + self.offset())
+        self.begin_ms.saturating_add_signed(drifted_ms + self.offset())
     }
 
     fn monotonic_ms(&self) -> u64 {

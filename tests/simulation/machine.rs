@@ -30,11 +30,15 @@ use crate::net::{Net, NetWire, Proof, address, double_of};
 use crate::oracle::{Incarnation, Oracle, Witness};
 use crate::random::Random;
 use crate::trace::Trace;
+use crate::turn::Turn;
 
 pub(crate) use backup::back_up;
 
 /// How long a supervisor waits before it restarts a node that has stopped.
 const RESTART_DELAY: Duration = Duration::from_millis(500);
+
+/// Bytes for the counters of keys: those of some fifty keys and of as many sections, so that most are forgotten.
+const SEQUENCE_MEMORY: usize = 4 << 10;
 
 /// The parts that all machines share.
 pub(crate) struct Site {
@@ -42,6 +46,8 @@ pub(crate) struct Site {
     pub(crate) oracle: Arc<Oracle>,
     pub(crate) net: Arc<Net>,
     pub(crate) snowflake: SnowflakeSettings,
+    /// When the run takes place.
+    pub(crate) turn: Turn,
     pub(crate) peers: BTreeMap<u64, String>,
     /// The random numbers of the seed that identify stores and processes.
     pub(crate) random: Random,
@@ -96,11 +102,18 @@ pub(crate) struct Machine {
     stops: Mutex<Vec<String>>,
 }
 
+impl Site {
+    /// The true time, in Unix milliseconds.
+    pub(crate) fn now_ms(&self) -> u64 {
+        self.turn.begin_ms + self.trace.now_ms()
+    }
+}
+
 impl Machine {
     pub(crate) fn new(node_id: u64, site: Arc<Site>, dir: PathBuf, drift: i64, disk: Disk) -> Self {
         Self {
             node_id,
-            clock: Arc::new(MachineClock::new(drift)),
+            clock: Arc::new(MachineClock::new(site.turn.begin_ms, drift)),
             disk,
             site,
             dir,
@@ -363,7 +376,7 @@ async fn assemble(
         secret: incarnation.nonce(),
         auto_create_tags: true,
         tags_max: TAGS_MAX_DEFAULT,
-        sequence_memory: 1 << 20,
+        sequence_memory: SEQUENCE_MEMORY,
         draw_key: || Ok([7; 32]),
     };
     let oracle = Arc::clone(&site.oracle);

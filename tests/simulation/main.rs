@@ -30,6 +30,7 @@ mod simulated;
 mod story;
 mod tally;
 mod trace;
+mod turn;
 
 use std::process::ExitCode;
 

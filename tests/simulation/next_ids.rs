@@ -1,26 +1,72 @@
-//! Where tags of a copy would go on.
+//! Where the lines of a state would go on.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use mintleaf::state::{Actor, Change, Command, Protection, State};
+use mintleaf::limits::ID_END;
+use mintleaf::shape::{Leadership, Line, Shape};
+use mintleaf::state::{Actor, Change, Command, Protection, Response, Stamp, State};
 use mintleaf::tag::BizTag;
 
-/// The next id of each tag in a state, as it would be if the tag were made there now where it is not.
+use crate::oracle::{Name, Part};
+
+/// The next id of each line in a state, as it would be if its tag were made there now where it is not. Of a period that
+/// is refused for good it lies above all ids.
 pub(crate) fn next_ids<'a>(
     state: &State,
-    tags: impl Iterator<Item = &'a String>,
-) -> BTreeMap<&'a String, u64> {
+    lines: impl Iterator<Item = &'a Name>,
+) -> BTreeMap<&'a Name, u64> {
     let mut probe = state.clone();
-    tags.map(|name| (name, next_id(&mut probe, name))).collect()
+    lines.map(|line| (line, next_id(&mut probe, line))).collect()
 }
 
-fn next_id(probe: &mut State, name: &str) -> u64 {
-    if let Some(row) = probe.tag(name) {
-        return row.max_id;
+fn next_id(probe: &mut State, (name, part): &Name) -> u64 {
+    if probe.tag(name).is_none() {
+        create(probe, name);
     }
-    let (tag, description) = (BizTag::parse(name).expect("a name"), String::new());
+    let row = probe.tag(name).expect("it was made");
+    match *part {
+        // No tag of this name was ever made, so it has no line: each begins where a plain tag would.
+        _ if row.shape.is_none() => row.max_id,
+        Part::Whole => row.max_id,
+        Part::Period { number, start_ms, end_ms, age: _ } => {
+            let line = Line::Period { number, start_ms, end_ms };
+            grabbed(probe, name, row.shape.as_ref(), line, start_ms)
+        }
+        Part::Section(section) => probe.section_end(name, section).expect("a sequence"),
+        Part::Key(_) => unreachable!("a key has no line of its own"),
+    }
+}
+
+/// The first id that a grab of a period gives which is made within it.
+fn grabbed(
+    probe: &mut State,
+    name: &str,
+    shape: Option<&Arc<Shape>>,
+    line: Line,
+    now_ms: u64,
+) -> u64 {
+    if probe.protection(name).is_some_and(|protection| protection.frozen) {
+        let delete = Change::DeleteTag { tag: tag(name) };
+        probe.apply(0, &Command::Administer { actor: Actor::default(), change: delete });
+        create(probe, name);
+    }
+    let (term, leader_id) = (1, 1);
+    let by = Leadership { node_id: leader_id, nonce: 0, term };
+    let by = shape.is_some_and(|shape| shape.needs_leadership()).then_some(by);
+    let grab = Command::GrabLine { tag: tag(name), size: 1, line, by };
+    match probe.apply(Stamp { now_ms, term, leader_id }, &grab) {
+        Response::Segment { start, .. } => start,
+        Response::PeriodOver { .. } => u64::MAX,
+        Response::Exhausted => ID_END,
+        other => panic!("{name}: a grab of {line:?} is answered with {other:?}"),
+    }
+}
+
+/// Makes a tag. A tombstone is made again with its own shape only.
+fn create(probe: &mut State, name: &str) {
+    let (tag, description) = (tag(name), String::new());
     let (step, start, protection) = (1, 1, Protection::default());
-    // A tombstone is made again with its own shape only.
     let create = match probe.shape(name) {
         None => Command::CreateTag { tag, step, start, description },
         Some(shape) => {
@@ -31,5 +77,8 @@ fn next_id(probe: &mut State, name: &str) -> u64 {
         }
     };
     probe.apply(0, &create);
-    probe.tag(name).expect("it was made").max_id
+}
+
+fn tag(name: &str) -> BizTag {
+    BizTag::parse(name).expect("a name")
 }

@@ -4,22 +4,27 @@
 //! on, so that a trace ends at the broken promise, and it compares the logs of replicas, which no client sees.
 
 mod handed_out;
+pub(crate) mod histories;
+mod lines;
+mod numbers;
 mod snowflakes;
 mod witness;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use mintleaf::encoding::{decode_command, decode_response};
-use mintleaf::shape::Line::Whole;
+use mintleaf::shape::{self, PeriodNumber};
 use mintleaf::snowflake::Format;
 use mintleaf::state::{Change, Command, Response};
 use parking_lot::Mutex;
 
 use crate::trace::Trace;
 use handed_out::{HandedOut, Snowflakes};
+pub(crate) use handed_out::{Name, Part};
+pub(crate) use lines::Period;
+use lines::{Line, Reserved};
 use snowflakes::Window;
 pub(crate) use witness::{Witness, witnessed};
 
@@ -42,27 +47,13 @@ impl Incarnation {
     }
 }
 
-/// A committed interval of ids.
-struct Interval {
-    end: u64,
-    /// The incarnation that gave an id of it to a client.
-    giver: Option<Incarnation>,
-}
-
-/// The history of one tag.
-#[derive(Default)]
-struct Line {
-    max_id: u64,
-    committed: BTreeMap<u64, Interval>,
-    /// For each incarnation the end of the highest range that it has given.
-    highest: BTreeMap<Incarnation, u64>,
-}
-
 #[derive(Default)]
 struct Known {
     /// For each position of the log, a hash of all commands up to it.
     history: Vec<u64>,
-    lines: BTreeMap<String, Line>,
+    lines: BTreeMap<Name, Line>,
+    /// The periods of tags of which anything was reserved.
+    periods: BTreeMap<(String, PeriodNumber), Part>,
     /// By worker id, then by the nonce of the grant.
     windows: BTreeMap<u16, BTreeMap<u128, Window>>,
     fences: BTreeMap<u16, u64>,
@@ -73,8 +64,10 @@ struct Known {
     snowflake_highest: BTreeMap<Incarnation, u64>,
     /// For each incarnation the tags that its replica has as frozen, with the command since which.
     frozen: BTreeMap<(Incarnation, String), usize>,
-    /// By strict tag, the end of the highest ids that any client was given.
-    strict: BTreeMap<String, u64>,
+    /// By strict tag, the period and the end of the highest ids that any client was given.
+    strict: BTreeMap<String, (Period, u64)>,
+    /// By sequence and key, the end of the highest numbers that any client was given.
+    numbers: BTreeMap<(String, Box<str>), u64>,
     /// Tags that were ever deleted.
     deleted: BTreeSet<String>,
     /// The latest stamp of a command, in Unix milliseconds.
@@ -91,12 +84,17 @@ pub(crate) struct Oracle {
     /// Of this cluster, and of all that have a common copy with it.
     handed_out: Arc<HandedOut>,
     snowflakes: Arc<Snowflakes>,
+    /// Whether it is of a cluster that was made of a copy.
+    is_restored: bool,
+    /// Where snowflakes began in each cluster of its line that another one went on beside.
+    beside_from_ms: Vec<u64>,
 }
 
 impl Oracle {
     pub(crate) fn new(trace: Arc<Trace>, format: Format) -> Self {
         let (known, handed_out, snowflakes) = Default::default();
-        Self { trace, format, known, handed_out, snowflakes }
+        let (is_restored, beside_from_ms) = (false, Vec::new());
+        Self { trace, format, known, handed_out, snowflakes, is_restored, beside_from_ms }
     }
 
     /// The judge of a cluster that is restored from a copy of this one, or of its copies, and whose windows begin
@@ -105,14 +103,23 @@ impl Oracle {
         let (trace, handed_out) = (Arc::clone(&self.trace), Arc::clone(&self.handed_out));
         let shared = || Arc::clone(&self.snowflakes);
         let snowflakes = if beside { Arc::default() } else { shared() };
-        let clock_ms = self.clock_ms();
-        let known = Mutex::new(Known { floor_ms, clock_ms, ..Known::default() });
-        Self { trace, format: self.format, known, handed_out, snowflakes }
-    }
-
-    /// By tag, the first id above all that this cluster and its kin have reserved.
-    pub(crate) fn ends(&self) -> BTreeMap<String, u64> {
-        self.handed_out.ends()
+        let mut beside_from_ms = self.beside_from_ms.clone();
+        beside_from_ms.extend(beside.then_some(floor_ms));
+        let before = self.known.lock();
+        // A copy may know of no period that the old cluster had gone on to.
+        let without_periods = |(tag, (period, end)): (&String, &(Period, u64))| {
+            period.is_none().then(|| (tag.clone(), (None, *end)))
+        };
+        let known = Known {
+            floor_ms,
+            clock_ms: before.clock_ms,
+            strict: before.strict.iter().filter_map(without_periods).collect(),
+            numbers: before.numbers.clone(),
+            ..Known::default()
+        };
+        drop(before);
+        let (format, known) = (self.format, Mutex::new(known));
+        Self { trace, format, known, handed_out, snowflakes, is_restored: true, beside_from_ms }
     }
 
     /// The highest snowflake id that a client was given.
@@ -146,12 +153,6 @@ impl Oracle {
         self.known.lock().deleted.contains(tag)
     }
 
-    /// The committed watermark of each tag.
-    pub(crate) fn max_ids(&self) -> BTreeMap<String, u64> {
-        let known = self.known.lock();
-        known.lines.iter().map(|(tag, line)| (tag.clone(), line.max_id)).collect()
-    }
-
     /// Judges the command that a replica applied as its `position`th. Every replica must apply the same
     /// command, and give the same reply, at every position.
     fn applied(&self, position: usize, hash: u64, now_ms: u64, command: &[u8], reply: &[u8]) {
@@ -163,7 +164,9 @@ impl Oracle {
             None if position == known.history.len() => {
                 known.history.push(hash);
                 self.handed_out.commits.fetch_add(1, Ordering::Relaxed);
-                self.committed(&mut known, command, reply);
+                let (command, reply) = (decode_command(command), decode_response(reply));
+                let (command, reply) = (command.expect("a command"), reply.expect("a response"));
+                self.committed(&mut known, now_ms, command, reply);
             }
             None => self.broken(format_args!("command {position} was applied before its turn")),
         }
@@ -181,36 +184,22 @@ impl Oracle {
         self.trace.violation(&what.to_string());
     }
 
-    fn committed(&self, known: &mut Known, command: &[u8], reply: &[u8]) {
-        let command = decode_command(command).expect("a command");
-        let reply = decode_response(reply).expect("a response");
+    fn committed(&self, known: &mut Known, now_ms: u64, command: Command, reply: Response) {
         self.trace.note(format_args!("commit {} {command:?} {reply:?}", known.history.len()));
         match (command, reply) {
             (Command::Administer { change: Change::DeleteTag { tag }, .. }, Response::Deleted) => {
                 known.deleted.insert(tag.as_str().to_owned());
             }
-            (
-                Command::Grab { tag, .. } | Command::GrabLine { tag, line: Whole, .. },
-                Response::Segment { start, end, .. },
-            ) => {
-                let line = known.lines.entry(tag.as_str().to_owned()).or_default();
-                if start < line.max_id || end <= start {
-                    let max_id = line.max_id;
-                    self.broken(format_args!("{tag:?}: {start}..{end} below the mark {max_id}"));
-                }
-                if !self.handed_out.reserve(tag.as_str(), &(start..end)) {
-                    self.broken(format_args!("{tag:?}: {start}..{end} was reserved before"));
-                }
-                line.max_id = end;
-                line.committed.insert(start, Interval { end, giver: None });
+            (Command::Grab { tag, .. }, Response::Segment { start, end, .. }) => {
+                let (tag, line, by, ids) = (tag.as_str(), shape::Line::Whole, None, start..end);
+                self.reserved(known, Reserved { tag, line, by, ids, now_ms });
             }
-            (_, Response::Tag(row) | Response::ShapedTag { row, .. }) => {
-                let line = known.lines.entry(row.tag.as_str().to_owned()).or_default();
-                if row.max_id < line.max_id {
-                    self.broken(format_args!("the mark of {row:?} was {}", line.max_id));
-                }
-                line.max_id = row.max_id;
+            (Command::GrabLine { tag, line, by, .. }, Response::Segment { start, end, .. }) => {
+                let (tag, ids) = (tag.as_str(), start..end);
+                self.reserved(known, Reserved { tag, line, by, ids, now_ms });
             }
+            (_, Response::Tag(row)) => self.row_shown(known, &row, None),
+            (_, Response::ShapedTag { row, shape }) => self.row_shown(known, &row, Some(&*shape)),
             (
                 Command::AcquireWorker { nonce, node_id, .. },
                 Response::Window { worker_id, floor_ms, fence_ms },
@@ -271,17 +260,6 @@ impl Oracle {
         }
     }
 
-    /// The end of the highest ids of a tag that an incarnation has given so far. The ids of a later call
-    /// must lie above it. `None` instead of a tag means snowflakes.
-    pub(crate) fn highest(&self, incarnation: Incarnation, tag: Option<&str>) -> u64 {
-        let known = self.known.lock();
-        let highest = match tag {
-            Some(tag) => known.lines.get(tag).and_then(|line| line.highest.get(&incarnation)),
-            None => known.snowflake_highest.get(&incarnation),
-        };
-        highest.copied().unwrap_or(0)
-    }
-
     /// Notes what an incarnation's replica applied as its `position`th command, if that froze a tag or let it go.
     fn note_frozen(&self, incarnation: Incarnation, position: usize, command: &[u8], reply: &[u8]) {
         let Ok(Command::Administer { change, .. }) = decode_command(command) else { return };
@@ -308,82 +286,6 @@ impl Oracle {
     pub(crate) fn check_thawed(&self, by: Incarnation, tag: &str, frozen_since: Option<usize>) {
         if frozen_since.is_some() && self.frozen_since(by, tag) == frozen_since {
             self.broken(format_args!("{by:?} gave ids of {tag}, which it knew to be frozen"));
-        }
-    }
-
-    /// Judges ids of a tag that a call gave to a client. `floor` is the end of the incarnation's highest
-    /// ids before the call.
-    pub(crate) fn given(
-        &self,
-        incarnation: Incarnation,
-        tag: &str,
-        ranges: &[Range<u64>],
-        floor: u64,
-    ) {
-        let known = &mut *self.known.lock();
-        let line = known.lines.entry(tag.to_owned()).or_default();
-        self.check_order(incarnation, tag, ranges, floor);
-        for range in ranges {
-            self.handed_out.ids.fetch_add(range.end - range.start, Ordering::Relaxed);
-            self.check_once(tag, range, self.handed_out.give(tag, range));
-            match line.committed.range_mut(..=range.start).next_back() {
-                Some((_, interval)) if range.end <= interval.end => {
-                    let giver = *interval.giver.get_or_insert(incarnation);
-                    if giver != incarnation {
-                        self.broken(format_args!(
-                            "{tag}: {range:?} was given by {incarnation:?}, and its interval is {giver:?}'s"
-                        ));
-                    }
-                }
-                _ => self.broken(format_args!("{tag}: {range:?} was given and not committed")),
-            }
-            let highest = line.highest.entry(incarnation).or_default();
-            *highest = range.end.max(*highest);
-        }
-    }
-
-    /// The end of the highest ids of a strict tag that any client was given so far. The ids of every later call, of
-    /// whichever node, must lie above it.
-    pub(crate) fn highest_answered(&self, tag: &str) -> u64 {
-        self.known.lock().strict.get(tag).copied().unwrap_or(0)
-    }
-
-    /// Judges ids of a strict tag that a call gave to a client. `floor` is what was the highest before the call.
-    pub(crate) fn given_in_strict_order(
-        &self,
-        incarnation: Incarnation,
-        tag: &str,
-        ranges: &[Range<u64>],
-        floor: u64,
-    ) {
-        let known = &mut *self.known.lock();
-        self.check_order(incarnation, tag, ranges, floor);
-        for range in ranges {
-            self.handed_out.ids.fetch_add(range.end - range.start, Ordering::Relaxed);
-            self.check_once(tag, range, self.handed_out.give(tag, range));
-            let line = known.lines.entry(tag.to_owned()).or_default();
-            match line.committed.range(..=range.start).next_back() {
-                Some((_, interval)) if range.end <= interval.end => {}
-                _ => self.broken(format_args!("{tag}: {range:?} was given and not committed")),
-            }
-            let highest = known.strict.entry(tag.to_owned()).or_default();
-            *highest = range.end.max(*highest);
-        }
-    }
-
-    fn check_order(&self, incarnation: Incarnation, what: &str, ranges: &[Range<u64>], floor: u64) {
-        let mut last = floor;
-        for range in ranges {
-            if range.start < last {
-                self.broken(format_args!("{what}: {incarnation:?} gave {range:?} after {last}"));
-            }
-            last = range.end;
-        }
-    }
-
-    fn check_once(&self, what: &str, range: &Range<u64>, is_new: bool) {
-        if !is_new {
-            self.broken(format_args!("{what}: {range:?} was given before, in part or whole"));
         }
     }
 }

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use mintleaf::service::Error;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::clients::Clients;
 use crate::faults::Faults;
 use crate::machine::{Machine, Site};
+use crate::next_ids::next_ids;
 use crate::random::Random;
 use crate::scenario::Plan;
 use crate::story::Stage;
@@ -135,10 +135,10 @@ impl Ordeal {
             return false;
         }
         let tag = format!("healed-{}", self.random.next());
-        // It may have been left frozen, or deleted.
-        let strict = clients.take_strict(&serving, 1).await;
+        // They may have been left frozen, or deleted.
+        let shaped = clients.take_shaped(&serving).await;
         clients.take(&serving, &tag, 1).await.is_ok()
-            && !matches!(strict, Err(Error::Unavailable { .. } | Error::Overloaded))
+            && shaped.is_ok()
             && (clients.take_snowflakes(&serving, 1).await.is_ok() || !self.snowflakes_expected)
     }
 
@@ -153,11 +153,13 @@ impl Ordeal {
             if let Err(error) = clients.check_promises(&serving).await {
                 trace.violation(&format!("node {} cannot be read: {error}", machine.node_id));
             }
-            for (tag, max_id) in max_ids {
-                let row = serving.replica.read(|state| state.tag(&tag));
-                if row.as_ref().is_some_and(|row| row.max_id < max_id) {
-                    trace.violation(&format!("{row:?} lies below the committed {max_id}"));
-                }
+            let behind = serving.replica.read(|state| {
+                let next = next_ids(state, max_ids.keys());
+                next.into_iter().find(|(line, next)| *next < max_ids[*line])
+            });
+            if let Some((line, next)) = behind {
+                let what = format!("{line:?} goes on at {next} below {}", max_ids[line]);
+                trace.violation(&what);
             }
         }
     }

@@ -6,6 +6,7 @@ use std::thread;
 
 use crate::campaign::Campaign;
 use crate::golden::{self, Scene};
+use crate::oracle::histories;
 use crate::scenario::{self, Plan};
 use crate::simulated;
 use crate::story::Story;
@@ -111,11 +112,12 @@ impl Order {
             (Some(Golden::Rewrite), _) => exit_code(golden::rewrite_all()),
             (None, Some(seed)) => self.run_here(seed),
             (None, None) => {
-                // A hunt for one broken promise, and a story, do without the golden traces.
+                // A hunt for one broken promise, and a story, do without the golden traces and the small histories.
                 let compares = !self.until_broken && self.story.is_none();
                 let is_golden = !compares || golden::compare_all();
+                let is_judge = !compares || histories::judge_all();
                 let is_kept = Campaign::new(self).carry_out();
-                exit_code(is_golden && is_kept)
+                exit_code(is_golden && is_judge && is_kept)
             }
         }
     }

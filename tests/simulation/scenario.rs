@@ -16,6 +16,7 @@ use crate::random::Random;
 use crate::sequel::Sequel;
 use crate::story::Story;
 use crate::trace::Trace;
+use crate::turn::Turn;
 
 /// How far the clock of a node may be off that is given windows.
 pub(crate) const SKEW_MS_MAX: u64 = 2_000;
@@ -63,11 +64,14 @@ pub(crate) async fn run(plan: Plan, dir: &Path) -> Verdict {
     let oracle = Arc::new(Oracle::new(Arc::clone(&trace), snowflake.format));
     let proves = Random::new(plan.seed, "proof").chance(50);
     trace.note(format_args!("nodes prove themselves: {proves}"));
+    let turn = Turn::of(plan.seed, plan.seconds);
+    trace.note(format_args!("{turn:?}"));
     let site = Arc::new(Site {
         net: Arc::new(Net::new(Arc::clone(&trace), Random::new(plan.seed, "net"), proves)),
         trace: Arc::clone(&trace),
         oracle: Arc::clone(&oracle),
         snowflake,
+        turn,
         peers: (1..=nodes).map(|id| (id, address(id))).collect(),
         random: Random::new(plan.seed, "site"),
         disk_latency: None,

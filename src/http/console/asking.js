@@ -4,6 +4,7 @@ const ROUND_MS = 2000;
 const ROUND_MS_MAX = 30000;
 const ANSWER_MS_MAX = 8000;
 const TOKEN_KEY = 'mintleaf-token';
+const tokenStore = browserStore('sessionStorage');
 
 /** What the node refused: a problem of RFC 9457. */
 class Refusal extends Error {
@@ -14,10 +15,10 @@ class Refusal extends Error {
 }
 
 const token = {
-  get: () => sessionStorage.getItem(TOKEN_KEY),
+  get: () => tokenStore.getItem(TOKEN_KEY),
   set(text) {
-    if (text) sessionStorage.setItem(TOKEN_KEY, text);
-    else sessionStorage.removeItem(TOKEN_KEY);
+    if (text) tokenStore.setItem(TOKEN_KEY, text);
+    else tokenStore.removeItem(TOKEN_KEY);
     this.tell();
   },
   tell() {

@@ -1,6 +1,7 @@
 // The page comes to life: colours, keys, forms, and the first round.
 
 const THEME_KEY = 'mintleaf-theme';
+const themeStore = browserStore('localStorage');
 const THEMES = ['auto', 'light', 'dark'];
 const THEME_WORDS = { auto: 'as the system has them', light: 'on light', dark: 'on dark' };
 
@@ -16,11 +17,14 @@ function setTheme(theme) {
 function nextTheme() {
   const now = document.documentElement.dataset.theme;
   const theme = THEMES[(THEMES.indexOf(now) + 1) % THEMES.length];
-  localStorage.setItem(THEME_KEY, theme);
+  themeStore.setItem(THEME_KEY, theme);
   setTheme(theme);
 }
 
-const storedTheme = () => (THEMES.includes(localStorage.getItem(THEME_KEY)) ? localStorage.getItem(THEME_KEY) : 'auto');
+function storedTheme() {
+  const theme = themeStore.getItem(THEME_KEY);
+  return THEMES.includes(theme) ? theme : 'auto';
+}
 
 function openToken() {
   if (document.querySelector('dialog[open]')) return;

@@ -4,6 +4,20 @@
 
 const $ = (id) => document.getElementById(id);
 
+/** A store of the browser; one that lasts as long as the page where the browser keeps no data for sites. */
+function browserStore(name) {
+  try {
+    return window[name];
+  } catch {
+    const texts = new Map();
+    return {
+      getItem: (key) => texts.get(key) ?? null,
+      setItem: (key, text) => { texts.set(key, text); },
+      removeItem: (key) => { texts.delete(key); },
+    };
+  }
+}
+
 /** A decimal integer of any length, with its thousands apart. */
 const grouped = (digits) => String(digits).replace(/\B(?=(\d{3})+(?!\d))/g, ',');
 

@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::cluster::Cluster;
 use crate::disks::Disks;
-use crate::faults::Need;
+use crate::faults::{KILL_LEADER, Need};
 use crate::links::{Links, NodeId};
 use crate::logs::GRANTS_TARGET;
 use crate::namespaces::Namespaces;
@@ -34,6 +34,8 @@ use crate::workload::Workload;
 const FORMING_MAX: Duration = Duration::from_secs(60);
 /// The longest windows of snowflakes that a run may have.
 const WINDOW_LONGEST: &str = "60s";
+/// How long a leader stays down at most where nothing else is broken.
+const KILL_HOLD_MAX: Duration = Duration::from_secs(2);
 /// Rounds that `--plan` shows.
 const PLANNED: usize = 40;
 
@@ -43,7 +45,7 @@ const PLANNED: usize = 40;
 /// When it could not be carried through, so that nothing is known.
 pub(crate) async fn run(options: &Options) -> Result<bool, String> {
     let seed = options.seed.unwrap_or_else(|| rand::random::<u64>() % 1_000_000_000);
-    println!("chaos: seed {seed}, {} nodes, {} minutes", options.nodes, options.minutes);
+    println!("chaos: seed {seed}, {} nodes, {}", options.nodes, options.length());
     let dir = directory(options).map_err(|error| format!("no directory for the run: {error}"))?;
     let machine = Machine::examine(options, &dir);
     let (mut kinds, skipped) = machine.kinds(options)?;
@@ -52,7 +54,10 @@ pub(crate) async fn run(options: &Options) -> Result<bool, String> {
     if kinds.is_empty() {
         return Err(format!("seed {seed} has windows of {WINDOW_LONGEST}, too long for a restore"));
     }
-    let schedule = Schedule::new(seed, kinds, options.node_ids());
+    let mut schedule = Schedule::new(seed, kinds, options.node_ids());
+    if options.leader_kills.is_some() {
+        schedule = schedule.holding_at_most(KILL_HOLD_MAX);
+    }
     if options.plan {
         return plan(schedule, &dir).map_err(|error| error.to_string());
     }
@@ -88,7 +93,10 @@ impl<'a> Campaign<'a> {
         let mut campaign = Self::begin(options, seed, dir, machine, skipped).await?;
         let sessions = campaign.sessions.clone();
         campaign.cluster.await_formed(FORMING_MAX).await?;
-        let workload = Workload::start(sessions, seed, options.clients, options.rate).await?;
+        let load = (options.clients, options.rate);
+        // The level of an older binary has no shapes.
+        let shaped = options.previous.is_none();
+        let workload = Workload::start(sessions, seed, load, shaped).await?;
         campaign.break_things(schedule).await;
         let unread = workload.conclude().await;
         campaign.summary.broken.extend(unread);
@@ -148,7 +156,11 @@ impl<'a> Campaign<'a> {
 
     async fn break_things(&mut self, mut schedule: Schedule) {
         let until = Instant::now() + self.options.duration();
-        while Instant::now() < until {
+        let is_over = |counts: &BTreeMap<&str, u64>| match self.options.leader_kills {
+            Some(kills) => counts.get(KILL_LEADER).is_some_and(|count| *count >= kills),
+            None => Instant::now() >= until,
+        };
+        while !is_over(&self.nemesis.counts) {
             let round = schedule.next();
             sleep(round.calm).await;
             self.round(&round).await;
@@ -269,7 +281,9 @@ impl<'a> Campaign<'a> {
             println!("kept: {} (history.jsonl, schedule.txt, logs, data)", self.dir.display());
         }
         if !clean {
-            println!("the same schedule again: scripts/chaos --seed {}", self.seed);
+            let kills = self.options.leader_kills.map(|kills| format!(" --leader-kills {kills}"));
+            let kills = kills.unwrap_or_default();
+            println!("the same schedule again: scripts/chaos --seed {}{kills}", self.seed);
         }
         Ok(clean)
     }

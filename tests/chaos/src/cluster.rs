@@ -68,7 +68,7 @@ impl Cluster {
             Node::start(id, launch, around)
         };
         let nodes = Arc::new(Nodes(ids.iter().map(start).collect()));
-        let client = Client::new(ids.iter().map(|&id| (id, links.addresses(id).http)).collect());
+        let client = Client::new(ids.iter().map(|&id| (id, links.addresses(id))).collect());
         Self { nodes, links, client }
     }
 

@@ -116,6 +116,9 @@ pub(crate) struct Draw<'a> {
     pub(crate) nodes: &'a [NodeId],
 }
 
+/// The kind that `--leader-kills` asks for.
+pub(crate) const KILL_LEADER: &str = "kill leader";
+
 /// Every kind there is.
 pub(crate) const KINDS: &[Kind] = &[
     kind("partition", |draw| Fault::Links(Routes::Between(draw.minority()), Weather::CUT)),
@@ -145,7 +148,7 @@ pub(crate) const KINDS: &[Kind] = &[
     kind("resets", |_| Fault::Resets),
     kind("kill", |draw| Fault::Kill { victim: draw.victim(), stays_down: true }),
     kind("kill and restart", |draw| Fault::Kill { victim: draw.victim(), stays_down: false }),
-    kind("kill leader", |draw| Fault::Kill {
+    kind(KILL_LEADER, |draw| Fault::Kill {
         victim: Victim::Leader,
         stays_down: draw.random.chance(50),
     }),

@@ -80,6 +80,8 @@ pub(crate) trait Links: Send + Sync {
 pub(crate) struct Addresses {
     /// Where clients ask; these connections are never disturbed.
     pub(crate) http: SocketAddr,
+    /// Where clients of the Redis protocol ask; not disturbed either.
+    pub(crate) resp: SocketAddr,
     /// What the node binds for its peers.
     pub(crate) raft: SocketAddr,
     /// What its peers are told.

@@ -79,7 +79,12 @@ impl<'a> Reader<'a> {
         let worker = || number("worker_id").and_then(|id| u16::try_from(id).ok());
         let record = match fields["message"].as_str()? {
             "segment granted" => {
-                let key = fields["tag"].as_str()?.into();
+                let tag = fields["tag"].as_str()?;
+                // Each period has a line of its own.
+                let key = match number("period") {
+                    Some(period) => of_period(tag, period).into(),
+                    None => tag.into(),
+                };
                 Record::Grant(Grant {
                     key,
                     node,
@@ -105,6 +110,11 @@ impl<'a> Reader<'a> {
     pub(crate) fn last_words(self) -> LastWords {
         LastWords(self.last_words)
     }
+}
+
+/// The name of a tag's period in a history, which is one of its own there: what is unique is the pair of both.
+pub(crate) fn of_period(tag: &str, period: u64) -> String {
+    format!("{tag}/{period}")
 }
 
 /// The name of one process start in a history.
@@ -148,14 +158,19 @@ mod tests {
     fn grants_go_into_the_history_and_panics_are_noticed() {
         let (read, words, history) = read(&[
             r#"{"level":"DEBUG","fields":{"message":"segment granted","tag":"a","start":5,"end":9},"target":"mintleaf::grants"}"#,
+            r#"{"level":"DEBUG","fields":{"message":"segment granted","tag":"a","period":2026,"start":1,"end":9},"target":"mintleaf::grants"}"#,
             r#"{"level":"DEBUG","fields":{"message":"window given up","worker_id":3,"unused_from_ms":8},"target":"mintleaf::grants"}"#,
             r#"{"level":"INFO","fields":{"message":"ready"},"target":"mintleaf"}"#,
             "thread 'main' panicked at src/main.rs:1:1:",
             "wipe it, remove the node from the cluster, and join it again",
         ]);
-        assert_eq!(read, [Line::Granted, Line::Granted, Line::Other, Line::Outcry, Line::Other]);
+        assert_eq!(
+            read,
+            [Line::Granted, Line::Granted, Line::Granted, Line::Other, Line::Outcry, Line::Other]
+        );
         assert!(words.demands_wipe());
         assert!(history.contains(r#""key":"a","node":2,"boot":"2-7""#), "{history}");
+        assert!(history.contains(r#""key":"a/2026","node":2"#), "{history}");
         assert!(history.contains(r#""from_ms":8"#), "{history}");
     }
 }

@@ -8,6 +8,7 @@ use mintleaf_faultfs::links::{Link, Network};
 use crate::links::{Addresses, Links, NodeId, Weather};
 
 const HTTP_PORT: u16 = 8080;
+const RESP_PORT: u16 = 6380;
 const RAFT_PORT: u16 = 9080;
 
 /// The namespaces of a cluster; they end with this.
@@ -34,7 +35,8 @@ impl Links for Namespaces {
     fn addresses(&self, node: NodeId) -> Addresses {
         let ip = IpAddr::V4(self.0.address(small(node)));
         let raft = (ip, RAFT_PORT).into();
-        Addresses { http: (ip, HTTP_PORT).into(), raft, advertised: raft }
+        let (http, resp) = ((ip, HTTP_PORT).into(), (ip, RESP_PORT).into());
+        Addresses { http, resp, raft, advertised: raft }
     }
 
     fn enter(&self, node: NodeId) -> Vec<String> {

@@ -254,6 +254,7 @@ impl Shared {
         // An older binary does not know these settings: it would refuse flags, and ignores variables.
         command.env("MINTLEAF_SNAPSHOT_ENTRIES", launch.snapshot_entries.to_string());
         command.env("MINTLEAF_DRAIN", launch.drain);
+        command.env("MINTLEAF_RESP", addresses.resp.to_string());
         // Nodes in namespaces of their own are told where to find each other, and whoever runs this changes them.
         command.env("MINTLEAF_INSECURE", "true");
         if let Some(clocks) = &self.around.clocks {

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::faults::KILL_LEADER;
+
 /// Faults on real processes of Mintleaf, under load, with every operation recorded and judged.
 #[derive(Clone, Debug, clap::Parser)]
 pub(crate) struct Options {
@@ -15,6 +17,10 @@ pub(crate) struct Options {
     /// How long to go on with faults
     #[arg(long, value_name = "N", default_value_t = 3.0)]
     pub(crate) minutes: f64,
+    /// Kill the leader so many times, and break nothing else, however long it takes
+    #[arg(long, value_name = "N", conflicts_with_all = ["minutes", "only"])]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) leader_kills: Option<u64>,
     /// Seed of the schedule and of the load [default: random, printed]
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
@@ -54,6 +60,22 @@ pub(crate) struct Options {
 impl Options {
     pub(crate) fn duration(&self) -> Duration {
         Duration::from_secs_f64(self.minutes * 60.0)
+    }
+
+    /// In words, for how long things are broken.
+    pub(crate) fn length(&self) -> String {
+        match self.leader_kills {
+            Some(kills) => format!("{kills} kills of the leader"),
+            None => format!("{} minutes", self.minutes),
+        }
+    }
+
+    /// Whether faults of this kind are asked for.
+    pub(crate) fn asks_for(&self, kind: &str) -> bool {
+        match self.leader_kills {
+            Some(_) => kind == KILL_LEADER,
+            None => self.only.is_empty() || self.only.iter().any(|name| name == kind),
+        }
     }
 
     pub(crate) fn recovery(&self) -> Duration {

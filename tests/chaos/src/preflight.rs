@@ -74,9 +74,7 @@ impl Machine {
             let names: Vec<_> = KINDS.iter().map(|kind| kind.name).collect();
             return Err(format!("--only {unknown}: the kinds are {}", names.join(", ")));
         }
-        let asked = |kind: &&Kind| {
-            options.only.is_empty() || options.only.iter().any(|name| name == kind.name)
-        };
+        let asked = |kind: &&Kind| options.asks_for(kind.name);
         let (mut kinds, mut lacking) = (Vec::new(), Vec::<(String, Vec<&str>)>::new());
         for kind in KINDS.iter().filter(asked) {
             match self.lack(kind, options) {

@@ -31,6 +31,7 @@ const UNANSWERED_MAX: Duration = Duration::from_secs(2);
 /// Pause after a failed accept.
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
 const HTTP_PORT: u16 = 8080;
+const RESP_PORT: u16 = 6380;
 const RAFT_PORT: u16 = 9080;
 /// A node's proxy has the node's address, this much higher.
 const PROXY_OFFSET: u8 = 100;
@@ -101,6 +102,7 @@ fn addresses([a, b]: [u8; 2], node: NodeId) -> Addresses {
     let proxy = Ipv4Addr::new(127, a, b, host + PROXY_OFFSET);
     Addresses {
         http: (ip, HTTP_PORT).into(),
+        resp: (ip, RESP_PORT).into(),
         raft: (ip, RAFT_PORT).into(),
         advertised: (proxy, RAFT_PORT).into(),
     }

@@ -23,19 +23,27 @@ pub(crate) struct Schedule {
     kinds: Vec<&'static Kind>,
     nodes: Vec<NodeId>,
     deck: Vec<&'static Kind>,
+    /// How long faults last at most.
+    hold_max: Duration,
 }
 
 impl Schedule {
     /// The schedule of a seed; there must be a kind.
     pub(crate) fn new(seed: u64, kinds: Vec<&'static Kind>, nodes: Vec<NodeId>) -> Self {
         assert!(!kinds.is_empty(), "there is nothing to schedule");
-        Self { random: Random::new(seed, "schedule"), kinds, nodes, deck: Vec::new() }
+        let random = Random::new(seed, "schedule");
+        Self { random, kinds, nodes, deck: Vec::new(), hold_max: Duration::MAX }
+    }
+
+    /// The same schedule, but that no fault lasts longer than this.
+    pub(crate) fn holding_at_most(self, hold_max: Duration) -> Self {
+        Self { hold_max, ..self }
     }
 
     /// The next round.
     pub(crate) fn next(&mut self) -> Round {
         let calm = Duration::from_millis(self.random.within(200..=2_500));
-        let hold = self.hold();
+        let hold = self.hold().min(self.hold_max);
         let mut faults = vec![self.deal()];
         let more = match self.random.within(0..=9) {
             0..=5 => 0,
@@ -79,7 +87,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::faults::KINDS;
+    use crate::faults::{KILL_LEADER, KINDS, Victim};
 
     fn rounds(seed: u64) -> Vec<Round> {
         let mut schedule = Schedule::new(seed, KINDS.iter().collect(), vec![1, 2, 3]);
@@ -98,6 +106,21 @@ mod tests {
         let names = rounds(5).into_iter().flat_map(|round| round.faults);
         let names: Vec<_> = names.map(|(name, _)| name).take(KINDS.len()).collect();
         assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), KINDS.len());
+    }
+
+    #[test]
+    fn kills_of_the_leader_are_all_there_is_and_soon_over() {
+        let kinds = KINDS.iter().filter(|kind| kind.name == KILL_LEADER).collect();
+        let hold_max = Duration::from_secs(2);
+        let mut schedule = Schedule::new(5, kinds, vec![1, 2, 3]).holding_at_most(hold_max);
+        for _ in 0..50 {
+            let round = schedule.next();
+            assert!(round.hold <= hold_max, "{round:?}");
+            assert!(matches!(
+                *round.faults,
+                [(KILL_LEADER, Fault::Kill { victim: Victim::Leader, .. })]
+            ));
+        }
     }
 
     #[test]

@@ -1,10 +1,12 @@
 //! A client of the cluster that has one request at a time, and records each.
 
+mod shaped;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::Method;
-use mintleaf_check::history::{Admin, Call, Flakes, Ids, Interval, Outcome, Record, Row, Strict};
+use mintleaf_check::history::{Admin, Call, Flakes, Ids, Interval, Outcome, Record, Row};
 use mintleaf_harness::{Answer, NoAnswer, Recorder};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -14,6 +16,8 @@ use crate::cluster::Nodes;
 use crate::links::NodeId;
 use crate::logs::boot;
 use crate::node::Incidents;
+
+pub(crate) use shaped::of_key;
 
 /// Longer than a node may take over ids: 2 s, then it says no.
 const IDS_WITHIN: Duration = Duration::from_secs(4);
@@ -138,19 +142,6 @@ impl Session {
         self.create_as(node, tag, &body, step, text).await
     }
 
-    /// Creates a tag whose ids rise over all nodes, and tells the judge so.
-    pub(crate) async fn create_strict(
-        &self,
-        node: NodeId,
-        tag: &str,
-        step: u32,
-        text: &str,
-    ) -> Outcome {
-        self.recorder.write(&Record::Strict(Strict { key: tag.into() }));
-        let body = json!({ "tag": tag, "step": step, "description": text, "order": "strict" });
-        self.create_as(node, tag, &body, step, text).await
-    }
-
     async fn create_as(
         &self,
         node: NodeId,
@@ -232,32 +223,43 @@ impl Session {
         body: Option<&Value>,
         within: Duration,
     ) -> Asked {
+        let asked = self.client.ask(node, method, path, body, within);
+        let (mut call, answer) = self.observe(node, asked).await;
+        if let Some(answer) = &answer {
+            call.out = outcome(answer.status);
+            if call.out != Outcome::Ok {
+                let problem = answer.try_json().unwrap_or_default();
+                call.code = problem["code"].as_str().map(|code| code.to_owned().into());
+            }
+        }
+        Asked { call, answer }
+    }
+
+    /// Waits for an answer. What it says is not known yet: the outcome is unknown, or that nobody was reached.
+    async fn observe<T>(
+        &self,
+        node: NodeId,
+        asked: impl Future<Output = Result<T, NoAnswer>>,
+    ) -> (Call<'static>, Option<T>) {
         let (before, inv) = (self.nodes.get(node).life(), self.recorder.now());
-        let reply = self.client.ask(node, method, path, body, within).await;
+        let reply = asked.await;
         let (after, ret) = (self.nodes.get(node).life(), self.recorder.now());
         // If nothing changed in between, only this process can have answered.
         let known = before.pid.is_some() && before == after;
         let boot = known.then(|| boot(node, before.starts).into());
         let mut call =
             Call { p: self.p, node, boot, inv, ret: Some(ret), out: Outcome::Info, code: None };
-        let answer = match reply {
-            Ok(answer) => answer,
+        match reply {
+            Ok(answer) => (call, Some(answer)),
             Err(NoAnswer::Unreached(_)) => {
                 call.out = Outcome::Fail;
-                return Asked { call, answer: None };
+                (call, None)
             }
             Err(NoAnswer::Lost(_)) => {
                 call.ret = None;
-                return Asked { call, answer: None };
+                (call, None)
             }
-        };
-        call.out = outcome(answer.status);
-        if call.out != Outcome::Ok {
-            call.code = answer.try_json().unwrap_or_default()["code"]
-                .as_str()
-                .map(|code| code.to_owned().into());
         }
-        Asked { call, answer: Some(answer) }
     }
 
     fn outcry(&self, line: String) {

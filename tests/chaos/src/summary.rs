@@ -16,7 +16,7 @@ const COLLAPSES_SHOWN: usize = 20;
 #[derive(Debug)]
 pub(crate) struct Summary {
     seed: u64,
-    minutes: f64,
+    length: String,
     nodes: u64,
     /// What the machine, or a binary, lacks.
     pub(crate) skipped: Vec<String>,
@@ -33,7 +33,7 @@ impl Summary {
     pub(crate) fn new(options: &Options, seed: u64, skipped: Vec<String>) -> Self {
         Self {
             seed,
-            minutes: options.minutes,
+            length: options.length(),
             nodes: options.nodes,
             skipped,
             rounds: 0,
@@ -58,8 +58,8 @@ impl Summary {
         counts: &BTreeMap<&'static str, u64>,
     ) -> bool {
         println!("\n{report}");
-        let Self { seed, minutes, nodes, rounds, .. } = self;
-        println!("seed {seed}, {minutes} minutes, {nodes} nodes, {rounds} rounds of faults:");
+        let Self { seed, length, nodes, rounds, .. } = self;
+        println!("seed {seed}, {length}, {nodes} nodes, {rounds} rounds of faults:");
         let counts: Vec<_> = counts.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
         println!("  {}", counts.join(", "));
         self.print_recoveries();

@@ -1,18 +1,19 @@
-//! The load: ids of both kinds from all nodes, of a few hot tags and many cold ones, and tags that are created,
-//! changed and deleted.
+//! The load: ids of both kinds from all nodes, of a few hot tags and many cold ones, of tags with shapes, and tags that
+//! are created, changed and deleted.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use mintleaf_check::history::{Outcome, Row};
+use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::cluster::PROBE_TAG;
 use crate::links::NodeId;
 use crate::random::Random;
-use crate::session::{Form, Session, Sessions};
+use crate::session::{Form, Session, Sessions, of_key};
 
 /// Tags that most requests are about. Their steps are small, so that there are many grabs.
 const HOT: u64 = 4;
@@ -22,6 +23,16 @@ const COLD: u64 = 200;
 const COLD_STEP: u32 = 5;
 /// A tag whose ids rise over all nodes.
 const STRICT: &str = "strict";
+/// A counter for each key.
+const SEQUENCE: &str = "sequence";
+/// Keys that most requests for numbers are about, and others that are asked for now and then.
+const HOT_KEYS: u64 = 4;
+const KEYS: u64 = 100;
+/// Tags whose ids begin at 1 each day; those of the second rise over all nodes.
+const DAYS: &str = "days";
+const STRICT_DAYS: &str = "strict-days";
+/// Where those days begin.
+const TIME_ZONE: &str = "Asia/Kolkata";
 /// How many tags there are at a time that are created, changed and deleted.
 const CHURN: u64 = 12;
 /// After so long, other tags take their place. A request whose outcome nobody knows may take effect at any later
@@ -41,6 +52,7 @@ pub(crate) struct Workload {
     began: Instant,
     stopping: Arc<AtomicBool>,
     clients: JoinSet<()>,
+    shaped: bool,
 }
 
 struct Worker {
@@ -51,31 +63,34 @@ struct Worker {
     /// A number at the end of each description, so that no two writes have the same one.
     written: u64,
     p: u32,
+    /// Whether there are tags with shapes.
+    shaped: bool,
 }
 
 impl Workload {
-    /// Creates the tags that are always there, then starts clients, which send `rate` requests a second in all.
+    /// Creates the tags that are always there, those with shapes if they are wanted, then starts clients, which send
+    /// `rate` requests a second in all.
     ///
     /// # Errors
     /// When the tags cannot be created.
     pub(crate) async fn start(
         sessions: Sessions,
         seed: u64,
-        clients: u32,
-        rate: u32,
+        (clients, rate): (u32, u32),
+        shaped: bool,
     ) -> Result<Self, String> {
         let nodes = sessions.nodes.ids();
-        prepare(&sessions.open(STEWARD), &nodes).await?;
+        prepare(&sessions.open(STEWARD), &nodes, shaped).await?;
         let (began, stopping) = (Instant::now(), Arc::new(AtomicBool::new(false)));
         let period = Duration::from_secs(1) * clients / rate;
         let mut running = JoinSet::new();
         for p in 1..=clients {
             let random = Random::new(seed, &format!("client {p}"));
             let (session, nodes) = (sessions.open(p), nodes.clone());
-            let worker = Worker { session, random, nodes, began, written: 0, p };
+            let worker = Worker { session, random, nodes, began, written: 0, p, shaped };
             running.spawn(worker.run(period, Arc::clone(&stopping)));
         }
-        Ok(Self { sessions, began, stopping, clients: running })
+        Ok(Self { sessions, began, stopping, clients: running, shaped })
     }
 
     /// Lets every client finish its last request, then reads every tag at every node. Returns the nodes that could
@@ -83,7 +98,9 @@ impl Workload {
     pub(crate) async fn conclude(self) -> Vec<String> {
         self.stopping.store(true, Relaxed);
         self.clients.join_all().await;
-        let mut tags: Vec<String> = standing().map(|(tag, _)| tag).collect();
+        let mut tags: Vec<String> = standing(self.shaped).map(|(tag, _)| tag).collect();
+        // The mark of such a tag is that of its latest period, and so no watermark.
+        tags.retain(|tag| ![DAYS, STRICT_DAYS].contains(&&**tag));
         for age in 0..=age(self.began) {
             tags.extend((0..CHURN).map(|number| churn_tag(number, age)));
         }
@@ -101,11 +118,29 @@ impl Workload {
 }
 
 /// Tags that are there from the beginning to the end, and their steps.
-fn standing() -> impl Iterator<Item = (String, u32)> {
+fn standing(shaped: bool) -> impl Iterator<Item = (String, u32)> {
     let hot = (0..HOT).map(|number| (hot_tag(number), HOT_STEP));
     let cold = (0..COLD).map(|number| (cold_tag(number), COLD_STEP));
-    let others = [(PROBE_TAG, COLD_STEP), (STRICT, HOT_STEP)];
+    let shapes =
+        [(STRICT, HOT_STEP), (SEQUENCE, COLD_STEP), (DAYS, HOT_STEP), (STRICT_DAYS, HOT_STEP)];
+    let shapes = shapes.into_iter().filter(move |_| shaped);
+    let others = [(PROBE_TAG, COLD_STEP)].into_iter().chain(shapes);
     hot.chain(cold).chain(others.map(|(tag, step)| (tag.to_owned(), step)))
+}
+
+/// What the creation of a tag says of its shape.
+fn shape(tag: &str) -> Value {
+    match tag {
+        STRICT => json!({ "order": "strict" }),
+        SEQUENCE => json!({ "kind": "sequence" }),
+        DAYS => json!({ "period": "day", "time_zone": TIME_ZONE }),
+        STRICT_DAYS => json!({ "order": "strict", "period": "day", "time_zone": TIME_ZONE }),
+        _ => json!({}),
+    }
+}
+
+fn key(number: u64) -> String {
+    format!("room-{number}")
 }
 
 fn hot_tag(number: u64) -> String {
@@ -124,14 +159,14 @@ fn age(began: Instant) -> u64 {
     began.elapsed().as_secs() / CHURN_AGE.as_secs()
 }
 
-async fn prepare(session: &Session, nodes: &[NodeId]) -> Result<(), String> {
-    for ((tag, step), &node) in standing().zip(nodes.iter().cycle()) {
+async fn prepare(session: &Session, nodes: &[NodeId], shaped: bool) -> Result<(), String> {
+    let in_order = [STRICT, STRICT_DAYS].map(str::to_owned).into_iter();
+    let keys = (0..KEYS).map(|number| of_key(SEQUENCE, &key(number)));
+    in_order.chain(keys).for_each(|name| session.promise_order(&name));
+    for ((tag, step), &node) in standing(shaped).zip(nodes.iter().cycle()) {
         let (mut created, text) = (false, format!("standing {tag}"));
         for _ in 0..ATTEMPTS {
-            let outcome = match &*tag {
-                STRICT => session.create_strict(node, &tag, step, &text).await,
-                _ => session.create(node, &tag, step, &text).await,
-            };
+            let outcome = session.create_shaped(node, &tag, &shape(&tag), step, &text).await;
             created =
                 outcome == Outcome::Ok || session.read(node, &tag, false).await == Outcome::Ok;
             if created {
@@ -181,6 +216,7 @@ impl Worker {
     async fn turn(&mut self) {
         let node = *self.random.pick(&self.nodes);
         match self.random.within(0..=99) {
+            0..=14 if self.shaped => self.shaped(node).await,
             0..=44 => {
                 let (tag, form) = (self.tag(), self.form(40, 400));
                 self.session.ids(node, &tag, form).await;
@@ -197,10 +233,32 @@ impl Worker {
         }
     }
 
+    /// Takes ids of the strict tag, numbers of a key, or ids of a day.
+    async fn shaped(&mut self, node: NodeId) {
+        let form = self.form(40, 400);
+        // Numbers of keys and ids of days are asked for in version 1 only.
+        let listed = if form == Form::Leaf { Form::Ids(1) } else { form };
+        match self.random.within(0..=99) {
+            0..=39 => self.session.ids(node, STRICT, form).await,
+            40..=79 => {
+                let keys = if self.random.chance(70) { HOT_KEYS } else { KEYS };
+                let key = key(self.random.within(0..=keys - 1));
+                match self.random.chance(40) {
+                    true => {
+                        let count = self.random.within(1..=30);
+                        self.session.numbers_by_redis(node, SEQUENCE, &key, count).await
+                    }
+                    false => self.session.numbers(node, SEQUENCE, &key, listed).await,
+                }
+            }
+            80..=89 => self.session.ids_of_period(node, DAYS, listed).await,
+            _ => self.session.ids_of_strict_period(node, STRICT_DAYS, listed).await,
+        };
+    }
+
     fn tag(&mut self) -> String {
         match self.random.within(0..=99) {
-            0..=19 => STRICT.to_owned(),
-            20..=64 => hot_tag(self.random.within(0..=HOT - 1)),
+            0..=64 => hot_tag(self.random.within(0..=HOT - 1)),
             65..=89 => cold_tag(self.random.within(0..=COLD - 1)),
             _ => self.churning(),
         }

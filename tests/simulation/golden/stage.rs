@@ -20,6 +20,7 @@ use crate::net::{Net, address};
 use crate::oracle::Oracle;
 use crate::random::Random;
 use crate::trace::Trace;
+use crate::turn::Turn;
 
 /// Of the random numbers: election timeouts, and the identities of stores and clusters.
 pub(crate) const SEED: u64 = 1;
@@ -64,6 +65,7 @@ impl Stage {
             oracle: Arc::new(Oracle::new(Arc::clone(&trace), snowflake.format)),
             trace,
             snowflake,
+            turn: Turn::quiet(),
             peers: (1..=FOUNDERS).map(|id| (id, address(id))).collect(),
             random: Random::new(SEED, "site"),
             disk_latency: Some(DISK_LATENCY),

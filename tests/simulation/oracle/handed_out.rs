@@ -5,18 +5,42 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::AtomicU64;
 
+use mintleaf::shape::PeriodNumber;
 use parking_lot::Mutex;
 
 /// Disjoint ranges by their start: their end.
 type Ranges = BTreeMap<u64, u64>;
 
+/// What numbers are unique within: a part of a tag.
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) enum Part {
+    /// All of it.
+    Whole,
+    /// A period of it.
+    Period {
+        number: PeriodNumber,
+        start_ms: u64,
+        end_ms: u64,
+        /// How many clusters of its line had another one going on beside, and begin this period at 1 as that does.
+        /// Nothing keeps the ids of such two apart.
+        age: usize,
+    },
+    /// The keys of a section.
+    Section(u16),
+    /// A key.
+    Key(Box<str>),
+}
+
+/// A tag, and a part of it.
+pub(crate) type Name = (String, Part);
+
 /// What several clusters have handed out.
 #[derive(Default)]
 pub(super) struct HandedOut {
-    /// By tag, the intervals that grabs reserved, in whichever cluster.
-    reserved: Mutex<BTreeMap<String, Ranges>>,
-    /// By tag, the ranges that clients were given.
-    given: Mutex<BTreeMap<String, Ranges>>,
+    /// By line, the intervals that grabs reserved, in whichever cluster.
+    reserved: Mutex<BTreeMap<Name, Ranges>>,
+    /// The ranges that clients were given. Those of a sequence are of its keys.
+    given: Mutex<BTreeMap<Name, Ranges>>,
     /// How many ids clients were given, and how many commands were applied.
     pub(super) ids: AtomicU64,
     pub(super) commits: AtomicU64,
@@ -24,20 +48,20 @@ pub(super) struct HandedOut {
 
 impl HandedOut {
     /// Notes an interval that a grab reserved. Returns whether no other cluster has reserved any of it.
-    pub(super) fn reserve(&self, tag: &str, range: &Range<u64>) -> bool {
-        insert(self.reserved.lock().entry(tag.to_owned()).or_default(), range)
+    pub(super) fn reserve(&self, of: &Name, range: &Range<u64>) -> bool {
+        insert(self.reserved.lock().entry(of.clone()).or_default(), range)
     }
 
-    /// Notes ids of a tag that a client was given. Returns whether nobody was given any of them before.
-    pub(super) fn give(&self, tag: &str, range: &Range<u64>) -> bool {
-        insert(self.given.lock().entry(tag.to_owned()).or_default(), range)
+    /// Notes ids that a client was given. Returns whether nobody was given any of them before.
+    pub(super) fn give(&self, of: &Name, range: &Range<u64>) -> bool {
+        insert(self.given.lock().entry(of.clone()).or_default(), range)
     }
 
-    /// By tag, the first id above all that any cluster has reserved.
-    pub(super) fn ends(&self) -> BTreeMap<String, u64> {
+    /// By line, the first id above all that any cluster has reserved.
+    pub(super) fn ends(&self) -> BTreeMap<Name, u64> {
         let reserved = self.reserved.lock();
         let end = |ranges: &Ranges| ranges.last_key_value().map_or(0, |(_, end)| *end);
-        reserved.iter().map(|(tag, ranges)| (tag.clone(), end(ranges))).collect()
+        reserved.iter().map(|(of, ranges)| (of.clone(), end(ranges))).collect()
     }
 }
 

@@ -80,8 +80,9 @@ impl Oracle {
 
     /// What binds the snowflake ids of a call that begins now.
     pub(crate) fn before_snowflakes(&self, incarnation: Incarnation) -> BeforeSnowflakes {
-        let highest = self.highest(incarnation, None);
-        BeforeSnowflakes { highest, floor_event: self.known.lock().floor_events }
+        let known = self.known.lock();
+        let highest = known.snowflake_highest.get(&incarnation).copied().unwrap_or(0);
+        BeforeSnowflakes { highest, floor_event: known.floor_events }
     }
 
     /// Judges snowflake ids that a call gave to a client. `before` is from before the call.
@@ -95,7 +96,7 @@ impl Oracle {
         self.check_order(incarnation, "snowflake", ranges, before.highest);
         for range in ranges {
             self.handed_out.ids.fetch_add(range.end - range.start, Ordering::Relaxed);
-            self.check_once("snowflake", range, self.snowflakes.give(range));
+            self.check_once(format_args!("snowflake"), range, self.snowflakes.give(range));
             let parts = self.format.decode(range.start).expect("an id of this format");
             let windows = known.windows.get_mut(&parts.worker_id).map(BTreeMap::iter_mut);
             let own = windows.into_iter().flatten().find(|(nonce, window)| {
