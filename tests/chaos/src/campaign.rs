@@ -15,13 +15,13 @@ use tokio::time::{Instant, sleep};
 
 use crate::cluster::Cluster;
 use crate::disks::Disks;
-use crate::faults::{KILL_LEADER, Need};
+use crate::faults::Need;
 use crate::links::{Links, NodeId};
 use crate::logs::GRANTS_TARGET;
 use crate::namespaces::Namespaces;
 use crate::nemesis::Nemesis;
 use crate::node::{Incidents, Launch, Surroundings};
-use crate::options::Options;
+use crate::options::{KILL_LEADER, Options};
 use crate::preflight::Machine;
 use crate::proxy::Proxies;
 use crate::random::Random;

@@ -116,9 +116,6 @@ pub(crate) struct Draw<'a> {
     pub(crate) nodes: &'a [NodeId],
 }
 
-/// The kind that `--leader-kills` asks for.
-pub(crate) const KILL_LEADER: &str = "kill leader";
-
 /// Every kind there is.
 pub(crate) const KINDS: &[Kind] = &[
     kind("partition", |draw| Fault::Links(Routes::Between(draw.minority()), Weather::CUT)),
@@ -148,7 +145,7 @@ pub(crate) const KINDS: &[Kind] = &[
     kind("resets", |_| Fault::Resets),
     kind("kill", |draw| Fault::Kill { victim: draw.victim(), stays_down: true }),
     kind("kill and restart", |draw| Fault::Kill { victim: draw.victim(), stays_down: false }),
-    kind(KILL_LEADER, |draw| Fault::Kill {
+    kind("kill leader", |draw| Fault::Kill {
         victim: Victim::Leader,
         stays_down: draw.random.chance(50),
     }),

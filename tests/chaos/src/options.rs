@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::faults::KILL_LEADER;
+/// The kind of fault that `--leader-kills` asks for.
+pub(crate) const KILL_LEADER: &str = "kill leader";
 
 /// Faults on real processes of Mintleaf, under load, with every operation recorded and judged.
 #[derive(Clone, Debug, clap::Parser)]

@@ -87,7 +87,8 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::faults::{KILL_LEADER, KINDS, Victim};
+    use crate::faults::{KINDS, Victim};
+    use crate::options::KILL_LEADER;
 
     fn rounds(seed: u64) -> Vec<Round> {
         let mut schedule = Schedule::new(seed, KINDS.iter().collect(), vec![1, 2, 3]);
