@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::problem::Problem;
 use super::query::Query;
-use super::tags::{ROW_BYTES, TagBody, consistency, json_bytes};
+use super::tags::{TagBody, consistency, row_bytes};
 use crate::limits::{PAGE_BYTES_MAX, TAGS_PAGE_DEFAULT, TAGS_PAGE_MAX};
 use crate::service::{HoldingsPage, SlotStatus, TagHolding, TagRow, TagService};
 
@@ -31,8 +31,7 @@ pub(super) async fn list(
     query.finish()?;
     let mut bytes = 0;
     let mut has_room = |row: &TagRow| {
-        bytes += ROW_BYTES + BUFFER_BYTES;
-        bytes += json_bytes(row.tag.as_str()) + json_bytes(&row.description);
+        bytes += row_bytes(row) + BUFFER_BYTES;
         bytes <= PAGE_BYTES_MAX
     };
     let after = after.as_deref();

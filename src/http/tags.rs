@@ -24,7 +24,7 @@ use crate::tag::BizTag;
 use crate::timestamp::rfc3339;
 
 /// Bytes of a tag in answers besides its name, description and format, at most.
-pub(super) const ROW_BYTES: usize = 420;
+const ROW_BYTES: usize = 420;
 
 type Tags = State<Arc<TagService>>;
 
@@ -68,14 +68,20 @@ pub(super) async fn list(State(service): Tags, uri: Uri) -> Result<Json<Page>, P
     query.finish()?;
     let mut bytes = 0;
     let has_room = |row: &TagRow| {
-        bytes += ROW_BYTES + json_bytes(row.tag.as_str()) + json_bytes(&row.description);
-        let format = row.shape.as_ref().and_then(|shape| shape.format.as_ref());
-        bytes += format.map_or(0, |format| json_bytes(format.as_str()));
+        bytes += row_bytes(row);
         bytes <= PAGE_BYTES_MAX
     };
     let page = service.page(&prefix, after.as_deref(), limit, has_room, consistency).await?;
     let next = page.next.map(|tag| tag.to_string());
     Ok(Json(Page { tags: page.rows.into_iter().map(TagBody::from).collect(), next }))
+}
+
+/// Bytes of a tag in answers, at most.
+pub(super) fn row_bytes(row: &TagRow) -> usize {
+    let format = row.shape.as_ref().and_then(|shape| shape.format.as_ref());
+    let texts = [row.tag.as_str(), &row.description];
+    let format = format.map(|format| format.as_str());
+    ROW_BYTES + texts.into_iter().chain(format).map(json_bytes).sum::<usize>()
 }
 
 /// The bytes that a text takes in JSON, without its quotes.

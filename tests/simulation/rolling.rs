@@ -115,12 +115,20 @@ impl Roll<'_> {
         }
     }
 
-    /// Takes an id of a new tag at every node but one.
+    /// Takes an id of a new tag at every node but one. A caller asks again, because the service has it wait for two
+    /// seconds only.
     async fn grab_elsewhere(&self, id: u64) {
         for machine in self.cluster.machines.iter().filter(|machine| machine.node_id != id) {
             let Some(serving) = machine.serving() else { continue };
             let tag = format!("rolled-{}", self.random.next());
-            let grab = self.clients.take(&serving, &tag, 1);
+            let grab = async {
+                loop {
+                    match self.clients.take(&serving, &tag, 1).await {
+                        Err(Error::Unavailable { .. }) => sleep(LOOK_INTERVAL).await,
+                        outcome => return outcome,
+                    }
+                }
+            };
             let outcome = timeout(GRAB_MAX, grab).await;
             if !matches!(outcome, Ok(Ok(()))) {
                 let what = format!(
