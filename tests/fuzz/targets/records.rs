@@ -3,6 +3,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use mintleaf::encoding::{decode_command, decode_response, encode_command, encode_response};
+use mintleaf::state::LEVEL_MAX;
 use mintleaf_fuzz::{sealed, stays_the_same};
 use mintleaf_raft::fuzzing as raft;
 use mintleaf_storage::fuzzing as storage;
@@ -34,7 +35,7 @@ fn command(bytes: &[u8]) -> Option<Vec<u8>> {
 }
 
 fn response(bytes: &[u8]) -> Option<Vec<u8>> {
-    Some(encode_response(&decode_response(bytes).ok()?, 1))
+    Some(encode_response(&decode_response(bytes).ok()?, LEVEL_MAX))
 }
 
 fn length(frame: &[u8]) -> [u8; 4] {
