@@ -13,12 +13,21 @@ pub(crate) mod refusals;
 pub(crate) mod tags;
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
+use crate::Result;
 use crate::bench::Bench;
 use crate::load::{Load, Protocol};
 
 /// The path of one id of a tag; the tag's name follows.
 const LEAF: &str = "/api/segment/get";
+
+/// Has a load send so many requests before it is measured.
+fn warm_up(bench: &Bench, load: &Load, requests: u64) -> Result<()> {
+    const WARMING_MAX: Duration = Duration::from_secs(60);
+    let requests = Some(requests);
+    bench.load(&Load { requests, time: WARMING_MAX, ..load.clone() }).map(drop)
+}
 
 /// GETs on 64 connections, for a slice.
 fn gets(bench: &Bench, target: SocketAddr, path: &str) -> Load {

@@ -1,9 +1,8 @@
 //! Ids over the Redis protocol.
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
-use super::gets;
+use super::{gets, warm_up};
 use crate::Result;
 use crate::bench::Bench;
 use crate::catalog::Finding;
@@ -30,12 +29,8 @@ pub(super) fn create_keys(node: &Node, keys: u64) -> Result<()> {
 
 /// Has each load ask for every one of its keys, so that all are known and have ids held.
 pub(super) fn ask_for_all(bench: &Bench, loads: [&Load; 2]) -> Result<()> {
-    const ASKING_MAX: Duration = Duration::from_secs(60);
-    for load in loads {
-        let requests = Some(4 * load.keys);
-        bench.load(&Load { requests, depth: 1, time: ASKING_MAX, ..load.clone() })?;
-    }
-    Ok(())
+    let ask = |load: &Load| warm_up(bench, &Load { depth: 1, ..load.clone() }, 4 * load.keys);
+    loads.into_iter().try_for_each(ask)
 }
 
 /// INCR of so many keys in turn, on 64 connections, for a slice.

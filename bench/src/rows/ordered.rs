@@ -1,10 +1,8 @@
 //! Ids in strict order, on three nodes: numbers of a sequence's keys, and ids of a strict tag.
 
-use std::time::Duration;
-
 use serde_json::json;
 
-use super::gets;
+use super::{gets, warm_up};
 use crate::Result;
 use crate::bench::Bench;
 use crate::catalog::Finding;
@@ -90,7 +88,5 @@ fn load(bench: &Bench, cluster: &Cluster, kind: Kind, asked: Asked) -> Result<Lo
 /// Asks for every key, several times for few keys.
 fn ask_for_all(bench: &Bench, load: &Load) -> Result<()> {
     const ASKED_MIN: u64 = 1_000;
-    const ASKING_MAX: Duration = Duration::from_secs(60);
-    let requests = Some(load.keys.max(ASKED_MIN));
-    bench.load(&Load { requests, time: ASKING_MAX, ..load.clone() }).map(drop)
+    warm_up(bench, load, load.keys.max(ASKED_MIN))
 }
