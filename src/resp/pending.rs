@@ -111,15 +111,14 @@ impl PendingIds {
         taken: Result<SingleIds, Error>,
         reply: &mut Reply<'_>,
     ) -> Option<(&'static str, u64)> {
-        let SingleIds { taken, refused } =
+        let got =
             taken.unwrap_or_else(|error| SingleIds { taken: Vec::new(), refused: Some(error) });
-        taken.iter().for_each(|ids| self.write(ids, reply));
-        let answered: u64 = taken.iter().map(TakenIds::count).sum();
-        let error = refused?;
-        let rest = self.commands() - answered;
+        got.taken.iter().for_each(|ids| self.write(ids, reply));
+        let error = got.refused.as_ref()?;
+        let rest = self.commands() - got.count();
         let mut code = None;
         for _ in 0..rest {
-            code = Some(refuse(&error, reply));
+            code = Some(refuse(error, reply));
         }
         Some((code?, rest))
     }

@@ -213,8 +213,7 @@ impl ClusterService {
     /// node knows a leader, reaches enough voters, or belongs to no cluster.
     pub fn quorum_loss(&self) -> Option<String> {
         let status = self.replica.node().status();
-        let is_lost = QuorumLoss::is_seen_in(&status);
-        QuorumLoss::of(&status).filter(|_| is_lost).map(|loss| loss.with_advice())
+        QuorumLoss::without_leader(&status).map(|loss| loss.with_advice())
     }
 
     /// Takes this node out of rotation for good, because it is about to end.

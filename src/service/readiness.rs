@@ -48,11 +48,11 @@ pub(super) struct QuorumLoss {
 }
 
 impl QuorumLoss {
-    /// Whether the node whose status this is belongs to a cluster, knows no leader and reaches too few voters to elect
-    /// one.
-    pub(super) fn is_seen_in(status: &Status) -> bool {
+    /// The loss, where the node whose status this is belongs to a cluster and knows no leader; `None` while it knows
+    /// one, or reaches enough voters to elect one.
+    pub(super) fn without_leader(status: &Status) -> Option<Self> {
         let is_leaderless = status.cluster_id.is_some() && status.leader_id.is_none();
-        is_leaderless && Self::of(status).is_some()
+        Self::of(status).filter(|_| is_leaderless)
     }
 
     /// The loss, as the node sees it whose status this is; `None` while it reaches enough voters.

@@ -25,6 +25,18 @@ pub struct TagHolding {
     pub held_by: Option<u64>,
 }
 
+impl TagHolding {
+    fn of(row: TagRow, status: Option<SlotStatus>, leader: Option<u64>) -> Self {
+        let held_by = leader.filter(|_| is_led(&row));
+        Self { row, status, held_by }
+    }
+}
+
+/// Whether the leader alone holds anything of a tag.
+fn is_led(row: &TagRow) -> bool {
+    row.shape.as_ref().is_some_and(|shape| shape.needs_leadership())
+}
+
 /// One page of tags with what this node holds of them.
 #[derive(Debug)]
 pub struct HoldingsPage {
@@ -76,8 +88,12 @@ impl TagService {
             soonest(a).total_cmp(&soonest(b)).then_with(|| one.cmp(other))
         });
         found.truncate(limit);
-        let row = |(tag, _): (BizTag, _)| self.replica.read(|state| state.tag(tag.as_str()));
-        let rows = self.with_statuses(found.into_iter().filter_map(row).collect());
+        let leader = self.replica.node().leader_id();
+        let holding = |(tag, status): (BizTag, SlotStatus)| {
+            let row = self.replica.read(|state| state.tag(tag.as_str()))?;
+            Some(TagHolding::of(row, Some(status), leader))
+        };
+        let rows = found.into_iter().filter_map(holding).collect();
         Ok(HoldingsPage { rows, next: None, total: self.total() })
     }
 
@@ -104,17 +120,17 @@ impl TagService {
     /// The rows with what this node holds of each.
     fn with_statuses(&self, rows: Vec<TagRow>) -> Vec<TagHolding> {
         let now_ms = self.replica.node().median_now_ms();
-        let is_led = |row: &&TagRow| row.shape.as_ref().is_some_and(|s| s.needs_leadership());
-        let led: Vec<BizTag> = rows.iter().filter(is_led).map(|row| row.tag.clone()).collect();
+        let led = rows.iter().filter(|row| is_led(row));
+        let led: Vec<BizTag> = led.map(|row| row.tag.clone()).collect();
         let mut of_led = self.strict_statuses(&led).into_iter();
         let leader = self.replica.node().leader_id();
         let slots = self.table.pin();
-        let holding = |row: TagRow| match is_led(&&row) {
-            true => TagHolding { row, status: of_led.next().flatten(), held_by: leader },
-            false => {
-                let status = self.table.status(&slots, row.tag.as_str(), now_ms);
-                TagHolding { row, status, held_by: None }
-            }
+        let holding = |row: TagRow| {
+            let status = match is_led(&row) {
+                true => of_led.next().flatten(),
+                false => self.table.status(&slots, row.tag.as_str(), now_ms),
+            };
+            TagHolding::of(row, status, leader)
         };
         rows.into_iter().map(holding).collect()
     }

@@ -147,7 +147,7 @@ impl Engine {
         }
         let is_over = |ask: &Ask<Waits>| ask.waits.deadline <= now || ask.waits.answer.is_closed();
         drop(self.ledger.lock().take_if(is_over));
-        if all_heard && QuorumLoss::is_seen_in(&self.replica.node().status()) {
+        if all_heard && QuorumLoss::without_leader(&self.replica.node().status()).is_some() {
             answer(self.ledger.lock().take_if(|ask| !ask.waits.is_member));
         }
     }
