@@ -6,6 +6,7 @@ use mintleaf_check::history::{Grant, Record, Release, Window};
 use mintleaf_harness::Recorder;
 use serde_json::Value;
 
+use crate::lines::{of_period, of_section};
 use crate::links::NodeId;
 
 /// The target under which nodes log what they are granted; see the README.
@@ -79,19 +80,17 @@ impl<'a> Reader<'a> {
         let worker = || number("worker_id").and_then(|id| u16::try_from(id).ok());
         let record = match fields["message"].as_str()? {
             "segment granted" => {
-                let tag = fields["tag"].as_str()?;
-                // Each period has a line of its own.
-                let key = match number("period") {
-                    Some(period) => of_period(tag, period).into(),
-                    None => tag.into(),
+                let (tag, r) = (fields["tag"].as_str()?, vec![(number("start")?, number("end")?)]);
+                let (key, r) = match number("period") {
+                    Some(period) => of_period(tag, period, r),
+                    None => (tag.to_owned(), r),
                 };
-                Record::Grant(Grant {
-                    key,
-                    node,
-                    boot,
-                    at,
-                    r: vec![(number("start")?, number("end")?)],
-                })
+                Record::Grant(Grant { key: key.into(), node, boot, at, r })
+            }
+            "section granted" => {
+                let key = of_section(fields["tag"].as_str()?, number("section")?).into();
+                let r = vec![(number("start")?, number("end")?)];
+                Record::Grant(Grant { key, node, boot, at, r })
             }
             "window granted" => {
                 let w = (number("floor_ms")?, number("fence_ms")?);
@@ -110,11 +109,6 @@ impl<'a> Reader<'a> {
     pub(crate) fn last_words(self) -> LastWords {
         LastWords(self.last_words)
     }
-}
-
-/// The name of a tag's period in a history, which is one of its own there: what is unique is the pair of both.
-pub(crate) fn of_period(tag: &str, period: u64) -> String {
-    format!("{tag}/{period}")
 }
 
 /// The name of one process start in a history.
@@ -159,18 +153,19 @@ mod tests {
         let (read, words, history) = read(&[
             r#"{"level":"DEBUG","fields":{"message":"segment granted","tag":"a","start":5,"end":9},"target":"mintleaf::grants"}"#,
             r#"{"level":"DEBUG","fields":{"message":"segment granted","tag":"a","period":2026,"start":1,"end":9},"target":"mintleaf::grants"}"#,
+            r#"{"level":"DEBUG","fields":{"message":"section granted","tag":"s","section":17,"start":1,"end":9},"target":"mintleaf::grants"}"#,
             r#"{"level":"DEBUG","fields":{"message":"window given up","worker_id":3,"unused_from_ms":8},"target":"mintleaf::grants"}"#,
             r#"{"level":"INFO","fields":{"message":"ready"},"target":"mintleaf"}"#,
             "thread 'main' panicked at src/main.rs:1:1:",
             "wipe it, remove the node from the cluster, and join it again",
         ]);
-        assert_eq!(
-            read,
-            [Line::Granted, Line::Granted, Line::Granted, Line::Other, Line::Outcry, Line::Other]
-        );
+        let (granted, rest) = read.split_at(4);
+        assert_eq!(granted, [Line::Granted; 4]);
+        assert_eq!(rest, [Line::Other, Line::Outcry, Line::Other]);
         assert!(words.demands_wipe());
         assert!(history.contains(r#""key":"a","node":2,"boot":"2-7""#), "{history}");
         assert!(history.contains(r#""key":"a/2026","node":2"#), "{history}");
+        assert!(history.contains(r##""key":"s#17","node":2"##), "{history}");
         assert!(history.contains(r#""from_ms":8"#), "{history}");
     }
 }

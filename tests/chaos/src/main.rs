@@ -9,6 +9,7 @@ mod cluster;
 mod disks;
 mod faults;
 mod limits;
+mod lines;
 mod links;
 mod logs;
 mod namespaces;

@@ -17,8 +17,6 @@ use crate::links::NodeId;
 use crate::logs::boot;
 use crate::node::Incidents;
 
-pub(crate) use shaped::of_key;
-
 /// Longer than a node may take over ids: 2 s, then it says no.
 const IDS_WITHIN: Duration = Duration::from_secs(4);
 /// Longer than a node may take over a change: 5 s.

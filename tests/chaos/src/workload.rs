@@ -11,9 +11,10 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::cluster::PROBE_TAG;
+use crate::lines::STRICT_DAYS;
 use crate::links::NodeId;
 use crate::random::Random;
-use crate::session::{Form, Session, Sessions, of_key};
+use crate::session::{Form, Session, Sessions};
 
 /// Tags that most requests are about. Their steps are small, so that there are many grabs.
 const HOT: u64 = 4;
@@ -28,10 +29,9 @@ const SEQUENCE: &str = "sequence";
 /// Keys that most requests for numbers are about, and others that are asked for now and then.
 const HOT_KEYS: u64 = 4;
 const KEYS: u64 = 100;
-/// Tags whose ids begin at 1 each day; those of the second rise over all nodes.
+/// A tag whose ids begin at 1 each day.
 const DAYS: &str = "days";
-const STRICT_DAYS: &str = "strict-days";
-/// Where those days begin.
+/// Where days begin.
 const TIME_ZONE: &str = "Asia/Kolkata";
 /// How many tags there are at a time that are created, changed and deleted.
 const CHURN: u64 = 12;
@@ -160,9 +160,8 @@ fn age(began: Instant) -> u64 {
 }
 
 async fn prepare(session: &Session, nodes: &[NodeId], shaped: bool) -> Result<(), String> {
-    let in_order = [STRICT, STRICT_DAYS].map(str::to_owned).into_iter();
-    let keys = (0..KEYS).map(|number| of_key(SEQUENCE, &key(number)));
-    in_order.chain(keys).for_each(|name| session.promise_order(&name));
+    [STRICT, STRICT_DAYS].into_iter().for_each(|tag| session.promise_order(tag));
+    (0..KEYS).for_each(|number| session.introduce_key(SEQUENCE, &key(number)));
     for ((tag, step), &node) in standing(shaped).zip(nodes.iter().cycle()) {
         let (mut created, text) = (false, format!("standing {tag}"));
         for _ in 0..ATTEMPTS {
@@ -252,7 +251,7 @@ impl Worker {
                 }
             }
             80..=89 => self.session.ids_of_period(node, DAYS, listed).await,
-            _ => self.session.ids_of_strict_period(node, STRICT_DAYS, listed).await,
+            _ => self.session.ids_of_period(node, STRICT_DAYS, listed).await,
         };
     }
 

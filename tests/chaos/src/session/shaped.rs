@@ -1,21 +1,26 @@
 //! Requests about tags with shapes: strict ones, sequences, and tags with periods.
 
 use hyper::Method;
-use mintleaf_check::history::{Call, Ids, Interval, Outcome, Record, Strict};
+use mintleaf_check::history::{Call, Drawn, Ids, Interval, Outcome, Record, Strict};
 use mintleaf_harness::Answer;
 use serde_json::{Value, json};
 
 use super::{Asked, Form, IDS_WITHIN, Session};
+use crate::lines::{of_key, of_period, of_section, section_of};
 use crate::links::NodeId;
-use crate::logs::of_period;
-
-/// The number of a period in front of the numbers in it. No id of a run comes near.
-const PERIOD_BASE: u64 = 10_000_000_000;
 
 impl Session {
     /// Tells the judge that ids of this name rise over all nodes.
     pub(crate) fn promise_order(&self, key: &str) {
         self.recorder.write(&Record::Strict(Strict { key: key.into() }));
+    }
+
+    /// Tells the judge that numbers of a key rise over all nodes, and what they are drawn from.
+    pub(crate) fn introduce_key(&self, tag: &str, key: &str) {
+        let name = of_key(tag, key);
+        self.promise_order(&name);
+        let from = of_section(tag, section_of(key)).into();
+        self.recorder.write(&Record::Drawn(Drawn { key: name.into(), from }));
     }
 
     /// Creates a tag with these fields besides those that every tag has.
@@ -73,32 +78,15 @@ impl Session {
         out
     }
 
-    /// Takes ids of a tag with periods. To the judge each period is a tag of its own.
+    /// Takes ids of a tag with periods.
     pub(crate) async fn ids_of_period(&self, node: NodeId, tag: &str, form: Form) -> Outcome {
         let (call, given) = self.dated(node, tag, form).await;
         let (key, r) = match given {
-            Some((period, r)) => (of_period(tag, period).into(), r),
-            None => (tag.into(), Vec::new()),
+            Some((period, r)) => of_period(tag, period, r),
+            None => (tag.to_owned(), Vec::new()),
         };
         let out = call.out;
-        self.recorder.write(&Record::Ids(Ids { call, key, r }));
-        out
-    }
-
-    /// Takes ids of a strict tag with periods. To the judge it is one tag, whose ids begin with their period: they rise
-    /// over all periods.
-    pub(crate) async fn ids_of_strict_period(
-        &self,
-        node: NodeId,
-        tag: &str,
-        form: Form,
-    ) -> Outcome {
-        let (call, given) = self.dated(node, tag, form).await;
-        let (period, r) = given.unwrap_or_default();
-        let first = period * PERIOD_BASE;
-        let r = r.into_iter().map(|(start, end)| (first + start, first + end)).collect();
-        let (out, key) = (call.out, tag.into());
-        self.recorder.write(&Record::Ids(Ids { call, key, r }));
+        self.recorder.write(&Record::Ids(Ids { call, key: key.into(), r }));
         out
     }
 
@@ -123,11 +111,6 @@ impl Session {
         let r = self.given(&mut call, Some(&bare), form, &path);
         (call, Some((period, r)))
     }
-}
-
-/// The name of a key in a history.
-pub(crate) fn of_key(tag: &str, key: &str) -> String {
-    format!("{tag}/{key}")
 }
 
 /// The number in a line of the Redis protocol that is one.
