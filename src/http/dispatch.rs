@@ -95,7 +95,7 @@ impl Dispatch {
         }
     }
 
-    async fn routed<B>(self, request: Request<B>) -> DispatchResponse
+    async fn routed<B>(self, mut request: Request<B>) -> DispatchResponse
     where
         B: HttpBody<Data = Bytes, Error: Into<axum::BoxError>> + Send + 'static,
     {
@@ -105,8 +105,14 @@ impl Dispatch {
         let mode = if sequences::is_taken_at(&path) { Mode::Sequence } else { Mode::Admin };
         let request_id = RequestId::of(request.headers());
         let pages = (path == "/metrics").then(|| self.answers().of_pages());
-        let response = self.ask_router(request).await;
-        let response = hold(pages.as_ref().unwrap_or(self.answers()), None, response).await;
+        // Numbers of keys find memory for their answer before they are taken.
+        if mode == Mode::Sequence {
+            request.extensions_mut().insert(self.answers().clone());
+        }
+        let mut response = self.ask_router(request).await;
+        if mode != Mode::Sequence {
+            response = hold(pages.as_ref().unwrap_or(self.answers()), None, response).await;
+        }
         self.ids().metrics().request_took(Protocol::Http, mode, began.elapsed());
         self.finish(mode, &method, &path, request_id, response).map(Either::Right)
     }

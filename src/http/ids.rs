@@ -82,13 +82,25 @@ impl IdQuery {
     /// The bytes of the answer at most, if that may be a long one: its ids belong to `tag` or to none, and come
     /// in runs of `run_min` ids, but for the first and the last.
     pub(super) fn long_bytes_max(&self, tag: Option<&str>, run_min: u64) -> Option<usize> {
+        // JSON may write a character of a tag as two.
+        let bytes = FRAME_BYTES + 2 * tag.map_or(0, str::len) + self.items_bytes_max(run_min);
+        (bytes > ORDINARY_ANSWER_BYTES).then_some(bytes)
+    }
+
+    /// As [`long_bytes_max`](Self::long_bytes_max), of numbers of a key, which come in one run.
+    pub(super) fn long_bytes_max_of_key(&self, tag: &str, key: &str) -> Option<usize> {
+        // JSON may write a character of a key as `\u0000`.
+        let names = FRAME_BYTES + 2 * tag.len() + 6 * key.len();
+        let bytes = FRAME_BYTES + names + self.items_bytes_max(RANGED_IDS_MAX);
+        (bytes > ORDINARY_ANSWER_BYTES).then_some(bytes)
+    }
+
+    fn items_bytes_max(&self, run_min: u64) -> usize {
         let items = match self.style.ranges {
             true => (self.count.div_ceil(run_min) + 1) * RANGE_BYTES_MAX,
             false => self.count * ID_BYTES_MAX,
         };
-        // JSON may write a character of a tag as two.
-        let bytes = FRAME_BYTES + 2 * tag.map_or(0, str::len) + items as usize;
-        (bytes > ORDINARY_ANSWER_BYTES).then_some(bytes)
+        items as usize
     }
 
     /// Whether ids of a tag of this shape can be told in this style.

@@ -5,15 +5,17 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::body::Body;
-use axum::extract::State;
+use axum::extract::{Extension, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, HeaderValue, Response, Uri};
 use axum::response::IntoResponse;
 use serde::Serialize;
 
+use super::id_answers::hold;
 use super::ids::{IdQuery, wants_text};
 use super::problem::Problem;
 use super::query::Query;
+use crate::answer_budget::OriginBudget;
 use crate::path_segment;
 use crate::service::{IdService, KeyName, KeyRequest};
 
@@ -29,20 +31,22 @@ pub(super) fn is_taken_at(path: &str) -> bool {
 
 pub(super) async fn take(
     State(service): Ids,
+    Extension(budget): Extension<OriginBudget>,
     uri: Uri,
     headers: HeaderMap,
 ) -> Result<Response<Body>, Problem> {
     let (of, wanted) = asked(&uri, &headers)?;
     let (tag, key) = (of.tag.to_string(), of.key.to_string());
-    let numbers = service.take_of_key(KeyRequest { of, count: wanted.count }).await?;
-    if wanted.is_text() {
-        return Ok(wanted.answer(None, std::slice::from_ref(&numbers)).map(Body::from));
-    }
-    let (ids, ranges) = match wanted.is_ranges() {
-        true => (None, Some([RangeBody::of(&numbers)])),
-        false => (Some(numbers.map(|number| number.to_string()).collect()), None),
+    let reserved = match wanted.long_bytes_max_of_key(&tag, &key) {
+        Some(bytes) => Some(budget.reserve(bytes).ok_or_else(Problem::unread_answers)?),
+        None => None,
     };
-    Ok(Json(SequenceBody { tag, key, ids, ranges, lease: false }).into_response())
+    let numbers = service.take_of_key(KeyRequest { of, count: wanted.count }).await?;
+    let answer = match wanted.is_text() {
+        true => wanted.answer(None, std::slice::from_ref(&numbers)).map(Body::from),
+        false => Json(SequenceBody::of(tag, key, numbers, wanted.is_ranges())).into_response(),
+    };
+    Ok(hold(&budget, reserved, answer).await)
 }
 
 /// The head of what [`take`] answers; it takes nothing.
@@ -52,7 +56,7 @@ pub(super) async fn head(
     headers: HeaderMap,
 ) -> Result<Response<Body>, Problem> {
     let (of, wanted) = asked(&uri, &headers)?;
-    service.check_key(&of).await?;
+    service.could_take_of_key(&KeyRequest { of, count: wanted.count }).await?;
     let mut response = Response::new(Body::empty());
     let media_type = HeaderValue::from_static(wanted.content_type());
     response.headers_mut().insert(CONTENT_TYPE, media_type);
@@ -93,6 +97,16 @@ struct SequenceBody {
     lease: bool,
 }
 
+impl SequenceBody {
+    fn of(tag: String, key: String, numbers: Range<u64>, as_range: bool) -> Self {
+        let (ids, ranges) = match as_range {
+            true => (None, Some([RangeBody::of(&numbers)])),
+            false => (Some(numbers.map(|number| number.to_string()).collect()), None),
+        };
+        Self { tag, key, ids, ranges, lease: false }
+    }
+}
+
 #[derive(Serialize)]
 struct RangeBody {
     start: String,
@@ -110,4 +124,20 @@ impl RangeBody {
 pub(super) struct LastBody {
     last: Option<String>,
     exact: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_memory_that_is_reserved_is_enough_for_the_longest_names_and_numbers() {
+        let (tag, key) = ("\"".repeat(128), "\u{1}".repeat(256));
+        let wanted = IdQuery::of(Some("count=10000"), false).unwrap();
+        let numbers = u64::MAX / 2 - wanted.count..u64::MAX / 2;
+        let reserved = wanted.long_bytes_max_of_key(&tag, &key).unwrap();
+        let body = SequenceBody::of(tag, key, numbers, wanted.is_ranges());
+        let length = serde_json::to_vec(&body).unwrap().len();
+        assert!(length <= reserved && reserved < 2 * length, "{length} of {reserved}");
+    }
 }

@@ -25,12 +25,17 @@ impl RateLimit {
         Self { per_second, level: i64::from(per_second) * ID, filled_ms: now_ms }
     }
 
-    pub(super) fn per_second(&self) -> u32 {
-        self.per_second
+    /// The bucket of a tag that has this rate now, and had `before`: a full one where it had none.
+    pub(super) fn following(before: Option<Self>, per_second: u32, now_ms: u64) -> Self {
+        match before {
+            None => Self::new(per_second, now_ms),
+            Some(limit) if limit.per_second == per_second => limit,
+            Some(limit) => limit.at(per_second, now_ms),
+        }
     }
 
     /// The same bucket with another rate: what is in it, or its debt, stays, as far as there is room.
-    pub(super) fn at(mut self, per_second: u32, now_ms: u64) -> Self {
+    fn at(mut self, per_second: u32, now_ms: u64) -> Self {
         self.fill(now_ms);
         let mut changed = Self::new(per_second, now_ms);
         changed.level = changed.level.min(self.level);
@@ -41,6 +46,12 @@ impl RateLimit {
     pub(super) fn available(&mut self, now_ms: u64) -> u64 {
         self.fill(now_ms);
         (self.level / ID).try_into().unwrap_or(0)
+    }
+
+    /// Whether the bucket is full, and so what a new one would be.
+    pub(super) fn is_full(&mut self, now_ms: u64) -> bool {
+        self.fill(now_ms);
+        self.level == self.full()
     }
 
     /// Whether a request for `count` ids passes now.

@@ -14,7 +14,7 @@ pub use request::{KeyName, KeyRequest, LastNumber};
 use super::error::Error;
 use super::ids::IdService;
 use super::ordered::{Given, Request, Wanted};
-use super::sequence_limits::SequenceLimits;
+use super::sequence_limits::{LimitedCall, SequenceLimits};
 use crate::limits::GRAB_MAX;
 use crate::metrics::Mode;
 use crate::shape::Kind;
@@ -110,14 +110,21 @@ impl IdService {
         }
     }
 
-    /// Whether numbers of a key would be given, as far as this node's copy says.
+    /// Whether so many numbers of a key would be given, as far as this node's copy and its rate limit say.
     ///
     /// # Errors
     /// As [`take_of_keys`](Self::take_of_keys).
-    pub async fn check_key(&self, of: &KeyName) -> Result<(), Error> {
-        let deadline = Instant::now() + GRAB_MAX;
-        match self.see([&of.tag].into_iter(), deadline).await.pop() {
-            Some(Seen::Sequence { .. }) => Ok(()),
+    pub async fn could_take_of_key(
+        &self,
+        KeyRequest { of, count }: &KeyRequest,
+    ) -> Result<(), Error> {
+        let (tag, count) = (&of.tag, *count);
+        match self.see([tag].into_iter(), Instant::now() + GRAB_MAX).await.pop() {
+            Some(Seen::Sequence { rate_limit: None }) => Ok(()),
+            Some(Seen::Sequence { rate_limit: Some(rate) }) => {
+                let now_ms = self.clock.monotonic_ms();
+                self.sequence_limits.would_admit(LimitedCall { tag, rate, count, now_ms })
+            }
             Some(Seen::Refused(error)) => Err(error),
             Some(Seen::Unknown) | None => Err(Error::UnknownTag),
         }
@@ -173,7 +180,8 @@ fn admit(
     let judge = |(request, seen): (&KeyRequest, Seen)| match seen {
         Seen::Sequence { rate_limit: None } => None,
         Seen::Sequence { rate_limit: Some(rate) } => {
-            limits.pay(&request.of.tag, rate, request.count, now_ms).err()
+            let (tag, count) = (&request.of.tag, request.count);
+            limits.pay(LimitedCall { tag, rate, count, now_ms }).err()
         }
         Seen::Refused(error) => Some(error),
         Seen::Unknown => Some(Error::UnknownTag),

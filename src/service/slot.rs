@@ -216,12 +216,13 @@ impl Slot {
             return;
         }
         let now_ms = self.clock.monotonic_ms();
-        held.limit = match (held.limit.take(), protection.rate_limit) {
-            (None, Some(rate)) => Some(Box::new(RateLimit::new(rate, now_ms))),
-            (Some(limit), Some(rate)) if limit.per_second() != rate => {
-                Some(Box::new(limit.at(rate, now_ms)))
+        let before = held.limit.take();
+        held.limit = match protection.rate_limit {
+            Some(rate) => {
+                let before = before.map(|limit| *limit);
+                Some(Box::new(RateLimit::following(before, rate, now_ms)))
             }
-            (limit, _) => limit,
+            None => before,
         };
         held.gate = match protection.rate_limit {
             _ if protection.frozen => Gate::Frozen,

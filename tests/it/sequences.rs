@@ -110,12 +110,14 @@ fn a_sequence_can_be_frozen_limited_and_deleted() {
     assert_eq!(last(api, "chat", "room"), (Some(1), true));
     api.patch("/v1/tags/chat", &json!({ "frozen": false, "rate_limit": 5 })).ok();
     assert_eq!(next(api, "chat", "room"), 2);
+    let five = format!("{}?count=5", path("chat", "room"));
     let limited = eventually("the limit to be used up", secs(10), || {
-        let answer = api.get(&format!("{}?count=5", path("chat", "room")));
+        let answer = api.get(&five);
         (!answer.is_ok()).then_some(answer)
     });
     assert_eq!(limited.problem(), (429, "rate_limited".to_owned()));
     assert!(!limited.header("retry-after").is_empty());
+    assert_eq!(api.send(&Method::HEAD, &five, &[], "").status, 429);
     api.patch("/v1/tags/chat", &json!({ "rate_limit": null })).ok();
     let given = next(api, "chat", "room");
 

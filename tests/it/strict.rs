@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
+use hyper::Method;
 use serde_json::{Value as Json, json};
 
 use crate::harness::{
@@ -276,6 +277,22 @@ fn each_request_of_many_that_come_together_counts_against_the_rate_limit() {
     let taken = (over_resp + count(&answers, "200")) as u64;
     assert!(taken <= most, "{taken} ids in {:?}", began.elapsed());
     assert!(count(&answers, "429") > 0);
+}
+
+#[test]
+fn head_says_what_the_rate_limit_would_and_takes_nothing_out_of_it() {
+    let dev = mintleaf().dev();
+    let api = dev.api();
+    let strict = json!({ "tag": "invoices", "order": "strict", "rate_limit": 1 });
+    api.post("/v1/tags", &strict).ok();
+    let head = || api.send(&Method::HEAD, "/v1/segment/invoices", &[], "");
+    for _ in 0..3 {
+        assert_eq!(head().status, 200);
+    }
+    // More than the bucket ever holds: the debt lasts for a minute.
+    assert_eq!(api.get("/v1/segment/invoices?count=60").ids().len(), 60);
+    let refused = head();
+    assert_eq!((refused.status, refused.header("retry-after").is_empty()), (429, false));
 }
 
 #[test]

@@ -7,7 +7,17 @@ use http_body_util::BodyExt;
 
 /// The status and the body of an answer.
 async fn ask(dispatch: &Dispatch, path: &str) -> (u16, String) {
-    let request = Request::get(path).header("host", "a").body(Full::<Bytes>::default()).unwrap();
+    send(dispatch, Request::get(path).body(Full::default()).unwrap()).await
+}
+
+async fn create(dispatch: &Dispatch, body: &'static str) {
+    let request = Request::post("/v1/tags").header("content-type", "application/json");
+    let (status, body) = send(dispatch, request.body(Full::from(body)).unwrap()).await;
+    assert_eq!(status, 201, "{body}");
+}
+
+async fn send(dispatch: &Dispatch, mut request: Request<Full<Bytes>>) -> (u16, String) {
+    request.headers_mut().insert("host", HeaderValue::from_static("a"));
     let answer = dispatch.call(&mut Caller::default(), request).await.unwrap();
     let (head, body) = answer.into_parts();
     let body = body.collect().await.unwrap().to_bytes();
@@ -19,9 +29,11 @@ async fn a_long_answer_that_finds_no_memory_has_taken_no_id() {
     let dir = tempfile::tempdir().unwrap();
     let node = alone(&dir, 20, |state| state).await;
     let address = Some([10, 0, 0, 1].into());
-    let dispatch = Dispatch::new(node.services.clone(), Doors::default()).for_connection(address);
+    let doors = Doors { tokens: None, insecure: true };
+    let dispatch = Dispatch::new(node.services.clone(), doors).for_connection(address);
     let id = "/api/segment/get/orders";
     assert_eq!(ask(&dispatch, id).await, (200, "1".to_owned()));
+    create(&dispatch, r#"{"tag":"chat","kind":"sequence"}"#).await;
 
     // Some memory is left, and less than any long answer needs.
     let answers = node.services.answers.of(address);
@@ -35,6 +47,7 @@ async fn a_long_answer_that_finds_no_memory_has_taken_no_id() {
         "/v1/segment/orders?count=900",
         "/v1/segment/orders?count=10000",
         "/v1/snowflake?count=900",
+        "/v1/sequence/chat/room?count=900",
     ] {
         let (status, body) = ask(&dispatch, path).await;
         assert!(status == 429 && body.contains("overloaded"), "{path}: {status} {body}");
@@ -43,6 +56,8 @@ async fn a_long_answer_that_finds_no_memory_has_taken_no_id() {
     drop(held);
     let (status, body) = ask(&dispatch, "/v1/segment/orders?count=900").await;
     assert!(status == 200 && body.contains(r#":["3","#), "{status} {body}");
+    let (status, body) = ask(&dispatch, "/v1/sequence/chat/room?count=900").await;
+    assert!(status == 200 && body.contains(r#":["1","#), "{status} {body}");
     node.stop().await;
 }
 

@@ -87,10 +87,6 @@ impl ShapedTag {
         self.calendar.is_some()
     }
 
-    pub(super) fn protection(&self) -> Protection {
-        self.open.lock().protection
-    }
-
     /// The line that ids are taken from at this moment of the cluster's time; `None` when the tag is gone. Whatever
     /// is held of a period that is over by more than the skew, or further ahead, is given to nobody from here on.
     ///
@@ -145,26 +141,27 @@ impl ShapedTag {
     /// [`Error::Frozen`] and [`Error::OverRateLimit`].
     pub(in crate::service) fn admit(&self, count: u64) -> Result<(), Error> {
         let mut open = self.open.lock();
-        if open.protection.frozen {
-            return Err(Error::Frozen);
-        }
-        if open.protection.rate_limit.is_some()
-            && let Some(limit) = &mut open.limit
-        {
-            let admitted = limit.admit(self.clock.monotonic_ms(), count);
-            admitted.map_err(|after_s| Error::OverRateLimit { after_s })?;
+        open.admit(self.clock.monotonic_ms(), count)?;
+        if let Some(limit) = open.limit_now() {
             limit.pay(count);
         }
         Ok(())
     }
 
+    /// Whether [`admit`](Self::admit) would let a call for `count` ids through now. Takes nothing out of the limit.
+    ///
+    /// # Errors
+    /// As [`admit`](Self::admit).
+    pub(super) fn would_admit(&self, count: u64) -> Result<(), Error> {
+        self.open.lock().admit(self.clock.monotonic_ms(), count)
+    }
+
     /// How many of `count` calls for one id each [`admit`](Self::admit) would let through now, as far as the rate limit
     /// goes.
     pub(in crate::service) fn passed_now(&self, count: u64) -> u64 {
-        let mut open = self.open.lock();
-        match (open.protection.rate_limit, &mut open.limit) {
-            (Some(_), Some(limit)) => limit.available(self.clock.monotonic_ms()).min(count),
-            _ => count,
+        match self.open.lock().limit_now() {
+            Some(limit) => limit.available(self.clock.monotonic_ms()).min(count),
+            None => count,
         }
     }
 
@@ -179,13 +176,10 @@ impl ShapedTag {
         let mut open = self.open.lock();
         open.protection = protection;
         if self.shape.needs_leadership() {
-            let now_ms = self.clock.monotonic_ms();
-            open.limit = match (open.limit.take(), protection.rate_limit) {
-                (None, Some(rate)) => Some(RateLimit::new(rate, now_ms)),
-                (Some(limit), Some(rate)) if limit.per_second() != rate => {
-                    Some(limit.at(rate, now_ms))
-                }
-                (limit, _) => limit,
+            let (before, now_ms) = (open.limit.take(), self.clock.monotonic_ms());
+            open.limit = match protection.rate_limit {
+                Some(rate) => Some(RateLimit::following(before, rate, now_ms)),
+                None => before,
             };
         }
         open.lines.iter().filter_map(|line| line.slot()).for_each(|slot| slot.protect(protection));
@@ -215,6 +209,21 @@ impl ShapedTag {
     /// What is held of the line that was opened last.
     pub(super) fn view(&self) -> Option<BufferView> {
         self.slots().last().map(|slot| slot.view())
+    }
+}
+
+impl OpenLines {
+    /// The bucket, while the tag has a rate limit.
+    fn limit_now(&mut self) -> Option<&mut RateLimit> {
+        self.limit.as_mut().filter(|_| self.protection.rate_limit.is_some())
+    }
+
+    fn admit(&mut self, now_ms: u64, count: u64) -> Result<(), Error> {
+        if self.protection.frozen {
+            return Err(Error::Frozen);
+        }
+        let admitted = self.limit_now().map_or(Ok(()), |limit| limit.admit(now_ms, count));
+        admitted.map_err(|after_s| Error::OverRateLimit { after_s })
     }
 }
 

@@ -46,9 +46,7 @@ impl IdService {
         shaped: &ShapedTag,
         count: u64,
     ) -> Result<(), Error> {
-        if shaped.protection().frozen {
-            return Err(Error::Frozen);
-        }
+        shaped.would_admit(count)?;
         let line = shaped.line_at(self.line_time_ms(shaped)?)?.ok_or(Error::UnknownTag)?;
         let mut held = 0;
         if let Some(slot) = line.slot() {
