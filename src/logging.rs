@@ -3,12 +3,16 @@
 //! A level concerns the lines of this project. Libraries warn, and openraft is silent: its lines are for those who
 //! develop it, of a kilobyte each, and whatever an operator needs of them is in a line of this project.
 
-use std::fmt::{self, Write};
+use std::fmt;
 use std::io::{self, IsTerminal};
 
-use tracing_subscriber::EnvFilter;
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::Registry;
+use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::FormatTime;
+use tracing_subscriber::prelude::*;
+use tracing_subscriber::reload::{self, Handle};
 
 use crate::clock::{Clock, SystemClock};
 use crate::config::{LogFormat, LogLevel, LogSettings};
@@ -23,7 +27,7 @@ pub struct Log {
     level: LogLevel,
     /// Whether `RUST_LOG` says which lines there are.
     is_fixed: bool,
-    set: Box<dyn Fn(EnvFilter) -> bool + Send>,
+    filter: Handle<Targets, Registry>,
 }
 
 impl Log {
@@ -42,25 +46,17 @@ impl Log {
             Some((Some(level), _)) => (level, filter_of(level)),
             Some((None, text)) => (settings.level, parsed(text)?),
         };
-        let log = tracing_subscriber::fmt()
+        let (filtered, filter) = reload::Layer::new(filter);
+        let lines = tracing_subscriber::fmt::layer()
             .with_timer(Milliseconds(SystemClock::default()))
             .with_writer(io::stderr)
             .with_ansi(io::stderr().is_terminal());
-        let set: Box<dyn Fn(EnvFilter) -> bool + Send> = match settings.format {
-            LogFormat::Text => {
-                let log = log.with_env_filter(filter).with_filter_reloading();
-                let handle = log.reload_handle();
-                log.init();
-                Box::new(move |filter| handle.reload(filter).is_ok())
-            }
-            LogFormat::Json => {
-                let log = log.json().with_env_filter(filter).with_filter_reloading();
-                let handle = log.reload_handle();
-                log.init();
-                Box::new(move |filter| handle.reload(filter).is_ok())
-            }
-        };
-        Ok(Self { settings, level, is_fixed, set })
+        let log = tracing_subscriber::registry().with(filtered);
+        match settings.format {
+            LogFormat::Text => log.with(lines).init(),
+            LogFormat::Json => log.with(lines.json()).init(),
+        }
+        Ok(Self { settings, level, is_fixed, filter })
     }
 
     /// Reads the level again where it may have changed, which is the settings file, and says what came of it.
@@ -85,7 +81,7 @@ impl Log {
                 if is_quieter {
                     say();
                 }
-                if (self.set)(filter_of(level)) {
+                if self.filter.reload(filter_of(level)).is_ok() {
                     self.level = level;
                 }
                 if !is_quieter {
@@ -96,8 +92,8 @@ impl Log {
     }
 }
 
-fn parsed(filter: &str) -> Result<EnvFilter, String> {
-    let parsed = EnvFilter::try_new(filter);
+fn parsed(filter: &str) -> Result<Targets, String> {
+    let parsed = filter.parse();
     parsed.map_err(|error| format!("RUST_LOG is no filter of log lines: {error}"))
 }
 
@@ -107,18 +103,25 @@ fn level_named(text: &str) -> Option<LogLevel> {
 }
 
 /// The lines of this project down to `level`, and the warnings of libraries.
-fn filter_of(level: LogLevel) -> EnvFilter {
-    EnvFilter::new(directives(level))
+fn filter_of(level: LogLevel) -> Targets {
+    let level = LevelFilter::from(level);
+    let own = OWN_CRATES.map(|own| (own, level));
+    Targets::new()
+        .with_default(level.min(LevelFilter::WARN))
+        .with_target("openraft", LevelFilter::OFF)
+        .with_targets(own)
 }
 
-fn directives(level: LogLevel) -> String {
-    let libraries = if level == LogLevel::Error { "error" } else { "warn" };
-    let mut directives = format!("{libraries},openraft=off");
-    for own in OWN_CRATES {
-        // Writing to a `String` cannot fail.
-        let _ = write!(directives, ",{own}={}", level.name());
+impl From<LogLevel> for LevelFilter {
+    fn from(level: LogLevel) -> Self {
+        match level {
+            LogLevel::Error => Self::ERROR,
+            LogLevel::Warn => Self::WARN,
+            LogLevel::Info => Self::INFO,
+            LogLevel::Debug => Self::DEBUG,
+            LogLevel::Trace => Self::TRACE,
+        }
     }
-    directives
 }
 
 /// Times as they are everywhere: RFC 3339 in UTC, with three decimals.
@@ -133,14 +136,31 @@ impl FormatTime for Milliseconds {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tracing::Level;
 
     #[test]
     fn a_level_concerns_this_project_and_no_library() {
-        assert_eq!(
-            directives(LogLevel::Debug),
-            "warn,openraft=off,mintleaf=debug,mintleaf_raft=debug,mintleaf_storage=debug"
-        );
-        assert!(directives(LogLevel::Error).starts_with("error,"));
+        let debug = filter_of(LogLevel::Debug);
+        let shows = |target, level: Level| debug.would_enable(target, &level);
+        for own in OWN_CRATES {
+            assert!(shows(own, Level::DEBUG) && !shows(own, Level::TRACE), "{own}");
+        }
+        assert!(shows("mintleaf::grants", Level::DEBUG), "a module is its crate's");
+        assert!(shows("sled", Level::WARN) && !shows("sled", Level::INFO));
+        assert!(!shows("openraft::core", Level::ERROR));
+        assert!(!filter_of(LogLevel::Error).would_enable("sled", &Level::WARN));
+    }
+
+    #[test]
+    fn a_filter_names_modules_and_levels() {
+        let filter = parsed("info,openraft=off,mintleaf::grants=debug").expect("it is one");
+        assert!(filter.would_enable("mintleaf::grants", &Level::DEBUG));
+        assert!(!filter.would_enable("mintleaf::service", &Level::DEBUG));
+        assert!(!filter.would_enable("openraft", &Level::ERROR));
+        for wrong in ["a=b=c", "mintleaf=loud"] {
+            let error = parsed(wrong).expect_err(wrong);
+            assert!(error.starts_with("RUST_LOG is no filter of log lines: "), "{error}");
+        }
     }
 
     #[test]
