@@ -172,7 +172,7 @@ impl IdQuery {
         let line_ends = taken.iter().map(|range| range.end - range.start).sum::<u64>();
         let digits = taken.iter().cloned().map(decimal::digit_count).sum::<u64>();
         let length = (digits + line_ends) as usize;
-        out.reserve(HEAD_BYTES + length);
+        out.reserve(HEAD_BYTES + length + decimal::SLACK);
         head(out, length);
         taken.iter().for_each(|range| decimal::append(out, range.clone(), "", "\n"));
     }
@@ -257,7 +257,8 @@ impl Writer {
             true => (taken.len() as u64, RANGE_BYTES_MAX),
             false => (taken.iter().map(|range| range.end - range.start).sum(), ID_BYTES_MAX),
         };
-        let capacity = FRAME_BYTES + tag.map_or(0, str::len) + (items * item_bytes_max) as usize;
+        let items = (items * item_bytes_max) as usize + decimal::SLACK;
+        let capacity = FRAME_BYTES + tag.map_or(0, str::len) + items;
         Self { out: Vec::with_capacity(capacity), digits: itoa::Buffer::new() }
     }
 
