@@ -62,6 +62,15 @@ pub struct SegmentBuffer {
 impl SegmentBuffer {
     /// A buffer that holds nothing, of a tag whose own step is `step` ids.
     pub fn new(step: u32) -> Self {
+        Self::sized(Sizing::new(step))
+    }
+
+    /// A buffer that holds nothing, of a line of so many ids.
+    pub fn of_line(step: u32, line_ids: u64) -> Self {
+        Self::sized(Sizing::of_line(step, line_ids))
+    }
+
+    fn sized(sizing: Sizing) -> Self {
         Self {
             cursor: 0,
             current: Segment { start: 0, end: 0 },
@@ -69,7 +78,7 @@ impl SegmentBuffer {
             upcoming: VecDeque::new(),
             switched_ms: 0,
             switches: 0,
-            sizing: Sizing::new(step),
+            sizing,
             in_flight: None,
         }
     }

@@ -15,6 +15,9 @@ const LASTS_MS_MIN: u64 = 15 * 60 * 1000;
 const LASTS_MS_MAX: u64 = 2 * LASTS_MS_MIN;
 /// Largest size, unless the tag's own step is larger.
 const SIZE_MAX: u32 = 1_000_000;
+/// A size is no larger than one in so many ids of the whole line, unless the tag's own step is: what nodes hold of a
+/// short line as others come to its end, or lose of it with a process, is little of it.
+const LINE_PARTS: u64 = 1_000;
 /// Shortest time over which a rate is measured, lest the first ids of a segment look like a flood.
 const RATE_MS_MIN: u64 = 1000;
 /// How many grabs reserve the tag's own step before sizes begin to move.
@@ -25,6 +28,8 @@ const UNSIZED_GRABS: u32 = 2;
 pub(super) struct Sizing {
     /// The tag's own step as this node last heard of it: the floor of every size.
     step: u32,
+    /// Largest size of this line.
+    size_max: u32,
     /// The size of the latest grab installed, before the callers' demand was added.
     size: u32,
     /// Grabs installed since `step` became the tag's own, up to [`UNSIZED_GRABS`].
@@ -35,7 +40,13 @@ pub(super) struct Sizing {
 
 impl Sizing {
     pub(super) fn new(step: u32) -> Self {
-        Self { step, size: step, grabs: 0, installed_ms: None }
+        Self { step, size_max: SIZE_MAX, size: step, grabs: 0, installed_ms: None }
+    }
+
+    /// For a line of so many ids.
+    pub(super) fn of_line(step: u32, line_ids: u64) -> Self {
+        let size_max = capped(line_ids / LINE_PARTS).clamp(1, SIZE_MAX);
+        Self { size_max, ..Self::new(step) }
     }
 
     /// The size of a grab that begins now: `used` ids were taken from the current segment, entered
@@ -55,7 +66,7 @@ impl Sizing {
             _ => step,
         };
         let by_rate = used.saturating_mul(LASTS_MS_MIN) / entered_ms_ago.max(RATE_MS_MIN);
-        by_lifetime.max(capped(by_rate)).clamp(step, step.max(SIZE_MAX))
+        by_lifetime.max(capped(by_rate)).clamp(step, step.max(self.size_max))
     }
 
     /// Notes that a grab of `size` was installed, and that `step` is the tag's own step.
@@ -69,7 +80,8 @@ impl Sizing {
     /// A step that an operator changed starts the sizing over.
     fn heed(&mut self, step: u32) {
         if step != self.step {
-            *self = Self { installed_ms: self.installed_ms, ..Self::new(step) };
+            let Self { installed_ms, size_max, .. } = *self;
+            *self = Self { installed_ms, size_max, ..Self::new(step) };
         }
     }
 
@@ -111,6 +123,15 @@ mod tests {
             self.sizing.installed(self.now_ms, self.step, size);
             size
         }
+    }
+
+    #[test]
+    fn little_of_a_short_line_is_held() {
+        let mut short = Tag { sizing: Sizing::of_line(50, 900_000), ..Tag::new(50) };
+        assert_eq!([0; 8].map(|ms| short.next_after(ms)), [50, 50, 100, 200, 400, 800, 900, 900]);
+        let mut wide = Tag { sizing: Sizing::of_line(5_000, 900_000), ..Tag::new(5_000) };
+        assert_eq!([0; 4].map(|ms| wide.next_after(ms)), [5_000; 4]);
+        assert_eq!(Sizing::of_line(50, u64::MAX / 2).size_max, SIZE_MAX);
     }
 
     #[test]

@@ -60,8 +60,12 @@ struct Waiter {
 
 impl Slot {
     pub(super) fn new(tag: BizTag, step: u32, clock: Arc<dyn Clock>) -> Self {
+        Self::holding(SegmentBuffer::new(step), tag, clock)
+    }
+
+    fn holding(buffer: SegmentBuffer, tag: BizTag, clock: Arc<dyn Clock>) -> Self {
         let held = SlotState {
-            buffer: SegmentBuffer::new(step),
+            buffer,
             waiters: VecDeque::new(),
             grab_asked: false,
             gate: Gate::Open,

@@ -129,7 +129,8 @@ impl ShapedTag {
         ));
         let slot = self.has_slots().then(|| {
             let line = span.map_or(Line::Whole, |span| span.line());
-            Arc::new(Slot::of_line(self.tag.clone(), line, self.step, Arc::clone(&self.clock)))
+            let (tag, end) = (self.tag.clone(), self.shape.line_end());
+            Arc::new(Slot::of_line(tag, line, end, self.step, Arc::clone(&self.clock)))
         });
         TagLine { span, text, slot }
     }

@@ -4,19 +4,22 @@ use std::sync::Arc;
 
 use super::Slot;
 use crate::clock::Clock;
+use crate::segment::SegmentBuffer;
 use crate::shape::Line;
 use crate::state::Command;
 use crate::tag::BizTag;
 
 impl Slot {
-    /// A slot of one line of a shaped tag.
+    /// A slot of one line of a shaped tag, which has ids below `line_end`.
     pub(in crate::service) fn of_line(
         tag: BizTag,
         line: Line,
+        line_end: u64,
         step: u32,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        Self { line: Some(Box::new(line)), ..Self::new(tag, step, clock) }
+        let buffer = SegmentBuffer::of_line(step, line_end);
+        Self { line: Some(Box::new(line)), ..Self::holding(buffer, tag, clock) }
     }
 
     /// Whether it belongs to a shaped tag.
