@@ -5,7 +5,7 @@ use tokio::time::Instant;
 
 use super::audit;
 use super::error::Error;
-use super::log_access::{Consistency, refresh};
+use super::log_access::{Consistency, refresh, take_note};
 use super::tag_creation::{AT_ONCE_MAX, TagCreation};
 use crate::limits::{
     ACTOR_CHARS_MAX, DESCRIPTION_CHARS_MAX, IMPORT_CHARS_MAX, TAG_CHANGE_MAX, TAG_CHARS_MAX,
@@ -93,7 +93,10 @@ pub(super) async fn import(
         }
         left = rest;
     }
-    let outcomes = outcomes.into_iter().flatten().collect();
+    let outcomes: ImportOutcomes = outcomes.into_iter().flatten().collect();
+    if outcomes.iter().any(|outcome| matches!(outcome, Ok((Imported::Raised, _)))) {
+        take_note(&creation.replica).await;
+    }
     log(actor, import, &outcomes);
     outcomes
 }

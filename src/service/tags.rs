@@ -121,6 +121,7 @@ impl TagService {
         }
         match log_access::change(&self.replica, command).await?.into_tag() {
             Ok(row) => {
+                log_access::take_note(&self.replica).await;
                 audit::log_tag_change(actor, &change, Some(&row));
                 Ok(row)
             }
@@ -144,6 +145,7 @@ impl TagService {
         let change = Change::DeleteTag { tag };
         match log_access::change(&self.replica, audit::command(actor, &change)).await? {
             Response::Deleted => {
+                log_access::take_note(&self.replica).await;
                 audit::log_tag_change(actor, &change, None);
                 Ok(())
             }
