@@ -59,6 +59,9 @@ pub(super) async fn next(args: &NextArgs, client: &Client, json: bool) -> Result
         return list(&ids);
     }
     let mut shown = json!({ "tag": args.tag, "ids": ids });
+    if answer["lease"] == false {
+        shown["lease"] = false.into();
+    }
     // Ids of several answers may belong to several periods.
     if let (Some(period), true) = (answer.get("period"), args.count <= LISTED_IDS_MAX) {
         shown["period"] = period.clone();

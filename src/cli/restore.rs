@@ -1,6 +1,6 @@
 //! `mintleaf restore`: a new cluster of one node, made of a backup or of a directory that survived.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -12,10 +12,14 @@ use super::inspect::progress;
 use super::output;
 use crate::clock::{Clock, SystemClock};
 use crate::entropy;
+use crate::limits::{ID_END, UNFORCED_FLOOR_AHEAD_MS_MAX};
 use crate::restore::{Copy, Plan, read_copy, restore};
 use crate::state::{Raise, State};
 use crate::tag::BizTag;
 use crate::timestamp::rfc3339;
+
+/// Most ids by which a line rises: half of all that there are. More would use up what is meant to be saved.
+const ADVANCE_MAX: u64 = ID_END / 2;
 
 /// What to make a cluster of, and how.
 #[derive(clap::Args, Debug)]
@@ -38,7 +42,7 @@ pub struct RestoreArgs {
     node_id: u64,
     /// By how many ids every tag rises, deleted ones and those made since the copy included; more than any has
     /// given since
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=ADVANCE_MAX))]
     advance_all_by: Option<u64>,
     /// A tag that rises by more than --advance-all-by; may be given several times
     #[arg(long, value_name = "TAG=N")]
@@ -66,7 +70,8 @@ impl FromStr for TagAdvance {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let (tag, by) = text.rsplit_once('=').ok_or("must be TAG=N")?;
-        let by = by.parse().map_err(|_| "N must be a number of ids")?;
+        let by = by.parse().ok().filter(|by| *by <= ADVANCE_MAX);
+        let by = by.ok_or_else(|| format!("N must be a number of ids, {ADVANCE_MAX} at most"))?;
         Ok(Self { tag: BizTag::parse(tag).map_err(|error| error.to_string())?, by })
     }
 }
@@ -140,7 +145,17 @@ pub(super) fn run(args: &RestoreArgs) -> Result<Result<(), Failure>, Unsaid> {
             "--advance {tag}={by} is less than --advance-all-by {all}, by which every tag rises"
         ))));
     }
+    if let Some(tag) = twice(&args.advance) {
+        let text = format!("--advance names {tag} twice: say once by how many ids it rises");
+        return Err(Unsaid(Failure::new(text)));
+    }
     Ok(carry_out(args, all, after))
+}
+
+/// A tag that is named more than once.
+fn twice(advances: &[TagAdvance]) -> Option<&BizTag> {
+    let mut seen = BTreeSet::new();
+    advances.iter().map(|advance| &advance.tag).find(|tag| !seen.insert(*tag))
 }
 
 fn carry_out(args: &RestoreArgs, all: u64, after: SnowflakesAfter) -> Result<(), Failure> {
@@ -153,6 +168,11 @@ fn carry_out(args: &RestoreArgs, all: u64, after: SnowflakesAfter) -> Result<(),
     let copy = copy.map_err(|error| failed(&error))?;
     let now_ms = SystemClock::default().now_ms();
     let floor_ms = floor(&copy.state, after, now_ms)?;
+    let soon_ms = now_ms + UNFORCED_FLOOR_AHEAD_MS_MAX + copy.state.snowflake_window_ms_max();
+    if floor_ms > soon_ms && !args.json {
+        let time = rfc3339(floor_ms);
+        output::warn(&format!("the new cluster gives no snowflake ids before {time}"));
+    }
     let tags = args.advance.iter().map(|advance| (advance.tag.clone(), advance.by));
     let raise = Raise { all, tags: tags.collect::<BTreeMap<_, _>>(), floor_ms };
     let (store, cluster_id) = (random()?, random()?);

@@ -54,7 +54,9 @@ pub(super) async fn run(
             let numbers: Vec<String> = numbers.iter().map(u64::to_string).collect();
             if json {
                 let KeyArgs { tag, key } = of;
-                return print_json(&json!({ "tag": tag, "key": key, "ids": numbers }));
+                return print_json(&json!({
+                    "tag": tag, "key": key, "ids": numbers, "lease": false,
+                }));
             }
             list(&numbers)
         }

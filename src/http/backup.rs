@@ -31,8 +31,24 @@ pub(super) async fn take(
 }
 
 /// The head of a backup, for which none is taken.
-pub(super) async fn head() -> Response {
-    TYPE.into_response()
+pub(super) async fn head(uri: Uri) -> Result<Response, Problem> {
+    Query::parse(uri.query())?.finish()?;
+    Ok((TYPE, Body::new(LengthUnknown)).into_response())
+}
+
+/// No body, where nobody knows how long it would be.
+struct LengthUnknown;
+
+impl HttpBody for LengthUnknown {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        Poll::Ready(None)
+    }
 }
 
 /// A backup as a body of unknown length. One that breaks off breaks its connection off, too.

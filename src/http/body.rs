@@ -20,7 +20,7 @@ use serde_json::Value;
 
 use super::decimal;
 use super::problem::Problem;
-use super::query::out_of_bounds;
+use super::query::{Query, out_of_bounds};
 use crate::limits::{BODY_BYTES_MAX, BODY_MAX, FIELDS_MAX};
 
 /// The fields of one JSON object that are not read yet.
@@ -32,6 +32,8 @@ impl<S: Sync> FromRequest<S> for Fields {
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
         let (head, body) = request.into_parts();
+        // What a request with a body asks for stands in its body.
+        Query::parse(head.uri.query())?.finish()?;
         if !is_json(&head.headers) {
             return Err(Problem::not_json());
         }

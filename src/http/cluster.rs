@@ -10,6 +10,7 @@ use super::access::Sender;
 use super::body::{Fields, required};
 use super::key;
 use super::problem::Problem;
+use super::query::Query;
 use crate::address::{PortRule, check_host_port, is_everywhere};
 use crate::service::{ClusterService, ClusterView, NewMember};
 
@@ -41,6 +42,7 @@ pub(super) async fn remove(
     sender: Sender,
     uri: Uri,
 ) -> Result<StatusCode, Problem> {
+    Query::parse(uri.query())?.finish()?;
     service.remove_node(sender.actor(), key::node_id(uri.path())?).await?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -61,7 +63,9 @@ pub(super) async fn transfer(
 pub(super) async fn raise_level(
     State(service): Cluster,
     sender: Sender,
+    uri: Uri,
 ) -> Result<Json<ClusterView>, Problem> {
+    Query::parse(uri.query())?.finish()?;
     Ok(Json(service.raise_level(sender.actor()).await?))
 }
 

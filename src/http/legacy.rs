@@ -7,7 +7,9 @@ mod decode;
 mod failure;
 
 use axum::body::{Body, Bytes};
-use axum::http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE};
+use axum::http::header::{
+    ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS,
+};
 use axum::http::{HeaderValue, Response};
 
 pub(super) use decode::decode;
@@ -38,13 +40,27 @@ pub(super) async fn answer(
         IdPath::LeafSegment => Failure::of_segment(error, key, cluster.view().cluster_id.is_some()),
         _ => Failure::of_snowflake(error),
     };
+    if let (Asked::Segment(key), false) = (request.asked(), head) {
+        let taken = ids.take(key, 1).await.map_err(refused)?;
+        let mut answer = typed(shown(&taken), media_type.clone());
+        if taken.text.is_some() {
+            show_only(&mut answer);
+        }
+        return Ok(answer);
+    }
     let taken = match (request.asked(), head) {
-        (Asked::Segment(key), false) => ids.take(key, 1).await.map(|taken| shown(&taken)),
         (Asked::Segment(key), true) => ids.could_take(key, 1).await.map(|()| Bytes::new()),
         (_, false) => ids.next_snowflake().await.map(decimal),
         (_, true) => ids.could_take_snowflakes().await.map(|()| Bytes::new()),
     };
     Ok(typed(taken.map_err(refused)?, media_type.clone()))
+}
+
+/// Keeps browsers from carrying out what a format may hold: the caller names the media type, which may be that of a page.
+fn show_only(answer: &mut Response<Bytes>) {
+    let nothing = HeaderValue::from_static("default-src 'none'; sandbox");
+    answer.headers_mut().insert(CONTENT_SECURITY_POLICY, nothing);
+    answer.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
 }
 
 /// The one id that was taken: the bare number, or the text of a tag with a format.

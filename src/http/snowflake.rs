@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::access::Sender;
 use super::body::{Fields, required};
 use super::problem::Problem;
+use super::query::Query;
 use super::{decimal, key};
 use crate::limits::ID_MAX;
 use crate::service::{ClusterService, IdService, WorkersView};
@@ -38,6 +39,7 @@ struct SplitWorker {
 
 /// Takes an id apart, by the layout and epoch of this cluster.
 pub(super) async fn decode(State(service): Ids, uri: Uri) -> Result<Json<Decoded>, Problem> {
+    Query::parse(uri.query())?.finish()?;
     let text = key::last(uri.path());
     let format = service.snowflake_format();
     let layout = format.layout();

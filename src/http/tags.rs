@@ -121,6 +121,7 @@ pub(super) async fn delete(
     sender: Sender,
     uri: Uri,
 ) -> Result<StatusCode, Problem> {
+    Query::parse(uri.query())?.finish()?;
     service.delete(&sender.actor(), key::tag(uri.path())?).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -48,11 +48,6 @@ fn copy(from: &Path, to: &Path) {
     assert!(copied.success());
 }
 
-#[track_caller]
-fn code(answer: &Answer) -> (u16, String) {
-    answer.problem()
-}
-
 #[test]
 fn node_joins_as_learner_is_promoted_and_removed_under_load() {
     let mut cluster = mintleaf().cluster(3);
@@ -225,7 +220,7 @@ fn leadership_is_transferred_on_request() {
         known_leader(cluster.api(asked)).filter(|&leader| leader == new)
     });
     assert_eq!(transfer(new).status, 204, "to the leader itself");
-    assert_eq!(code(&transfer(9)), (404, "not_found".to_owned()));
+    assert_eq!(transfer(9).problem(), (404, "not_found".to_owned()));
     load.await_more(200);
     let history = load.stop();
     history.check();
@@ -243,12 +238,13 @@ fn a_voter_becomes_a_learner_on_request_and_a_voter_again() {
         let body = json!({ "id": id, "raft": cluster.raft(id).to_string(), "voter": voter });
         cluster.api(third).post("/v1/cluster/nodes", &body)
     };
-    let shown = change(node, false).ok();
-    let nodes = shown["nodes"].as_array().unwrap();
-    assert_eq!(nodes.iter().find(|shown| shown["id"] == node).unwrap()["role"], "learner");
+    assert_eq!(change(node, false).status, 200);
+    assert_eq!(role(cluster.api(leader), node).as_deref(), Some("learner"));
     assert_eq!(change(node, false).status, 200, "it is one already");
     await_role(cluster.api(node), node, Some("learner"));
     assert_eq!(cluster.api(node).get("/v1/segment/orders").status, 200, "a learner serves");
+    let transfer = cluster.api(third).post("/v1/cluster/leader", &json!({ "id": node }));
+    assert_eq!(transfer.problem(), (409, "conflict".to_owned()), "a learner cannot lead");
     assert_eq!(change(node, true).status, 200);
     await_role(cluster.api(node), node, Some("voter"));
 
@@ -275,7 +271,7 @@ fn the_last_voter_stays_one() {
     let cluster = mintleaf().cluster(1);
     let body = json!({ "id": 1, "raft": cluster.raft(1).to_string(), "voter": false });
     let refused = cluster.api(1).post("/v1/cluster/nodes", &body);
-    assert_eq!(code(&refused), (409, "conflict".to_owned()));
+    assert_eq!(refused.problem(), (409, "conflict".to_owned()));
     assert!(refused.text().contains("the last voter"), "{refused:?}");
     assert_eq!(role(cluster.api(1), 1).as_deref(), Some("leader"));
 }
@@ -320,9 +316,9 @@ fn impossible_changes_are_refused_with_the_reason() {
     let cluster = mintleaf().cluster(1);
     let api = cluster.api(1);
     let nodes = "/v1/cluster/nodes";
-    assert_eq!(code(&remove(&cluster, 1, 7)), (404, "not_found".to_owned()));
+    assert_eq!(remove(&cluster, 1, 7).problem(), (404, "not_found".to_owned()));
     let last = remove(&cluster, 1, 1);
-    assert_eq!(code(&last), (409, "conflict".to_owned()));
+    assert_eq!(last.problem(), (409, "conflict".to_owned()));
     assert!(last.text().contains("last voter"), "{last:?}");
     for (body, named) in [
         (json!({ "raft": "127.0.0.1:1" }), "id"),
@@ -335,14 +331,14 @@ fn impossible_changes_are_refused_with_the_reason() {
         (json!({ "id": 2, "raft": "127.0.0.1:1", "role": "voter" }), "role"),
     ] {
         let refused = api.post(nodes, &body);
-        assert_eq!(code(&refused), (400, "invalid_argument".to_owned()), "{body}");
+        assert_eq!(refused.problem(), (400, "invalid_argument".to_owned()), "{body}");
         assert!(refused.json()["detail"].as_str().unwrap().contains(named), "{refused:?}");
     }
     let own = cluster.raft(1).to_string();
     let misnamed = api.post(nodes, &json!({ "id": 2, "raft": own }));
-    assert_eq!(code(&misnamed), (409, "conflict".to_owned()));
+    assert_eq!(misnamed.problem(), (409, "conflict".to_owned()));
     assert!(misnamed.text().contains(&format!("no new node 2 at {own}")), "{misnamed:?}");
-    assert_eq!(code(&api.delete("/v1/cluster/nodes/x")), (400, "invalid_argument".to_owned()));
+    assert_eq!(api.delete("/v1/cluster/nodes/x").problem(), (400, "invalid_argument".to_owned()));
 }
 
 #[test]
@@ -365,9 +361,9 @@ fn one_change_is_made_at_a_time() {
         let answer = api.post("/v1/cluster/leader", &json!({ "id": leader }));
         (answer.status != 204).then_some(answer)
     });
-    assert_eq!(code(&refused), (409, "conflict".to_owned()));
+    assert_eq!(refused.problem(), (409, "conflict".to_owned()));
     assert!(refused.text().contains("another change is in progress"), "{refused:?}");
-    assert_eq!(code(&adding.join().unwrap()), (409, "conflict".to_owned()));
+    assert_eq!(adding.join().unwrap().problem(), (409, "conflict".to_owned()));
     assert_eq!(role(api, 9), None);
     assert_eq!(api.post("/v1/cluster/leader", &json!({ "id": leader })).status, 204);
 }

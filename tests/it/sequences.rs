@@ -186,7 +186,7 @@ fn the_command_line_takes_numbers_and_tells_the_last() {
     assert_eq!(run(&["sequence", "last", "chat", "a/b"]).stdout, "3\n");
     let taken: Value =
         serde_json::from_str(&run(&["sequence", "next", "chat", "a/b", "--json"]).stdout).unwrap();
-    assert_eq!(taken, json!({ "tag": "chat", "key": "a/b", "ids": ["4"] }));
+    assert_eq!(taken, json!({ "tag": "chat", "key": "a/b", "ids": ["4"], "lease": false }));
     let refused = run(&["sequence", "next", "nobody", "room"]);
     assert_eq!(refused.code, Some(1), "{refused:?}");
 }

@@ -36,6 +36,8 @@ fn a_format_is_what_clients_get_on_every_path() {
     assert_eq!(text.text(), "I\"000003/订\nI\"000004/订\n");
     let leafs = api.get("/api/segment/get/invoices");
     assert_eq!((leafs.status, leafs.text()), (200, "I\"000005/订"));
+    assert_eq!(leafs.header("content-security-policy"), "default-src 'none'; sandbox");
+    assert_eq!(leafs.header("x-content-type-options"), "nosniff");
     let ranges = api.get("/v1/segment/invoices?count=3&format=ranges").ok();
     let expected = json!({
         "tag": "invoices", "ranges": [{ "start": "6", "end": "9" }], "lease": false,
@@ -57,7 +59,7 @@ fn a_format_is_what_clients_get_on_every_path() {
     assert_eq!(printed(&dev, &["next", "invoices"]), "I\"000012/订\n");
     let shown: Json =
         serde_json::from_str(&printed(&dev, &["next", "invoices", "--json"])).unwrap();
-    assert_eq!(shown, json!({ "tag": "invoices", "ids": ["I\"000013/订"] }));
+    assert_eq!(shown, json!({ "tag": "invoices", "ids": ["I\"000013/订"], "lease": false }));
     let many = printed(&dev, &["next", "invoices", "-n", "10001"]);
     assert_eq!(many.lines().collect::<BTreeSet<_>>().len(), 10_001);
     assert!(api.get("/cache").text().contains("<td>invoices</td><td>true</td>"));

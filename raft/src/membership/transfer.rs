@@ -21,7 +21,12 @@ const TRANSFER_MAX: Duration = Duration::from_secs(1);
 /// takes. With more nodes they wait also until the leader lease has run out at the other followers.
 pub(super) async fn transfer(core: &Core, id: u64) -> Outcome {
     if !core.identity.members().voter_ids().any(|voter| voter == id) {
-        return Err(MembershipError::Unknown(id));
+        return Err(match core.member(id) {
+            Some(_) => {
+                MembershipError::Conflict(format!("node {id} is a learner, which cannot lead"))
+            }
+            None => MembershipError::Unknown(id),
+        });
     }
     if id == core.identity.node_id() {
         return Ok(());

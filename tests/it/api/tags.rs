@@ -74,6 +74,44 @@ fn bodies_are_read_strictly_and_bounds_are_named() {
 }
 
 #[test]
+fn a_request_with_a_body_has_no_parameters() {
+    let cluster = strict();
+    let api = cluster.api(1);
+    create(api, "orders", 5).ok();
+    let body = json!({ "tag": "more", "step": 7 });
+    for answer in [
+        api.post("/v1/tags?dry_run=true", &body),
+        api.patch("/v1/tags/orders?force=true", &json!({ "step": 9 })),
+        api.delete("/v1/tags/orders?force=true"),
+        api.get("/v1/snowflake/4194304?layout=41,10,12"),
+    ] {
+        assert_eq!((answer.status, &*answer.problem().1), (400, "invalid_argument"), "{answer:?}");
+    }
+    assert_eq!(api.get("/v1/tags/orders").ok()["step"], 5);
+    assert_eq!(api.get("/v1/tags/more").status, 404);
+}
+
+#[test]
+fn a_node_that_carried_a_change_to_the_leader_knows_of_it() {
+    let mut cluster = mintleaf().cluster(3);
+    let leader = cluster.leader();
+    let api = cluster.api(cluster.others(leader)[0]);
+    let held = |tag: &str| {
+        create(api, tag, 1_000).ok();
+        api.get(&format!("/v1/segment/{tag}")).ids()
+    };
+    for round in 0..20 {
+        let (gone, raised) = (format!("gone-{round}"), format!("raised-{round}"));
+        assert_eq!((held(&gone), held(&raised)), (vec![1], vec![1]));
+        assert_eq!(api.delete(&format!("/v1/tags/{gone}")).status, 204);
+        assert_eq!(api.get(&format!("/v1/segment/{gone}")).status, 404, "round {round}");
+        let import = json!({ "import": "leaf", "tags": [{ "tag": raised, "max_id": 90_000 }] });
+        assert_eq!(api.post("/v1/import", &import).ok()["tags"][0]["outcome"], "raised");
+        assert!(api.get(&format!("/v1/segment/{raised}")).ids()[0] >= 90_000, "round {round}");
+    }
+}
+
+#[test]
 fn only_json_objects_within_64_kib_are_taken() {
     let dev = mintleaf().dev();
     let post = |headers: &[(&str, &str)], body: &str| {

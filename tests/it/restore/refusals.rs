@@ -43,7 +43,7 @@ fn without_what_no_copy_can_tell_a_restore_explains_what_it_needs() {
     assert_refused(&restore(&copy, &data, 1, &["--stopped-at", "now"]), 2, &[by], &data);
     let both = [&ENOUGH[..], &["--snowflake-above", "5"]].concat();
     assert_refused(&restore(&copy, &data, 1, &both), 2, &["cannot be used with"], &data);
-    let cases: [(&[&str], &str); 5] = [
+    let cases: [(&[&str], &str); 6] = [
         (&["--advance-all-by", "5", "--stopped-at", "yesterday"], "2026-11-22T09:00:00Z"),
         (&["--advance-all-by", "x", "--stopped-at", "now"], "invalid digit"),
         (&["--advance-all-by", "5", "--stopped-at", "now", "--advance", "orders"], "TAG=N"),
@@ -52,6 +52,10 @@ fn without_what_no_copy_can_tell_a_restore_explains_what_it_needs() {
             "is less than",
         ),
         (&["--advance-all-by", "5", "--snowflake-above", "x"], "invalid digit"),
+        (
+            &[&ENOUGH[..], &["--advance", "orders=500", "--advance", "orders=400"]].concat(),
+            "names orders twice",
+        ),
     ];
     for (flags, says) in cases {
         assert_refused(&restore(&copy, &data, 1, flags), 2, &[says], &data);
