@@ -5,6 +5,7 @@
 //!   date_cache      the date of hyper's answers, which a thread has before it serves anybody
 //!   fast_path       plain requests for ids, answered from the bytes
 //!   write_buffer    for hyper, which takes all else: one write for many answers
+//!   unread_request  what a client is told whose request hyper could not read
 //!   dispatch        ids, else the router; problems get their bodies here
 //!     spelling      Leaf's paths with more slashes than they need
 //!     host          what a request's `Host` must be
@@ -62,6 +63,7 @@ mod snowflake;
 mod spelling;
 mod tag_shape;
 mod tags;
+mod unread_request;
 mod write_buffer;
 
 pub(crate) use connection::{TURNED_AWAY, WITHOUT_TLS, serve};

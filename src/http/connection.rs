@@ -17,6 +17,7 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 
 use super::dispatch::{Dispatch, DispatchResponse, ResponseFuture};
 use super::fast_path::{FastPath, READ_BYTES_MAX};
+use super::unread_request;
 use super::write_buffer::{AttachedTransport, WriteBuffer};
 use crate::access::Caller;
 use crate::connection_buffers::{ConnectionBuffers, ConnectionWatch, Leftover};
@@ -176,7 +177,12 @@ where
     );
     tokio::select! {
         biased;
-        () = write_buffer.drive(connection.as_mut(), write) => None,
+        ended = write_buffer.drive(connection.as_mut(), write) => {
+            if ended.is_some_and(|ended| ended.is_err_and(|error| error.is_parse())) {
+                write_buffer.change_unsent(unread_request::explain);
+            }
+            None
+        }
         verdict = progress.must_end(PATIENCE, || write_buffer.has_unsent()) => Some(verdict),
         () = drain.reached(DrainPhase::Ended) => {
             connection.as_mut().graceful_shutdown();

@@ -10,6 +10,7 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
+use crate::limits::{HEAD_BYTES_MAX, HEADERS_MAX};
 use crate::service::Error;
 
 /// A refused or failed request.
@@ -75,6 +76,22 @@ impl Problem {
             StatusCode::PAYLOAD_TOO_LARGE,
             "too_large",
             format!("the body is longer than {bytes_max} bytes"),
+        )
+    }
+
+    /// A request that is none of HTTP.
+    pub(super) fn unreadable() -> Self {
+        Self::invalid_argument("this is no request of HTTP/1.1 that can be read")
+    }
+
+    /// A head that is too long, or has too many headers.
+    pub(super) fn head_too_large() -> Self {
+        Self::new(
+            StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+            "too_large",
+            format!(
+                "the head is longer than {HEAD_BYTES_MAX} bytes, or has more than {HEADERS_MAX} headers"
+            ),
         )
     }
 
@@ -152,6 +169,15 @@ impl Problem {
         if self.status == StatusCode::UNAUTHORIZED {
             headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
+        self.json_of(Some(instance), request_id)
+    }
+
+    /// The body of a refusal of which nobody knows what was asked for.
+    pub(super) fn json(&self) -> String {
+        self.json_of(None, None)
+    }
+
+    fn json_of(&self, instance: Option<&str>, request_id: Option<&str>) -> String {
         let body = ProblemBody {
             kind: "about:blank",
             title: self.status.canonical_reason().unwrap_or_default(),
@@ -175,7 +201,8 @@ struct ProblemBody<'a> {
     status: u16,
     detail: &'a str,
     code: &'static str,
-    instance: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    instance: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     request_id: Option<&'a str>,
 }

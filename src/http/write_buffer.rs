@@ -67,25 +67,36 @@ impl WriteBuffer {
         AttachedTransport { read, unread: leftover.unread.into(), write_buffer: self.clone() }
     }
 
-    /// Runs a connection on an attached transport until it ends or the socket breaks.
-    pub(super) async fn drive<F, W>(&self, mut connection: Pin<&mut F>, socket: &mut W)
+    /// Changes what is not sent yet.
+    pub(super) fn change_unsent(&self, change: impl FnOnce(&mut Vec<u8>)) {
+        let Unsent { bytes, sent, .. } = &mut *self.unsent.lock();
+        bytes.drain(..std::mem::take(sent));
+        change(bytes);
+    }
+
+    /// Runs a connection on an attached transport until it ends, as what this returns, or the socket breaks.
+    pub(super) async fn drive<F, W>(
+        &self,
+        mut connection: Pin<&mut F>,
+        socket: &mut W,
+    ) -> Option<F::Output>
     where
         F: Future,
         W: AsyncWrite + Unpin,
     {
         std::future::poll_fn(|context| {
             loop {
-                if connection.as_mut().poll(context).is_ready() {
-                    return Poll::Ready(());
+                if let Poll::Ready(ended) = connection.as_mut().poll(context) {
+                    return Poll::Ready(Some(ended));
                 }
                 match self.poll_send(context, socket) {
                     Poll::Ready(Ok(())) if self.had_refused() => {}
                     Poll::Ready(Ok(())) | Poll::Pending => return Poll::Pending,
-                    Poll::Ready(Err(_)) => return Poll::Ready(()),
+                    Poll::Ready(Err(_)) => return Poll::Ready(None),
                 }
             }
         })
-        .await;
+        .await
     }
 
     /// Sends everything that is left.
