@@ -20,6 +20,7 @@
 //!       pages, ops, reference    one group of paths each
 //!         key, query, body    what clients send, read strictly
 //!         decimal             numbers, read strictly and written fast
+//!         pieces              short copies and comparisons
 //!         media_type          which of the media types that a client accepts an answer has
 //!         problem             what goes wrong: status and code
 //! ```
@@ -53,6 +54,7 @@ mod legacy;
 mod media_type;
 mod ops;
 mod pages;
+mod pieces;
 mod problem;
 mod query;
 mod reference;

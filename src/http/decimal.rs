@@ -5,6 +5,8 @@
 
 use std::ops::Range;
 
+use super::pieces::{PIECE, Pieces};
+
 /// Reads a plain decimal integer: at most as many digits as 2^64 - 1 has, and nothing else.
 pub(super) fn parse(text: &str) -> Option<u64> {
     let plain = (1..=20).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -13,16 +15,10 @@ pub(super) fn parse(text: &str) -> Option<u64> {
 
 /// How many items lie side by side in a [`Decade`].
 const TEN: u64 = 10;
-/// Bytes that the compiler copies without a call of `memcpy`, which costs musl more than the copy.
-const PIECE: usize = 112;
-/// Bytes of a [`Decade`]: ten times the longest id, in quotes and with a comma.
-const DECADE_BYTES: usize = 2 * PIECE;
-const _: () = assert!(DECADE_BYTES >= TEN as usize * (19 + 3));
-
 /// Bytes that [`append`] may need beyond what it appends.
-pub(super) const SLACK: usize = DECADE_BYTES;
+pub(super) const SLACK: usize = PIECE;
 
-/// Appends each number of `run` in decimal, between `before` and `after`, which are 3 bytes together at most.
+/// Appends each number of `run` in decimal, between `before` and `after`.
 pub(super) fn append(out: &mut Vec<u8>, run: Range<u64>, before: &str, after: &str) {
     let mut next = run.start;
     let tens = run.start.next_multiple_of(TEN)..run.end - run.end % TEN;
@@ -33,7 +29,7 @@ pub(super) fn append(out: &mut Vec<u8>, run: Range<u64>, before: &str, after: &s
     while next < tens.end {
         let mut decade = Decade::new(next, before, after);
         loop {
-            decade.append_to(out);
+            decade.items.append_to(out);
             next += TEN;
             if next == tens.end || !decade.advance() {
                 break;
@@ -63,9 +59,7 @@ fn append_one(out: &mut Vec<u8>, number: u64, before: &str, after: &str) {
 
 /// Ten items whose numbers differ in the last digit only.
 struct Decade {
-    bytes: [u8; DECADE_BYTES],
-    /// How many of the bytes there are; those behind mean nothing.
-    length: usize,
+    items: Pieces,
     /// Bytes of one item.
     stride: usize,
     /// Where in an item the digits stand that all ten have in common.
@@ -75,32 +69,20 @@ struct Decade {
 impl Decade {
     /// The ten items from `first` on, which is a multiple of ten.
     fn new(first: u64, before: &str, after: &str) -> Self {
-        let mut items = Vec::with_capacity(DECADE_BYTES);
-        (first..first + TEN).for_each(|number| append_one(&mut items, number, before, after));
-        let (length, stride) = (items.len(), items.len() / TEN as usize);
-        items.resize(DECADE_BYTES, 0);
-        let mut bytes = [0; DECADE_BYTES];
-        bytes.copy_from_slice(&items);
+        let mut bytes = Vec::new();
+        (first..first + TEN).for_each(|number| append_one(&mut bytes, number, before, after));
+        let stride = bytes.len() / TEN as usize;
         let last_digit = stride - after.len() - 1;
-        Self { bytes, length, stride, shared: before.len()..last_digit }
-    }
-
-    /// Appends the items, by copies of one length.
-    fn append_to(&self, out: &mut Vec<u8>) {
-        let end = out.len() + self.length;
-        let (pieces, _) = self.bytes.as_chunks::<PIECE>();
-        for piece in &pieces[..self.length.div_ceil(PIECE)] {
-            out.extend_from_slice(piece);
-        }
-        out.truncate(end);
+        Self { items: Pieces::of(&bytes), stride, shared: before.len()..last_digit }
     }
 
     /// Becomes the next ten items; false when their numbers have more digits.
     fn advance(&mut self) -> bool {
+        let bytes = self.items.bytes_mut();
         for at in self.shared.clone().rev() {
-            let digit = self.bytes[at];
+            let digit = bytes[at];
             let (next, carried) = if digit == b'9' { (b'0', true) } else { (digit + 1, false) };
-            for item in self.bytes[..self.length].chunks_exact_mut(self.stride) {
+            for item in bytes.chunks_exact_mut(self.stride) {
                 item[at] = next;
             }
             if !carried {

@@ -10,6 +10,7 @@ use axum::http::response::Parts;
 use super::date::{self, Date};
 use crate::http::id_request::{Form, IdPath, IdRequest};
 use crate::http::ids::IdQuery;
+use crate::http::pieces::Pieces;
 
 /// Digits of the largest id.
 const DIGITS_MAX: usize = 19;
@@ -25,7 +26,7 @@ pub(super) struct AnswerTemplate {
     second: u64,
     date: Date,
     /// The whole answer, with an id of `digits` digits; stale when `digits` is 0.
-    bytes: Vec<u8>,
+    answer: Pieces,
     digits: usize,
 }
 
@@ -37,7 +38,7 @@ impl Default for AnswerTemplate {
             behind: "",
             second: 0,
             date: date::at(0),
-            bytes: Vec::new(),
+            answer: Pieces::default(),
             digits: 0,
         }
     }
@@ -94,7 +95,7 @@ impl AnswerTemplate {
         if digits.len() != self.digits {
             self.write_anew(digits.len());
         }
-        out.extend_from_slice(&self.bytes);
+        self.answer.append_to(out);
         let end = out.len() - self.behind.len();
         out[end - digits.len()..end].copy_from_slice(digits);
     }
@@ -116,11 +117,12 @@ impl AnswerTemplate {
     fn write_anew(&mut self, digits: usize) {
         let length = self.before.len() + digits + self.behind.len();
         self.digits = digits;
-        self.bytes.clear();
-        write_head(&mut self.bytes, self.content_type.as_bytes(), length, &self.date);
-        self.bytes.extend_from_slice(&self.before);
-        self.bytes.extend_from_slice(&[b'0'; DIGITS_MAX + 1][..digits]);
-        self.bytes.extend_from_slice(self.behind.as_bytes());
+        let mut answer = Vec::new();
+        write_head(&mut answer, self.content_type.as_bytes(), length, &self.date);
+        answer.extend_from_slice(&self.before);
+        answer.extend_from_slice(&[b'0'; DIGITS_MAX + 1][..digits]);
+        answer.extend_from_slice(self.behind.as_bytes());
+        self.answer.replace(&answer);
     }
 }
 

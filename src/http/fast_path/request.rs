@@ -9,6 +9,7 @@ use httparse::Status;
 use crate::access::Route;
 use crate::http::host;
 use crate::http::id_request::{Asked, Form, IdPath, IdRequest, IdTarget, Wish};
+use crate::http::pieces::{are_same, begin_with};
 use crate::limits::HEADERS_MAX;
 
 /// Longest head on the fast path. An incomplete head is read anew whenever more bytes come in, so this
@@ -75,7 +76,7 @@ impl PlainRequest {
     /// last that was read; otherwise this one stays.
     #[inline]
     pub(super) fn read(&mut self, bytes: &[u8]) -> ReadOutcome {
-        if !self.bytes.is_empty() && bytes.starts_with(&self.bytes) {
+        if !self.bytes.is_empty() && begin_with(bytes, &self.bytes) {
             return ReadOutcome::Again;
         }
         match self.read_new(bytes) {
@@ -99,7 +100,7 @@ impl PlainRequest {
         let block_start = path_end + VERSION.len();
         let block = &bytes[block_start..];
         let known = &self.bytes[self.block_start..];
-        let length = if !known.is_empty() && block.starts_with(known) {
+        let length = if !known.is_empty() && begin_with(block, known) {
             known.len()
         } else {
             let (length, headers) = plain_headers(block)?;
@@ -129,7 +130,7 @@ impl PlainRequest {
     #[inline]
     pub(super) fn repeats(&self, bytes: &[u8]) -> u64 {
         let next = bytes.chunks_exact(self.bytes.len()).take(TOGETHER_MAX);
-        next.take_while(|next| *next == self.bytes).count() as u64
+        next.take_while(|next| are_same(next, &self.bytes)).count() as u64
     }
 
     /// What it asks for.
