@@ -147,6 +147,9 @@ fn without_a_quorum_a_strict_tag_gives_nothing_and_a_plain_one_what_is_held() {
             (began.elapsed() < secs(1)).then_some(())
         },
     );
+    let began = Instant::now();
+    assert_eq!(api.send(&Method::HEAD, "/v1/segment/invoices", &[], "").status, 503);
+    assert!(began.elapsed() < secs(1), "HEAD took {:?}", began.elapsed());
     let held = api.get("/v1/segment/orders");
     assert!(held.ids()[0] > 1, "{}", held.text());
     let back = others[0];

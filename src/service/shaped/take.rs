@@ -8,6 +8,7 @@ use super::tag::ShapedTag;
 use crate::limits::{GRAB_MAX, ID_END};
 use crate::service::error::Error;
 use crate::service::ids::IdService;
+use crate::service::readiness::QuorumLoss;
 use crate::service::slot::{Arrangement, Slot};
 use crate::service::taken::TakenIds;
 
@@ -57,6 +58,11 @@ impl IdService {
             if held >= count {
                 return Ok(());
             }
+        }
+        if shaped.shape().needs_leadership()
+            && let Some(loss) = QuorumLoss::without_leader(&self.replica.node().status())
+        {
+            return Err(Error::unavailable(loss.to_string()));
         }
         self.replica.read_barrier(Instant::now() + GRAB_MAX).await?;
         let row = self.replica.read(|state| state.tag(shaped.tag().as_str()));
