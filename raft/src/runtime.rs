@@ -4,6 +4,7 @@ mod openraft_runtime;
 mod priority;
 #[cfg(feature = "simulation")]
 mod process;
+mod sparse_lines;
 
 pub use openraft_runtime::Pending;
 pub(crate) use openraft_runtime::{
@@ -12,3 +13,4 @@ pub(crate) use openraft_runtime::{
 pub use priority::lower_priority;
 #[cfg(feature = "simulation")]
 pub use process::Process;
+pub(crate) use sparse_lines::SparseLines;

@@ -42,6 +42,12 @@ pub(crate) struct RpcHandler {
 
 impl FrameHandler for RpcHandler {
     fn handle<'a>(&'a self, caller: Peer, frame: &'a [u8]) -> Pending<'a, Result<Vec<u8>, String>> {
+    fn is_member(&self, caller: Peer) -> bool {
+        let Peer::Proven { node_id, store } = caller else { return false };
+        let member = self.core.member(node_id);
+        member.is_some_and(|member| store.is_none_or(|store| store == member.store))
+    }
+
         Box::pin(async move {
             let (_, Frame { header, request }) =
                 codec::decode(frame).map_err(|error| format!("not a frame: {error}"))?;

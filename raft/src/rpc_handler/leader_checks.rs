@@ -6,7 +6,11 @@ use std::collections::BTreeSet;
 use openraft::Membership;
 
 use crate::message::Refusal;
+use crate::runtime::SparseLines;
 use crate::types::{Member, RaftEntry, RaftLogId, RaftVote};
+
+/// Lines on logs that differ. A node that is still joining takes in what others send, members or not.
+static DIFFERENT_LOGS: SparseLines = SparseLines::each_second();
 
 /// What is committed, as far as this node has heard.
 #[derive(Default)]
@@ -96,7 +100,9 @@ pub(super) fn check_history(
     match prev.into_iter().chain(entries.iter().map(|entry| entry.log_id)).find(differs) {
         None => Ok(()),
         Some(id) => {
-            tracing::error!(%committed, sent = %id, "a leader's log differs from what is committed");
+            if let Some(others) = DIFFERENT_LOGS.take() {
+                tracing::error!(%committed, sent = %id, others, "a leader's log differs from what is committed");
+            }
             Err(failed("the log differs from what is committed"))
         }
     }

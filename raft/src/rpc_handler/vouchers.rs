@@ -13,8 +13,11 @@ use parking_lot::Mutex;
 use crate::bootstrap::handshake;
 use crate::core::Core;
 use crate::message::{AskerKnown, Origin, Purpose, Refusal, Request};
-use crate::runtime::to_completion;
+use crate::runtime::{SparseLines, to_completion};
 use crate::types::RaftVote;
+
+/// Lines on nodes that no member has vouched for.
+static UNVOUCHED: SparseLines = SparseLines::each_second();
 
 /// Whom this node hears besides the members that it knows.
 #[derive(Default)]
@@ -95,10 +98,13 @@ impl Vouchers {
                 return Ok(());
             }
         }
-        tracing::warn!(
-            node = from.node_id,
-            "a node that no member knows says that it leads, or wants to"
-        );
+        if let Some(others) = UNVOUCHED.take() {
+            tracing::warn!(
+                node = from.node_id,
+                others,
+                "a node that no member knows says that it leads, or wants to"
+            );
+        }
         Err(unknown())
     }
 }

@@ -86,6 +86,12 @@ pub trait Transport: Send + Sync + 'static {
 
 /// Handles the frames that arrive at a node.
 pub trait FrameHandler: Send + Sync + 'static {
+    /// Whether a caller is known to be a member, whose connections stay for as long as it uses them. Those of any
+    /// other end after a time, however often it asks.
+    fn is_member(&self, _caller: Peer) -> bool {
+        true
+    }
+
     /// Answers one frame of `caller`.
     ///
     /// # Errors

@@ -16,12 +16,16 @@ use super::interface::{FrameHandler, Peer};
 use super::layer::{Layer, Opened, Proof};
 use super::pace::Pace;
 use super::places::{Place, Places, counted};
+use crate::runtime::SparseLines;
 
 /// A connection gets this long to prove itself.
 pub(super) const PROOF_TIMEOUT: Duration = Duration::from_secs(5);
 /// The listener closes a connection on which no frame was completed for this long. Followers keep a silent
 /// connection open to notice the end of a leader's process, and open it again.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+/// A connection of a node that is no member, or that proved nothing, ends with the first answer after this long: it
+/// holds a place that a member may need. A joiner opens another one, without a call that fails.
+const STRANGER_MAX: Duration = Duration::from_secs(30);
 /// The other end may take this long to read an answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// The listener keeps reading from a refused connection for this long, so that the other end gets to read
@@ -75,13 +79,13 @@ impl Listener {
         let proven_max = self.connections_max - unproven_max;
         let unproven = Places::new(unproven_max, unproven_max / 2);
         let proven = Places::new(proven_max, proven_max / 2);
-        let (mut pace, mut reports) = (Pace::of_connections(), Reports::default());
+        let (mut pace, lines) = (Pace::of_connections(), SparseLines::each(REPORT_INTERVAL));
         let mut connections = JoinSet::new();
         loop {
             let accepted = tokio::select! {
                 accepted = self.tcp.accept() => accepted,
                 Some(ended) = connections.join_next() => {
-                    reports.of(ended);
+                    report(&lines, ended);
                     continue;
                 }
             };
@@ -154,6 +158,7 @@ pub(super) async fn answer_frames<L: Layer, S: AsyncRead + AsyncWrite + Unpin>(
     handler: &dyn FrameHandler,
 ) -> io::Result<()> {
     let (mut is_outdated, mut distrusted_until) = (false, None);
+    let mut stranger_until = Instant::now() + STRANGER_MAX;
     loop {
         let frame = tokio::select! {
             frame = within(IDLE_TIMEOUT, channel.receive_frame()) => frame?,
@@ -172,8 +177,11 @@ pub(super) async fn answer_frames<L: Layer, S: AsyncRead + AsyncWrite + Unpin>(
             // The caller has hung up, so nobody waits for the answer.
             () = channel.interrupted() => return Ok(()),
         };
+        if handler.is_member(proof.peer) {
+            stranger_until = Instant::now() + STRANGER_MAX;
+        }
         match answer {
-            Ok(answer) if is_outdated => {
+            Ok(answer) if is_outdated || stranger_until <= Instant::now() => {
                 return within(ANSWER_TIMEOUT, channel.send_last_answer(&answer)).await;
             }
             Ok(answer) => within(ANSWER_TIMEOUT, channel.send_answer(Ok(&answer))).await?,
@@ -208,21 +216,63 @@ pub(super) async fn within<T>(
     timeout(time, work).await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
 }
 
-/// Reports of connections that did not prove themselves.
-#[derive(Default)]
-struct Reports {
-    last: Option<Instant>,
-    unreported: u64,
+/// Logs a connection that did not prove itself.
+fn report(
+    lines: &SparseLines,
+    ended: Result<Result<(), (SocketAddr, io::Error)>, tokio::task::JoinError>,
+) {
+    let Ok(Err((from, error))) = ended else { return };
+    if let Some(others) = lines.take() {
+        tracing::warn!(%from, %error, others, "a connection to the internal port proved nothing");
+    }
 }
 
-impl Reports {
-    fn of(&mut self, ended: Result<Result<(), (SocketAddr, io::Error)>, tokio::task::JoinError>) {
-        let Ok(Err((from, error))) = ended else { return };
-        self.unreported += 1;
-        if self.last.is_none_or(|last| last.elapsed() >= REPORT_INTERVAL) {
-            let others = self.unreported - 1;
-            tracing::warn!(%from, %error, others, "a connection to the internal port proved nothing");
-            (self.last, self.unreported) = (Some(Instant::now()), 0);
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::Pending;
+    use crate::transport::Plain;
+
+    /// Answers every frame with its bytes, to members or to strangers.
+    struct Echo {
+        to_members: bool,
+    }
+
+    impl FrameHandler for Echo {
+        fn is_member(&self, _: Peer) -> bool {
+            self.to_members
         }
+
+        fn handle<'a>(&'a self, _: Peer, frame: &'a [u8]) -> Pending<'a, Result<Vec<u8>, String>> {
+            Box::pin(std::future::ready(Ok(frame.to_vec())))
+        }
+    }
+
+    /// For how many seconds a caller that asks once a second keeps its connection, of two minutes.
+    async fn seconds_kept(to_members: bool) -> u32 {
+        let (near, far) = tokio::io::duplex(64);
+        let (channel, handler) = (Channel::new(far), Echo { to_members });
+        let serving =
+            tokio::spawn(
+                async move { answer_frames(&Plain, channel, Proof::none(), &handler).await },
+            );
+        let mut channel = Channel::new(near);
+        for second in 1..=120 {
+            sleep(Duration::from_secs(1)).await;
+            channel.send_frame(b"again").await.unwrap();
+            let answer = channel.receive_answer().await.unwrap().unwrap();
+            assert_eq!(&answer.bytes[..], b"again");
+            if answer.is_last {
+                serving.await.unwrap().unwrap();
+                return second;
+            }
+        }
+        serving.abort();
+        120
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stranger_that_keeps_asking_loses_its_place_and_a_member_keeps_its() {
+        assert_eq!((seconds_kept(false).await, seconds_kept(true).await), (30, 120));
     }
 }
