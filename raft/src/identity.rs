@@ -9,6 +9,7 @@ mod bootstrap_state;
 mod incarnations;
 mod node_identity;
 mod records;
+mod removal;
 mod seen_incarnations;
 #[cfg(test)]
 mod tests;

@@ -9,6 +9,7 @@ mod offline;
 mod poison;
 mod single_node;
 mod speakers;
+mod removed;
 mod support;
 
 pub(crate) use support::{ELECTION_MAX, StoppedClock, Sum, first_release};

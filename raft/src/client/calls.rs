@@ -144,7 +144,7 @@ impl Client {
         let response = match result {
             Ok(response) => response,
             Err(refusal) => {
-                if refusal.is_fatal() && self.is_from_a_member(header, &from) {
+                if self.is_from_a_member(header, &from) && self.ends_this_node(&refusal, &from) {
                     let why = format!("refused by node {} at {address}: {refusal}", from.node_id);
                     self.identity.stop_as_refused(&refusal, why).await;
                 }
@@ -155,6 +155,17 @@ impl Client {
             .await
             .map_err(|refusal| CallError::Discounted { address, refusal })?;
         Ok(response)
+    }
+
+    /// Whether a member's refusal ends this node. Doubt about its data does at once. That it is no member any more is
+    /// not for any one member to say.
+    fn ends_this_node(&self, refusal: &Refusal, from: &Origin) -> bool {
+        match refusal {
+            Refusal::Removed { members_index } | Refusal::Replaced { members_index } => {
+                self.identity.believes_removal(from, *members_index)
+            }
+            refusal => refusal.is_fatal(),
+        }
     }
 
     /// Whether the very store that the membership names gave an answer, to a message of this node's own

@@ -12,6 +12,7 @@ use super::authority::{self, Speaker};
 use super::bootstrap_state::BootstrapState;
 use super::incarnations::OwnIncarnations;
 use super::records::Records;
+use super::removal::{Own, RemovalClaims};
 use super::seen_incarnations::SeenIncarnations;
 use crate::error::StopReason;
 use crate::message::{Destination, Header, Incarnation, Origin, Refusal};
@@ -31,6 +32,7 @@ pub(crate) struct NodeIdentity {
     seen: Mutex<SeenIncarnations>,
     bootstrap: Arc<BootstrapState>,
     metrics: Mutex<Option<watch::Receiver<RaftMetrics<u64, Member>>>>,
+    removal_claims: RemovalClaims,
     records: Arc<Records>,
 }
 
@@ -54,6 +56,7 @@ impl NodeIdentity {
             seen: Mutex::new(SeenIncarnations::on_disk(seen)),
             bootstrap,
             metrics: Mutex::new(None),
+            removal_claims: RemovalClaims::default(),
             records,
         })
     }
@@ -252,6 +255,21 @@ impl NodeIdentity {
         written.await.map_err(|error| Refusal::Failed(error.to_string()))?;
         self.seen.lock().written(from);
         Ok(())
+    }
+
+    /// Whether this node was removed by the membership at `members_index`, or replaced, now that a member says so. A
+    /// claim about a membership that names this node, or about one before it, is out of date.
+    pub(crate) fn believes_removal(&self, by: &Origin, members_index: u64) -> bool {
+        if self.member_since() >= Some(members_index) {
+            return false;
+        }
+        let Some(now) = self.metrics.lock().as_ref().map(|metrics| metrics.borrow().clone()) else {
+            return false;
+        };
+        let (leader, last_log_index) = (now.current_leader, now.last_log_index);
+        let members = &now.membership_config;
+        let own = Own { node_id: self.node_id, members, leader, last_log_index };
+        self.removal_claims.count(&own, by.node_id, members_index)
     }
 
     /// Stops this node for good because it was removed. Its later starts end with the same reason.

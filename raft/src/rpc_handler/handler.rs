@@ -114,8 +114,7 @@ impl RpcHandler {
                 election::timeout_now(core, sender, from).await.map(|()| Response::Done)
             }
             Request::Removed { members_index } => {
-                // A notice that arrives after the node was added again is out of date.
-                if core.identity.origin().members_index < Some(members_index) {
+                if core.identity.believes_removal(from, members_index) {
                     core.identity.stop_as_removed(members_index).await;
                 }
                 Ok(Response::Done)
