@@ -4,6 +4,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Longest host name.
 const HOST_BYTES_MAX: usize = 253;
+/// Most digits of a port. With zeros in front, without an end, an address would be as long as its writer likes.
+const PORT_DIGITS_MAX: usize = 5;
 
 /// Which ports an address may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +33,7 @@ pub(crate) fn check_host_port(text: &str, allowed: PortRule) -> Result<(), &'sta
     if !host_is_sound {
         return Err("must be HOST:PORT, with a host name, an IPv4 address or [IPv6 address]");
     }
-    let digits = port.bytes().all(|byte| byte.is_ascii_digit());
+    let digits = port.len() <= PORT_DIGITS_MAX && port.bytes().all(|byte| byte.is_ascii_digit());
     match port.parse::<u16>() {
         Ok(0) if allowed == PortRule::Real => Err("must name a port of 1 to 65535"),
         Ok(_) if digits => Ok(()),
@@ -99,11 +101,25 @@ mod tests {
         for sound in ["a:1", "a-b.c_d:65535", "127.0.0.1:80", "[::1]:80"] {
             assert_eq!(check_host_port(sound, PortRule::Real), Ok(()), "{sound}");
         }
-        for wrong in
-            ["", "a", "a:", ":1", "a:+1", "a:65536", "::1:80", "http://a:1", "a b:1", "[x]:1"]
-        {
+        for wrong in [
+            "",
+            "a",
+            "a:",
+            ":1",
+            "a:+1",
+            "a:65536",
+            "a:000080",
+            "::1:80",
+            "http://a:1",
+            "a b:1",
+            "[x]:1",
+        ] {
             assert!(check_host_port(wrong, PortRule::Real).is_err(), "{wrong}");
         }
+        let longest = format!("{}:65535", "a".repeat(HOST_BYTES_MAX));
+        assert_eq!(check_host_port(&longest, PortRule::Real), Ok(()));
+        assert!(longest.len() <= 260);
+        assert!(check_host_port(&format!("a{longest}"), PortRule::Real).is_err());
         assert!(check_host_port("a:0", PortRule::Real).is_err());
         assert!(check_host_port("a:0", PortRule::OrFree).is_ok());
     }

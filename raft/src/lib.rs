@@ -90,3 +90,4 @@ pub use transport::{
     Credentials, CredentialsError, FrameHandler, Peer, PemBytes, Reply, SECRET_BYTES_MIN,
     SECRETS_MAX, Security, Target, Transport, TransportError,
 };
+pub use types::bounds::ADDRESS_BYTES_MAX;

@@ -8,6 +8,7 @@ use crate::message::{AskerKnown, Handshake, HandshakeReply, Origin, Purpose, Ref
 use crate::transport::Target;
 use crate::two_phase_commit::{Participant, check_lists};
 use crate::types::Member;
+use crate::types::bounds::check_address;
 
 /// A handshake waits this long for its answer.
 pub(crate) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -23,7 +24,14 @@ pub(crate) async fn send(
     let cluster = core.identity.cluster();
     let handshake = Handshake { from: core.identity.origin(), cluster, purpose };
     match core.client.handshake(Target { address, node_id }, handshake, HANDSHAKE_TIMEOUT).await? {
-        (from, Response::Handshake(reply)) => Ok((from, reply)),
+        (from, Response::Handshake(reply)) => {
+            let told = check_address(&reply.raft).and_then(|()| check_address(&reply.http));
+            told.map_err(|why| CallError::Refused {
+                address: address.to_owned(),
+                refusal: Refusal::Failed(why),
+            })?;
+            Ok((from, reply))
+        }
         _ => Err(CallError::Lost {
             address: address.to_owned(),
             reason: "answered something else than was asked".to_owned(),

@@ -35,10 +35,8 @@ impl Handle {
     /// node, because followers send the commands to the leader.
     ///
     /// # Errors
-    /// See [`ProposeError`]; always by the deadline.
-    ///
-    /// # Panics
-    /// When the commands are larger than [`PROPOSAL_BYTES_MAX`], or more than 2,048.
+    /// See [`ProposeError`]; always by the deadline. Commands that are larger than [`PROPOSAL_BYTES_MAX`], or more
+    /// than 2,048, are [`Rejected::Unfit`].
     pub async fn propose(
         &self,
         commands: Vec<Vec<u8>>,
@@ -47,7 +45,10 @@ impl Handle {
     ) -> Result<Vec<Vec<u8>>, ProposeError> {
         let (count, bytes) = (commands.len(), commands.iter().map(Vec::len).sum::<usize>());
         let fits = count <= COMMANDS_MAX && bytes <= PROPOSAL_BYTES_MAX;
-        assert!(fits, "a proposal of {count} commands and {bytes} bytes is too large");
+        if !fits {
+            let why = format!("a proposal of {count} commands and {bytes} bytes is too large");
+            return Err(ProposeError::Rejected(Rejected::Unfit(why)));
+        }
         let commands = self.core.check_commands(commands, deadline).await.map_err(not_checked)?;
         self.core.propose(commands, delivery, deadline, false).await
     }

@@ -74,6 +74,14 @@ pub(crate) fn encode_entry(entry: RaftEntry) -> Vec<u8> {
     codec::encode(FORMAT, &EntryRecord { log_id: entry.log_id.into(), payload })
 }
 
+/// Bytes of the longest entry that a change among these members may append: all of them vote, before it and after it.
+pub(crate) fn longest_membership_entry(nodes: BTreeMap<u64, Member>) -> usize {
+    let voters: BTreeSet<u64> = nodes.keys().copied().collect();
+    let membership = Membership::new(vec![voters.clone(), voters], nodes);
+    let log_id = RaftLogId::new(LeaderId::new(u64::MAX, u64::MAX), u64::MAX);
+    encode_entry(RaftEntry { log_id, payload: EntryPayload::Membership(membership) }).len()
+}
+
 /// Decodes a log entry, whose checksum is verified once more after the log engine's own check.
 pub(crate) fn decode_entry(bytes: &[u8]) -> Result<RaftEntry, codec::CodecError> {
     let record: EntryRecord = codec::decode_as(FORMAT, bytes)?;
@@ -224,6 +232,18 @@ mod tests {
             let decoded = decode_entry(&encode_entry(entry.clone())).unwrap();
             assert_eq!(format!("{decoded:?}"), format!("{entry:?}"));
         }
+    }
+
+    #[test]
+    fn a_hundred_members_with_the_longest_addresses_fit_an_entry() {
+        let longest = |ids: u64| {
+            let address = "a".repeat(crate::types::bounds::ADDRESS_BYTES_MAX);
+            let (raft, http) = (address.clone(), address);
+            let member = Member { raft, http, store: u128::MAX };
+            longest_membership_entry((1..=ids).map(|id| (u64::MAX - id, member.clone())).collect())
+        };
+        assert!(longest(100) <= crate::types::bounds::BATCH_BYTES_MAX, "{}", longest(100));
+        assert!(longest(120) > crate::types::bounds::BATCH_BYTES_MAX, "{}", longest(120));
     }
 
     // A change of these bytes is a change of the format on disk: it needs a new format byte and a

@@ -8,12 +8,28 @@ use mintleaf_storage::codec::Blob;
 use serde::Deserializer;
 use serde::de::{DeserializeOwned, Error, SeqAccess, Visitor};
 
+/// Bytes of a member's address at most: the longest host name, a colon and a port. The membership is one log entry
+/// with all addresses in it.
+pub const ADDRESS_BYTES_MAX: usize = 253 + 6;
+/// Digits of a port at most.
+const PORT_DIGITS_MAX: usize = 5;
 /// Commands of one log entry at most.
 pub(crate) const COMMANDS_MAX: usize = 2048;
 /// Bytes of one log entry at most; a record of the log engine holds little more.
 pub(crate) const BATCH_BYTES_MAX: usize = 60 << 10;
 /// Entries of one replication message at most.
 pub(crate) const ENTRIES_MAX: usize = 1024;
+
+/// Refuses an address that the membership must not hold.
+pub(crate) fn check_address(address: &str) -> Result<(), String> {
+    let port = address.rsplit_once(':').map_or("", |(_, port)| port);
+    if address.len() <= ADDRESS_BYTES_MAX && port.len() <= PORT_DIGITS_MAX {
+        return Ok(());
+    }
+    Err(format!(
+        "an address has {ADDRESS_BYTES_MAX} bytes at most, and its port {PORT_DIGITS_MAX} digits"
+    ))
+}
 
 /// The bytes of an entry that a command occupies, its length included.
 pub(crate) fn bytes_of(command: &[u8]) -> usize {
@@ -73,4 +89,20 @@ pub(crate) fn entries<'de, D: Deserializer<'de>, T: DeserializeOwned>(
     }
 
     input.deserialize_seq(Entries(PhantomData))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_bounded_and_so_is_its_port() {
+        let longest = format!("{}:65535", "a".repeat(253));
+        for sound in ["", "a:1", "[::1]:00080", &longest] {
+            assert_eq!(check_address(sound), Ok(()), "{sound}");
+        }
+        for wrong in ["a:000080", &format!("a{longest}"), &"a".repeat(260)] {
+            assert!(check_address(wrong).is_err(), "{wrong}");
+        }
+    }
 }
