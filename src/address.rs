@@ -37,7 +37,7 @@ pub(crate) fn check_host_port(text: &str, allowed: PortRule) -> Result<(), &'sta
     match port.parse::<u16>() {
         Ok(0) if allowed == PortRule::Real => Err("must name a port of 1 to 65535"),
         Ok(_) if digits => Ok(()),
-        _ => Err("must be HOST:PORT, with a port of at most 65535"),
+        _ => Err("must be HOST:PORT, with a port of at most 65535 in at most 5 digits"),
     }
 }
 
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn addresses_are_host_and_port() {
-        for sound in ["a:1", "a-b.c_d:65535", "127.0.0.1:80", "[::1]:80"] {
+        for sound in ["a:1", "a-b.c_d:65535", "127.0.0.1:80", "[::1]:80", "a:00080"] {
             assert_eq!(check_host_port(sound, PortRule::Real), Ok(()), "{sound}");
         }
         for wrong in [

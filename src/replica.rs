@@ -242,6 +242,14 @@ impl Replica {
         look(&self.state.state.read())
     }
 
+    /// Whether a command can be proposed as things are, without proposing it.
+    ///
+    /// # Errors
+    /// [`ProposeError::Rejected`].
+    pub fn check(&self, command: &Command) -> Result<(), ProposeError> {
+        self.state.check(&encode_command(command)).map_err(ProposeError::Rejected)
+    }
+
     /// Proposes one command, which is applied at most once.
     ///
     /// # Errors

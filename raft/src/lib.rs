@@ -22,7 +22,7 @@
 //! | `batcher` | Many proposals, one log entry; forwarding to the leader | `client`, `core`, `error`, `message`, `types` |
 //! | `election` | Campaigns, votes and heartbeats | `core`, `identity`, `leadership_transfer`, `message`, `peers`, `runtime`, `transport`, `types` |
 //! | `bootstrap` | How a new node founds or joins a cluster, and how a member comes back | `client`, `core`, `error`, `message`, `runtime`, `transport`, `two_phase_commit`, `types` |
-//! | `membership` | Changes of the membership, the leader and the level | `bootstrap`, `client`, `core`, `message`, `runtime`, `state_machine`, `types` |
+//! | `membership` | Changes of the membership, the leader and the level | `bootstrap`, `client`, `core`, `message`, `raft_storage`, `runtime`, `state_machine`, `types` |
 //! | `upkeep` | Periodic tasks of every member: probes, releases, incarnations, the membership | `core`, `membership`, `message`, `peers` |
 //! | `rpc_handler` | What a node does with its peers' requests | `bootstrap`, `core`, `election`, `error`, `identity`, `membership`, `message`, `runtime`, `transport`, `types` |
 //! | `node` | [`Node`], which assembles the others, and its [`Handle`] | all above |

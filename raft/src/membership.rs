@@ -1,6 +1,7 @@
 //! Changes of the membership, of the leader and of the cluster's level, one at a time, on the leader.
 
 mod change;
+mod consent;
 mod level;
 mod openraft_change;
 mod progress;

@@ -15,8 +15,8 @@ pub(crate) use asked::Unasked;
 pub(crate) use bootstrap::{AskerKnown, Handshake, HandshakeReply, Prepare, Prepared, Purpose};
 pub(crate) use frame::{Answer, Description, Frame, Request, Response};
 pub(crate) use header::{Destination, Header, Incarnation, Origin};
-pub(crate) use membership::Change;
 pub use membership::MembershipError;
+pub(crate) use membership::{Change, Precaution};
 pub(crate) use proposal::{ForwardError, RefusedCommand};
 pub(crate) use refusal::{KNOWN_OTHERWISE, Refusal};
 

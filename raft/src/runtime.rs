@@ -1,4 +1,4 @@
-//! What the tasks of a node run on, and the priority of their threads.
+//! What the tasks of a node run on, the priority of their threads, and how often they may log.
 
 mod openraft_runtime;
 mod priority;

@@ -3,13 +3,15 @@
 mod addresses;
 mod cluster;
 mod copies;
+mod judged;
 mod leadership;
 mod levels;
+mod lost_voters;
 mod offline;
 mod poison;
+mod removed;
 mod single_node;
 mod speakers;
-mod removed;
 mod support;
 
 pub(crate) use support::{ELECTION_MAX, StoppedClock, Sum, first_release};

@@ -36,9 +36,18 @@ cannot be asked from here is shown as its peers see it: reachable, or not.")]
         /// Let it follow without a vote; a voter loses its vote
         #[arg(long)]
         learner: bool,
+        /// Even if too few of the voters that would be left answer
+        #[arg(long)]
+        force: bool,
     },
     /// Remove a node; it stops and says why
-    #[command(after_help = "Example:\n  mintleaf cluster remove 4\n\nOn a terminal it asks first.")]
+    #[command(after_help = "\
+Example:
+  mintleaf cluster remove 4
+
+On a terminal it asks first. A voter is removed only while a majority of the voters that would be left answers: without
+one, the removal could never be committed and the cluster would stop. --force begins it all the same, and a cluster that
+has stopped so goes on once the missing voters are back.")]
     Remove {
         /// The node's id
         #[arg(value_parser = clap::value_parser!(u64).range(1..))]
@@ -46,6 +55,9 @@ cannot be asked from here is shown as its peers see it: reachable, or not.")]
         /// Ask nothing
         #[arg(long, short = 'y')]
         yes: bool,
+        /// Even if too few of the voters that would be left answer
+        #[arg(long)]
+        force: bool,
     },
     /// Hand leadership to another voter
     #[command(after_help = "Example:\n  mintleaf cluster transfer 2")]
@@ -81,18 +93,23 @@ pub(super) async fn run(
 ) -> Result<(), Failure> {
     match command {
         ClusterCommand::Status => status::run(client, json).await,
-        ClusterCommand::Add { id, raft, http, learner } => {
+        ClusterCommand::Add { id, raft, http, learner, force } => {
             let mut body = json!({ "id": id, "raft": raft, "voter": !learner });
+            if force {
+                body["force"] = json!(true);
+            }
             if let Some(http) = http {
                 body["http"] = json!(http);
             }
             let cluster = client.change(Method::POST, "/v1/cluster/nodes", Some(&body)).await?;
             status::show(&cluster, json)
         }
-        ClusterCommand::Remove { id, yes } => {
+        ClusterCommand::Remove { id, yes, force } => {
             let question = "It stops, and can come back on an empty data directory only.";
             confirm(&format!("Remove node {id} from the cluster? {question}"), yes)?;
-            client.change(Method::DELETE, &format!("/v1/cluster/nodes/{id}"), None).await?;
+            let query = if force { "?force=true" } else { "" };
+            let node = format!("/v1/cluster/nodes/{id}{query}");
+            client.change(Method::DELETE, &node, None).await?;
             match json {
                 true => print_json(&json!({ "id": id, "removed": true })),
                 false => print(&format!("removed node {id}\n")),

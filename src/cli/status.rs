@@ -219,15 +219,44 @@ fn remarks(cluster: &Value) -> String {
 
 /// What to say about a cluster whose asked node has no quorum; nothing while it has one.
 fn quorum_loss(cluster: &Value) -> String {
-    let voters: Vec<&Value> = voters(cluster).collect();
-    let missing: Vec<_> = voters.iter().filter(|node| node["reachable"] == false).collect();
-    let (reached, needed) = (voters.len() - missing.len(), voters.len() / 2 + 1);
-    if !cluster["leader_id"].is_null() || reached >= needed || voters.is_empty() {
+    if !cluster["leader_id"].is_null() {
         return String::new();
+    }
+    // A node of an earlier release does not say which voters there are before and after a change.
+    let all = || vec![voters(cluster).map(|node| node["id"].clone()).collect()];
+    let halves = cluster["voters"].as_array();
+    let halves: Vec<Vec<Value>> = halves.map_or_else(all, |halves| {
+        halves.iter().map(|ids| ids.as_array().cloned().unwrap_or_default()).collect()
+    });
+    let lost = halves.iter().zip(["before it, ", "after it, "]).filter_map(|(half, when)| {
+        let when = if halves.len() > 1 { when } else { "" };
+        lost_majority(cluster, half).map(|lost| format!("{when}{lost}"))
+    });
+    let lost: Vec<String> = lost.collect();
+    if lost.is_empty() {
+        return String::new();
+    }
+    let joint = match halves.len() {
+        0 | 1 => "",
+        _ => {
+            "a change of the voters is under way, which needs a majority of those before and after it: "
+        }
+    };
+    let lost = lost.join("; ");
+    format!("\nno quorum: {joint}{lost}\nwhat to do: docs/operating.md#quorum-loss\n")
+}
+
+/// Who is missing of these voters, where no majority of them can be reached.
+fn lost_majority(cluster: &Value, voters: &[Value]) -> Option<String> {
+    let is_missing = |node: &&Value| voters.contains(&node["id"]) && node["reachable"] == false;
+    let missing: Vec<&Value> = nodes(cluster).filter(is_missing).collect();
+    let (reached, needed) = (voters.len() - missing.len(), voters.len() / 2 + 1);
+    if reached >= needed || voters.is_empty() {
+        return None;
     }
     let own = nodes(cluster).find(|node| node["id"] == cluster["node_id"]);
     let now_ms = own.and_then(|own| own["last_heard_ms"].as_u64());
-    let since = |node: &&&Value| {
+    let since = |node: &&Value| {
         let id = cell(node, "id");
         match (now_ms, node["last_heard_ms"].as_u64()) {
             (Some(now_ms), Some(heard_ms)) => {
@@ -237,12 +266,11 @@ fn quorum_loss(cluster: &Value) -> String {
         }
     };
     let missing: Vec<String> = missing.iter().map(since).collect();
-    format!(
-        "\nno quorum: {reached} of {} voters can be reached and {needed} are needed; missing: {}\n\
-         what to do: docs/operating.md#quorum-loss\n",
+    Some(format!(
+        "{reached} of {} voters can be reached and {needed} are needed; missing: {}",
         voters.len(),
         missing.join(", ")
-    )
+    ))
 }
 
 #[cfg(test)]

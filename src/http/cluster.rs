@@ -22,7 +22,7 @@ pub(super) async fn show(State(service): Cluster) -> Json<ClusterView> {
 }
 
 /// Adds a node: as a voter unless `"voter": false`. For a learner this is the promotion; for a voter,
-/// `"voter": false` takes its vote.
+/// `"voter": false` takes its vote, with `"force": true` also where the change may never be committed.
 pub(super) async fn add(
     State(service): Cluster,
     sender: Sender,
@@ -32,18 +32,21 @@ pub(super) async fn add(
     let raft = required("raft", address(&mut fields, "raft")?)?;
     let http = address(&mut fields, "http")?;
     let voter = fields.flag("voter")?.unwrap_or(true);
+    let force = fields.flag("force")?.unwrap_or(false);
     fields.finish()?;
-    Ok(Json(service.add_node(sender.actor(), NewMember { id, raft, http, voter }).await?))
+    Ok(Json(service.add_node(sender.actor(), NewMember { id, raft, http, voter, force }).await?))
 }
 
-/// Removes a node.
+/// Removes a node, with `?force=true` also where the change may never be committed.
 pub(super) async fn remove(
     State(service): Cluster,
     sender: Sender,
     uri: Uri,
 ) -> Result<StatusCode, Problem> {
-    Query::parse(uri.query())?.finish()?;
-    service.remove_node(sender.actor(), key::node_id(uri.path())?).await?;
+    let mut query = Query::parse(uri.query())?;
+    let force = query.choice("force", [("true", true), ("false", false)])?.unwrap_or(false);
+    query.finish()?;
+    service.remove_node(sender.actor(), key::node_id(uri.path())?, force).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -56,6 +56,8 @@ pub(crate) struct ClusterReadings {
     pub(crate) leader_changes: u64,
     /// How many members vote.
     pub(crate) voters: u64,
+    /// Whether this node reaches a majority of the voters, of those before and after a change of them.
+    pub(crate) quorum_reachable: bool,
     /// By node id: whether a member shows signs of life.
     pub(crate) reachable: Vec<(u64, bool)>,
     /// By node id: how many entries a member lacks of this leader's log; nothing on other nodes.
@@ -76,6 +78,7 @@ pub(super) struct ClusterGauges {
     snapshot_index: LevelGauge,
     leader_changes: Counter,
     voters: LevelGauge,
+    quorum_reachable: LevelGauge,
     reachable: Family<ByNode, Gauge>,
     lags: Family<ByNode, LevelGauge>,
 }
@@ -108,6 +111,11 @@ impl ClusterGauges {
                 Counter::default(),
             ),
             voters: gauge(registry, "raft_voters", "Nodes that vote"),
+            quorum_reachable: gauge(
+                registry,
+                "quorum_reachable",
+                "1 while a majority of the voters is in reach, of those before and after a change of them",
+            ),
             reachable: metric(
                 registry,
                 "peer_reachable",
@@ -133,6 +141,7 @@ impl ClusterGauges {
         self.snapshot_index.set(readings.snapshot_index);
         self.leader_changes.inner().store(readings.leader_changes, Relaxed);
         self.voters.set(readings.voters);
+        self.quorum_reachable.set(u64::from(readings.quorum_reachable));
         self.reachable.clear();
         for &(node, reachable) in &readings.reachable {
             self.reachable.get_or_create(&by_node(node)).set(i64::from(reachable));

@@ -5,7 +5,8 @@
 //! changes are made by `raft/`; the node that was asked has the audit record them afterwards, and tries until
 //! that is acknowledged. So such a change has its entry at least once: an entry whose reply was lost may stand
 //! there twice, and only a node that ends, or finds no leader for [`RECORDING_MAX`], leaves one out. A node that
-//! is asked to remove itself has that recorded beforehand, because it cannot do so as no member.
+//! is asked to remove itself has that recorded beforehand, because it cannot do so as no member. A change that the audit
+//! could not record is refused before it begins.
 //!
 //! One log line tells of each change, with the target `mintleaf::audit`, on the node that was asked and nowhere
 //! else: lines that each node wrote when it applies a change would be as many as there are nodes, and come
@@ -21,7 +22,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use super::error::Error;
 use super::log_access::{Consistency, refresh};
-use crate::limits::{GRAB_MAX, REQUEST_MAX};
+use crate::limits::{ADDRESS_BYTES_MAX, GRAB_MAX, REQUEST_MAX};
 use crate::replica::Replica;
 use crate::state::{
     Action, Actor, AuditEntry, AuditPage, Change, Command, Facts, MemberFacts, TagRow,
@@ -33,6 +34,9 @@ const RECORDING_MAX: Duration = Duration::from_secs(30);
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 /// How long before its end a request is answered, although the change that it asked for is not recorded yet.
 const ANSWER_RESERVE: Duration = Duration::from_millis(200);
+
+// The audit holds whatever address the membership may hold.
+const _: () = assert!(mintleaf_raft::ADDRESS_BYTES_MAX <= ADDRESS_BYTES_MAX);
 
 /// Where a page of the audit begins, and which way it goes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -96,6 +100,14 @@ pub(super) fn log_import(actor: &Actor, import: &str, created: usize, raised: us
     );
 }
 
+/// Refuses a change that the audit could not record, before it begins.
+///
+/// # Errors
+/// [`Error::InvalidArgument`], [`Error::Level`].
+pub(super) fn check(replica: &Replica, actor: &Actor, change: &Change) -> Result<(), Error> {
+    Ok(replica.check(&command(actor, change))?)
+}
+
 /// Carries a change of the membership, the leader or the level through, and has it recorded, also when the
 /// caller goes away before. The answer waits for the entry as long as the request may take.
 ///
@@ -157,7 +169,9 @@ pub(super) async fn record(
 /// What the audit says of a member.
 pub(super) fn member_facts(member: &MemberStatus) -> MemberFacts {
     let voter = member.role != Role::Learner;
-    MemberFacts { raft: member.raft.clone(), http: member.http.clone(), voter }
+    // Releases before this one took longer addresses.
+    let address = |text: &str| text.get(..ADDRESS_BYTES_MAX).unwrap_or(text).to_owned();
+    MemberFacts { raft: address(&member.raft), http: address(&member.http), voter }
 }
 
 fn log(actor: &Actor, change: &Change, after: &Facts) {

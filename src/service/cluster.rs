@@ -61,6 +61,8 @@ pub struct NewMember {
     pub http: Option<String>,
     /// Whether it shall vote, once it has caught up; otherwise it is a learner, even if it voted before.
     pub voter: bool,
+    /// Whether the voters change even where too few of them answer for the change to be committed.
+    pub force: bool,
 }
 
 impl ClusterService {
@@ -131,17 +133,19 @@ impl ClusterService {
     /// Adds a node, or changes whether a member votes.
     ///
     /// # Errors
-    /// [`Error::Conflict`] with the present membership, or when no new node is at the address;
-    /// [`Error::WrongCluster`]; [`Error::Unavailable`], also while the node has not caught up: ask
+    /// [`Error::Conflict`] with the present membership, when no new node is at the address, or when too few of the
+    /// voters that would be left answer; [`Error::WrongCluster`]; [`Error::Unavailable`], also while the node has not caught up: ask
     /// again.
     pub async fn add_node(&self, actor: Actor, member: NewMember) -> Result<ClusterView, Error> {
-        let NewMember { id, raft, http, voter } = member;
+        let NewMember { id, raft, http, voter, force } = member;
         let http = http.unwrap_or_default();
         let before = member_facts(&self.replica, id);
         let after = MemberFacts { raft: raft.clone(), http: http.clone(), voter };
+        let planned = Change::SetNode { id, before: before.clone(), after: after.clone() };
+        audit::check(&self.replica, &actor, &planned)?;
         let replica = Arc::clone(&self.replica);
         let making = async move {
-            replica.node().add_member(id, raft, http, voter).await?;
+            replica.node().add_member(id, raft, http, voter, force).await?;
             // The answer shows the change; where that would take long, it shows what this node knows.
             let _ = replica.node().read_barrier(Instant::now() + SHOWN_MAX).await;
             Ok(())
@@ -154,21 +158,23 @@ impl ClusterService {
         Ok(self.view())
     }
 
-    /// Removes a node, which then stops by itself.
+    /// Removes a node, which then stops by itself. Without `force`, not when too few of the voters that would be left
+    /// answer.
     ///
     /// # Errors
     /// [`Error::NotFound`], [`Error::Conflict`], [`Error::Unavailable`].
-    pub async fn remove_node(&self, actor: Actor, id: u64) -> Result<(), Error> {
+    pub async fn remove_node(&self, actor: Actor, id: u64, force: bool) -> Result<(), Error> {
         let replica = Arc::clone(&self.replica);
         let removal = Change::RemoveNode { id, before: member_facts(&replica, id) };
+        audit::check(&replica, &actor, &removal)?;
         if id != replica.node().status().node_id {
-            let making = async move { replica.node().remove_member(id).await };
+            let making = async move { replica.node().remove_member(id, force).await };
             return audit::carry(&self.replica, actor, making, |_| Some(removal)).await;
         }
         let making = async move {
             let recorded = audit::record(&replica, &actor, &removal, GRAB_MAX).await;
             recorded.map_err(|error| MembershipError::Unavailable(error.to_string()))?;
-            replica.node().remove_member(id).await
+            replica.node().remove_member(id, force).await
         };
         audit::carry(&self.replica, Actor::default(), making, |_| None).await
     }
@@ -250,6 +256,7 @@ impl ClusterService {
         let cluster = ClusterReadings {
             snapshot_index: status.snapshot_index.unwrap_or(0),
             leader_changes: status.leader_changes,
+            quorum_reachable: QuorumLoss::of(&status).is_none(),
             ..ClusterReadings::from(&self.view())
         };
         let now = Readings {

@@ -24,6 +24,8 @@ pub struct ClusterView {
     /// The note that was left last.
     #[cfg(feature = "next-level")]
     pub note: String,
+    /// The ids of the voters; two lists while they change, before and after, each of which needs a majority.
+    pub voters: Vec<Vec<u64>>,
     /// Every member, by id.
     pub nodes: Vec<NodeView>,
 }
@@ -75,6 +77,7 @@ impl ClusterView {
             level: 1,
             #[cfg(feature = "next-level")]
             note: String::new(),
+            voters: status.voters.iter().map(|ids| ids.iter().copied().collect()).collect(),
             nodes,
         }
     }

@@ -3,11 +3,15 @@
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-use mintleaf_raft::{MemberStatus, Role, Status};
+use mintleaf_raft::{MemberStatus, Status};
 use serde::Serialize;
 
 /// Where an operator reads what to do about a lost quorum.
 const QUORUM_LOSS_PAGE: &str = "docs/operating.md#quorum-loss";
+
+/// What a quorum is while the voters change.
+const TWO_MAJORITIES: &str =
+    "a change of the voters is under way, which needs a majority of those before and after it: ";
 
 /// What goes on without a leader: ready means that there is something to hand out, not that everything is.
 const HELD_ONLY: &str =
@@ -41,6 +45,16 @@ impl Readiness {
 /// Why there is no quorum: too few voters can be reached.
 #[derive(Debug)]
 pub(super) struct QuorumLoss {
+    /// Whether the voters change, which needs a majority before the change and one after it.
+    is_joint: bool,
+    /// The majorities that are missing.
+    lost: Vec<LostMajority>,
+}
+
+#[derive(Debug)]
+struct LostMajority {
+    /// When it is needed: before the change of the voters that is under way, or after it.
+    when: &'static str,
     voters: usize,
     /// The voters that cannot be reached, and how long ago each showed its last sign of life, if it has shown any
     /// since this node started.
@@ -57,13 +71,21 @@ impl QuorumLoss {
 
     /// The loss, as the node sees it whose status this is; `None` while it reaches enough voters.
     pub(super) fn of(status: &Status) -> Option<Self> {
-        let voters = || status.members.iter().filter(|member| member.role != Role::Learner);
-        let missing = voters().filter(|voter| !voter.reachable);
-        let missing: Vec<_> =
-            missing.map(|&MemberStatus { id, silence, .. }| (id, silence)).collect();
-        let voters = voters().count();
-        let reached = voters - missing.len();
-        (voters > 0 && reached <= voters / 2).then_some(Self { voters, missing })
+        let lost =
+            status.voters.iter().zip(["before it", "after it"]).filter_map(|(voters, when)| {
+                let is_missing =
+                    |member: &&MemberStatus| voters.contains(&member.id) && !member.reachable;
+                let missing = status.members.iter().filter(is_missing);
+                let missing: Vec<_> = missing.map(|member| (member.id, member.silence)).collect();
+                let (voters, reached) = (voters.len(), voters.len() - missing.len());
+                (voters > 0 && reached <= voters / 2).then_some(LostMajority {
+                    when,
+                    voters,
+                    missing,
+                })
+            });
+        let (is_joint, lost) = (status.voters.len() > 1, lost.collect::<Vec<_>>());
+        (!lost.is_empty()).then_some(Self { is_joint, lost })
     }
 }
 
@@ -76,14 +98,22 @@ impl QuorumLoss {
 
 impl std::fmt::Display for QuorumLoss {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { voters, missing } = self;
-        let (reached, needed) = (voters - missing.len(), voters / 2 + 1);
-        write!(out, "{reached} of {voters} voters can be reached and {needed} are needed")?;
-        for (number, (id, silence)) in missing.iter().enumerate() {
-            let before = if number == 0 { "; missing:" } else { "," };
-            match silence {
-                Some(silence) => write!(out, "{before} node {id} for {} s", silence.as_secs())?,
-                None => write!(out, "{before} node {id} since this node started")?,
+        if self.is_joint {
+            out.write_str(TWO_MAJORITIES)?;
+        }
+        for (number, LostMajority { when, voters, missing }) in self.lost.iter().enumerate() {
+            let (reached, needed) = (voters - missing.len(), voters / 2 + 1);
+            out.write_str(if number > 0 { "; " } else { "" })?;
+            if self.is_joint {
+                write!(out, "{when}, ")?;
+            }
+            write!(out, "{reached} of {voters} voters can be reached and {needed} are needed")?;
+            for (number, (id, silence)) in missing.iter().enumerate() {
+                let before = if number == 0 { "; missing:" } else { "," };
+                match silence {
+                    Some(silence) => write!(out, "{before} node {id} for {} s", silence.as_secs())?,
+                    None => write!(out, "{before} node {id} since this node started")?,
+                }
             }
         }
         Ok(())
@@ -129,6 +159,10 @@ impl OwnReadiness {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use mintleaf_raft::Role;
+
     use super::*;
 
     fn status(leader_id: Option<u64>, silences: [Option<u64>; 3]) -> Status {
@@ -154,6 +188,7 @@ mod tests {
             snapshot_index: None,
             purged_index: None,
             members: (1..).zip(silences).map(member).collect(),
+            voters: vec![BTreeSet::from([1, 2, 3])],
         }
     }
 
@@ -167,6 +202,26 @@ mod tests {
                         is held is spent, and tags of which nothing is held get 503";
         assert_eq!(reasons, [expected]);
         assert!(!Readiness::of(&status, false).ready);
+    }
+
+    #[test]
+    fn each_half_of_a_change_of_the_voters_needs_a_majority() {
+        let mut status = status(None, [Some(0), Some(0), Some(12)]);
+        assert!(QuorumLoss::of(&status).is_none(), "two of three");
+        status.voters.push(BTreeSet::from([1, 3]));
+        let expected = "a change of the voters is under way, which needs a majority of those before and after it: \
+                        after it, 1 of 2 voters can be reached and 2 are needed; missing: node 3 for 12 s";
+        assert_eq!(QuorumLoss::of(&status).expect("a loss").to_string(), expected);
+        let both = super::tests::status(None, [Some(0), None, Some(12)]);
+        let both = Status { voters: status.voters.clone(), ..both };
+        let loss = QuorumLoss::of(&both).expect("a loss").to_string();
+        assert!(
+            loss.contains("before it, 1 of 3 ") && loss.contains("; after it, 1 of 2 "),
+            "{loss}"
+        );
+        status.voters.push(BTreeSet::from([1, 2]));
+        status.voters.remove(1);
+        assert!(QuorumLoss::of(&status).is_none(), "two of three, and two of two");
     }
 
     #[test]

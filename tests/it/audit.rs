@@ -257,3 +257,26 @@ fn the_node_that_was_asked_logs_a_change_once_and_the_others_do_not() {
         }
     }
 }
+
+/// A port may have zeros in front, and with thousands of them an address outgrew an entry of the audit, and then one of
+/// the log.
+#[test]
+fn an_address_that_no_entry_can_hold_changes_nothing() {
+    let mut cluster = mintleaf().cluster(3);
+    let leader = cluster.leader();
+    let api = cluster.api(leader);
+    let zeros = "0".repeat(60_000);
+    for id in cluster.ids() {
+        let raft = cluster.raft(id).to_string();
+        for change in [
+            json!({ "id": id, "raft": raft, "http": format!("127.0.0.1:{zeros}80") }),
+            json!({ "id": id, "raft": raft.replace(':', &format!(":{zeros}")) }),
+        ] {
+            let refused = api.post("/v1/cluster/nodes", &change);
+            assert_eq!(refused.problem(), (400, "invalid_argument".to_owned()));
+        }
+    }
+    api.post("/v1/tags", &json!({ "tag": "orders" })).ok();
+    assert_eq!(actions(api), ["tag.create orders"]);
+    assert_eq!(cluster.leader(), leader);
+}

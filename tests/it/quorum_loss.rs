@@ -1,5 +1,7 @@
 //! What a node says that has lost its quorum, and how it comes back.
 
+use std::thread;
+
 use serde_json::{Value, json};
 
 use crate::harness::{Cluster, Finished, eventually, mintleaf, secs};
@@ -79,4 +81,51 @@ fn says_who_is_missing(mut cluster: Cluster, last: u64) {
         (said && ready["reasons"] == json!([])).then_some(())
     });
     api.post("/v1/tags", &json!({ "tag": "after" })).ok();
+}
+
+/// A change of the voters is in effect before it is committed, so one that never can be stops the cluster.
+#[test]
+fn a_change_that_would_lose_the_quorum_is_refused_unless_it_is_forced() {
+    let mut cluster = mintleaf().cluster(3);
+    let leader = cluster.leader();
+    let [dead, live] = cluster.others(leader)[..] else { panic!("three nodes run") };
+    cluster.kill(dead);
+    let (api, path) = (cluster.api(leader), format!("/v1/cluster/nodes/{live}"));
+    let demotion = json!({ "id": live, "raft": cluster.raft(live).to_string(), "voter": false });
+    for refused in [api.delete(&path), api.post("/v1/cluster/nodes", &demotion)] {
+        assert_eq!(refused.problem(), (409, "conflict".to_owned()), "{refused:?}");
+        let text = refused.text();
+        assert!(text.contains(&format!("node {dead} does not answer: 1 of the 2 ")), "{text}");
+    }
+    let mut asked = mintleaf().command();
+    let url = format!("http://{}", cluster.api(live).0);
+    asked.args(["cluster", "remove", &leader.to_string(), "--url", &url]);
+    let asked = Finished::of(&mut asked);
+    assert!(asked.code == Some(1) && asked.stderr.contains("does not answer"), "{asked:?}");
+    assert_eq!(api.get("/v1/cluster").ok()["voters"], json!([[1, 2, 3]]));
+    api.post("/v1/tags", &json!({ "tag": "orders" })).ok();
+
+    // Forced, it stops the cluster, and each half of it is judged by itself.
+    let forced = thread::spawn(move || api.delete(&format!("{path}?force=true")).status);
+    let reason = eventually("the loss to be noticed", secs(15), || {
+        let reasons = api.try_get("/readyz").ok()?.json()["reasons"].to_string();
+        reasons.contains("no_quorum: ").then_some(reasons)
+    });
+    let half =
+        format!("after it, 1 of 2 voters can be reached and 2 are needed; missing: node {dead} ");
+    assert!(reason.contains(&half) && !reason.contains("before it, "), "{reason}");
+    assert!(api.get("/metrics").text().contains("mintleaf_quorum_reachable 0\n"));
+    eventually("the log to say so", secs(15), || {
+        cluster.process(leader).log().contains("no quorum: a change of the voters").then_some(())
+    });
+    let mut status = mintleaf().command();
+    status.args(["cluster", "status", "--url", &format!("http://{}", api.0)]);
+    let status = Finished::of(&mut status);
+    assert!(status.stdout.contains("after it, 1 of 2 voters can be reached"), "{status:?}");
+    assert_ne!(forced.join().unwrap(), 409);
+    cluster.start_node(dead);
+    eventually("the quorum to be back", secs(15), || {
+        let answer = api.patch("/v1/tags/orders", &json!({ "description": "after" }));
+        (answer.status == 200).then_some(())
+    });
 }

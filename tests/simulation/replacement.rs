@@ -38,7 +38,8 @@ pub(crate) async fn replace(target: Arc<Machine>, machines: Vec<Arc<Machine>>) {
         sleep(ASKING_INTERVAL).await;
         let Some((seed, serving)) = ask() else { continue };
         let removed =
-            timeout(ASKING_MAX, serving.services.cluster.remove_node(Actor::default(), id)).await;
+            timeout(ASKING_MAX, serving.services.cluster.remove_node(Actor::default(), id, false))
+                .await;
         if matches!(removed, Ok(Ok(()) | Err(Error::NotFound { .. }))) {
             target.wipe(seed);
             break;
@@ -67,7 +68,7 @@ async fn admit(target: &Arc<Machine>, mut ask: impl FnMut() -> Option<(u64, Serv
         target.start();
         let add = serving.services.cluster.add_node(
             Actor::default(),
-            NewMember { id, raft: address(id), http: None, voter: true },
+            NewMember { id, raft: address(id), http: None, voter: true, force: false },
         );
         let added = timeout(ASKING_MAX, add).await;
         target.site.trace.note(format_args!("node {seed} takes node {id} in: {added:?}"));

@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::clients::Clients;
 use crate::machine::{Machine, Serving, Site};
 use crate::net::address;
+use crate::replacement::put_down;
 
 /// Longest wait of a story for one step.
 const STEP_MAX: Duration = Duration::from_secs(20);
@@ -36,12 +37,15 @@ pub(crate) enum Story {
     ReturnedLearner,
     /// A follower is cut away, then paused, then restarted, and comes back each time. Term and leader stay.
     ReturningFollower,
+    /// As many voters are down as can be, and another one shall be removed or lose its vote: that is refused, and the
+    /// cluster goes on. Then it is forced, and ends once those that are down are back.
+    ChangeWithVotersDown,
 }
 
 impl Story {
     /// The story of this name.
     pub(crate) fn named(name: &str) -> Option<Self> {
-        [Self::ReturnedLearner, Self::ReturningFollower]
+        [Self::ReturnedLearner, Self::ReturningFollower, Self::ChangeWithVotersDown]
             .into_iter()
             .find(|story| story.name() == name)
     }
@@ -51,6 +55,7 @@ impl Story {
         match self {
             Self::ReturnedLearner => "returned-learner",
             Self::ReturningFollower => "returning-follower",
+            Self::ChangeWithVotersDown => "change-with-voters-down",
         }
     }
 }
@@ -68,6 +73,7 @@ impl Stage<'_> {
         let played = match story {
             Story::ReturnedLearner => self.returned_learner().await,
             Story::ReturningFollower => self.returning_follower().await,
+            Story::ChangeWithVotersDown => self.change_with_voters_down().await,
         };
         if played.is_none() {
             self.site.trace.violation(&format!("the story {} comes to no end", story.name()));
@@ -86,8 +92,12 @@ impl Stage<'_> {
         .await?;
         let id = target.node_id;
         self.until("the removal", async || {
-            let removed =
-                self.other_than(id)?.services.cluster.remove_node(Actor::default(), id).await;
+            let removed = self
+                .other_than(id)?
+                .services
+                .cluster
+                .remove_node(Actor::default(), id, false)
+                .await;
             matches!(removed, Ok(()) | Err(Error::NotFound { .. })).then_some(())
         })
         .await?;
@@ -118,7 +128,7 @@ impl Stage<'_> {
                 .cluster
                 .add_node(
                     Actor::default(),
-                    NewMember { id, raft: address(id), http: None, voter: true },
+                    NewMember { id, raft: address(id), http: None, voter: true, force: false },
                 )
                 .await
                 .ok()
@@ -152,6 +162,52 @@ impl Stage<'_> {
             self.site.trace.violation(&what);
         }
         Some(())
+    }
+
+    async fn change_with_voters_down(&self) -> Option<()> {
+        let leader = self.leader().await?;
+        let mut others = self.machines.iter().filter(|machine| machine.node_id != leader);
+        let down: Vec<_> = others.by_ref().take((self.machines.len() - 1) / 2).collect();
+        let id = others.next()?.node_id;
+        for machine in &down {
+            put_down(machine).await;
+        }
+        let is_refused = |outcome: Result<(), Error>| match outcome {
+            Err(Error::Conflict { detail }) => detail.contains(" not answer: ").then_some(()),
+            _ => None,
+        };
+        self.until("the refusal of the removal", async || {
+            let cluster = &self.serving(leader)?.services.cluster;
+            is_refused(cluster.remove_node(Actor::default(), id, false).await)
+        })
+        .await?;
+        let member = |voter, force| NewMember { id, raft: address(id), http: None, voter, force };
+        self.until("the refusal of the demotion", async || {
+            let cluster = &self.serving(leader)?.services.cluster;
+            let demoted = cluster.add_node(Actor::default(), member(false, false)).await;
+            is_refused(demoted.map(drop))
+        })
+        .await?;
+        self.watch_all_but(down.first()?.node_id).await;
+
+        let serving = self.serving(leader)?;
+        let forced = serving.services.cluster.add_node(Actor::default(), member(false, true));
+        drop(timeout(CUT, forced).await);
+        let halves = serving.replica.node().status().voters.len();
+        if halves != 2 {
+            self.site.trace.violation("a change that was forced has not begun, or has ended");
+        }
+        down.iter().for_each(|machine| machine.start());
+        self.until("the end of the change", async || {
+            let voters = self.other_than(id)?.replica.node().status().voters;
+            (voters.len() == 1 && !voters[0].contains(&id)).then_some(())
+        })
+        .await?;
+        self.until("the vote to be back", async || {
+            let cluster = &self.other_than(id)?.services.cluster;
+            cluster.add_node(Actor::default(), member(true, false)).await.ok().map(drop)
+        })
+        .await
     }
 
     fn isolate(&self, id: u64) {

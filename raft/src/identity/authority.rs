@@ -48,7 +48,8 @@ impl Speaker {
             | Request::ReadIndex
             | Request::Ask { .. }
             | Request::TimeoutNow { .. }
-            | Request::Removed { .. } => Self::Member,
+            | Request::Removed { .. }
+            | Request::ForceChange(_) => Self::Member,
             Request::Change(change) => Self::of_change(change),
         }
     }
@@ -240,6 +241,7 @@ mod tests {
             Request::Supports => 15,
             Request::Describe => 16,
             Request::Ask { .. } => 17,
+            Request::ForceChange(_) => 18,
         }
     }
 
@@ -265,6 +267,7 @@ mod tests {
             (change(Change::RaiseLevel),                              [true, false, false, false]),
             (change(Change::Transfer { id: 3 }),                      [true, false, false, false]),
             (change(Change::Remove { id: 3, store: 30 }),             [true, false, false, false]),
+            (Request::ForceChange(Change::Remove { id: 3, store: 30 }), [true, false, false, false]),
             (add(3, None, false, false),                              [true, false, false, false]),
             (add(4, Some(40), true, false),                           [true, false, false, false]),
             (add(3, Some(31), true, false),                           [true, false, false, false]),
@@ -285,7 +288,7 @@ mod tests {
             assert_eq!(verdicts(request), *expected, "{request:?}");
         }
         let kinds: BTreeSet<usize> = table.iter().map(|(request, _)| kind(request)).collect();
-        assert!(kinds.iter().copied().eq(0..18), "a kind is missing: {kinds:?}");
+        assert!(kinds.iter().copied().eq(0..19), "a kind is missing: {kinds:?}");
     }
 
     #[test]

@@ -1,28 +1,32 @@
 //! What each change does on the leader.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use openraft::ChangeMembers;
 use tokio::time::{Instant, sleep_until, timeout};
 
+use super::consent::{ask_voters, until_answered};
 use super::openraft_change::{FormerVoters, Outcome, change_membership, leave_joint_configuration};
 use super::progress::{CALL_TIMEOUT, LAG_ENTRIES_MAX, unavailable, wait_until_caught_up};
 use super::{level, transfer};
 use crate::bootstrap::handshake::{self, HANDSHAKE_TIMEOUT};
 use crate::client::CallError;
 use crate::core::Core;
-use crate::message::{Change, MembershipError, Purpose, Refusal, Request};
+use crate::message::{Change, MembershipError, Precaution, Purpose, Refusal, Request};
+use crate::raft_storage::disk_format;
+use crate::runtime::SparseLines;
 use crate::types::Member;
+use crate::types::bounds::{BATCH_BYTES_MAX, check_address};
 
 /// A learner may take this long to catch up before it is left a learner for now.
 const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(6);
-/// Bytes of an address at most: the longest host name, a port, and some to spare.
-const ADDRESS_BYTES_MAX: usize = 512;
-/// Pause before a member is pinged again.
-const ASK_AGAIN_INTERVAL: Duration = Duration::from_millis(100);
 
-pub(super) async fn carry_out(core: &Core, change: Change) -> Outcome {
+/// Lines on nodes that tell addresses at which they do not answer.
+static UNREACHED: SparseLines = SparseLines::each_second();
+
+pub(super) async fn carry_out(core: &Arc<Core>, change: Change, precaution: Precaution) -> Outcome {
     settle_members(core).await?;
     leave_joint_configuration(core).await?;
     match change {
@@ -35,21 +39,22 @@ pub(super) async fn carry_out(core: &Core, change: Change) -> Outcome {
                 }
                 None => {}
             }
-            add(core, id, raft, http, voter, store).await
+            add(core, id, raft, http, voter, store, precaution).await
         }
         Change::RaiseLevel => level::raise(core).await,
-        Change::Remove { id, store } => remove(core, id, store).await,
+        Change::Remove { id, store } => remove(core, id, store, precaution).await,
         Change::Transfer { id } => transfer::transfer(core, id).await,
     }
 }
 
-/// Waits until the membership in effect here is committed and this node is sure to lead. Only then may it
-/// say that a change is done already or impossible: an uncommitted membership of a leader that was cut off
-/// is in effect there, and nowhere else ever.
+/// Waits until the membership in effect here is committed, this node is sure to lead, and it has applied whatever
+/// was committed before. Only then may it say that a change is done already or impossible: an uncommitted
+/// membership of a leader that was cut off is in effect there, and nowhere else ever; and a leader that was just
+/// elected may not have applied the entry that raised the level.
 async fn settle_members(core: &Core) -> Outcome {
     let settled = async {
-        core.read_index_as_leader().await?;
-        let index = core.identity.members().log_id().map(|id| id.index);
+        let committed = core.read_index_as_leader().await?;
+        let index = core.identity.members().log_id().map(|id| id.index).max(Some(committed));
         let mut metrics = core.raft.metrics();
         metrics.wait_for(|now| now.last_applied.map(|id| id.index) >= index).await.ok()?;
         Some(())
@@ -59,6 +64,30 @@ async fn settle_members(core: &Core) -> Outcome {
     settled.ok().flatten().ok_or_else(no_quorum)
 }
 
+/// Refuses addresses that the membership must not hold, whether an operator named them or a node tells its own.
+pub(super) fn check_addresses(change: &Change) -> Outcome {
+    let Change::Add { raft, http, .. } = change else { return Ok(()) };
+    [raft, http]
+        .into_iter()
+        .try_for_each(|address| check_address(address).map_err(MembershipError::Conflict))
+}
+
+/// Refuses a membership whose entry might outgrow a record of the log, also once all of its nodes vote: a leader that
+/// appended it would stop, and so would each one after it that is asked the same.
+fn check_size(core: &Core, id: u64, member: &Member) -> Outcome {
+    let members = core.identity.members();
+    let others = members.nodes().filter(|(other, _)| **other != id);
+    let mut nodes: BTreeMap<u64, Member> =
+        others.map(|(id, member)| (*id, member.clone())).collect();
+    nodes.insert(id, member.clone());
+    if disk_format::longest_membership_entry(nodes) <= BATCH_BYTES_MAX {
+        return Ok(());
+    }
+    let why =
+        "the membership has no room for another node with these addresses: remove a node first";
+    Err(MembershipError::Conflict(why.to_owned()))
+}
+
 /// Dials an internal address that a node tells of itself, before the membership says that the node is there: a
 /// node that joins, and a member that has moved. That very node and its store have to answer. So nobody makes
 /// a cluster send a member's messages somewhere else, and a node that was given a wrong address learns it.
@@ -66,11 +95,7 @@ async fn settle_members(core: &Core) -> Outcome {
 /// The error says nothing of what listens there instead, and takes as long as silence would, so that nobody
 /// explores a network with this request. It leaves the node free to ask again.
 pub(super) async fn dial_told_address(core: &Core, change: &Change) -> Outcome {
-    let Change::Add { id, raft, http, store: Some(store), .. } = change else { return Ok(()) };
-    if raft.len().max(http.len()) > ADDRESS_BYTES_MAX {
-        let why = format!("an address has {ADDRESS_BYTES_MAX} bytes at most");
-        return Err(MembershipError::Conflict(why));
-    }
+    let Change::Add { id, raft, store: Some(store), .. } = change else { return Ok(()) };
     let is_there = |member: &Member| (&member.raft, member.store) == (raft, *store);
     if core.member(*id).as_ref().is_some_and(is_there) {
         return Ok(());
@@ -81,19 +106,23 @@ pub(super) async fn dial_told_address(core: &Core, change: &Change) -> Outcome {
         Ok((from, _)) => format!("node {} listens there, with another directory", from.node_id),
         Err(error) => error.to_string(),
     };
-    tracing::info!(node = id, %raft, %found, "a node does not answer at the address that it tells");
+    if let Some(others) = UNREACHED.take() {
+        let what = "a node does not answer at the address that it tells";
+        tracing::info!(node = id, %raft, %found, others, "{what}");
+    }
     sleep_until(silent_at).await;
     Err(unavailable(format!("node {id} does not answer at {raft}: check --advertise-raft")))
 }
 
 /// Adds a node as a learner, or changes its role or its addresses.
 async fn add(
-    core: &Core,
+    core: &Arc<Core>,
     id: u64,
     raft: String,
     http: String,
     voter: bool,
     store: Option<u128>,
+    precaution: Precaution,
 ) -> Outcome {
     let asks_for_itself = store.is_some();
     let member = match store {
@@ -110,15 +139,17 @@ async fn add(
         }
         Some(present) if present == member => {}
         _ => {
+            check_size(core, id, &member)?;
             let nodes = BTreeMap::from([(id, member.clone())]);
-            change_membership(core, ChangeMembers::SetNodes(nodes), FormerVoters::Leave).await?;
+            let set = ChangeMembers::SetNodes(nodes);
+            change_membership(core, set, FormerVoters::Leave, precaution).await?;
             tracing::info!(node = id, raft = %member.raft, "added a learner");
         }
     }
     match voter {
-        true => promote(core, id).await,
+        true => promote(core, id, precaution).await,
         false if asks_for_itself => Ok(()),
-        false => demote(core, id).await,
+        false => demote(core, id, precaution).await,
     }
 }
 
@@ -172,7 +203,7 @@ async fn ask_newcomer(
 
 /// Makes a voter a learner. A leader that is to become a learner first makes another voter lead, and the
 /// caller asks that one.
-async fn demote(core: &Core, id: u64) -> Outcome {
+async fn demote(core: &Arc<Core>, id: u64, precaution: Precaution) -> Outcome {
     let voters: BTreeSet<u64> = core.identity.members().voter_ids().collect();
     if !voters.contains(&id) {
         return Ok(());
@@ -182,11 +213,15 @@ async fn demote(core: &Core, id: u64) -> Outcome {
         return Err(MembershipError::Conflict(why));
     };
     if id == core.identity.node_id() {
+        // The successor asks again. This node asks first, so that a change that is refused changes nothing.
+        if precaution == Precaution::AskVoters {
+            ask_voters(core, &voters.into_iter().filter(|voter| *voter != id).collect()).await?;
+        }
         transfer::transfer(core, successor).await?;
         return Err(MembershipError::NoLeader(format!("node {successor} leads now; ask it")));
     }
     let demotion = ChangeMembers::RemoveVoters(BTreeSet::from([id]));
-    change_membership(core, demotion, FormerVoters::Stay).await?;
+    change_membership(core, demotion, FormerVoters::Stay, precaution).await?;
     tracing::info!(node = id, "made a voter a learner");
     Ok(())
 }
@@ -201,7 +236,7 @@ fn successor(core: &Core, voters: &BTreeSet<u64>, id: u64) -> Option<u64> {
 }
 
 /// Makes a learner a voter once it has caught up (Raft thesis, 4.2.1).
-async fn promote(core: &Core, id: u64) -> Outcome {
+async fn promote(core: &Arc<Core>, id: u64, precaution: Precaution) -> Outcome {
     let members = core.identity.members();
     let uniform = members.membership().get_joint_config().len() == 1;
     if uniform && members.voter_ids().any(|voter| voter == id) {
@@ -212,20 +247,18 @@ async fn promote(core: &Core, id: u64) -> Outcome {
     // cluster needs it. So it is pinged.
     let caught_up = async {
         wait_until_caught_up(core, id, LAG_ENTRIES_MAX).await;
-        while core.client.call(id, &member, Request::Ping, CALL_TIMEOUT).await.is_err() {
-            tokio::time::sleep(ASK_AGAIN_INTERVAL).await;
-        }
+        until_answered(core, id, &member).await;
     };
     let late = |_| unavailable(format!("node {id} is a learner and still catching up; ask again"));
     timeout(CATCH_UP_TIMEOUT, caught_up).await.map_err(late)?;
     let promotion = ChangeMembers::AddVoterIds(BTreeSet::from([id]));
-    change_membership(core, promotion, FormerVoters::Leave).await?;
+    change_membership(core, promotion, FormerVoters::Leave, precaution).await?;
     tracing::info!(node = id, "promoted a learner to voter");
     Ok(())
 }
 
 /// Removes a node, voter or learner.
-async fn remove(core: &Core, id: u64, store: u128) -> Outcome {
+async fn remove(core: &Arc<Core>, id: u64, store: u128, precaution: Precaution) -> Outcome {
     let member = core.member(id).ok_or(MembershipError::Unknown(id))?;
     if store != member.store {
         let why = format!("node {id} has joined again since, with another data directory");
@@ -236,11 +269,11 @@ async fn remove(core: &Core, id: u64, store: u128) -> Outcome {
         return Err(MembershipError::Conflict("the last voter cannot be removed".to_owned()));
     }
     let ids = BTreeSet::from([id]);
-    if voters.contains(&id) {
-        change_membership(core, ChangeMembers::RemoveVoters(ids), FormerVoters::Leave).await?;
-    } else {
-        change_membership(core, ChangeMembers::RemoveNodes(ids), FormerVoters::Leave).await?;
-    }
+    let removal = match voters.contains(&id) {
+        true => ChangeMembers::RemoveVoters(ids),
+        false => ChangeMembers::RemoveNodes(ids),
+    };
+    change_membership(core, removal, FormerVoters::Leave, precaution).await?;
     tracing::info!(node = id, "removed a node");
     tell_removed(core, id, &member).await;
     Ok(())

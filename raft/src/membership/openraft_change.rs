@@ -3,14 +3,16 @@
 
 use std::collections::BTreeSet;
 use std::pin::pin;
+use std::sync::Arc;
 
 use openraft::ChangeMembers;
 use openraft::error::{ChangeMembershipError, ClientWriteError, RaftError};
 use tokio::time::timeout;
 
+use super::consent::ask_voters;
 use super::progress::{CALL_TIMEOUT, no_leader, unavailable};
 use crate::core::Core;
-use crate::message::MembershipError;
+use crate::message::{MembershipError, Precaution};
 use crate::types::Member;
 
 pub(super) type Outcome = Result<(), MembershipError>;
@@ -28,12 +30,12 @@ pub(super) enum FormerVoters {
 /// both configurations (Raft thesis, 4.3). openraft does not do so by itself. A former voter stays as a
 /// learner: nobody knows any more whether it was to be removed, and the operator who asked for that asks
 /// again.
-pub(super) async fn leave_joint_configuration(core: &Core) -> Outcome {
+pub(super) async fn leave_joint_configuration(core: &Arc<Core>) -> Outcome {
     if !is_joint(core) {
         return Ok(());
     }
     let nobody = ChangeMembers::AddVoterIds(BTreeSet::new());
-    change_membership(core, nobody, FormerVoters::Stay).await?;
+    change_membership(core, nobody, FormerVoters::Stay, Precaution::None).await?;
     tracing::info!("finished a change of the membership that was cut off");
     Ok(())
 }
@@ -42,11 +44,19 @@ pub(super) fn is_joint(core: &Core) -> bool {
     core.identity.members().membership().get_joint_config().len() > 1
 }
 
+/// Carries a change through. One of the voters begins only once a majority of those that it leaves has answered,
+/// unless an operator forces it.
 pub(super) async fn change_membership(
-    core: &Core,
+    core: &Arc<Core>,
     change: ChangeMembers<u64, Member>,
     former_voters: FormerVoters,
+    precaution: Precaution,
 ) -> Outcome {
+    if let Some(voters) = voters_after(core, &change)
+        && precaution == Precaution::AskVoters
+    {
+        ask_voters(core, &voters).await?;
+    }
     let retain = former_voters == FormerVoters::Stay;
     let mut change = pin!(core.raft.change_membership(change, retain));
     // A leader that is deposed may never hear what became of its entry. A leader that removes itself hears it
@@ -66,6 +76,17 @@ pub(super) async fn change_membership(
         }
         Err(RaftError::APIError(ClientWriteError::ForwardToLeader(_))) => Err(no_leader()),
         Err(error) => Err(unavailable(error)),
+    }
+}
+
+/// The voters that a change leaves; `None` if it changes none.
+fn voters_after(core: &Core, change: &ChangeMembers<u64, Member>) -> Option<BTreeSet<u64>> {
+    let members = core.identity.members();
+    let voters = members.membership().get_joint_config().last()?;
+    match change {
+        ChangeMembers::AddVoterIds(added) => Some(voters.union(added).copied().collect()),
+        ChangeMembers::RemoveVoters(removed) => Some(voters.difference(removed).copied().collect()),
+        _ => None,
     }
 }
 

@@ -8,24 +8,28 @@ use crate::message::MembershipError;
 /// A new member counts as caught up if its log is at most this many entries behind.
 pub(super) const LAG_ENTRIES_MAX: u64 = 100;
 pub(super) const CALL_TIMEOUT: Duration = Duration::from_secs(1);
+/// Pause before a member is pinged again.
+pub(super) const PING_AGAIN_INTERVAL: Duration = Duration::from_millis(100);
 /// Pause between two looks at a follower's progress.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Waits until a member's log is at most `lag_max` entries behind. Callers set a timeout.
 pub(super) async fn wait_until_caught_up(core: &Core, id: u64, lag_max: u64) {
     loop {
-        let caught_up = {
-            let metrics = core.raft.metrics();
-            let metrics = metrics.borrow();
-            let matched = metrics.replication.as_ref().and_then(|all| *all.get(&id)?);
-            let last = metrics.last_log_index.unwrap_or(0);
-            matched.is_some_and(|matched| matched.index + lag_max >= last)
-        };
-        if caught_up {
+        if is_caught_up(core, id, lag_max) {
             return;
         }
         tokio::time::sleep(PROGRESS_INTERVAL).await;
     }
+}
+
+/// Whether a member's log is at most `lag_max` entries behind, as far as the leader knows.
+pub(super) fn is_caught_up(core: &Core, id: u64, lag_max: u64) -> bool {
+    let metrics = core.raft.metrics();
+    let metrics = metrics.borrow();
+    let matched = metrics.replication.as_ref().and_then(|all| *all.get(&id)?);
+    let last = metrics.last_log_index.unwrap_or(0);
+    matched.is_some_and(|matched| matched.index.saturating_add(lag_max) >= last)
 }
 
 pub(super) fn no_leader() -> MembershipError {

@@ -1,5 +1,6 @@
 //! Who carries a change out, and when: on the leader, one at a time, in a task of its own.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,10 +8,10 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::openraft_change::Outcome;
-use super::progress::{CALL_TIMEOUT, no_leader, unavailable};
+use super::progress::{CALL_TIMEOUT, LAG_ENTRIES_MAX, is_caught_up, no_leader, unavailable};
 use super::{change, openraft_change};
 use crate::core::Core;
-use crate::message::{Change, MembershipError, Request, Response};
+use crate::message::{Change, MembershipError, Precaution, Request, Response};
 use crate::runtime::Spawner;
 use crate::types::Member;
 
@@ -31,21 +32,29 @@ pub(crate) struct Membership {
     spawner: Spawner,
     /// Why this node's addresses could not be told, as its operator last read it.
     untold: parking_lot::Mutex<Option<String>>,
+    /// The voter that was to take over last, so that a learner could follow.
+    asked_last: parking_lot::Mutex<Option<u64>>,
 }
 
 impl Membership {
     /// Changes run as tasks of the current process, on its runtime.
     pub(crate) fn new(core: Arc<Core>) -> Self {
-        let (changing, untold) = Default::default();
-        Self { core, changing, spawner: Spawner::current(), untold }
+        let (changing, untold, asked_last) = Default::default();
+        Self { core, changing, spawner: Spawner::current(), untold, asked_last }
     }
 
     /// Has a change carried out, and waits for a leader until the deadline. Asking again is safe: a change that
     /// happened already has nothing left to do, and a removal names the data directory that it means.
-    pub(crate) async fn change(&self, change: Change, deadline: Instant) -> Outcome {
+    pub(crate) async fn change(
+        &self,
+        change: Change,
+        precaution: Precaution,
+        deadline: Instant,
+    ) -> Outcome {
         let mut may_have_happened = false;
         loop {
-            let outcome = match timeout_at(deadline, self.change_now(change.clone())).await {
+            let changed = self.change_now(change.clone(), precaution);
+            let outcome = match timeout_at(deadline, changed).await {
                 Ok(outcome) => outcome,
                 Err(_) => {
                     return Err(unavailable("not finished yet, and going on; look again later"));
@@ -68,15 +77,19 @@ impl Membership {
     }
 
     /// Carries a change out here if this node leads, and asks the leader otherwise.
-    pub(crate) async fn change_now(&self, change: Change) -> Outcome {
+    pub(crate) async fn change_now(&self, change: Change, precaution: Precaution) -> Outcome {
         let core = &self.core;
         let leader = core.leader().ok_or_else(no_leader)?;
         if leader == core.identity.node_id() {
-            return self.change_as_leader(change).await;
+            return self.change_as_leader(change, precaution).await;
         }
         let member = core.member(leader).ok_or_else(no_leader)?;
         let within = CHANGE_TIMEOUT + CALL_TIMEOUT;
-        match core.client.call(leader, &member, Request::Change(change), within).await {
+        let request = match precaution {
+            Precaution::AskVoters => Request::Change(change),
+            Precaution::None => Request::ForceChange(change),
+        };
+        match core.client.call(leader, &member, request, within).await {
             Ok(Response::Changed(outcome)) => outcome,
             Ok(_) => Err(unavailable("the leader answered something else than was asked")),
             Err(error) => Err(MembershipError::NoLeader(format!("the leader was lost: {error}"))),
@@ -85,10 +98,11 @@ impl Membership {
 
     /// Carries a change out, one at a time, in a task of its own: a caller that goes away must not leave the
     /// membership half-way between two configurations, or the leader without heartbeats.
-    pub(crate) async fn change_as_leader(&self, change: Change) -> Outcome {
+    pub(crate) async fn change_as_leader(&self, change: Change, precaution: Precaution) -> Outcome {
         if !self.core.leads() {
             return Err(no_leader());
         }
+        change::check_addresses(&change)?;
         // This precedes the turn, so that a node with a wrong address does not keep others waiting.
         change::dial_told_address(&self.core, &change).await?;
         let turn = timeout(TURN_TIMEOUT, Arc::clone(&self.changing).lock_owned());
@@ -98,7 +112,7 @@ impl Membership {
         let core = Arc::clone(&self.core);
         let carried_out = self.spawner.spawn(async move {
             let _one_at_a_time = one_at_a_time;
-            change::carry_out(&core, change).await
+            change::carry_out(&core, change, precaution).await
         });
         match timeout(CHANGE_TIMEOUT, carried_out).await {
             Ok(Ok(outcome)) => outcome,
@@ -117,7 +131,7 @@ impl Membership {
         let Member { raft, http, store } = myself;
         let store = Some(store);
         let add = Change::Add { id: me, raft, http, voter: false, store, release: None };
-        match self.change_now(add).await {
+        match self.change_now(add, Precaution::AskVoters).await {
             Ok(()) => tracing::info!(node = me, "told the cluster this node's new addresses"),
             Err(MembershipError::Unavailable(why)) => {
                 let before = self.untold.lock().replace(why.clone());
@@ -140,7 +154,8 @@ impl Membership {
         }
     }
 
-    /// Has another voter lead in the next term while a learner holds a later vote than this leader's. The
+    /// Has another voter lead in the next term while a learner holds a later vote than this leader's: one whose log
+    /// reaches as far, and after a failure the next one, because a voter may be cut off from all but this leader. The
     /// learner was a voter once, and takes no entry of an earlier term. Its vote deposes nobody, so the term
     /// rises by a transfer of leadership.
     pub(crate) async fn raise_term_for_learners(&self) {
@@ -148,14 +163,41 @@ impl Membership {
         let (me, own) = (core.identity.node_id(), core.raft.metrics().borrow().vote);
         let later = core.heard.contact().later_vote(Instant::now()).filter(|later| *later > own);
         let Some(later) = later.filter(|_| core.leader() == Some(me)) else { return };
-        let members = core.identity.members();
-        let mut others = members.voter_ids().filter(|id| *id != me);
-        let Some(id) = others.find(|id| core.heard.is_reachable(*id)) else {
-            return;
+        let voters: BTreeSet<u64> = core.identity.members().voter_ids().collect();
+        let can_take_over = |id: &u64| {
+            *id != me && core.heard.is_reachable(*id) && is_caught_up(core, *id, LAG_ENTRIES_MAX)
         };
+        let voters: BTreeSet<u64> = voters.into_iter().filter(can_take_over).collect();
+        let Some(id) = next_in_turn(&voters, &mut self.asked_last.lock()) else { return };
         tracing::info!(node = id, %later, "a learner voted in a later term: handing over to catch up");
-        if let Err(error) = self.change_as_leader(Change::Transfer { id }).await {
+        let transfer = Change::Transfer { id };
+        if let Err(error) = self.change_as_leader(transfer, Precaution::AskVoters).await {
             tracing::warn!(%error, "cannot hand over so that a learner can follow");
         }
+    }
+}
+
+/// The id that follows the last one in turn, which it becomes.
+fn next_in_turn(ids: &BTreeSet<u64>, last: &mut Option<u64>) -> Option<u64> {
+    let after = last.and_then(|last| ids.range(last.saturating_add(1)..).next());
+    let next = after.or_else(|| ids.first()).copied();
+    *last = next.or(*last);
+    next
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_voter_that_can_take_over_has_its_turn() {
+        let (ids, mut last) = (BTreeSet::from([2, 3, 5]), None);
+        let turns: Vec<_> = (0..4).filter_map(|_| next_in_turn(&ids, &mut last)).collect();
+        assert_eq!(turns, [2, 3, 5, 2]);
+        assert_eq!(next_in_turn(&BTreeSet::from([5]), &mut last), Some(5));
+        assert_eq!(next_in_turn(&BTreeSet::new(), &mut last), None);
+        assert_eq!(next_in_turn(&ids, &mut last), Some(2));
+        let mut past = Some(u64::MAX);
+        assert_eq!(next_in_turn(&ids, &mut past), Some(2));
     }
 }

@@ -96,6 +96,9 @@ pub(crate) enum Request {
         request: Blob,
         within_ms: u64,
     },
+    /// Change the membership without asking first whether enough voters answer. A member of an older build does
+    /// not know this request, and asks nobody before any change.
+    ForceChange(Change),
 }
 
 /// What a node answers.

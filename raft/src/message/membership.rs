@@ -27,6 +27,15 @@ pub(crate) enum Change {
     RaiseLevel,
 }
 
+/// What a change of the voters waits for before it begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Precaution {
+    /// A majority of the voters that it leaves has answered.
+    AskVoters,
+    /// Nothing: an operator forces the change.
+    None,
+}
+
 impl Change {
     /// Whether this node asks for itself: to be added, or to be known by its new addresses.
     pub(crate) fn is_for(&self, node_id: u64) -> bool {

@@ -8,10 +8,10 @@ use tokio::time::{Instant, timeout_at};
 
 use super::status::Status;
 use crate::core::Core;
-use crate::error::{AskError, Delivery, NotConfirmed, ProposeError};
+use crate::error::{AskError, Delivery, NotConfirmed, ProposeError, Rejected};
 use crate::leader_requests::{LEADER_REQUEST_BYTES_MAX, LeaderRequests};
 use crate::membership::Membership;
-use crate::message::{Change, ForwardError, MembershipError};
+use crate::message::{Change, ForwardError, MembershipError, Precaution};
 use crate::peers::PeerClock;
 use crate::types::bounds::COMMANDS_MAX;
 
@@ -133,7 +133,8 @@ impl Handle {
 
     /// Adds a node as a learner and, if `voter`, promotes it once it has caught up; otherwise a voter becomes
     /// a learner. Waits out an election, for under 10 s. A caller may repeat a request that was not finished
-    /// in time. If `http` is empty, the node itself is asked for it.
+    /// in time. If `http` is empty, the node itself is asked for it. A change of the voters begins only once a
+    /// majority of those that it leaves has answered, unless `force` is set.
     ///
     /// # Errors
     /// See [`MembershipError`].
@@ -143,21 +144,19 @@ impl Handle {
         raft: String,
         http: String,
         voter: bool,
+        force: bool,
     ) -> Result<(), MembershipError> {
-        self.membership
-            .change(
-                Change::Add { id, raft, http, voter, store: None, release: None },
-                change_deadline(),
-            )
-            .await
+        let add = Change::Add { id, raft, http, voter, store: None, release: None };
+        self.membership.change(add, precaution(force), change_deadline()).await
     }
 
     /// Removes a node, voter or learner, which stops when it learns of that. Waits out an election, for under
-    /// 10 s.
+    /// 10 s. The removal of a voter begins only once a majority of the others has answered, unless `force` is
+    /// set.
     ///
     /// # Errors
     /// See [`MembershipError`].
-    pub async fn remove_member(&self, id: u64) -> Result<(), MembershipError> {
+    pub async fn remove_member(&self, id: u64, force: bool) -> Result<(), MembershipError> {
         let deadline = change_deadline();
         let known = match self.core.member(id) {
             Some(known) => known,
@@ -168,7 +167,8 @@ impl Handle {
                 self.core.member(id).ok_or(MembershipError::Unknown(id))?
             }
         };
-        self.membership.change(Change::Remove { id, store: known.store }, deadline).await
+        let removal = Change::Remove { id, store: known.store };
+        self.membership.change(removal, precaution(force), deadline).await
     }
 
     /// Makes a voter the leader. Waits out an election, for under 10 s. New proposals wait meanwhile, for about
@@ -177,7 +177,8 @@ impl Handle {
     /// # Errors
     /// See [`MembershipError`].
     pub async fn transfer_leader(&self, id: u64) -> Result<(), MembershipError> {
-        self.membership.change(Change::Transfer { id }, change_deadline()).await
+        let transfer = Change::Transfer { id };
+        self.membership.change(transfer, Precaution::AskVoters, change_deadline()).await
     }
 
     /// Raises the level of the cluster to the highest that every member supports, learners included. The
@@ -186,7 +187,8 @@ impl Handle {
     /// # Errors
     /// [`MembershipError::Level`] names the members that could not be asked or are too old; see [`MembershipError`].
     pub async fn raise_level(&self) -> Result<(), MembershipError> {
-        self.membership.change(Change::RaiseLevel, change_deadline()).await
+        let raise = Change::RaiseLevel;
+        self.membership.change(raise, Precaution::AskVoters, change_deadline()).await
     }
 
     /// Every peer's clock compared with this node's, as far as messages told it lately. The leader hears from
@@ -214,6 +216,10 @@ impl Handle {
     pub fn status(&self) -> Status {
         Status::of(&self.core)
     }
+}
+
+fn precaution(force: bool) -> Precaution {
+    if force { Precaution::None } else { Precaution::AskVoters }
 }
 
 fn change_deadline() -> Instant {

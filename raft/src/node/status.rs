@@ -1,5 +1,6 @@
 //! What a node knows of its cluster without asking any other node.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
@@ -69,6 +70,9 @@ pub struct Status {
     pub purged_index: Option<u64>,
     /// Every member, by id.
     pub members: Vec<MemberStatus>,
+    /// The ids of the voters. While the voters change there are two lists, before and after the change, and a quorum
+    /// is a majority of each.
+    pub voters: Vec<BTreeSet<u64>>,
 }
 
 impl Status {
@@ -87,6 +91,7 @@ impl Status {
             snapshot_index: now.snapshot.map(|id| id.index),
             purged_index: now.purged.map(|id| id.index),
             members: members(core, &now, leader_id),
+            voters: now.membership_config.membership().get_joint_config().clone(),
         }
     }
 }

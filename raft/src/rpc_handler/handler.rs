@@ -22,7 +22,8 @@ use crate::error::{Delivery, ProposeError};
 use crate::identity::Speaker;
 use crate::membership::Membership;
 use crate::message::{
-    Answer, Change, Description, ForwardError, Frame, Header, Origin, Refusal, Request, Response,
+    Answer, Change, Description, ForwardError, Frame, Header, Origin, Precaution, Refusal, Request,
+    Response,
 };
 use crate::runtime::{Pending, to_completion};
 use crate::transport::{FrameHandler, PROTOCOL, Peer};
@@ -41,13 +42,13 @@ pub(crate) struct RpcHandler {
 }
 
 impl FrameHandler for RpcHandler {
-    fn handle<'a>(&'a self, caller: Peer, frame: &'a [u8]) -> Pending<'a, Result<Vec<u8>, String>> {
     fn is_member(&self, caller: Peer) -> bool {
         let Peer::Proven { node_id, store } = caller else { return false };
         let member = self.core.member(node_id);
         member.is_some_and(|member| store.is_none_or(|store| store == member.store))
     }
 
+    fn handle<'a>(&'a self, caller: Peer, frame: &'a [u8]) -> Pending<'a, Result<Vec<u8>, String>> {
         Box::pin(async move {
             let (_, Frame { header, request }) =
                 codec::decode(frame).map_err(|error| format!("not a frame: {error}"))?;
@@ -104,7 +105,12 @@ impl RpcHandler {
                 Ok(Response::Asked(core.requests.answer(request.0, deadline).await.map(Blob)))
             }
             Request::Handshake(_) => Err(failed("a handshake has no header")),
-            Request::Change(change) => self.change_for_peer(from, change).await,
+            Request::Change(change) => {
+                self.change_for_peer(from, change, Precaution::AskVoters).await
+            }
+            Request::ForceChange(change) => {
+                self.change_for_peer(from, change, Precaution::None).await
+            }
             Request::Supports => Ok(Response::Supports(core.state.supports())),
             Request::Describe => Ok(Response::Described(Description {
                 release: core.state.supports(),
@@ -265,10 +271,15 @@ impl RpcHandler {
 
     /// Carries a change out, or passes it on to the leader if the sender asks for itself: a newcomer asks the
     /// member that it knows. What another node has passed on is not passed on again.
-    async fn change_for_peer(&self, from: &Origin, change: Change) -> Result<Response, Refusal> {
+    async fn change_for_peer(
+        &self,
+        from: &Origin,
+        change: Change,
+        precaution: Precaution,
+    ) -> Result<Response, Refusal> {
         let outcome = match self.core.leads() || !change.is_for(from.node_id) {
-            true => self.membership.change_as_leader(change).await,
-            false => self.membership.change_now(change).await,
+            true => self.membership.change_as_leader(change, precaution).await,
+            false => self.membership.change_now(change, precaution).await,
         };
         Ok(Response::Changed(outcome))
     }

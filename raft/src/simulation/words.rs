@@ -55,6 +55,7 @@ pub fn request_in_words(frame: &[u8]) -> Option<Words> {
             ("Handshake", purpose.to_owned())
         }
         Request::Change(change) => ("Change", change_words(change)),
+        Request::ForceChange(change) => ("ForceChange", change_words(change)),
         Request::TimeoutNow { from } => {
             ("TimeoutNow", format!("from the leader of term {}", from.leader_id.term))
         }

@@ -53,12 +53,12 @@ async fn a_removed_learner_that_comes_back_elsewhere_is_not_taken_in_again() {
     let [one, two, three] = open_three(&peers, &data).await;
     assert_eq!(add(&one, 1).await, Ok(1));
     let member = |id: u64| one.handle().core.member(id);
-    one.handle().add_member(3, peers[&3].clone(), String::new(), false).await.unwrap();
+    one.handle().add_member(3, peers[&3].clone(), String::new(), false, false).await.unwrap();
     let applied = |node: &Node| node.handle().status().last_applied_index;
     let is_learner = || !three.handle().core.identity.members().voter_ids().any(|id| id == 3);
     eventually("3 is a learner", || is_learner() && applied(&three) == applied(&one)).await;
     three.shutdown().await;
-    one.handle().remove_member(3).await.unwrap();
+    one.handle().remove_member(3, false).await.unwrap();
 
     // The node reaches nobody at first, so nobody tells it that it was removed.
     let mut moved = options(3, &data(3), &peers);

@@ -7,7 +7,7 @@ use tempfile::TempDir;
 use tokio::time::{Instant, timeout};
 
 use super::support::{SOON, add, alone, eventually, open, open_three, options, three_peers};
-use crate::message::Change;
+use crate::message::{Change, Precaution};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn founders_are_prepared_for_the_cluster_that_their_coordinator_committed() {
@@ -124,7 +124,9 @@ async fn a_late_removal_does_not_remove_a_node_that_has_joined_since() {
     let store = node.handle().core.identity.store();
     let mut refusals = Vec::new();
     for meant in [store + 1, store] {
-        let refused = membership.change_as_leader(Change::Remove { id: 1, store: meant }).await;
+        let refused = membership
+            .change_as_leader(Change::Remove { id: 1, store: meant }, Precaution::AskVoters)
+            .await;
         refusals.push(refused.unwrap_err().to_string());
     }
     assert!(refusals[0].contains("has joined again since"), "{refusals:?}");

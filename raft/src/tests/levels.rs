@@ -239,7 +239,7 @@ async fn a_node_that_does_not_support_the_level_cannot_join() {
     let four =
         open_as(Options { join: Some("127.0.0.1:1".to_owned()), ..joining.clone() }, 1).await;
     let four = four.unwrap();
-    let asked = one.handle().add_member(4, listen.to_string(), String::new(), false).await;
+    let asked = one.handle().add_member(4, listen.to_string(), String::new(), false, false).await;
     let Err(MembershipError::Level(why)) = asked else { panic!("it was let in: {asked:?}") };
     assert!(why.contains("start version 0.2.0 or later"), "{why}");
     four.shutdown().await;

@@ -101,7 +101,7 @@ async fn a_new_cluster_begins_with_the_state_and_others_join_it() {
     let joining = Options { join: Some(peers[&3].clone()), ..options(2, &other, &peers) };
     let (two, sum) = open(joining).await;
     eventually("the joined node has the state", || sum.total() == 504).await;
-    one.handle().add_member(2, peers[&2].clone(), String::new(), true).await.unwrap();
+    one.handle().add_member(2, peers[&2].clone(), String::new(), true, false).await.unwrap();
     assert_eq!(add(&two, 1).await, Ok(505));
     assert!(two.handle().status().members.iter().all(|member| member.role != Role::Learner));
     for node in [one, two] {

@@ -149,8 +149,8 @@ async fn serve_node<L: Layer>(
     answer_frames(layer, channel, proof, handler).await
 }
 
-/// Answers frame after frame until the other end hangs up, or until this node proves itself by something else:
-/// then the next answer is the last, and the other end opens another connection.
+/// Answers frame after frame until the other end hangs up, until this node proves itself by something else, or until
+/// a stranger's time is over: then the next answer is the last, and the other end opens another connection.
 pub(super) async fn answer_frames<L: Layer, S: AsyncRead + AsyncWrite + Unpin>(
     layer: &L,
     mut channel: Channel<S>,

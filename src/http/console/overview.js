@@ -54,11 +54,13 @@ const overview = {
         if (!troubles.length) troubles.push(`Lost: ${list(since)}.`);
         if (state === 'good') state = 'warn';
       }
-      const voters = cluster.nodes.filter((node) => node.role !== 'learner');
-      const heard = voters.filter((node) => node.reachable).length;
-      const enough = Math.floor(voters.length / 2) + 1;
-      if (heard < enough && !ready.reasons.some((reason) => reason.startsWith('no_quorum'))) {
-        troubles.push(`${heard} of ${voters.length} voters can be reached and ${enough} are needed.`);
+      // While the voters change, a quorum is a majority of those before and of those after.
+      for (const voters of cluster.voters) {
+        const heard = cluster.nodes.filter((node) => voters.includes(node.id) && node.reachable).length;
+        const enough = Math.floor(voters.length / 2) + 1;
+        if (heard < enough && !ready.reasons.some((reason) => reason.startsWith('no_quorum'))) {
+          troubles.push(`${heard} of ${voters.length} voters can be reached and ${enough} are needed.`);
+        }
       }
       if (!this.leader) state = 'bad';
       const off = this.clocks.filter((clock) => Math.abs(clock.ms) >= CLOCK_WARN_MS);

@@ -184,7 +184,13 @@ impl Stage {
         self.at(leader, |serving| async move {
             let add = serving.services.cluster.add_node(
                 Actor::default(),
-                NewMember { id: NEWCOMER, raft: address(NEWCOMER), http: None, voter: true },
+                NewMember {
+                    id: NEWCOMER,
+                    raft: address(NEWCOMER),
+                    http: None,
+                    voter: true,
+                    force: false,
+                },
             );
             add.await.ok().map(drop)
         })
@@ -193,7 +199,7 @@ impl Stage {
         self.show_state();
         self.narrator.say(format_args!("an operator asks n{leader} to remove n{one}"));
         self.at(leader, move |serving| async move {
-            serving.services.cluster.remove_node(Actor::default(), one).await.ok()
+            serving.services.cluster.remove_node(Actor::default(), one, false).await.ok()
         })
         .await?;
         sleep(SETTLING).await;
