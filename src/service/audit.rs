@@ -5,8 +5,8 @@
 //! changes are made by `raft/`; the node that was asked has the audit record them afterwards, and tries until
 //! that is acknowledged. So such a change has its entry at least once: an entry whose reply was lost may stand
 //! there twice, and only a node that ends, or finds no leader for [`RECORDING_MAX`], leaves one out. A node that
-//! is asked to remove itself has that recorded beforehand, because it cannot do so as no member. A change that the audit
-//! could not record is refused before it begins.
+//! is asked to remove itself has that recorded beforehand, because it cannot do so as no member; before that it asks
+//! the voters that would be left. A change that the audit could not record is refused before it begins.
 //!
 //! One log line tells of each change, with the target `mintleaf::audit`, on the node that was asked and nowhere
 //! else: lines that each node wrote when it applies a change would be as many as there are nodes, and come

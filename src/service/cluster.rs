@@ -172,6 +172,9 @@ impl ClusterService {
             return audit::carry(&self.replica, actor, making, |_| Some(removal)).await;
         }
         let making = async move {
+            if !force {
+                replica.node().ask_voters_without(id).await?;
+            }
             let recorded = audit::record(&replica, &actor, &removal, GRAB_MAX).await;
             recorded.map_err(|error| MembershipError::Unavailable(error.to_string()))?;
             replica.node().remove_member(id, force).await

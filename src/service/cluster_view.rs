@@ -24,7 +24,7 @@ pub struct ClusterView {
     /// The note that was left last.
     #[cfg(feature = "next-level")]
     pub note: String,
-    /// The ids of the voters; two lists while they change, before and after, each of which needs a majority.
+    /// The ids of the voters; two lists while they change, before and after, and a quorum is a majority of each.
     pub voters: Vec<Vec<u64>>,
     /// Every member, by id.
     pub nodes: Vec<NodeView>,

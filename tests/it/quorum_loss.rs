@@ -92,7 +92,8 @@ fn a_change_that_would_lose_the_quorum_is_refused_unless_it_is_forced() {
     cluster.kill(dead);
     let (api, path) = (cluster.api(leader), format!("/v1/cluster/nodes/{live}"));
     let demotion = json!({ "id": live, "raft": cluster.raft(live).to_string(), "voter": false });
-    for refused in [api.delete(&path), api.post("/v1/cluster/nodes", &demotion)] {
+    let own = cluster.api(live).delete(&path);
+    for refused in [own, api.delete(&path), api.post("/v1/cluster/nodes", &demotion)] {
         assert_eq!(refused.problem(), (409, "conflict".to_owned()), "{refused:?}");
         let text = refused.text();
         assert!(text.contains(&format!("node {dead} does not answer: 1 of the 2 ")), "{text}");
@@ -103,6 +104,7 @@ fn a_change_that_would_lose_the_quorum_is_refused_unless_it_is_forced() {
     let asked = Finished::of(&mut asked);
     assert!(asked.code == Some(1) && asked.stderr.contains("does not answer"), "{asked:?}");
     assert_eq!(api.get("/v1/cluster").ok()["voters"], json!([[1, 2, 3]]));
+    assert_eq!(api.get("/v1/audit").ok()["entries"], json!([]));
     api.post("/v1/tags", &json!({ "tag": "orders" })).ok();
 
     // Forced, it stops the cluster, and each half of it is judged by itself.

@@ -25,8 +25,8 @@ pub(crate) async fn send(
     let handshake = Handshake { from: core.identity.origin(), cluster, purpose };
     match core.client.handshake(Target { address, node_id }, handshake, HANDSHAKE_TIMEOUT).await? {
         (from, Response::Handshake(reply)) => {
-            let told = check_address(&reply.raft).and_then(|()| check_address(&reply.http));
-            told.map_err(|why| CallError::Refused {
+            let sound = check_address(&reply.raft).and_then(|()| check_address(&reply.http));
+            sound.map_err(|why| CallError::Refused {
                 address: address.to_owned(),
                 refusal: Refusal::Failed(why),
             })?;

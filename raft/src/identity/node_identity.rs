@@ -257,7 +257,7 @@ impl NodeIdentity {
         Ok(())
     }
 
-    /// Whether this node was removed by the membership at `members_index`, or replaced, now that a member says so. A
+    /// Whether this node was removed by the membership at `members_index`, or replaced, now that a member says it. A
     /// claim about a membership that names this node, or about one before it, is out of date.
     pub(crate) fn believes_removal(&self, by: &Origin, members_index: u64) -> bool {
         if self.member_since() >= Some(members_index) {

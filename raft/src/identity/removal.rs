@@ -35,7 +35,7 @@ pub(super) struct Own<'a> {
 }
 
 impl RemovalClaims {
-    /// Whether this node was removed by the membership at `claimed_index`, now that the member `by` says so, too.
+    /// Whether this node was removed by the membership at `claimed_index`, now that the member `by` says it, too.
     pub(super) fn count(&self, own: &Own<'_>, by: u64, claimed_index: u64) -> bool {
         if own.leader == Some(by) {
             let furthest = own.last_log_index.unwrap_or(0).saturating_add(BEHIND_MAX);

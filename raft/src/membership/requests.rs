@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::openraft_change::Outcome;
 use super::progress::{CALL_TIMEOUT, LAG_ENTRIES_MAX, is_caught_up, no_leader, unavailable};
-use super::{change, openraft_change};
+use super::{change, consent, openraft_change};
 use crate::core::Core;
 use crate::message::{Change, MembershipError, Precaution, Request, Response};
 use crate::runtime::Spawner;
@@ -119,6 +119,15 @@ impl Membership {
             Ok(Err(_)) => Err(unavailable("the node is stopping")),
             Err(_) => Err(unavailable("not finished yet, and going on; look again later")),
         }
+    }
+
+    /// Asks the voters other than `id` as its removal would, and changes nothing.
+    pub(crate) async fn ask_voters_without(&self, id: u64) -> Outcome {
+        let mut voters: BTreeSet<u64> = self.core.identity.members().voter_ids().collect();
+        if voters.remove(&id) && !voters.is_empty() {
+            consent::ask_voters(&self.core, &voters).await?;
+        }
+        Ok(())
     }
 
     /// Tells the leader this node's addresses if the membership has others.

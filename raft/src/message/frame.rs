@@ -97,7 +97,7 @@ pub(crate) enum Request {
         within_ms: u64,
     },
     /// Change the membership without asking first whether enough voters answer. A member of an older build does
-    /// not know this request, and asks nobody before any change.
+    /// not know this request, and never asks first as the leader.
     ForceChange(Change),
 }
 

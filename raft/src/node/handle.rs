@@ -171,6 +171,15 @@ impl Handle {
         self.membership.change(removal, precaution(force), deadline).await
     }
 
+    /// Asks the voters other than `id` as its removal would, and changes nothing: for a caller that records a removal
+    /// before it asks for it.
+    ///
+    /// # Errors
+    /// [`MembershipError::Conflict`] when too few of them answer this node.
+    pub async fn ask_voters_without(&self, id: u64) -> Result<(), MembershipError> {
+        self.membership.ask_voters_without(id).await
+    }
+
     /// Makes a voter the leader. Waits out an election, for under 10 s. New proposals wait meanwhile, for about
     /// one election timeout.
     ///

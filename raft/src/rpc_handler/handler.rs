@@ -42,10 +42,13 @@ pub(crate) struct RpcHandler {
 }
 
 impl FrameHandler for RpcHandler {
-    fn is_member(&self, caller: Peer) -> bool {
-        let Peer::Proven { node_id, store } = caller else { return false };
-        let member = self.core.member(node_id);
-        member.is_some_and(|member| store.is_none_or(|store| store == member.store))
+    fn is_member(&self, caller: Peer, frame: &[u8]) -> bool {
+        // Where nothing is proven, and where a certificate names no store, the sender is taken at its word.
+        let Ok((_, Frame { header: Some(header), .. })) = codec::decode(frame) else {
+            return false;
+        };
+        let Origin { node_id, store, .. } = header.from;
+        caller.may_speak_for(node_id, store) && self.core.identity.knows(node_id, store)
     }
 
     fn handle<'a>(&'a self, caller: Peer, frame: &'a [u8]) -> Pending<'a, Result<Vec<u8>, String>> {

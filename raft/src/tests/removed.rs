@@ -11,7 +11,7 @@ use crate::message::{Request, Response};
 const WITHIN: Duration = Duration::from_secs(5);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_member_that_lies_about_a_removal_ends_nobody() {
+async fn a_member_that_lies_about_a_removal_ends_no_other() {
     let temp = TempDir::new().unwrap();
     let nodes = open_three(&three_peers(), |id| temp.path().join(format!("node-{id}"))).await;
     assert_eq!(add(&nodes[0], 1).await, Ok(1));

@@ -86,9 +86,9 @@ pub trait Transport: Send + Sync + 'static {
 
 /// Handles the frames that arrive at a node.
 pub trait FrameHandler: Send + Sync + 'static {
-    /// Whether a caller is known to be a member, whose connections stay for as long as it uses them. Those of any
-    /// other end after a time, however often it asks.
-    fn is_member(&self, _caller: Peer) -> bool {
+    /// Whether a caller that sends this frame is known to be a member, whose connections stay for as long as it uses
+    /// them. Those of any other end after a time, however often it asks.
+    fn is_member(&self, _caller: Peer, _frame: &[u8]) -> bool {
         true
     }
 

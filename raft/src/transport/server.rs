@@ -177,11 +177,14 @@ pub(super) async fn answer_frames<L: Layer, S: AsyncRead + AsyncWrite + Unpin>(
             // The caller has hung up, so nobody waits for the answer.
             () = channel.interrupted() => return Ok(()),
         };
-        if handler.is_member(proof.peer) {
-            stranger_until = Instant::now() + STRANGER_MAX;
+        if stranger_until <= Instant::now() {
+            match handler.is_member(proof.peer, &frame) {
+                true => stranger_until = Instant::now() + STRANGER_MAX,
+                false => is_outdated = true,
+            }
         }
         match answer {
-            Ok(answer) if is_outdated || stranger_until <= Instant::now() => {
+            Ok(answer) if is_outdated => {
                 return within(ANSWER_TIMEOUT, channel.send_last_answer(&answer)).await;
             }
             Ok(answer) => within(ANSWER_TIMEOUT, channel.send_answer(Ok(&answer))).await?,
@@ -239,7 +242,7 @@ mod tests {
     }
 
     impl FrameHandler for Echo {
-        fn is_member(&self, _: Peer) -> bool {
+        fn is_member(&self, _: Peer, _: &[u8]) -> bool {
             self.to_members
         }
 
