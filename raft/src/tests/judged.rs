@@ -54,6 +54,15 @@ impl StateMachine for Held {
     }
 }
 
+/// Lets go of a state machine also where a test fails, so that its runtime can end.
+struct LetGo(Arc<Held>);
+
+impl Drop for LetGo {
+    fn drop(&mut self) {
+        self.0.held.store(false, Ordering::SeqCst);
+    }
+}
+
 /// The level is a part of the state, and so a leader that has not applied what is committed does not know it.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_change_is_judged_before_what_is_committed_is_applied() {
@@ -68,6 +77,7 @@ async fn no_change_is_judged_before_what_is_committed_is_applied() {
     assert_eq!(add(&node, 1).await, Ok(1));
     let last = || node.handle().status().last_log_index;
     let before = last();
+    let _let_go = LetGo(Arc::clone(&state));
     state.held.store(true, Ordering::SeqCst);
     let handle = node.handle();
     let adding = tokio::spawn(async move {
