@@ -8,8 +8,8 @@ use openraft::ChangeMembers;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::consent::{ask_voters, until_answered};
-use super::openraft_change::{FormerVoters, Outcome, change_membership, leave_joint_configuration};
-use super::progress::{CALL_TIMEOUT, LAG_ENTRIES_MAX, unavailable, wait_until_caught_up};
+use super::openraft_change::{FormerVoters, change_membership, leave_joint_configuration};
+use super::progress::{CALL_TIMEOUT, LAG_ENTRIES_MAX, Outcome, unavailable, wait_until_caught_up};
 use super::{level, transfer};
 use crate::bootstrap::handshake::{self, HANDSHAKE_TIMEOUT};
 use crate::client::CallError;

@@ -11,8 +11,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::openraft_change::Outcome;
-use super::progress::{CALL_TIMEOUT, PING_AGAIN_INTERVAL};
+use super::progress::{CALL_TIMEOUT, Outcome, PING_AGAIN_INTERVAL};
 use crate::core::Core;
 use crate::message::{MembershipError, Request};
 use crate::runtime::in_process;

@@ -10,12 +10,10 @@ use openraft::error::{ChangeMembershipError, ClientWriteError, RaftError};
 use tokio::time::timeout;
 
 use super::consent::ask_voters;
-use super::progress::{CALL_TIMEOUT, no_leader, unavailable};
+use super::progress::{CALL_TIMEOUT, Outcome, no_leader, unavailable};
 use crate::core::Core;
 use crate::message::{MembershipError, Precaution};
 use crate::types::Member;
-
-pub(super) type Outcome = Result<(), MembershipError>;
 
 /// What becomes of voters that a change leaves without a vote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

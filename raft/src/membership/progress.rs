@@ -1,9 +1,12 @@
-//! How far members are behind, and the errors that all changes share.
+//! How far members are behind, and the outcome and the errors that all changes share.
 
 use std::time::Duration;
 
 use crate::core::Core;
 use crate::message::MembershipError;
+
+/// What became of a change.
+pub(super) type Outcome = Result<(), MembershipError>;
 
 /// A new member counts as caught up if its log is at most this many entries behind.
 pub(super) const LAG_ENTRIES_MAX: u64 = 100;

@@ -7,8 +7,9 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::openraft_change::Outcome;
-use super::progress::{CALL_TIMEOUT, LAG_ENTRIES_MAX, is_caught_up, no_leader, unavailable};
+use super::progress::{
+    CALL_TIMEOUT, LAG_ENTRIES_MAX, Outcome, is_caught_up, no_leader, unavailable,
+};
 use super::{change, consent, openraft_change};
 use crate::core::Core;
 use crate::message::{Change, MembershipError, Precaution, Request, Response};

@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use tokio::time::{sleep_until, timeout};
 
-use super::openraft_change::Outcome;
 use super::progress::{
-    CALL_TIMEOUT, LAG_ENTRIES_MAX, no_leader, unavailable, wait_until_caught_up,
+    CALL_TIMEOUT, LAG_ENTRIES_MAX, Outcome, no_leader, unavailable, wait_until_caught_up,
 };
 use crate::core::Core;
 use crate::message::{MembershipError, Request};
