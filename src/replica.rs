@@ -17,6 +17,7 @@ use crate::encoding::{
     read_snapshot_up_to, write_snapshot,
 };
 use crate::limits::TAG_CHARS_MAX;
+use crate::shape::RootKey;
 use crate::state::{self, Command, LEVEL_MAX, Protection, Response, State, first_version_of};
 use crate::version::VERSION;
 
@@ -27,6 +28,9 @@ pub const COMMANDS_MAX: usize = PROPOSAL_BYTES_MAX / GRAB_BYTES_MAX;
 /// Bytes of the longest grab: a tag of the longest characters, and 96 for all else, of which a grab of a period in
 /// strict order needs most: format, checksum, lengths, size, line and leadership.
 const GRAB_BYTES_MAX: usize = 96 + 4 * TAG_CHARS_MAX;
+
+/// Draws keys of hidden ids: bytes that nobody can guess.
+pub type DrawKey = fn() -> io::Result<[u8; 32]>;
 
 /// Hears on every node of what keeps callers from taking ids of a tag, whichever node it was asked of.
 pub trait TagListener: Send + Sync + 'static {
@@ -78,18 +82,19 @@ pub struct StateReplica {
     state: RwLock<State>,
     listener: Arc<dyn TagListener>,
     supports: Release,
+    draw_key: DrawKey,
 }
 
 impl StateReplica {
     /// An empty copy, which the log will fill.
-    pub fn new(listener: Arc<dyn TagListener>) -> Self {
-        Self::supporting(LEVEL_MAX, listener)
+    pub fn new(draw_key: DrawKey, listener: Arc<dyn TagListener>) -> Self {
+        Self::supporting(LEVEL_MAX, draw_key, listener)
     }
 
     /// As [`StateReplica::new`], in a build that supports levels up to `level_max`.
-    pub fn supporting(level_max: u32, listener: Arc<dyn TagListener>) -> Self {
+    pub fn supporting(level_max: u32, draw_key: DrawKey, listener: Arc<dyn TagListener>) -> Self {
         let supports = Release { level: level_max, version: VERSION.to_owned() };
-        Self { state: RwLock::default(), listener, supports }
+        Self { state: RwLock::default(), listener, supports, draw_key }
     }
 
     /// The state that was made so far.
@@ -128,7 +133,7 @@ impl StateMachine for StateReplica {
     fn check(&self, command: &[u8]) -> Result<(), Rejected> {
         let unfit = |why: &dyn fmt::Display| Rejected::Unfit(why.to_string());
         let command = decode_command(command).map_err(|error| unfit(&error))?;
-        if matches!(command, Command::RaiseLevel { .. }) {
+        if matches!(command, Command::RaiseLevel { .. } | Command::DrawRoot { .. }) {
             return Err(unfit(&"only a leader that has asked every member raises the level"));
         }
         if matches!(command, Command::UpdateTag { .. } | Command::DeleteTag { .. }) {
@@ -148,8 +153,15 @@ impl StateMachine for StateReplica {
         Release { level: state.level(), version: state.version_needed().to_owned() }
     }
 
-    fn raising(&self, to: u32) -> Vec<u8> {
-        encode_command(&Command::RaiseLevel { to, version: first_version_of(to).to_owned() })
+    /// With the level that has one comes the root key, in one entry: a cluster of that level has one.
+    fn raising(&self, to: u32) -> io::Result<Vec<Vec<u8>>> {
+        let mut commands =
+            vec![Command::RaiseLevel { to, version: first_version_of(to).to_owned() }];
+        if !self.state.read().has_root() {
+            let draw = Command::DrawRoot { root: RootKey((self.draw_key)()?) };
+            commands.extend((draw.level() <= to).then_some(draw));
+        }
+        Ok(commands.iter().map(encode_command).collect())
     }
 
     fn apply(&self, stamp: Stamp, command: &[u8]) -> Result<Vec<u8>, Newer> {

@@ -52,6 +52,8 @@ pub struct Origin {
 pub struct Inspection {
     /// Where the copy comes from, as far as that can be read.
     pub origin: Option<Origin>,
+    /// Whether the copy has the root key that hidden ids are made of; `None` of a copy that is damaged.
+    pub root_key: Option<bool>,
     /// What is wrong with it; `None` when it is whole.
     pub damage: Option<SourceError>,
 }
@@ -155,13 +157,16 @@ pub fn inspect(
     progress: &mut dyn FnMut(u64),
 ) -> Result<Inspection, SourceError> {
     match read_copy(source, scratch, progress) {
-        Ok(Copy { origin, .. }) => Ok(Inspection { origin: Some(origin), damage: None }),
+        Ok(Copy { origin, state }) => {
+            let root_key = Some(state.has_root());
+            Ok(Inspection { origin: Some(origin), root_key, damage: None })
+        }
         Err(damage) if damage.is_damage() => {
             let origin = match &damage {
                 SourceError::Backup { .. } => read_head(&mut open(source)?).ok().map(Origin::from),
                 _ => None,
             };
-            Ok(Inspection { origin, damage: Some(damage) })
+            Ok(Inspection { origin, root_key: None, damage: Some(damage) })
         }
         Err(error) => Err(error),
     }
@@ -193,7 +198,7 @@ fn read_directory(
     if !source.join("identity").exists() && source.join("node-1").is_dir() {
         return Err(SourceError::SeveralNodes(source.display().to_string()));
     }
-    let replica = StateReplica::new(Arc::new(NoListener));
+    let replica = StateReplica::new(draws_none, Arc::new(NoListener));
     let mut applied = 0;
     let read = read_stopped(source, scratch, &replica, |_| {
         applied += 1;
@@ -211,6 +216,11 @@ fn read_directory(
         tags: state.len() as u64,
     };
     Ok(Copy { origin, state })
+}
+
+/// A copy leads no cluster whose level it could raise.
+fn draws_none() -> io::Result<[u8; 32]> {
+    Err(io::Error::other("a copy draws no keys"))
 }
 
 impl From<BackupHead> for Origin {
@@ -290,7 +300,8 @@ mod tests {
 
     fn plan(tag: Option<&str>) -> Plan {
         let tags = tag.map(|tag| (BizTag::parse(tag).unwrap(), 500));
-        let raise = Raise { all: 100, tags: tags.into_iter().collect(), floor_ms: 9_000 };
+        let raise =
+            Raise { all: 100, tags: tags.into_iter().collect(), floor_ms: 9_000, root: None };
         Plan { raise, node_id: 4, store: 0x5e, cluster_id: NEW_CLUSTER, now_ms: 6_000 }
     }
 

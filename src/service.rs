@@ -107,7 +107,7 @@ pub use snowflakes::Snowflakes;
 pub use tag_buffers::{HoldingsPage, TagHolding};
 pub use tag_creation::TagSpec;
 pub use tag_import::{ImportOutcomes, Imported, TagToImport};
-pub use tag_shape::{DrawKey, ShapeSpec};
+pub use tag_shape::ShapeSpec;
 pub use tags::{TagChange, TagService};
 pub use taken::TakenIds;
 pub use worker_view::{ClockView, WorkerView, WorkersView};
@@ -117,7 +117,7 @@ pub use crate::state::{Actor, AuditEntry, Fact, Facts, Protection, TagRow};
 use crate::answer_budget::AnswerBudget;
 use crate::clock::Clock;
 use crate::metrics::Metrics;
-use crate::replica::Replica;
+use crate::replica::{DrawKey, Replica};
 use crate::sequence::Counters;
 use cluster_time::ClusterTime;
 use grabber::Grabber;
@@ -163,7 +163,7 @@ pub struct ServiceParts {
     pub nonce: u128,
     /// Random, and known to this process alone.
     pub secret: u128,
-    /// Draws the keys of hidden ids.
+    /// Draws the keys of hidden ids, below the level that makes them of a root key.
     pub draw_key: DrawKey,
 }
 

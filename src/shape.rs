@@ -29,7 +29,7 @@ use thiserror::Error;
 
 pub use calendar::{Calendar, PeriodSpan, time_zone_name};
 pub use ff1::HiddenIds;
-pub use hidden::{Hidden, HiddenKey};
+pub use hidden::{Hidden, HiddenKey, RootKey};
 pub use id_text::IdText;
 pub use line::{Leadership, Line};
 pub use period::{Period, PeriodLength, PeriodNumber};
@@ -184,8 +184,8 @@ impl Shape {
         }
     }
 
-    /// Whether a name of this shape may be used again with the other: all is equal but the key of hidden ids, which
-    /// each creation draws anew and of which the first one stays.
+    /// Whether a name of this shape may be used again with the other: all is equal but the key of hidden ids, of
+    /// which the first one stays.
     pub fn is_like(&self, other: &Self) -> bool {
         self.differs_from(other).is_none()
     }

@@ -33,6 +33,7 @@
 //!     change       what an administrator may ask for, tag_fields of a tag; actor is who asks
 //!     audit        the last admin changes
 //!   raise          every mark raised, for a cluster that is made of a copy
+//!     periods_before  until when periods may have begun that begin higher
 //!   restored       a copy raised, with the audit saying by how much
 //!   snapshot       a state as sections, and back
 //!   shared_table   entries by name, copied by sharing
@@ -56,6 +57,7 @@ mod command;
 mod headroom;
 mod level;
 mod period_lines;
+mod periods_before;
 mod protection;
 mod raise;
 mod response;

@@ -85,9 +85,13 @@ pub trait StateMachine: Send + Sync + 'static {
     /// which never falls, and the first version that supports it.
     fn needs(&self) -> Release;
 
-    /// The command that raises the cluster's level to one that this build supports. The leader appends it
-    /// without a check; [`StateMachine::check`] refuses it, because nobody else may propose it.
-    fn raising(&self, to: u32) -> Vec<u8>;
+    /// The commands that raise the cluster's level to one that this build supports, and bring along what that level has
+    /// from its beginning. The leader appends them as one entry and without a check; [`StateMachine::check`] refuses
+    /// them, because only a leader may propose them.
+    ///
+    /// # Errors
+    /// When the machine cannot make them; the level stays as it is.
+    fn raising(&self, to: u32) -> io::Result<Vec<Vec<u8>>>;
 
     /// Applies one committed command of the entry with this stamp, and returns the reply for the proposer.
     ///

@@ -33,7 +33,8 @@ pub(super) fn run(args: &InspectArgs) -> Result<(), Failure> {
     let found = inspect(&args.source, &scratch, &mut |done| progress.at(done));
     drop(progress);
     let found = found.map_err(|error| Failure::new(error.to_string()))?;
-    let shown = shown(found.origin.as_ref(), found.damage.is_none());
+    let mut shown = shown(found.origin.as_ref(), found.damage.is_none());
+    shown["root_key"] = found.root_key.into();
     if args.json {
         output::print_json(&shown)?;
     } else {
@@ -55,8 +56,17 @@ pub(super) fn progress(source: &std::path::Path) -> Progress {
     Progress::new("read", unit)
 }
 
-const FIELDS: [&str; 8] =
-    ["cluster_id", "node_id", "log_index", "level", "version", "taken_at", "tags", "whole"];
+const FIELDS: [&str; 9] = [
+    "cluster_id",
+    "node_id",
+    "log_index",
+    "level",
+    "version",
+    "taken_at",
+    "tags",
+    "root_key",
+    "whole",
+];
 
 fn shown(origin: Option<&Origin>, whole: bool) -> Value {
     let Some(origin) = origin else {

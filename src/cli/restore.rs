@@ -14,12 +14,19 @@ use crate::clock::{Clock, SystemClock};
 use crate::entropy;
 use crate::limits::{ID_END, UNFORCED_FLOOR_AHEAD_MS_MAX};
 use crate::restore::{Copy, Plan, read_copy, restore};
+use crate::shape::RootKey;
 use crate::state::{Raise, State};
 use crate::tag::BizTag;
 use crate::timestamp::rfc3339;
 
 /// Most ids by which a line rises: half of all that there are. More would use up what is meant to be saved.
 const ADVANCE_MAX: u64 = ID_END / 2;
+
+/// What a copy cannot cover that is older than the root key of hidden ids.
+const NOT_COVERED: &str = "tags with digits that were made after this copy may repeat ids when they are made again: the \
+                           copy is from before its cluster had a root key, so it does not know their keys. All other \
+                           tags are covered, those with digits that the copy knows among them. Make such a tag under \
+                           another name, or with other digits";
 
 /// What to make a cluster of, and how.
 #[derive(clap::Args, Debug)]
@@ -167,20 +174,26 @@ fn carry_out(args: &RestoreArgs, all: u64, after: SnowflakesAfter) -> Result<(),
     drop(progress);
     let copy = copy.map_err(|error| failed(&error))?;
     let now_ms = SystemClock::default().now_ms();
-    let floor_ms = floor(&copy.state, after, now_ms)?;
+    let floor_ms = floor(&copy.state, after)?;
     let soon_ms = now_ms + UNFORCED_FLOOR_AHEAD_MS_MAX + copy.state.snowflake_window_ms_max();
     if floor_ms > soon_ms && !args.json {
         let time = rfc3339(floor_ms);
         output::warn(&format!("the new cluster gives no snowflake ids before {time}"));
     }
     let tags = args.advance.iter().map(|advance| (advance.tag.clone(), advance.by));
-    let raise = Raise { all, tags: tags.collect::<BTreeMap<_, _>>(), floor_ms };
+    let tags = tags.collect::<BTreeMap<_, _>>();
+    let root = RootKey(entropy::random_bytes().map_err(|error| failed(&error))?);
+    let raise = Raise { all, tags, floor_ms, root: Some(root) };
+    let is_covered = copy.state.has_root();
     let (store, cluster_id) = (random()?, random()?);
     let plan = Plan { raise, node_id: args.node_id, store, cluster_id, now_ms };
     let Copy { origin, .. } = &copy;
     let (tags, log_index) = (origin.tags, origin.log_index);
     let floor_ms = floor_ms.max(copy.state.snowflake_floor_ms());
     restore(new, copy, &plan).map_err(|error| failed(&error))?;
+    if !is_covered {
+        output::warn(NOT_COVERED);
+    }
     let (data, node_id) = (args.data.display(), args.node_id);
     if args.json {
         return output::print_json(&json!({
@@ -199,10 +212,8 @@ fn carry_out(args: &RestoreArgs, all: u64, after: SnowflakesAfter) -> Result<(),
     ))
 }
 
-/// The first millisecond that snowflake ids may show. Ids of a period that the copy lacks begin at 1 only where the
-/// period begins behind it, so it lies where no node of the old cluster runs any more, however long ago that gave its
-/// last snowflake id.
-fn floor(state: &State, after: SnowflakesAfter, now_ms: u64) -> Result<u64, Failure> {
+/// The first millisecond that snowflake ids may show.
+fn floor(state: &State, after: SnowflakesAfter) -> Result<u64, Failure> {
     match after {
         SnowflakesAfter::StoppedAt(Moment(stopped_ms)) => {
             if stopped_ms < state.clock_ms() {
@@ -218,7 +229,7 @@ fn floor(state: &State, after: SnowflakesAfter, now_ms: u64) -> Result<u64, Fail
         }
         SnowflakesAfter::Id(id) => {
             let parts = state.format().and_then(|format| format.decode(id));
-            parts.map(|parts| now_ms.max(parts.time_ms + 1)).ok_or_else(|| {
+            parts.map(|parts| parts.time_ms + 1).ok_or_else(|| {
                 Failure::new(format!(
                     "--snowflake-above {id} is no snowflake id of this cluster, or the copy is from before the \
                      first one: give --stopped-at"
@@ -235,13 +246,10 @@ mod tests {
     use crate::state::tests::with_worker_ids;
 
     #[test]
-    fn the_old_cluster_may_have_given_ids_of_periods_since_its_last_snowflake_id() {
+    fn snowflake_ids_begin_above_the_one_that_is_named_whatever_this_machine_s_clock_shows() {
         let state = with_worker_ids();
         let parts = IdParts { time_ms: 5_000, worker_id: 1, sequence: 7 };
         let after = SnowflakesAfter::Id(state.format().unwrap().encode(parts));
-        let floor_at = |now_ms| floor(&state, after, now_ms).ok().unwrap();
-        assert_eq!(floor_at(90_000_000), 90_000_000);
-        // A clock that is behind lowers nothing.
-        assert_eq!(floor_at(0), 5_001);
+        assert_eq!(floor(&state, after).ok(), Some(5_001));
     }
 }

@@ -5,7 +5,7 @@ use crate::tag::BizTag;
 
 /// A copy in a build that supports levels up to `level_max`.
 fn replica(level_max: u32) -> StateReplica {
-    StateReplica::supporting(level_max, Arc::new(NoListener))
+    StateReplica::supporting(level_max, || Ok([7; 32]), Arc::new(NoListener))
 }
 
 fn raise(to: u32) -> Vec<u8> {
@@ -64,7 +64,7 @@ impl TagListener for Outdated {
 #[test]
 fn an_import_that_raises_a_mark_has_nodes_drop_what_they_hold() {
     let outdated = Arc::new(Outdated(0.into()));
-    let replica = StateReplica::new(Arc::<Outdated>::clone(&outdated));
+    let replica = StateReplica::new(|| Ok([7; 32]), Arc::<Outdated>::clone(&outdated));
     for max_id in [5, 5, 4, 6] {
         let (import, description) = ("leaf.sql".into(), String::new());
         let tag = BizTag::parse("a").unwrap();
@@ -116,9 +116,9 @@ fn a_reply_that_cannot_be_read_leaves_its_proposal_in_doubt_and_ends_nothing() {
 #[cfg(feature = "next-level")]
 #[test]
 fn nothing_above_the_level_of_the_cluster_is_let_in() {
-    let replica = replica(3);
+    let replica = replica(4);
     let note = encode_command(&Command::Note { text: "a".to_owned() });
-    assert_eq!(replica.check(&note), Err(Rejected::Level { needs: 3, has: 1 }));
-    replica.apply(Stamp::default(), &raise(3)).unwrap();
+    assert_eq!(replica.check(&note), Err(Rejected::Level { needs: 4, has: 1 }));
+    replica.apply(Stamp::default(), &raise(4)).unwrap();
     assert_eq!(replica.check(&note), Ok(()));
 }

@@ -7,8 +7,8 @@ use mintleaf_raft::{Node, NodeError, StopReason};
 
 use crate::clock::Clock;
 use crate::metrics::Metrics;
-use crate::replica::{Replica, StateReplica, TagListener};
-use crate::service::{DrawKey, Lease, ServiceParts, ServiceTask, Services, SlotTable};
+use crate::replica::{DrawKey, Replica, StateReplica, TagListener};
+use crate::service::{Lease, ServiceParts, ServiceTask, Services, SlotTable};
 use crate::snowflake::SnowflakeSettings;
 
 /// Everything that a node is put together from, besides its log.
@@ -27,7 +27,7 @@ pub struct Assembly {
     pub tags_max: u64,
     /// Bytes for the counters of sequences, while the node leads.
     pub sequence_memory: usize,
-    /// Draws the keys of hidden ids.
+    /// Draws the keys of hidden ids, and the root key of the cluster.
     pub draw_key: DrawKey,
 }
 
@@ -65,7 +65,7 @@ where
 /// The errors of `open`.
 pub async fn assemble_around<F>(
     assembly: Assembly,
-    state: impl FnOnce(Arc<dyn TagListener>) -> StateReplica,
+    state: impl FnOnce(DrawKey, Arc<dyn TagListener>) -> StateReplica,
     open: impl FnOnce(Arc<StateReplica>, Arc<dyn mintleaf_raft::Clock>) -> F,
 ) -> Result<AssembledNode, NodeError>
 where
@@ -84,7 +84,7 @@ where
     let metrics = Arc::new(Metrics::new());
     let table = Arc::new(SlotTable::default());
     let listener: Arc<dyn TagListener> = Arc::clone(&table) as _;
-    let state = Arc::new(state(listener));
+    let state = Arc::new(state(draw_key, listener));
     let node = open(Arc::clone(&state), Arc::new(RaftClock(Arc::clone(&clock)))).await?;
     let replica = Arc::new(Replica::new(node.handle(), state));
     let lease = Lease::start(Arc::clone(&replica), Arc::clone(&clock), snowflake, nonce);

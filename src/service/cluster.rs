@@ -101,7 +101,7 @@ impl ClusterService {
     /// Leaves a note, for tests of levels.
     ///
     /// # Errors
-    /// [`Error::Level`] below level 3.
+    /// [`Error::Level`] below level 4.
     #[cfg(feature = "next-level")]
     pub async fn leave_note(&self, text: String) -> Result<ClusterView, Error> {
         change(&self.replica, Command::Note { text }).await?;

@@ -129,6 +129,9 @@ impl Error {
                     .to_owned(),
             },
             Response::Invalid { what } => (*what).into(),
+            Response::NoRootKey => {
+                Self::unavailable("the cluster has no root key yet for the keys of hidden ids")
+            }
             other => {
                 replica.mixed_up("a change of a tag", other);
                 Self::unavailable("the outcome is not known, and this node is stopping")

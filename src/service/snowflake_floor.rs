@@ -4,7 +4,8 @@
 //! left are the windows of before. A holder that the log reaches stops stamping below the floor and then tells
 //! the log so (`take_note_of_floor` in `service/lease_task.rs`), within a second as a rule. The window of a
 //! holder that is not reached ends by itself: it counts as ended once the median of the cluster's clocks has
-//! passed its end by `--max-clock-skew`. Only a holder that has not heard of the floor, and whose clock is
+//! passed its end by `--max-clock-skew`. A holder that was cut off may have lost its worker id to another since; so the
+//! log remembers when the last such window ends, and that one is waited for as well. Only a holder that has not heard of the floor, and whose clock is
 //! behind by more, could still show a time of that window.
 
 use std::fmt::Write;
@@ -73,24 +74,27 @@ impl ClusterService {
         refresh(&self.replica, Consistency::Linearizable).await?;
         let deadline = answered_by.min(Instant::now() + NOTED_MAX);
         loop {
-            let waits_for = self.windows_below(floor_ms);
-            if waits_for.is_empty() {
+            let (windows, given_on_ms) = self.windows_below(floor_ms);
+            if windows.is_empty() && given_on_ms.is_none() {
                 return Ok(SnowflakeFloor { floor_ms });
             }
             if Instant::now() > deadline {
-                return Err(Error::unavailable(waiting(floor_ms, &waits_for)));
+                return Err(Error::unavailable(waiting(floor_ms, &windows, given_on_ms)));
             }
             sleep(LOOK_INTERVAL).await;
         }
     }
 
-    /// The windows that may still be stamped below a floor.
-    fn windows_below(&self, floor_ms: u64) -> Vec<WorkerRow> {
+    /// The windows that may still be stamped below a floor; and when the last one ends whose worker id has another
+    /// holder by now, while that one may be.
+    fn windows_below(&self, floor_ms: u64) -> (Vec<WorkerRow>, Option<u64>) {
         let now_ms = self.replica.node().median_now_ms().unwrap_or(0);
         let skew_ms_max = self.snowflakes.skew_ms_max();
-        let mut rows = self.replica.read(|state| state.windows_below(floor_ms));
-        rows.retain(|row| row.fence_ms.saturating_add(skew_ms_max) > now_ms);
-        rows
+        let is_open = |fence_ms: u64| fence_ms.saturating_add(skew_ms_max) > now_ms;
+        let (mut rows, given_on_ms) =
+            self.replica.read(|state| (state.windows_below(floor_ms), state.given_on_ms()));
+        rows.retain(|row| is_open(row.fence_ms));
+        (rows, Some(given_on_ms).filter(|ends_ms| is_open(*ends_ms)))
     }
 
     /// Refuses a floor far ahead, below which the cluster has no snowflake ids to give until that time comes.
@@ -113,7 +117,7 @@ impl ClusterService {
 }
 
 /// Which nodes keep a floor from being reached.
-fn waiting(floor_ms: u64, windows: &[WorkerRow]) -> String {
+fn waiting(floor_ms: u64, windows: &[WorkerRow], given_on_ms: Option<u64>) -> String {
     let mut text = format!("the snowflake floor is raised to {}, and", rfc3339(floor_ms));
     for (at, row) in windows.iter().take(NAMED_MAX).enumerate() {
         let and = if at > 0 { "; and" } else { "" };
@@ -129,6 +133,15 @@ fn waiting(floor_ms: u64, windows: &[WorkerRow]) -> String {
     if let Some(more @ 1..) = windows.len().checked_sub(NAMED_MAX) {
         // As above.
         let _ = write!(text, "; and {more} more");
+    }
+    if let Some(ends_ms) = given_on_ms {
+        let and = if windows.is_empty() { "" } else { "; and" };
+        let ends = rfc3339(ends_ms);
+        // As above.
+        let _ = write!(
+            text,
+            "{and} a window whose worker id has another holder by now ended at {ends}"
+        );
     }
     text + ": ask again"
 }
@@ -147,10 +160,15 @@ mod tests {
             fence_ms: 1_567_733_760_000,
         };
         assert_eq!(
-            waiting(1_567_733_700_834, &[row(7, 2), row(9, 3)]),
+            waiting(1_567_733_700_834, &[row(7, 2), row(9, 3)], None),
             "the snowflake floor is raised to 2019-09-06T01:35:00.834Z, and node 2 has not taken note, whose \
              window of worker id 7 ends at 2019-09-06T01:36:00.000Z; and node 3 has not taken note, whose window of \
              worker id 9 ends at 2019-09-06T01:36:00.000Z: ask again"
+        );
+        assert_eq!(
+            waiting(1_567_733_700_834, &[], Some(1_567_733_760_000)),
+            "the snowflake floor is raised to 2019-09-06T01:35:00.834Z, and a window whose worker id has another \
+             holder by now ended at 2019-09-06T01:36:00.000Z: ask again"
         );
     }
 }

@@ -1,16 +1,11 @@
 //! The shape of a new tag: what is asked for, checked, and with the key that hidden ids need.
 
-use std::io;
-
 use super::error::Error;
 use crate::limits::{START_DEFAULT, TIME_ZONE_DEFAULT};
-use crate::replica::Replica;
+use crate::replica::{DrawKey, Replica};
 use crate::shape::{
     Hidden, HiddenKey, Kind, Order, Period, PeriodLength, Shape, TextFormat, time_zone_name,
 };
-
-/// Draws the key of hidden ids: bytes that nobody can guess.
-pub type DrawKey = fn() -> io::Result<[u8; 32]>;
 
 /// The shape of a new tag, as it is asked for; a plain tag by default.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -103,6 +98,8 @@ pub(super) fn other_shape(replica: &Replica, name: &str, asked: &Shape) -> Error
 
 #[cfg(test)]
 mod tests {
+    use std::io;
+
     use super::*;
 
     const KEY: DrawKey = || Ok([7; 32]);

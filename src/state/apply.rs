@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use super::audit::Audit;
 use super::command::Command;
-use super::level::Level;
+use super::level::{Level, THIRD};
+use super::periods_before::PeriodsBefore;
 use super::protection::Protection;
 use super::response::Response;
 use super::shaped_entry::{LineGrab, ShapedEntry};
@@ -15,7 +16,7 @@ use super::tag_entry::{TagEntry, TagRow};
 use super::tag_fields::TagFields;
 use super::worker_entries::{ClockReport, WantedWindow, WorkerEntries, WorkerRow};
 use crate::limits::ID_END;
-use crate::shape::Shape;
+use crate::shape::{RootKey, Shape};
 use crate::snowflake::{Format, Rules};
 use crate::tag::BizTag;
 
@@ -49,6 +50,10 @@ pub struct State {
     /// How many numbers higher than usual each line begins that this state does not know: the sum of the advances
     /// of all restores, whose copies may have lacked lines of the old cluster.
     pub(super) advance: u64,
+    /// Until when periods may have begun that this state does not know and that begin so much higher.
+    pub(super) periods_before: PeriodsBefore,
+    /// What the keys of hidden ids are made of, from the third level on.
+    pub(super) root: Option<RootKey>,
     #[cfg(feature = "next-level")]
     pub(super) note: String,
 }
@@ -80,6 +85,7 @@ impl State {
         let stamp = stamp.into();
         let now_ms = stamp.now_ms;
         self.clock_ms = self.clock_ms.max(now_ms);
+        self.periods_before.take(now_ms);
         if let Err(what) = command.check() {
             return Response::Invalid { what };
         }
@@ -103,7 +109,7 @@ impl State {
             }
             &Command::AcquireWorker { node_id, nonce, worker_id, window_ms } => {
                 let wanted = WantedWindow { node_id, nonce, worker_id, window_ms };
-                self.workers.acquire(now_ms, wanted)
+                self.workers.acquire(now_ms, wanted, self.level.number())
             }
             Command::RenewWorker { worker_id, nonce, window_ms } => {
                 self.workers.renew(now_ms, *worker_id, *nonce, *window_ms)
@@ -117,6 +123,10 @@ impl State {
             }
             Command::RaiseLevel { to, version } => {
                 self.level.raise(*to, version);
+                Response::Noted
+            }
+            Command::DrawRoot { root } => {
+                self.root.get_or_insert_with(|| root.clone());
                 Response::Noted
             }
             #[cfg(feature = "next-level")]
@@ -211,6 +221,11 @@ impl State {
         self.advance
     }
 
+    /// Whether the keys of new hidden ids are made of a root key, which every copy of this state has.
+    pub fn has_root(&self) -> bool {
+        self.root.is_some()
+    }
+
     /// The cluster's level: nothing above it is proposed, answered or written.
     pub fn level(&self) -> u32 {
         self.level.number()
@@ -257,6 +272,12 @@ impl State {
         self.workers.rows().filter(reaches_below).collect()
     }
 
+    /// When the last window ends whose worker id was given on before its holder gave it back; 0 before the first, and
+    /// below the third level.
+    pub fn given_on_ms(&self) -> u64 {
+        self.workers.given_on_ms()
+    }
+
     /// Every worker id that was ever used, in order.
     pub fn workers(&self) -> Vec<WorkerRow> {
         self.workers.rows().collect()
@@ -282,8 +303,8 @@ impl State {
             Some(entry) => (entry, start),
             None => {
                 if let Some(shape) = shape {
-                    let shaped = ShapedEntry::new(tag.clone(), shape.clone(), self.advance);
-                    self.shaped.insert(shaped);
+                    let Some(shape) = self.keyed(tag, shape) else { return Response::NoRootKey };
+                    self.shaped.insert(ShapedEntry::new(tag.clone(), shape, self.advance));
                 }
                 let start = start.saturating_add(self.advance).min(ID_END);
                 (self.entries.insert(TagEntry::unborn(tag.clone())), start)
@@ -292,6 +313,16 @@ impl State {
         entry.create(step, start, description, protection, now_ms);
         self.tags += 1;
         self.shown(tag)
+    }
+
+    /// The shape of a new name with the key that its hidden ids have here: from the third level on the root key's, and
+    /// below it the one that came with the command. `None` while there is no root key, from the third level on.
+    fn keyed(&self, tag: &BizTag, shape: &Shape) -> Option<Shape> {
+        let mut shape = shape.clone();
+        if let (Some(hidden), true) = (&mut shape.hidden, self.level.number() >= THIRD) {
+            hidden.key = self.root.as_ref()?.key_of(tag.as_str(), hidden.digits);
+        }
+        Some(shape)
     }
 
     /// The response that shows a tag as it is now.
@@ -354,7 +385,8 @@ impl State {
     }
 
     fn grab_line(&mut self, tag: &BizTag, grab: LineGrab, stamp: Stamp) -> Response {
-        let times = (self.clock_ms, self.snowflake_floor_ms());
+        let restored_ms = self.periods_before.stamped_ms().max(self.snowflake_floor_ms());
+        let times = (self.clock_ms, restored_ms);
         let entry = self.entries.get_mut(tag.as_str()).filter(|entry| entry.is_live());
         let Some(entry) = entry else { return Response::UnknownTag };
         let Some(shaped) = self.shaped.get_mut(tag.as_str()) else { return Response::OtherShape };

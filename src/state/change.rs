@@ -108,7 +108,8 @@ pub enum Change {
         description: String,
         /// What keeps callers from taking ids.
         protection: Protection,
-        /// The shape, not that of a plain tag.
+        /// The shape, not that of a plain tag. From the third level on the state makes the key of hidden ids, and the one
+        /// here counts for nothing.
         shape: Box<Shape>,
     },
 }

@@ -7,9 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use super::actor::Actor;
 use super::change::Change;
+use super::level::THIRD;
 use super::tag_fields::{check_description, check_step, require};
 use crate::limits::{AHEAD_MS_MAX, ID_END, ID_MAX, STEP_MAX};
-use crate::shape::{Leadership, Line};
+use crate::shape::{Leadership, Line, RootKey};
 use crate::snowflake::{Format, Rules};
 use crate::tag::{BizTag, OutOfBounds};
 
@@ -140,6 +141,12 @@ pub enum Command {
         /// is the one that appends the entry, or nothing is reserved.
         by: Option<Leadership>,
     },
+    /// Settles the root key of hidden ids, unless the cluster has one. As with [`RaiseLevel`](Self::RaiseLevel), which
+    /// stands before it in one entry, a leader appends it by itself.
+    DrawRoot {
+        /// The key, drawn for this.
+        root: RootKey,
+    },
     /// Leaves a note, which changes nothing else. Levels are tested with it.
     #[cfg(feature = "next-level")]
     Note {
@@ -184,7 +191,8 @@ impl Command {
             | Self::ReportClock { .. }
             | Self::ReleaseWorker { .. }
             | Self::LiftWindow { .. }
-            | Self::RaiseLevel { .. } => Ok(()),
+            | Self::RaiseLevel { .. }
+            | Self::DrawRoot { .. } => Ok(()),
             #[cfg(feature = "next-level")]
             Self::Note { text } => check_description(text),
         }
@@ -207,8 +215,9 @@ impl Command {
             | Self::LiftWindow { .. } => 1,
             Self::Administer { change, .. } => change.level(),
             Self::GrabLine { .. } => 2,
+            Self::DrawRoot { .. } => THIRD,
             #[cfg(feature = "next-level")]
-            Self::Note { .. } => 3,
+            Self::Note { .. } => 4,
         }
     }
 }

@@ -14,10 +14,15 @@ use crate::version::VERSION;
 const FIRST_VERSIONS: &[&str] = &[
     "0.2.0",
     "0.3.0",
+    "0.3.0",
     // A level for tests of levels; see the feature `next-level`.
     #[cfg(feature = "next-level")]
     VERSION,
 ];
+
+/// The level that has a root key of hidden ids, and that remembers when a restored cluster began and which windows may
+/// outlast the hold of their worker ids.
+pub(super) const THIRD: u32 = 3;
 
 /// The highest level that this build supports.
 pub const LEVEL_MAX: u32 = FIRST_VERSIONS.len() as u32;

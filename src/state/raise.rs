@@ -11,6 +11,8 @@
 use std::collections::BTreeMap;
 
 use super::apply::State;
+use super::level::{LEVEL_MAX, first_version_of};
+use crate::shape::RootKey;
 use crate::tag::BizTag;
 
 /// How far a state rises.
@@ -22,6 +24,8 @@ pub struct Raise {
     pub tags: BTreeMap<BizTag, u64>,
     /// The first millisecond that windows of snowflakes may have, in Unix time.
     pub floor_ms: u64,
+    /// A root key for the new cluster, should the copy have none.
+    pub root: Option<RootKey>,
 }
 
 impl State {
@@ -32,7 +36,7 @@ impl State {
     /// A tag that is named and that the state does not know. A mark for it alone would not hold: nobody knows
     /// where the tag began.
     pub fn raised(mut self, by: &Raise) -> Result<Self, BizTag> {
-        let Raise { all, tags, floor_ms } = by;
+        let Raise { all, tags, floor_ms, root: drawn } = by;
         if let Some(unknown) = tags.keys().find(|tag| !self.knows(tag.as_str())) {
             return Err(unknown.clone());
         }
@@ -44,9 +48,11 @@ impl State {
             // How many tags exist.
             tags: _,
             workers,
-            level: _,
+            level,
             audit: _,
             advance,
+            periods_before,
+            root,
             #[cfg(feature = "next-level")]
                 note: _,
         } = &mut self;
@@ -55,6 +61,12 @@ impl State {
         shaped.for_each_mut(|shaped| shaped.rise(by(shaped.tag())));
         workers.rise(*floor_ms);
         *advance = advance.saturating_add(*all);
+        // A new cluster begins at the level that all its founders support, and this build is the only one.
+        level.raise(LEVEL_MAX, first_version_of(LEVEL_MAX));
+        periods_before.await_stamp();
+        if root.is_none() {
+            root.clone_from(drawn);
+        }
         Ok(self)
     }
 }
@@ -102,7 +114,7 @@ mod tests {
         let state = two_tags_and_a_tombstone();
         let before = ["a", "b", "c"].map(|name| next(&mut state.clone(), name, 1));
         let tags = [(tag("a"), 900), (tag("b"), 10)].into();
-        let mut raised = state.raised(&Raise { all: 100, tags, floor_ms: 0 }).unwrap();
+        let mut raised = state.raised(&Raise { all: 100, tags, ..Raise::default() }).unwrap();
         let after = ["a", "b", "c"].map(|name| next(&mut raised, name, 1));
         assert_eq!(after, [before[0] + 900, before[1] + 100, before[2] + 100]);
     }
@@ -110,8 +122,9 @@ mod tests {
     #[test]
     fn a_tag_that_the_copy_does_not_know_is_named() {
         let tags = [(tag("new"), 900)].into();
-        let refused =
-            two_tags_and_a_tombstone().raised(&Raise { all: 100, tags, floor_ms: 0 }).unwrap_err();
+        let refused = two_tags_and_a_tombstone()
+            .raised(&Raise { all: 100, tags, ..Raise::default() })
+            .unwrap_err();
         assert_eq!(refused, tag("new"));
     }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::level::THIRD;
 use super::tag_entry::TagRow;
 use crate::shape::{PeriodNumber, Shape};
 use crate::snowflake::{Format, Rules};
@@ -15,7 +16,7 @@ use crate::tag::OutOfBounds;
 /// The outcome of a command. The responses from [`UnknownTag`](Self::UnknownTag) to
 /// [`Invalid`](Self::Invalid), from [`NoFormat`](Self::NoFormat) to [`Frozen`](Self::Frozen),
 /// [`BelowFloor`](Self::BelowFloor), and from [`OtherShape`](Self::OtherShape) to
-/// [`PeriodClosed`](Self::PeriodClosed) are rejections: the command changed nothing.
+/// [`NoRootKey`](Self::NoRootKey) are rejections: the command changed nothing.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
 pub enum Response {
     /// The tag as it is now, created or changed.
@@ -123,6 +124,8 @@ pub enum Response {
     },
     /// The period is not now, as this entry is stamped.
     PeriodClosed,
+    /// The cluster has no root key yet, of which the tag's key would be made.
+    NoRootKey,
     /// The note is left.
     #[cfg(feature = "next-level")]
     NoteTaken {
@@ -148,7 +151,8 @@ impl Response {
     pub(crate) fn level(&self) -> u32 {
         match self {
             #[cfg(feature = "next-level")]
-            Self::NoteTaken { .. } => 3,
+            Self::NoteTaken { .. } => 4,
+            Self::NoRootKey => THIRD,
             Self::ShapedTag { .. }
             | Self::OtherShape
             | Self::OtherTerm

@@ -35,7 +35,7 @@ impl State {
     /// # Errors
     /// The errors of [`State::raised`].
     pub fn restored(self, by: &Raise, restoration: &Restoration) -> Result<Self, BizTag> {
-        let floor_before = floor_facts(self.snowflake_floor_ms());
+        let (floor_before, level_before) = (floor_facts(self.snowflake_floor_ms()), self.level());
         let more: Vec<&BizTag> =
             by.tags.iter().filter(|(_, more)| **more > by.all).map(|(tag, _)| tag).collect();
         let marks_before: Vec<Facts> = more.iter().map(|tag| self.mark_facts(tag)).collect();
@@ -46,11 +46,15 @@ impl State {
         before.extend(restoration.from_cluster.map(|id| (Field::ClusterId, cluster(id))));
         before.extend(restoration.log_index.map(|index| (Field::LogIndex, Fact::Number(index))));
         before.extend(floor_before);
+        let level = |level: u32| (Field::Level, Fact::Number(level.into()));
+        let rises = state.level() > level_before;
+        before.extend(rises.then(|| level(level_before)));
         let mut after = Facts::from([
             (Field::ClusterId, cluster(restoration.to_cluster)),
             (Field::Advance, Fact::Id(by.all)),
         ]);
         after.extend(floor_facts(state.snowflake_floor_ms()));
+        after.extend(rises.then(|| level(state.level())));
         state.record_restored(Action::Restore, "cluster", before, after);
         for (tag, before) in more.into_iter().zip(marks_before) {
             let after = state.mark_facts(tag);
@@ -83,7 +87,7 @@ mod tests {
     use super::*;
     use crate::encoding::read_snapshot;
     use crate::state::tests::{hex, tag, two_tags_and_a_tombstone, written};
-    use crate::state::{Change, Command, Response};
+    use crate::state::{Change, Command, LEVEL_MAX, Response};
 
     fn restoration(time_ms: u64) -> Restoration {
         Restoration { time_ms, from_cluster: Some(0x01d), log_index: Some(700), to_cluster: 0x2e3 }
@@ -91,7 +95,7 @@ mod tests {
 
     fn raise() -> Raise {
         let tags = [(tag("a"), 900), (tag("b"), 100), (tag("c"), 500)].into();
-        Raise { all: 100, tags, floor_ms: 9_000 }
+        Raise { all: 100, tags, floor_ms: 9_000, root: None }
     }
 
     fn audit(state: &State) -> Vec<AuditEntry> {
@@ -122,7 +126,11 @@ mod tests {
         let id = |id: &str| Fact::Text(format!("{id:0>32}").into());
         assert_eq!(
             entries[1].before,
-            [(Field::ClusterId, id("1d")), (Field::LogIndex, Fact::Number(700))]
+            [
+                (Field::ClusterId, id("1d")),
+                (Field::LogIndex, Fact::Number(700)),
+                (Field::Level, Fact::Number(1)),
+            ]
         );
         assert_eq!(
             entries[1].after,
@@ -130,6 +138,7 @@ mod tests {
                 (Field::ClusterId, id("2e3")),
                 (Field::Advance, Fact::Id(100)),
                 (Field::FloorMs, Fact::Number(9_000)),
+                (Field::Level, Fact::Number(LEVEL_MAX.into())),
             ]
         );
         // `a` was deleted, and keeps a mark.

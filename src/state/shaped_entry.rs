@@ -96,14 +96,14 @@ impl ShapedEntry {
         }
     }
 
-    /// Reserves ids of a line for the proposer of an entry with this stamp. Before `floor_ms`, the snowflake floor, the
+    /// Reserves ids of a line for the proposer of an entry with this stamp. Before `restored_ms`, the
     /// cluster that this one was restored from may have given ids that this one does not know of.
     pub(super) fn grab(
         &mut self,
         entry: &mut TagEntry,
         grab: LineGrab,
         stamp: Stamp,
-        (clock_ms, floor_ms): (u64, u64),
+        (clock_ms, restored_ms): (u64, u64),
     ) -> Response {
         let LineGrab { size, line, by } = grab;
         if !self.shape.has_line(&line) || by.is_some() != self.shape.needs_leadership() {
@@ -125,7 +125,7 @@ impl ShapedEntry {
                     return rejection;
                 }
                 // A period that had begun when the old cluster stopped may have been used there since.
-                let may_have_begun = start_ms < floor_ms.saturating_add(end_ms - start_ms);
+                let may_have_begun = start_ms < restored_ms.saturating_add(end_ms - start_ms);
                 let advance = if may_have_begun { self.advance } else { 0 };
                 periods.grab(number, size, advance)
             }

@@ -2,7 +2,7 @@
 //!
 //! The run is a header, the level if it is above the first, the entries of tags in ascending order in chunks, their
 //! shapes and lines as far as they are not plain, the worker ids if there are any, the bounds of windows unless they
-//! are those of a new state, how far the state was raised if it was, the audit in chunks, and the end. A later release
+//! are those of a new state, how far the state was raised if it was, what the third level has beside, the audit in chunks, and the end. A later release
 //! can append kinds of sections, each from a level of the cluster on. The level stands right behind the header: a build
 //! that does not support it reads no further, and can say which version does. Neither the writer nor the reader holds
 //! more than one section beside the state itself.
@@ -11,18 +11,20 @@
 //! Reading trusts nothing: a section out of place, an odd count or a name out of order refuse the
 //! whole run.
 
-use std::iter;
+use std::{iter, mem};
 
 use serde::{Deserialize, Serialize};
 
 use super::apply::State;
 use super::audit::AuditEntry;
-use super::level::Level;
+use super::level::{Level, THIRD};
+use super::periods_before::PeriodsBefore;
 use super::shaped_entry::ShapedEntry;
 use super::shared_table::Named;
 use super::tag_entry::TagEntry;
 use super::window_bounds::WindowBounds;
 use super::worker_entries::WorkerEntries;
+use crate::shape::RootKey;
 
 /// Entries in one section at most.
 pub(super) const SECTION_ENTRIES_MAX: usize = 256;
@@ -52,6 +54,12 @@ pub(crate) enum Section<L, W, A, S> {
     Advance(u64),
     /// The shapes and lines of tags that are, or were, shaped.
     Shaped(Vec<S>),
+    /// What the keys of hidden ids are made of.
+    Root(RootKey),
+    /// Until when periods may have begun that begin higher.
+    PeriodsBefore(PeriodsBefore),
+    /// When the last window ends whose worker id was given on before its holder gave it back.
+    GivenOn(u64),
     #[cfg(feature = "next-level")]
     Note(String),
 }
@@ -89,6 +97,8 @@ impl FrozenState {
             level,
             audit,
             advance,
+            periods_before,
+            root,
             #[cfg(feature = "next-level")]
                 note: _,
         } = &self.0;
@@ -114,15 +124,21 @@ impl FrozenState {
         });
         let bounds = workers.bounds();
         let bounds = (*bounds != WindowBounds::default()).then(|| Section::Bounds(bounds.clone()));
+        let given_on_ms = Some(workers.given_on_ms()).filter(|given_on_ms| *given_on_ms > 0);
         let workers = (!workers.is_empty()).then_some(Section::Workers(workers));
         let advance = (*advance > 0).then_some(Section::Advance(*advance));
+        let root = root.clone().map(Section::Root);
+        let before = Some(*periods_before).filter(|before| *before != PeriodsBefore::default());
+        let third = root.into_iter().chain(before.map(Section::PeriodsBefore));
+        let third = third.chain(given_on_ms.map(Section::GivenOn));
         let mut recorded = audit.after(0).peekable();
         let audit = iter::from_fn(move || {
             recorded.peek()?;
             Some(Section::Audit(recorded.by_ref().take(SECTION_AUDIT_MAX).collect()))
         });
         let sections = iter::once(header).chain(level).chain(chunks).chain(shapes);
-        let sections = sections.chain(workers).chain(bounds).chain(advance).chain(audit);
+        let sections = sections.chain(workers).chain(bounds).chain(advance);
+        let sections = sections.chain(third).chain(audit);
         #[cfg(feature = "next-level")]
         let sections = {
             let note = (!self.0.note.is_empty()).then(|| Section::Note(self.0.note.clone()));
@@ -188,6 +204,16 @@ impl Restorer {
             Section::Workers(workers) => self.take_workers(workers)?,
             Section::Bounds(bounds) => self.take_bounds(bounds)?,
             Section::Advance(advance) => self.take_advance(advance)?,
+            Section::Root(root) => self.take_third(|state| state.root.replace(root).is_none())?,
+            Section::PeriodsBefore(before) => self.take_third(|state| {
+                let was = mem::replace(&mut state.periods_before, before);
+                was == PeriodsBefore::default() && before != was
+            })?,
+            Section::GivenOn(until_ms) => self.take_third(|state| {
+                let was_ms = state.workers.given_on_ms();
+                state.workers.note_given_on(until_ms);
+                was_ms == 0 && until_ms > 0
+            })?,
             Section::Audit(entries) => {
                 self.state.audit.extend(entries).map_err(UnfitSnapshot::Malformed)?;
             }
@@ -252,6 +278,15 @@ impl Restorer {
         }
         self.state.advance = advance;
         Ok(())
+    }
+
+    /// Takes in what the third level has, by a function that says whether it was new and is not nothing.
+    fn take_third(&mut self, take: impl FnOnce(&mut State) -> bool) -> Result<(), UnfitSnapshot> {
+        if self.state.level.number() >= THIRD && take(&mut self.state) {
+            return Ok(());
+        }
+        let why = "a section of the third level comes twice, empty, or below that level";
+        Err(UnfitSnapshot::Malformed(why))
     }
 
     /// Takes in the bounds of windows, which stand behind the worker ids that they bind.

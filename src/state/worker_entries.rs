@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::level::THIRD;
 use super::response::Response;
 use super::window_bounds::WindowBounds;
 use super::worker_entry::WorkerEntry;
@@ -64,6 +65,10 @@ pub(crate) struct WorkerEntries {
     /// What all windows keep to. A snapshot has a section of its own for it.
     #[serde(skip)]
     bounds: WindowBounds,
+    /// When the last window ends whose worker id was given on before its holder gave it back, from the third level on;
+    /// 0 before the first. A snapshot has a section of its own for it, too.
+    #[serde(skip)]
+    given_on_ms: u64,
 }
 
 impl WorkerEntries {
@@ -82,6 +87,15 @@ impl WorkerEntries {
 
     pub(super) fn bounds_mut(&mut self) -> &mut WindowBounds {
         &mut self.bounds
+    }
+
+    pub(super) fn given_on_ms(&self) -> u64 {
+        self.given_on_ms
+    }
+
+    /// Notes that a worker id was given on whose window before ends at this millisecond.
+    pub(super) fn note_given_on(&mut self, fence_ms: u64) {
+        self.given_on_ms = self.given_on_ms.max(fence_ms);
     }
 
     pub(super) fn reports(&self) -> &BTreeMap<u64, ClockReport> {
@@ -131,8 +145,8 @@ impl WorkerEntries {
         Response::Noted
     }
 
-    /// Gives a window of the worker id asked for, or of the one that has rested longest.
-    pub(super) fn acquire(&mut self, now_ms: u64, wanted: WantedWindow) -> Response {
+    /// Gives a window of the worker id asked for, or of the one that has rested longest, in a cluster of this level.
+    pub(super) fn acquire(&mut self, now_ms: u64, wanted: WantedWindow, level: u32) -> Response {
         let WantedWindow { node_id, nonce, worker_id, window_ms } = wanted;
         let Some(rules) = self.rules() else { return Response::NoFormat };
         let room = match self.bounds.room(rules.format(), now_ms, window_ms) {
@@ -148,8 +162,13 @@ impl WorkerEntries {
         if entry.fence_ms() > room.start_ms {
             return Response::NoWorkerFree { free_from_ms: entry.fence_ms() };
         }
+        let held_until_ms = entry.nonce().map(|_| entry.fence_ms());
         entry.grant(node_id, nonce, room.start_ms, room.end_ms);
-        entry.window(worker_id)
+        let window = entry.window(worker_id);
+        if let (Some(fence_ms), true) = (held_until_ms, level >= THIRD) {
+            self.note_given_on(fence_ms);
+        }
+        window
     }
 
     /// Extends a window that the grant still holds, and whose holder stamps nothing below the floor.
@@ -197,6 +216,8 @@ impl WorkerEntries {
             entries: _,
             reports: _,
             bounds,
+            // Windows of the old cluster; all of them lie below the floor.
+            given_on_ms: _,
         } = self;
         bounds.rise(floor_ms);
     }

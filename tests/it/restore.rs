@@ -4,6 +4,7 @@ mod directories;
 mod recorded;
 mod refusals;
 mod repeats;
+mod since;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -255,7 +255,7 @@ fn a_new_cluster_takes_shapes_at_once_through_any_node() {
         let body = json!({ "tag": format!("by-{id}"), "order": order, "digits": 9 });
         let made = post(cluster.api(id), &body);
         assert_eq!(made.status, 201, "{made:?}");
-        assert_eq!(cluster.api(id).get("/v1/cluster").ok()["level"], 2);
+        assert_eq!(cluster.api(id).get("/v1/cluster").ok()["level"], 3);
     }
     for id in cluster.ids() {
         assert_eq!(listed(cluster.api(id)).len(), 3);
@@ -347,7 +347,7 @@ fn a_restored_cluster_keeps_every_shape_and_rises_on_every_line() {
     assert_eq!(done.code, Some(0), "{done:?}");
     let node = start(&restored);
     assert_kept(node.api());
-    assert_eq!(node.api().get("/v1/cluster").ok()["level"], 2);
+    assert_eq!(node.api().get("/v1/cluster").ok()["level"], 3);
     let row = |tag: &str| node.api().get(&format!("/v1/tags/{tag}")).ok();
     assert_eq!(row("strict")["max_id"], "5700");
     assert_eq!(row("hidden")["max_id"], "1001");

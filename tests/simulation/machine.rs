@@ -380,7 +380,7 @@ async fn assemble(
         draw_key: || Ok([7; 32]),
     };
     let oracle = Arc::clone(&site.oracle);
-    let state = |listener| StateReplica::supporting(level, listener);
+    let state = |draw_key, listener| StateReplica::supporting(level, draw_key, listener);
     let opened = mintleaf::server::assemble_around(assembly, state, |state, clock| {
         let witness = Arc::new(Witness::new(state, oracle, incarnation));
         Node::open_in(environment, options, witness, clock)

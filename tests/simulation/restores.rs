@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use mintleaf::limits::ID_END;
 use mintleaf::restore::{Copy, Plan as Restore, read_copy, restore};
+use mintleaf::shape::RootKey;
 use mintleaf::state::{Raise, State, TagRow};
 use mintleaf::tag::BizTag;
 use mintleaf_raft::NewCluster;
@@ -247,7 +248,7 @@ impl Making<'_> {
         };
         let floor_ms = floor_ms.max(state.snowflake_floor_ms());
         old.site.trace.note(format_args!("raised by {all}, {tags:?}, to {floor_ms}"));
-        Raise { all, tags, floor_ms }
+        Raise { all, tags, floor_ms, root: Some(RootKey([9; 32])) }
     }
 
     /// Makes the directory and starts its node. Returns the new cluster's machines, the first of which serves, and

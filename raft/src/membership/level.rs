@@ -77,9 +77,9 @@ pub(super) async fn raise(core: &Core) -> Result<(), MembershipError> {
 /// proposer, because only a leader that has asked all members may append it. [`raise`] has done so, and every
 /// member can apply the entry.
 async fn append_raise(core: &Core, to: u32) -> Result<(), MembershipError> {
-    let commands = vec![core.state.raising(to)];
-    let entry = Batch { now_ms: core.heard.median_ms(), commands };
     let unavailable = |error: &dyn fmt::Display| MembershipError::Unavailable(error.to_string());
+    let commands = core.state.raising(to).map_err(|error| unavailable(&error))?;
+    let entry = Batch { now_ms: core.heard.median_ms(), commands };
     let written = tokio::select! {
         written = core.raft.client_write(entry) => written,
         () = core.until_deposed() => {

@@ -1,7 +1,7 @@
 //! Members of two releases, and the level of what they share.
 
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,8 +52,8 @@ impl StateMachine for Leveled {
         version(self.kept.lock().0)
     }
 
-    fn raising(&self, to: u32) -> Vec<u8> {
-        format!("level {to}").into_bytes()
+    fn raising(&self, to: u32) -> io::Result<Vec<Vec<u8>>> {
+        Ok(vec![format!("level {to}").into_bytes()])
     }
 
     fn apply(&self, _: Stamp, command: &[u8]) -> Result<Vec<u8>, Newer> {

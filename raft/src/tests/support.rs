@@ -60,7 +60,7 @@ impl StateMachine for Sum {
         first_release()
     }
 
-    fn raising(&self, to: u32) -> Vec<u8> {
+    fn raising(&self, to: u32) -> io::Result<Vec<Vec<u8>>> {
         unreachable!("nobody supports level {to}")
     }
 

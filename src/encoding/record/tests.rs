@@ -3,8 +3,8 @@ use serde::Serialize;
 use super::*;
 use crate::limits::{AHEAD_MS_MAX, ID_END, STEP_MAX};
 use crate::shape::{
-    Hidden, HiddenKey, Kind, Leadership, Line, Order, Period, PeriodLength, PeriodNumber, Shape,
-    TextFormat,
+    Hidden, HiddenKey, Kind, Leadership, Line, Order, Period, PeriodLength, PeriodNumber, RootKey,
+    Shape, TextFormat,
 };
 use crate::snowflake::Rules;
 use crate::state::tests::workers::format;
@@ -303,16 +303,28 @@ fn nothing_of_level_two_is_answered_below_it() {
     encode_response(&Response::OtherShape, 1);
 }
 
-#[cfg(feature = "next-level")]
 #[test]
 fn what_level_three_brings_keeps_its_bytes() {
+    let draw = Command::DrawRoot { root: RootKey([0xab; 32]) };
+    let bytes = format!("014a40b97f0e{}", "ab".repeat(32));
+    assert_eq!((hex(&encode_command(&draw)), draw.level()), (bytes, 3));
+    assert_eq!(decode_command(&encode_command(&draw)).unwrap(), draw);
+    assert_eq!(format!("{draw:?}"), "DrawRoot { root: RootKey }", "no key is shown");
+    let refused = Response::NoRootKey;
+    assert_eq!((&*hex(&encode_response(&refused, 3)), refused.level()), ("01c4daa0a51a", 3));
+    assert_eq!(decode_response(&encode_response(&refused, 3)).unwrap(), refused);
+}
+
+#[cfg(feature = "next-level")]
+#[test]
+fn what_level_four_brings_keeps_its_bytes() {
     let note = Command::Note { text: "é".to_owned() };
-    assert_eq!(hex(&encode_command(&note)), "01df4d71450d02c3a9");
+    assert_eq!(hex(&encode_command(&note)), "01548578ef0f02c3a9");
     assert_eq!(decode_command(&encode_command(&note)).unwrap(), note);
     let taken = Response::NoteTaken { characters: 1 };
-    assert_eq!(hex(&encode_response(&taken, 3)), "01e6542aa71401");
-    assert_eq!(decode_response(&encode_response(&taken, 3)).unwrap(), taken);
-    assert_eq!((note.level(), taken.level()), (3, 3));
+    assert_eq!(hex(&encode_response(&taken, 4)), "012948b2201b01");
+    assert_eq!(decode_response(&encode_response(&taken, 4)).unwrap(), taken);
+    assert_eq!((note.level(), taken.level()), (4, 4));
 }
 
 #[cfg(feature = "next-level")]

@@ -1,6 +1,6 @@
 //! A state machine that applies commands otherwise than the product's own does, and is the same in all else.
 
-use std::io::Read;
+use std::io::{self, Read};
 use std::sync::Arc;
 
 use mintleaf_raft::{FrozenState, Newer, Rejected, Release, RestoreError, Stamp, StateMachine};
@@ -38,7 +38,7 @@ where
         self.inner.needs()
     }
 
-    fn raising(&self, to: u32) -> Vec<u8> {
+    fn raising(&self, to: u32) -> io::Result<Vec<Vec<u8>>> {
         self.inner.raising(to)
     }
 

@@ -79,3 +79,22 @@ fn an_advance_that_no_state_has_is_refused() {
         assert_eq!(refusal(sections), UnfitSnapshot::Malformed(why));
     }
 }
+
+#[test]
+fn what_the_third_level_has_is_refused_below_it_and_twice() {
+    let header = || Section::Header { clock_ms: 0, entries: 0 };
+    let level = |number| Section::Level(Level::new(number, "0.3.0"));
+    let mut before = PeriodsBefore::default();
+    before.await_stamp();
+    let sections: [fn(PeriodsBefore) -> SectionRead; 3] =
+        [|_| Section::Root(RootKey([7; 32])), Section::PeriodsBefore, |_| Section::GivenOn(5)];
+    let why = "a section of the third level comes twice, empty, or below that level";
+    for section in sections {
+        for (number, times) in [(2, 1), (3, 2)] {
+            let mut stream = vec![header(), level(number)];
+            stream.extend((0..times).map(|_| section(before)));
+            stream.push(Section::End);
+            assert_eq!(refusal(stream), UnfitSnapshot::Malformed(why));
+        }
+    }
+}

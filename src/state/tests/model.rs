@@ -160,7 +160,7 @@ impl Cluster {
             What::Acquire => {
                 let (node_id, worker_id, window_ms) = (1, None, WINDOW_MS);
                 let wanted = WantedWindow { node_id, nonce, worker_id, window_ms };
-                world.workers.acquire(now_ms, wanted)
+                world.workers.acquire(now_ms, wanted, 2)
             }
             What::Renew => world.workers.renew(now_ms, 0, nonce, WINDOW_MS),
             What::Release { unused_from_ms } => world.workers.release(0, nonce, unused_from_ms),

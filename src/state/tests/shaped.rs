@@ -1,5 +1,6 @@
 //! Tags with a shape: whatever is asked for, no number of a line is given twice, and no name forgets its shape.
 
+mod restored;
 mod rules;
 
 use std::collections::BTreeMap;
@@ -12,8 +13,8 @@ use super::{create, runs_alike_through_a_snapshot, tag, written};
 use crate::encoding::read_snapshot;
 use crate::limits::{ID_END, PERIOD_SKEW_MS, PERIODS_KEPT, SECTIONS};
 use crate::shape::{
-    Hidden, HiddenKey, Kind, Leadership, Line, Order, Period, PeriodLength, PeriodNumber, Shape,
-    TextFormat,
+    Hidden, HiddenKey, Kind, Leadership, Line, Order, Period, PeriodLength, PeriodNumber, RootKey,
+    Shape, TextFormat,
 };
 use crate::state::{Actor, Change, Command, Protection, Raise, Response, Stamp, State, TagFields};
 
@@ -272,7 +273,7 @@ proptest! {
         // Each line moved by less than this, and the old cluster stopped before its last period ended.
         let all = since.iter().map(|(.., size)| u64::from(*size).max(5)).sum::<u64>() + 1;
         let floor_ms = FIRST_MS + 4 * PERIOD_MS;
-        let mut new = copy.raised(&Raise { all, floor_ms, ..Raise::default() }).unwrap();
+        let mut new = copy.raised(&Raise { all, tags: BTreeMap::new(), floor_ms, root: Some(RootKey([7; 32])) }).unwrap();
         let again = play(&mut new, &since);
         let granted = since.iter().filter(|(shape, ..)| goes_back(&shapes[*shape])).count();
         prop_assert!(again.len() >= granted);

@@ -35,7 +35,7 @@ impl StateMachine for Tally {
         Release { level: 1, version: "one".to_owned() }
     }
 
-    fn raising(&self, to: u32) -> Vec<u8> {
+    fn raising(&self, to: u32) -> io::Result<Vec<Vec<u8>>> {
         unreachable!("nobody supports level {to}")
     }
 

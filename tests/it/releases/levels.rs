@@ -1,6 +1,6 @@
 //! Nodes of two releases in one cluster: upgraded and rolled back one by one, until the level is raised.
 //!
-//! The other release is a build of this one with the feature `next-level`, which supports level 3 and has
+//! The other release is a build of this one with the feature `next-level`, which supports level 4 and has
 //! one command there.
 
 use std::path::PathBuf;
@@ -48,7 +48,7 @@ fn shown_level(cluster: &Cluster, id: u64) -> u64 {
     shown["level"].as_u64().unwrap()
 }
 
-/// Leaves a note: the one command that level 3 adds.
+/// Leaves a note: the one command that level 4 adds.
 fn note(cluster: &Cluster, id: u64, text: &str) -> (u16, String) {
     let answer = cluster.api(id).post("/v1/cluster/note", &json!({ "note": text }));
     if answer.status == 200 {
@@ -80,10 +80,10 @@ fn two_releases_are_one_cluster_and_roll_both_ways_until_the_level_is_raised() {
     for id in cluster.ids() {
         let refused = refusal(&cluster, id);
         for older in [1, 2] {
-            let named = format!("node {older} runs version {THIS}, which supports level 2");
+            let named = format!("node {older} runs version {THIS}, which supports level 3");
             assert!(refused.contains(&named), "{refused}");
         }
-        assert_eq!(shown_level(&cluster, id), 2, "what all founders support");
+        assert_eq!(shown_level(&cluster, id), 3, "what all founders support");
     }
 
     // Every node is upgraded, rolled back to the last release, and upgraded again.
@@ -102,10 +102,10 @@ fn two_releases_are_one_cluster_and_roll_both_ways_until_the_level_is_raised() {
     cluster.start_node(1);
     cluster.await_ready();
 
-    assert_eq!(raise(&cluster, 3).ok()["level"], 3);
+    assert_eq!(raise(&cluster, 3).ok()["level"], 4);
     let raised = level(&cluster, 1, &["raise"]);
     assert_eq!(raised.code, Some(0), "there is nothing left to raise it to: {raised:?}");
-    assert_eq!(shown_level(&cluster, 1), 3);
+    assert_eq!(shown_level(&cluster, 1), 4);
     for id in cluster.ids() {
         assert_eq!(note(&cluster, id, &format!("by node {id}")), (200, format!("by node {id}")));
     }

@@ -118,6 +118,36 @@ fn a_node_that_was_killed_is_named_until_its_window_has_ended() {
     assert_above(&cluster, floor);
 }
 
+/// Its worker id is another node's by the time at which the floor is asked for; and a clock may be behind by two seconds.
+#[test]
+fn a_window_is_waited_for_whose_worker_id_was_given_on() {
+    let flags = ["--snowflake-window", "3s", "--snowflake-workers", "7"];
+    let mut cluster = mintleaf().prepare(3, &flags);
+    cluster.start_all();
+    let holder_of = |cluster: &Cluster, asked: u64| {
+        let shown = cluster.api(asked).get("/v1/workers").ok();
+        let row = shown["workers"].as_array()?.first()?.clone();
+        Some((row["node_id"].as_u64()?, row["fence_ms"].as_u64()?))
+    };
+    let (holder, _) = eventually("a window", secs(10), || holder_of(&cluster, 1));
+    cluster.kill(holder);
+    let asked = cluster.others(holder)[0];
+    let mut fence_ms = 0;
+    eventually("the worker id to be given on", secs(20), || {
+        let (now_held_by, ends_ms) = holder_of(&cluster, asked)?;
+        if now_held_by == holder {
+            fence_ms = ends_ms;
+        }
+        (now_held_by != holder).then_some(())
+    });
+    let floor = id_at(true_ms());
+    eventually("the floor to be reached", secs(20), || {
+        (raise(cluster.api(asked), floor).status == 200).then_some(())
+    });
+    let skew_ms = 2_000;
+    assert!(true_ms() >= fence_ms + skew_ms, "{} and {fence_ms}", true_ms());
+}
+
 #[test]
 fn a_floor_far_ahead_is_refused_without_force_and_then_there_are_no_ids() {
     let dev = mintleaf().dev();

@@ -60,7 +60,7 @@ impl StateMachine for Witness {
         self.state.needs()
     }
 
-    fn raising(&self, to: u32) -> Vec<u8> {
+    fn raising(&self, to: u32) -> io::Result<Vec<Vec<u8>>> {
         self.state.raising(to)
     }
 
