@@ -18,6 +18,8 @@ use crate::limits::{
 /// The name of one sequence of ids: 1 to [`TAG_CHARS_MAX`] characters, none of them a control
 /// character.
 ///
+/// A name that may be looked up is not always one that a tag may be created under: [`BizTag::check_new`].
+///
 /// Ordered by its UTF-8 bytes, which is also the order of Unicode scalar values.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
 #[serde(try_from = "String")]
@@ -30,6 +32,26 @@ impl BizTag {
     /// [`InvalidTag`] says which bound `name` breaks.
     pub fn parse(name: &str) -> Result<Self, InvalidTag> {
         Self::try_from(name.to_owned())
+    }
+
+    /// Checks that a tag may be created under this name, which no other name looks like: people cannot tell a blank at
+    /// an end or a character without a shape, and paths cannot hold `.` or `..`. Tags that were created under such a
+    /// name before that was checked go on.
+    ///
+    /// # Errors
+    /// [`InvalidTag`] says what is wrong with the name.
+    pub fn check_new(&self) -> Result<(), InvalidTag> {
+        let name = self.as_str();
+        if name.trim() != name {
+            return Err(InvalidTag::Blank);
+        }
+        if name.chars().any(is_format) {
+            return Err(InvalidTag::FormatCharacter);
+        }
+        if matches!(name, "." | "..") {
+            return Err(InvalidTag::Dots);
+        }
+        Ok(())
     }
 
     /// The name as it was given.
@@ -82,6 +104,12 @@ pub enum InvalidTag {
     TooLong,
     /// The name holds a control character, such as a line break or NUL.
     ControlCharacter,
+    /// The name of a new tag begins or ends with a blank.
+    Blank,
+    /// The name of a new tag holds a format character, such as a zero-width space.
+    FormatCharacter,
+    /// The name of a new tag is `.` or `..`.
+    Dots,
 }
 
 impl fmt::Display for InvalidTag {
@@ -90,11 +118,46 @@ impl fmt::Display for InvalidTag {
             Self::Empty => f.write_str("tag must not be empty"),
             Self::TooLong => write!(f, "tag must have at most {TAG_CHARS_MAX} characters"),
             Self::ControlCharacter => f.write_str("tag must not contain control characters"),
+            Self::Blank => f.write_str("tag must not begin or end with a blank"),
+            Self::FormatCharacter => f.write_str(
+                "tag must not contain format characters, such as zero-width ones or line separators",
+            ),
+            Self::Dots => f.write_str("tag must not be . or .., which paths cannot hold"),
         }
     }
 }
 
 impl Error for InvalidTag {}
+
+/// Characters that have no shape of their own: the categories Cf, Zl and Zp of Unicode 16.0, first and last of each run.
+const FORMAT_CHARACTERS: &[(char, char)] = &[
+    ('\u{ad}', '\u{ad}'),
+    ('\u{600}', '\u{605}'),
+    ('\u{61c}', '\u{61c}'),
+    ('\u{6dd}', '\u{6dd}'),
+    ('\u{70f}', '\u{70f}'),
+    ('\u{890}', '\u{891}'),
+    ('\u{8e2}', '\u{8e2}'),
+    ('\u{180e}', '\u{180e}'),
+    ('\u{200b}', '\u{200f}'),
+    ('\u{2028}', '\u{202e}'),
+    ('\u{2060}', '\u{2064}'),
+    ('\u{2066}', '\u{206f}'),
+    ('\u{feff}', '\u{feff}'),
+    ('\u{fff9}', '\u{fffb}'),
+    ('\u{110bd}', '\u{110bd}'),
+    ('\u{110cd}', '\u{110cd}'),
+    ('\u{13430}', '\u{1343f}'),
+    ('\u{1bca0}', '\u{1bca3}'),
+    ('\u{1d173}', '\u{1d17a}'),
+    ('\u{e0001}', '\u{e0001}'),
+    ('\u{e0020}', '\u{e007f}'),
+];
+
+fn is_format(character: char) -> bool {
+    let is_in = |&(first, last): &(char, char)| (first..=last).contains(&character);
+    character >= FORMAT_CHARACTERS[0].0 && FORMAT_CHARACTERS.iter().any(is_in)
+}
 
 /// Which bound a command breaks. The message names the field and the bound.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
@@ -186,6 +249,28 @@ mod tests {
         for name in [".", "a/b", " ", "100%", "é", "🙂", "../etc"] {
             assert_eq!(BizTag::parse(name).unwrap().to_string(), name);
         }
+    }
+
+    #[test]
+    fn a_name_that_looks_like_another_is_found_and_not_created() {
+        let refused = |name: &str| BizTag::parse(name).unwrap().check_new().unwrap_err();
+        for name in [" ", " a", "a ", "a\u{a0}", "\u{3000}a", "a\u{2009}"] {
+            assert_eq!(refused(name), InvalidTag::Blank, "{name:?}");
+        }
+        for character in "\u{ad}\u{61c}\u{200b}\u{200d}\u{202e}\u{2028}\u{feff}\u{e0041}".chars() {
+            assert_eq!(
+                refused(&format!("a{character}b")),
+                InvalidTag::FormatCharacter,
+                "{character:?}"
+            );
+        }
+        for name in [".", ".."] {
+            assert_eq!(refused(name), InvalidTag::Dots);
+        }
+        for name in ["a b", "...", ".a", "订 单", "é", "🙂", "a/b", "100%"] {
+            assert_eq!(BizTag::parse(name).unwrap().check_new(), Ok(()), "{name:?}");
+        }
+        assert!(FORMAT_CHARACTERS.is_sorted_by(|one, next| one.1 < next.0));
     }
 
     #[test]

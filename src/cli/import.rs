@@ -1,6 +1,6 @@
 //! `mintleaf import`: the tags of Leaf or tinyid, taken over as they left them.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, Read};
@@ -17,6 +17,7 @@ use super::progress::{Progress, Unit};
 use crate::entropy::random_hex;
 use crate::leaf_tables::{self, FILE_BYTES_MAX, Fault, Row};
 use crate::limits::{ID_END, IMPORT_TAGS_MAX};
+use crate::tag::BizTag;
 
 /// Bytes of the rows of one request: a node takes 64 KiB.
 const REQUEST_BYTES: usize = 48 * 1024;
@@ -64,6 +65,9 @@ pub(super) async fn run(args: ImportArgs, client: Client, json: bool) -> Result<
     };
     let mut table = leaf_tables::read(&bytes).map_err(|error| unfit(&error))?;
     drop(bytes);
+    if table.rows.is_empty() && table.faults.is_empty() {
+        return Err(unfit(&"it has no rows, so there is nothing to import"));
+    }
     let mut report = Report { faults: std::mem::take(&mut table.faults), ..Report::default() };
     let rows = advanced(table.rows, args.advance_all_by, &mut report.faults);
     let pairs: Vec<(String, String)> = leaf_tables::pairs_of_leaf(&rows)
@@ -165,8 +169,15 @@ async fn send(
     }
 }
 
-/// The rows in parts, each of which fits one request.
-fn parts(rows: Vec<Row>) -> VecDeque<Vec<Row>> {
+/// The rows in parts, each of which fits one request. Rows of one tag follow each other in one part, as far as they fit:
+/// a node takes the rows of a request in turn, and those of several in any order.
+fn parts(mut rows: Vec<Row>) -> VecDeque<Vec<Row>> {
+    // Where the first row of each tag stands, and how many it has.
+    let mut of_tag = BTreeMap::<BizTag, (usize, usize)>::new();
+    for (at, row) in rows.iter().enumerate() {
+        of_tag.entry(row.tag.clone()).or_insert((at, 0)).1 += 1;
+    }
+    rows.sort_by_cached_key(|row| of_tag[&row.tag].0);
     let mut parts = VecDeque::<Vec<Row>>::new();
     let mut bytes = 0;
     for row in rows {
@@ -174,7 +185,12 @@ fn parts(rows: Vec<Row>) -> VecDeque<Vec<Row>> {
         let row_bytes = ROW_BYTES + json_bytes(row.tag.as_str()) + json_bytes(&row.description);
         bytes += row_bytes;
         let last = parts.back_mut();
-        match last.filter(|part| part.len() < REQUEST_ROWS && bytes <= REQUEST_BYTES) {
+        let has_room = |part: &&mut Vec<Row>| {
+            let goes_on = part.last().is_some_and(|last| last.tag == row.tag);
+            let wanted = if goes_on { 1 } else { of_tag[&row.tag].1.min(REQUEST_ROWS) };
+            part.len() + wanted <= REQUEST_ROWS && bytes <= REQUEST_BYTES
+        };
+        match last.filter(has_room) {
             Some(part) => part.push(row),
             None => {
                 bytes = row_bytes;

@@ -124,6 +124,7 @@ impl TagCreation {
         spec: TagSpec,
     ) -> Result<TagRow, Error> {
         let deadline = Instant::now() + TAG_CHANGE_MAX;
+        tag.check_new()?;
         let shape = spec.shape.shape(spec.start, self.draw_key)?;
         let change = spec.creation_of(tag.clone(), &shape);
         let command = audit::command(actor, &change);
@@ -184,7 +185,7 @@ impl TagCreation {
     /// another node.
     ///
     /// # Errors
-    /// [`Error::TooManyTags`], [`Error::RateLimited`]; [`Error::Overloaded`] or [`Error::Unavailable`] when it
+    /// [`Error::InvalidArgument`], [`Error::TooManyTags`], [`Error::RateLimited`]; [`Error::Overloaded`] or [`Error::Unavailable`] when it
     /// did not happen in time.
     pub(super) async fn create_on_first_use(
         &self,
@@ -219,11 +220,12 @@ impl TagCreation {
         }
     }
 
-    /// Whether there is a place for a tag of this name, as far as this node's copy shows. Creates nothing.
+    /// Whether a tag may have this name, and there is a place for it, as far as this node's copy shows. Creates nothing.
     ///
     /// # Errors
-    /// [`Error::TooManyTags`].
+    /// [`Error::InvalidArgument`], [`Error::TooManyTags`].
     pub(super) fn could_create(&self, tag: &BizTag) -> Result<(), Error> {
+        tag.check_new()?;
         if self.knows(tag) { Ok(()) } else { self.places_left().map(drop) }
     }
 

@@ -1,5 +1,7 @@
 //! Takes over the tags of another system, as it left them.
 
+use std::collections::BTreeMap;
+
 use mintleaf_raft::PROPOSAL_BYTES_MAX;
 use tokio::time::Instant;
 
@@ -57,7 +59,7 @@ pub(super) async fn import(
     tags: Vec<TagToImport>,
 ) -> ImportOutcomes {
     let deadline = Instant::now() + TAG_CHANGE_MAX;
-    let mut outcomes = match unchanged(&creation.replica, &tags).await {
+    let mut outcomes = match decided(&creation.replica, &tags).await {
         Ok(outcomes) => outcomes,
         Err(error) => return vec![Err(error); tags.len()],
     };
@@ -109,17 +111,19 @@ fn command(actor: &Actor, import: &str, given: &TagToImport) -> Command {
     )
 }
 
-/// The outcome of each tag whose mark is as high already, which needs no proposal. A mark never falls, but the tag may
-/// have been deleted where this node's copy is behind; so it is looked at again behind a read barrier.
+/// The outcome of each tag that needs no proposal: its mark is as high already, or it would be created under a name that
+/// no new tag may have. A mark never falls, but the tag may have been deleted or created where this node's copy is
+/// behind; so it is looked at again behind a read barrier.
 ///
 /// # Errors
 /// [`Error::Unavailable`] without a quorum.
-async fn unchanged(
+async fn decided(
     replica: &Replica,
     tags: &[TagToImport],
 ) -> Result<Vec<Option<Result<(Imported, u64), Error>>>, Error> {
     let mark = |given: &TagToImport| {
-        let row = replica.read(|state| state.tag(given.tag.as_str()))?;
+        let row = replica.read(|state| state.tag(given.tag.as_str()));
+        let Some(row) = row else { return given.tag.check_new().err().map(|why| Err(why.into())) };
         let takes_max_id = row.shape.is_none_or(|shape| shape.takes_max_id());
         (row.max_id >= given.max_id && takes_max_id)
             .then_some(Ok((Imported::Unchanged, row.max_id)))
@@ -135,9 +139,14 @@ async fn unchanged(
 ///
 /// # Errors
 /// [`Error::Unavailable`] without a quorum.
-pub(super) async fn plan(replica: &Replica, tags: &[TagToImport]) -> Result<ImportOutcomes, Error> {
+pub(super) async fn plan<'tags>(
+    replica: &Replica,
+    tags: &'tags [TagToImport],
+) -> Result<ImportOutcomes, Error> {
     refresh(replica, Consistency::Linearizable).await?;
-    let planned = |given: &TagToImport| {
+    // The marks that tags have by then: one may be named several times.
+    let mut marks: BTreeMap<&str, u64> = BTreeMap::new();
+    let planned = |given: &'tags TagToImport| {
         let name = given.tag.as_str();
         let (row, shape) = replica.read(|state| (state.tag(name), state.shape(name).cloned()));
         let is_refused = match (&row, &shape) {
@@ -148,8 +157,12 @@ pub(super) async fn plan(replica: &Replica, tags: &[TagToImport]) -> Result<Impo
         if is_refused {
             return Err(shaped());
         }
-        let before = row.map(|row| row.max_id);
+        let before = marks.get(name).copied().or(row.map(|row| row.max_id));
+        if before.is_none() {
+            given.tag.check_new()?;
+        }
         let after = before.map_or(given.max_id, |mark| mark.max(given.max_id));
+        marks.insert(name, after);
         Ok((imported(before, after), after))
     };
     Ok(tags.iter().map(planned).collect())

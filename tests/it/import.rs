@@ -173,3 +173,37 @@ fn a_dump_comes_in_through_standard_input() {
         [9_000_000_000_000_000_000_u64]
     );
 }
+
+#[test]
+fn a_file_without_rows_is_no_import() {
+    let cluster = mintleaf().cluster(1);
+    for args in [&[][..], &["--dry-run"], &["--json"]] {
+        let run = import(&cluster, 1, "biz_tag,max_id,step\n", args);
+        assert_eq!((run.code, run.stdout.as_str()), (Some(1), ""), "{run:?}");
+        assert!(run.stderr.contains("it has no rows"), "{run:?}");
+    }
+}
+
+#[test]
+fn a_rehearsal_counts_a_tag_that_stands_twice_as_the_import_does() {
+    let cluster = mintleaf().cluster(1);
+    let mut text = "biz_tag,max_id,step\ntwice,5,10\ntwice,7,10\nthrice,9,10\n".to_owned();
+    // So many that the last rows of the first tags come in another request.
+    (0..200).for_each(|row| text += &format!("other-{row},1,1\n"));
+    text += "thrice,3,10\ntwice,7,10\nthrice,10,10\n";
+    let expected = (202, 2, 2, vec![]);
+    assert_eq!(told(&import(&cluster, 1, &text, &["--json", "--dry-run"])), expected);
+    assert_eq!(told(&import(&cluster, 1, &text, &["--json"])), expected);
+    let marks = ["twice", "thrice"].map(|name| tag(cluster.api(1), name)["max_id"].clone());
+    assert_eq!(marks, [json!("7"), json!("10")]);
+}
+
+#[test]
+fn a_row_whose_tag_looks_like_another_is_named_and_the_others_come_in() {
+    let cluster = mintleaf().cluster(1);
+    let text = "biz_tag,max_id,step\na,1,1\n\"b\u{200b}\",1,1\n\" c\",1,1\n..,1,1\nd,1,1\n";
+    for args in [&["--json", "--dry-run"][..], &["--json"]] {
+        let run = import(&cluster, 1, text, args);
+        assert_eq!((told(&run), run.code), ((2, 0, 0, vec![3, 4, 5]), Some(1)), "{run:?}");
+    }
+}
