@@ -184,16 +184,13 @@ fn carry_out(args: &RestoreArgs, all: u64, after: SnowflakesAfter) -> Result<(),
     let tags = tags.collect::<BTreeMap<_, _>>();
     let root = RootKey(entropy::random_bytes().map_err(|error| failed(&error))?);
     let raise = Raise { all, tags, floor_ms, root: Some(root) };
-    let is_covered = copy.state.has_root();
+    let warnings: &[&str] = if copy.state.has_root() { &[] } else { &[NOT_COVERED] };
     let (store, cluster_id) = (random()?, random()?);
     let plan = Plan { raise, node_id: args.node_id, store, cluster_id, now_ms };
     let Copy { origin, .. } = &copy;
     let (tags, log_index) = (origin.tags, origin.log_index);
     let floor_ms = floor_ms.max(copy.state.snowflake_floor_ms());
     restore(new, copy, &plan).map_err(|error| failed(&error))?;
-    if !is_covered {
-        output::warn(NOT_COVERED);
-    }
     let (data, node_id) = (args.data.display(), args.node_id);
     if args.json {
         return output::print_json(&json!({
@@ -202,10 +199,12 @@ fn carry_out(args: &RestoreArgs, all: u64, after: SnowflakesAfter) -> Result<(),
             "log_index": log_index,
             "tags": tags,
             "snowflakes_from": rfc3339(floor_ms),
+            "warnings": warnings,
         }));
     }
+    let warned: String = warnings.iter().map(|warning| format!("warning: {warning}\n")).collect();
     output::print(&format!(
-        "{data}: cluster {cluster_id:032x} of node {node_id} alone, with {tags} tags. Every line rose by {all} \
+        "{warned}{data}: cluster {cluster_id:032x} of node {node_id} alone, with {tags} tags. Every line rose by {all} \
          ids at least; snowflake ids begin at {}.\nStart it with `mintleaf serve --node-id {node_id} --data \
          {data}`, and others with --join. Never start a node of the old cluster again.\n",
         rfc3339(floor_ms)
