@@ -76,7 +76,7 @@
 //! | `connection_buffers` | A client's connection with its buffers | `answer_budget`, `drain`, `watchdog` |
 //! | [`encoding`] | The bytes of commands, responses and snapshots | `state` |
 //! | [`backup`] | Backups: files that hold the whole state | `encoding`, `state` |
-//! | [`replica`] | The replicated log, with types: commands in, responses out | `encoding`, `limits`, `state`, `version` |
+//! | [`replica`] | The replicated log, with types: commands in, responses out | `encoding`, `limits`, `shape`, `state`, `version` |
 //! | [`restore`] | A new cluster, made of a backup or of a directory that survived | `backup`, `replica`, `state`, `tag` |
 //! | [`service`] | Hands ids out and grabs more: the locks, the waiting, the tasks | `answer_budget`, `backup`, `clock`, `limits`, `metrics`, `replica`, `segment`, `sequence`, `shape`, `snowflake`, `state`, `tag`, `timestamp`, `version` |
 //! | [`http`] | HTTP/1.1: Leaf's paths, the paths of version 1 (`/v1/`), the pages for people | `access`, `address`, `answer_budget`, `connection_buffers`, `drain`, `entropy`, `limits`, `metrics`, `path_segment`, `service`, `shape`, `snowflake`, `tag`, `timestamp`, `tls`, `watchdog` |
@@ -84,7 +84,7 @@
 //! | [`listener`] | Client sockets and worker threads, shared by both protocols | `access`, `drain`, `http`, `limits`, `metrics`, `origin`, `resp`, `service`, `tls`, `watchdog` |
 //! | [`config`] | Settings and their checks | `access`, `address`, `snowflake`, `tls` |
 //! | [`logging`] | The log of a process: how its lines look, which there are | `clock`, `config`, `timestamp` |
-//! | [`cli`] | The command line, and the commands that are clients of a node | `access`, `backup`, `clock`, `config`, `entropy`, `leaf_tables`, `limits`, `path_segment`, `restore`, `snowflake`, `state`, `tag`, `timestamp`, `version` |
+//! | [`cli`] | The command line, and the commands that are clients of a node | `access`, `backup`, `clock`, `config`, `entropy`, `leaf_tables`, `limits`, `path_segment`, `restore`, `shape`, `snowflake`, `state`, `tag`, `timestamp`, `version` |
 //! | [`server`] | A node put together, and run by `serve` or `dev` | `access`, `clock`, `config`, `drain`, `encoding`, `entropy`, `limits`, `listener`, `logging`, `metrics`, `replica`, `service`, `snowflake`, `tls` |
 //!
 //! # Words
@@ -123,6 +123,8 @@
 //! | audit, actor | The last admin changes, in the state; under which name each was asked for. |
 //! | backup, copy | A file with the whole state as of one moment; that, or the directory of a node that has stopped. |
 //! | advance | How many ids every line rose by when the cluster was restored, and how much higher each line begins that came later. |
+//! | root key | What the keys of hidden ids are made of: one of a cluster, drawn with the level that has it, in every copy, and shown to nobody. |
+//! | given on | Of a worker id: granted again before the holder of its last window gave it back. |
 //! | strict | Of a tag: its ids rise over the whole cluster, because the leader alone hands them out. |
 //! | round | Messages to a quorum, which confirm that a node leads. In strict order a request is answered after one that began after it came. |
 //! | hyper | The library that speaks HTTP/1.1 where the fast path does not. |

@@ -13,12 +13,12 @@ use mintleaf::encoding::{
 };
 use mintleaf::limits::{AHEAD_MS_MAX, ID_END, ID_MAX, PERIOD_MS_MAX, PERIOD_SKEW_MS, STEP_MAX};
 use mintleaf::shape::{
-    Hidden, HiddenKey, Kind, Leadership, Line, Order, Period, PeriodLength, PeriodNumber, Shape,
-    TextFormat,
+    Hidden, HiddenKey, Kind, Leadership, Line, Order, Period, PeriodLength, PeriodNumber, RootKey,
+    Shape, TextFormat,
 };
 use mintleaf::snowflake::{Format, Layout, Rules, WorkerPool};
 use mintleaf::state::{
-    Actor, Change, Command, MemberFacts, Protection, Response, Stamp, State, TagFields,
+    Actor, Change, Command, LEVEL_MAX, MemberFacts, Protection, Response, Stamp, State, TagFields,
 };
 use mintleaf::tag::BizTag;
 use mintleaf_fuzz::near;
@@ -60,8 +60,13 @@ fuzz_target!(|bytes: &[u8]| {
 fn play(input: &mut Unstructured<'_>) -> Result<()> {
     let mut world = World { now_ms: 1_800_000_000_000, ..World::default() };
     if input.arbitrary()? {
-        let to = LEVEL_OF_SHAPES;
+        let to = *input.choose(&[LEVEL_OF_SHAPES, LEVEL_MAX])?;
         world.state.apply(0, &Command::RaiseLevel { to, version: "0.3.0".to_owned() });
+        // Without a root key, no tag with digits is made at the higher one.
+        let draw = Command::DrawRoot { root: RootKey(input.arbitrary()?) };
+        if draw.level() <= to && input.arbitrary()? {
+            world.state.apply(0, &draw);
+        }
     }
     for _ in 0..COMMANDS_MAX {
         if input.is_empty() {

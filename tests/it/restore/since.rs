@@ -59,7 +59,7 @@ fn a_restore_of_a_copy_from_before_the_root_key_names_what_it_does_not_cover() {
     assert!(done.stdout.contains(&format!("warning: {warning}")), "{done:?}");
     let (before, after) = (inspected(&copy), inspected(&data));
     assert_eq!((&before["root_key"], &after["root_key"]), (&json!(false), &json!(true)));
-    let node = start(1, data.clone(), &[]);
+    let node = start(1, data, &[]);
     create(node.api(), &json!({ "tag": "coupons", "digits": 6 }));
     // A copy of the new cluster covers it.
     let copy = dir.path().join("copy");
