@@ -81,8 +81,8 @@ async fn a_tag_whose_name_looks_like_another_goes_on_and_no_new_one_is_made() {
     let made = node.replica.propose(&create, deadline).await.unwrap();
     assert!(matches!(made, Response::Tag(_)), "{made:?}");
     assert!(ids.take(name, 1).await.is_ok());
-    let imported = tags.import(&ops, "leaf.sql", import(700)).await.pop().unwrap();
-    assert_eq!(imported, Ok((Imported::Raised, 700)));
+    let imported = tags.import(&ops, "leaf.sql", import(1 << 40)).await.pop().unwrap();
+    assert_eq!(imported, Ok((Imported::Raised, 1 << 40)));
     let change = TagChange { step: Some(7), ..TagChange::default() };
     assert_eq!(tags.update(&ops, tag(), change).await.unwrap().step, 7);
     assert_eq!(tags.get(name, Consistency::Linearizable).await.unwrap().step, 7);
