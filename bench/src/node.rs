@@ -74,7 +74,8 @@ impl Node {
         let (http, resp) = (ports[0].addr(), ports[1].addr());
         let binary = build.binary.to_owned();
         let mut peers = vec!["--peers".to_owned(), peers];
-        if build.secured {
+        // Beside tokens for clients, a node wants a secret between nodes.
+        if build.secured || matches!(build.door, Door::Token) {
             let secret = dir.join("secret");
             std::fs::write(&secret, SECRET)?;
             peers.extend(["--cluster-secret-file".to_owned(), secret.display().to_string()]);

@@ -25,11 +25,12 @@ pub(super) struct Exposure<'a> {
 }
 
 /// Checks that nothing listens for strangers who could do harm: that clients show tokens or come from this machine,
-/// because nobody asks them who they are then, and other nodes too, unless they prove it. Answers the addresses
-/// that `insecure` lets through, each behind its flag.
+/// because nobody asks them who they are then, and other nodes too, unless they prove it. Where clients show tokens,
+/// users of this machine are strangers as well: a node must prove itself on a loopback address, too. Returns the
+/// addresses that `insecure` lets through, each behind its flag.
 ///
 /// # Errors
-/// The first address that other machines can reach, what could happen, and what to do.
+/// The first address that strangers can reach, what could happen, and what to do.
 pub(super) fn check_exposure(exposure: &Exposure<'_>) -> Result<Vec<String>, ConfigError> {
     let mut exposed = Vec::new();
     let mut check = |name: &'static str, address: String, is_open: bool, why: &str| {
@@ -49,10 +50,15 @@ pub(super) fn check_exposure(exposure: &Exposure<'_>) -> Result<Vec<String>, Con
         check(name, address.to_string(), is_open, why)?;
     }
     let why = "can be reached from other machines, and whoever connects to it can change the cluster: \
-               give every node the same --cluster-secret-file or a --raft-cert, or use loopback addresses only, \
-               or give --insecure where a firewall keeps strangers out";
+               give every node the same --cluster-secret-file (`mintleaf secret new` makes one) or a --raft-cert, \
+               or use loopback addresses only, or give --insecure where a firewall keeps strangers out";
+    let why_here = "asks nobody for a proof, so every user of this machine passes by the tokens of --auth-file there: \
+                    give every node the same --cluster-secret-file (`mintleaf secret new` makes one) or a \
+                    --raft-cert, or give --insecure where strangers have no account";
     if let Some(raft) = exposure.raft {
-        check("raft", raft.to_string(), is_exposed(raft) && !exposure.raft_is_proven, why)?;
+        let why = if is_exposed(raft) { why } else { why_here };
+        let has_strangers = is_exposed(raft) || exposure.clients_are_known;
+        check("raft", raft.to_string(), has_strangers && !exposure.raft_is_proven, why)?;
     }
     if let Some((name, address)) = exposure.advertised_raft {
         let is_open = !is_loopback(address) && !exposure.raft_is_proven;
@@ -143,8 +149,8 @@ mod tests {
     }
 
     #[test]
-    fn clients_that_show_tokens_may_be_anywhere_and_nodes_may_not() {
-        let exposure = |raft: &str| {
+    fn clients_that_show_tokens_may_be_anywhere_and_nodes_that_prove_nothing_nowhere() {
+        let exposure = |raft: &str, raft_is_proven, insecure| {
             let [http, resp, raft] = [OPEN, OPEN, raft].map(|text| text.parse().ok());
             check_exposure(&Exposure {
                 http: http.unwrap(),
@@ -153,13 +159,19 @@ mod tests {
                 clients_speak_tls: true,
                 raft,
                 advertised_raft: None,
-                raft_is_proven: false,
-                insecure: false,
+                raft_is_proven,
+                insecure,
             })
         };
-        assert_eq!(exposure(OWN), Ok(vec![]));
-        assert!(exposure(OPEN).unwrap_err().to_string().starts_with("--raft"));
+        for raft in [OWN, OPEN] {
+            let refused = exposure(raft, false, false).unwrap_err().to_string();
+            assert!(refused.starts_with(&format!("--raft {raft} ")), "{refused}");
+            assert!(refused.contains("mintleaf secret new"), "{refused}");
+            assert_eq!(exposure(raft, true, false), Ok(vec![]));
+            assert_eq!(exposure(raft, false, true), Ok(vec![format!("--raft {raft}")]));
+        }
     }
+
     #[test]
     fn tokens_cross_a_network_in_the_clear_where_neither_tls_nor_this_machine_keeps_them() {
         let told = |http: &str, resp: &str, clients_are_known, clients_speak_tls| {

@@ -5,8 +5,8 @@ pub(super) fn warn_if_exposed(addresses: &[String]) {
     if !addresses.is_empty() {
         tracing::warn!(
             addresses = addresses.join(", "),
-            "--insecure is given: other machines can reach this node, and whoever does can change \
-             everything; let a firewall, or a proxy with access rules, keep strangers out"
+            "--insecure is given: whoever reaches these addresses can change everything; let a firewall, or a proxy \
+             with access rules, keep strangers out"
         );
     }
 }

@@ -289,8 +289,12 @@ async function tokensOpenTheDoor(browser) {
   const shown = (name) => `${name}-${'0'.repeat(32)}`;
   const authFile = join(directory, 'auth.toml');
   writeFileSync(authFile, entry('ops', 'admin') + entry('eyes', 'read') + entry('few', 'read', 'pay*'));
+  const secretFile = join(directory, 'secret');
+  writeFileSync(secretFile, '0'.repeat(64));
   chmodSync(authFile, 0o600);
-  const cluster = await Cluster.start(binary, 1, { flagsOf: () => ['--auth-file', authFile] });
+  chmodSync(secretFile, 0o600);
+  const flags = ['--auth-file', authFile, '--cluster-secret-file', secretFile];
+  const cluster = await Cluster.start(binary, 1, { flagsOf: () => flags });
   try {
     const page = await browser.open(cluster.url(1), { allowed: /status of 40[13]/ });
     await reads(page, '#notice-text', /shows its data to those who have a token/);

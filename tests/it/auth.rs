@@ -68,10 +68,57 @@ pub(crate) fn bearer(name: &str) -> String {
     format!("authorization: Bearer {}\r\n", token(name))
 }
 
+/// A file with a secret, without which a node that asks for tokens does not start.
+pub(crate) fn secret_file(dir: &Path) -> String {
+    let path = dir.join("secret");
+    write(&path, "0123456789abcdef0123456789abcdef");
+    path.display().to_string()
+}
+
+/// A node that has a secret.
 fn serve(dir: &Path, args: &[&str]) -> std::process::Command {
+    let mut command = serve_in_the_open(dir, args);
+    command.args(["--cluster-secret-file", &secret_file(dir)]);
+    command
+}
+
+fn serve_in_the_open(dir: &Path, args: &[&str]) -> std::process::Command {
     let mut command = mintleaf().command();
     command.args(["serve", "--node-id", "1", "--data"]).arg(dir.join("data")).args(args);
     command
+}
+
+#[test]
+fn tokens_for_clients_want_a_proof_of_nodes_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("auth.toml");
+    write(&file, &entry("ops", "admin", ""));
+    let [http, raft] = [Port::claim(), Port::claim()];
+    let (at, internal) = (http.addr().to_string(), raft.addr().to_string());
+    let peers = format!("1={internal}");
+    for entered in [["--peers", &peers], ["--join", "127.0.0.1:9"]] {
+        let args = ["--http", &at, "--raft", &internal, "--auth-file", file.to_str().unwrap()];
+        let args = [&args[..], &entered].concat();
+        let run = Finished::of(&mut serve_in_the_open(dir.path(), &args));
+        assert_eq!(run.code, Some(2), "{run:?}");
+        for named in [&internal, "--auth-file", "mintleaf secret new", "--raft-cert", "--insecure"]
+        {
+            assert!(run.stderr.contains(named), "{named}: {run:?}");
+        }
+        assert!(!dir.path().join("data").exists(), "nothing is made before");
+    }
+    let args = ["--http", &at, "--raft", &internal, "--peers", &peers, "--insecure"];
+    let mut node = serve_in_the_open(dir.path(), &args);
+    node.arg("--auth-file").arg(&file);
+    let log = dir.path().join("log");
+    let node = Process::start("the node", &mut node, &log).unwrap();
+    let api = crate::harness::Api(http.addr());
+    eventually("the node to be ready", secs(15), || {
+        (api.try_get("/readyz").ok()?.status == 200).then_some(())
+    });
+    let said = node.said();
+    let warned = said.lines().find(|line| line.contains("--insecure is given")).unwrap_or_default();
+    assert!(warned.contains(&format!("--raft {internal}")), "{said}");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::fs::{self, Metadata};
 use std::io;
+use std::net::SocketAddr;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
@@ -80,9 +81,10 @@ fn space(path: &Path, said: String) -> Finding {
 
 /// Whether the files by which nodes, clients and this node prove themselves can be used, and are kept from others.
 pub(super) fn keys(config: &ServeConfig, findings: &mut Vec<Finding>) {
-    if let Some(keys) = &config.peer_keys {
-        findings.push(peer_keys(keys, config.node_id));
-    }
+    findings.push(match &config.peer_keys {
+        Some(keys) => peer_keys(keys, config.node_id),
+        None => open_door(config.raft),
+    });
     if let Some(source) = &config.auth_file {
         let read = source.read().and_then(|text| source.parse(&text).map(drop));
         findings.push(match read {
@@ -100,9 +102,17 @@ pub(super) fn keys(config: &ServeConfig, findings: &mut Vec<Finding>) {
 }
 
 const HINT: &str = "docs/security.md says how these files are made";
+const PEER_KEYS: &str = "keys between nodes";
+
+/// The finding about an internal port where a caller is taken for the member that it says it is.
+fn open_door(raft: SocketAddr) -> Finding {
+    let said = format!("there are none: whoever reaches --raft {raft} can change the cluster");
+    let hint = "give every node the same --cluster-secret-file; `mintleaf secret new` makes one";
+    Finding::doubtful(PEER_KEYS, said, hint)
+}
 
 fn peer_keys(keys: &PeerKeys, node_id: u64) -> Finding {
-    const CHECK: &str = "keys between nodes";
+    const CHECK: &str = PEER_KEYS;
     let (PeerKeys::Secret(secret) | PeerKeys::Certificate { key: secret, .. }) = keys;
     match keys.read().and_then(|files| keys.credentials(node_id, &files)) {
         Err(error) => Finding::bad(CHECK, error.to_string(), HINT),

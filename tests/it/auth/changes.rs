@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 
-use super::{Guarded, Kept, bearer, entry, token, write};
+use super::{Guarded, Kept, bearer, entry, secret_file, token, write};
 use crate::harness::{RedisClient, Value, eventually, mintleaf, secs};
 
 #[test]
@@ -173,8 +173,9 @@ fn tokens_are_replaced_on_three_nodes_under_load_and_no_request_fails() {
         write(&file, &format!("anonymous = \"read\"\n{entries}"));
     };
     with(&["old"]);
-    let mut cluster =
-        mintleaf().prepare(3, &["--auto-create-tags", "--auth-file", file.to_str().unwrap()]);
+    let flags = ["--auto-create-tags", "--auth-file", file.to_str().unwrap()];
+    let proof = ["--cluster-secret-file", &secret_file(dir.path())];
+    let mut cluster = mintleaf().prepare(3, &[&flags[..], &proof].concat());
     cluster.start_all();
     let nodes: Vec<_> = cluster.targets().into_iter().map(|(_, node)| node).collect();
     let asking = Asking {

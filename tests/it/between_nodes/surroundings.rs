@@ -3,7 +3,8 @@
 use serde_json::json;
 
 use super::{TAKEN, await_said, new_secret, prepare_with, reload_secrets};
-use crate::harness::{Cluster, WallClocks, eventually, mintleaf, secs};
+use crate::auth::{entry, write};
+use crate::harness::{Cluster, Dev, WallClocks, eventually, mintleaf, secs};
 use crate::mixups::reachable;
 
 const YEAR_MS: i64 = 365 * 24 * 3_600_000;
@@ -78,7 +79,17 @@ fn a_node_with_a_secret_and_one_without_say_what_is_missing() {
 
 #[test]
 fn the_nodes_of_dev_prove_themselves_to_each_other_and_to_no_other_process() {
-    let dev = mintleaf().dev_with_nodes(3);
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("auth.toml");
+    let tokens = format!("anonymous = \"read\"\n{}", entry("ops", "admin", ""));
+    write(&file, &tokens);
+    let setting = format!("MINTLEAF_AUTH_FILE={}", file.display());
+    for words in [vec![], vec!["env".to_owned(), setting]] {
+        prove_themselves(&mintleaf().under(words).dev_with_nodes(3));
+    }
+}
+
+fn prove_themselves(dev: &Dev) {
     let shown = dev.api().get("/v1/cluster").ok();
     for node in shown["nodes"].as_array().unwrap() {
         assert_eq!(node["reachable"], true, "{shown}");
