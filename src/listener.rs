@@ -30,6 +30,7 @@ use tokio::sync::{mpsc, watch};
 
 use self::acceptor::{Accepted, Acceptor};
 pub(crate) use self::places::LEAVING_MAX;
+use self::places::Places;
 use crate::access::{Doors, Tokens};
 use crate::drain::{self, Drain, DrainPhase, DrainSender};
 use crate::http::{self, Dispatch};
@@ -126,6 +127,7 @@ pub fn start(
     let (drain_sender, drain) = drain::drain();
     let (running, stopped) = mpsc::channel(1);
     let tokens = doors.tokens.clone();
+    let asks_for_tokens = tokens.is_some();
     let dispatch = Dispatch::new(services.clone(), doors);
     let handshakes = Arc::default();
     let served = Served { services: services.clone(), dispatch, tokens, tls, handshakes };
@@ -144,8 +146,8 @@ pub fn start(
     for (protocol, port) in ports {
         let Some(ClientPort { listener, .. }) = port else { continue };
         listener.set_nonblocking(true)?;
-        let places_max = capacity.connections_max;
-        let acceptor = Acceptor::new(protocol, workers.clone(), places_max, services.clone());
+        let places = Places::new(capacity.connections_max, asks_for_tokens);
+        let acceptor = Acceptor::new(protocol, workers.clone(), places, services.clone());
         let (drain, running) = (drain.clone(), running.clone());
         on_thread(&format!("accept-{}", protocol.name()), async move {
             acceptor.run(listener, drain).await;

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// An IPv4 address, or the /64 of an IPv6 one, which is what one subscriber gets.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub(crate) enum Origin {
     /// All of the address.
     V4([u8; 4]),
@@ -11,9 +11,26 @@ pub(crate) enum Origin {
     V6([u8; 8]),
 }
 
+/// The /24 of an IPv4 address, or the /48 of an IPv6 one, which is what a provider gives to one customer.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub(crate) enum Network {
+    /// The first part of the address.
+    V4([u8; 3]),
+    /// The same of IPv6.
+    V6([u8; 6]),
+}
+
 impl Origin {
     /// The origin of clients whose address is not known.
     pub(crate) const UNKNOWN: Self = Self::V4(Ipv4Addr::UNSPECIFIED.octets());
+
+    /// The network that it is a part of.
+    pub(crate) fn network(self) -> Network {
+        match self {
+            Self::V4([a, b, c, _]) => Network::V4([a, b, c]),
+            Self::V6([a, b, c, d, e, f, ..]) => Network::V6([a, b, c, d, e, f]),
+        }
+    }
 }
 
 impl From<IpAddr> for Origin {
@@ -44,6 +61,10 @@ mod tests {
         for (one, other, together) in same {
             let origin = |text: &str| Origin::from(text.parse::<IpAddr>().unwrap());
             assert_eq!(origin(one) == origin(other), together, "{one} {other}");
+            assert_eq!(origin(one).network(), origin(other).network(), "{one} {other}");
         }
+        let network = |text: &str| Origin::from(text.parse::<IpAddr>().unwrap()).network();
+        assert_ne!(network("10.0.0.1"), network("10.0.1.1"));
+        assert_ne!(network("2001:db8:1::1"), network("2001:db8:2::1"));
     }
 }

@@ -6,8 +6,9 @@
 //! connection has made progress; a request costs a few counters and no clock. (Hyper's header timeout
 //! counts idle time as well, so that one bound would have to serve for both.)
 //!
-//! On a node with an auth file, requests of strangers are none: whoever shows no token that holds, and may do
-//! nothing without one, keeps no place by asking again and again.
+//! On a node with an auth file, requests of strangers are none: a caller that shows no token that holds, and may do
+//! nothing without one, keeps no place by asking again and again. And a connection on which no such token was shown is
+//! unproven: it ends when its place is needed, whatever it does.
 //!
 //! The looks also tell the acceptor how long a connection has been idle, and so which one makes room when
 //! places run out.
@@ -85,7 +86,7 @@ impl Progress {
                     }
                 }
                 () = self.asked_to_leave() => {
-                    if self.is_of_stranger() || (self.is_untouched() && !unsent()) {
+                    if self.is_unproven() || (self.is_untouched() && !unsent()) {
                         return Verdict::MakesRoom;
                     }
                 }
@@ -199,16 +200,25 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_stranger_gives_up_its_place_although_it_has_just_asked_and_does_not_read() {
+    async fn who_has_shown_no_token_gives_up_its_place_although_it_has_just_asked_and_does_not_read()
+     {
         let patience = Patience { idle_seconds_max: 75, unused_is_idle: true };
-        let progress = Progress::default();
-        progress.received(100);
-        progress.request_begun();
-        progress.request_of_stranger();
-        progress.ask_to_leave();
-        let began = Instant::now();
-        assert_eq!(progress.must_end(patience, || true).await, Verdict::MakesRoom);
-        assert_eq!(began.elapsed().as_secs(), 0);
+        for is_proven in [false, true] {
+            let progress = Progress::unproven();
+            progress.received(100);
+            progress.request_begun();
+            if is_proven {
+                progress.prove();
+            }
+            progress.ask_to_leave();
+            let began = Instant::now();
+            let (verdict, after_s) = match is_proven {
+                false => (Verdict::MakesRoom, 0),
+                true => (Verdict::ReadsTooSlowly, 10),
+            };
+            assert_eq!(progress.must_end(patience, || true).await, verdict);
+            assert_eq!(began.elapsed().as_secs(), after_s);
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -90,9 +90,8 @@ where
         write.shutdown().await
     };
     // A client that is ended for its slowness, does not read its last answers in time, or is gone, does
-    // without them; and so does a stranger whose place is needed.
-    let makes_room =
-        verdict == Some(Verdict::MakesRoom) && write_buffer.progress().is_of_stranger();
+    // without them; and so does one without a token whose place is needed.
+    let makes_room = verdict == Some(Verdict::MakesRoom) && write_buffer.progress().is_unproven();
     if verdict != Some(Verdict::ReadsTooSlowly) && !makes_room {
         let _ = tokio::time::timeout(DRAIN_MAX, last_answers).await;
     }
@@ -210,9 +209,7 @@ impl Service<Request<Incoming>> for Watched {
         self.progress.request_begun();
         let caller = &mut self.caller.borrow_mut();
         let answer = self.dispatch.call(caller, request);
-        if self.dispatch.is_stranger(caller) {
-            self.progress.request_of_stranger();
-        }
+        self.dispatch.note_sender(caller, &self.progress);
         AnswerFuture { answer, is_last: self.drain.phase() >= DrainPhase::LastAnswers }
     }
 }

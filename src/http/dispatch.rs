@@ -34,6 +34,7 @@ use crate::answer_budget::OriginBudget;
 use crate::limits::REQUEST_MAX;
 use crate::metrics::{Mode, Protocol};
 use crate::service::{IdService, Services};
+use crate::watchdog::Progress;
 
 /// An answer, whose body is there already or comes from the router.
 pub(super) type DispatchResponse = Response<Either<Full<Bytes>, Body>>;
@@ -67,11 +68,14 @@ impl Dispatch {
         self.access.tokens()
     }
 
-    /// Whether the sender of the last request has shown nothing that gives it a right to anything, on a node that
-    /// asks for tokens.
+    /// Notes what the sender of the last request has shown, on a node that asks for tokens.
     #[inline]
-    pub(super) fn is_stranger(&self, caller: &Caller) -> bool {
-        self.tokens().is_some() && caller.is_stranger()
+    pub(super) fn note_sender(&self, caller: &Caller, progress: &Progress) {
+        match self.tokens() {
+            Some(_) if caller.token().is_some() => progress.prove(),
+            Some(_) if caller.is_stranger() => progress.request_of_stranger(),
+            _ => {}
+        }
     }
 
     /// The ids that the fast path takes.

@@ -182,6 +182,7 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> FastPath<'a, R, W> {
             return;
         }
         self.buffers.progress.requests_begun_but(self.buffers.unread());
+        self.dispatch.note_sender(&self.permit.caller, self.buffers.progress);
         self.dispatch.ids().metrics().requests_answered(answered);
     }
 
@@ -191,6 +192,7 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> FastPath<'a, R, W> {
         let ids = self.dispatch.ids();
         let began = Instant::now();
         self.buffers.progress.requests_begun_but(0);
+        self.dispatch.note_sender(&self.permit.caller, self.buffers.progress);
         let taken = {
             let Asked::Segment(tag) = self.request.request().asked() else { return Ok(()) };
             let mut taking = pin!(ids.take_singles(tag, count));
@@ -233,9 +235,7 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> FastPath<'a, R, W> {
         self.buffers.progress.requests_begun_but(0);
         let request = self.request.to_http();
         let mut answer = pin!(self.dispatch.call(&mut self.permit.caller, request));
-        if self.dispatch.is_stranger(&self.permit.caller) {
-            self.buffers.progress.request_of_stranger();
-        }
+        self.dispatch.note_sender(&self.permit.caller, self.buffers.progress);
         let answered = match poll_once(answer.as_mut()).await {
             Some(answered) => answered,
             None => {

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
+use tokio::time::timeout;
 use tracing::warn;
 
 use super::places::{Claim, Place, Places};
@@ -18,6 +19,9 @@ use crate::service::Services;
 
 /// Pause after the kernel could not give a connection, most likely because descriptors ran out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// The longest that a newcomer waits for one that was asked to leave: those that do so are only polled once more.
+const PLACE_WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// A connection, and the place that it holds until it closes.
 pub(super) struct Accepted {
@@ -38,10 +42,10 @@ impl Acceptor {
     pub(super) fn new(
         protocol: Protocol,
         workers: Vec<mpsc::Sender<Accepted>>,
-        places_max: usize,
+        places: Places,
         services: Services,
     ) -> Self {
-        Self { protocol, workers, next: 0, places: Places::new(places_max), services }
+        Self { protocol, workers, next: 0, places, services }
     }
 
     /// Accepts until the node stops.
@@ -79,17 +83,30 @@ impl Acceptor {
     /// Hands a connection to the next worker in turn, or turns it away.
     async fn deal(&mut self, stream: TcpStream, address: IpAddr) {
         let Ok(stream) = stream.into_std() else { return };
-        let place = match self.places.claim(address, Instant::now()) {
-            Claim::Granted(place) => place,
-            Claim::Refused => {
-                self.services.ids.metrics().connection_refused(self.protocol);
-                return turn_away(self.protocol, &stream);
-            }
+        let Some(place) = self.place_for(address).await else {
+            self.services.ids.metrics().connection_refused(self.protocol);
+            return turn_away(self.protocol, &stream);
         };
         self.next = (self.next + 1) % self.workers.len();
         // A worker is gone only when the node stops, and then this thread is about to stop too.
         let accepted = Accepted { protocol: self.protocol, stream, place };
         let _ = self.workers[self.next].send(accepted).await;
+    }
+
+    /// A place for a newcomer, if there is one soon.
+    async fn place_for(&mut self, address: IpAddr) -> Option<Place> {
+        let began = Instant::now();
+        loop {
+            let now = Instant::now();
+            match self.places.claim(address, now) {
+                Claim::Granted(place) => return Some(place),
+                Claim::Refused => return None,
+                Claim::Awaited => {
+                    let left = PLACE_WAIT_MAX.checked_sub(now - began)?;
+                    let _ = timeout(left, self.places.await_freed()).await;
+                }
+            }
+        }
     }
 }
 

@@ -3,11 +3,21 @@
 //! A client address holds half of the places at most, and the one that holds most makes room when all are
 //! taken. It does so with the connection that has been idle for longest, so that neither idle clients nor
 //! one address keep others out; callers behind one proxy share an address, and only their idle connections
-//! end. A stranger, who has shown nothing that gives it a right to anything, counts as idle whatever it sends.
-//! Where none is idle the newcomer is turned away.
+//! end. Where none is idle the newcomer is turned away.
+//!
+//! On a node that asks for tokens, a connection on which none was shown makes room before all others, whatever it
+//! sends ([`Unproven`] says which of them): callers without a token never keep out those that have one. A newcomer may
+//! be one that has a token, so it waits until such a connection has left, rather than being turned away.
+//!
+//! ```text
+//! places       who holds how many, who is idle, who is leaving
+//!   unproven   who makes room first on a node that asks for tokens
+//! ```
 //!
 //! The registry belongs to one acceptor: a connection tells its end by a message, and a request meets
 //! nothing of all this.
+
+mod unproven;
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -16,6 +26,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 
+use self::unproven::Unproven;
 use crate::origin::Origin;
 use crate::watchdog::{LOOK_INTERVAL, Progress};
 
@@ -24,7 +35,7 @@ pub(crate) const LEAVING_MAX: usize = 32;
 /// A used connection gives up its place after it was idle for so many looks, which is longer than any
 /// answer takes: a request that waits for its answer looks idle from here.
 const IDLE_LOOKS_MIN: u64 = 2;
-/// A connection that never sent a byte, or that of a stranger, may be asked to leave after this long.
+/// A connection that never sent a byte may be asked to leave after this long.
 const UNUSED_MIN: Duration = Duration::from_secs(1);
 /// After a search that found nobody idle, the next one waits for this long: a flood of newcomers must not
 /// keep the acceptor searching.
@@ -58,7 +69,7 @@ struct Taken {
 impl Taken {
     /// How long the connection has been idle, if for long enough to make room.
     fn idle(&self, now: Instant) -> Option<Duration> {
-        if self.progress.received_bytes() == 0 || self.progress.is_of_stranger() {
+        if self.progress.received_bytes() == 0 {
             let unused = now.saturating_duration_since(self.since);
             return Some(unused).filter(|&unused| unused >= UNUSED_MIN);
         }
@@ -81,9 +92,24 @@ struct Holder {
 struct Leaver {
     id: PlaceId,
     progress: Arc<Progress>,
-    /// What had come in by then. The connection stays if more came in before it heard, unless it is that of a
-    /// stranger.
-    received: u64,
+    /// What had come in by then. The connection stays if more came in before it heard; `None`: if it has shown a
+    /// token before it heard.
+    received: Option<u64>,
+}
+
+impl Leaver {
+    fn of(id: PlaceId, progress: Arc<Progress>) -> Self {
+        let received = (!progress.is_unproven()).then(|| progress.received_bytes());
+        progress.ask_to_leave();
+        Self { id, progress, received }
+    }
+
+    fn still_leaves(&self) -> bool {
+        match self.received {
+            Some(received) => self.progress.received_bytes() == received,
+            None => self.progress.is_unproven(),
+        }
+    }
 }
 
 /// The registry. Its memory is bounded by the number of places: an address without a connection is
@@ -91,9 +117,12 @@ struct Leaver {
 #[derive(Debug)]
 pub(super) struct Places {
     places_max: usize,
+    /// Whether clients have to show tokens.
+    asks_for_tokens: bool,
     taken: usize,
     last_number: u64,
     by_origin: HashMap<Origin, Holder>,
+    unproven: Unproven,
     /// [`LEAVING_MAX`] at most. Their places are still taken, and count as free.
     leaving: Vec<Leaver>,
     freed: mpsc::UnboundedReceiver<PlaceId>,
@@ -103,21 +132,25 @@ pub(super) struct Places {
 /// The outcome of a newcomer's claim.
 #[derive(Debug)]
 pub(super) enum Claim {
-    /// A place, for which an idle connection may have made room.
+    /// A place, for which another connection may have made room.
     Granted(Place),
+    /// There is a place once one of those that are leaving has left.
+    Awaited,
     /// There is no place, and nobody makes room.
     Refused,
 }
 
 impl Places {
-    pub(super) fn new(places_max: usize) -> Self {
+    pub(super) fn new(places_max: usize, asks_for_tokens: bool) -> Self {
         // As many messages as there are places may be under way, and no more.
         let (frees, freed) = mpsc::unbounded_channel();
         Self {
             places_max,
+            asks_for_tokens,
             taken: 0,
             last_number: 0,
             by_origin: HashMap::new(),
+            unproven: Unproven::default(),
             leaving: Vec::new(),
             freed,
             frees,
@@ -132,32 +165,41 @@ impl Places {
         }
     }
 
-    /// A place for a connection from `address`, if there is one or an idle connection makes room.
+    /// A place for a connection from `address`, if there is one or another connection makes room.
     pub(super) fn claim(&mut self, address: IpAddr, now: Instant) -> Claim {
         while let Ok(id) = self.freed.try_recv() {
             self.free(id);
         }
-        self.leaving.retain(|Leaver { progress, received, .. }| {
-            progress.received_bytes() == *received || progress.is_of_stranger()
-        });
+        self.leaving.retain(Leaver::still_leaves);
         let origin = Origin::from(address);
-        let crowded = if self.held_by(origin) >= self.places_max.div_ceil(2) {
-            Some(origin)
-        } else if self.taken - self.leaving.len() >= self.places_max {
-            self.largest_holder()
-        } else {
-            None
-        };
-        if crowded.is_some_and(|origin| !self.ask_one_to_leave(origin, now)) {
-            return Claim::Refused;
+        let has_half = self.held_by(origin) >= self.places_max.div_ceil(2);
+        if !has_half && self.taken - self.leaving.len() < self.places_max {
+            return Claim::Granted(self.take(origin, now));
         }
-        Claim::Granted(self.take(origin, now))
+        // Those who were asked to leave, and showed a token before they heard, are here beyond the places.
+        if self.leaving.len() >= LEAVING_MAX || self.taken >= self.places_max + LEAVING_MAX {
+            let some_leave = self.asks_for_tokens && !self.leaving.is_empty();
+            return if some_leave { Claim::Awaited } else { Claim::Refused };
+        }
+        let makes_room = self.ask_an_unproven_one(has_half.then_some(origin))
+            || match has_half {
+                true => self.ask_an_idle_one(origin, now),
+                false => self.largest_holder().is_some_and(|of| self.ask_an_idle_one(of, now)),
+            };
+        if makes_room { Claim::Granted(self.take(origin, now)) } else { Claim::Refused }
     }
 
     fn take(&mut self, origin: Origin, now: Instant) -> Place {
         self.last_number += 1;
         self.taken += 1;
-        let (id, progress) = ((origin, self.last_number), Arc::new(Progress::default()));
+        let id = (origin, self.last_number);
+        let progress = match self.asks_for_tokens {
+            true => Arc::new(Progress::unproven()),
+            false => Arc::default(),
+        };
+        if self.asks_for_tokens {
+            self.unproven.add(id, Arc::clone(&progress));
+        }
         let taken = Taken { id, since: now, progress: Arc::clone(&progress) };
         self.by_origin.entry(origin).or_default().taken.push(taken);
         Place { id, freed: self.frees.clone(), progress }
@@ -165,6 +207,9 @@ impl Places {
 
     fn free(&mut self, id: PlaceId) {
         self.leaving.retain(|leaver| leaver.id != id);
+        if self.asks_for_tokens {
+            self.unproven.remove(id);
+        }
         let Some(Holder { taken, .. }) = self.by_origin.get_mut(&id.0) else { return };
         if let Some(at) = taken.iter().position(|taken| taken.id == id) {
             taken.swap_remove(at);
@@ -185,13 +230,20 @@ impl Places {
         self.by_origin.keys().copied().max_by_key(|&origin| self.held_by(origin))
     }
 
-    /// Asks the connection of an origin that has been idle for longest to leave; answers whether there is
-    /// one.
-    fn ask_one_to_leave(&mut self, origin: Origin, now: Instant) -> bool {
+    /// Asks a connection on which no token was shown to leave; returns whether there is one, of this origin if one is
+    /// given.
+    fn ask_an_unproven_one(&mut self, of: Option<Origin>) -> bool {
+        let Some((id, progress)) = self.unproven.next(of) else { return false };
+        self.leaving.push(Leaver::of(id, progress));
+        true
+    }
+
+    /// Asks the connection of an origin that has been idle for longest to leave; returns whether there is one.
+    fn ask_an_idle_one(&mut self, origin: Origin, now: Instant) -> bool {
         let Self { by_origin, leaving, .. } = self;
         let Some(holder) = by_origin.get_mut(&origin) else { return false };
         let paused = holder.searched_in_vain.is_some_and(|at| now - at < SEARCH_PAUSE);
-        if paused || leaving.len() >= LEAVING_MAX {
+        if paused {
             return false;
         }
         let stays = |taken: &&Taken| leaving.iter().all(|leaver| leaver.id != taken.id);
@@ -201,120 +253,10 @@ impl Places {
             holder.searched_in_vain = Some(now);
             return false;
         };
-        let progress = Arc::clone(&longest.progress);
-        let leaver = Leaver { id: longest.id, received: progress.received_bytes(), progress };
-        leaver.progress.ask_to_leave();
-        self.leaving.push(leaver);
+        leaving.push(Leaver::of(longest.id, Arc::clone(&longest.progress)));
         true
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const A: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
-    const B: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2));
-    const C: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 3));
-
-    /// A connection that has sent something since the last look.
-    fn active(places: &mut Places, address: IpAddr, now: Instant) -> Place {
-        let Claim::Granted(place) = places.claim(address, now) else { panic!("there is a place") };
-        place.progress.received(1);
-        place
-    }
-
-    fn is_granted(places: &mut Places, address: IpAddr, now: Instant) -> bool {
-        matches!(places.claim(address, now), Claim::Granted(..))
-    }
-
-    #[test]
-    fn one_address_gets_half_and_leaves_the_rest_to_others() {
-        let (mut places, now) = (Places::new(8), Instant::now());
-        let mut held: Vec<Place> = (0..4).map(|_| active(&mut places, A, now)).collect();
-        assert!(!is_granted(&mut places, A, now), "nobody is idle");
-        held.push(active(&mut places, B, now));
-        held.remove(0);
-        held.push(active(&mut places, A, now));
-        assert_eq!(held.len(), 5);
-    }
-
-    #[test]
-    fn the_connection_that_was_idle_for_longest_makes_room() {
-        let (mut places, now) = (Places::new(6), Instant::now());
-        let held: Vec<Place> = (0..3).map(|_| active(&mut places, A, now)).collect();
-        for (place, looks) in held.iter().zip([2, 7, 1]) {
-            place.progress.note_look(looks);
-        }
-        let Claim::Granted(newcomer) = places.claim(A, now) else { panic!("one makes room") };
-        assert_eq!(places.leaving[0].id, held[1].id);
-        newcomer.progress.received(1);
-        // The next one is asked, and the one after that keeps its place: it was idle for too short.
-        let Claim::Granted(_another) = places.claim(A, now) else { panic!("one makes room") };
-        assert_eq!(places.leaving[1].id, held[0].id);
-        assert!(!is_granted(&mut places, A, now));
-    }
-
-    #[test]
-    fn who_never_sent_anything_makes_room_after_a_second() {
-        let (mut places, now) = (Places::new(2), Instant::now());
-        let Claim::Granted(silent) = places.claim(A, now) else { panic!("all is free") };
-        assert!(!is_granted(&mut places, A, now + Duration::from_millis(800)));
-        assert!(is_granted(&mut places, A, now + Duration::from_millis(1_001)));
-        drop(silent);
-    }
-
-    #[test]
-    fn a_stranger_makes_room_after_a_second_whatever_it_sends() {
-        let (mut places, now) = (Places::new(4), Instant::now());
-        let held: Vec<Place> = (0..2).map(|_| active(&mut places, A, now)).collect();
-        let asks = |place: &Place| {
-            place.progress.received(9);
-            place.progress.request_begun();
-            place.progress.request_of_stranger();
-        };
-        asks(&held[0]);
-        held[1].progress.request_begun();
-        assert!(!is_granted(&mut places, A, now + Duration::from_millis(800)));
-        let Claim::Granted(newcomer) = places.claim(A, now + Duration::from_millis(1_001)) else {
-            panic!("the stranger makes room")
-        };
-        newcomer.progress.received(9);
-        newcomer.progress.request_begun();
-        asks(&held[0]);
-        assert_eq!(places.leaving[0].id, held[0].id);
-        assert!(!is_granted(&mut places, A, now + Duration::from_secs(3)), "nobody else is idle");
-        assert_eq!(places.leaving.len(), 1, "it leaves, although it has asked again");
-    }
-
-    #[test]
-    fn when_all_is_taken_the_largest_holder_makes_room() {
-        let (mut places, now) = (Places::new(5), Instant::now());
-        let mut held: Vec<Place> = (0..3).map(|_| active(&mut places, A, now)).collect();
-        held.extend((0..2).map(|_| active(&mut places, B, now)));
-        held.iter().for_each(|place| place.progress.note_look(3));
-        assert!(is_granted(&mut places, C, now));
-        assert!(places.leaving[0].id.0 == Origin::from(A));
-    }
-
-    #[test]
-    fn who_asks_again_before_it_hears_keeps_its_place_and_is_counted_again() {
-        let (mut places, now) = (Places::new(2), Instant::now());
-        let place = active(&mut places, A, now);
-        place.progress.note_look(2);
-        let Claim::Granted(newcomer) = places.claim(A, now) else { panic!("one makes room") };
-        newcomer.progress.received(1);
-        place.progress.received(1);
-        assert!(!is_granted(&mut places, A, now));
-        assert!(places.leaving.is_empty());
-    }
-
-    #[test]
-    fn an_address_without_a_connection_is_forgotten() {
-        let (mut places, now) = (Places::new(100), Instant::now());
-        for last in 0..200 {
-            drop(active(&mut places, IpAddr::from([10, 0, 1, last]), now));
-        }
-        assert_eq!((places.taken, places.by_origin.len()), (1, 1), "all but the last were heard");
-    }
-}
+mod tests;

@@ -223,8 +223,12 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> RespConnection<'a, R, W> {
         };
         if length_done > 0 {
             self.buffers.progress.requests_begun(length_done);
-            if self.served.tokens.is_some() && self.session.caller.is_stranger() {
-                self.buffers.progress.request_of_stranger();
+            match (self.served.tokens, &self.session.caller) {
+                (Some(_), caller) if caller.token().is_some() => self.buffers.progress.prove(),
+                (Some(_), caller) if caller.is_stranger() => {
+                    self.buffers.progress.request_of_stranger();
+                }
+                _ => {}
             }
             self.served.services.ids.metrics().commands_answered(answered);
         }

@@ -1,7 +1,7 @@
 //! How far a connection has come: counters that the connection moves, and that its watchdog and the
 //! acceptor read.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use tokio::sync::Notify;
 
@@ -18,6 +18,8 @@ pub(crate) struct Progress {
     received_at_look: AtomicU64,
     /// For how many looks on end the connection has been idle.
     idle_looks: AtomicU64,
+    /// Whether the node asks for tokens, and none that holds has been shown.
+    unproven: AtomicBool,
     /// Tells the connection that its place is needed.
     asked_to_leave: Notify,
 }
@@ -38,6 +40,25 @@ impl Look {
 }
 
 impl Progress {
+    /// That of a connection to a node that asks for tokens.
+    pub(crate) fn unproven() -> Self {
+        Self { unproven: AtomicBool::new(true), ..Self::default() }
+    }
+
+    /// Notes that a token was shown that holds.
+    #[inline]
+    pub(crate) fn prove(&self) {
+        if self.is_unproven() {
+            self.unproven.store(false, Relaxed);
+        }
+    }
+
+    /// Whether the node asks for tokens, and none that holds has been shown.
+    #[inline]
+    pub(crate) fn is_unproven(&self) -> bool {
+        self.unproven.load(Relaxed)
+    }
+
     /// Counts bytes that came in.
     #[inline]
     pub(crate) fn received(&self, bytes: usize) {
@@ -76,12 +97,6 @@ impl Progress {
         self.of_strangers.fetch_add(1, Relaxed);
     }
 
-    /// Whether requests have come, and none of somebody who has a right to anything.
-    pub(crate) fn is_of_stranger(&self) -> bool {
-        let look = self.look();
-        look.requests > 0 && look.is_unused()
-    }
-
     /// How many bytes have come in.
     pub(crate) fn received_bytes(&self) -> u64 {
         self.received.load(Relaxed)
@@ -93,8 +108,8 @@ impl Progress {
         if self.is_untouched() { self.idle_looks.load(Relaxed) } else { 0 }
     }
 
-    /// Asks the connection to end, which it does unless something has come in since the last look. That of a
-    /// stranger ends in any case.
+    /// Asks the connection to end, which it does unless something has come in since the last look. One that is
+    /// unproven by then ends in any case.
     pub(crate) fn ask_to_leave(&self) {
         self.asked_to_leave.notify_one();
     }

@@ -1,6 +1,7 @@
 //! Clients that take what others need: places, descriptors, memory.
 
 pub(crate) mod slow_readers;
+mod strangers;
 
 use std::fs;
 use std::io::{Read, Write};
@@ -199,61 +200,6 @@ fn an_address_that_holds_half_of_the_places_leaves_the_others_alone() {
         });
         door.assert_served(&mut guest);
         held.iter_mut().for_each(|stream| door.assert_served(stream));
-    }
-}
-
-#[test]
-fn strangers_who_are_refused_hold_no_place_however_often_they_ask() {
-    raise_own_limit();
-    let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("auth.toml");
-    let hash = mintleaf::access::written_hash(&mintleaf::access::hash_of(b"t"));
-    let text = format!("[[token]]\nname = \"a\"\nhash = \"{hash}\"\nrole = \"issue\"\n");
-    fs::write(&file, text).unwrap();
-    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
-    let (dev, places) =
-        dev_with_few_places_and(&[format!("MINTLEAF_AUTH_FILE={}", file.display())]);
-    let proven = [
-        b"GET /api/segment/get/orders HTTP/1.1\r\nhost: a\r\nauthorization: Bearer t\r\n\r\n"
-            .as_slice(),
-        b"AUTH t\r\n",
-    ];
-    for (door, proven) in Door::both(&dev).into_iter().zip(proven) {
-        let ask = |stream: &mut TcpStream, request: &[u8]| {
-            let mut answer = [0; 512];
-            let length = stream.write_all(request).and_then(|()| stream.read(&mut answer));
-            String::from_utf8_lossy(&answer[..length.unwrap_or_default()]).into_owned()
-        };
-        let connect = || connect(HERE, door.address, None);
-        let mut known: Vec<_> = (0..4).map(|_| connect()).collect();
-        let is_served = |answer: &str| answer.starts_with("HTTP/1.1 200 ") || answer == "+OK\r\n";
-        for stream in &mut known {
-            let answer = ask(stream, proven);
-            assert!(is_served(&answer), "{answer}");
-        }
-        // Half of the places are one address's.
-        let mut strangers: Vec<_> = (known.len()..places / 2).map(|_| connect()).collect();
-        let refused =
-            |answer: &str| answer.starts_with("HTTP/1.1 401 ") || answer.starts_with("-NOAUTH ");
-        for _ in 0..4 {
-            for stream in &mut strangers {
-                let answer = ask(stream, door.request);
-                assert!(refused(&answer), "{answer}");
-            }
-            pause(ms(300));
-        }
-        for _ in 0..places / 2 - known.len() {
-            let mut newcomer = connect();
-            let answer = ask(&mut newcomer, proven);
-            assert!(is_served(&answer), "{answer}");
-            known.push(newcomer);
-        }
-        for stream in &mut known {
-            let answer = ask(stream, proven);
-            assert!(is_served(&answer), "{answer}");
-        }
-        let answer = ask(&mut connect(), proven);
-        assert!(answer.starts_with(door.turned_away), "nobody is idle: {answer}");
     }
 }
 
