@@ -13,6 +13,7 @@
 //!     connect            which nodes to ask
 //!       client             HTTP with failover
 //!         https            TLS below it
+//!           named_certificates    servers whose own certificate a user has named
 //!   secret, token        a new secret; a new token of clients
 //!   cert                 a small CA
 //!   doctor               whether a node works well on this machine
@@ -40,6 +41,7 @@ mod ids;
 mod import;
 mod inspect;
 mod manual;
+mod named_certificates;
 mod output;
 mod progress;
 mod ready;

@@ -14,10 +14,13 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{AlertDescription, CertificateError, ClientConfig, RootCertStore};
 use thiserror::Error;
 
+use super::named_certificates::NamedCertificates;
+
 /// Whom to believe behind https, and what to show there.
 #[derive(Args, Clone, Debug)]
 pub(super) struct TlsArgs {
-    /// PEM file with the CAs that sign the nodes' certificates, for https [default: those of this machine]
+    /// PEM file with the CAs that sign the nodes' certificates, or with these themselves, for https [default: the CAs
+    /// of this machine]
     #[arg(long, env = "MINTLEAF_CACERT", value_name = "FILE", global = true)]
     cacert: Option<PathBuf>,
     /// PEM file with a certificate to show to nodes that ask for one; needs --key
@@ -43,11 +46,19 @@ impl TlsArgs {
         http: HttpConnector,
         wanted: bool,
     ) -> Result<HttpsConnector<HttpConnector>, HttpsError> {
-        let roots = if wanted { self.roots()? } else { RootCertStore::empty() };
-        let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+        let provider = Arc::new(default_provider());
+        let config = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
-            .map_err(|error| HttpsError(format!("cannot speak TLS: {error}")))?
-            .with_root_certificates(roots);
+            .map_err(|error| HttpsError(format!("cannot speak TLS: {error}")))?;
+        let config = match wanted {
+            true => {
+                let (cas, named) = self.believed()?;
+                let verifier = NamedCertificates::new(cas, named, provider)
+                    .map_err(|error| HttpsError(format!("cannot speak TLS: {error}")))?;
+                config.dangerous().with_custom_certificate_verifier(Arc::new(verifier))
+            }
+            false => config.with_root_certificates(RootCertStore::empty()),
+        };
         let config = match self.identity().filter(|_| wanted) {
             Some(files) => {
                 let (chain, key) = files?;
@@ -65,12 +76,15 @@ impl TlsArgs {
             .wrap_connector(http))
     }
 
-    fn roots(&self) -> Result<RootCertStore, HttpsError> {
-        let mut roots = RootCertStore::empty();
+    /// The CAs to believe, and the certificates that `--cacert` names.
+    fn believed(&self) -> Result<(RootCertStore, Vec<CertificateDer<'static>>), HttpsError> {
+        let (mut roots, mut named) = (RootCertStore::empty(), Vec::new());
         match &self.cacert {
             Some(path) => {
-                for ca in certificates("--cacert", path)? {
-                    roots.add(ca).map_err(|error| unusable("--cacert", path, &error))?;
+                named = certificates("--cacert", path)?;
+                for ca in &named {
+                    let added = roots.add(ca.clone());
+                    added.map_err(|error| unusable("--cacert", path, &error))?;
                 }
             }
             None => {
@@ -85,7 +99,7 @@ impl TlsArgs {
                 }
             }
         }
-        Ok(roots)
+        Ok((roots, named))
     }
 
     /// What to show to a node that asks, if anything.
@@ -139,6 +153,15 @@ pub(super) fn explained(error: &(dyn StdError + 'static)) -> Option<String> {
         rustls::Error::InvalidCertificate(
             why @ (CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. }),
         ) => format!("its certificate is not valid yet, or the clock here is wrong: {why}"),
+        rustls::Error::InvalidCertificate(
+            CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. },
+        ) => "its certificate is not one for servers".to_owned(),
+        rustls::Error::InvalidCertificate(CertificateError::BadEncoding) => {
+            "its certificate cannot be read".to_owned()
+        }
+        rustls::Error::InvalidCertificate(_) => {
+            "its certificate has something that is not supported here".to_owned()
+        }
         rustls::Error::AlertReceived(AlertDescription::CertificateRequired) => {
             "it asks clients for a certificate: give --cert and --key".to_owned()
         }

@@ -5,9 +5,11 @@
 //! | `address` | the addresses of endpoints |
 //! | `http` | connections over HTTP/1.1, and the ones that are kept |
 //! | `tls` | whom a client trusts, and what it proves itself by |
+//! | `named_certificates` | nodes whose own certificate a user has named |
 
 pub(crate) mod address;
 pub(crate) mod http;
+mod named_certificates;
 pub(crate) mod tls;
 
 use std::future::Future;

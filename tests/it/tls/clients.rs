@@ -7,7 +7,7 @@ use rcgen::{CertificateParams, Issuer, KeyPair, date_time_ymd};
 use tempfile::TempDir;
 
 use super::{Pki, Secured, curl, port, runs};
-use crate::harness::{Finished, mintleaf, python_with_redis};
+use crate::harness::{Finished, Port, Process, eventually, mintleaf, python_with_redis, secs};
 
 #[test]
 fn curl_takes_ids() {
@@ -196,6 +196,43 @@ fn the_command_line_speaks_https_and_says_what_is_wrong() {
     let open = mintleaf().dev();
     let run = ask(&open.url().replace("http", "https"), &["next", "orders", "--cacert", &ca]);
     assert!(run.code == Some(1) && run.stderr.contains("ask it by http://"), "{run:?}");
+}
+
+#[test]
+fn a_certificate_that_signs_itself_is_believed_where_it_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let key = KeyPair::generate().unwrap();
+    let made = |name: &str| {
+        let mut params = CertificateParams::new(["localhost".to_owned()]).unwrap();
+        // As `openssl req -x509` makes it.
+        params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        let path = dir.path().join(name);
+        fs::write(&path, params.self_signed(&key).unwrap().pem()).unwrap();
+        path.display().to_string()
+    };
+    let (own, other) = (made("own.pem"), made("other.pem"));
+    let key_file = dir.path().join("key.pem");
+    crate::auth::write(&key_file, &key.serialize_pem());
+    let http = Port::claim();
+    let mut dev = mintleaf().command();
+    dev.args(["dev", "--http", &http.addr().to_string(), "--tls-cert", &own, "--tls-key"]);
+    dev.arg(&key_file).arg("--data").arg(dir.path().join("data"));
+    let node = Process::start("dev", &mut dev, &dir.path().join("log")).unwrap();
+    eventually("dev to be up", secs(20), || node.said().contains("ctrl-c").then_some(()));
+    let ask = |host: &str, file: &str| {
+        let url = format!("https://{host}:{}", http.addr().port());
+        let args = ["next", "orders", "--url", &url, "--cacert", file];
+        Finished::of(mintleaf().command().args(args))
+    };
+    let run = ask("localhost", &own);
+    assert_eq!((run.code, run.stdout.as_str()), (Some(0), "1\n"), "{run:?}");
+    for (host, file, why) in [
+        ("localhost", &other, "signed by no CA that is believed here: --cacert"),
+        ("127.0.0.1", &own, "for another name than 127.0.0.1"),
+    ] {
+        let run = ask(host, file);
+        assert!(run.code == Some(1) && run.stderr.contains(why), "{why}: {run:?}");
+    }
 }
 
 #[test]

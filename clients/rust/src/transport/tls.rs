@@ -6,6 +6,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
 
+use super::named_certificates::NamedCertificates;
 use crate::error::Error;
 
 /// PEM texts, as users give them.
@@ -20,10 +21,19 @@ pub(crate) struct Pem {
 /// How TLS connections are made.
 pub(crate) fn config(pem: &Pem) -> Result<Arc<ClientConfig>, Error> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider)
+    let (cas, named) = believed(pem.cas.as_deref())?;
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
-        .map_err(|error| fault("tls", &error))?
-        .with_root_certificates(roots(pem.cas.as_deref())?);
+        .map_err(|error| fault("tls", &error))?;
+    // A machine that trusts no CA trusts no node, and hears of it when it asks one.
+    let builder = match cas.is_empty() {
+        true => builder.with_root_certificates(cas),
+        false => {
+            let verifier = NamedCertificates::new(cas, named, provider)
+                .map_err(|error| fault("tls", &error))?;
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier))
+        }
+    };
     let mut config = match &pem.identity {
         None => builder.with_no_client_auth(),
         Some((chain, key)) => {
@@ -37,12 +47,14 @@ pub(crate) fn config(pem: &Pem) -> Result<Arc<ClientConfig>, Error> {
     Ok(Arc::new(config))
 }
 
-fn roots(cas: Option<&[u8]>) -> Result<RootCertStore, Error> {
-    let mut roots = RootCertStore::empty();
+/// The CAs to believe, and the certificates that the user has named.
+fn believed(cas: Option<&[u8]>) -> Result<(RootCertStore, Vec<CertificateDer<'static>>), Error> {
+    let (mut roots, mut named) = (RootCertStore::empty(), Vec::new());
     match cas {
         Some(pem) => {
-            for certificate in certificates("ca_pem", pem)? {
-                roots.add(certificate).map_err(|error| fault("ca_pem", &error))?;
+            named = certificates("ca_pem", pem)?;
+            for certificate in &named {
+                roots.add(certificate.clone()).map_err(|error| fault("ca_pem", &error))?;
             }
         }
         None => {
@@ -50,7 +62,7 @@ fn roots(cas: Option<&[u8]>) -> Result<RootCertStore, Error> {
             roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         }
     }
-    Ok(roots)
+    Ok((roots, named))
 }
 
 fn certificates(name: &str, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, Error> {
