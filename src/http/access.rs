@@ -1,11 +1,13 @@
 //! Whether the sender of a request may make it.
 //!
-//! With an auth file its token says so. Without one, anybody who reaches the port may take ids and read. Admin
+//! With an auth file its token says so. Without one, every caller that reaches the port may take ids and read. Admin
 //! requests change something, or read everything there is, and clients have no names then. So these requests are
 //! taken from the node's own machine alone, and so are those of callers without a token, where an auth file allows
 //! them any. A page that a browser there shows can send requests too, under whatever name its site has given
 //! to 127.0.0.1, and a proxy on that machine passes on requests of others: the headers tell them apart from an
-//! administrator's own.
+//! administrator's own. A page of another site gets nothing at all of what is open to callers without a token: it
+//! would use up numbers, or learn the names of tags. Only what says nothing of the cluster is open to links from there,
+//! such as the page of the console.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -13,7 +15,7 @@ use std::sync::Arc;
 use axum::extract::FromRequestParts;
 use axum::http::header::{AUTHORIZATION, FORWARDED, HOST, ORIGIN, VIA};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName, Request};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Request};
 
 use super::host;
 use super::problem::Problem;
@@ -72,16 +74,27 @@ impl Access {
             if let Err(denial) = caller.check_demand(&demand) {
                 return Some(refused(denial));
             }
-            let by_nobody = demand.needs == Needs::Admin && caller.token().is_none();
-            return match by_nobody && !self.doors.insecure {
-                true => self.not_admin(request).map(Problem::forbidden),
-                false => None,
+            return match caller.token() {
+                Some(_) => None,
+                None => self.refusal_without_a_token(request, demand.needs),
             };
         }
-        if self.doors.insecure || route(method.as_str(), path).needs != Needs::Admin {
-            return None;
-        }
-        self.not_admin(request).map(Problem::forbidden)
+        self.refusal_without_a_token(request, route(method.as_str(), path).needs)
+    }
+
+    /// Why a request is refused that may be made without a token, by what it needs.
+    fn refusal_without_a_token<B>(&self, request: &Request<B>, needs: Needs) -> Option<Problem> {
+        let why = match needs {
+            _ if self.doors.insecure => None,
+            Needs::Nothing => None,
+            Needs::Admin => self.not_admin(request),
+            _ => is_of_another_site(request.headers()).then_some(
+                "ids and what a node knows are not given to pages of other sites, which Sec-Fetch-Site and Origin tell \
+                 of: ask from a page under the name that Host says, or from a program, or give that page's server a \
+                 token",
+            ),
+        };
+        why.map(Problem::forbidden)
     }
 
     /// Why a request is not taken for an administrator's on this machine.
@@ -175,6 +188,27 @@ pub(super) fn refused(denial: Denial) -> Problem {
         Denial::Role => Problem::forbidden("the role of the token does not allow this"),
         Denial::Tags => Problem::forbidden("the token is for other tags"),
     }
+}
+
+/// Whether a browser says that the page of another site sends this. One that names the site in `Sec-Fetch-Site` has
+/// compared it itself; `Origin` counts where that is missing.
+fn is_of_another_site(headers: &HeaderMap) -> bool {
+    let mut sites = headers.get_all(SEC_FETCH_SITE).iter().peekable();
+    if sites.peek().is_some() {
+        return sites.any(|site| OTHER_SITES.contains(&site.as_bytes()));
+    }
+    let is_own = |origin: &[u8]| {
+        let own = headers.get(HOST).map(HeaderValue::as_bytes).unwrap_or_default();
+        let host_port = origin.strip_prefix(b"http://").or(origin.strip_prefix(b"https://"));
+        host_port.is_some_and(|asks| asks.eq_ignore_ascii_case(own) && !own.is_empty())
+            || (names_loopback(headers) && is_loopback_origin(origin))
+    };
+    !headers.get_all(ORIGIN).iter().all(|origin| is_own(origin.as_bytes()))
+}
+
+/// Whether headers are those by which browsers tell whose page sends a request.
+pub(super) fn is_of_a_page(headers: &HeaderMap) -> bool {
+    headers.contains_key(SEC_FETCH_SITE) || headers.contains_key(ORIGIN)
 }
 
 /// Whether a request has one `Host`, and that is a loopback name.

@@ -8,14 +8,25 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::http::HeaderName;
-use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE};
+use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 
 use super::problem::Problem;
 use crate::limits::{HTML_ROWS_MAX, PAGE_BYTES_MAX};
 use crate::service::{Consistency, TagService};
 use crate::timestamp::rfc3339;
 
-type Html = ([(HeaderName, &'static str); 2], String);
+/// The headers of a page without a script: a browser loads nothing for it, takes it for nothing else, and shows it in
+/// no frame of another page.
+pub(super) const HTML_HEADERS: [(HeaderName, &str); 3] = [
+    (CONTENT_TYPE, "text/html;charset=UTF-8"),
+    (
+        CONTENT_SECURITY_POLICY,
+        "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
+    ),
+    (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+];
+
+type Html = ([(HeaderName, &'static str); 3], String);
 
 /// Leaf's `/cache`: what this node holds of each tag.
 pub(super) async fn cache(State(service): State<Arc<TagService>>) -> Html {
@@ -92,11 +103,7 @@ fn html(title: &str, body: &str) -> Html {
          <nav><a href=\"/\">Console</a> <a href=\"/cache\">/cache</a> <a href=\"/db\">/db</a></nav>\
          <h1>{title}</h1>\n{body}\n</html>\n"
     );
-    let headers = [
-        (CONTENT_TYPE, "text/html;charset=UTF-8"),
-        (CONTENT_SECURITY_POLICY, "default-src 'none'; style-src 'unsafe-inline'"),
-    ];
-    (headers, page)
+    (HTML_HEADERS, page)
 }
 
 const STYLE: &str = "\

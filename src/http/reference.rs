@@ -10,11 +10,10 @@ use std::fmt::Write;
 use std::sync::LazyLock;
 
 use axum::http::HeaderName;
-use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use serde_json::Value;
 
 use super::ops::OPENAPI;
-use super::pages::escape;
+use super::pages::{HTML_HEADERS, escape};
 use words::{fields, members, prose, text};
 
 /// What the description says of a method that Leaf answers as it answers GET.
@@ -27,12 +26,8 @@ static PAGE: LazyLock<String> = LazyLock::new(|| {
 });
 
 /// The page.
-pub(super) async fn page() -> ([(HeaderName, &'static str); 2], &'static str) {
-    let headers = [
-        (CONTENT_TYPE, "text/html;charset=UTF-8"),
-        (CONTENT_SECURITY_POLICY, "default-src 'none'; style-src 'unsafe-inline'"),
-    ];
-    (headers, &PAGE)
+pub(super) async fn page() -> ([(HeaderName, &'static str); 3], &'static str) {
+    (HTML_HEADERS, &PAGE)
 }
 
 /// A page that is being written.

@@ -180,15 +180,27 @@ const TRICKS: [&str; 16] = [
 ];
 
 #[test]
-fn what_a_page_or_a_proxy_sends_changes_nothing_and_still_gets_ids() {
+fn what_a_page_or_a_proxy_sends_changes_nothing_and_what_another_site_sends_gets_nothing() {
     let dev = mintleaf().dev();
     for headers in TRICKS {
         let (status, answer) = create(dev.api(), "evil", headers);
         assert_eq!(status, 403, "{headers}: {answer}");
         assert!(answer.contains("content-type: application/problem+json\r\n"), "{answer}");
         assert!(answer.contains(r#""code":"forbidden""#), "{answer}");
-        let get = format!("GET {ID} HTTP/1.1\r\n{headers}connection: close\r\n\r\n");
-        assert_eq!(statuses(dev.api(), &get), [200], "{headers}");
+        let of_another_site = headers.contains("sec-fetch-site")
+            || (headers.contains("origin")
+                && !headers.contains("origin: http://evil.example:8080"));
+        let status = if of_another_site { 403 } else { 200 };
+        for path in [ID, "/v1/tags", "/db"] {
+            let get = format!("GET {path} HTTP/1.1\r\n{headers}\r\n");
+            let last = format!("GET {path} HTTP/1.1\r\n{headers}connection: close\r\n\r\n");
+            assert_eq!(statuses(dev.api(), &(get + &last)), [status; 2], "{path} {headers}");
+        }
+    }
+    let link = "host: localhost\r\nsec-fetch-site: cross-site\r\nsec-fetch-mode: navigate\r\n";
+    for (path, status) in [("/", 200), ("/openapi", 200), (ID, 403)] {
+        let get = format!("GET {path} HTTP/1.1\r\n{link}connection: close\r\n\r\n");
+        assert_eq!(statuses(dev.api(), &get), [status], "{path}");
     }
     for headers in [
         // The folded line makes two of one, or none: whoever reads it otherwise is led astray.
@@ -215,6 +227,22 @@ fn what_a_page_or_a_proxy_sends_changes_nothing_and_still_gets_ids() {
     }
     assert_eq!(dev.api().get("/v1/tags/evil").status, 404);
     assert_eq!(dev.api().get("/v1/tags/orders").status, 200);
+}
+
+#[test]
+fn no_html_page_is_shown_in_a_frame_or_taken_for_something_else() {
+    let dev = mintleaf().dev();
+    for path in ["/", "/db", "/cache", "/openapi", "/api/segment/get/%20", "/api/none"] {
+        let get = format!(
+            "GET {path} HTTP/1.1\r\nhost: localhost\r\naccept: text/html\r\nconnection: close\r\n\r\n"
+        );
+        let answer = exchange(dev.api(), &get).to_ascii_lowercase();
+        for header in
+            ["content-type: text/html", "frame-ancestors 'none'", "x-content-type-options: nosniff"]
+        {
+            assert!(answer.contains(header), "{path}: {answer}");
+        }
+    }
 }
 
 #[test]

@@ -21,7 +21,7 @@ fn is_taken(headers: &[(&str, &str)]) -> bool {
 
 #[test]
 fn ids_and_reading_are_open_to_everybody() {
-    let evil = [("host", "evil.example"), ("origin", "null"), ("via", "1.1 proxy")];
+    let evil = [("host", "evil.example"), ("via", "1.1 proxy")];
     for path in ["/api/segment/get/orders", "/v1/snowflake", "/v1/tags", "/v1/cluster"] {
         assert_eq!(refusal(false, &request("GET", path, &evil)), None, "{path}");
     }
@@ -205,4 +205,67 @@ fn changes_of_a_page_of_another_site_are_refused_whatever_origin_it_shows() {
     let twice =
         [("host", "localhost"), ("sec-fetch-site", "none"), ("sec-fetch-site", "cross-site")];
     assert!(!is_taken(&twice));
+}
+
+#[test]
+fn a_page_of_another_site_gets_neither_ids_nor_what_a_node_knows() {
+    let host = ("host", "a.example:8080");
+    let of_others = [
+        &[host, ("sec-fetch-site", "cross-site")][..],
+        &[host, ("sec-fetch-site", "same-site"), ("origin", "http://a.example:8080")],
+        &[host, ("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "navigate")],
+        &[host, ("sec-fetch-site", "none"), ("sec-fetch-site", "cross-site")],
+        &[host, ("origin", "http://evil.example")],
+        &[host, ("origin", "http://a.example:9090")],
+        &[host, ("origin", "http://a.example")],
+        &[host, ("origin", "null")],
+        &[host, ("origin", "")],
+        &[host, ("origin", "http://a.example:8080"), ("origin", "http://evil.example")],
+        &[("origin", "http://")],
+        &[("host", "localhost:8080"), ("origin", "http://evil.example")],
+    ];
+    let of_its_own = [
+        &[host][..],
+        &[host, ("sec-fetch-site", "same-origin")],
+        &[host, ("sec-fetch-site", "none"), ("sec-fetch-mode", "navigate")],
+        &[host, ("sec-fetch-site", "same-origin"), ("origin", "https://proxy.example")],
+        &[host, ("origin", "http://A.example:8080")],
+        &[host, ("origin", "https://a.example:8080")],
+        &[("host", "localhost:8080"), ("origin", "http://127.0.0.1:8080")],
+    ];
+    let asks = ["/api/segment/get/a", "/v1/snowflake", "/v1/tags", "/cache", "/metrics", "/none"];
+    for (method, path) in asks.into_iter().flat_map(|path| [("GET", path), ("HEAD", path)]) {
+        for headers in of_others {
+            let refused = refusal(true, &request(method, path, headers)).map(|it| it.code());
+            assert_eq!(refused, Some("forbidden"), "{method} {path} {headers:?}");
+        }
+        for headers in of_its_own {
+            let refused = refusal(true, &request(method, path, headers));
+            assert_eq!(refused, None, "{method} {path} {headers:?}");
+        }
+    }
+    for path in ["/", "/console.js", "/readyz", "/openapi"] {
+        for headers in of_others {
+            assert_eq!(refusal(true, &request("GET", path, headers)), None, "{path}");
+        }
+    }
+}
+
+#[test]
+fn a_token_counts_more_than_the_page_that_shows_it() {
+    let hash = written_hash(&hash_of(b"t"));
+    let text = format!(
+        "anonymous = \"issue\"\n[[token]]\nname = \"a\"\nrole = \"issue\"\nhash = \"{hash}\"\n"
+    );
+    let tokens = Some(Arc::new(Tokens::new(AuthFile::parse(&text).unwrap())));
+    let is_taken = |insecure, headers: &[(&str, &str)]| {
+        let access = Access::new(Doors { tokens: tokens.clone(), insecure });
+        let request = request("GET", "/v1/segment/a", headers);
+        access.refusal(&request, &mut Caller::default()).is_none()
+    };
+    let page = ("sec-fetch-site", "cross-site");
+    assert!(is_taken(false, &[]));
+    assert!(!is_taken(false, &[page]));
+    assert!(is_taken(false, &[page, ("authorization", "Bearer t")]));
+    assert!(is_taken(true, &[page]), "--insecure leaves that to something else");
 }

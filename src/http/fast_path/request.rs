@@ -7,9 +7,9 @@ use http_body_util::Empty;
 use httparse::Status;
 
 use crate::access::Route;
-use crate::http::host;
 use crate::http::id_request::{Asked, Form, IdPath, IdRequest, IdTarget, Wish};
 use crate::http::pieces::{are_same, begin_with};
+use crate::http::{access, host};
 use crate::limits::HEADERS_MAX;
 
 /// Longest head on the fast path. An incomplete head is read anew whenever more bytes come in, so this
@@ -213,11 +213,13 @@ fn plain_headers(block: &[u8]) -> Result<(usize, HeaderMap), ReadOutcome> {
     if is_for_hyper(&headers) { Err(ReadOutcome::Unsupported) } else { Ok((length, headers)) }
 }
 
-/// Whether headers say more, or less, than that a request without a body has come in.
+/// Whether headers say more, or less, than that a request without a body has come in: that a page sends it, and
+/// whose, too, which [`access`] judges.
 fn is_for_hyper(headers: &HeaderMap) -> bool {
     let closes = |value: &HeaderValue| !value.as_bytes().eq_ignore_ascii_case(b"keep-alive");
     let framing = [CONTENT_LENGTH, TRANSFER_ENCODING, EXPECT, UPGRADE];
     host::fault(Version::HTTP_11, headers).is_some()
+        || access::is_of_a_page(headers)
         || framing.iter().any(|name| headers.contains_key(name))
         || headers.get_all(CONNECTION).iter().any(closes)
 }

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::http::media_type::{self, MediaType};
+use crate::http::pages::HTML_HEADERS;
 use crate::http::problem::{FailedWith, Problem};
 use crate::service::Error;
 
@@ -125,19 +126,23 @@ impl Failure {
     ) -> Response<Bytes> {
         let told = told(headers);
         let status = if told == Told::NotAtAll { StatusCode::NOT_ACCEPTABLE } else { self.status };
-        let (media_type, body) = match told {
-            Told::Json(media_type) => (Some(media_type), self.json(path, now_ms)),
-            Told::Html => {
-                let media_type = HeaderValue::from_static("text/html;charset=UTF-8");
-                (Some(media_type), Bytes::from(self.page(now_ms)))
+        let mut headers = HeaderMap::new();
+        let body = match told {
+            Told::Json(media_type) => {
+                headers.insert(CONTENT_TYPE, media_type);
+                self.json(path, now_ms)
             }
-            Told::NotAtAll => (None, Bytes::new()),
+            Told::Html => {
+                let of_page =
+                    HTML_HEADERS.map(|(name, value)| (name, HeaderValue::from_static(value)));
+                headers.extend(of_page);
+                Bytes::from(self.page(now_ms))
+            }
+            Told::NotAtAll => Bytes::new(),
         };
         let mut response = Response::new(body);
         *response.status_mut() = status;
-        if let Some(media_type) = media_type {
-            response.headers_mut().insert(CONTENT_TYPE, media_type);
-        }
+        *response.headers_mut() = headers;
         response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
         response.extensions_mut().insert(FailedWith(self.code));
         response
