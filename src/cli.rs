@@ -12,10 +12,8 @@
 //!     progress           how far they have come, on a terminal
 //!     connect            which nodes to ask
 //!       client             HTTP with failover
-//!         https            TLS below it
-//!           named_certificates    servers whose own certificate a user has named
-//!   secret, token        a new secret; a new token of clients
-//!   cert                 a small CA
+//!         https            TLS below it, and `named_certificates`
+//!   secret, token, cert  a new secret; a new token of clients; a small CA
 //!   doctor               whether a node works well on this machine
 //!   manual               completions of shells, and man pages
 //!     table              tables by the width of characters
@@ -41,7 +39,6 @@ mod ids;
 mod import;
 mod inspect;
 mod manual;
-mod named_certificates;
 mod output;
 mod progress;
 mod ready;

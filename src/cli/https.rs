@@ -1,5 +1,7 @@
 //! TLS of the command line: whom it believes, what it shows, and errors that a person can act on.
 
+mod named_certificates;
+
 use std::error::Error as StdError;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,7 +16,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{AlertDescription, CertificateError, ClientConfig, RootCertStore};
 use thiserror::Error;
 
-use super::named_certificates::NamedCertificates;
+use self::named_certificates::NamedCertificates;
 
 /// Whom to believe behind https, and what to show there.
 #[derive(Args, Clone, Debug)]

@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 
-use self::unproven::Unproven;
+use self::unproven::{PlaceId, Unproven};
 use crate::origin::Origin;
 use crate::watchdog::{LOOK_INTERVAL, Progress};
 
@@ -40,9 +40,6 @@ const UNUSED_MIN: Duration = Duration::from_secs(1);
 /// After a search that found nobody idle, the next one waits for this long: a flood of newcomers must not
 /// keep the acceptor searching.
 const SEARCH_PAUSE: Duration = Duration::from_millis(100);
-
-/// The name of a place: who holds it, and a number that no other place of the registry had.
-type PlaceId = (Origin, u64);
 
 /// A connection's place, which is free again when this is dropped.
 #[derive(Debug)]

@@ -10,9 +10,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::Hash;
 use std::sync::Arc;
 
-use super::PlaceId;
 use crate::origin::{Network, Origin};
 use crate::watchdog::Progress;
+
+/// The name of a place: who holds it, and a number that no other place of the registry had.
+pub(super) type PlaceId = (Origin, u64);
 
 /// The connections of one origin, by the numbers of their places: the oldest is the first.
 type Line = BTreeMap<u64, Arc<Progress>>;

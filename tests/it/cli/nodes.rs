@@ -171,8 +171,8 @@ fn doctor_finds_a_sound_machine_sound() {
         assert_eq!(statuses(&report, check).len(), 1, "{check}: {report}");
     }
     assert_eq!(statuses(&report, "keys between nodes"), ["warning"], "there are none: {report}");
-    let checks = report["checks"].as_array().unwrap().iter();
-    let door = checks.filter(|it| it["check"] == "keys between nodes").next().unwrap();
+    let mut checks = report["checks"].as_array().unwrap().iter();
+    let door = checks.find(|it| it["check"] == "keys between nodes").unwrap();
     assert!(door["detail"].as_str().unwrap().contains(&raft), "{report}");
     let foreign = fs::read_dir(&data).unwrap().map(|it| it.unwrap().file_name());
     assert!(foreign.into_iter().all(|name| !name.to_string_lossy().contains("doctor")));
