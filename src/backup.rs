@@ -1,8 +1,9 @@
 //! Backups: files that hold the whole replicated state as of one moment.
 //!
 //! ```text
-//! file       what is in a backup, written and read
-//!   check    whether it is whole, from its bytes as they come
+//! file         what is in a backup, written and read
+//!   incoming   whether it can be one, from its first bytes on
+//!     check    whether it is whole, from its bytes as they come
 //! ```
 //!
 //! A backup is `["MLBK"][format u8][length u32 LE][head][sections][length u64 LE][SHA-256]`. The head says where the
@@ -14,6 +15,8 @@
 
 mod check;
 mod file;
+mod incoming;
 
 pub use check::{BackupCheck, NotWhole};
 pub use file::{BackupError, BackupHead, read_backup, read_head, write_backup};
+pub use incoming::Incoming;

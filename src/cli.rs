@@ -9,7 +9,7 @@
 //!   backup             the whole state into a file
 //!   import             tables of other systems into tags
 //!   inspect, restore   what a copy of the state holds; a new cluster made of it
-//!     progress           how far they have come, on a terminal
+//!     progress, temporary    how far they have come; what they make for the time that they run
 //!     connect            which nodes to ask
 //!       client             HTTP with failover
 //!         https            TLS below it, and `named_certificates`
@@ -49,6 +49,7 @@ mod status;
 mod style;
 mod table;
 mod tag;
+mod temporary;
 mod token;
 mod workers;
 

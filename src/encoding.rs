@@ -10,4 +10,5 @@ mod snapshot;
 
 pub use hot_tags::{decode_hot_tags, encode_hot_tags};
 pub use record::{DecodeError, decode_command, decode_response, encode_command, encode_response};
+pub(crate) use snapshot::{SECTION_BYTES_MAX, section_is_whole};
 pub use snapshot::{SnapshotError, digest, read_snapshot, read_snapshot_up_to, write_snapshot};

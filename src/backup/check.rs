@@ -6,7 +6,7 @@ use thiserror::Error;
 /// Bytes of the length at the end.
 const LENGTH_BYTES: usize = 8;
 /// Bytes behind the sections.
-const TRAILER_BYTES: usize = LENGTH_BYTES + SHA256_OUTPUT_LEN;
+pub(super) const TRAILER_BYTES: usize = LENGTH_BYTES + SHA256_OUTPUT_LEN;
 
 /// Why a backup is not whole.
 #[derive(Clone, Copy, Debug, Eq, Error, PartialEq)]

@@ -14,7 +14,7 @@ const MAGIC: [u8; 4] = *b"MLBK";
 /// The one format of backups so far. Whatever a later level of the cluster brings stands in the sections.
 const FORMAT: u8 = 1;
 /// Bytes of the head at most: its two versions are short.
-const HEAD_BYTES_MAX: u32 = 4 << 10;
+pub(super) const HEAD_BYTES_MAX: u32 = 4 << 10;
 /// Bytes that are read, and checked, at once.
 const CHUNK_BYTES: usize = 256 << 10;
 

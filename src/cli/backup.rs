@@ -11,7 +11,8 @@ use super::client::Client;
 use super::failure::Failure;
 use super::output;
 use super::progress::{Progress, Unit};
-use crate::backup::BackupCheck;
+use super::temporary::Temporary;
+use crate::backup::Incoming;
 
 /// Where to put a backup.
 #[derive(clap::Args, Debug)]
@@ -42,27 +43,24 @@ pub(super) async fn run(args: BackupArgs, client: &Client, json: bool) -> Result
 /// Receives a backup into `out`, and checks it to its end; answers its length in bytes.
 async fn receive(client: &Client, out: &mut impl Write) -> Result<u64, Failure> {
     let mut progress = Progress::new("received", Unit::Bytes);
-    let mut check = BackupCheck::default();
+    let mut incoming = Incoming::default();
     let mut pieces = client.stream("/v1/backup").await?;
     let unwritten = |error| Failure::new(format!("cannot write: {error}"));
+    let no_use = |error| Failure::new(format!("the backup is no use: {error}"));
     while let Some(piece) = pieces.next().await? {
-        check.take(&piece);
+        incoming.take(&piece).map_err(no_use)?;
         out.write_all(&piece).map_err(unwritten)?;
-        progress.at(check.bytes());
+        progress.at(incoming.bytes());
     }
     out.flush().map_err(unwritten)?;
     drop(progress);
-    let bytes = check.bytes();
-    match check.finish() {
-        Ok(_) => Ok(bytes),
-        Err(error) => Err(Failure::new(format!("the backup is no use: {error}"))),
-    }
+    incoming.finish().map_err(no_use)
 }
 
-/// A file that gets its name once it is whole and on disk. Dropped before, it leaves nothing behind.
+/// A file that gets its name once it is whole and on disk. Before, neither its end nor a signal leaves it behind.
 struct NewFile {
     path: PathBuf,
-    temp: PathBuf,
+    temp: Temporary,
     file: File,
 }
 
@@ -75,34 +73,28 @@ impl NewFile {
         temp.push(format!(".{}.tmp", std::process::id()));
         let temp = PathBuf::from(temp);
         // Nobody but its owner may read what is in a backup.
-        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temp);
-        let file = file.map_err(|error| cannot("write", &temp, &error))?;
+        let temp = Temporary::at(temp).map_err(|error| cannot("write", path, &error))?;
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(temp.path());
+        let file = file.map_err(|error| cannot("write", temp.path(), &error))?;
         Ok(Self { path: path.to_owned(), temp, file })
     }
 
     /// Gives the file its name, which nobody has taken meanwhile.
     fn put(self) -> Result<(), Failure> {
-        self.file.sync_all().map_err(|error| cannot("write", &self.temp, &error))?;
-        match fs::hard_link(&self.temp, &self.path) {
+        self.file.sync_all().map_err(|error| cannot("write", self.temp.path(), &error))?;
+        match fs::hard_link(self.temp.path(), &self.path) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 return Err(exists(&self.path));
             }
             // Not every file system has links.
-            Err(_) => fs::rename(&self.temp, &self.path)
+            Err(_) => fs::rename(self.temp.path(), &self.path)
                 .map_err(|error| cannot("write", &self.path, &error))?,
         }
         let parent = self.path.parent().filter(|parent| !parent.as_os_str().is_empty());
         let parent = parent.unwrap_or(Path::new("."));
         let synced = File::open(parent).and_then(|parent| parent.sync_all());
         synced.map_err(|error| cannot("sync", parent, &error))
-    }
-}
-
-impl Drop for NewFile {
-    fn drop(&mut self) {
-        // It is gone already where it was renamed.
-        let _ = fs::remove_file(&self.temp);
     }
 }
 

@@ -8,6 +8,7 @@ use super::failure::Failure;
 use super::output::{self, cell};
 use super::progress::{Progress, Unit};
 use super::table::TextTable;
+use super::temporary::Temporary;
 use crate::entropy;
 use crate::restore::{Origin, inspect};
 use crate::timestamp::rfc3339;
@@ -29,8 +30,9 @@ pub struct InspectArgs {
 pub(super) fn run(args: &InspectArgs) -> Result<(), Failure> {
     let name = entropy::random_u128().map_err(|error| Failure::new(error.to_string()))?;
     let scratch = std::env::temp_dir().join(format!("mintleaf-inspect-{name:032x}"));
+    let scratch = Temporary::at(scratch).map_err(|error| Failure::new(error.to_string()))?;
     let mut progress = progress(&args.source);
-    let found = inspect(&args.source, &scratch, &mut |done| progress.at(done));
+    let found = inspect(&args.source, scratch.path(), &mut |done| progress.at(done));
     drop(progress);
     let found = found.map_err(|error| Failure::new(error.to_string()))?;
     let mut shown = shown(found.origin.as_ref(), found.damage.is_none());

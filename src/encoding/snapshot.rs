@@ -18,7 +18,7 @@ use crate::state::{
 const FORMAT: u8 = 1;
 /// Bytes in one section at most; a section of the longest entries takes less than half of it, and so
 /// do 4,096 worker ids.
-const SECTION_BYTES_MAX: u32 = 1 << 20;
+pub(crate) const SECTION_BYTES_MAX: u32 = 1 << 20;
 
 /// Writes the whole stream, in many small writes: give it a buffered writer.
 ///
@@ -109,6 +109,11 @@ fn read_section(input: &mut impl Read) -> Result<SectionRead, SnapshotError> {
     let mut record = vec![0; length as usize];
     input.read_exact(&mut record)?;
     Ok(record::decode(FORMAT, &record)?)
+}
+
+/// Whether bytes are those of a section, whatever its format and what stands in it.
+pub(crate) fn section_is_whole(bytes: &[u8]) -> bool {
+    codec::is_whole(bytes)
 }
 
 /// FNV-1a, 64 bits.

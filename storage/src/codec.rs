@@ -90,6 +90,14 @@ pub fn decode_as<T: DeserializeOwned>(format: u8, bytes: &[u8]) -> Result<T, Cod
     }
 }
 
+/// Whether bytes are a frame, of whatever format and value: by their checksum.
+pub fn is_whole(bytes: &[u8]) -> bool {
+    match bytes.split_first_chunk::<HEADER_BYTES>() {
+        Some((&[format, crc @ ..], body)) => checksum(format, body) == u32::from_le_bytes(crc),
+        None => false,
+    }
+}
+
 /// The format byte of a frame, which only [`decode`] verifies. `None` when there are no bytes.
 pub fn format_of(bytes: &[u8]) -> Option<u8> {
     bytes.first().copied()
