@@ -3,7 +3,7 @@
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::Write;
 use std::net::IpAddr;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -296,6 +296,18 @@ fn write(
         Failure::new(format!("cannot write {}: {error}", path.display()))
     };
     DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|e| failed(dir, e))?;
+    let mode = dir.metadata().map_err(|e| failed(dir, e))?.permissions().mode() & 0o7777;
+    // In a directory like /tmp, which has the sticky bit, none but the owner of a file can put another in its place.
+    if mode & 0o022 != 0 && mode & 0o1000 == 0 {
+        let why = format!(
+            "others can write to {} (mode {mode:o}), and so put a key of theirs in place of one made here",
+            dir.display()
+        );
+        return Err(Failure::hinting(
+            why,
+            format!("chmod go-w {}, or give another --out", dir.display()),
+        ));
+    }
     let [certificate_path, key_path] = ["pem", "key"].map(|end| dir.join(format!("{stem}.{end}")));
     for path in [&certificate_path, &key_path] {
         if path.symlink_metadata().is_ok() {

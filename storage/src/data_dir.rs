@@ -5,6 +5,7 @@ mod identity;
 
 use crate::error::{Context, StorageError};
 use crate::files;
+pub(crate) use entry::keep_others_out;
 use identity::{FILE_NAME, Identity};
 use parking_lot::Mutex;
 use std::fs::{self, File, TryLockError};
@@ -95,7 +96,7 @@ impl DataDir {
         if is_copy && copies == Copies::Refused {
             return Err(StorageError::Copied { dir: path.to_path_buf() });
         }
-        entry::keep_others_out(path);
+        keep_others_out(path);
         identity.owner = identity.owner.or(node);
         identity.starts += 1;
         identity::write(path, &mut identity)?;

@@ -125,6 +125,7 @@ impl NewDir {
                 return Err(StorageError::NotEmpty { dir: path.to_path_buf(), found });
             }
         }
+        data_dir::keep_others_out(path);
         let new = Self { path: path.to_path_buf(), existed, finished: false };
         files::create_dir(&new.filled_at())?;
         Ok(new)

@@ -6,7 +6,7 @@ use std::path::Path;
 /// nobody else's business, and neither is a copy of the log. A directory that cannot be changed is used all
 /// the same, and the log says so.
 #[cfg(unix)]
-pub(super) fn keep_others_out(dir: &Path) {
+pub(crate) fn keep_others_out(dir: &Path) {
     use std::fs::{self, Permissions};
     use std::os::unix::fs::PermissionsExt;
 
@@ -32,4 +32,4 @@ pub(super) fn keep_others_out(dir: &Path) {
 }
 
 #[cfg(not(unix))]
-pub(super) fn keep_others_out(_: &Path) {}
+pub(crate) fn keep_others_out(_: &Path) {}
