@@ -84,7 +84,7 @@
 //! | [`listener`] | Client sockets and worker threads, shared by both protocols | `access`, `drain`, `http`, `limits`, `metrics`, `origin`, `resp`, `service`, `tls`, `watchdog` |
 //! | [`config`] | Settings and their checks | `access`, `address`, `snowflake`, `tls` |
 //! | [`logging`] | The log of a process: how its lines look, which there are | `clock`, `config`, `timestamp` |
-//! | [`cli`] | The command line, and the commands that are clients of a node | `access`, `backup`, `clock`, `config`, `entropy`, `leaf_tables`, `limits`, `path_segment`, `restore`, `shape`, `snowflake`, `state`, `tag`, `timestamp`, `version` |
+//! | [`cli`] | The command line, and the commands that are clients of a node | `access`, `address`, `backup`, `clock`, `config`, `entropy`, `leaf_tables`, `limits`, `path_segment`, `restore`, `shape`, `snowflake`, `state`, `tag`, `timestamp`, `version` |
 //! | [`server`] | A node put together, and run by `serve` or `dev` | `access`, `clock`, `config`, `drain`, `encoding`, `entropy`, `limits`, `listener`, `logging`, `metrics`, `replica`, `service`, `snowflake`, `tls` |
 //!
 //! # Words

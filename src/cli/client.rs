@@ -17,6 +17,7 @@ use serde_json::Value;
 
 use super::failure::Failure;
 use super::https::{TlsArgs, explained};
+use crate::address::is_loopback;
 
 const CONNECT_MS_MAX: u64 = 3_000;
 /// Longest wait for the head of an answer, for all of a short one, and for a piece of a long one: a little longer than
@@ -36,6 +37,11 @@ impl FromStr for BaseUrl {
         let text = text.trim().trim_end_matches('/');
         let uri: Uri = text.parse().map_err(|_| expected_url())?;
         let known = matches!(uri.scheme_str(), Some("http" | "https")) && uri.query().is_none();
+        if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
+            return Err(
+                "must name no user and no password: a token goes into MINTLEAF_TOKEN".to_owned()
+            );
+        }
         if known && uri.host().is_some_and(|host| !host.is_empty()) {
             return Ok(Self(text.to_owned()));
         }
@@ -46,6 +52,10 @@ impl FromStr for BaseUrl {
 impl BaseUrl {
     fn is_https(&self) -> bool {
         self.0.get(..8).is_some_and(|scheme| scheme.eq_ignore_ascii_case("https://"))
+    }
+
+    fn host_port(&self) -> &str {
+        self.0.split('/').nth(2).unwrap_or_default()
     }
 }
 
@@ -98,6 +108,8 @@ enum Attempt {
 pub(super) struct Client {
     urls: Vec<BaseUrl>,
     token: Option<ShownToken>,
+    /// Whether there is a token that these nodes are not to see.
+    withholds_token: bool,
     http: legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
     /// Longest wait for the head of an answer, and for all of a short one.
     patience: Duration,
@@ -119,10 +131,11 @@ impl Client {
         let connector = tls.connector(connector, urls.iter().any(BaseUrl::is_https));
         let connector = connector.map_err(|error| Failure::new(error.to_string()))?;
         let http = legacy::Client::builder(TokioExecutor::new()).build(connector);
-        Ok(Self { urls, token, http, patience: REQUEST_MAX })
+        Ok(Self { urls, token, withholds_token: false, http, patience: REQUEST_MAX })
     }
 
-    /// The same client for one member of the cluster, at the address that the cluster tells.
+    /// The same client for one member of the cluster, at the address that the cluster tells. The token goes to a node
+    /// that the user has not named only within TLS, or where no network lies between: the cluster may tell anything.
     ///
     /// # Errors
     /// When the member has told none.
@@ -130,7 +143,11 @@ impl Client {
         let scheme = if self.urls.iter().any(BaseUrl::is_https) { "https" } else { "http" };
         let untold = |_| Failure::new("it has not told the address at which it serves clients");
         let url: BaseUrl = format!("{scheme}://{address}").parse().map_err(untold)?;
-        Ok(Self { urls: vec![url], patience, ..self.clone() })
+        let is_named = self.urls.iter().any(|named| named.host_port() == url.host_port());
+        let may_see = is_named || url.is_https() || is_loopback(url.host_port());
+        let token = self.token.clone().filter(|_| may_see);
+        let withholds_token = self.token.is_some() && !may_see;
+        Ok(Self { urls: vec![url], token, withholds_token, patience, ..self.clone() })
     }
 
     /// Whether the first node that can answer is ready, and why not.
@@ -275,6 +292,12 @@ impl Client {
             Ok(body) if status == StatusCode::SERVICE_UNAVAILABLE => {
                 Attempt::Unavailable(Failure::refused(status, &body))
             }
+            Ok(_) if status == StatusCode::UNAUTHORIZED && self.withholds_token => {
+                Attempt::Refused(Failure::new(format!(
+                    "the token is not sent to {url} in the clear, which --url does not name: name it there, or use \
+                     https"
+                )))
+            }
             Ok(body) => Attempt::Refused(Failure::refused(status, &body)),
         }
     }
@@ -371,17 +394,4 @@ fn root_cause(error: &dyn std::error::Error) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn urls_are_http_or_https_without_a_trailing_slash() {
-        let url = |text: &str| text.parse::<BaseUrl>().map(|url| url.to_string());
-        assert_eq!(url("http://127.0.0.1:8080/").unwrap(), "http://127.0.0.1:8080");
-        assert_eq!(url(" http://proxy/ids ").unwrap(), "http://proxy/ids");
-        assert_eq!(url("https://a:8443").unwrap(), "https://a:8443");
-        for wrong in ["", "127.0.0.1:8080", "ftp://a", "http://", "http://a?x=1", "a b"] {
-            assert!(url(wrong).is_err(), "{wrong}");
-        }
-    }
-}
+mod tests;

@@ -38,7 +38,7 @@ fn sources(matches: &ArgMatches) -> Sources {
 }
 
 /// The error with what its reader has written: a variable where that is what is wrong, and no flag in the usage that a
-/// variable gave.
+/// variable gave. What may hold a secret is not repeated.
 fn retold(mut error: Error, mut root: Command, words: &[OsString]) -> Error {
     root.build();
     let mut command = &mut root;
@@ -47,6 +47,7 @@ fn retold(mut error: Error, mut root: Command, words: &[OsString]) -> Error {
             command = command.find_subcommand_mut(word).expect("it was found");
         }
     }
+    hide_secrets(&mut error, command, words);
     if let Some(ContextValue::String(wrong)) = error.get(ContextKind::InvalidArg)
         && let Some(arg) = command.get_arguments().find(|arg| arg.to_string() == *wrong)
         && let Some(variable) = of_environment(arg, words)
@@ -58,6 +59,43 @@ fn retold(mut error: Error, mut root: Command, words: &[OsString]) -> Error {
         error.insert(ContextKind::Usage, ContextValue::StyledStr(usage));
     }
     error
+}
+
+/// Takes out of an error what settings hold that may be secret, which are those whose variable help does not show; and
+/// words behind them, which may be the rest of such a value that was not quoted.
+fn hide_secrets(error: &mut Error, command: &Command, words: &[OsString]) {
+    const HIDDEN: &str = "(not shown)";
+    let secret: Vec<_> = command.get_arguments().filter(|it| it.is_hide_env_values_set()).collect();
+    let wrong = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(wrong)) => wrong.clone(),
+        _ => String::new(),
+    };
+    if secret.iter().any(|arg| arg.to_string() == wrong) {
+        error.insert(ContextKind::InvalidValue, ContextValue::String(HIDDEN.to_owned()));
+    }
+    let begins = |word: &OsString| {
+        let word = word.to_string_lossy();
+        let flags = secret.iter().filter_map(|arg| arg.get_long());
+        flags.into_iter().any(|flag| {
+            word.strip_prefix("--")
+                .and_then(|word| word.strip_prefix(flag))
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
+        })
+    };
+    let behind = words.iter().position(begins).map_or(words.len(), |at| at + 1);
+    let is_behind = |text: &str| words[behind..].iter().any(|word| word.to_string_lossy() == text);
+    for kind in [ContextKind::InvalidArg, ContextKind::InvalidSubcommand] {
+        let strays = match error.get(kind) {
+            Some(ContextValue::String(wrong)) => !wrong.starts_with('-') && is_behind(wrong),
+            _ => false,
+        };
+        if strays {
+            error.insert(kind, ContextValue::String(HIDDEN.to_owned()));
+            for tip in [ContextKind::Suggested, ContextKind::SuggestedSubcommand] {
+                error.remove(tip);
+            }
+        }
+    }
 }
 
 /// The variable that gives this flag, if it does and no word of the command line.

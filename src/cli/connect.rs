@@ -14,7 +14,7 @@ const URL_DEFAULT: &str = "http://127.0.0.1:8080";
 pub struct Connect {
     /// A node; give several and the next is tried when one does not answer
     #[arg(long = "url", env = "MINTLEAF_URL", value_name = "URL", global = true)]
-    #[arg(value_delimiter = ',', default_value = URL_DEFAULT)]
+    #[arg(value_delimiter = ',', default_value = URL_DEFAULT, hide_env_values = true)]
     urls: Vec<BaseUrl>,
     /// The token to show to nodes with an auth file; better MINTLEAF_TOKEN, because other users see arguments
     #[arg(long, env = "MINTLEAF_TOKEN", value_name = "TOKEN", global = true)]

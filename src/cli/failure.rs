@@ -5,6 +5,8 @@ use std::borrow::Cow;
 use hyper::StatusCode;
 use serde_json::Value;
 
+use super::table::shown;
+
 /// Why a command failed, and what may help.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Failure {
@@ -44,7 +46,7 @@ impl Failure {
     pub(super) fn refused(status: StatusCode, body: &[u8]) -> Self {
         let problem = serde_json::from_slice::<Value>(body).unwrap_or_default();
         let detail = match problem["detail"].as_str() {
-            Some(detail) => detail.to_owned(),
+            Some(detail) => shown(detail),
             None => format!("the node answered {status}"),
         };
         let code = problem["code"].as_str().map(str::to_owned);
@@ -71,6 +73,9 @@ mod tests {
         let failure = Failure::refused(StatusCode::NOT_FOUND, body);
         assert_eq!(failure.detail, "there is no such tag");
         assert!(failure.hint.is_some_and(|hint| hint.contains("tag create")));
+        let body = r#"{"detail":"no\u001b[2J\nerror: forged"}"#;
+        let failure = Failure::refused(StatusCode::NOT_FOUND, body.as_bytes());
+        assert_eq!(failure.detail, "no\\u{1b}[2J\\u{a}error: forged");
         let failure = Failure::refused(StatusCode::BAD_GATEWAY, b"<html>");
         assert_eq!(failure.detail, "the node answered 502 Bad Gateway");
     }

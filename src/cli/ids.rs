@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::client::Client;
 use super::failure::Failure;
 use super::output::{cell, print, print_json};
+use super::table::shown;
 use crate::limits::LISTED_IDS_MAX;
 use crate::path_segment;
 
@@ -58,15 +59,15 @@ pub(super) async fn next(args: &NextArgs, client: &Client, json: bool) -> Result
     if !json {
         return list(&ids);
     }
-    let mut shown = json!({ "tag": args.tag, "ids": ids });
+    let mut taken = json!({ "tag": args.tag, "ids": ids });
     if answer["lease"] == false {
-        shown["lease"] = false.into();
+        taken["lease"] = false.into();
     }
     // Ids of several answers may belong to several periods.
     if let (Some(period), true) = (answer.get("period"), args.count <= LISTED_IDS_MAX) {
-        shown["period"] = period.clone();
+        taken["period"] = period.clone();
     }
-    print_json(&shown)
+    print_json(&taken)
 }
 
 /// The answer with a list of ids, and the ids in it.
@@ -129,7 +130,7 @@ pub(super) fn list(ids: &[String]) -> Result<(), Failure> {
     let mut lines = String::with_capacity(ids.len() * 20);
     for id in ids {
         // Writing to a `String` cannot fail.
-        let _ = writeln!(lines, "{id}");
+        let _ = writeln!(lines, "{}", shown(id));
     }
     print(&lines)
 }

@@ -1,5 +1,8 @@
 //! Text and JSON on a stdout that may close early, and what goes wrong on stderr. Colour is for terminals alone, and
 //! `NO_COLOR` keeps it off them.
+//!
+//! What a server sent may hold anything, and is shown without what a terminal could take for more than text: here, on
+//! its way out. ([`cell`] and tables escape it before that, so that it cannot bring styles or lines of its own.)
 
 use std::io::{self, BufRead, IsTerminal, Write};
 
@@ -8,23 +11,29 @@ use serde_json::Value;
 
 use super::failure::Failure;
 use super::style::{BAD, DOUBTFUL, HELPFUL};
-use super::table::{TextTable, shown};
+use super::table::{TextTable, shown, shown_json, shown_lines, shown_styled};
 
-/// Prints text as it is.
+/// Prints lines of text.
 ///
 /// # Errors
 /// When stdout fails; a reader that left is not a failure.
 pub(super) fn print(text: &str) -> Result<(), Failure> {
+    print_as_it_is(&shown_lines(text))
+}
+
+fn print_as_it_is(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     ignoring_closed_pipe(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
 }
 
-/// Prints text whose styles are for terminals alone.
+/// Prints text whose styles are for terminals alone. What others have written is [`shown`] in it, so that no style is
+/// theirs.
 ///
 /// # Errors
 /// As [`print()`].
 pub(super) fn print_styled(text: &str) -> Result<(), Failure> {
     let mut out = anstream::stdout().lock();
+    let text = shown_styled(text);
     ignoring_closed_pipe(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
 }
 
@@ -41,7 +50,7 @@ pub(super) fn print_table<const N: usize>(table: &TextTable<N>) -> Result<(), Fa
 /// # Errors
 /// As [`print()`].
 pub(super) fn print_json(value: &Value) -> Result<(), Failure> {
-    print(&format!("{value:#}\n"))
+    print_as_it_is(&shown_json(&format!("{value:#}\n")))
 }
 
 fn ignoring_closed_pipe(outcome: io::Result<()>) -> Result<(), Failure> {
@@ -68,7 +77,7 @@ pub(super) fn warn(what: &str) {
 
 fn say(style: Style, kind: &str, what: &str) {
     // Nobody is left to tell when stderr fails.
-    let _ = writeln!(anstream::stderr().lock(), "{style}{kind}{style:#}: {what}");
+    let _ = writeln!(anstream::stderr().lock(), "{style}{kind}{style:#}: {}", shown_lines(what));
 }
 
 /// Asks whoever sits at the terminal whether to go on; `yes` answers for them. Without a terminal nobody is there to
@@ -89,13 +98,13 @@ pub(super) fn confirm(question: &str, yes: bool) -> Result<(), Failure> {
     }
 }
 
-/// A field of a node's answer as a person reads it; `-` when it is missing, null or empty.
+/// A field of a node's answer as a person reads it, [`shown`]; `-` when it is missing, null or empty.
 pub(super) fn cell(object: &Value, field: &str) -> String {
     match &object[field] {
         Value::Null => "-".to_owned(),
         Value::String(text) if text.is_empty() => "-".to_owned(),
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
+        Value::String(text) => shown(text),
+        other => shown(&other.to_string()),
     }
 }
 
@@ -107,10 +116,35 @@ mod tests {
     #[test]
     fn cells_show_text_bare_and_nothing_as_a_dash() {
         let object = json!({"a": "x", "b": 7, "c": null, "d": ""});
+        assert_eq!(cell(&json!({"a": "x\u{1b}[2J\n\u{9b}"}), "a"), "x\\u{1b}[2J\\u{a}\\u{9b}");
         assert_eq!(
             ["a", "b", "c", "d", "e"].map(|field| cell(&object, field)),
             ["x", "7", "-", "-", "-"]
         );
+    }
+
+    #[test]
+    fn styles_are_all_that_a_terminal_is_told() {
+        for (text, told) in [
+            (
+                "\u{1b}[1mHEAD\u{1b}[0m\na\u{1b}[38;5;1mb\n",
+                "\u{1b}[1mHEAD\u{1b}[0m\na\u{1b}[38;5;1mb\n",
+            ),
+            ("a\u{1b}[2Jb\u{1b}]0;c\u{7}", "a\\u{1b}[2Jb\\u{1b}]0;c\\u{7}"),
+            ("\u{1b}[\u{1b}[1m\u{1b}[", "\\u{1b}[\u{1b}[1m\\u{1b}["),
+            ("é\u{1b}[1", "é\\u{1b}[1"),
+        ] {
+            assert_eq!(shown_styled(text), told, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn json_is_shown_without_what_a_terminal_would_act_on_and_says_the_same() {
+        let value = json!({"tag": "a\u{1b}\u{9b}\u{7f}\u{202e}\n\u{2028}é"});
+        let document = shown_json(&format!("{value:#}"));
+        assert!(!document.chars().any(|c| c.is_control() && c != '\n'), "{document:?}");
+        assert!(!document.contains(['\u{202e}', '\u{2028}']), "{document:?}");
+        assert_eq!(serde_json::from_str::<Value>(&document).unwrap(), value);
     }
 
     #[test]

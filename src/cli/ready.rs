@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::connect::Connect;
 use super::failure::Failure;
 use super::output::{print, print_json};
+use super::table::shown;
 
 /// Asks the node. It wants no token.
 ///
@@ -27,5 +28,5 @@ pub(super) async fn run(connect: Connect) -> Result<(), Failure> {
 
 fn reasons(readiness: &Value) -> String {
     let reasons = readiness["reasons"].as_array().into_iter().flatten();
-    reasons.filter_map(Value::as_str).collect::<Vec<_>>().join("; ")
+    reasons.filter_map(Value::as_str).map(shown).collect::<Vec<_>>().join("; ")
 }

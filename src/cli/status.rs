@@ -140,7 +140,7 @@ fn text(cluster: &Value) -> String {
     let [id, level, term] = ["cluster_id", "level", "term"].map(|field| cell(cluster, field));
     let leader = match &cluster["leader_id"] {
         Value::Null => format!("{BAD}no leader{BAD:#}"),
-        leader => format!("leader {leader}"),
+        _ => format!("leader {}", cell(cluster, "leader_id")),
     };
     let heading = format!("cluster {id}, level {level}, term {term}, {leader}");
     format!("{heading}\n\n{}{}{}", table(cluster).styled(), remarks(cluster), quorum_loss(cluster))

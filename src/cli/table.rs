@@ -1,5 +1,6 @@
 //! Tables for people, by the width that their text has on a terminal.
 
+use std::fmt::Write;
 use std::io;
 
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, Width, presets};
@@ -148,14 +149,48 @@ fn terminal_width() -> Option<u16> {
 /// A text with `\u{…}` for each character by which a terminal could be told to do, or to show, something else:
 /// control characters, line and paragraph separators, and what turns the direction of text.
 pub(super) fn shown(text: &str) -> String {
+    escaped(text, "", |shown, c| shown.extend(c.escape_unicode()))
+}
+
+/// As [`shown`], with line breaks and tabs as they are.
+pub(super) fn shown_lines(text: &str) -> String {
+    escaped(text, "\n\t", |shown, c| shown.extend(c.escape_unicode()))
+}
+
+/// As [`shown_lines`], with the sequences that set a style as they are.
+pub(super) fn shown_styled(text: &str) -> String {
+    let (mut shown, mut rest) = (String::with_capacity(text.len()), text);
+    while let Some(at) = rest.find("\u{1b}[") {
+        let (before, sequence) = rest.split_at(at);
+        let end = sequence[2..].find(|c: char| !c.is_ascii_digit() && c != ';').map(|end| 2 + end);
+        let is_style = end.filter(|&end| sequence[end..].starts_with('m'));
+        let kept = is_style.map_or(0, |end| end + 1);
+        // What is no style loses its first character, by which a terminal knows it.
+        let skipped = kept.max(1);
+        shown += &shown_lines(before);
+        shown += if kept > 0 { &sequence[..kept] } else { "\\u{1b}" };
+        rest = &sequence[skipped..];
+    }
+    shown + &shown_lines(rest)
+}
+
+/// As [`shown`], for a document in JSON, where such characters stand in strings only: it says the same as before.
+pub(super) fn shown_json(document: &str) -> String {
+    escaped(document, "\n", |shown, c| {
+        // All of them have four digits at most. Writing to a `String` cannot fail.
+        let _ = write!(shown, "\\u{:04x}", u32::from(c));
+    })
+}
+
+fn escaped(text: &str, kept: &str, escape: impl Fn(&mut String, char)) -> String {
     let misleads = |c: char| {
         c.is_control()
             || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
     };
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
-        match misleads(c) {
-            true => shown.extend(c.escape_unicode()),
+        match misleads(c) && !kept.contains(c) {
+            true => escape(&mut shown, c),
             false => shown.push(c),
         }
     }

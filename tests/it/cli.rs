@@ -3,11 +3,13 @@
 //! ```text
 //! nodes         what it shows of nodes and the machine
 //! environment   settings from the environment and files, and refusals
+//! strangers     secrets, servers that send what they should not, and what signals leave behind
 //! terminal      what it does on a terminal only
 //! ```
 
 mod environment;
 mod nodes;
+mod strangers;
 mod terminal;
 
 use std::fs;
