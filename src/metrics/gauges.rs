@@ -29,7 +29,8 @@ impl ConnectionGauges {
         let mut counter =
             |what: &str, help: &str| metric(r, &named(what), help, Counter::default());
         let refused = counter("_refused", "Client connections turned away for want of a place");
-        let evicted = counter("_evicted", "Idle client connections ended to make room");
+        let evicted =
+            counter("_evicted", "Client connections ended to make room, idle or without a token");
         let too_slow = counter("_too_slow", "Client connections ended for reading too slowly");
         Self { open: gauge(r, &named(""), "Open client connections"), refused, evicted, too_slow }
     }
