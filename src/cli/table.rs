@@ -165,7 +165,7 @@ pub(super) fn shown_styled(text: &str) -> String {
         let end = sequence[2..].find(|c: char| !c.is_ascii_digit() && c != ';').map(|end| 2 + end);
         let is_style = end.filter(|&end| sequence[end..].starts_with('m'));
         let kept = is_style.map_or(0, |end| end + 1);
-        // What is no style loses its first character, by which a terminal knows it.
+        // What is no style loses its first character, which tells a terminal to act.
         let skipped = kept.max(1);
         shown += &shown_lines(before);
         shown += if kept > 0 { &sequence[..kept] } else { "\\u{1b}" };

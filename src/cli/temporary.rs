@@ -50,7 +50,7 @@ impl Drop for Temporary {
     }
 }
 
-/// Waits for the signals by which people and supervisors end a command, on a thread of its own.
+/// Waits for the signals with which people and supervisors end a command, on a thread of its own.
 fn watch() -> io::Result<()> {
     let runtime = Builder::new_current_thread().enable_io().build()?;
     let signals = {

@@ -25,7 +25,7 @@ pub(super) struct Exposure<'a> {
 }
 
 /// Checks that nothing listens for strangers who could do harm: that clients show tokens or come from this machine,
-/// because nobody asks them who they are then, and other nodes too, unless they prove it. Where clients show tokens,
+/// because a node does not ask them who they are then, and other nodes too, unless they prove it. Where clients show tokens,
 /// users of this machine are strangers as well: a node must prove itself on a loopback address, too. Returns the
 /// addresses that `insecure` lets through, each behind its flag.
 ///
@@ -52,7 +52,7 @@ pub(super) fn check_exposure(exposure: &Exposure<'_>) -> Result<Vec<String>, Con
     let why = "can be reached from other machines, and whoever connects to it can change the cluster: \
                give every node the same --cluster-secret-file (`mintleaf secret new` makes one) or a --raft-cert, \
                or use loopback addresses only, or give --insecure where a firewall keeps strangers out";
-    let why_here = "asks nobody for a proof, so every user of this machine passes by the tokens of --auth-file there: \
+    let why_here = "asks for no proof, so every user of this machine passes by the tokens of --auth-file there: \
                     give every node the same --cluster-secret-file (`mintleaf secret new` makes one) or a \
                     --raft-cert, or give --insecure where strangers have no account";
     if let Some(raft) = exposure.raft {

@@ -206,7 +206,7 @@ fn is_of_another_site(headers: &HeaderMap) -> bool {
     !headers.get_all(ORIGIN).iter().all(|origin| is_own(origin.as_bytes()))
 }
 
-/// Whether headers are those by which browsers tell whose page sends a request.
+/// Whether a browser tells in these headers whose page sends a request.
 pub(super) fn is_of_a_page(headers: &HeaderMap) -> bool {
     headers.contains_key(SEC_FETCH_SITE) || headers.contains_key(ORIGIN)
 }

@@ -5,7 +5,7 @@ pub(super) fn warn_if_exposed(addresses: &[String]) {
     if !addresses.is_empty() {
         tracing::warn!(
             addresses = addresses.join(", "),
-            "--insecure is given: whoever reaches these addresses can change everything; let a firewall, or a proxy \
+            "--insecure is given: every caller that reaches these addresses can change everything; let a firewall, or a proxy \
              with access rules, keep strangers out"
         );
     }

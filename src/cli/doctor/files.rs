@@ -106,7 +106,8 @@ const PEER_KEYS: &str = "keys between nodes";
 
 /// The finding about an internal port where a caller is taken for the member that it says it is.
 fn open_door(raft: SocketAddr) -> Finding {
-    let said = format!("there are none: whoever reaches --raft {raft} can change the cluster");
+    let said =
+        format!("there are none: every caller that reaches --raft {raft} can change the cluster");
     let hint = "give every node the same --cluster-secret-file; `mintleaf secret new` makes one";
     Finding::doubtful(PEER_KEYS, said, hint)
 }

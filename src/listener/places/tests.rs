@@ -1,4 +1,4 @@
-//! Places, and who makes room for whom.
+//! Places, and which connection makes room.
 
 use super::*;
 
@@ -96,11 +96,11 @@ fn those_who_show_a_token_before_they_hear_keep_their_places_and_are_bounded() {
         match places.claim(IpAddr::from([10, 0, 1, number]), now) {
             Claim::Granted(place) => held.push(place),
             Claim::Refused => break,
-            Claim::Awaited => panic!("nobody leaves"),
+            Claim::Awaited => panic!("none leaves"),
         }
         held.iter().for_each(|place| place.progress.prove());
     }
-    assert_eq!(held.len(), 4, "whoever has a token is not asked to leave");
+    assert_eq!(held.len(), 4, "a caller with a token is not asked to leave");
     let (mut places, mut held) = (Places::new(4, true), Vec::new());
     loop {
         let asked = places.claim(IpAddr::from([10, 0, held.len() as u8, 1]), now);
