@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use super::support::{add, open_three, three_peers};
+use super::support::{add, eventually, open_three, three_peers};
 use crate::message::{Request, Response};
+use crate::node::Node;
 
 /// Longer than a node takes to write down that it was removed.
 const WITHIN: Duration = Duration::from_secs(5);
@@ -17,6 +18,11 @@ async fn a_member_that_lies_about_a_removal_ends_no_other() {
     assert_eq!(add(&nodes[0], 1).await, Ok(1));
     let leader = nodes[0].handle().status().leader_id.expect("a leader");
     let target = leader % 3 + 1;
+    let follows = |node: &Node| {
+        let status = node.handle().status();
+        status.leader_id == Some(leader) && status.members.len() == 3
+    };
+    eventually("all follow the leader", || nodes.iter().all(follows)).await;
     for node in nodes.iter().filter(|node| node.handle().node_id() != target) {
         // A follower's word is none, and that of the leader is none of an index that its log cannot have.
         let core = node.handle().core;
