@@ -20,6 +20,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::client::CallError;
 use crate::core::{Core, Proposal};
 use crate::error::{Delivery, ProposeError};
+use crate::estimate::Estimate;
 use crate::message::{ForwardError, RefusedCommand, Request, Response};
 use crate::types::bounds::{BATCH_BYTES_MAX, COMMANDS_MAX};
 use crate::types::{Batch, Member};
@@ -33,7 +34,8 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(20);
 const RETRY_INTERVAL_MAX: Duration = Duration::from_millis(160);
 /// A leader that was deposed gets this long to say what became of a batch.
 const LAST_ANSWER_MAX: Duration = Duration::from_millis(50);
-/// One attempt takes this long at most, so that a hung leader does not hold a batch until its deadline.
+/// One attempt takes this long at most, or three times as long as few attempts lately, so that a hung leader does not
+/// hold a batch until its deadline.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_millis(1500);
 
 /// What became of an attempt.
@@ -54,6 +56,8 @@ struct Backlog {
     queue: mpsc::Receiver<Proposal>,
     /// Proposals that were taken out of the queue and are still to be carried; they come first.
     held: VecDeque<Proposal>,
+    /// How long attempts take lately.
+    pace: Estimate,
 }
 
 impl Backlog {
@@ -84,7 +88,7 @@ impl Backlog {
 
 /// Gathers and carries proposals until the queue closes.
 pub(crate) async fn run(core: Arc<Core>, queue: mpsc::Receiver<Proposal>) {
-    let mut backlog = Backlog { queue, held: VecDeque::new() };
+    let mut backlog = Backlog { queue, held: VecDeque::new(), pace: Estimate::default() };
     while let Some(first) = backlog.next().await {
         let batch = gather(first, &mut backlog);
         carry(&core, batch, &mut backlog).await;
@@ -120,14 +124,19 @@ async fn carry(core: &Core, mut batch: Vec<Proposal>, backlog: &mut Backlog) {
         if batch.is_empty() {
             return;
         }
+        let (began, until) = (Instant::now(), attempt_deadline(&batch, &backlog.pace));
         let attempt = match leader {
-            Some(id) if id == core.identity.node_id() => append(core, &batch).await,
+            Some(id) if id == core.identity.node_id() => append(core, &batch, until).await,
             Some(id) => tokio::select! {
-                attempt = forward(core, id, &batch) => attempt,
+                attempt = forward(core, id, &batch, until) => attempt,
                 () = backlog.refuse_as_leader_meanwhile() => unreachable!("never resolves"),
             },
             None => Attempt::NotAppended("no leader is known".to_owned()),
         };
+        // An attempt whose time was too short is a measurement too: the next one gets more.
+        if matches!(attempt, Attempt::Applied(_)) || Instant::now() >= until {
+            backlog.pace.record(began.elapsed());
+        }
         match attempt {
             Attempt::Applied(replies) => return settle_all(batch, replies),
             Attempt::NotAppended(trouble) => {
@@ -233,9 +242,9 @@ async fn wait_for_another(core: &Core, tried: Option<u64>, until: Instant) {
 }
 
 /// The end of an attempt that begins now.
-fn attempt_deadline(batch: &[Proposal]) -> Instant {
+fn attempt_deadline(batch: &[Proposal], pace: &Estimate) -> Instant {
     let latest = batch.iter().map(|proposal| proposal.deadline).max();
-    let attempt = Instant::now() + ATTEMPT_TIMEOUT;
+    let attempt = Instant::now() + ATTEMPT_TIMEOUT.max(3 * pace.bound());
     latest.map_or(attempt, |latest| latest.min(attempt))
 }
 
@@ -244,12 +253,11 @@ fn commands_of(batch: &[Proposal]) -> Vec<Vec<u8>> {
 }
 
 /// Appends a batch on this node, which leads as far as it knows.
-async fn append(core: &Core, batch: &[Proposal]) -> Attempt {
+async fn append(core: &Core, batch: &[Proposal], deadline: Instant) -> Attempt {
     // The batcher appends one batch after the other, so nothing but a transfer keeps it waiting.
     let Some(_turn) = core.transfer.try_lock_appends() else {
         return Attempt::NotAppended("leadership is being handed over".to_owned());
     };
-    let deadline = attempt_deadline(batch);
     if !core.leads() {
         return Attempt::NotAppended("leadership was handed over".to_owned());
     }
@@ -266,12 +274,12 @@ async fn append(core: &Core, batch: &[Proposal]) -> Attempt {
 }
 
 /// Forwards a batch to the leader; gives up early when another leader appears.
-async fn forward(core: &Core, leader: u64, batch: &[Proposal]) -> Attempt {
+async fn forward(core: &Core, leader: u64, batch: &[Proposal], until: Instant) -> Attempt {
     let Some(member) = core.member(leader) else {
         return Attempt::NotAppended("the leader's address is not known".to_owned());
     };
     tokio::select! {
-        attempt = call_leader(core, leader, &member, batch) => attempt,
+        attempt = call_leader(core, leader, &member, batch, until) => attempt,
         () = deposed(core, leader) => Attempt::Unknown("the leader changed".to_owned()),
     }
 }
@@ -286,8 +294,14 @@ async fn deposed(core: &Core, leader: u64) {
 }
 
 /// Sends a batch to the leader, and waits for its answer.
-async fn call_leader(core: &Core, leader: u64, member: &Member, batch: &[Proposal]) -> Attempt {
-    let within = attempt_deadline(batch).saturating_duration_since(Instant::now());
+async fn call_leader(
+    core: &Core,
+    leader: u64,
+    member: &Member,
+    batch: &[Proposal],
+    until: Instant,
+) -> Attempt {
+    let within = until.saturating_duration_since(Instant::now());
     let within_ms = u64::try_from(within.as_millis()).unwrap_or(u64::MAX);
     let commands: usize = batch.iter().map(|proposal| proposal.commands.len()).sum();
     let request = Request::Propose { commands: commands_of(batch), within_ms };

@@ -30,6 +30,7 @@ pub(crate) use proposal::{CheckedCommands, Proposal};
 pub(crate) use releases::KnownReleases;
 pub(crate) use requests::Requests;
 
+/// A read index is asked for again after this long, or after some round trips of a slow link.
 const READ_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The parts of a node that its tasks share.
@@ -167,7 +168,7 @@ impl Core {
         }
         let member = self.member(leader)?;
         let request = Request::ReadIndex;
-        match self.client.call(leader, &member, request, READ_ATTEMPT_TIMEOUT).await {
+        match self.client.call(leader, &member, request, self.read_attempt()).await {
             Ok(Response::ReadIndex(index)) => index,
             _ => None,
         }
@@ -209,12 +210,17 @@ impl Core {
         }
     }
 
+    /// The time of one attempt to learn a read index: the leader asks a quorum, whose disks may be busy.
+    fn read_attempt(&self) -> Duration {
+        READ_ATTEMPT_TIMEOUT.max(2 * self.heard.election_time())
+    }
+
     /// The read index of this node, if a quorum confirms that it leads.
     pub(crate) async fn read_index_as_leader(&self) -> Option<u64> {
         // The term is read before the quorum is asked: terms only rise, so a floor is never left out.
         let term = self.raft.metrics().borrow().current_term;
         let confirmed =
-            timeout(READ_ATTEMPT_TIMEOUT, self.raft.get_read_log_id()).await.ok()?.ok()?;
+            timeout(self.read_attempt(), self.raft.get_read_log_id()).await.ok()?.ok()?;
         let index = confirmed.0?.index;
         let floor = self.resumed.filter(|(resumed_in, _)| *resumed_in == term);
         Some(index.max(floor.map_or(0, |(_, last)| last)))

@@ -11,5 +11,5 @@ mod heartbeat;
 mod votes;
 
 pub(crate) use campaign::run;
-pub(crate) use heartbeat::Heartbeat;
+pub(crate) use heartbeat::run as send_heartbeats;
 pub(crate) use votes::{is_transfer, pre_vote, timeout_now, would_elect_another};

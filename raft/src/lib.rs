@@ -5,6 +5,7 @@
 //! | module | what it is | imports |
 //! | --- | --- | --- |
 //! | `error`, `runtime` | The errors of a node; what its tasks run on, and their priority | nothing |
+//! | `estimate` | How long something takes lately, as TCP estimates its round trip | nothing |
 //! | `state_machine` | [`StateMachine`], the trait that the user of this crate implements | `error` |
 //! | `leader_requests` | [`LeaderRequests`], the trait by which the user of this crate answers what members ask of the leader | `runtime` |
 //! | `transport` | The trait by which frames travel between nodes, TCP, and the proof of who is at the other end | `error`, `runtime` |
@@ -14,16 +15,16 @@
 //! | `message` | Everything that travels between nodes | `error`, `leader_requests`, `state_machine`, `types` |
 //! | `two_phase_commit` | Rules of bootstrap, without I/O | `message` |
 //! | `leadership_transfer` | The state of a leadership transfer, at either end | `types` |
-//! | `raft_storage` | openraft's storage: log, snapshots, state machine; the formats on disk | `message`, `runtime`, `state_machine`, `stop`, `types` |
+//! | `raft_storage` | openraft's storage: log, snapshots, state machine; the formats on disk | `estimate`, `message`, `runtime`, `state_machine`, `stop`, `types` |
 //! | `identity` | Who this node is, what its store is prepared for, whose messages it accepts, who may say what | `error`, `message`, `raft_storage`, `runtime`, `stop`, `two_phase_commit`, `types` |
-//! | `peers` | What messages told of the peers: clocks, contact, reachability | `identity`, `options`, `types` |
-//! | `client` | Calls to peers, by this node's tasks and by openraft | `identity`, `leadership_transfer`, `message`, `peers`, `transport`, `types` |
+//! | `peers` | What messages told of the peers: clocks, contact, reachability, and how long messages and syncs take | `estimate`, `identity`, `message`, `options`, `raft_storage`, `types` |
+//! | `client` | Calls to peers, by this node's tasks and by openraft | `identity`, `leadership_transfer`, `message`, `peers`, `runtime`, `transport`, `types` |
 //! | `core` | The parts that all tasks share, and the few operations that several need | `client`, `error`, `identity`, `leader_requests`, `leadership_transfer`, `message`, `options`, `peers`, `raft_storage`, `state_machine`, `types` |
-//! | `batcher` | Many proposals, one log entry; forwarding to the leader | `client`, `core`, `error`, `message`, `types` |
-//! | `election` | Campaigns, votes and heartbeats | `core`, `identity`, `leadership_transfer`, `message`, `peers`, `runtime`, `transport`, `types` |
+//! | `batcher` | Many proposals, one log entry; forwarding to the leader | `client`, `core`, `error`, `estimate`, `message`, `types` |
+//! | `election` | Campaigns, votes and heartbeats | `client`, `core`, `identity`, `leadership_transfer`, `message`, `peers`, `runtime`, `transport`, `types` |
 //! | `bootstrap` | How a new node founds or joins a cluster, and how a member comes back | `client`, `core`, `error`, `message`, `runtime`, `transport`, `two_phase_commit`, `types` |
 //! | `membership` | Changes of the membership, the leader and the level | `bootstrap`, `client`, `core`, `message`, `raft_storage`, `runtime`, `state_machine`, `types` |
-//! | `upkeep` | Periodic tasks of every member: probes, releases, incarnations, the membership | `core`, `membership`, `message`, `peers` |
+//! | `upkeep` | Periodic tasks of every member: probes, releases, incarnations, the membership, whether another would lead better | `client`, `core`, `membership`, `message`, `peers`, `types` |
 //! | `rpc_handler` | What a node does with its peers' requests | `bootstrap`, `core`, `election`, `error`, `identity`, `membership`, `message`, `runtime`, `transport`, `types` |
 //! | `node` | [`Node`], which assembles the others, and its [`Handle`] | all above |
 //! | `offline` | What a stopped node's directory holds; the directory of a new cluster's one node | `raft_storage`, `state_machine`, `types` |
@@ -49,6 +50,7 @@ mod client;
 mod core;
 mod election;
 mod error;
+mod estimate;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 mod identity;

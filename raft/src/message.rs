@@ -13,7 +13,7 @@ mod refusal;
 
 pub(crate) use asked::Unasked;
 pub(crate) use bootstrap::{AskerKnown, Handshake, HandshakeReply, Prepare, Prepared, Purpose};
-pub(crate) use frame::{Answer, Description, Frame, Request, Response};
+pub(crate) use frame::{Answer, Condition, Description, Frame, Lead, Request, Response};
 pub(crate) use header::{Destination, Header, Incarnation, Origin};
 pub use membership::MembershipError;
 pub(crate) use membership::{Change, Precaution};

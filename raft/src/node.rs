@@ -19,7 +19,7 @@ use crate::batcher;
 use crate::bootstrap::{self, rejoin};
 use crate::client::{Client, NetworkFactory};
 use crate::core::{Core, KnownReleases, Proposal, Requests};
-use crate::election::{self, Heartbeat};
+use crate::election;
 use crate::error::{NodeError, StopReason};
 use crate::identity::NodeIdentity;
 use crate::leadership_transfer::LeadershipTransfer;
@@ -102,8 +102,8 @@ impl Node {
         log.check()?;
         let stop = StopHandle::new();
         let identity = open_identity(&options, &dir, log.clone(), stop.clone()).await?;
-        let heard = Heard::new(Arc::clone(&identity), clock, options.tuning.election_max);
-        let heard = Arc::new(heard);
+        let (syncs, tuning) = (Arc::clone(log.sync_pace()), options.tuning.clone());
+        let heard = Arc::new(Heard::new(Arc::clone(&identity), clock, syncs, tuning));
         let client = Arc::new(Client::new(
             Arc::clone(&identity),
             Arc::clone(&heard),
@@ -174,15 +174,9 @@ impl Node {
         let handler = Arc::new(RpcHandler::new(Arc::clone(&core), Arc::clone(&membership)));
         self.spawn(Arc::clone(&self.transport).serve(handler));
         self.spawn(batcher::run(Arc::clone(&core), proposals));
-        let heartbeat = Heartbeat {
-            raft: core.raft.clone(),
-            identity: Arc::clone(&core.identity),
-            heard: Arc::clone(&core.heard),
-            transfer: Arc::clone(&core.transfer),
-            interval: core.options.tuning.heartbeat,
-        };
-        self.spawn(heartbeat.run());
-        self.spawn(upkeep::tend_membership(membership));
+        self.spawn(election::send_heartbeats(Arc::clone(&core)));
+        self.spawn(upkeep::tend_membership(Arc::clone(&membership)));
+        self.spawn(upkeep::hand_over(membership));
         let elections = election::run(Arc::clone(&core), Arc::clone(&self.transport));
         self.elections = Some(self.spawn(elections));
         self.spawn(upkeep::probe(Arc::clone(&core)));

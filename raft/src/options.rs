@@ -22,8 +22,8 @@ pub trait Clock: Send + Sync + 'static {
 pub struct Tuning {
     /// Time between two heartbeats.
     pub heartbeat: Duration,
-    /// A replication message may take this long, the follower's sync included, before it is sent again.
-    /// openraft's clock ticks once in one and a half times this.
+    /// A candidate gets this long to win at first, on fast disks and links. openraft's clock ticks once in one and a half
+    /// times this.
     pub message_max: Duration,
     /// The leader lease: a follower refuses for this long after a leader's last message to elect another.
     pub lease: Duration,
@@ -50,7 +50,7 @@ pub const PEER_CONNECTIONS_MAX: usize = 384;
 impl Default for Tuning {
     /// The timers of production. A leader whose process is gone is replaced after its leader lease, in a fifth of a
     /// second. A leader that is only silent gets 350 to 500 ms: a busy machine stutters for less, and a follower misses
-    /// three heartbeats before it campaigns. The timeout of a message leaves room for a sync of 100 ms on a bad day.
+    /// three heartbeats before it campaigns. On slow links all of these grow (`peers/timers.rs`).
     fn default() -> Self {
         Self {
             heartbeat: Duration::from_millis(100),
@@ -72,12 +72,6 @@ impl Tuning {
     pub fn with_snapshots_every(self, entries: u64) -> Self {
         let keep_entries = (entries / 20).clamp(1, Self::default().keep_entries);
         Self { snapshot_entries: entries, keep_entries, ..self }
-    }
-
-    /// The time after which the leader lease of a leader that has fallen silent has run out at every follower, even
-    /// if its last message took as long as a message may.
-    pub(crate) fn lease_end(&self) -> Duration {
-        self.lease + self.message_max
     }
 
     pub(crate) fn config(&self) -> Result<Arc<Config>, NodeError> {

@@ -1,12 +1,15 @@
 //! What this node has heard of its peers: their clocks, when it was last in contact with a leader or a
-//! quorum, and who can be reached.
+//! quorum, which of them can be reached, and how long messages and syncs take.
 
 mod clocks;
 mod heard;
 mod leader_contact;
 mod reachability;
+mod timers;
+mod weather;
 
 pub use clocks::PeerClock;
 pub(crate) use heard::Heard;
 pub(crate) use leader_contact::LATE;
 pub(crate) use reachability::Reachability;
+pub(crate) use weather::Weather;

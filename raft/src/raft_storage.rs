@@ -6,7 +6,9 @@ mod log_store;
 mod state_machine_adapter;
 #[cfg(test)]
 pub(crate) mod suite;
+mod sync_pace;
 
 pub(crate) use durable_snapshot::DurableSnapshot;
 pub(crate) use log_store::LogStore;
 pub(crate) use state_machine_adapter::{StateMachineAdapter, stamp_of};
+pub(crate) use sync_pace::SyncPace;

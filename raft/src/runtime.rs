@@ -8,7 +8,7 @@ mod sparse_lines;
 
 pub use openraft_runtime::Pending;
 pub(crate) use openraft_runtime::{
-    Runtime, Spawner, blocking, in_process, random_below, random_u128, to_completion,
+    MESSAGE_MAX, Runtime, Spawner, blocking, in_process, random_below, random_u128, to_completion,
 };
 pub use priority::lower_priority;
 #[cfg(feature = "simulation")]

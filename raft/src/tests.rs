@@ -14,4 +14,4 @@ mod single_node;
 mod speakers;
 mod support;
 
-pub(crate) use support::{ELECTION_MAX, StoppedClock, Sum, first_release};
+pub(crate) use support::{StoppedClock, Sum, first_release};

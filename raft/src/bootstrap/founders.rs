@@ -5,8 +5,10 @@
 //! abort, and whether its own preparation was aborted. The coordinator does the rest.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 use super::handshake;
@@ -18,7 +20,7 @@ use crate::message::{
     AskerKnown, HandshakeReply, KNOWN_OTHERWISE, Origin, Prepare, Prepared, Purpose, Refusal,
     Request, Response,
 };
-use crate::runtime::{random_below, random_u128};
+use crate::runtime::{in_process, random_below, random_u128};
 use crate::two_phase_commit::{Decision, FounderAnswer, Participant, decide};
 use crate::types::Member;
 
@@ -28,15 +30,46 @@ const ROUND_INTERVAL: Duration = Duration::from_millis(200);
 const REMINDER_INTERVAL: Duration = Duration::from_secs(5);
 /// A founder gets this long to write down that it is prepared, or free.
 const PREPARE_TIMEOUT: Duration = Duration::from_secs(2);
-/// A coordinator that has not prepared everybody after this long aborts its id, so that the founders that it
-/// prepared are free for another coordinator while somebody is missing.
+/// A coordinator that has not prepared all founders after this long aborts its id, so that the founders that it
+/// prepared are free for another coordinator while one is missing.
 const PREPARING_MAX: Duration = Duration::from_secs(5);
+/// Syncs of this node's own disk that both times leave room for: other disks may be as slow.
+const SYNCS_OF_A_FOUNDER: u32 = 4;
+/// Both times double with each id that was given up, up to this often: a disk may be slower than is known.
+const DOUBLINGS_MAX: u32 = 4;
 /// Two coordinators that were in each other's way wait for a random time of up to this long: far longer than
 /// preparing everybody takes, so that one of them is first the next time.
 const RETREAT_MAX: Duration = Duration::from_secs(2);
 
 /// What each of the other founders answered, and what a founder that answered is as a member.
 type Answers = BTreeMap<u64, (FounderAnswer, Option<Member>)>;
+
+/// How long a coordinator waits.
+struct Patience {
+    /// When this node began to prepare others.
+    since: Instant,
+    /// How many ids this node has given up.
+    aborted: u32,
+}
+
+impl Patience {
+    /// The time that one founder gets.
+    fn with_one(&self, core: &Core) -> Duration {
+        self.grown(PREPARE_TIMEOUT, core)
+    }
+
+    /// Whether all founders together have had their time.
+    fn is_over(&self, core: &Core) -> bool {
+        let founders = u32::try_from(core.options.peers.len()).unwrap_or(u32::MAX);
+        let all = self.grown(PREPARING_MAX, core).max(founders * self.with_one(core));
+        self.since.elapsed() >= all
+    }
+
+    fn grown(&self, time: Duration, core: &Core) -> Duration {
+        let syncs = SYNCS_OF_A_FOUNDER * core.heard.syncs().bound();
+        time.max(syncs) * 2_u32.pow(self.aborted.min(DOUBLINGS_MAX))
+    }
+}
 
 /// The outcome of a round of handshakes.
 enum Round {
@@ -60,14 +93,16 @@ pub(crate) async fn prepare_for_coordinator(
 }
 
 /// Takes part in the bootstrap of the cluster; returns once there is one that contains this node.
-pub(super) async fn found(core: &Core) -> Result<(), NodeError> {
-    let (mut reminded, mut prepared_since) = (Instant::now(), Instant::now());
+pub(super) async fn found(core: &Arc<Core>) -> Result<(), NodeError> {
+    let mut reminded = Instant::now();
+    let mut patience = Patience { since: Instant::now(), aborted: 0 };
     let mut waiting = WaitingLog::default();
     while core.cluster().is_none() {
-        let missing = match round(core, &mut prepared_since).await? {
+        let missing = match round(core, &mut patience).await? {
             Round::Formed => return Ok(()),
             Round::Missing(missing) => missing,
             Round::Aborted(why) => {
+                patience.aborted += 1;
                 tracing::warn!(%why, "gave up a cluster id, and draws another one soon");
                 sleep(random_below(RETREAT_MAX)).await;
                 why
@@ -121,7 +156,7 @@ fn remind(core: &Core, missing: &str) {
 }
 
 /// Asks all founders once, and does what follows from their answers.
-async fn round(core: &Core, prepared_since: &mut Instant) -> Result<Round, NodeError> {
+async fn round(core: &Arc<Core>, patience: &mut Patience) -> Result<Round, NodeError> {
     let before = core.identity.bootstrap().prepared();
     let answers = ask_founders(core).await;
     resolve(core, before, &answers).await;
@@ -135,16 +170,18 @@ async fn round(core: &Core, prepared_since: &mut Instant) -> Result<Round, NodeE
             let why = match decision {
                 _ if !coordinates => "this node does not coordinate any more".to_owned(),
                 Decision::Abort(why) => why,
-                Decision::Wait(why) if prepared_since.elapsed() >= PREPARING_MAX => why,
-                _ if prepared_since.elapsed() >= PREPARING_MAX => "it took too long".to_owned(),
+                Decision::Wait(why) if patience.is_over(core) => why,
+                _ if patience.is_over(core) => "it took too long".to_owned(),
                 Decision::Wait(missing) => return Ok(Round::Missing(missing)),
-                Decision::Draw | Decision::Prepare => return prepare_all(core, own, answers).await,
+                Decision::Draw | Decision::Prepare => {
+                    return prepare_all(core, own, answers, patience.with_one(core)).await;
+                }
             };
             abort(core, own, why, &answers).await
         }
         None if coordinates && decision == Decision::Draw => {
-            *prepared_since = Instant::now();
-            draw(core, founders, answers).await
+            patience.since = Instant::now();
+            draw(core, founders, answers, patience.with_one(core)).await
         }
         None if coordinates => match decision {
             Decision::Wait(missing) => Ok(Round::Missing(missing)),
@@ -155,34 +192,55 @@ async fn round(core: &Core, prepared_since: &mut Instant) -> Result<Round, NodeE
 }
 
 /// Draws a cluster id, and prepares this store for it first.
-async fn draw(core: &Core, founders: String, answers: Answers) -> Result<Round, NodeError> {
+async fn draw(
+    core: &Arc<Core>,
+    founders: String,
+    answers: Answers,
+    within: Duration,
+) -> Result<Round, NodeError> {
     let (cluster, store) = (random_u128(), core.identity.store());
     let prepared = Prepared { cluster, coordinator: core.identity.node_id(), store, founders };
     if !core.identity.bootstrap().prepare_itself(prepared.clone()).await? {
         return Ok(Round::Missing("this node was let in elsewhere".to_owned()));
     }
-    prepare_all(core, prepared, answers).await
+    prepare_all(core, prepared, answers, within).await
 }
 
-/// Prepares every other founder for this coordinator's cluster id, and commits once all are prepared.
+/// Prepares every other founder for this coordinator's cluster id, all at once, and commits once all are prepared.
 async fn prepare_all(
-    core: &Core,
+    core: &Arc<Core>,
     prepared: Prepared,
     answers: Answers,
+    within: Duration,
 ) -> Result<Round, NodeError> {
     let mut members = BTreeMap::from([(core.identity.node_id(), core.myself())]);
+    let mut preparing = JoinSet::new();
     for (&id, (answer, member)) in &answers {
         let (FounderAnswer::Participant(participant), Some(member)) = (answer, member) else {
             return Ok(Round::Missing(format!("node {id}")));
         };
-        match prepare(core, &prepared, id, member, participant).await {
-            Ok(()) => members.extend([(id, member.clone())]),
+        members.insert(id, member.clone());
+        let (prepared, ticket) = (prepared.clone(), participant.ticket);
+        let (core, member) = (Arc::clone(core), member.clone());
+        preparing.spawn(in_process(async move {
+            let (cluster, prepare) = (prepared.cluster, Prepare { prepared, ticket });
+            let request = Request::Prepare(prepare);
+            (id, core.client.call_in(cluster, id, &member, request, within).await)
+        }));
+    }
+    let mut unanswered = None;
+    while let Some(Ok((id, answer))) = preparing.join_next().await {
+        match answer {
+            Ok(_) => {}
             Err(error @ CallError::Refused { .. }) => {
                 let why = format!("node {id}: {error}");
                 return abort(core, prepared, why, &answers).await;
             }
-            Err(error) => return Ok(Round::Missing(format!("node {id}: {error}"))),
+            Err(error) => unanswered = Some(format!("node {id}: {error}")),
         }
+    }
+    if let Some(missing) = unanswered {
+        return Ok(Round::Missing(missing));
     }
     if !core.identity.bootstrap().enter(prepared.cluster).await? {
         return Ok(Round::Missing("this node was let in elsewhere".to_owned()));
@@ -191,18 +249,6 @@ async fn prepare_all(
     tracing::info!(founders, "forming the cluster");
     core.raft.initialize(members).await.map_err(NodeError::raft)?;
     Ok(Round::Formed)
-}
-
-async fn prepare(
-    core: &Core,
-    prepared: &Prepared,
-    id: u64,
-    member: &Member,
-    participant: &Participant,
-) -> Result<(), CallError> {
-    let prepare =
-        Request::Prepare(Prepare { prepared: prepared.clone(), ticket: participant.ticket });
-    core.client.call_in(prepared.cluster, id, member, prepare, PREPARE_TIMEOUT).await.map(drop)
 }
 
 /// Aborts the cluster id that this store has drawn, for good, and then tells the founders that may be
@@ -258,21 +304,24 @@ async fn resolve(core: &Core, before: Option<Prepared>, answers: &Answers) {
     }
 }
 
-/// Asks every other founder, one after the other because the list is short.
-async fn ask_founders(core: &Core) -> Answers {
-    let mut answers = Answers::new();
-    let mut clusters = Vec::new();
-    for (&id, address) in &core.options.peers {
-        if id != core.identity.node_id() {
-            let answer = ask_founder(core, id, address).await;
-            if let FounderAnswer::Participant(Participant { cluster: Some(cluster), .. }) =
-                &answer.0
-            {
-                clusters.push(*cluster);
-            }
-            answers.insert(id, answer);
-        }
+/// Asks every other founder, all at once: on a slow link the first answer takes several round trips.
+async fn ask_founders(core: &Arc<Core>) -> Answers {
+    let mut asked = JoinSet::new();
+    for (&id, address) in
+        core.options.peers.iter().filter(|(id, _)| **id != core.identity.node_id())
+    {
+        let (core, address) = (Arc::clone(core), address.clone());
+        asked.spawn(in_process(async move { (id, ask_founder(&core, id, &address).await) }));
     }
+    let mut answers = Answers::new();
+    while let Some(answered) = asked.join_next().await {
+        answers.extend(answered);
+    }
+    let cluster = |(answer, _): &(FounderAnswer, _)| match answer {
+        FounderAnswer::Participant(participant) => participant.cluster,
+        _ => None,
+    };
+    let mut clusters: Vec<u128> = answers.values().filter_map(cluster).collect();
     clusters.sort_unstable();
     clusters.dedup();
     match clusters[..] {

@@ -10,8 +10,8 @@ use crate::two_phase_commit::{Participant, check_lists};
 use crate::types::Member;
 use crate::types::bounds::check_address;
 
-/// A handshake waits this long for its answer.
-pub(crate) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(1);
+/// A handshake waits this long for its answer: three round trips of half a second to open a connection, and one more.
+pub(crate) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Introduces this node to the node at an address, and returns who answered. `node_id` is the node that has to
 /// listen there, if that is known.

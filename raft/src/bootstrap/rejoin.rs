@@ -1,21 +1,33 @@
 //! How a member that was restarted comes back, and how its peers judge what it has forgotten.
 
+use std::sync::Arc;
 use std::time::Duration;
+
+use tokio::task::JoinSet;
 
 use crate::client::CallError;
 use crate::core::Core;
 use crate::message::{Origin, Refusal, Request};
+use crate::runtime::in_process;
 use crate::types::RaftVote;
 
-const RETURN_TIMEOUT: Duration = Duration::from_secs(1);
+/// A member gets this long to take this node back, the opening of a connection included.
+const RETURN_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Asks the other members whether they still know this store, before it takes part. Peers that do not answer
-/// are left out: a whole cluster may be starting.
-pub(crate) async fn announce(core: &Core, last: Option<u64>) {
+/// Asks the other members, all at once, whether they still know this store, before it takes part. Peers that do not
+/// answer are left out: a whole cluster may be starting.
+pub(crate) async fn announce(core: &Arc<Core>, last: Option<u64>) {
     let vote = core.raft.metrics().borrow().vote;
+    let mut asked = JoinSet::new();
     for (id, member) in core.others() {
+        let core = Arc::clone(core);
         let request = Request::Return { vote, last_log_index: last };
-        match core.client.call(id, &member, request, RETURN_TIMEOUT).await {
+        asked.spawn(in_process(async move {
+            (id, core.client.call(id, &member, request, RETURN_TIMEOUT).await)
+        }));
+    }
+    while let Some(Ok((id, answer))) = asked.join_next().await {
+        match answer {
             Ok(_) => {}
             Err(CallError::Refused { .. }) if core.identity.stop_handle().must_stop() => return,
             Err(error @ CallError::Refused { .. }) => {

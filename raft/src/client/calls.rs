@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mintleaf_storage::codec;
+use tokio::time::Instant;
 
 use crate::identity::NodeIdentity;
 use crate::message::{
@@ -80,7 +81,14 @@ impl Client {
         let frame = Frame { header: Some(header), request };
         let at = |address| Target { address, node_id: Some(node_id) };
         let mut address = &member.raft;
+        let sent = Instant::now();
         let mut answer = self.send(at(address), &frame, within).await;
+        if let Ok(Answer { from, .. }) = &answer
+            && header.to.is(from)
+            && frame.request.is_answered_from_memory()
+        {
+            self.heard.weather().measured(node_id, sent.elapsed());
+        }
         if missed(&answer, &header.to)
             && let Some(listed) = self.listed.get(&node_id).filter(|listed| *listed != address)
         {

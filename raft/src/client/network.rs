@@ -1,5 +1,6 @@
 //! openraft's network: its way to each member.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use openraft::raft::{
     AppendEntriesRequest, AppendEntriesResponse, InstallSnapshotRequest, InstallSnapshotResponse,
     VoteRequest, VoteResponse,
 };
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 
 use super::calls::{CallError, Client};
 use super::commit_notice::{CommitNotice, HeldBack};
@@ -17,6 +18,7 @@ use crate::identity::NodeIdentity;
 use crate::leadership_transfer::LeadershipTransfer;
 use crate::message::{Request, Response};
 use crate::peers::Heard;
+use crate::runtime::MESSAGE_MAX;
 use crate::types::{Member, RaftVote, Types};
 
 /// Replication leaves an unreachable peer alone for this long before it tries again. An attempt costs more
@@ -68,13 +70,33 @@ struct WithoutQuorum;
 #[error("a later vote of one that is no voter of the leader's membership")]
 struct NoVoter;
 
+/// The error that openraft gets for a message that takes longer than others do, and whose receiver does not say that it
+/// is writing it.
+#[derive(Debug, thiserror::Error)]
+#[error("no answer, and the receiver is not writing it")]
+struct Unanswered;
+
 impl Connection {
+    /// Sends a message, and waits until it is answered or lost. A receiver that says that it is writing has the time
+    /// that its disk needs: sent again, the message would only wait behind itself.
     async fn call<E: std::error::Error>(
         &self,
         request: Request,
-        option: &RPCOption,
     ) -> Result<Response, RPCError<u64, Member, E>> {
-        let called = self.client.call(self.target, &self.member, request, option.hard_ttl()).await;
+        let (sent, weather) = (Instant::now(), self.heard.weather());
+        let mut called = pin!(self.client.call(self.target, &self.member, request, MESSAGE_MAX));
+        let called = loop {
+            let lost_at = weather.lost_at(self.target, sent);
+            tokio::select! {
+                biased;
+                called = &mut called => break called,
+                () = sleep_until(lost_at) => {
+                    if weather.lost_at(self.target, sent) <= Instant::now() {
+                        return Err(RPCError::Network(NetworkError::new(&Unanswered)));
+                    }
+                }
+            }
+        };
         called.map_err(|error| match error {
             // openraft leaves an unreachable peer alone for a while, and asks again at once if only the
             // answer was late.
@@ -117,7 +139,7 @@ impl RaftNetwork<Types> for Connection {
     async fn append_entries(
         &mut self,
         rpc: AppendEntriesRequest<Types>,
-        option: RPCOption,
+        _: RPCOption,
     ) -> Result<AppendEntriesResponse<u64>, RPCError<u64, Member, RaftError<u64>>> {
         if self.commit_notice.can_wait(&rpc) {
             return Err(RPCError::Network(NetworkError::new(&HeldBack)));
@@ -126,7 +148,7 @@ impl RaftNetwork<Types> for Connection {
         if !self.heard.may_send(term, sent) {
             return Err(RPCError::Unreachable(Unreachable::new(&WithoutQuorum)));
         }
-        match self.call(Request::Append(rpc), &option).await? {
+        match self.call(Request::Append(rpc)).await? {
             Response::Append(AppendEntriesResponse::HigherVote(vote)) => {
                 self.may_depose(vote)?;
                 Ok(AppendEntriesResponse::HigherVote(vote))
@@ -143,13 +165,13 @@ impl RaftNetwork<Types> for Connection {
     async fn install_snapshot(
         &mut self,
         rpc: InstallSnapshotRequest<Types>,
-        option: RPCOption,
+        _: RPCOption,
     ) -> Result<
         InstallSnapshotResponse<u64>,
         RPCError<u64, Member, RaftError<u64, InstallSnapshotError>>,
     > {
         let own = rpc.vote;
-        match self.call(Request::Snapshot(rpc), &option).await? {
+        match self.call(Request::Snapshot(rpc)).await? {
             Response::Snapshot(response) => {
                 if response.vote > own {
                     self.may_depose(response.vote)?;
@@ -163,12 +185,15 @@ impl RaftNetwork<Types> for Connection {
     async fn vote(
         &mut self,
         rpc: VoteRequest<u64>,
-        option: RPCOption,
+        _: RPCOption,
     ) -> Result<VoteResponse<u64>, RPCError<u64, Member, RaftError<u64>>> {
         let transferred_by = self.transfer.transferred_by(rpc.vote.leader_id.term);
-        match self.call(Request::Vote { rpc, transferred_by }, &option).await? {
-            Response::Vote(response) => Ok(response),
-            _ => Err(self.unexpected()),
+        // The voter writes its vote down first. The candidate stands anew when it has waited for long enough.
+        let request = Request::Vote { rpc, transferred_by };
+        match self.client.call(self.target, &self.member, request, MESSAGE_MAX).await {
+            Ok(Response::Vote(response)) => Ok(response),
+            Ok(_) => Err(self.unexpected()),
+            Err(error) => Err(RPCError::Unreachable(Unreachable::new(&error))),
         }
     }
 

@@ -15,12 +15,13 @@ use tokio::sync::watch;
 use super::Client;
 use crate::identity::NodeIdentity;
 use crate::message::{Answer, Handshake, Incarnation, Origin, Purpose, Refusal, Request, Response};
+use crate::options::Tuning;
 use crate::peers::Heard;
 use crate::raft_storage::LogStore;
 use crate::raft_storage::suite::everything_covered;
 use crate::runtime::Pending;
 use crate::stop::StopHandle;
-use crate::tests::{ELECTION_MAX, StoppedClock};
+use crate::tests::StoppedClock;
 use crate::transport::{FrameHandler, PROTOCOL, Peer, Reply, Target, Transport, TransportError};
 use crate::types::{Member, RaftLogId, RaftMembership};
 
@@ -84,6 +85,7 @@ async fn node() -> NodeUnderTest {
     let dir = DataDir::open(&temp.path().join("data"), STORES[0]).unwrap();
     let engine = Arc::new(SledEngine::open(&dir).unwrap());
     let log = LogStore::start(engine, everything_covered()).unwrap();
+    let syncs = Arc::clone(log.sync_pace());
     let identity = NodeIdentity::load(1, STORES[0], 1, log, StopHandle::new()).unwrap();
     identity.bootstrap().enter(CLUSTER).await.unwrap();
     let member = |store| Member { store, ..Member::default() };
@@ -94,7 +96,8 @@ async fn node() -> NodeUnderTest {
     let metrics = RaftMetrics { membership_config, ..RaftMetrics::new_initial(1) };
     identity.watch(watch::Sender::new(metrics).subscribe());
     let (identity, transport) = (Arc::new(identity), Arc::new(OneAnswer::default()));
-    let heard = Heard::new(Arc::clone(&identity), Arc::new(StoppedClock), ELECTION_MAX);
+    let clock = Arc::new(StoppedClock);
+    let heard = Heard::new(Arc::clone(&identity), clock, syncs, Tuning::default());
     let heard = Arc::new(heard);
     let carrier = Arc::clone(&transport) as _;
     let client = Client::new(Arc::clone(&identity), Arc::clone(&heard), carrier, BTreeMap::new());

@@ -26,17 +26,19 @@ use crate::runtime::{in_process, random_below};
 use crate::transport::{Target, Transport};
 use crate::types::{Member, RaftMembership};
 
-/// A leader that listens again within this long was restarted, and leads on.
+/// A leader that listens again within this long was restarted, and leads on. On a slow link a refusal takes two round
+/// trips.
 const LOOK_AGAIN_TIMEOUT: Duration = Duration::from_millis(50);
 /// Added to a leader lease, because timers are not exact and the last message of a leader does not reach all
 /// followers at once.
 const MARGIN: Duration = Duration::from_millis(10);
-/// Time between the campaigns of two voters whose leader's process is gone: the first has won by then.
+/// Time between the campaigns of two voters whose leader's process is gone, at least: the first has won by then. It
+/// needs three round trips.
 const TURN: Duration = Duration::from_millis(60);
-/// A candidate gets this long at most to win before it tries again.
+/// A candidate gets this long at most to win before it tries again, unless its disk or its links are as slow as that.
 const ATTEMPT_MAX: Duration = Duration::from_secs(2);
 /// Pause after the first failed attempt. It is short because the others may have been a moment behind, and
-/// doubles up to [`PAUSE_MAX`].
+/// doubles up to [`PAUSE_MAX`], or to two round trips, in which another candidate may win.
 const PAUSE: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_millis(160);
 
@@ -76,7 +78,7 @@ pub(crate) async fn run(core: Arc<Core>, transport: Arc<dyn Transport>) {
         let Ok(won) = campaign(&core, &mut metrics, failures).await else { return };
         failures = if won { 0 } else { failures + 1 };
         if !won {
-            sleep(pause_after(failures)).await;
+            sleep(pause_after(failures, core.heard.quorum_round_trip())).await;
         }
     }
 }
@@ -84,7 +86,7 @@ pub(crate) async fn run(core: Arc<Core>, transport: Arc<dyn Transport>) {
 /// Resolves when no leader was heard for an election timeout; never on a node that leads or may not
 /// campaign.
 async fn until_silent(core: &Core, leader: Option<u64>) {
-    let (contact, tuning) = (core.heard.contact(), &core.options.tuning);
+    let contact = core.heard.contact();
     contact.set_timer(None);
     if leader == Some(core.identity.node_id()) {
         return std::future::pending().await;
@@ -97,22 +99,34 @@ async fn until_silent(core: &Core, leader: Option<u64>) {
     if is_quorum(&core.identity.members(), &BTreeSet::from([core.identity.node_id()])) {
         return;
     }
-    let beyond_min = random_below(tuning.election_max - tuning.election_min);
-    // Without a known leader there is none to wait for: a leader lease is all that others may keep.
-    let patience = if leader.is_some() { tuning.election_min } else { tuning.lease + MARGIN };
-    let now = Instant::now();
+    // Which part of the time between the two election timeouts this node waits.
+    let part = random_below(Duration::from_secs(1)).as_secs_f64();
+    let began = Instant::now();
     loop {
-        let since = contact.silent_since().unwrap_or(now);
-        let at = since + patience + beyond_min;
+        let at = campaign_at(core, leader.is_some(), began, part);
         if Instant::now() >= at {
             return;
         }
-        contact.set_timer(Some(at));
-        sleep_until(at).await;
+        // Timers shrink as soon as round trips are known.
+        let look = at.min(Instant::now() + core.options.tuning.election_max);
+        contact.set_timer(Some(look));
+        sleep_until(look).await;
         if contact.is_late(Instant::now()) {
             contact.begin_anew(Instant::now());
         }
     }
+}
+
+/// When this node campaigns if it hears of no leader: the leader gets its patience, and a candidate that this node has
+/// voted for the time to win.
+fn campaign_at(core: &Core, leader_is_known: bool, began: Instant, part: f64) -> Instant {
+    let (contact, timers) = (core.heard.contact(), core.heard.timers());
+    let beyond_min = (timers.election_max - timers.election_min).mul_f64(part);
+    // Without a known leader there is none to wait for: a leader lease is all that others may keep.
+    let patience = if leader_is_known { timers.election_min } else { timers.lease + MARGIN };
+    let missed = contact.silent_since().unwrap_or(began) + patience;
+    let lost = contact.voted_at().map(|at| at + patience.max(core.heard.election_time()));
+    lost.map_or(missed, |lost| lost.max(missed)) + beyond_min
 }
 
 /// Resolves when the leader's process is gone and it is this node's turn; never if there is no leader to
@@ -125,8 +139,11 @@ async fn until_gone(core: &Core, transport: &dyn Transport, leader: Option<u64>)
     loop {
         transport.wait_refused(target).await;
         let heard = core.heard.contact().silent_since().unwrap_or_else(Instant::now);
-        sleep_until(heard + core.options.tuning.lease + MARGIN + turn * TURN).await;
-        if timeout(LOOK_AGAIN_TIMEOUT, transport.wait_refused(target)).await.is_ok() {
+        let round_trip = core.heard.quorum_round_trip();
+        let its_turn = turn * TURN.max(3 * round_trip);
+        sleep_until(heard + core.heard.timers().lease + MARGIN + its_turn).await;
+        let look_again = LOOK_AGAIN_TIMEOUT.max(2 * round_trip);
+        if timeout(look_again, transport.wait_refused(target)).await.is_ok() {
             return;
         }
     }
@@ -164,9 +181,11 @@ async fn campaign(core: &Arc<Core>, metrics: &mut Metrics, failures: u32) -> Res
     }
     core.raft.trigger().elect().await.map_err(|_| Ended)?;
     let elected = metrics.wait_for(|now| now.vote > before && now.vote.is_committed());
-    // Every attempt gets more time, for slow disks: each makes the votes of the one before void.
-    let patience = core.options.tuning.message_max * 2_u32.saturating_pow(failures.min(8));
-    match timeout(patience.min(ATTEMPT_MAX), elected).await {
+    // Every attempt gets more time, for disks and links that are slower than is known: each makes the votes of the one
+    // before void.
+    let expected = core.heard.election_time();
+    let patience = expected.saturating_mul(2_u32.saturating_pow(failures.min(8)));
+    match timeout(patience.min(ATTEMPT_MAX.max(2 * expected)), elected).await {
         Ok(Ok(_)) => Ok(true),
         Ok(Err(_)) => Err(Ended),
         Err(_) => Ok(false),
@@ -189,7 +208,7 @@ async fn is_wanted(core: &Arc<Core>) -> bool {
         };
         let core = Arc::clone(core);
         asked.spawn(in_process(async move {
-            let within = core.options.tuning.message_max;
+            let within = core.heard.weather().message_max(id);
             let answer = core.client.call(id, &member, Request::PreVote { last }, within).await;
             matches!(answer, Ok(Response::PreVote { granted: true })).then_some(id)
         }));
@@ -209,7 +228,7 @@ fn is_quorum(members: &RaftMembership, granted: &BTreeSet<u64>) -> bool {
     configs.iter().all(|voters| 2 * voters.intersection(granted).count() > voters.len())
 }
 
-fn pause_after(failures: u32) -> Duration {
-    let longest = PAUSE_MAX.min(PAUSE * 2_u32.saturating_pow(failures.min(8)));
+fn pause_after(failures: u32, round_trip: Duration) -> Duration {
+    let longest = PAUSE_MAX.min(PAUSE * 2_u32.saturating_pow(failures.min(8))).max(2 * round_trip);
     longest / 2 + random_below(longest / 2)
 }

@@ -1,53 +1,155 @@
 //! A leader's heartbeats.
 //!
-//! openraft ties heartbeats to the timeout of a message. Here they have an interval of their own, and
-//! openraft's are off. A leader that no quorum answers pauses its heartbeats, so that its followers may elect
-//! another: an election timeout later than they would if its process were gone.
+//! A heartbeat is answered from memory, on connections that carry no entries, so that silence means that a node is gone
+//! and never that a disk is busy: neither a follower's, nor the leader's own, for which openraft's core waits. Several
+//! travel at once on a slow link, so that one lost packet delays one of them. A leader that no quorum answers pauses its
+//! heartbeats, so that its followers may elect another: an election timeout later than they would if its process were
+//! gone.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
-use crate::identity::NodeIdentity;
-use crate::leadership_transfer::LeadershipTransfer;
-use crate::peers::{Heard, LATE};
-use crate::types::Raft;
+use crate::client::CallError;
+use crate::core::Core;
+use crate::message::{Lead, Refusal, Request, Response};
+use crate::peers::LATE;
+use crate::runtime::in_process;
+use crate::types::{Member, RaftLogId, RaftVote};
 
-/// Sends heartbeats while this node leads.
-pub(crate) struct Heartbeat {
-    pub(crate) raft: Raft,
-    pub(crate) identity: Arc<NodeIdentity>,
-    pub(crate) heard: Arc<Heard>,
-    pub(crate) transfer: Arc<LeadershipTransfer>,
-    pub(crate) interval: Duration,
+/// Heartbeats to one member that are under way at once, at most.
+const UNDER_WAY_MAX: usize = 4;
+/// openraft sends heartbeats of its own this often, so that nothing that its streams have lost stays lost. They carry what
+/// those of this module do, and keep a stream busy for a round trip, in which it carries no entry.
+const OPENRAFT_INTERVAL: Duration = Duration::from_secs(5);
+
+/// The heartbeats to one member.
+#[derive(Default)]
+struct Line {
+    under_way: usize,
+    sent: Option<Instant>,
 }
 
-impl Heartbeat {
-    /// Runs for as long as the node does.
-    pub(crate) async fn run(self) {
-        let me = Some(self.identity.node_id());
-        // The server metrics change when the leader does, not with every answer.
-        let mut metrics = self.raft.server_metrics();
-        loop {
-            let Ok(term) = metrics
-                .wait_for(|now| now.current_leader == me)
-                .await
-                .map(|now| now.vote.leader_id.term)
-            else {
-                return; // openraft has ended.
-            };
-            let sends =
-                !self.transfer.heartbeats_are_paused() && self.heard.may_send(term, Instant::now());
-            if sends && self.raft.trigger().heartbeat().await.is_err() {
-                return;
-            }
-            let due = Instant::now() + self.interval;
-            sleep_until(due).await;
-            // A leader that did not run has sent nothing, so its followers owe it no answer.
-            if Instant::now() > due + LATE {
-                self.heard.contact().await_followers_anew(Instant::now());
-            }
+/// What an answer asks for.
+enum Answer {
+    /// The member follows this leader, or did not answer.
+    Nothing,
+    /// The member knows of a later vote, which openraft has to hear.
+    LaterVote,
+}
+
+/// Sends heartbeats while this node leads, for as long as it runs.
+pub(crate) async fn run(core: Arc<Core>) {
+    let me = Some(core.identity.node_id());
+    // The server metrics change when the leader does, not with every answer.
+    let mut metrics = core.raft.server_metrics();
+    loop {
+        let Ok(vote) =
+            metrics.wait_for(|now| now.current_leader == me).await.map(|leads| leads.vote)
+        else {
+            return; // openraft has ended.
+        };
+        if lead(&core, vote).await.is_err() {
+            return;
         }
     }
+}
+
+/// The error of a node whose openraft has ended.
+struct Ended;
+
+/// Sends heartbeats until this node leads no more by this vote.
+async fn lead(core: &Arc<Core>, vote: RaftVote) -> Result<(), Ended> {
+    let term = vote.leader_id.term;
+    let interval = core.options.tuning.heartbeat;
+    let mut lines = BTreeMap::<u64, Line>::new();
+    let mut under_way = JoinSet::new();
+    let mut openraft_due = Instant::now() + OPENRAFT_INTERVAL;
+    while core.leads() && core.raft.server_metrics().borrow().vote == vote {
+        let now = Instant::now();
+        if !core.transfer.heartbeats_are_paused() && core.heard.may_send(term, now) {
+            let mut is_refused = false;
+            for (id, member) in core.others() {
+                is_refused |= !core.heard.weather().takes_heartbeats(id);
+                let line = lines.entry(id).or_default();
+                if is_due(core, id, term, line) {
+                    line.under_way += 1;
+                    line.sent = Some(now);
+                    let heartbeat = send(Arc::clone(core), id, member, vote);
+                    under_way.spawn(in_process(async move { (id, heartbeat.await) }));
+                }
+            }
+            if is_refused || now >= openraft_due {
+                openraft_due = now + OPENRAFT_INTERVAL;
+                core.raft.trigger().heartbeat().await.map_err(|_| Ended)?;
+            }
+        }
+        let due = now + interval;
+        while let Some(ended) = tokio::select! {
+            Some(ended) = under_way.join_next() => Some(ended),
+            () = sleep_until(due) => None,
+        } {
+            let Ok((id, answer)) = ended else { continue };
+            if let Some(line) = lines.get_mut(&id) {
+                line.under_way -= 1;
+            }
+            if matches!(answer, Answer::LaterVote) {
+                core.raft.trigger().heartbeat().await.map_err(|_| Ended)?;
+            }
+        }
+        // A leader that did not run has sent nothing, so its followers owe it no answer.
+        if Instant::now() > due + LATE {
+            core.heard.contact().await_followers_anew(Instant::now());
+        }
+    }
+    Ok(())
+}
+
+/// Whether a heartbeat to a member is due: it has acknowledged nothing that was sent since the last one, and on a slow
+/// link the last one is half of its way.
+fn is_due(core: &Core, id: u64, term: u64, line: &Line) -> bool {
+    let (weather, interval) = (core.heard.weather(), core.options.tuning.heartbeat);
+    let now = Instant::now();
+    let is_acknowledged = || {
+        let acknowledged = core.heard.contact().acknowledged_at(term, id);
+        acknowledged.is_some_and(|at| now < at + interval / 2)
+    };
+    let pace = interval.max(weather.round_trip(id).unwrap_or_default() / 2);
+    let is_soon = line.sent.is_some_and(|sent| now + interval / 2 < sent + pace);
+    line.under_way < UNDER_WAY_MAX && weather.takes_heartbeats(id) && !is_soon && !is_acknowledged()
+}
+
+/// Sends one heartbeat, and records its answer.
+async fn send(core: Arc<Core>, id: u64, member: Member, vote: RaftVote) -> Answer {
+    let (matched, committed) = progress(&core, id);
+    let patience = core.heard.patience_with(id);
+    let patience_ms = u64::try_from(patience.as_millis()).unwrap_or(u64::MAX);
+    let lead = Lead { vote, matched, committed, patience_ms };
+    let (sent, within) = (Instant::now(), core.heard.weather().message_max(id));
+    let request = Request::Heartbeat { lead: Some(lead) };
+    match core.client.call(id, &member, request, within).await {
+        Ok(Response::Heartbeat(condition)) => {
+            core.heard.weather().answered(id, sent, condition);
+            if condition.vote > vote {
+                return Answer::LaterVote;
+            }
+            core.heard.contact().acknowledged(vote.leader_id.term, id, sent);
+        }
+        Err(CallError::Refused { refusal: Refusal::Failed(_), .. }) => {
+            core.heard.weather().refused(id);
+        }
+        _ => {}
+    }
+    Answer::Nothing
+}
+
+/// What a member has acknowledged, and what is committed.
+fn progress(core: &Core, id: u64) -> (Option<RaftLogId>, Option<RaftLogId>) {
+    let metrics = core.raft.metrics();
+    let metrics = metrics.borrow();
+    let matched = metrics.replication.as_ref().and_then(|all| *all.get(&id)?);
+    (matched, metrics.last_applied)
 }

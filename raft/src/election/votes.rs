@@ -10,13 +10,12 @@ use crate::types::{RaftLogId, RaftVote};
 /// leader for the length of a leader lease (Raft thesis, 4.2.3 and 6.2).
 pub(crate) fn would_elect_another(core: &Core) -> bool {
     let now = Instant::now();
-    let contact = core.heard.contact();
+    let (contact, timers) = (core.heard.contact(), core.heard.timers());
     if !core.leads() {
-        return contact.leader_is_silent(now, core.options.tuning.lease);
+        return contact.leader_is_silent(now, timers.lease);
     }
     let members = core.identity.members();
-    contact.without_quorum_for(core.identity.node_id(), &members, now)
-        >= core.options.tuning.election_max
+    contact.without_quorum_for(core.identity.node_id(), &members, now) >= timers.election_max
 }
 
 /// Answers a pre-vote (Raft thesis, 9.6): whether this node would vote for a candidate with such a log.

@@ -37,10 +37,13 @@ impl Speaker {
         match request {
             Request::Handshake(_)
             | Request::Ping
+            | Request::Heartbeat { lead: None }
             | Request::Supports
             | Request::Describe
             | Request::ConfirmIncarnation { .. } => Self::Anybody,
-            Request::Append(_) | Request::Snapshot(_) => Self::Leader,
+            Request::Append(_) | Request::Heartbeat { lead: Some(_) } | Request::Snapshot(_) => {
+                Self::Leader
+            }
             Request::Vote { .. } | Request::PreVote { .. } => Self::Candidate,
             Request::Return { .. } => Self::Returning,
             Request::Prepare(_) | Request::Abort { .. } => Self::Coordinator,
@@ -242,6 +245,7 @@ mod tests {
             Request::Describe => 16,
             Request::Ask { .. } => 17,
             Request::ForceChange(_) => 18,
+            Request::Heartbeat { .. } => 19,
         }
     }
 
@@ -278,6 +282,7 @@ mod tests {
             (returning,                                               [true, true,  true,  false]),
             (Request::Handshake(handshake),                           [true, true,  true,  true]),
             (Request::Ping,                                           [true, true,  true,  true]),
+            (Request::Heartbeat { lead: None },                       [true, true,  true,  true]),
             (Request::Supports,                                       [true, true,  true,  true]),
             (Request::Describe,                                       [true, true,  true,  true]),
             (Request::ConfirmIncarnation { seen },                    [true, true,  true,  true]),
@@ -288,7 +293,7 @@ mod tests {
             assert_eq!(verdicts(request), *expected, "{request:?}");
         }
         let kinds: BTreeSet<usize> = table.iter().map(|(request, _)| kind(request)).collect();
-        assert!(kinds.iter().copied().eq(0..19), "a kind is missing: {kinds:?}");
+        assert!(kinds.iter().copied().eq(0..20), "a kind is missing: {kinds:?}");
     }
 
     #[test]

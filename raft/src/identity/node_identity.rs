@@ -109,9 +109,13 @@ impl NodeIdentity {
 
     /// Whether this node leads, as far as it knows.
     pub(crate) fn leads(&self) -> bool {
+        self.leader() == Some(self.node_id)
+    }
+
+    /// The leader as far as this node knows; it may be gone by now.
+    pub(crate) fn leader(&self) -> Option<u64> {
         let metrics = self.metrics.lock();
-        let leader = metrics.as_ref().and_then(|metrics| metrics.borrow().current_leader);
-        leader == Some(self.node_id)
+        metrics.as_ref().and_then(|metrics| metrics.borrow().current_leader)
     }
 
     /// This node as the origin of a message.

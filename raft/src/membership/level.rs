@@ -17,8 +17,8 @@ use crate::message::{Description, MembershipError, Request, Response};
 use crate::state_machine::Release;
 use crate::types::{Batch, Member};
 
-/// A member gets this long to say what it supports.
-const ASK_TIMEOUT: Duration = Duration::from_secs(1);
+/// A member gets this long to say what it supports, the opening of a connection included.
+const ASK_TIMEOUT: Duration = Duration::from_secs(3);
 /// Bytes of a version, and of a zone, at most; a longer one is cut.
 const VERSION_BYTES_MAX: usize = 64;
 

@@ -10,7 +10,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::progress::{
     CALL_TIMEOUT, LAG_ENTRIES_MAX, Outcome, is_caught_up, no_leader, unavailable,
 };
-use super::{change, consent, openraft_change};
+use super::{change, consent, openraft_change, transfer};
 use crate::core::Core;
 use crate::message::{Change, MembershipError, Precaution, Request, Response};
 use crate::runtime::Spawner;
@@ -151,6 +151,19 @@ impl Membership {
             }
             Err(error) => tracing::debug!(node = me, %error, "new addresses are not known yet"),
         }
+    }
+
+    /// Hands the lead over to a voter that would lead better, unless a change is under way.
+    pub(crate) async fn hand_over(&self, id: u64) -> Outcome {
+        let Ok(_one_at_a_time) = self.changing.try_lock() else {
+            return Err(MembershipError::Busy);
+        };
+        transfer::hand_over(&self.core, id).await
+    }
+
+    /// The parts of the node that membership changes share with its other tasks.
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        &self.core
     }
 
     /// Ends a change that its leader did not live to end, unless another change is under way.

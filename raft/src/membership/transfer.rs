@@ -11,14 +11,25 @@ use crate::core::Core;
 use crate::message::{MembershipError, Request};
 use crate::types::Member;
 
-/// A transfer may hold up proposals for this long. A failed transfer has most often deposed the old leader,
-/// and ends in an election.
+/// A transfer may hold up proposals for this long, or for as long as an election takes on slow disks and links. A failed
+/// transfer has most often deposed the old leader, and ends in an election.
 const TRANSFER_MAX: Duration = Duration::from_secs(1);
 
 /// Transfers leadership (Raft thesis, 3.10): stops appends, lets the target catch up, and has it stand for
 /// election with this leader's consent. Proposals wait meanwhile, on three nodes for as long as an election
 /// takes. With more nodes they wait also until the leader lease has run out at the other followers.
 pub(super) async fn transfer(core: &Core, id: u64) -> Outcome {
+    carry_out(core, id, false).await
+}
+
+/// Transfers leadership even if an entry that is under way does not end. Such an entry waits for this leader's own disk:
+/// openraft sends entries once they are on it. (Where a follower has the entry after all, the target's log may be the
+/// shorter one, and the target is not elected.)
+pub(super) async fn hand_over(core: &Core, id: u64) -> Outcome {
+    carry_out(core, id, true).await
+}
+
+async fn carry_out(core: &Core, id: u64, leaves_entry: bool) -> Outcome {
     if !core.identity.members().voter_ids().any(|voter| voter == id) {
         return Err(match core.member(id) {
             Some(_) => {
@@ -40,14 +51,23 @@ pub(super) async fn transfer(core: &Core, id: u64) -> Outcome {
     }
     // openraft has a new leader refuse its vote to everybody for as long as a leader lease.
     if let Some(since) = core.heard.contact().leading_since() {
-        sleep_until(since + core.options.tuning.lease_end()).await;
+        sleep_until(since + lease_end(core)).await;
     }
     // An entry that is under way ends first: it would make this leader's log longer than the target's.
-    let busy = |_| unavailable("no quorum confirms what was proposed before".to_owned());
-    let _no_appends = timeout(CALL_TIMEOUT, core.transfer.lock_appends()).await.map_err(busy)?;
-    let transferred = timeout(TRANSFER_MAX, send_timeout_now(core, id, &member)).await;
+    let no_appends = timeout(CALL_TIMEOUT, core.transfer.lock_appends()).await;
+    if no_appends.is_err() && !leaves_entry {
+        return Err(unavailable("no quorum confirms what was proposed before".to_owned()));
+    }
+    let within = TRANSFER_MAX.max(core.heard.election_time());
+    let transferred = timeout(within, send_timeout_now(core, id, &member)).await;
     let late = || unavailable(format!("node {id} did not take over in time"));
     transferred.unwrap_or_else(|_| Err(late()))
+}
+
+/// The time after which the lease of this leader has run out at every follower, even if its last message took as long as
+/// a message may.
+fn lease_end(core: &Core) -> Duration {
+    core.heard.timers().lease + core.options.tuning.message_max + core.heard.quorum_round_trip()
 }
 
 async fn send_timeout_now(core: &Core, id: u64, member: &Member) -> Outcome {
@@ -56,7 +76,7 @@ async fn send_timeout_now(core: &Core, id: u64, member: &Member) -> Outcome {
     // Of three voters, the target and this leader are a quorum. Of five, the other voters refuse their votes
     // for a leader lease.
     if core.identity.members().voter_ids().count() > 3 {
-        tokio::time::sleep(core.options.tuning.lease_end()).await;
+        tokio::time::sleep(lease_end(core)).await;
     }
     let mut metrics = core.raft.metrics();
     let from = metrics.borrow().vote;

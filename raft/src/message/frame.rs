@@ -99,6 +99,52 @@ pub(crate) enum Request {
     /// Change the membership without asking first whether enough voters answer. A member of an older build does
     /// not know this request, and never asks first as the leader.
     ForceChange(Change),
+    /// Say how you are, from memory. A leader says with it that it leads.
+    Heartbeat {
+        lead: Option<Lead>,
+    },
+}
+
+impl Request {
+    /// Whether the answer waits for no disk and for no other node, so that its time is that of a round trip.
+    pub(crate) fn is_answered_from_memory(&self) -> bool {
+        matches!(
+            self,
+            Self::Heartbeat { .. }
+                | Self::PreVote { .. }
+                | Self::Ping
+                | Self::Supports
+                | Self::Describe
+        )
+    }
+}
+
+/// What a leader says in a heartbeat. It is what an empty replication message says, and is answered before it is carried
+/// out: silence shall mean that a node is gone, and not that a disk is busy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Lead {
+    /// The vote by which a quorum elected the leader.
+    pub(crate) vote: RaftVote,
+    /// The last entry that the receiver has acknowledged.
+    pub(crate) matched: Option<RaftLogId>,
+    /// The last entry that is committed.
+    pub(crate) committed: Option<RaftLogId>,
+    /// How long the receiver shall miss this leader before it campaigns, by the round trips that the leader measures.
+    pub(crate) patience_ms: u64,
+}
+
+/// How a node is, as it says in answer to a heartbeat.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Condition {
+    /// The latest vote that it knows.
+    pub(crate) vote: RaftVote,
+    /// Whether it is carrying out what a leader sent: entries, or a part of a snapshot.
+    pub(crate) writing: bool,
+    /// What a sync takes lately; `None` before the first.
+    pub(crate) sync_us: Option<u64>,
+    /// What few commits would exceed if it led: its own sync, and the round trip and the sync of the slowest member that
+    /// a quorum needs. `None` while it does not know that.
+    pub(crate) commit_us: Option<u64>,
 }
 
 /// What a node answers.
@@ -119,6 +165,7 @@ pub(crate) enum Response {
     Supports(Release),
     Described(Description),
     Asked(Result<Blob, Unasked>),
+    Heartbeat(Condition),
 }
 
 /// What a node says of itself.

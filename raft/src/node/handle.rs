@@ -214,6 +214,17 @@ impl Handle {
         self.core.heard.cluster_now_ms()
     }
 
+    /// What few changes exceed lately that are proposed here: a commit of the leader, and the way there and back. `None`
+    /// while that is not known.
+    #[must_use]
+    pub fn change_time(&self) -> Option<Duration> {
+        let (heard, leader) = (&self.core.heard, self.core.leader()?);
+        if leader == self.core.identity.node_id() {
+            return heard.commit_bound();
+        }
+        Some(heard.weather().commit(leader)? + heard.weather().round_trip(leader)?)
+    }
+
     /// How long the syncs of this node's log took since its start; `None` where nobody measures them.
     #[must_use]
     pub fn sync_times(&self) -> Option<SyncReadings> {

@@ -40,6 +40,11 @@ pub struct MemberStatus {
     pub reachable: bool,
     /// How long ago the member last showed a sign of life; `None` when it has shown none since this node started.
     pub silence: Option<Duration>,
+    /// The median of the last round trips from this node to the member; `None` of this node itself, and before the
+    /// first.
+    pub round_trip: Option<Duration>,
+    /// What a sync takes lately on the member's disk, as it last said; `None` while that is not known.
+    pub sync: Option<Duration>,
     /// What the member runs, as it last said; `None` while it was not heard.
     pub release: Option<Release>,
     /// Where it is, as it last said; `None` when it is in no zone, or was not heard.
@@ -133,6 +138,8 @@ fn members(
             id if id == me => Some(Duration::ZERO),
             id => core.heard.reachability().silence(id),
         },
+        round_trip: core.heard.weather().round_trip(id),
+        sync: if id == me { core.heard.syncs().lately() } else { core.heard.weather().sync(id) },
         release: if id == me { Some(core.state.supports()) } else { core.releases.of(member) },
         zone: match id {
             id if id == me => Some(core.options.zone.clone()),

@@ -8,8 +8,15 @@ use tokio::time::Instant;
 use super::clocks::Clocks;
 use super::leader_contact::{LeaderContact, may_send};
 use super::reachability::Reachability;
+use super::timers::Timers;
+use super::weather::Weather;
 use crate::identity::NodeIdentity;
-use crate::options::Clock;
+use crate::options::{Clock, Tuning};
+use crate::raft_storage::SyncPace;
+
+/// What the messages of an election are waited for at most, before the candidate stands again. A link that was bad for a
+/// moment must not hold up the elections after it.
+const ELECTION_MESSAGES_MAX: Duration = Duration::from_secs(2);
 
 /// What messages have told this node of its peers. Nothing of it is on disk, and safety rests on none of
 /// it.
@@ -19,18 +26,22 @@ pub(crate) struct Heard {
     clocks: Clocks,
     contact: LeaderContact,
     reachability: Reachability,
-    /// Longest election timeout of followers: a leader without a quorum for so long is on its own.
-    election_max: Duration,
+    weather: Weather,
+    /// How long this node's own syncs take.
+    syncs: Arc<SyncPace>,
+    /// The timers of fast links.
+    tuning: Tuning,
 }
 
 impl Heard {
     pub(crate) fn new(
         identity: Arc<NodeIdentity>,
         clock: Arc<dyn Clock>,
-        election_max: Duration,
+        syncs: Arc<SyncPace>,
+        tuning: Tuning,
     ) -> Self {
-        let (clocks, contact, reachability) = Default::default();
-        Self { identity, clock, clocks, contact, reachability, election_max }
+        let (clocks, contact, reachability, weather) = Default::default();
+        Self { identity, clock, clocks, contact, reachability, weather, syncs, tuning }
     }
 
     /// This node's own clock, in Unix milliseconds.
@@ -53,6 +64,79 @@ impl Heard {
         &self.reachability
     }
 
+    /// How long messages to each peer take, and what it said of itself.
+    pub(crate) fn weather(&self) -> &Weather {
+        &self.weather
+    }
+
+    /// How long this node's own syncs take lately.
+    pub(crate) fn syncs(&self) -> &SyncPace {
+        &self.syncs
+    }
+
+    /// The timers of elections: for the link to the leader that this node follows, as that leader measures it, or else
+    /// for the links to the members that a quorum needs.
+    pub(crate) fn timers(&self) -> Timers {
+        let leader = self.identity.leader().filter(|id| *id != self.identity.node_id());
+        let silence = match leader {
+            Some(leader) => {
+                self.contact.patience_of(leader).or_else(|| self.weather.silence(leader))
+            }
+            None => self.of_quorum(|id| self.weather.silence(id)),
+        };
+        Timers::new(&self.tuning, silence)
+    }
+
+    /// How long a follower shall miss this node, which leads.
+    pub(crate) fn patience_with(&self, id: u64) -> Duration {
+        Timers::new(&self.tuning, self.weather.silence(id)).election_min
+    }
+
+    /// The time in which a candidate wins, if it can: two rounds of messages, and some syncs of each voter.
+    pub(crate) fn election_time(&self) -> Duration {
+        let messages = ELECTION_MESSAGES_MAX.min(2 * self.quorum_round_trip());
+        let others_sync = self.of_quorum(|id| self.weather.sync(id)).unwrap_or_default();
+        let sync = self.syncs.bound().max(others_sync);
+        self.tuning.message_max.max(messages + 8 * sync)
+    }
+
+    /// The round trip to the slowest member that a quorum needs, which few exceed; zero while it is not known.
+    pub(crate) fn quorum_round_trip(&self) -> Duration {
+        self.of_quorum(|id| self.weather.bound(id)).unwrap_or_default()
+    }
+
+    /// What a commit takes if this node leads: its own sync, and the answer of the slowest member that a quorum needs.
+    /// `None` while that is not known.
+    pub(crate) fn commit_time(&self) -> Option<Duration> {
+        let answer = |id| Some(self.weather.round_trip(id)? + self.weather.sync(id)?);
+        Some(self.syncs.lately()? + self.of_quorum(answer)?)
+    }
+
+    /// What few commits would exceed if this node led: the same, of what few syncs and round trips exceed.
+    pub(crate) fn commit_bound(&self) -> Option<Duration> {
+        let answer = |id| Some(self.weather.bound(id)? + self.weather.sync(id)?);
+        Some(self.syncs.bound() + self.of_quorum(answer)?)
+    }
+
+    /// The longest of the times of the fastest members that make a quorum together with this node. `None` while the
+    /// time of one of them is not known, or the voters are not.
+    fn of_quorum(&self, time: impl Fn(u64) -> Option<Duration>) -> Option<Duration> {
+        let (me, members) = (self.identity.node_id(), self.identity.members());
+        let mut longest = Duration::ZERO;
+        // A node that was not let in yet knows no voters.
+        members.voter_ids().next()?;
+        for voters in members.membership().get_joint_config() {
+            let others = voters.iter().filter(|id| **id != me);
+            let mut times: Vec<Option<Duration>> = others.map(|id| time(*id)).collect();
+            times.sort_by_key(|time| time.unwrap_or(Duration::MAX));
+            let needed = voters.len() / 2 + usize::from(!voters.contains(&me));
+            if let Some(last) = needed.checked_sub(1) {
+                longest = longest.max((*times.get(last)?)?);
+            }
+        }
+        Some(longest)
+    }
+
     /// Whether a member can be reached, as of 2 s ago or later.
     pub(crate) fn is_reachable(&self, node_id: u64) -> bool {
         self.reachability.is_fresh(node_id)
@@ -66,7 +150,7 @@ impl Heard {
 
     /// Whether this node leads in `term`, and a quorum has said so and answers it still.
     pub(crate) fn leads_with_quorum(&self, term: u64, now: Instant) -> bool {
-        let is_answered = self.without_quorum_for(term, now) <= self.election_max;
+        let is_answered = self.without_quorum_for(term, now) <= self.timers().election_max;
         let (me, members) = (self.identity.node_id(), self.identity.members());
         is_answered && self.contact.is_confirmed(term, me, &members)
     }
@@ -74,12 +158,12 @@ impl Heard {
     /// Whether this node, which follows, has heard its leader lately: within the time in which another is elected,
     /// with room for an election that takes a second try.
     pub(crate) fn hears_leader(&self, now: Instant) -> bool {
-        self.contact.has_heard_leader_within(3 * self.election_max, now)
+        self.contact.has_heard_leader_within(3 * self.timers().election_max, now)
     }
 
     /// Whether this node, which leads in `term`, sends at the moment.
     pub(crate) fn may_send(&self, term: u64, now: Instant) -> bool {
-        may_send(self.without_quorum_for(term, now), self.election_max)
+        may_send(self.without_quorum_for(term, now), self.timers().election_max)
     }
 
     /// The median of the voters' clocks, as far as this node has read them, in Unix milliseconds.
@@ -112,7 +196,7 @@ mod tests {
     use crate::raft_storage::LogStore;
     use crate::raft_storage::suite::everything_covered;
     use crate::stop::StopHandle;
-    use crate::tests::{ELECTION_MAX, StoppedClock};
+    use crate::tests::StoppedClock;
     use crate::types::{Member, RaftMembership};
 
     #[tokio::test]
@@ -121,13 +205,14 @@ mod tests {
         let dir = DataDir::open(&temp.path().join("data"), 7).unwrap();
         let engine = Arc::new(SledEngine::open(&dir).unwrap());
         let log = LogStore::start(engine, everything_covered()).unwrap();
+        let syncs = Arc::clone(log.sync_pace());
         let identity = Arc::new(NodeIdentity::load(1, 7, 1, log, StopHandle::new()).unwrap());
         let nodes: BTreeMap<u64, Member> = (1..=3).map(|id| (id, Member::default())).collect();
         let membership = Membership::new(vec![BTreeSet::from([1, 2])], nodes);
         let membership_config = Arc::new(RaftMembership::new(None, membership));
         let metrics = RaftMetrics { membership_config, ..RaftMetrics::new_initial(1) };
         identity.watch(watch::Sender::new(metrics).subscribe());
-        let heard = Heard::new(identity, Arc::new(StoppedClock), ELECTION_MAX);
+        let heard = Heard::new(identity, Arc::new(StoppedClock), syncs, Tuning::default());
         let own_ms = StoppedClock.now_ms();
         heard.clocks().read(2, own_ms + 9_000);
         heard.clocks().read(3, own_ms + 5_000);

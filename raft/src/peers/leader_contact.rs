@@ -30,6 +30,8 @@ struct Times {
     leader: Option<Instant>,
     /// When a leader's message last came in; `None` before the first one since this node started.
     message: Option<Instant>,
+    /// How long a leader shall be missed before this node campaigns, as that leader said last.
+    patience: Option<(u64, Duration)>,
     /// When this node last voted for another.
     voted: Option<Instant>,
     /// When the election timer is to fire next, while it runs.
@@ -61,6 +63,16 @@ impl LeaderContact {
         times.message = times.message.max(Some(now));
     }
 
+    /// Records how long a leader shall be missed, as it says itself.
+    pub(crate) fn set_patience(&self, leader: u64, patience: Duration) {
+        self.0.lock().patience = Some((leader, patience));
+    }
+
+    /// How long a leader shall be missed, if it has said so since this node heard another.
+    pub(crate) fn patience_of(&self, leader: u64) -> Option<Duration> {
+        self.0.lock().patience.filter(|(id, _)| *id == leader).map(|(_, patience)| patience)
+    }
+
     /// Whether a leader's message has come in no longer than `time` ago. A node that was started again has heard
     /// none, whatever leader its disk names.
     pub(crate) fn has_heard_leader_within(&self, time: Duration, now: Instant) -> bool {
@@ -73,10 +85,14 @@ impl LeaderContact {
         self.0.lock().voted = Some(now);
     }
 
-    /// When the silence that a follower counts began; `None` if it never heard a leader.
+    /// When the silence of the leader began that a follower counts; `None` if it never heard one.
     pub(crate) fn silent_since(&self) -> Option<Instant> {
-        let times = self.0.lock();
-        times.leader.max(times.voted)
+        self.0.lock().leader
+    }
+
+    /// When this node last voted for another; `None` if it never did.
+    pub(crate) fn voted_at(&self) -> Option<Instant> {
+        self.0.lock().voted
     }
 
     /// Records when the election timer fires next, or that it does not run.
@@ -104,6 +120,13 @@ impl LeaderContact {
             let last = leading.acknowledged.entry(member).or_insert(sent);
             *last = sent.max(*last);
         }
+    }
+
+    /// When the newest message was sent that a member has acknowledged to this leader of `term`.
+    pub(crate) fn acknowledged_at(&self, term: u64, member: u64) -> Option<Instant> {
+        let times = self.0.lock();
+        let leading = times.leading.as_ref().filter(|leading| leading.term == term)?;
+        leading.acknowledged.get(&member).copied()
     }
 
     /// Records that this node leads in `term`. Its followers' acknowledgements count from `now` on.

@@ -1,8 +1,8 @@
 //! openraft's log storage over a [`LogEngine`], and the one thread that syncs.
 //!
 //! Appends and votes are written at once and readable at once. The sync thread acknowledges them: it
-//! drains its queue, syncs the engine once, then fires every callback. Because the thread syncs beside
-//! Raft's own, a leader sends its entries while it writes them (Raft thesis, 10.2.1). Truncations and
+//! drains its queue, syncs the engine once, then fires every callback. openraft waits for that callback
+//! before it sends an entry on. Truncations and
 //! purges run on that thread too, in the order in which openraft requests them.
 
 use std::fmt::Debug;
@@ -20,6 +20,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::disk_format;
 use super::durable_snapshot::DurableSnapshotReader;
+use super::sync_pace::SyncPace;
 use crate::runtime;
 use crate::types::{RaftEntry, RaftLogId, RaftVote, Types};
 
@@ -27,8 +28,8 @@ type RaftStorageError = openraft::StorageError<u64>;
 
 /// Bytes of entries that one replication message carries at most; a longer entry travels alone.
 ///
-/// openraft sends a message again, for ever, unless it is sent, written and answered within
-/// `message_max`: 64 KiB in 120 ms is the slowest link that works.
+/// A message is given up that takes much longer than others lately do, unless its receiver says that it is writing
+/// it (`client/network.rs`). 64 KiB in 300 ms is the slowest link that works.
 const READ_BYTES_MAX: usize = 64 << 10;
 
 /// The replicated log of this node. Clones share one engine and one sync thread.
@@ -37,6 +38,7 @@ pub(crate) struct LogStore {
     engine: Arc<dyn LogEngine>,
     snapshot: DurableSnapshotReader,
     jobs: mpsc::UnboundedSender<Job>,
+    pace: Arc<SyncPace>,
 }
 
 /// A job of the sync thread. openraft waits for each job before it requests the next, and the node's own
@@ -58,24 +60,30 @@ impl LogStore {
         self.engine.sync_times()
     }
 
+    /// How long syncs take lately.
+    pub(crate) fn sync_pace(&self) -> &Arc<SyncPace> {
+        &self.pace
+    }
+
     /// Starts the sync thread; it ends when the last clone is dropped.
     pub(crate) fn start(
         engine: Arc<dyn LogEngine>,
         snapshot: DurableSnapshotReader,
     ) -> io::Result<Self> {
         let (jobs, queue) = mpsc::unbounded_channel();
-        let syncer = Syncer { engine: Arc::clone(&engine), queue };
+        let pace = Arc::<SyncPace>::default();
+        let syncer = Syncer { engine: Arc::clone(&engine), queue, pace: Arc::clone(&pace) };
         #[cfg(feature = "simulation")]
         if let Some(process) = runtime::Process::current() {
             process.spawn(syncer.run_simulated(Arc::clone(&process)));
-            return Ok(Self { engine, snapshot, jobs });
+            return Ok(Self { engine, snapshot, jobs, pace });
         }
         let sync = move || {
             runtime::lower_priority();
             syncer.run();
         };
         thread::Builder::new().name("mintleaf-sync".to_owned()).spawn(sync)?;
-        Ok(Self { engine, snapshot, jobs })
+        Ok(Self { engine, snapshot, jobs, pace })
     }
 
     /// Writes a small value at once. The future resolves when it is on disk.
@@ -157,12 +165,14 @@ impl LogStore {
 struct Syncer {
     engine: Arc<dyn LogEngine>,
     queue: mpsc::UnboundedReceiver<Job>,
+    pace: Arc<SyncPace>,
 }
 
 impl Syncer {
     fn run(mut self) {
         let mut held_back = None;
         while let Some(job) = held_back.take().or_else(|| self.queue.blocking_recv()) {
+            self.pace.begin();
             held_back = self.carry_out(job);
         }
     }
@@ -177,6 +187,7 @@ impl Syncer {
                 held_back => held_back,
             };
             let Some(job) = job else { return };
+            self.pace.begin();
             process.wait_for_disk().await;
             held_back = self.carry_out(job);
         }
@@ -185,9 +196,17 @@ impl Syncer {
     /// Carries a job out, with all that one sync covers. Returns the job that must be carried out next.
     fn carry_out(&mut self, job: Job) -> Option<Job> {
         match job {
-            Job::Truncate(index, answer) => reply(answer, self.engine.truncate_from(index)),
-            Job::Purge(index, mark, answer) => reply(answer, self.engine.purge_upto(index, &mark)),
-            first => return sync_all(self.engine.as_ref(), &mut self.queue, first),
+            Job::Truncate(index, answer) => {
+                let truncated = self.engine.truncate_from(index);
+                self.pace.end();
+                reply(answer, truncated);
+            }
+            Job::Purge(index, mark, answer) => {
+                let purged = self.engine.purge_upto(index, &mark);
+                self.pace.end();
+                reply(answer, purged);
+            }
+            first => return sync_all(self.engine.as_ref(), &self.pace, &mut self.queue, first),
         }
         None
     }
@@ -197,6 +216,7 @@ impl Syncer {
 /// which must be carried out after it.
 fn sync_all(
     engine: &dyn LogEngine,
+    pace: &SyncPace,
     queue: &mut mpsc::UnboundedReceiver<Job>,
     first: Job,
 ) -> Option<Job> {
@@ -212,6 +232,7 @@ fn sync_all(
     // The sync precedes the callbacks, because openraft counts this node towards the quorum on them
     // (Raft paper, figure 2: persistent state is updated before responding to RPCs).
     let synced = engine.sync();
+    pace.end();
     for job in waiting {
         match job {
             Job::Flushed(callback) => callback.log_io_completed(match &synced {

@@ -1,6 +1,8 @@
 //! Judges requests, and passes each to the task or the part of the node that answers it.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use mintleaf_storage::codec::{self, Blob};
@@ -22,10 +24,10 @@ use crate::error::{Delivery, ProposeError};
 use crate::identity::Speaker;
 use crate::membership::Membership;
 use crate::message::{
-    Answer, Change, Description, ForwardError, Frame, Header, Origin, Precaution, Refusal, Request,
-    Response,
+    Answer, Change, Condition, Description, ForwardError, Frame, Header, Lead, Origin, Precaution,
+    Refusal, Request, Response,
 };
-use crate::runtime::{Pending, to_completion};
+use crate::runtime::{Pending, Spawner, to_completion};
 use crate::transport::{FrameHandler, PROTOCOL, Peer};
 use crate::types::{RaftEntry, RaftLogId, RaftVote, Types};
 
@@ -39,6 +41,26 @@ pub(crate) struct RpcHandler {
     /// A leader's log is compared with it.
     known_committed: Mutex<KnownCommitted>,
     vouchers: Arc<Vouchers>,
+    /// How many messages of leaders are being carried out.
+    writing: AtomicUsize,
+    /// Held while what a heartbeat said is carried out.
+    heartbeat: Arc<tokio::sync::Mutex<()>>,
+}
+
+/// Counts a message of a leader while it is carried out.
+struct Writing<'a>(&'a AtomicUsize);
+
+impl<'a> Writing<'a> {
+    fn begin(writing: &'a AtomicUsize) -> Self {
+        writing.fetch_add(1, Relaxed);
+        Self(writing)
+    }
+}
+
+impl Drop for Writing<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
 }
 
 impl FrameHandler for RpcHandler {
@@ -72,7 +94,8 @@ impl FrameHandler for RpcHandler {
 
 impl RpcHandler {
     pub(crate) fn new(core: Arc<Core>, membership: Arc<Membership>) -> Self {
-        Self { core, membership, known_committed: Mutex::default(), vouchers: Arc::default() }
+        let (known_committed, vouchers, writing, heartbeat) = Default::default();
+        Self { core, membership, known_committed, vouchers, writing, heartbeat }
     }
 
     /// Answers one request, after the sender was judged.
@@ -94,6 +117,7 @@ impl RpcHandler {
         let (core, sender) = (&*self.core, from.node_id);
         match request {
             Request::Append(rpc) => self.append_from(sender, rpc).await,
+            Request::Heartbeat { lead } => self.heartbeat_from(sender, lead),
             Request::Vote { rpc, transferred_by } => {
                 self.vote_for(sender, rpc, transferred_by).await
             }
@@ -172,20 +196,70 @@ impl RpcHandler {
         sender: u64,
         rpc: AppendEntriesRequest<Types>,
     ) -> Result<Response, Refusal> {
-        let (prev, entries) = (rpc.prev_log_id, &rpc.entries);
-        let last = entries.last().map(|entry| entry.log_id).max(prev);
-        check_leads(sender, &rpc.vote, last)?;
-        check_order(prev, entries)?;
-        entries.iter().filter_map(RaftPayload::get_membership).try_for_each(check_members)?;
-        check_history(rpc.leader_commit, prev, entries)?;
-        self.check_against_committed(&rpc.vote, rpc.leader_commit.min(last), prev, entries)?;
+        self.check_append(sender, &rpc)?;
         self.hear_leader(&rpc.vote);
+        let _writing = Writing::begin(&self.writing);
         let answered = self.core.raft.append_entries(rpc).await.map_err(failed)?;
         // The append may have taken as long as a sync takes, and the leader waited for it.
         if !matches!(answered, AppendEntriesResponse::HigherVote(_)) {
             self.core.heard.contact().heard_leader(Instant::now());
         }
         Ok(Response::Append(answered))
+    }
+
+    fn check_append(&self, sender: u64, rpc: &AppendEntriesRequest<Types>) -> Result<(), Refusal> {
+        let (prev, entries) = (rpc.prev_log_id, &rpc.entries);
+        let last = entries.last().map(|entry| entry.log_id).max(prev);
+        check_leads(sender, &rpc.vote, last)?;
+        check_order(prev, entries)?;
+        entries.iter().filter_map(RaftPayload::get_membership).try_for_each(check_members)?;
+        check_history(rpc.leader_commit, prev, entries)?;
+        self.check_against_committed(&rpc.vote, rpc.leader_commit.min(last), prev, entries)
+    }
+
+    /// Answers a heartbeat from memory, and carries out afterwards what a leader says with it.
+    fn heartbeat_from(&self, sender: u64, lead: Option<Lead>) -> Result<Response, Refusal> {
+        if let Some(Lead { vote, matched, committed, patience_ms }) = lead {
+            let (prev_log_id, leader_commit, entries) = (matched, committed, Vec::new());
+            let rpc = AppendEntriesRequest { vote, prev_log_id, entries, leader_commit };
+            self.check_append(sender, &rpc)?;
+            self.hear_leader(&vote);
+            let patience = Duration::from_millis(patience_ms);
+            self.core.heard.contact().set_patience(sender, patience);
+            self.append_later(rpc);
+        }
+        Ok(Response::Heartbeat(self.condition()))
+    }
+
+    /// Passes to openraft what a heartbeat says, if it says anything new. One such message waits for openraft's core at
+    /// a time; the next heartbeat repeats what another would have said.
+    fn append_later(&self, rpc: AppendEntriesRequest<Types>) {
+        let (vote, applied) = {
+            let metrics = self.core.raft.metrics();
+            let now = metrics.borrow();
+            (now.vote, now.last_applied)
+        };
+        let is_news = rpc.vote > vote || rpc.vote == vote && rpc.leader_commit > applied;
+        if is_news && let Ok(turn) = Arc::clone(&self.heartbeat).try_lock_owned() {
+            let core = Arc::clone(&self.core);
+            Spawner::current().spawn(async move {
+                // The leader hears of a later vote by the answer to the heartbeat.
+                let _ = core.raft.append_entries(rpc).await;
+                drop(turn);
+            });
+        }
+    }
+
+    /// How this node is.
+    fn condition(&self) -> Condition {
+        let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        let heard = &self.core.heard;
+        Condition {
+            vote: self.core.raft.metrics().borrow().vote,
+            writing: self.writing.load(Relaxed) > 0,
+            sync_us: heard.syncs().lately().map(us),
+            commit_us: heard.commit_bound().map(us),
+        }
     }
 
     /// Counts a message against the leader's silence, unless a later leader is known.
@@ -212,7 +286,9 @@ impl RpcHandler {
             return Err(failed("a leader is alive"));
         }
         let core = Arc::clone(&self.core);
-        // A candidate hangs up before a slow disk has the vote, which is given all the same.
+        // A candidate hangs up before a slow disk has the vote, which is given all the same. Until then this node leaves
+        // the candidate alone, whose own disk may be as slow.
+        core.heard.contact().voted(Instant::now());
         let voted = to_completion(async move {
             let answer = core.raft.vote(rpc).await;
             if answer.as_ref().is_ok_and(|answer| answer.vote_granted) {
@@ -235,6 +311,7 @@ impl RpcHandler {
         }
         self.check_against_committed(&rpc.vote, reach, reach, &[])?;
         self.hear_leader(&rpc.vote);
+        let _writing = Writing::begin(&self.writing);
         self.core.raft.install_snapshot(rpc).await.map(Response::Snapshot).map_err(failed)
     }
 
@@ -292,7 +369,11 @@ impl RpcHandler {
 fn relies_on_memory(request: &Request) -> bool {
     matches!(
         request,
-        Request::Append(_) | Request::Vote { .. } | Request::PreVote { .. } | Request::Snapshot(_)
+        Request::Append(_)
+            | Request::Heartbeat { lead: Some(_) }
+            | Request::Vote { .. }
+            | Request::PreVote { .. }
+            | Request::Snapshot(_)
     )
 }
 

@@ -121,6 +121,7 @@ enum Claim {
 fn claimed_vote(request: &Request) -> Option<Claim> {
     match request {
         Request::Append(rpc) => Some(Claim::Leads(rpc.vote)),
+        Request::Heartbeat { lead } => lead.map(|lead| Claim::Leads(lead.vote)),
         Request::Snapshot(rpc) => Some(Claim::Leads(rpc.vote)),
         Request::Vote { .. } | Request::PreVote { .. } => Some(Claim::Stands),
         _ => None,

@@ -17,6 +17,10 @@ use super::process::{Random, spawn};
 /// A future behind a trait object.
 pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
+/// openraft waits this long for the answer to a message. What counts as lost before depends on the link and on the disk at
+/// its other end, which openraft does not know: `client/network.rs` decides it.
+pub(crate) const MESSAGE_MAX: Duration = Duration::from_secs(60);
+
 /// The type by which openraft spawns tasks, sleeps and draws random numbers.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Runtime;
@@ -156,7 +160,8 @@ impl AsyncRuntime for Runtime {
         duration: Duration,
         future: F,
     ) -> Self::Timeout<R, F> {
-        TokioRuntime::timeout(duration, future)
+        // Nearly all that openraft waits for are messages.
+        TokioRuntime::timeout(duration.max(MESSAGE_MAX), future)
     }
 
     fn timeout_at<R, F: Future<Output = R> + OptionalSend>(

@@ -5,7 +5,7 @@ use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse};
 use openraft::{EntryPayload, LogId, Membership};
 
 use crate::message::{
-    Answer, AskerKnown, Change, Frame, Handshake, HandshakeReply, Purpose, Request, Response,
+    Answer, AskerKnown, Change, Frame, Handshake, HandshakeReply, Lead, Purpose, Request, Response,
 };
 use crate::types::{Member, RaftEntry, RaftLogId, Types};
 
@@ -73,11 +73,17 @@ pub fn request_in_words(frame: &[u8]) -> Option<Words> {
             ("Return", format!("term {}, last index {last}", vote.leader_id.term))
         }
         Request::Supports | Request::Describe => ("Version", String::new()),
+        Request::Heartbeat { lead: Some(lead) } => return Some(lead_words(lead)),
+        Request::Heartbeat { lead: None } => ("Ping", String::new()),
         Request::Ask { request, .. } => ("Ask", format!("the leader, {} bytes", request.0.len())),
     };
     let is_routine = matches!(
         request,
-        Request::Ping | Request::Supports | Request::Describe | Request::ConfirmIncarnation { .. }
+        Request::Heartbeat { .. }
+            | Request::Ping
+            | Request::Supports
+            | Request::Describe
+            | Request::ConfirmIncarnation { .. }
     );
     let text = format!("{kind} {detail}").trim_end().to_owned();
     Some(Words { kind, text, is_routine, leads: None })
@@ -110,10 +116,18 @@ pub fn answer_in_words(answer: &[u8]) -> Option<Words> {
         Ok(Response::Done) => ("done", "done".to_owned()),
         Ok(Response::Supports(release)) => ("release", format!("level {}", release.level)),
         Ok(Response::Described(is)) => ("release", format!("level {}", is.release.level)),
+        Ok(Response::Heartbeat(_)) => ("heartbeat", "alive".to_owned()),
         Ok(Response::Asked(Ok(answer))) => ("asked", format!("answered, {} bytes", answer.0.len())),
         Ok(Response::Asked(Err(why))) => ("asked", format!("not answered: {why:?}")),
     };
     Some(Words { kind, text, is_routine: false, leads: None })
+}
+
+fn lead_words(lead: &Lead) -> Words {
+    let (term, commit) = (lead.vote.leader_id.term, position(lead.committed));
+    let after = position(lead.matched);
+    let text = format!("Heartbeat term {term}, after {after}, commit {commit}");
+    Words { kind: "Heartbeat", text, is_routine: false, leads: Some(term) }
 }
 
 fn append_words(append: &AppendEntriesRequest<Types>) -> Words {

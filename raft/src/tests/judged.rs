@@ -1,6 +1,6 @@
 //! What a leader makes sure of before it judges a change of the membership.
 
-use std::io::Read;
+use std::io::{self, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -34,7 +34,7 @@ impl StateMachine for Held {
         self.sum.needs()
     }
 
-    fn raising(&self, to: u32) -> Vec<u8> {
+    fn raising(&self, to: u32) -> io::Result<Vec<Vec<u8>>> {
         self.sum.raising(to)
     }
 

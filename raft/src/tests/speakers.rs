@@ -372,7 +372,7 @@ async fn a_vote_counts_as_contact_though_its_candidate_hung_up_during_the_sync()
     assert!(alone.asked_by_newcomer(joins(NEWCOMER, ADDRESS)).await.is_ok());
     let core = alone.node.handle().core;
     // openraft has a new leader refuse its vote for as long as its leader lease.
-    tokio::time::sleep(core.options.tuning.lease_end()).await;
+    tokio::time::sleep(core.heard.timers().lease + core.options.tuning.message_max).await;
     let own = core.raft.metrics().borrow().vote;
     let rpc = VoteRequest {
         vote: Vote::new(own.leader_id.term + 5, 9),
@@ -380,14 +380,14 @@ async fn a_vote_counts_as_contact_though_its_candidate_hung_up_during_the_sync()
     };
     let vote = Request::Vote { rpc, transferred_by: Some(own) };
     let header = alone.header(peer_origin(9, 90, Some(1 << 20)));
-    let before = core.heard.contact().silent_since();
+    let before = core.heard.contact().voted_at();
     let (release, held_up) = mpsc::channel();
     *alone.held_up.lock() = Some(held_up);
     let asked = alone.deliver(Peer::Unproven, Some(header), vote);
     let answer = timeout(Duration::from_millis(100), asked).await;
     assert!(answer.is_err(), "the disk is not slow: {answer:?}");
     release.send(()).unwrap();
-    eventually("the vote is noted", || core.heard.contact().silent_since() > before).await;
+    eventually("the vote is noted", || core.heard.contact().voted_at() > before).await;
     drop(core);
     timeout(SOON, alone.end()).await.unwrap();
 }

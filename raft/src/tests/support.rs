@@ -85,9 +85,6 @@ impl StateMachine for Sum {
     }
 }
 
-/// Longest election timeout of nodes in these tests.
-pub(crate) const ELECTION_MAX: Duration = Duration::from_millis(500);
-
 pub(crate) fn first_release() -> Release {
     Release { level: 1, version: "one".to_owned() }
 }

@@ -14,8 +14,9 @@ use super::channel::Channel;
 use super::interface::Target;
 use super::layer::{Layer, Opened, Proof};
 
-/// Time to connect, the layer's handshake included, for all the addresses of a name together.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+/// Time to connect, the layer's handshake included, for all the addresses of a name together: three round trips of half
+/// a second, with a lost packet on the way. Callers wait for as long as they like, and leave the connection to the next.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// Opens connections to other nodes' listeners.
 pub(super) struct Connector<L> {

@@ -1,0 +1,95 @@
+//! How long something takes lately: a smoothed duration, its deviation, and a median to show.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// Measurements that the median is taken of: enough that one outlier does not show.
+const RECENT_MAX: usize = 9;
+
+/// An estimate of a duration that is measured again and again, as TCP estimates its round trip (RFC 6298, 2).
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Estimate {
+    smoothed: Duration,
+    deviation: Duration,
+    recent: VecDeque<Duration>,
+}
+
+impl Estimate {
+    /// Takes a measurement in.
+    pub(crate) fn record(&mut self, took: Duration) {
+        if self.recent.is_empty() {
+            (self.smoothed, self.deviation) = (took, took / 2);
+        } else {
+            let error = self.smoothed.abs_diff(took);
+            self.deviation = (3 * self.deviation + error) / 4;
+            self.smoothed = (7 * self.smoothed + took) / 8;
+        }
+        if self.recent.len() == RECENT_MAX {
+            self.recent.pop_front();
+        }
+        self.recent.push_back(took);
+    }
+
+    /// The smoothed duration.
+    pub(crate) fn smoothed(&self) -> Duration {
+        self.smoothed
+    }
+
+    /// The mean deviation from it.
+    pub(crate) fn deviation(&self) -> Duration {
+        self.deviation
+    }
+
+    /// A duration that few measurements exceed: smoothed, plus four deviations.
+    pub(crate) fn bound(&self) -> Duration {
+        self.smoothed + 4 * self.deviation
+    }
+
+    /// The median of the last measurements; `None` before the first.
+    pub(crate) fn median(&self) -> Option<Duration> {
+        let mut sorted: Vec<Duration> = self.recent.iter().copied().collect();
+        sorted.sort_unstable();
+        sorted.get(sorted.len() / 2).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn a_steady_duration_is_bounded_closely_in_the_end() {
+        let mut estimate = Estimate::default();
+        estimate.record(ms(100));
+        assert_eq!((estimate.smoothed(), estimate.bound()), (ms(100), ms(300)));
+        for _ in 0..20 {
+            estimate.record(ms(100));
+        }
+        assert!(estimate.bound() < ms(102), "{estimate:?}");
+    }
+
+    #[test]
+    fn one_longer_measurement_raises_the_bound_above_it_at_once() {
+        let mut estimate = Estimate::default();
+        for _ in 0..50 {
+            estimate.record(Duration::from_micros(200));
+        }
+        estimate.record(ms(500));
+        assert!(estimate.bound() > ms(500), "{estimate:?}");
+        assert_eq!(estimate.median(), Some(Duration::from_micros(200)));
+    }
+
+    #[test]
+    fn the_median_follows_the_last_measurements() {
+        let mut estimate = Estimate::default();
+        assert_eq!(estimate.median(), None);
+        for at in 0..30 {
+            estimate.record(ms(at));
+        }
+        assert_eq!(estimate.median(), Some(ms(25)));
+    }
+}

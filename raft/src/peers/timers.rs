@@ -1,0 +1,60 @@
+//! The timers of elections, as long as the weather asks for.
+
+use std::time::Duration;
+
+use crate::options::Tuning;
+
+/// A leader may be silent for this long at most, however slow its links are.
+const PATIENCE_MAX: Duration = Duration::from_secs(10);
+/// A node that knows no round trip yet is as patient as round trips of half a second ask for.
+const PATIENCE_UNKNOWN: Duration = Duration::from_secs(3);
+
+/// How long a leader may be silent before its followers do something about it. On a fast network these are the times of
+/// [`Tuning`]; on a slow one all of them grow alike.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Timers {
+    /// A follower helps to elect no other leader for this long after it heard one.
+    pub(crate) lease: Duration,
+    /// Shortest silence of a leader after which a follower campaigns.
+    pub(crate) election_min: Duration,
+    /// Longest silence of a leader after which a follower campaigns, and of a quorum after which a leader falls silent.
+    pub(crate) election_max: Duration,
+}
+
+impl Timers {
+    /// The timers where a leader's messages may be this far apart; `None` while that is unknown.
+    pub(crate) fn new(tuning: &Tuning, silence: Option<Duration>) -> Self {
+        let patience = silence.unwrap_or(PATIENCE_UNKNOWN).min(PATIENCE_MAX);
+        let Tuning { lease, election_min, election_max, .. } = *tuning;
+        if patience <= election_min {
+            return Self { lease, election_min, election_max };
+        }
+        let longer = patience.as_secs_f64() / election_min.as_secs_f64();
+        let grown = |time: Duration| time.mul_f64(longer);
+        Self { lease: grown(lease), election_min: patience, election_max: grown(election_max) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fast_network_has_the_timers_of_the_tuning() {
+        let tuning = Tuning::default();
+        let timers = Timers::new(&tuning, Some(Duration::from_millis(20)));
+        assert_eq!(timers.election_min, tuning.election_min);
+        assert_eq!((timers.lease, timers.election_max), (tuning.lease, tuning.election_max));
+    }
+
+    #[test]
+    fn slow_links_make_all_timers_longer_and_none_is_endless() {
+        let tuning = Tuning::default();
+        let slow = Timers::new(&tuning, Some(10 * tuning.election_min));
+        assert_eq!((slow.lease, slow.election_max), (10 * tuning.lease, 10 * tuning.election_max));
+        let unusable = Timers::new(&tuning, Some(Duration::from_secs(3_600)));
+        assert_eq!(unusable.election_min, PATIENCE_MAX);
+        assert!(unusable.election_max < Duration::from_secs(15));
+        assert_eq!(Timers::new(&tuning, None).election_min, PATIENCE_UNKNOWN);
+    }
+}

@@ -1,0 +1,74 @@
+//! How long syncs of the log take lately.
+
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use crate::estimate::Estimate;
+
+/// How long syncs take lately, the one that is under way included.
+#[derive(Default)]
+pub(crate) struct SyncPace(Mutex<Syncs>);
+
+#[derive(Default)]
+struct Syncs {
+    estimate: Estimate,
+    /// When the sync that is under way began.
+    began: Option<Instant>,
+}
+
+impl SyncPace {
+    /// Records that a sync begins.
+    pub(super) fn begin(&self) {
+        self.0.lock().began = Some(Instant::now());
+    }
+
+    /// Records that the sync that was under way has ended.
+    pub(super) fn end(&self) {
+        let mut syncs = self.0.lock();
+        if let Some(began) = syncs.began.take() {
+            syncs.estimate.record(began.elapsed());
+        }
+    }
+
+    /// What a sync takes lately: the median of the last ones, or the time that the present one has taken already.
+    /// `None` before the first.
+    pub(crate) fn lately(&self) -> Option<Duration> {
+        let syncs = self.0.lock();
+        let present = syncs.began.map(|began| began.elapsed());
+        syncs.estimate.median().max(present)
+    }
+
+    /// What few syncs exceed.
+    pub(crate) fn bound(&self) -> Duration {
+        let syncs = self.0.lock();
+        let present = syncs.began.map(|began| began.elapsed());
+        syncs.estimate.bound().max(present.unwrap_or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::advance;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_sync_that_hangs_shows_before_it_ends() {
+        let pace = SyncPace::default();
+        assert_eq!(pace.lately(), None);
+        for _ in 0..9 {
+            pace.begin();
+            advance(Duration::from_millis(1)).await;
+            pace.end();
+        }
+        assert_eq!(pace.lately(), Some(Duration::from_millis(1)));
+        pace.begin();
+        advance(Duration::from_secs(3)).await;
+        assert_eq!(pace.lately(), Some(Duration::from_secs(3)));
+        pace.end();
+        assert_eq!(pace.lately(), Some(Duration::from_millis(1)));
+        assert!(pace.bound() > Duration::from_secs(3));
+    }
+}

@@ -1,0 +1,99 @@
+//! Hands the lead over from a node whose disk or links are bad to a voter that would lead better.
+//!
+//! Every commit waits for the leader's own disk, and for the answer of the members that a quorum needs. Each node works
+//! out what a commit would take if it led, from what it measures itself, and says so in answer to heartbeats. A leader
+//! that is several times worse than a voter with the same log hands over. Where all disks or links are slow, nobody is
+//! better, and the leader stays.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use crate::core::Core;
+use crate::membership::Membership;
+
+/// Time between two comparisons.
+const LOOK_INTERVAL: Duration = Duration::from_millis(500);
+/// Another voter leads better if few of its commits would take more than this part of the leader's usual ones,
+const BETTER_BY: u32 = 4;
+/// and if it saves this much. On a disk that is now fast and now slow, as one that many share, no voter is better.
+const SAVES_MIN: Duration = Duration::from_millis(200);
+/// Another voter must lead better for this long, so that one slow sync moves nobody.
+const HELD_MIN: Duration = Duration::from_secs(1);
+/// What a voter said of itself counts for this long.
+const CONDITION_AGE_MAX: Duration = Duration::from_secs(1);
+/// A leader that handed over, or tried to, does not try again for this long.
+const REST: Duration = Duration::from_secs(60);
+
+/// Compares this node with the other voters while it leads, for as long as it runs.
+pub(crate) async fn hand_over(membership: Arc<Membership>) {
+    let core = Arc::clone(membership.core());
+    let mut better_since: Option<Instant> = None;
+    loop {
+        sleep(LOOK_INTERVAL).await;
+        let Some((id, commit, own)) = better_leader(&core) else {
+            better_since = None;
+            continue;
+        };
+        let since = *better_since.get_or_insert_with(Instant::now);
+        if since.elapsed() < HELD_MIN {
+            continue;
+        }
+        let (own_ms, its_ms) = (own.as_millis(), commit.as_millis());
+        let outcome = membership.hand_over(id).await;
+        let error = outcome.err().map(|error| error.to_string());
+        tracing::warn!(
+            node = core.identity.node_id(),
+            to = id,
+            own_ms,
+            its_ms,
+            error,
+            "a commit takes this node much longer than it would take another: hands the lead over"
+        );
+        better_since = None;
+        sleep(REST).await;
+    }
+}
+
+/// The voter that would lead best, if it is much better than this leader: its id, and what a commit would take it and
+/// this node.
+fn better_leader(core: &Core) -> Option<(u64, Duration, Duration)> {
+    if !core.leads() {
+        return None;
+    }
+    let (me, heard) = (core.identity.node_id(), &core.heard);
+    let own = heard.commit_time()?;
+    let members = core.identity.members();
+    let metrics = core.raft.metrics();
+    let metrics = metrics.borrow();
+    // A voter that lags would first have to catch up.
+    let is_close = |id: u64| {
+        let matched = metrics.replication.as_ref().and_then(|all| *all.get(&id)?);
+        matched >= metrics.last_applied
+    };
+    let voters = members.voter_ids().filter(|&id| {
+        id != me && is_close(id) && !heard.weather().is_older_than(id, CONDITION_AGE_MAX)
+    });
+    let best = voters.filter_map(|id| Some((heard.weather().commit(id)?, id))).min()?;
+    let (commit, id) = best;
+    (is_much_better(commit, own)).then_some((id, commit, own))
+}
+
+fn is_much_better(commit: Duration, own: Duration) -> bool {
+    commit * BETTER_BY <= own && own - commit >= SAVES_MIN
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_leader_hands_over_only_where_that_saves_much() {
+        let ms = Duration::from_millis;
+        assert!(is_much_better(ms(2), ms(2_000)) && is_much_better(ms(60), ms(300)));
+        assert!(!is_much_better(ms(1), ms(150)), "an election is not worth it");
+        assert!(!is_much_better(ms(2_000), ms(4_000)), "both are slow");
+        assert!(!is_much_better(ms(300), ms(2)));
+    }
+}
