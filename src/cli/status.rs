@@ -87,9 +87,15 @@ fn add(cluster: &mut Value, said: &[Said]) {
 
 fn add_answer(node: &mut Value, view: &Value, readiness: &Value) {
     if let Some(own) = nodes(view).find(|own| own["id"] == node["id"]) {
-        for field in
-            ["role", "zone", "version", "level_max", "last_log_index", "last_applied_index"]
-        {
+        for field in [
+            "role",
+            "zone",
+            "version",
+            "level_max",
+            "last_log_index",
+            "last_applied_index",
+            "sync_ms",
+        ] {
             node[field] = own[field].clone();
         }
     }
@@ -157,10 +163,12 @@ fn unformed(cluster: &Value) -> String {
     text + "what to do: docs/operating.md#a-cluster-that-does-not-form\n"
 }
 
-fn table(cluster: &Value) -> TextTable<9> {
-    let head = ["NODE", "ROLE", "STATE", "LAG", "CLOCK", "VERSION", "HTTP", "RAFT", "ZONE"];
-    let mut table =
-        TextTable::new(head).numbers(&["NODE", "LAG", "CLOCK"]).dispensable(&["ZONE", "RAFT"]);
+fn table(cluster: &Value) -> TextTable<11> {
+    let head =
+        ["NODE", "ROLE", "STATE", "LAG", "CLOCK", "RTT", "SYNC", "VERSION", "HTTP", "RAFT", "ZONE"];
+    let mut table = TextTable::new(head)
+        .numbers(&["NODE", "LAG", "CLOCK", "RTT", "SYNC"])
+        .dispensable(&["ZONE", "RAFT"]);
     for node in nodes(cluster) {
         let clock = node["clock_from_median_ms"].as_i64();
         table.row([
@@ -169,6 +177,8 @@ fn table(cluster: &Value) -> TextTable<9> {
             state(node).to_owned(),
             cell(node, "log_lag"),
             clock.map_or("-".to_owned(), |ms| format!("{ms:+} ms")),
+            lately(&node["rtt_ms"]),
+            lately(&node["sync_ms"]),
             cell(node, "version"),
             cell(node, "http"),
             cell(node, "raft"),
@@ -176,6 +186,15 @@ fn table(cluster: &Value) -> TextTable<9> {
         ]);
     }
     table
+}
+
+/// A time in milliseconds, with a digit behind the point where it is short.
+fn lately(ms: &Value) -> String {
+    match ms.as_f64() {
+        Some(ms) if ms < 10.0 => format!("{ms:.1} ms"),
+        Some(ms) => format!("{ms:.0} ms"),
+        None => "-".to_owned(),
+    }
 }
 
 /// A member in a word: by what it says, or else by whether its peer reaches it.
@@ -280,7 +299,7 @@ mod tests {
     fn member(id: u64, clock: i64) -> Value {
         json!({
             "id": id, "role": "voter", "zone": null, "version": null, "raft": format!("r:{id}"),
-            "http": format!("h:{id}"), "reachable": true, "clock_offset_ms": clock,
+            "http": format!("h:{id}"), "reachable": true, "clock_offset_ms": clock, "rtt_ms": 0.25, "sync_ms": 31.0,
             "last_log_index": null, "last_applied_index": null, "matched_index": null,
         })
     }
@@ -317,13 +336,13 @@ mod tests {
         let text = plain(&cluster);
         assert!(text.starts_with("cluster c, level 1, term 4, leader 1\n\nNODE  ROLE"), "{text}");
         for (row, remark) in [
-            ("   1  voter  ready        0   +0 ms  0.3.0    h:1", ""),
+            ("   1  voter  ready        0   +0 ms  0.2 ms  31 ms  0.3.0    h:1", ""),
             (
-                "   2  voter  draining     2  +30 ms  0.3.0    h:2",
+                "   2  voter  draining     2  +30 ms  0.2 ms  31 ms  0.3.0    h:2",
                 "node 2: draining: it was asked to stop",
             ),
             (
-                "   3  voter  reachable   30   -5 ms  -        h:3",
+                "   3  voter  reachable   30   -5 ms  0.2 ms  31 ms  -        h:3",
                 "node 3 was not asked: cannot reach http://h:3",
             ),
         ] {

@@ -63,6 +63,10 @@ pub(crate) struct ClusterReadings {
     pub(crate) reachable: Vec<(u64, bool)>,
     /// By node id: how many entries a member lacks of this leader's log; nothing on other nodes.
     pub(crate) lags: Vec<(u64, u64)>,
+    /// By node id: the median of the last round trips to another member, in seconds.
+    pub(crate) round_trips_s: Vec<(u64, f64)>,
+    /// By node id: what a sync takes lately on a member's disk, in seconds.
+    pub(crate) syncs_s: Vec<(u64, f64)>,
     /// By node id: how far a member's clock is ahead of this node's, in milliseconds.
     pub(crate) clock_offsets_ms: Vec<(u64, i64)>,
 }
@@ -82,6 +86,8 @@ pub(super) struct ClusterGauges {
     quorum_reachable: LevelGauge,
     reachable: Family<ByNode, Gauge>,
     lags: Family<ByNode, LevelGauge>,
+    round_trips: Family<ByNode, Gauge<f64, AtomicU64>>,
+    syncs: Family<ByNode, Gauge<f64, AtomicU64>>,
 }
 
 /// The label of a member: members are few, and named by operators.
@@ -129,6 +135,18 @@ impl ClusterGauges {
                 "Entries of the leader's log that a member lacks; on the leader only",
                 Family::default(),
             ),
+            round_trips: metric(
+                registry,
+                "peer_round_trip_seconds",
+                "Median of the last round trips to another member",
+                Family::default(),
+            ),
+            syncs: metric(
+                registry,
+                "member_sync_seconds",
+                "What a sync takes lately on a member's disk, this node's included",
+                Family::default(),
+            ),
         }
     }
 
@@ -150,6 +168,14 @@ impl ClusterGauges {
         self.lags.clear();
         for &(node, entries) in &readings.lags {
             self.lags.get_or_create(&by_node(node)).set(entries);
+        }
+        for (family, readings) in
+            [(&self.round_trips, &readings.round_trips_s), (&self.syncs, &readings.syncs_s)]
+        {
+            family.clear();
+            for &(node, seconds) in readings {
+                family.get_or_create(&by_node(node)).set(seconds);
+            }
         }
     }
 }

@@ -58,6 +58,11 @@ pub struct NodeView {
     /// When it last showed a sign of life, by the clock of the node that answers, in Unix milliseconds; `None` when
     /// it has shown none since that node started.
     pub last_heard_ms: Option<u64>,
+    /// The median of the last round trips from this node to it, in milliseconds; `None` of this node itself, and before
+    /// the first.
+    pub rtt_ms: Option<f64>,
+    /// What a sync takes lately on its disk, in milliseconds, as it last said; `None` while that is not known.
+    pub sync_ms: Option<f64>,
     /// How far its clock is ahead of this node's, in milliseconds, when it said so lately.
     pub clock_offset_ms: Option<i64>,
     /// What its clock showed when it last told the cluster, in Unix milliseconds.
@@ -114,6 +119,14 @@ impl From<&ClusterView> for ClusterReadings {
             voters: view.nodes.iter().filter(|node| node.role != "learner").count() as u64,
             reachable: others().map(|node| (node.id, node.reachable)).collect(),
             lags: others().filter_map(lag).collect(),
+            round_trips_s: others()
+                .filter_map(|node| Some((node.id, node.rtt_ms? / 1e3)))
+                .collect(),
+            syncs_s: view
+                .nodes
+                .iter()
+                .filter_map(|node| Some((node.id, node.sync_ms? / 1e3)))
+                .collect(),
             clock_offsets_ms: clocks.collect(),
             ..Self::default()
         }
@@ -140,10 +153,17 @@ impl NodeView {
             matched_index: member.matched_index,
             reachable: member.reachable,
             last_heard_ms: member.silence.map(|silence| now_ms.saturating_sub(whole_ms(silence))),
+            rtt_ms: member.round_trip.map(ms),
+            sync_ms: member.sync.map(ms),
             clock_offset_ms: None,
             last_reported_ms: None,
         }
     }
+}
+
+/// Milliseconds, to the microsecond.
+fn ms(time: Duration) -> f64 {
+    time.as_micros() as f64 / 1e3
 }
 
 fn whole_ms(time: Duration) -> u64 {

@@ -174,6 +174,8 @@ mod tests {
             matched_index: None,
             reachable: silence == Some(0),
             silence: silence.map(Duration::from_secs),
+            round_trip: None,
+            sync: None,
             release: None,
             zone: None,
         };

@@ -2,6 +2,8 @@
 
 /** Clocks that are further apart are worth a look; at the default of --max-clock-skew they are trouble. */
 const CLOCK_WARN_MS = 500;
+/** Syncs that take so long make every change slow. */
+const SYNC_WARN_MS = 100;
 const CLOCK_BAD_MS = 2000;
 
 const nodeName = () => (overview.cluster ? `Node ${overview.cluster.node_id}` : 'The node');
@@ -98,14 +100,14 @@ const overview = {
     const { nodes, leader_id: leader, node_id: own } = this.cluster;
     const head = nodes.find((node) => node.id === leader)?.last_log_index ?? null;
     fill($('members-rows'), nodes, (node) => node.id, () => {
-      const row = rowOf('', '', '', 'number', 'number', 'mid', 'mid', 'mid', 'wide quiet');
+      const row = rowOf('', '', '', 'number', 'number', 'number mid', 'number mid', 'mid', 'mid', 'mid', 'wide quiet');
       row.children[0].append(element('strong', ''), ' ', element('span', 'quiet'));
       row.children[1].append(element('span', 'role'));
       row.children[2].append(element('span', 'state'));
-      row.children[7].append(element('a', ''));
+      row.children[9].append(element('a', ''));
       return row;
     }, (row, node) => {
-      const [name, role, heard, lag, clock, version, zone, http, raft] = row.children;
+      const [name, role, heard, lag, clock, trip, sync, version, zone, http, raft] = row.children;
       write(name.firstElementChild, String(node.id));
       write(name.lastElementChild, node.id === own ? 'this one' : '');
       write(role.firstElementChild, node.role);
@@ -116,6 +118,9 @@ const overview = {
       const known = this.clocks.find((each) => each.id === node.id);
       write(clock, known ? offset(known.ms) : '–', known ? '' : 'It did not say lately');
       clock.classList.toggle('warn', Math.abs(known?.ms ?? 0) >= CLOCK_WARN_MS);
+      write(trip, lately(node.rtt_ms), node.id === own ? 'this node asks itself nothing' : 'median of the last round trips from this node');
+      write(sync, lately(node.sync_ms), 'what a sync of its disk takes lately');
+      sync.classList.toggle('warn', (node.sync_ms ?? 0) >= SYNC_WARN_MS);
       write(version, node.version ?? '–', node.level_max ? `supports level ${node.level_max}` : '');
       write(zone, node.zone ?? '–');
       const link = http.firstElementChild;

@@ -59,6 +59,11 @@ const ago = (ms) => {
 const exactTime = (ms) => new Date(ms).toISOString().replace('T', ' ').replace('Z', ' UTC');
 const clockTime = (ms) => new Date(ms).toTimeString().slice(0, 8);
 
+/** A time of some milliseconds, or a dash where it is not known. */
+function lately(ms) {
+  return ms === null || ms === undefined ? '–' : `${ms < 10 ? ms.toFixed(1) : grouped(Math.round(ms))} ms`;
+}
+
 /** Milliseconds of a clock, with their sign. */
 function offset(ms) {
   const sign = ms > 0 ? '+' : ms < 0 ? '−' : '±';
