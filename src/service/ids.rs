@@ -22,6 +22,7 @@ use crate::clock::Clock;
 use crate::limits::{GRAB_MAX, HOT_TAGS_MAX, ID_END};
 use crate::metrics::{Metrics, Mode};
 use crate::replica::Replica;
+use crate::segment::Segment;
 use crate::shape::{Kind, Shape};
 use crate::snowflake::Format;
 use crate::state::TagRow;
@@ -236,8 +237,8 @@ impl IdService {
             return Ok(Source::Shaped(shaped));
         }
         let tag = BizTag::parse(tag)?;
-        let row = match self.row(&tag) {
-            Some(row) => row,
+        let (row, first) = match self.row(&tag) {
+            Some(row) => (row, None),
             None => self.find_or_create(&tag, deadline).await?,
         };
         if row.protection.frozen {
@@ -249,7 +250,13 @@ impl IdService {
         if row.max_id == ID_END {
             return Err(Error::Exhausted);
         }
-        let new = || Slot::new(tag.clone(), row.step, Arc::clone(&self.clock));
+        let new = || {
+            let clock = Arc::clone(&self.clock);
+            match first {
+                Some(first) => Slot::with_segment(tag.clone(), row.step, clock, first),
+                None => Slot::new(tag.clone(), row.step, clock),
+            }
+        };
         let slot = self.table.get_or_insert(&tag, new);
         // The row may be older than the last change that slots were told of. The change after this look is
         // told to the slot, which is in the table by now.
@@ -283,19 +290,28 @@ impl IdService {
 
     /// Finds the row of a tag that this node's copy does not show: another node may have created it a
     /// moment ago.
-    async fn find_or_create(&self, tag: &BizTag, deadline: Instant) -> Result<TagRow, Error> {
-        self.replica.read_barrier(deadline).await?;
-        if let Some(row) = self.row(tag) {
-            return Ok(row);
+    ///
+    /// Where tags are created on first use, it is created at once, with its first segment, which costs one commit. If
+    /// another node was first, the log refuses that, and this node waits until it knows the tag.
+    async fn find_or_create(
+        &self,
+        tag: &BizTag,
+        deadline: Instant,
+    ) -> Result<(TagRow, Option<Segment>), Error> {
+        let created = match &self.creation {
+            Some(creation) => creation.create_on_first_use(tag, deadline).await,
+            None => Err(Error::UnknownTag),
+        };
+        if let Ok(Some((row, first))) = created {
+            // This line is written before any id of the segment is handed out, as those of the grabber are.
+            let Segment { start, end } = first;
+            tracing::debug!(target: "mintleaf::grants", tag = tag.as_str(), start, end, "segment granted");
+            return Ok((row, Some(first)));
         }
-        let creation = self.creation.as_ref().ok_or(Error::UnknownTag)?;
-        match creation.create_on_first_use(tag, deadline).await? {
-            Some(row) => Ok(row),
-            // Another caller, here or on another node, was first.
-            None => {
-                self.replica.read_barrier(deadline).await?;
-                self.row(tag).ok_or(Error::UnknownTag)
-            }
+        self.replica.read_barrier(deadline).await?;
+        match self.row(tag) {
+            Some(row) => Ok((row, None)),
+            None => Err(created.err().unwrap_or(Error::UnknownTag)),
         }
     }
 

@@ -3,9 +3,10 @@
 //!
 //! A name is kept for ever, because its tombstone keeps its watermark. So what clients may add is bounded,
 //! by `--tags-max`. Applying reads no setting of a node, hence the node that proposes a creation decides,
-//! before it proposes. It counts the names after a read barrier, by which the count is as fresh as the
-//! leader's. The creations that are under way meanwhile are missing in it, and they are what the bound can
-//! be exceeded by:
+//! before it proposes. Where few places are left ([`PLENTY`]), it counts the names after a read barrier, by
+//! which the count is as fresh as the leader's. Else it does not wait: a copy that is behind by as many names
+//! belongs to a node that hears nothing, and whose proposals reach no leader. The creations that are under way
+//! meanwhile are missing in the count, and they are what the bound can be exceeded by:
 //!
 //! - A node has at most [`AT_ONCE_MAX`] creations under way, the one that it decides on among them.
 //! - Where fewer places are left than all members together may have under way, a node creates one tag at a
@@ -34,6 +35,7 @@ use super::tag_shape::{ShapeSpec, other_shape};
 use crate::clock::Clock;
 use crate::limits::{START_DEFAULT, STEP_DEFAULT, TAG_CHANGE_MAX};
 use crate::replica::{DrawKey, Replica};
+use crate::segment::Segment;
 use crate::shape::Shape;
 use crate::state::{Actor, Change, Command, Protection, Response, State, TagRow};
 use crate::tag::BizTag;
@@ -41,6 +43,10 @@ use crate::tag::BizTag;
 /// Most creations that a node has under way: enough to fill the batches of the log, and few beside any bound
 /// that is worth setting.
 pub(super) const AT_ONCE_MAX: u32 = 64;
+
+/// With so many places left for names, beside those that members may be about to take, this node's own copy is as good a
+/// count as the leader's: some seconds of the fastest import.
+const PLENTY: u64 = 100_000;
 
 /// Pause before the next look whether the cluster has settled its level.
 const SETTLED_INTERVAL: Duration = Duration::from_millis(20);
@@ -123,7 +129,7 @@ impl TagCreation {
         tag: BizTag,
         spec: TagSpec,
     ) -> Result<TagRow, Error> {
-        let deadline = Instant::now() + TAG_CHANGE_MAX;
+        let deadline = Instant::now() + self.replica.patience(TAG_CHANGE_MAX);
         tag.check_new()?;
         let shape = spec.shape.shape(spec.start, self.draw_key)?;
         let change = spec.creation_of(tag.clone(), &shape);
@@ -181,8 +187,8 @@ impl TagCreation {
         carry(place, async move { replica.propose(&command, deadline).await }).await
     }
 
-    /// Creates a tag because its first id was asked for; `None` when another caller was first, here or on
-    /// another node.
+    /// Creates a tag because its first id was asked for, and reserves its first segment with it, so that the caller waits
+    /// for one commit. `None` when another caller was first, here or on another node.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`], [`Error::TooManyTags`], [`Error::RateLimited`]; [`Error::Overloaded`] or [`Error::Unavailable`] when it
@@ -191,21 +197,25 @@ impl TagCreation {
         &self,
         tag: &BizTag,
         deadline: Instant,
-    ) -> Result<Option<TagRow>, Error> {
+    ) -> Result<Option<(TagRow, Segment)>, Error> {
         self.could_create(tag)?;
         if !self.first_uses.admit(self.clock.monotonic_ms()) {
             return Err(Error::RateLimited);
         }
         let place = self.place(tag, deadline).await?;
         let (step, start) = (STEP_DEFAULT, START_DEFAULT);
-        let create =
-            [Command::CreateTag { tag: tag.clone(), step, start, description: String::new() }];
+        let create = [
+            Command::CreateTag { tag: tag.clone(), step, start, description: String::new() },
+            Command::Grab { tag: tag.clone(), size: step },
+        ];
         let replica = Arc::clone(&self.replica);
         let proposal = async move { replica.propose_all(&create, deadline).await };
-        match carry(place, proposal).await?.pop() {
-            Some(Response::Tag(row)) => Ok(Some(row)),
+        match &carry(place, proposal).await?[..] {
+            [Response::Tag(row), Response::Segment { start, end, .. }] => {
+                Ok(Some((row.clone(), Segment { start: *start, end: *end })))
+            }
             // A deleted tag had a shape, which a first use says nothing of.
-            Some(Response::OtherShape) => Err(Error::UnknownTag),
+            [Response::OtherShape, _] => Err(Error::UnknownTag),
             _ => Ok(None),
         }
     }
@@ -245,7 +255,9 @@ impl TagCreation {
             let Ok(Ok(place)) = timeout_at(deadline, place).await else {
                 return Err(Error::Overloaded);
             };
-            self.replica.read_barrier(deadline).await?;
+            if alone || !self.has_plenty() {
+                self.replica.read_barrier(deadline).await?;
+            }
             if self.knows(tag) {
                 break;
             }
@@ -272,7 +284,9 @@ impl TagCreation {
         let Ok(Ok(places)) = timeout_at(deadline, places).await else {
             return Err(Error::Overloaded);
         };
-        self.replica.read_barrier(deadline).await?;
+        if !self.has_plenty() {
+            self.replica.read_barrier(deadline).await?;
+        }
         Ok(if are_few() { Places::Few } else { Places::Taken(Some(places)) })
     }
 
@@ -281,6 +295,11 @@ impl TagCreation {
         let names = self.replica.read(|state| state.names()) as u64;
         let left = self.tags_max.saturating_sub(names);
         if left > 0 { Ok(left) } else { Err(Error::TooManyTags { tags_max: self.tags_max }) }
+    }
+
+    /// Whether places are left for many more names than may be under way.
+    fn has_plenty(&self) -> bool {
+        self.places_left().is_ok_and(|left| left > self.crowd() + PLENTY)
     }
 
     /// How many creations all members together may have under way.
