@@ -161,6 +161,8 @@ pub(crate) const READ_RATE_MIN: u64 = 4 * 1024;
 /// Longest time from a request to its answer. A guard against waits that nobody bounded: those for
 /// a segment or a quorum end sooner, with a better reason. `http/dispatch.rs` and `resp/connection.rs`.
 pub(crate) const REQUEST_MAX: Duration = Duration::from_secs(10);
+/// The same of a request that may wait for slow disks: a change of a tag. `http/dispatch.rs`.
+pub(crate) const SLOW_REQUEST_MAX: Duration = Duration::from_secs(30);
 /// Longest time from the head of a request to the end of its body: `http/body.rs`.
 pub(crate) const BODY_MAX: Duration = Duration::from_secs(5);
 /// How long an idle HTTP connection is kept, in seconds: longer than load balancers keep theirs, so that
@@ -182,5 +184,7 @@ pub(crate) const GRAB_MAX: Duration = Duration::from_secs(2);
 pub(crate) const WARM_START_MAX: Duration = Duration::from_secs(2);
 /// Longest wait for a time window of snowflake ids that is on its way: `service/snowflakes.rs`.
 pub(crate) const WINDOW_WAIT_MAX: Duration = Duration::from_secs(2);
+/// Longest wait for a proposal where disks and links are slow: `replica.rs`.
+pub(crate) const SLOW_CHANGE_MAX: Duration = Duration::from_secs(25);
 /// Longest that a change of a tag may take: long enough to outlast an election. `service/log_access.rs`.
 pub(crate) const TAG_CHANGE_MAX: Duration = Duration::from_secs(5);

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::sync::Arc;
+use std::time::Duration;
 
 use mintleaf_raft::{
     Delivery, FrozenState, Handle, Newer, PROPOSAL_BYTES_MAX, ProposeError, Rejected, Release,
@@ -16,7 +17,7 @@ use crate::encoding::{
     SnapshotError, decode_command, decode_response, encode_command, encode_response,
     read_snapshot_up_to, write_snapshot,
 };
-use crate::limits::TAG_CHARS_MAX;
+use crate::limits::{SLOW_CHANGE_MAX, TAG_CHARS_MAX};
 use crate::shape::RootKey;
 use crate::state::{self, Command, LEVEL_MAX, Protection, Response, State, first_version_of};
 use crate::version::VERSION;
@@ -247,6 +248,13 @@ impl Replica {
     /// The consensus node behind this replica: status and membership.
     pub fn node(&self) -> &Handle {
         &self.node
+    }
+
+    /// How long a proposal that is made here is waited for: `least`, or longer where disks and links are so slow that
+    /// commits take longer lately; [`SLOW_CHANGE_MAX`] at most.
+    pub fn patience(&self, least: Duration) -> Duration {
+        let lately = self.node.change_time().unwrap_or_default();
+        least.max(SLOW_CHANGE_MAX.min(4 * lately))
     }
 
     /// Reads the local state, which may lag behind the leader's.

@@ -31,7 +31,7 @@ use super::router::router;
 use super::{body, host, sequences, spelling};
 use crate::access::{Caller, Doors, Tokens};
 use crate::answer_budget::OriginBudget;
-use crate::limits::REQUEST_MAX;
+use crate::limits::SLOW_REQUEST_MAX;
 use crate::metrics::{Mode, Protocol};
 use crate::service::{IdService, Services};
 use crate::watchdog::Progress;
@@ -93,7 +93,7 @@ impl Dispatch {
         B: HttpBody<Data = Bytes, Error: Into<axum::BoxError>> + Send + 'static,
     {
         let answer = self.router.call(request);
-        match tokio::time::timeout(REQUEST_MAX, answer).await {
+        match tokio::time::timeout(SLOW_REQUEST_MAX, answer).await {
             Ok(Ok(response)) => response,
             Err(_) => Problem::too_late().into_response(),
         }

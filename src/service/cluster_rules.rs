@@ -13,8 +13,8 @@ use crate::state::{Command, Response, State};
 const PROPOSAL_MAX: Duration = Duration::from_secs(2);
 /// How long founders are waited for, from the cluster's forming on, to say which level they support.
 const FORMING_MAX: Duration = Duration::from_secs(5);
-/// Pause before the next.
-const RETRY_INTERVAL: Duration = Duration::from_millis(500);
+/// Pause before the next look.
+const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Waits until rules are settled, for which it proposes those of this node's settings, and compares them with
 /// the settings. Settled rules stay for good, so this node's copy of the state is fresh enough.
@@ -38,8 +38,13 @@ async fn settled(replica: &Replica, own: &Rules, formed: &mut Option<Instant>) -
     if let Some(known) = known() {
         return Some(known);
     }
+    // Only the leader settles rules. The others read them in the log, sooner than they could ask for them.
+    let node = replica.node();
+    if node.leader_id() != Some(node.node_id()) {
+        return None;
+    }
     // This node's copy may be behind those of a cluster that formed long ago.
-    replica.read_barrier(Instant::now() + PROPOSAL_MAX).await.ok()?;
+    replica.read_barrier(Instant::now() + replica.patience(PROPOSAL_MAX)).await.ok()?;
     let formed = *formed.get_or_insert_with(Instant::now);
     if let Some(known) = known() {
         return Some(known);
@@ -48,7 +53,7 @@ async fn settled(replica: &Replica, own: &Rules, formed: &mut Option<Instant>) -
     // upgrade of a cluster that has rules never comes here.
     match replica.node().raise_level().await {
         Ok(()) => {}
-        Err(error) if formed.elapsed() < FORMING_MAX => {
+        Err(error) if formed.elapsed() < replica.patience(FORMING_MAX) => {
             tracing::debug!(%error, "the cluster has no level yet");
             return None;
         }
@@ -58,7 +63,7 @@ async fn settled(replica: &Replica, own: &Rules, formed: &mut Option<Instant>) -
         }
     }
     let fix = Command::FixRules { rules: own.clone() };
-    match replica.propose(&fix, Instant::now() + PROPOSAL_MAX).await {
+    match replica.propose(&fix, Instant::now() + replica.patience(PROPOSAL_MAX)).await {
         Ok(Response::Rules { rules }) => Some(rules),
         _ => None,
     }

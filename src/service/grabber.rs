@@ -114,7 +114,9 @@ impl Grabber {
             return;
         }
         let began = Instant::now();
-        let answered = self.replica.propose_all(&commands, began + GRAB_MAX).await;
+        // Callers wait for less; on slow disks the segment comes for the next ones.
+        let deadline = began + self.replica.patience(GRAB_MAX);
+        let answered = self.replica.propose_all(&commands, deadline).await;
         let seconds = began.elapsed().as_secs_f64();
         match answered {
             Ok(responses) => {

@@ -340,15 +340,19 @@ impl LeaseTask {
         self.replica.node().status().node_id
     }
 
+    fn deadline(&self) -> Instant {
+        Instant::now() + self.replica.patience(PROPOSAL_MAX)
+    }
+
     /// Proposes one command, which is applied at most once.
     async fn propose(&self, command: Command) -> Result<Response, LeaseStatus> {
-        let proposed = self.replica.propose(&command, Instant::now() + PROPOSAL_MAX).await;
+        let proposed = self.replica.propose(&command, self.deadline()).await;
         proposed.map_err(|error| unanswered(&error))
     }
 
     /// Proposes commands, each of which may be applied twice.
     async fn propose_all(&self, commands: &[Command]) -> Result<Vec<Response>, LeaseStatus> {
-        let proposed = self.replica.propose_all(commands, Instant::now() + PROPOSAL_MAX).await;
+        let proposed = self.replica.propose_all(commands, self.deadline()).await;
         proposed.map_err(|error| unanswered(&error))
     }
 

@@ -47,5 +47,6 @@ pub(super) async fn take_note(replica: &Replica) {
 /// [`Error::InvalidArgument`]; those of the log.
 pub(super) async fn change(replica: &Replica, command: Command) -> Result<Response, Error> {
     command.check()?;
-    Ok(replica.propose(&command, Instant::now() + TAG_CHANGE_MAX).await?)
+    let deadline = Instant::now() + replica.patience(TAG_CHANGE_MAX);
+    Ok(replica.propose(&command, deadline).await?)
 }

@@ -166,7 +166,8 @@ impl Engine {
                 let engine = Arc::clone(self);
                 underway.work.spawn(async move {
                     let began = Instant::now();
-                    let ended = engine.replica.node().confirm_leadership(began + GRAB_MAX).await;
+                    let deadline = began + engine.replica.patience(GRAB_MAX);
+                    let ended = engine.replica.node().confirm_leadership(deadline).await;
                     Ended::Round(ended, began.elapsed().as_secs_f64())
                 });
             }
@@ -277,7 +278,8 @@ impl Engine {
         };
         let commands: Vec<Command> = grabs.iter().map(command).collect();
         let began = Instant::now();
-        let answered = self.replica.propose_as_leader(&commands, began + GRAB_MAX).await;
+        let deadline = began + self.replica.patience(GRAB_MAX);
+        let answered = self.replica.propose_as_leader(&commands, deadline).await;
         let seconds = began.elapsed().as_secs_f64();
         let responses = match answered {
             Ok(responses) => responses.into_iter().map(Some).collect(),
