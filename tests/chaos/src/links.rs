@@ -33,6 +33,18 @@ impl Weather {
         loss_percent: 0,
         corrupt_percent: 0,
     };
+
+    /// This weather in a climate that it comes on top of.
+    pub(crate) fn within(self, climate: Self) -> Self {
+        Self {
+            cut: self.cut || climate.cut,
+            delay_ms: self.delay_ms + climate.delay_ms,
+            jitter_ms: self.jitter_ms + climate.jitter_ms,
+            bytes_per_s: self.bytes_per_s.into_iter().chain(climate.bytes_per_s).min(),
+            loss_percent: self.loss_percent.max(climate.loss_percent),
+            corrupt_percent: self.corrupt_percent.max(climate.corrupt_percent),
+        }
+    }
 }
 
 impl fmt::Display for Weather {

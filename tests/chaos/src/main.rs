@@ -5,6 +5,8 @@
 mod caller;
 mod campaign;
 mod client;
+mod climate;
+mod climates;
 mod cluster;
 mod disks;
 mod faults;
@@ -34,14 +36,32 @@ use options::Options;
 /// Worker threads: one would do for clients and proxies, and a second answers while the first is busy.
 const THREADS: usize = 2;
 
+/// What real processes of Mintleaf can be put through.
+#[derive(clap::Parser)]
+enum Command {
+    /// Faults under load, with every operation recorded and judged
+    Faults(Options),
+    /// Slow links and disks that last, and what everything takes in them
+    Climates(climates::Options),
+}
+
+impl Command {
+    async fn run(&self) -> Result<bool, String> {
+        match self {
+            Self::Faults(options) => campaign::run(options).await,
+            Self::Climates(options) => climates::run(options).await,
+        }
+    }
+}
+
 fn main() -> ExitCode {
-    let options = Options::parse();
+    let command = Command::parse();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(THREADS)
         .enable_all()
         .build()
         .expect("threads can be had");
-    match runtime.block_on(campaign::run(&options)) {
+    match runtime.block_on(command.run()) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {

@@ -6,6 +6,9 @@
 //!
 //! A cut connection is not closed: bytes wait in it, and arrive when the link heals, long after
 //! their sender gave up. A new connection under a cut is closed after a while, as if nobody had ever answered.
+//!
+//! A link delays like a wire, not like a queue: what is sent while something is on its way arrives as much later as it
+//! was sent. Bytes keep their order, as in TCP, so a lost packet is a delay, of it and of all that follows it.
 
 use std::collections::HashMap;
 use std::io;
@@ -16,9 +19,9 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::WriteHalf;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::caller;
 use crate::links::{Addresses, Links, NodeId, Weather};
@@ -26,6 +29,12 @@ use crate::random::Random;
 
 /// How much passes at a time.
 const CHUNK_BYTES: usize = 16 << 10;
+/// How many reads are on their way at a time in one direction; the next one waits.
+const IN_FLIGHT_MAX: usize = 256;
+/// What one packet carries. Each is lost by itself.
+const PACKET_BYTES: usize = 1_448;
+/// How long TCP waits beyond a round trip, at the least, before it sends a lost packet again.
+const RETRANSMISSION_MIN: Duration = Duration::from_millis(200);
 /// A connection that is made under a cut is closed after this.
 const UNANSWERED_MAX: Duration = Duration::from_secs(2);
 /// Pause after a failed accept.
@@ -39,9 +48,18 @@ const PROXY_OFFSET: u8 = 100;
 /// One direction between two nodes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Link {
+    /// What lasts for the whole run.
+    climate: Weather,
+    /// What comes on top of it and goes again.
     weather: Weather,
     /// Counts up with each reset.
     resets: u64,
+}
+
+impl Link {
+    fn now(&self) -> Weather {
+        self.weather.within(self.climate)
+    }
 }
 
 /// The proxies of a cluster; they end with this.
@@ -72,6 +90,11 @@ impl Proxies {
             accepting.spawn(accept(Arc::clone(&net), node, listener, target));
         }
         Ok(Self { network, net, _accepting: accepting })
+    }
+
+    /// Changes what always happens to what `from` sends to `to`, whatever weather comes and goes.
+    pub(crate) fn settle(&self, from: NodeId, to: NodeId, climate: Weather) {
+        self.net.links[&(from, to)].send_modify(|link| link.climate = climate);
     }
 }
 
@@ -166,9 +189,10 @@ impl Net {
         let mut out = self.link(maker, to)?.subscribe();
         let mut back = self.link(to, maker)?.subscribe();
         let both = async { (passes(&mut out).await, passes(&mut back).await) };
-        if timeout(UNANSWERED_MAX, both).await.is_err() {
-            return Ok(());
-        }
+        let Ok((there, here)) = timeout(UNANSWERED_MAX, both).await else { return Ok(()) };
+        let mut random = Random::new(self.seed, &format!("handshake {}", from.port()));
+        // Nothing is sent before the round trip of TCP's handshake.
+        sleep(travel(there, 1, &mut random) + travel(here, 1, &mut random)).await;
         let mut callee = TcpStream::connect(target).await?;
         for stream in [&caller, &callee] {
             stream.set_nodelay(true)?;
@@ -191,7 +215,7 @@ impl Net {
 /// Waits until a link is not cut.
 async fn passes(link: &mut watch::Receiver<Link>) -> Weather {
     match link.wait_for(|link| !link.weather.cut).await {
-        Ok(link) => link.weather,
+        Ok(link) => link.now(),
         Err(_) => Weather::default(),
     }
 }
@@ -206,32 +230,67 @@ async fn reset(mut link: watch::Receiver<Link>) {
 async fn pump(
     mut from: impl AsyncRead + Unpin,
     mut to: WriteHalf<'_>,
-    mut link: watch::Receiver<Link>,
+    link: watch::Receiver<Link>,
     mut random: Random,
 ) -> io::Result<()> {
-    let mut chunk = vec![0; CHUNK_BYTES];
-    loop {
-        passes(&mut link).await;
-        let read = from.read(&mut chunk).await?;
-        if read == 0 {
-            return Ok(());
+    let (sent, mut arriving) = mpsc::channel::<(Instant, Vec<u8>)>(IN_FLIGHT_MAX);
+    let (mut here, mut there) = (link.clone(), link);
+    let sending = async {
+        let sent = sent;
+        let (mut free, mut last) = (Instant::now(), Instant::now());
+        loop {
+            passes(&mut here).await;
+            let mut chunk = vec![0; CHUNK_BYTES];
+            let read = from.read(&mut chunk).await?;
+            if read == 0 {
+                return Ok(());
+            }
+            chunk.truncate(read);
+            // The link may have been cut since; what was read has not crossed it yet.
+            let weather = passes(&mut here).await;
+            // A narrow link takes no more before this is through.
+            free = free.max(Instant::now()) + passage(weather, read);
+            sleep_until(free).await;
+            last = last.max(free + travel(weather, read, &mut random));
+            spoil(weather, &mut chunk, &mut random);
+            if sent.send((last, chunk)).await.is_err() {
+                return Ok(());
+            }
         }
-        // The link may have been cut since; what was read has not crossed it yet.
-        let weather = passes(&mut link).await;
-        linger(weather, read, &mut random).await;
-        spoil(weather, &mut chunk[..read], &mut random);
-        passes(&mut link).await;
-        to.write_all(&chunk[..read]).await?;
-    }
+    };
+    let delivering = async {
+        while let Some((at, chunk)) = arriving.recv().await {
+            sleep_until(at).await;
+            passes(&mut there).await;
+            to.write_all(&chunk).await?;
+        }
+        Ok(())
+    };
+    tokio::try_join!(sending, delivering).map(drop)
 }
 
-async fn linger(weather: Weather, bytes: usize, random: &mut Random) {
+/// How long so many bytes take to enter a link.
+fn passage(weather: Weather, bytes: usize) -> Duration {
+    let ms = weather.bytes_per_s.map_or(0, |rate| bytes as u64 * 1000 / rate.max(1));
+    Duration::from_millis(ms)
+}
+
+/// How long so many bytes take from one end of a link to the other. Each of their packets may be lost, again and
+/// again, and is then sent anew after a wait that doubles.
+fn travel(weather: Weather, bytes: usize, random: &mut Random) -> Duration {
     let jitter_ms = random.within(0..=weather.jitter_ms);
-    let rate_ms = weather.bytes_per_s.map_or(0, |rate| bytes as u64 * 1000 / rate.max(1));
-    let ms = weather.delay_ms + jitter_ms + rate_ms;
-    if ms > 0 {
-        sleep(Duration::from_millis(ms)).await;
+    let mut longest = Duration::ZERO;
+    if weather.loss_percent > 0 {
+        let round_trip = Duration::from_millis(2 * weather.delay_ms + weather.jitter_ms);
+        for _ in 0..bytes.div_ceil(PACKET_BYTES) {
+            let (mut lost, mut wait) = (Duration::ZERO, round_trip + RETRANSMISSION_MIN);
+            while random.chance(weather.loss_percent.into()) {
+                (lost, wait) = (lost + wait, wait * 2);
+            }
+            longest = longest.max(lost);
+        }
     }
+    Duration::from_millis(weather.delay_ms + jitter_ms) + longest
 }
 
 fn spoil(weather: Weather, bytes: &mut [u8], random: &mut Random) {

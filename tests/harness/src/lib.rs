@@ -27,6 +27,7 @@
 //! | `node` | one `mintleaf serve`: its ports, data directory, flags and process |
 //! | `cluster`, `dev` | several nodes; `mintleaf dev` |
 //! | `clocks` | wall clocks of nodes, set while they run |
+//! | `slow_syncs` | slow disks of nodes, without root |
 //! | `recorder`, `history`, `load` | operations, recorded for `mintleaf-check`; clients that record them |
 //!
 //! What a test cannot go on without fails it at once: most functions panic with what they waited for, and a
@@ -47,6 +48,7 @@ mod port;
 mod process;
 mod recorder;
 mod resp;
+mod slow_syncs;
 mod wait;
 
 pub use binary::{Binary, clean};
@@ -61,4 +63,5 @@ pub use port::Port;
 pub use process::{Finished, Process, signal};
 pub use recorder::{LAYOUT, Recorder};
 pub use resp::{RedisClient, Value, command};
+pub use slow_syncs::SlowSyncs;
 pub use wait::{await_some, eventually, from_env, ms, pause, secs};
