@@ -21,7 +21,7 @@ use world::World;
 /// Starting is the one thing that needs the machine, so climates begin one after another.
 const STAGGER: Duration = Duration::from_millis(700);
 /// How much longer than it may a cluster is given to form or to change its leader, to tell late from never.
-const PATIENCE: u32 = 3;
+const PATIENCE: Duration = Duration::from_secs(30);
 /// A new leader has taken over once it kept the lead so long.
 const SETTLED_AFTER: Duration = Duration::from_secs(2);
 
@@ -112,7 +112,7 @@ async fn conduct(
     let mut report = Report::new(climate);
     let world = World::start(&options.binary, dir, options.seed, climate).await?;
     world.settle(climate)?;
-    report.formed = world.await_ready(climate.forming_max() * PATIENCE).await;
+    report.formed = world.await_ready(climate.forming_max() + PATIENCE).await;
     report.said(&format!("formed: {:?}", report.formed));
     world.check_preload(climate)?;
     let Some(first) = world.watch.leader().filter(|_| report.formed.is_some()) else {
@@ -124,7 +124,7 @@ async fn conduct(
     world.settle(climate)?;
     if !climate.may_lead(first) {
         let good = |leader| climate.may_lead(leader);
-        report.hand_over = Some(world.watch.led_by(good, HAND_OVER_MAX * PATIENCE).await);
+        report.hand_over = Some(world.watch.led_by(good, HAND_OVER_MAX + PATIENCE).await);
         report.said(&format!("handed over by {first}: {:?}", report.hand_over));
     }
     sleep(SETTLED_AFTER).await;
