@@ -8,32 +8,29 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mintleaf_check::{Input, Invariant, Report};
-use mintleaf_harness::Recorder;
+use mintleaf_harness::{Recorder, SlowSyncs};
 use parking_lot::Mutex;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{Instant, sleep};
 
+use crate::climate::Climate;
 use crate::cluster::Cluster;
 use crate::disks::Disks;
 use crate::faults::Need;
-use crate::links::{Links, NodeId};
+use crate::links::NodeId;
 use crate::logs::GRANTS_TARGET;
-use crate::namespaces::Namespaces;
 use crate::nemesis::Nemesis;
 use crate::node::{Incidents, Launch, Surroundings};
 use crate::options::{KILL_LEADER, Options};
 use crate::preflight::Machine;
-use crate::proxy::Proxies;
-use crate::random::Random;
 use crate::schedule::{Round, Schedule};
 use crate::session::Sessions;
 use crate::summary::Summary;
 use crate::workload::Workload;
+use crate::world::{WINDOW_LONGEST, World, climate, drain, links, snapshot_entries, window};
 
 /// How long the cluster may take to form on a busy machine, before anything is broken.
 const FORMING_MAX: Duration = Duration::from_secs(60);
-/// The longest windows of snowflakes that a run may have.
-const WINDOW_LONGEST: &str = "60s";
 /// How long a leader stays down at most where nothing else is broken.
 const KILL_HOLD_MAX: Duration = Duration::from_secs(2);
 /// Rounds that `--plan` shows.
@@ -45,12 +42,20 @@ const PLANNED: usize = 40;
 /// When it could not be carried through, so that nothing is known.
 pub(crate) async fn run(options: &Options) -> Result<bool, String> {
     let seed = options.seed.unwrap_or_else(|| rand::random::<u64>() % 1_000_000_000);
-    println!("chaos: seed {seed}, {} nodes, {}", options.nodes, options.length());
     let dir = directory(options).map_err(|error| format!("no directory for the run: {error}"))?;
-    let machine = Machine::examine(options, &dir);
-    let (mut kinds, skipped) = machine.kinds(options)?;
+    let (climate, syncs) = climate(options, seed, &dir);
+    let (nodes, length) = (options.nodes, options.length());
+    println!("chaos: seed {seed}, climate {}, {nodes} nodes, {length}", climate.name);
+    let mut machine = Machine::examine(options, &dir);
+    if climate.has_long_links() {
+        machine.packets = machine.packets.and(Err("long links are proxies".to_owned()));
+    }
+    let (mut kinds, mut skipped) = machine.kinds(options)?;
+    skipped.extend(syncs.as_ref().err().cloned());
     // After a restore, snowflakes begin behind the longest window: a round must not wait for a minute.
-    kinds.retain(|kind| kind.needs != Need::OneBuild || window(seed) != WINDOW_LONGEST);
+    // In a bad climate, a cluster is not begun anew in the time that a round has.
+    let restores = window(seed) != WINDOW_LONGEST && climate.is_mild();
+    kinds.retain(|kind| kind.needs != Need::OneBuild || restores);
     if kinds.is_empty() {
         return Err(format!("seed {seed} has windows of {WINDOW_LONGEST}, too long for a restore"));
     }
@@ -61,9 +66,10 @@ pub(crate) async fn run(options: &Options) -> Result<bool, String> {
     if options.plan {
         return plan(schedule, &dir).map_err(|error| error.to_string());
     }
+    let world = World { seed, climate, syncs: syncs.ok().flatten(), machine };
     let mut terminated = signal(SignalKind::terminate()).map_err(|error| error.to_string())?;
     tokio::select! {
-        judged = Campaign::conduct(options, seed, &dir, machine, schedule, skipped) => judged,
+        judged = Campaign::conduct(options, &dir, world, schedule, skipped) => judged,
         _ = tokio::signal::ctrl_c() => Err(format!("interrupted; see {}", dir.display())),
         _ = terminated.recv() => Err(format!("terminated; see {}", dir.display())),
     }
@@ -73,6 +79,7 @@ pub(crate) async fn run(options: &Options) -> Result<bool, String> {
 struct Campaign<'a> {
     options: &'a Options,
     seed: u64,
+    climate: Climate,
     dir: &'a Path,
     cluster: Arc<Cluster>,
     sessions: Sessions,
@@ -84,15 +91,17 @@ struct Campaign<'a> {
 impl<'a> Campaign<'a> {
     async fn conduct(
         options: &'a Options,
-        seed: u64,
         dir: &'a Path,
-        machine: Machine,
+        world: World,
         schedule: Schedule,
         skipped: Vec<String>,
     ) -> Result<bool, String> {
-        let mut campaign = Self::begin(options, seed, dir, machine, skipped).await?;
+        let (seed, syncs) = (world.seed, world.syncs.clone());
+        let mut campaign = Self::begin(options, dir, world, skipped).await?;
         let sessions = campaign.sessions.clone();
-        campaign.cluster.await_formed(FORMING_MAX).await?;
+        let forming_max = FORMING_MAX.max(campaign.climate.forming_max());
+        campaign.cluster.await_formed(forming_max).await?;
+        campaign.settle_under_the_leader(syncs.as_ref()).await?;
         let load = (options.clients, options.rate);
         // The level of an older binary has no shapes.
         let shaped = options.previous.is_none();
@@ -106,9 +115,8 @@ impl<'a> Campaign<'a> {
 
     async fn begin(
         options: &'a Options,
-        seed: u64,
         dir: &'a Path,
-        machine: Machine,
+        World { seed, climate, syncs, machine }: World,
         skipped: Vec<String>,
     ) -> Result<Self, String> {
         let told = |error: io::Error| error.to_string();
@@ -117,11 +125,13 @@ impl<'a> Campaign<'a> {
         let around = Surroundings {
             logs: dir.join("logs"),
             clocks: clocks.clone(),
+            syncs: syncs.clone(),
             links: links(machine.packets.is_ok(), &ids, seed).await.map_err(told)?,
             recorder: Arc::new(Recorder::create(&dir.join("history.jsonl")).map_err(told)?),
             incidents: Arc::new(Mutex::new(Incidents::default())),
         };
         fs::create_dir_all(&around.logs).map_err(told)?;
+        climate.settle(&ids, &*around.links, syncs.as_ref()).map_err(told)?;
         for &id in clocks.iter().flat_map(|_| &ids) {
             clocks.iter().try_for_each(|clocks| clocks.shift(id, 0)).map_err(told)?;
         }
@@ -133,7 +143,7 @@ impl<'a> Campaign<'a> {
         };
         let flags = vec!["--snowflake-window".to_owned(), window(seed).to_owned()];
         let (drain, snapshot_entries) = (drain(seed), snapshot_entries(seed));
-        let cluster = Cluster::start(&ids, &around, |id| Launch {
+        let cluster = Cluster::start(&ids, &around, climate, |id| Launch {
             binary: binaries[0].clone(),
             data: disks.data(id),
             flags: flags.clone(),
@@ -150,8 +160,24 @@ impl<'a> Campaign<'a> {
         };
         let nemesis = Nemesis::new(Arc::clone(&cluster), clocks, disks, binaries, seed);
         let log = File::create(dir.join("schedule.txt")).map_err(told)?;
-        let summary = Summary::new(options, seed, skipped);
-        Ok(Self { options, seed, dir, cluster, sessions, nemesis, log, summary })
+        let summary = Summary::new(options, seed, climate, skipped);
+        Ok(Self { options, seed, climate, dir, cluster, sessions, nemesis, log, summary })
+    }
+
+    /// Lets what was to turn bad at the leader turn bad.
+    async fn settle_under_the_leader(&mut self, syncs: Option<&SlowSyncs>) -> Result<(), String> {
+        if !self.climate.waits() {
+            return Ok(());
+        }
+        let leader = self.cluster.leader().await.ok_or("every node is ready, and none leads")?;
+        self.climate = self.climate.under(leader);
+        let settled = self.climate.settle(&self.cluster.nodes.ids(), &*self.cluster.links, syncs);
+        settled.map_err(|error| error.to_string())
+    }
+
+    /// Within what every node must serve again after a fault has ended.
+    fn recovery(&self) -> Duration {
+        self.climate.stretch(self.options.recovery())
     }
 
     async fn break_things(&mut self, mut schedule: Schedule) {
@@ -207,7 +233,7 @@ impl<'a> Campaign<'a> {
                 format!("all serve after {} ms", slowest.as_millis())
             }
             Err(why) => {
-                let told = format!("not all serve after {:?}: {why}", self.options.recovery());
+                let told = format!("not all serve after {:?}: {why}", self.recovery());
                 self.summary.broken.push(told.clone());
                 told
             }
@@ -232,7 +258,7 @@ impl<'a> Campaign<'a> {
             std::future::pending::<()>().await;
         };
         tokio::select! {
-            waited = self.cluster.await_serving(&self.sessions, self.options.recovery()) => waited,
+            waited = self.cluster.await_serving(&self.sessions, self.recovery()) => waited,
             () = watched => Err("nothing is waited for any more".to_owned()),
         }
     }
@@ -267,7 +293,7 @@ impl<'a> Campaign<'a> {
         let history = self.sessions.recorder.finish();
         let history = history.map_err(|error| format!("the history is incomplete: {error}"))?;
         let (history, skip) = (history.to_owned(), self.unrecorded());
-        let recovery = self.options.recovery();
+        let recovery = self.recovery();
         let judging = tokio::task::spawn_blocking(move || judge(&history, skip, recovery));
         let report = judging.await.map_err(|error| format!("the checker failed: {error}"))??;
         self.summary.broken.append(&mut self.nemesis.broken);
@@ -283,7 +309,9 @@ impl<'a> Campaign<'a> {
         if !clean {
             let kills = self.options.leader_kills.map(|kills| format!(" --leader-kills {kills}"));
             let kills = kills.unwrap_or_default();
-            println!("the same schedule again: scripts/chaos --seed {}{kills}", self.seed);
+            let climate = self.options.climate.map(|named| format!(" --climate {}", named.name));
+            let climate = climate.unwrap_or_default();
+            println!("the same schedule again: scripts/chaos --seed {}{kills}{climate}", self.seed);
         }
         Ok(clean)
     }
@@ -315,13 +343,6 @@ fn judge(history: &Path, skip: Vec<Invariant>, recovery: Duration) -> Result<Rep
     mintleaf_check::check(input, &options).map_err(|error| error.to_string())
 }
 
-async fn links(packets: bool, ids: &[NodeId], seed: u64) -> io::Result<Arc<dyn Links>> {
-    if packets {
-        return Ok(Arc::new(Namespaces::new(ids.len() as u64)?));
-    }
-    Ok(Arc::new(Proxies::start(ids, seed).await?))
-}
-
 fn directory(options: &Options) -> io::Result<PathBuf> {
     let dir = match &options.dir {
         Some(dir) => dir.clone(),
@@ -329,25 +350,6 @@ fn directory(options: &Options) -> io::Result<PathBuf> {
     };
     fs::create_dir_all(&dir)?;
     dir.canonicalize()
-}
-
-/// Chooses the length of windows: short ones are renewed often, long ones bridge outages, and each can go wrong in
-/// its own way.
-fn window(seed: u64) -> &'static str {
-    let &length = Random::new(seed, "window").pick(&["3s", "10s", WINDOW_LONGEST]);
-    length
-}
-
-/// Chooses how long a node drains once it was asked to stop.
-fn drain(seed: u64) -> &'static str {
-    let &length = Random::new(seed, "drain").pick(&["0", "1s", "3s"]);
-    length
-}
-
-/// Chooses how soon a snapshot replaces the log: then nodes that were away are sent the snapshot, and with a long
-/// log they replay it.
-fn snapshot_entries(seed: u64) -> u64 {
-    *Random::new(seed, "snapshots").pick(&[100, 1_000, 20_000])
 }
 
 fn plan(mut schedule: Schedule, dir: &Path) -> io::Result<bool> {

@@ -1,8 +1,12 @@
 //! Climates: round trips and syncs that last for a whole run, and what is promised under each.
 
+use std::io;
 use std::time::Duration;
 
-use crate::links::{NodeId, Weather};
+use mintleaf_harness::SlowSyncs;
+
+use crate::links::{Links, NodeId, Weather};
+use crate::random::Random;
 
 /// What a caller may wait besides: the machine is busy with other things.
 const MACHINE_SHARE: Duration = Duration::from_millis(50);
@@ -17,6 +21,17 @@ pub(crate) const HAND_OVER_MAX: Duration = Duration::from_secs(5);
 /// Plain ids come from what a node holds, so nothing that is slow elsewhere may be felt for longer than a busy machine
 /// stutters.
 pub(crate) const PAUSE_MAX: Duration = Duration::from_secs(1);
+
+/// A leader may be silent for so long in a bad climate before others stand, at the most; two split elections make it
+/// three times.
+const SILENCE_MAX: Duration = Duration::from_secs(10);
+const SILENCES: u32 = 3;
+/// Round trips and syncs that follow each other from the end of all faults until every node serves: an empty or a
+/// damaged directory is opened, a leader elected, the log or a snapshot sent, and the first ids are granted.
+const HEALING_STEPS: u32 = 60;
+/// Of a hundred seeds so many draw a bad climate, one that a cluster forms in soon.
+const BAD_PERCENT: u32 = 25;
+const DRAWN_FORMING_MAX: Duration = Duration::from_secs(60);
 
 /// Which nodes have the bad part of a climate.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -81,6 +96,54 @@ impl Climate {
         let known = CLIMATES.iter().copied().find(|climate| climate.name == name).or_else(made);
         let names: Vec<_> = CLIMATES.iter().map(|climate| climate.name).collect();
         known.ok_or_else(|| format!("no climate {name}: there are {}", names.join(", ")))
+    }
+
+    /// The climate that a seed draws.
+    pub(crate) fn drawn(seed: u64) -> Self {
+        let mut random = Random::new(seed, "climate");
+        let soon = |climate: &&Self| climate.forming_max() <= DRAWN_FORMING_MAX;
+        let bad: Vec<_> = CLIMATES.iter().skip(1).filter(soon).collect();
+        if random.chance(BAD_PERCENT) { **random.pick(&bad) } else { CLIMATES[0] }
+    }
+
+    /// Whether nothing lasts.
+    pub(crate) fn is_mild(self) -> bool {
+        !self.has_long_links() && !self.has_slow_disks()
+    }
+
+    /// Whether links are long in it.
+    pub(crate) fn has_long_links(self) -> bool {
+        self.far != Where::Nowhere
+    }
+
+    /// Lets it be from now on.
+    ///
+    /// # Errors
+    /// When a disk's file cannot be written.
+    pub(crate) fn settle(
+        self,
+        nodes: &[NodeId],
+        links: &dyn Links,
+        syncs: Option<&SlowSyncs>,
+    ) -> io::Result<()> {
+        for &from in nodes {
+            for &to in nodes {
+                links.settle(from, to, self.weather(from, to));
+            }
+            if let Some(syncs) = syncs {
+                syncs.set(from, self.sync(from).as_millis() as u64)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A bound of a mild climate for what a cluster does after faults, in this one.
+    pub(crate) fn stretch(self, mild: Duration) -> Duration {
+        if self.is_mild() {
+            return mild;
+        }
+        let step = Duration::from_millis(self.round_trip_ms + self.sync_ms);
+        mild + SILENCE_MAX * SILENCES + step * HEALING_STEPS
     }
 
     /// Whether it turns bad only when the cluster has formed.

@@ -13,6 +13,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::client::Client;
+use crate::climate::Climate;
 use crate::links::{Links, NodeId};
 use crate::node::{Launch, Node, Surroundings};
 use crate::session::{Form, Session, Sessions};
@@ -51,6 +52,7 @@ pub(crate) struct Cluster {
     pub(crate) nodes: Arc<Nodes>,
     pub(crate) links: Arc<dyn Links>,
     pub(crate) client: Client,
+    climate: Climate,
 }
 
 impl Cluster {
@@ -58,6 +60,7 @@ impl Cluster {
     pub(crate) fn start(
         ids: &[NodeId],
         around: &Surroundings,
+        climate: Climate,
         launch: impl Fn(NodeId) -> Launch,
     ) -> Self {
         let links = Arc::clone(&around.links);
@@ -69,7 +72,7 @@ impl Cluster {
         };
         let nodes = Arc::new(Nodes(ids.iter().map(start).collect()));
         let client = Client::new(ids.iter().map(|&id| (id, links.addresses(id))).collect());
-        Self { nodes, links, client }
+        Self { nodes, links, client, climate }
     }
 
     /// The leader that the nodes name; where they differ, the one of the latest term.
@@ -149,7 +152,7 @@ impl Cluster {
     /// # Errors
     /// The step that did not work in time.
     pub(crate) async fn rejoin(&self, id: NodeId) -> Result<(), String> {
-        let deadline = Instant::now() + REJOIN_MAX;
+        let deadline = Instant::now() + self.climate.stretch(REJOIN_MAX);
         let node = self.nodes.get(id);
         node.want(false);
         node.kill().await;
@@ -197,7 +200,8 @@ impl Cluster {
             }
             sleep(POLL_INTERVAL).await;
         }
-        Err(format!("{path} for node {id} was not done within {REJOIN_MAX:?}: {told}"))
+        let within = self.climate.stretch(REJOIN_MAX);
+        Err(format!("{path} for node {id} was not done within {within:?}: {told}"))
     }
 }
 

@@ -83,6 +83,10 @@ pub(crate) trait Links: Send + Sync {
     /// Changes what happens to what `from` sends to `to`.
     fn set(&self, from: NodeId, to: NodeId, weather: Weather);
 
+    /// Changes what always happens to what `from` sends to `to`, whatever weather comes and goes. Only links that are
+    /// streams have a climate.
+    fn settle(&self, _from: NodeId, _to: NodeId, _climate: Weather) {}
+
     /// Resets the connections between two nodes, whichever of them made each.
     fn reset(&self, one: NodeId, other: NodeId);
 }

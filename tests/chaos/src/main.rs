@@ -26,6 +26,7 @@ mod schedule;
 mod session;
 mod summary;
 mod workload;
+mod world;
 
 use std::process::ExitCode;
 

@@ -1,5 +1,6 @@
 //! One node: a process that is started again when it ends, as a supervisor would do.
 
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Write};
@@ -9,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-use mintleaf_harness::{Binary, Clocks, Recorder, Serve, signal};
+use mintleaf_harness::{Binary, Clocks, Recorder, Serve, SlowSyncs, signal};
 use parking_lot::Mutex;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
@@ -111,6 +112,7 @@ pub(crate) struct Surroundings {
     /// Where logs go, one file for each start of a process.
     pub(crate) logs: PathBuf,
     pub(crate) clocks: Option<Clocks>,
+    pub(crate) syncs: Option<SlowSyncs>,
     pub(crate) links: Arc<dyn Links>,
     pub(crate) recorder: Arc<Recorder>,
     pub(crate) incidents: Arc<Mutex<Incidents>>,
@@ -259,6 +261,13 @@ impl Shared {
         command.env("MINTLEAF_INSECURE", "true");
         if let Some(clocks) = &self.around.clocks {
             command.envs(clocks.environment(self.id));
+        }
+        if let Some(syncs) = &self.around.syncs {
+            let (name, file) = syncs.environment(self.id);
+            let library = syncs.library().into_os_string();
+            let others = self.around.clocks.iter().map(|clocks| clocks.library().into());
+            let libraries: Vec<OsString> = others.chain([library]).collect();
+            command.env(name, file).env("LD_PRELOAD", libraries.join(OsStr::new(":")));
         }
         command.env("RUST_LOG", RUST_LOG).env_remove("RUST_BACKTRACE").kill_on_drop(true);
         command.stdout(Stdio::null()).stderr(Stdio::piped());

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::climate::Climate;
+
 /// The kind of fault that `--leader-kills` asks for.
 pub(crate) const KILL_LEADER: &str = "kill leader";
 
@@ -29,6 +31,10 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N", default_value_t = 3)]
     #[arg(value_parser = clap::value_parser!(u64).range(3..=9))]
     pub(crate) nodes: u64,
+    /// Round trips and syncs that last for the whole run: the name of a climate, or rtt-N or sync-N for N milliseconds
+    /// [default: drawn by the seed, mostly mild]
+    #[arg(long, value_name = "NAME", value_parser = Climate::named)]
+    pub(crate) climate: Option<Climate>,
     /// Requests a second of all clients together
     #[arg(long, value_name = "N", default_value_t = 300)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=100_000))]

@@ -91,11 +91,6 @@ impl Proxies {
         }
         Ok(Self { network, net, _accepting: accepting })
     }
-
-    /// Changes what always happens to what `from` sends to `to`, whatever weather comes and goes.
-    pub(crate) fn settle(&self, from: NodeId, to: NodeId, climate: Weather) {
-        self.net.links[&(from, to)].send_modify(|link| link.climate = climate);
-    }
 }
 
 impl Links for Proxies {
@@ -109,6 +104,10 @@ impl Links for Proxies {
 
     fn set(&self, from: NodeId, to: NodeId, weather: Weather) {
         self.net.links[&(from, to)].send_modify(|link| link.weather = weather);
+    }
+
+    fn settle(&self, from: NodeId, to: NodeId, climate: Weather) {
+        self.net.links[&(from, to)].send_modify(|link| link.climate = climate);
     }
 
     fn reset(&self, one: NodeId, other: NodeId) {

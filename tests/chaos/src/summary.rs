@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use mintleaf_check::Report;
 
+use crate::climate::Climate;
 use crate::links::NodeId;
 use crate::node::Incidents;
 use crate::options::Options;
@@ -16,6 +17,7 @@ const COLLAPSES_SHOWN: usize = 20;
 #[derive(Debug)]
 pub(crate) struct Summary {
     seed: u64,
+    climate: &'static str,
     length: String,
     nodes: u64,
     /// What the machine, or a binary, lacks.
@@ -30,9 +32,15 @@ pub(crate) struct Summary {
 }
 
 impl Summary {
-    pub(crate) fn new(options: &Options, seed: u64, skipped: Vec<String>) -> Self {
+    pub(crate) fn new(
+        options: &Options,
+        seed: u64,
+        climate: Climate,
+        skipped: Vec<String>,
+    ) -> Self {
         Self {
             seed,
+            climate: climate.name,
             length: options.length(),
             nodes: options.nodes,
             skipped,
@@ -58,8 +66,10 @@ impl Summary {
         counts: &BTreeMap<&'static str, u64>,
     ) -> bool {
         println!("\n{report}");
-        let Self { seed, length, nodes, rounds, .. } = self;
-        println!("seed {seed}, {length}, {nodes} nodes, {rounds} rounds of faults:");
+        let Self { seed, climate, length, nodes, rounds, .. } = self;
+        println!(
+            "seed {seed}, climate {climate}, {length}, {nodes} nodes, {rounds} rounds of faults:"
+        );
         let counts: Vec<_> = counts.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
         println!("  {}", counts.join(", "));
         self.print_recoveries();

@@ -33,6 +33,11 @@ impl Clocks {
         Some(Self { preload, dir: dir.to_owned() })
     }
 
+    /// The library, for `LD_PRELOAD`.
+    pub fn library(&self) -> &'static Path {
+        Path::new(self.preload)
+    }
+
     /// What a node's environment needs.
     pub fn environment(&self, node: u64) -> [(&'static str, PathBuf); 4] {
         [

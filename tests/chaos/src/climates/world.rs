@@ -75,15 +75,8 @@ impl World {
 
     /// Lets this climate be from now on.
     pub(crate) fn settle(&self, climate: Climate) -> Result<(), String> {
-        for from in NODES {
-            for to in NODES {
-                self.proxies.settle(from, to, climate.weather(from, to));
-            }
-            let sync_ms = climate.sync(from).as_millis() as u64;
-            let set = self.syncs.as_ref().map_or(Ok(()), |syncs| syncs.set(from, sync_ms));
-            set.map_err(|error| error.to_string())?;
-        }
-        Ok(())
+        let settled = climate.settle(&NODES, &self.proxies, self.syncs.as_ref());
+        settled.map_err(|error| error.to_string())
     }
 
     /// Waits until all nodes are ready, and says how long that took since their start.
