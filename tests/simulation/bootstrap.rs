@@ -80,6 +80,12 @@ impl Bootstrap {
         self.machines
     }
 
+    /// Starts all founders, and nothing goes wrong.
+    pub(crate) async fn without_trouble(self) -> Vec<Arc<Machine>> {
+        self.start_all().await;
+        self.machines
+    }
+
     async fn start_all(&self) {
         for machine in &self.machines {
             machine.start();

@@ -24,6 +24,7 @@ struct Run {
     seed: u64,
     seconds: u64,
     story: Option<Story>,
+    bad_climate: Option<bool>,
 }
 
 impl Run {
@@ -32,8 +33,12 @@ impl Run {
         let mut words = line.split_whitespace();
         let (seed, second) = (words.next().map(str::parse), words.next().unwrap_or_default());
         match (seed, second.parse(), Story::named(second)) {
-            (Some(Ok(seed)), Ok(seconds), None) => Self { seed, seconds, story: None },
-            (Some(Ok(seed)), _, story @ Some(_)) => Self { seed, seconds: SECONDS, story },
+            (Some(Ok(seed)), Ok(seconds), None) => {
+                Self { seed, seconds, story: None, bad_climate: None }
+            }
+            (Some(Ok(seed)), _, story @ Some(_)) => {
+                Self { seed, seconds: SECONDS, story, bad_climate: None }
+            }
             _ => panic!("a pin is a seed, seconds or a story, and a reason: {line}"),
         }
     }
@@ -47,7 +52,9 @@ impl Run {
         let options =
             options.iter().flat_map(|(name, value)| [(*name).to_owned(), value.to_string()]);
         let story = self.story.into_iter().flat_map(|story| ["--story", story.name()]);
-        options.chain(story.map(str::to_owned)).collect()
+        let climate = self.bad_climate.map(|bad| if bad { "bad" } else { "mild" });
+        let climate = climate.into_iter().flat_map(|name| ["--climate", name]);
+        options.chain(story.chain(climate).map(str::to_owned)).collect()
     }
 }
 
@@ -91,11 +98,11 @@ impl Campaign {
         while let Some(run) = self.next() {
             let tally = self.carry_out_one(run);
             if run.seed.is_multiple_of(RERUN) && self.carry_out_one(run).hash != tally.hash {
-                self.complain(run, "it came out differently when it was run again");
+                self.complain(run, &tally, "it came out differently when it was run again");
             }
             // A broken promise breaks many more.
             for what in tally.violations.iter().take(COMPLAINTS_MAX) {
-                self.complain(run, what);
+                self.complain(run, &tally, what);
             }
             let mut sum = self.sum.lock();
             sum.0 += 1;
@@ -115,8 +122,8 @@ impl Campaign {
             None => seed > *self.order.seeds.end(),
         };
         let over = over || (self.order.until_broken && self.broken() > 0);
-        let Order { seconds, story, .. } = self.order;
-        (!over).then_some(Run { seed, seconds, story })
+        let Order { seconds, story, bad_climate, .. } = self.order;
+        (!over).then_some(Run { seed, seconds, story, bad_climate })
     }
 
     /// Carries a run out in a process of its own, because numbers that live as long as a process, such as
@@ -136,10 +143,11 @@ impl Campaign {
         tally
     }
 
-    fn complain(&self, run: Run, what: &str) {
+    fn complain(&self, run: Run, tally: &Tally, what: &str) {
         self.broken.fetch_add(1, Ordering::Relaxed);
         let again = run.arguments(self.order.nodes).join(" ");
-        println!("seed {}: {what}\n    scripts/simulate {again}", run.seed);
+        let climate = &tally.climate;
+        println!("seed {} ({climate}): {what}\n    scripts/simulate {again}", run.seed);
     }
 
     fn report(&self) {
@@ -147,8 +155,9 @@ impl Campaign {
         let hours = sum.count("simulated ms") as f64 / 3_600_000.0;
         let minutes = self.began.elapsed().as_secs_f64() / 60.0;
         println!(
-            "{seeds} seeds, {hours:.2} simulated hours in {minutes:.2} minutes ({:.0} a minute), \
-             {} ids, {} commits",
+            "{seeds} seeds ({} in a bad climate), {hours:.2} simulated hours in {minutes:.2} minutes \
+             ({:.0} a minute), {} ids, {} commits",
+            sum.count("bad climates"),
             hours / minutes,
             sum.count("ids"),
             sum.count("commits")

@@ -211,7 +211,8 @@ impl Faults {
             while !machine.disk.has_failed() && !*ended.borrow() {
                 sleep(Duration::from_millis(10)).await;
             }
-            if timeout(STOP_MAX, ended.wait_for(|ended| *ended)).await.is_err() {
+            let max = machine.site.sky.now().stretch(STOP_MAX);
+            if timeout(max, ended.wait_for(|ended| *ended)).await.is_err() {
                 let id = machine.node_id;
                 trace.violation(&format!("node {id} goes on though its disk has failed"));
             }
@@ -292,13 +293,14 @@ impl Faults {
             let status = machine.serving()?.replica.node().status();
             (status.leader_id == Some(machine.node_id)).then_some(())
         };
-        let elected = timeout(ELECTION_MAX, async {
+        let max = self.site.sky.now().stretch(ELECTION_MAX);
+        let elected = timeout(max, async {
             while !self.machines.iter().any(|machine| leads(machine).is_some()) {
                 sleep(LOOK_INTERVAL).await;
             }
         });
         if elected.await.is_err() {
-            let what = format!("no node leads {ELECTION_MAX:?} after all faults have ended");
+            let what = format!("no node leads {max:?} after all faults have ended");
             self.site.trace.violation(&what);
         }
         let took_ms = healed.elapsed().as_millis();
@@ -306,7 +308,8 @@ impl Faults {
     }
 
     async fn finish(&self, replacing: JoinHandle<()>) {
-        if timeout(REPLACEMENT_MAX, replacing).await.is_err() {
+        let max = self.site.sky.now().stretch(REPLACEMENT_MAX);
+        if timeout(max, replacing).await.is_err() {
             self.site.trace.violation("a node cannot be replaced, though nothing is wrong");
         }
     }

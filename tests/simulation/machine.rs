@@ -24,6 +24,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
+use crate::climate::Sky;
 use crate::clock::MachineClock;
 use crate::disk::Disk;
 use crate::net::{Net, NetWire, Proof, address, double_of};
@@ -51,6 +52,8 @@ pub(crate) struct Site {
     pub(crate) peers: BTreeMap<u64, String>,
     /// The random numbers of the seed that identify stores and processes.
     pub(crate) random: Random,
+    /// What lasts for the whole run.
+    pub(crate) sky: Arc<Sky>,
     /// How long each access to a disk takes; `None` leaves it to the seed.
     pub(crate) disk_latency: Option<Duration>,
 }
@@ -230,9 +233,10 @@ impl Machine {
         self.site.oracle.supports(self.node_id, self.level());
         let disk_random = Random::new(self.site.random.next(), "disk latency");
         let slow_percent = disk_random.pick(&[1, 5, 30]);
-        let steady = self.site.disk_latency;
+        let (steady, sky, node_id) =
+            (self.site.disk_latency, Arc::clone(&self.site.sky), self.node_id);
         let latency = move || {
-            if let Some(latency) = steady {
+            if let Some(latency) = steady.or_else(|| sky.sync(node_id)) {
                 return latency;
             }
             let slow = disk_random.chance(slow_percent);
@@ -316,7 +320,7 @@ impl Machine {
             join: join.map(address),
             security: Security::Plain,
             tuning: Tuning {
-                incarnation_max: Duration::from_secs(2),
+                incarnation_max: self.site.sky.now().incarnation_max(),
                 snapshot_entries: 100,
                 keep_entries: 20,
                 ..Tuning::default()

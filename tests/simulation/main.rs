@@ -8,8 +8,10 @@ compile_error!(
 );
 
 mod bootstrap;
+mod calm;
 mod campaign;
 mod clients;
+mod climate;
 mod clock;
 mod disk;
 mod faults;

@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tokio::time::sleep;
 
+use crate::climate::Sky;
 use crate::golden::{Fate, Narrator};
 use crate::random::{Random, fnv};
 use crate::trace::Trace;
@@ -82,6 +83,8 @@ pub(crate) struct Net {
     random: Random,
     /// Whether both ends of a connection prove who they are, as by TLS, or nobody does.
     proves: bool,
+    /// How much longer every message takes, and always.
+    sky: Arc<Sky>,
     /// Writes a trace for readers. With a narrator, all delays are the same.
     narrator: Option<Arc<Narrator>>,
     pub(crate) conditions: Mutex<Conditions>,
@@ -123,9 +126,9 @@ pub(crate) fn address(node_id: u64) -> String {
 }
 
 impl Net {
-    pub(crate) fn new(trace: Arc<Trace>, random: Random, proves: bool) -> Self {
+    pub(crate) fn new(trace: Arc<Trace>, random: Random, proves: bool, sky: Arc<Sky>) -> Self {
         let (narrator, conditions, hosts, trap, prepare_trap) = Default::default();
-        Self { trace, random, proves, narrator, conditions, hosts, trap, prepare_trap }
+        Self { trace, random, proves, sky, narrator, conditions, hosts, trap, prepare_trap }
     }
 
     /// How a process appears at the other end of its connections.
@@ -209,7 +212,7 @@ impl Net {
         let held_up_us = self.random.within(0..conditions.delay_us_max + 1);
         let held_up_us = if self.random.chance(80) { held_up_us / 10 } else { held_up_us };
         let delay = Duration::from_micros(self.random.within(50..1_000) + held_up_us);
-        (!lost).then_some(delay)
+        (!lost).then(|| delay + self.sky.delay(from, to))
     }
 
     /// Carries a message from one host to another.

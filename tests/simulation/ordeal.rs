@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::clients::Clients;
@@ -43,6 +43,18 @@ impl Ordeal {
         Self { site, machines, random, plan, name: name.to_owned(), snowflakes_expected }
     }
 
+    /// Lets the core of one node be slow from now on, if that is the climate.
+    pub(crate) fn slow_core(&self) -> Option<JoinHandle<()>> {
+        let (node, asleep, awake) = self.site.sky.slow_core()?;
+        let machine = Arc::clone(self.machines.iter().find(|one| one.node_id == node)?);
+        Some(tokio::spawn(async move {
+            loop {
+                machine.pause(asleep);
+                sleep(asleep + awake).await;
+            }
+        }))
+    }
+
     /// A stream of random numbers of this cluster.
     fn random(&self, name: &str) -> Random {
         Random::new(self.plan.seed, &format!("{name}{}", self.name))
@@ -56,8 +68,15 @@ impl Ordeal {
 
     /// Goes through everything that the first cluster of a run meets.
     pub(crate) async fn carry_out(&self) {
+        let climate = self.site.sky.now();
+        if !climate.has_faults {
+            return self.stay_calm().await;
+        }
         let clients = self.clients("clients");
         self.serves_within(FORMING_MAX, &clients).await;
+        if let Some((_, leader)) = self.leadership() {
+            self.site.sky.turn_at(leader);
+        }
         match self.plan.story {
             Some(story) => {
                 let (site, machines, clients) = (&self.site, &self.machines[..], &clients);
@@ -80,6 +99,10 @@ impl Ordeal {
     /// Injects faults at random, heals them, and judges the end; then also what a node does on bad data.
     async fn suffer(&self, clients: &Arc<Clients>) {
         let faults = self.go_on(clients, clients.start(), self.plan.seconds).await;
+        // What follows is judged by times of a mild climate.
+        if !self.site.sky.now().is_mild() {
+            return;
+        }
         faults.restore_an_old_image().await;
         self.serves_within(HEALING_MAX, clients).await;
         faults.damage_a_snapshot().await;
@@ -107,10 +130,16 @@ impl Ordeal {
 
     /// Waits until every node that was not ended for good gives ids of both kinds and changes a tag.
     pub(crate) async fn serves_within(&self, limit: Duration, clients: &Clients) {
+        self.serves_by(self.site.sky.now().stretch(limit), clients).await;
+    }
+
+    /// The same within a limit that no climate changes.
+    pub(crate) async fn serves_by(&self, limit: Duration, clients: &Clients) {
         let began = Instant::now();
+        let turn = self.site.trace.now_ms();
         let all = async {
             for machine in self.machines.iter().filter(|machine| !machine.is_retired()) {
-                while !self.serves(machine, clients).await {
+                while !self.serves(machine, clients, turn).await {
                     sleep(Duration::from_millis(50)).await;
                 }
             }
@@ -124,7 +153,7 @@ impl Ordeal {
         self.site.trace.note(format_args!("all serve after {took_ms} ms"));
     }
 
-    async fn serves(&self, machine: &Arc<Machine>, clients: &Clients) -> bool {
+    async fn serves(&self, machine: &Arc<Machine>, clients: &Clients, turn: u64) -> bool {
         let Some(serving) = machine.serving() else { return false };
         let reasons = serving.services.cluster.readiness().reasons;
         if reasons.iter().any(|reason| reason.contains("after a restart of this node")) {
@@ -134,7 +163,11 @@ impl Ordeal {
             machine.start();
             return false;
         }
-        let tag = format!("healed-{}", self.random.next());
+        // In a bad climate a tag may take longer than a client waits; the next attempt finds it.
+        let tag = match self.site.sky.now().is_mild() {
+            true => format!("healed-{}", self.random.next()),
+            false => format!("healed-{}-{turn}", machine.node_id),
+        };
         // They may have been left frozen, or deleted.
         let shaped = clients.take_shaped(&serving).await;
         clients.take(&serving, &tag, 1).await.is_ok()

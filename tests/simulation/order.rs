@@ -14,8 +14,9 @@ use crate::tally::Tally;
 
 const USAGE: &str = "\
 usage: simulate [--seeds A..B] [--minutes N | --hours N] [--seconds S] [--nodes 3|5] [--jobs J]
-                [--story NAME] [--until-broken]
-       simulate --seed N [--seconds S] [--nodes 3|5] [--story NAME] [--quiet]   one run, with its trace
+                [--story NAME] [--climate bad|mild] [--until-broken]
+       simulate --seed N [--seconds S] [--nodes 3|5] [--story NAME] [--climate bad|mild]
+                [--quiet]                                one run, with its trace
        simulate --traces [--rewrite]    plays every scene and compares its trace with tests/simulation/traces
        simulate --trace NAME            one scene, with its trace";
 
@@ -39,6 +40,8 @@ pub(crate) struct Order {
     pub(crate) minutes: Option<u64>,
     one: Option<u64>,
     pub(crate) story: Option<Story>,
+    /// Whether the climate of each run is bad; `None` leaves it to the seed.
+    pub(crate) bad_climate: Option<bool>,
     pub(crate) seconds: u64,
     pub(crate) nodes: u64,
     pub(crate) jobs: usize,
@@ -60,6 +63,7 @@ impl Order {
             minutes: None,
             one: None,
             story: None,
+            bad_climate: None,
             seconds: SECONDS,
             nodes: 0,
             jobs,
@@ -91,6 +95,13 @@ impl Order {
                 self.seeds = bound(first)?..=bound(last)?;
             }
             "--story" => self.story = Some(Story::named(value).ok_or_else(usage)?),
+            "--climate" => {
+                self.bad_climate = Some(match value {
+                    "bad" => true,
+                    "mild" => false,
+                    _ => return Err(usage()),
+                });
+            }
             "--trace" => self.golden = Some(Golden::Play(Scene::named(value).ok_or_else(usage)?)),
             "--seed" => self.one = Some(number()?),
             "--minutes" => self.minutes = Some(number()?),
@@ -123,8 +134,8 @@ impl Order {
     }
 
     fn run_here(&self, seed: u64) -> ExitCode {
-        let Self { seconds, nodes, traced, story, .. } = *self;
-        let plan = Plan { seed, seconds, nodes, traced, story };
+        let Self { seconds, nodes, traced, story, bad_climate, .. } = *self;
+        let plan = Plan { seed, seconds, nodes, traced, story, bad_climate };
         let (verdict, panics) = simulated::run(seed, async |dir| scenario::run(plan, dir).await);
         panics.iter().for_each(|panic| verdict.trace.violation(panic));
         print!("{}", Tally::of(&verdict).to_text());

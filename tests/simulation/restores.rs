@@ -268,6 +268,7 @@ impl Making<'_> {
             turn: old.site.turn.clone(),
             peers: BTreeMap::from([(ids[0], address(ids[0]))]),
             random: Random::new(shelf.plan.seed, &format!("site of cluster {number}")),
+            sky: Arc::clone(&old.site.sky),
             disk_latency: old.site.disk_latency,
         });
         let dir = |id: u64| shelf.dir.join(format!("cluster-{number}-node-{id}"));

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mintleaf::snowflake::{Format, Layout, SnowflakeSettings, WorkerPool};
+use tokio::task::JoinHandle;
 
 use crate::bootstrap::Bootstrap;
+use crate::climate::{Climate, Sky};
 use crate::disk::Disk;
 use crate::machine::{Machine, Site};
 use crate::net::{Net, address};
@@ -31,6 +33,8 @@ pub(crate) struct Plan {
     pub(crate) nodes: u64,
     /// The story that is played instead of faults at random.
     pub(crate) story: Option<Story>,
+    /// Whether the climate is bad; `None` leaves it to the seed.
+    pub(crate) bad_climate: Option<bool>,
     /// Whether the trace is printed.
     pub(crate) traced: bool,
 }
@@ -41,6 +45,7 @@ pub(crate) struct Verdict {
     pub(crate) ids: u64,
     pub(crate) commits: u64,
     pub(crate) simulated_ms: u64,
+    pub(crate) climate: Climate,
 }
 
 /// Carries out a run, with the nodes' directories under `dir`.
@@ -49,11 +54,15 @@ pub(crate) async fn run(plan: Plan, dir: &Path) -> Verdict {
     let random = Random::new(plan.seed, "scenario");
     let nodes = if plan.nodes > 0 { plan.nodes } else { random.pick(&[3, 3, 3, 5]) };
     trace.note(format_args!("seed {} with {nodes} nodes", plan.seed));
-    // Few worker ids pass from node to node.
-    let few = random.chance(40);
+    let forced = plan.bad_climate.or(plan.story.map(|_| false));
+    let climate = Climate::of(plan.seed, nodes, forced);
+    trace.note(format_args!("climate: {climate}"));
+    // Few worker ids pass from node to node; no window outlasts a slow disk then.
+    let few = random.chance(40) && climate.is_mild();
     let few_layout = if nodes == 3 { "41+2+12" } else { "41+3+12" };
     let layout = if few { few_layout.parse().expect("a layout") } else { Layout::LEAF };
     let window_s = if few { random.pick(&[1, 3]) } else { random.pick(&[3, 10, 60]) };
+    let window_s = if climate.is_mild() { window_s } else { 60 };
     let snowflake = SnowflakeSettings {
         format: Format::new(layout, 1_288_834_974_657).expect("a format"),
         pool: WorkerPool::all(layout),
@@ -66,8 +75,11 @@ pub(crate) async fn run(plan: Plan, dir: &Path) -> Verdict {
     trace.note(format_args!("nodes prove themselves: {proves}"));
     let turn = Turn::of(plan.seed, plan.seconds);
     trace.note(format_args!("{turn:?}"));
+    let sky = Arc::new(Sky::new(climate, plan.seed));
+    let random_net = Random::new(plan.seed, "net");
     let site = Arc::new(Site {
-        net: Arc::new(Net::new(Arc::clone(&trace), Random::new(plan.seed, "net"), proves)),
+        net: Arc::new(Net::new(Arc::clone(&trace), random_net, proves, Arc::clone(&sky))),
+        sky,
         trace: Arc::clone(&trace),
         oracle: Arc::clone(&oracle),
         snowflake,
@@ -84,14 +96,19 @@ pub(crate) async fn run(plan: Plan, dir: &Path) -> Verdict {
     };
     let machines: Vec<_> = (1..=nodes).map(machine).collect();
     let bootstrap = Bootstrap::new(Arc::clone(&site), machines, plan.seed);
-    let machines = bootstrap.carry_out().await;
+    let machines = match climate.is_mild() {
+        true => bootstrap.carry_out().await,
+        false => bootstrap.without_trouble().await,
+    };
     let first = Ordeal::new(site, machines, plan, "", !few);
-    let sequel = Sequel::new(plan, &first, dir);
+    let sequel = Sequel::new(plan, climate, &first, dir);
+    let core = first.slow_core();
     first.carry_out().await;
+    core.inspect(JoinHandle::abort);
     sequel.carry_out(first).await.end();
     let (ids, commits) = oracle.counts();
     if ids == 0 {
         trace.violation("no client was ever given an id");
     }
-    Verdict { ids, commits, simulated_ms: trace.now_ms(), trace }
+    Verdict { ids, commits, simulated_ms: trace.now_ms(), climate, trace }
 }

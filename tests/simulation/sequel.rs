@@ -5,6 +5,7 @@ use std::path::Path;
 
 use tokio::task::JoinHandle;
 
+use crate::climate::Climate;
 use crate::ordeal::Ordeal;
 use crate::random::Random;
 use crate::restores::Restores;
@@ -22,9 +23,9 @@ pub(crate) struct Sequel {
 
 impl Sequel {
     /// Decides what follows after `first`. Copies are taken from now on, into directories within `dir`.
-    pub(crate) fn new(plan: Plan, first: &Ordeal, dir: &Path) -> Self {
+    pub(crate) fn new(plan: Plan, climate: Climate, first: &Ordeal, dir: &Path) -> Self {
         let random = Random::new(plan.seed, "sequel");
-        let is_told = plan.story.is_some();
+        let is_told = plan.story.is_some() || !climate.is_mild();
         let restores = (!is_told && random.chance(40)).then(|| Restores::new(plan, dir));
         let rolls = !is_told && random.chance(25);
         let copying = restores.as_ref().map(|one| one.keep_copying(first.machines.clone()));

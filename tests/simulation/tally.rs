@@ -10,6 +10,8 @@ use crate::scenario::Verdict;
 pub(crate) struct Tally {
     /// Of the trace; 0 for many runs.
     pub(crate) hash: u64,
+    /// Of one run, in words.
+    pub(crate) climate: String,
     counts: BTreeMap<String, u64>,
     pub(crate) violations: Vec<String>,
 }
@@ -22,16 +24,17 @@ impl Tally {
             ("commits".to_owned(), verdict.commits),
             ("simulated ms".to_owned(), verdict.simulated_ms),
             ("lines".to_owned(), lines),
+            ("bad climates".to_owned(), u64::from(!verdict.climate.is_mild())),
         ]);
         for (kind, count) in verdict.trace.faults() {
             counts.insert(format!("fault {kind}"), count);
         }
-        Self { hash, counts, violations: Vec::new() }
+        Self { hash, climate: verdict.climate.to_string(), counts, violations: Vec::new() }
     }
 
     /// The text that [`Tally::parse`] reads.
     pub(crate) fn to_text(&self) -> String {
-        let mut text = format!("trace\t{:016x}\n", self.hash);
+        let mut text = format!("trace\t{:016x}\nclimate\t{}\n", self.hash, self.climate);
         for (name, count) in &self.counts {
             let _ = writeln!(text, "count\t{name}\t{count}");
         }
@@ -50,6 +53,7 @@ impl Tally {
                 (Some("count"), Some(name), Some(count)) => {
                     tally.counts.insert(name.to_owned(), count.parse().unwrap_or(0));
                 }
+                (Some("climate"), Some(climate), _) => climate.clone_into(&mut tally.climate),
                 (Some("violation"), Some(what), _) => tally.violations.push(what.to_owned()),
                 _ => {}
             }

@@ -229,8 +229,8 @@ impl Climate {
     }
 
     fn commit(self, leader: NodeId, follower: NodeId) -> Duration {
-        let (one, other) = (self.sync(leader), self.sync(follower));
-        self.round_trip(leader, follower) * 13 / 10 + one + other + one.max(other)
+        let slower = self.sync(leader).max(self.sync(follower));
+        self.round_trip(leader, follower) * 13 / 10 + slower * 3
     }
 
     /// The longest median of a strict id at the leader: one round trip to the nearest follower, and no sync.

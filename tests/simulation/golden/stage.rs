@@ -14,6 +14,7 @@ use mintleaf_raft::{MemberStatus, Role};
 use tokio::time::{sleep, timeout};
 
 use super::narrator::Narrator;
+use crate::climate::Sky;
 use crate::disk::Disk;
 use crate::machine::{Machine, Serving, Site};
 use crate::net::{Net, address};
@@ -59,7 +60,8 @@ impl Stage {
             max_clock_skew: Duration::from_secs(2),
             worker_ids: Vec::new(),
         };
-        let net = Net::new(Arc::clone(&trace), Random::new(SEED, "net"), true);
+        let sky = Arc::new(Sky::mild());
+        let net = Net::new(Arc::clone(&trace), Random::new(SEED, "net"), true, Arc::clone(&sky));
         let site = Arc::new(Site {
             net: Arc::new(net.narrated_by(Arc::clone(&narrator))),
             oracle: Arc::new(Oracle::new(Arc::clone(&trace), snowflake.format)),
@@ -68,6 +70,7 @@ impl Stage {
             turn: Turn::quiet(),
             peers: (1..=FOUNDERS).map(|id| (id, address(id))).collect(),
             random: Random::new(SEED, "site"),
+            sky,
             disk_latency: Some(DISK_LATENCY),
         });
         let machine = |id: u64| {

@@ -44,6 +44,7 @@ pub(crate) struct Report {
     quiet: BTreeMap<(Kind, NodeId), Vec<Duration>>,
     answered: BTreeMap<(Kind, NodeId), usize>,
     refusals: Vec<String>,
+    plain_refused: usize,
     pause: Duration,
 }
 
@@ -61,6 +62,7 @@ impl Report {
             quiet: BTreeMap::new(),
             answered: BTreeMap::new(),
             refusals: Vec::new(),
+            plain_refused: 0,
             pause: Duration::ZERO,
         }
     }
@@ -88,9 +90,7 @@ impl Report {
                 }
             }
             Err(why) => {
-                if kind == Kind::Plain {
-                    self.broken.push(why.clone());
-                }
+                self.plain_refused += usize::from(kind == Kind::Plain);
                 self.refusals.push(why);
             }
         }
@@ -134,6 +134,9 @@ impl Report {
         }
         if self.changes > 0 {
             broken.push(format!("{} changes of leaders", self.changes));
+        }
+        if self.plain_refused > 0 {
+            broken.push(format!("{} plain ids were refused", self.plain_refused));
         }
         if self.pause > PAUSE_MAX {
             broken.push(format!("plain ids paused for {:?}", self.pause));
