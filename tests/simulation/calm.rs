@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::climate::{Climate, HAND_OVER_MAX};
 use crate::machine::{Machine, Serving};
-use crate::ordeal::{HEALING_MAX, Ordeal};
+use crate::ordeal::{FORMING_MAX, HEALING_MAX, Ordeal};
 
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 /// How long a cluster is watched after it has formed, at least.
@@ -21,8 +21,9 @@ const WATCHED: Duration = Duration::from_secs(60);
 const CHANGES_WATCHED: u32 = 12;
 /// Changes whose median is judged, at the leader and at each other node.
 const SAMPLES: usize = 3;
-/// A change that meets others may wait for those under way, and then takes its own time.
-const BEHIND_OTHERS: u32 = 2;
+/// A change that meets others may wait for those that are under way, and at a follower for those that bring the news
+/// that it is committed, each as long as it takes itself.
+const BEHIND_OTHERS: u32 = 3;
 /// Longer than any change may take; what it became is unknown then.
 const CHANGE_MAX: Duration = Duration::from_secs(60);
 /// Pause between two plain ids of a node, and how long it may be without one.
@@ -36,8 +37,8 @@ impl Ordeal {
     /// Judges a cluster that was just started, while nothing goes wrong.
     pub(crate) async fn stay_calm(&self) {
         let clients = self.clients("clients");
-        let forming_max = self.site.sky.now().forming_max();
-        self.serves_by(forming_max, &clients).await;
+        self.form().await;
+        self.serves_within(FORMING_MAX, &clients).await;
         if self.site.trace.is_broken() {
             return;
         }
@@ -63,6 +64,23 @@ impl Ordeal {
         drop(running.join_all().await);
         self.serves_within(HEALING_MAX, &clients).await;
         self.judge_the_end(&clients).await;
+    }
+
+    /// Waits until every node says that it is ready.
+    async fn form(&self) {
+        let max = self.site.sky.now().forming_max();
+        let formed = timeout(max, async {
+            for machine in &self.machines {
+                while !machine.serving().is_some_and(|one| one.services.cluster.readiness().ready) {
+                    sleep(LOOK_INTERVAL).await;
+                }
+            }
+        });
+        let formed = formed.await.is_ok();
+        self.site.trace.note(format_args!("the cluster has formed: {formed}"));
+        if !formed {
+            self.site.trace.violation(&format!("the cluster has not formed after {max:?}"));
+        }
     }
 
     /// The latest leadership that any node knows: its term and its leader.

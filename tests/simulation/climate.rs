@@ -22,7 +22,7 @@ const AWAKE: Duration = Duration::from_millis(10);
 const FORMING: Duration = Duration::from_secs(10);
 /// Syncs that follow each other while a cluster forms: the founders write down their list, what they are prepared for
 /// and whom they are bound to; a vote, perhaps a second one; then some entries, each at the leader and at a follower.
-const FORMING_SYNCS: u32 = 40;
+const FORMING_SYNCS: u32 = 60;
 /// A leader whose disk or link alone is bad hands over within this.
 pub(crate) const HAND_OVER_MAX: Duration = Duration::from_secs(5);
 /// What a change takes besides: messages of up to a millisecond, syncs of a good disk, the leader's turn.

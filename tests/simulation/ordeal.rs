@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use mintleaf::service::Error;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -128,14 +129,10 @@ impl Ordeal {
         faults
     }
 
-    /// Waits until every node that was not ended for good gives ids of both kinds and changes a tag.
+    /// Waits until every node that was not ended for good gives ids of both kinds and changes a tag, within a limit that
+    /// stretches with the climate.
     pub(crate) async fn serves_within(&self, limit: Duration, clients: &Clients) {
-        self.serves_by(self.site.sky.now().stretch(limit), clients).await;
-    }
-
-    /// The same within a limit that no climate changes.
-    pub(crate) async fn serves_by(&self, limit: Duration, clients: &Clients) {
-        let began = Instant::now();
+        let (limit, began) = (self.site.sky.now().stretch(limit), Instant::now());
         let turn = self.site.trace.now_ms();
         let all = async {
             for machine in self.machines.iter().filter(|machine| !machine.is_retired()) {
@@ -163,16 +160,32 @@ impl Ordeal {
             machine.start();
             return false;
         }
-        // In a bad climate a tag may take longer than a client waits; the next attempt finds it.
-        let tag = match self.site.sky.now().is_mild() {
-            true => format!("healed-{}", self.random.next()),
-            false => format!("healed-{}-{turn}", machine.node_id),
+        // In a bad climate the first id of a line may take longer than a client waits; the next attempt finds it.
+        let (tag, key) = match self.site.sky.now().is_mild() {
+            true => (format!("healed-{}", self.random.next()), None),
+            false => {
+                let name = format!("healed-{}-{turn}", machine.node_id);
+                (name.clone(), Some(name))
+            }
         };
         // They may have been left frozen, or deleted.
-        let shaped = clients.take_shaped(&serving).await;
-        clients.take(&serving, &tag, 1).await.is_ok()
-            && shaped.is_ok()
-            && (clients.take_snowflakes(&serving, 1).await.is_ok() || !self.snowflakes_expected)
+        let shaped = clients.take_shaped(&serving, key).await;
+        let plain = clients.take(&serving, &tag, 1).await;
+        let flakes = match plain.is_ok() && shaped.is_ok() {
+            true => clients.take_snowflakes(&serving, 1).await,
+            false => Ok(()),
+        };
+        let served = [plain, shaped, flakes.or_else(|why| self.excuse(why))];
+        if let Some(Err(why)) = served.iter().find(|outcome| outcome.is_err()) {
+            let id = machine.node_id;
+            self.site.trace.note(format_args!("node {id} does not serve yet: {why}"));
+        }
+        served.iter().all(Result::is_ok)
+    }
+
+    /// Few worker ids may all be taken.
+    fn excuse(&self, why: Error) -> Result<(), Error> {
+        if self.snowflakes_expected { Err(why) } else { Ok(()) }
     }
 
     /// Checks that every node reads what was acknowledged, and that every watermark is where it was

@@ -70,9 +70,10 @@ impl Clients {
     }
 
     /// Takes something of every tag with a shape. Returns the error of the first that a healed cluster must not have.
-    pub(crate) async fn take_shaped(&self, serving: &Serving) -> Outcome {
+    pub(crate) async fn take_shaped(&self, serving: &Serving, key: Option<String>) -> Outcome {
         let strict = self.take_strict(serving, 1).await;
-        let numbers = self.take_numbers(serving, vec![(self.key(), 1)]).await;
+        let key = key.unwrap_or_else(|| self.key().to_owned());
+        let numbers = self.take_numbers(serving, vec![(&key, 1)]).await;
         let ids = self.take_of_period(serving, PERIODS, 1).await;
         // A strict tag that followed most clocks into a later period does not come back.
         drop(self.take_of_period(serving, STRICT_PERIODS, 1).await);
