@@ -35,6 +35,8 @@ const IN_FLIGHT_MAX: usize = 256;
 const PACKET_BYTES: usize = 1_448;
 /// How long TCP waits beyond a round trip, at the least, before it sends a lost packet again.
 const RETRANSMISSION_MIN: Duration = Duration::from_millis(200);
+/// How often one packet is lost at the most.
+const LOSSES_MAX: u32 = 5;
 /// A connection that is made under a cut is closed after this.
 const UNANSWERED_MAX: Duration = Duration::from_secs(2);
 /// Pause after a failed accept.
@@ -283,7 +285,10 @@ fn travel(weather: Weather, bytes: usize, random: &mut Random) -> Duration {
         let round_trip = Duration::from_millis(2 * weather.delay_ms + weather.jitter_ms);
         for _ in 0..bytes.div_ceil(PACKET_BYTES) {
             let (mut lost, mut wait) = (Duration::ZERO, round_trip + RETRANSMISSION_MIN);
-            while random.chance(weather.loss_percent.into()) {
+            for _ in 0..LOSSES_MAX {
+                if !random.chance(weather.loss_percent.into()) {
+                    break;
+                }
                 (lost, wait) = (lost + wait, wait * 2);
             }
             longest = longest.max(lost);

@@ -125,7 +125,7 @@ impl Report {
         }
         match self.hand_over {
             Some(None) => {
-                broken.push("a leader that is worse than the others keeps the lead".into())
+                broken.push("a leader that is worse than the others keeps the lead".into());
             }
             Some(Some(took)) if took > HAND_OVER_MAX => {
                 broken.push(format!("handed over after {took:?}, not within {HAND_OVER_MAX:?}"));

@@ -89,6 +89,39 @@ async fn a_slow_link_is_slow_and_a_reset_one_ends() {
 }
 
 #[tokio::test]
+async fn a_link_delays_like_a_wire_in_every_weather_of_its_climate() {
+    let echo = Echo::start().await;
+    let mut stream = echo.open().await;
+    let climate = Weather { delay_ms: 500, ..Weather::default() };
+    echo.proxies.settle(1, 2, climate);
+    // Weather comes and goes.
+    echo.proxies.set(1, 2, Weather::CUT);
+    echo.proxies.set(1, 2, Weather::default());
+    let began = Instant::now();
+    for part in [b"one", b"two", b"six"] {
+        stream.write_all(part).await.unwrap();
+        sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(heard(&mut stream, 9, WITHIN).await.unwrap(), b"onetwosix");
+    // One after another they would take three times as long.
+    assert!((500..1_400).contains(&began.elapsed().as_millis()), "{:?}", began.elapsed());
+}
+
+#[test]
+fn a_lost_packet_is_one_that_comes_late() {
+    let mut random = Random::new(1, "loss");
+    let ms = Duration::from_millis;
+    let fine = Weather { delay_ms: 100, ..Weather::default() };
+    assert_eq!(travel(fine, 1, &mut random), ms(100));
+    // A round trip and 200 ms, and twice as long each time.
+    let all_lost = Weather { loss_percent: 100, ..fine };
+    assert_eq!(travel(all_lost, 1, &mut random), ms(100 + 400 * 31));
+    let lossy = Weather { loss_percent: 1, ..fine };
+    let late = (0..10_000).filter(|_| travel(lossy, 1, &mut random) > ms(100)).count();
+    assert!((50..200).contains(&late), "{late} of 10000");
+}
+
+#[tokio::test]
 async fn a_spoilt_link_flips_one_bit() {
     let echo = Echo::start().await;
     let mut stream = echo.open().await;
