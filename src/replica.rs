@@ -19,7 +19,10 @@ use crate::encoding::{
 };
 use crate::limits::{SLOW_CHANGE_MAX, TAG_CHARS_MAX};
 use crate::shape::RootKey;
-use crate::state::{self, Command, LEVEL_MAX, Protection, Response, State, first_version_of};
+use crate::state::{
+    self, Change, Command, LEVEL_MAX, Protection, Response, State, first_version_of,
+};
+use crate::tag::BizTag;
 use crate::version::VERSION;
 
 /// Most commands of one [`Replica::propose_all`] or [`Replica::propose_as_leader`]: so many of the longest grabs fit a
@@ -38,14 +41,14 @@ pub trait TagListener: Send + Sync + 'static {
     /// A tag was deleted.
     fn tag_deleted(&self, tag: &str);
 
-    /// Ids below a tag's new mark were given by another system: what is held of them is to be given to nobody.
-    fn tag_outdated(&self, tag: &str);
+    /// An administrator or an import has named this mark of a tag: no id below it is to be given any more.
+    fn tag_raised(&self, tag: &str, mark: u64);
 
     /// A tag was changed, and is protected so from now on, as it may have been before.
     fn tag_protected(&self, tag: &str, protection: Protection);
 
     /// The whole state was replaced by a snapshot. What was told of each tag since is not known: any may have been
-    /// deleted, protected, or outdated.
+    /// deleted, protected, or raised.
     fn state_replaced(&self);
 }
 
@@ -56,7 +59,7 @@ pub struct NoListener;
 impl TagListener for NoListener {
     fn tag_deleted(&self, _: &str) {}
 
-    fn tag_outdated(&self, _: &str) {}
+    fn tag_raised(&self, _: &str, _: u64) {}
 
     fn tag_protected(&self, _: &str, _: Protection) {}
 
@@ -106,21 +109,23 @@ impl StateReplica {
     /// Tells the listener what a command did to a tag. Applying waits for that, so the listener hears of changes
     /// in their order, and of each before this node applies the next.
     fn tell(&self, command: &Command, response: &Response) {
-        let deleted = match (command, response) {
-            (Command::Administer { .. }, Response::Tag(row) | Response::ShapedTag { row, .. }) => {
-                return self.listener.tag_protected(row.tag.as_str(), row.protection);
-            }
-            (Command::Administer { .. }, Response::Imported { before: Some(before), row })
-                if *before < row.max_id =>
-            {
-                return self.listener.tag_outdated(row.tag.as_str());
-            }
-            (Command::Administer { change, .. }, Response::Deleted) => change.tag(),
-            (Command::DeleteTag { tag }, Response::Deleted) => Some(tag),
-            _ => None,
+        let (change, tag) = match command {
+            Command::Administer { change, .. } => (Some(change), change.tag()),
+            Command::DeleteTag { tag } => (None, Some(tag)),
+            _ => return,
         };
-        if let Some(tag) = deleted {
-            self.listener.tag_deleted(tag.as_str());
+        let Some(tag) = tag.map(BizTag::as_str) else { return };
+        // The mark that was named, and not the tag's own, which may be far above: what is held between them stays.
+        let raised = change.and_then(Change::mark);
+        let raise = || raised.into_iter().for_each(|mark| self.listener.tag_raised(tag, mark));
+        match response {
+            Response::Tag(row) | Response::ShapedTag { row, .. } => {
+                raise();
+                self.listener.tag_protected(tag, row.protection);
+            }
+            Response::Imported { .. } => raise(),
+            Response::Deleted => self.listener.tag_deleted(tag),
+            _ => {}
         }
     }
 

@@ -38,7 +38,8 @@ impl Segment {
 /// lasts.
 ///
 /// There is at most one grab in flight: [`begin_grab`](Self::begin_grab) starts it, and
-/// [`install`](Self::install) or [`grab_failed`](Self::grab_failed) ends it.
+/// [`install`](Self::install) or [`grab_failed`](Self::grab_failed) ends it. A mark that an administrator or an import
+/// has named is a floor here, too: [`rise_to`](Self::rise_to).
 #[derive(Debug)]
 pub struct SegmentBuffer {
     /// The next id to give. The only cursor there is.
@@ -57,6 +58,8 @@ pub struct SegmentBuffer {
     sizing: Sizing,
     /// The size of the grab in flight, if there is one, before the callers' demand is added.
     in_flight: Option<u32>,
+    /// No id below it is given any more.
+    floor: u64,
 }
 
 impl SegmentBuffer {
@@ -80,6 +83,7 @@ impl SegmentBuffer {
             switches: 0,
             sizing,
             in_flight: None,
+            floor: 0,
         }
     }
 
@@ -207,9 +211,28 @@ impl SegmentBuffer {
         assert!(segment.start >= highest, "grabbed {segment:?} is not above {highest}");
         self.sizing.installed(now_ms, step, size);
         self.upcoming.push_back(segment);
+        self.skip_upcoming();
         if self.cursor == self.current.end && self.enter_next().is_some() {
             self.switched_ms = now_ms;
         }
+    }
+
+    /// Gives no id below `floor` from now on. Ids below it are skipped, and so wasted: those that are held, and those
+    /// that the grab in flight may bring, whose entry may have come before the floor was known.
+    pub fn rise_to(&mut self, floor: u64) {
+        self.floor = self.floor.max(floor);
+        let skipped = self.floor.min(self.current.end).saturating_sub(self.cursor);
+        self.cursor += skipped;
+        // The rate of use counts ids that were given.
+        self.current.start += skipped;
+        self.skip_upcoming();
+    }
+
+    fn skip_upcoming(&mut self) {
+        self.upcoming.retain_mut(|segment| {
+            segment.start = segment.start.max(self.floor);
+            segment.start < segment.end
+        });
     }
 
     /// Ends the grab in flight without a segment.

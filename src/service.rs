@@ -29,6 +29,7 @@
 //! tag_creation  creates tags, as long as there is a place for another name
 //!   first_uses  how fast a node creates tags on first use
 //! tag_import    takes over the tags of another system
+//! notes         how nodes take note of a change before it is answered
 //! audit         AuditService: who changed what; has changes recorded that the state does not make
 //! backup        BackupService: the whole state, written while the node goes on
 //! cluster       ClusterService: membership, levels, clocks, readiness, metrics
@@ -60,6 +61,7 @@ mod lease;
 mod lease_status;
 mod lease_task;
 mod log_access;
+mod notes;
 mod ordered;
 mod rate_limit;
 mod readiness;
@@ -121,6 +123,7 @@ use crate::replica::{DrawKey, Replica};
 use crate::sequence::Counters;
 use cluster_time::ClusterTime;
 use grabber::Grabber;
+use notes::MemberRequests;
 use ordered::{Ordered, OrderedParts, SharedLedger};
 use tag_creation::TagCreation;
 
@@ -197,6 +200,9 @@ impl Services {
             ledger,
             nonce,
         });
+        let requests =
+            MemberRequests { replica: Arc::downgrade(&replica), ordered: ordered.clone() };
+        replica.node().answer_by(Arc::new(requests));
         let task = ServiceTask { grabs: grabber, ordered: engine };
         let creation =
             TagCreation::new(Arc::clone(&replica), Arc::clone(&clock), tags_max, draw_key);

@@ -194,19 +194,29 @@ impl Core {
         deadline: Instant,
     ) -> Result<Vec<u8>, AskError> {
         let leader = self.leader().filter(|id| *id != self.identity.node_id());
-        let leader = leader.ok_or(AskError::NoLeader)?;
-        let member = self.member(leader).ok_or(AskError::NoLeader)?;
+        self.ask_member(leader.ok_or(AskError::NoLeader)?, request, deadline).await
+    }
+
+    /// Asks a member once.
+    pub(crate) async fn ask_member(
+        &self,
+        id: u64,
+        request: Vec<u8>,
+        deadline: Instant,
+    ) -> Result<Vec<u8>, AskError> {
+        let unanswered = |why: &str| AskError::Unanswered(format!("node {id} {why}"));
+        let member = self.member(id).ok_or_else(|| unanswered("is no member"))?;
         let within = deadline.saturating_duration_since(Instant::now());
         let within_ms = u64::try_from(within.as_millis()).unwrap_or(u64::MAX);
         let request = Request::Ask { request: Blob(request), within_ms };
         // A call may send several messages, each of which may take so long.
-        let called = self.client.call(leader, &member, request, within);
+        let called = self.client.call(id, &member, request, within);
         match timeout_at(deadline, called).await {
             Ok(Ok(Response::Asked(Ok(answer)))) => Ok(answer.0),
             Ok(Ok(Response::Asked(Err(Unasked::Overloaded)))) => Err(AskError::Overloaded),
-            Ok(Ok(_)) => Err(AskError::Unanswered(format!("node {leader} has no answer"))),
+            Ok(Ok(_)) => Err(unanswered("has no answer")),
             Ok(Err(error)) => Err(AskError::Unanswered(error.to_string())),
-            Err(_) => Err(AskError::Unanswered(format!("node {leader} did not answer in time"))),
+            Err(_) => Err(unanswered("did not answer in time")),
         }
     }
 

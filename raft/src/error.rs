@@ -182,16 +182,16 @@ pub enum NotConfirmed {
     NoQuorum,
 }
 
-/// Why the leader did not answer a request. It may have been carried out all the same.
+/// Why a member did not answer a request. It may have been carried out all the same.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AskError {
     /// No leader is known, or this node leads itself.
     #[error("no other node is known to lead")]
     NoLeader,
-    /// The node that was taken for the leader said nothing, or not in time.
-    #[error("the leader did not answer: {0}")]
+    /// The node that was asked said nothing, or not in time, or is no member.
+    #[error("no answer: {0}")]
     Unanswered(String),
-    /// The leader has too many requests to answer.
-    #[error("the leader has too many requests to answer")]
+    /// The node that was asked has too many requests to answer.
+    #[error("the node that was asked has too many requests to answer")]
     Overloaded,
 }

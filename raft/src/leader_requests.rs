@@ -1,14 +1,15 @@
-//! Requests that only the leader can answer: the trait that the user of this crate implements.
+//! Requests of members to each other, most of which only the leader can answer: the trait that the user of this crate
+//! implements.
 
 use tokio::time::Instant;
 
 use crate::runtime::Pending;
 
-/// Bytes of a request to the leader at most, and of its answer.
+/// Bytes of a request to the leader or to another member at most, and of its answer.
 pub const LEADER_REQUEST_BYTES_MAX: usize = 128 << 10;
 
-/// Answers the requests of other members that take this node for the leader. Requests and answers are opaque to
-/// this crate.
+/// Answers the requests of other members that take this node for the leader, or that ask each member. Requests and
+/// answers are opaque to this crate.
 ///
 /// The node asks this without looking whether it leads, because a moment later that may be over: whoever
 /// implements it confirms by [`Handle::confirm_leadership`](crate::Handle::confirm_leadership) that the answer

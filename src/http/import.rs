@@ -20,7 +20,7 @@ pub(super) async fn take_over(
     mut fields: Fields,
 ) -> Result<Json<Outcomes>, Problem> {
     let import = required("import", fields.text("import")?)?;
-    // By apply as well; but an import that changes nothing proposes nothing.
+    // By apply as well; but a dry run proposes nothing.
     check_import(&import).map_err(|error| Problem::invalid_argument(error.to_string()))?;
     let given = required("tags", fields.objects("tags", IMPORT_TAGS_MAX)?)?;
     let dry_run = fields.flag("dry_run")?.unwrap_or(false);

@@ -49,31 +49,45 @@ fn only_commands_within_their_bounds_are_let_in() {
     }
 }
 
-/// Counts how often held ids are to be given to nobody.
-struct Outdated(std::sync::atomic::AtomicUsize);
+/// Keeps the marks below which no id is to be given any more.
+#[derive(Default)]
+struct Raised(parking_lot::Mutex<Vec<u64>>);
 
-impl TagListener for Outdated {
+impl TagListener for Raised {
     fn tag_deleted(&self, _: &str) {}
-    fn tag_outdated(&self, _: &str) {
-        self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    fn tag_raised(&self, tag: &str, mark: u64) {
+        assert_eq!(tag, "a");
+        self.0.lock().push(mark);
     }
     fn tag_protected(&self, _: &str, _: Protection) {}
     fn state_replaced(&self) {}
 }
 
 #[test]
-fn an_import_that_raises_a_mark_has_nodes_drop_what_they_hold() {
-    let outdated = Arc::new(Outdated(0.into()));
-    let replica = StateReplica::new(|| Ok([7; 32]), Arc::<Outdated>::clone(&outdated));
-    for max_id in [5, 5, 4, 6] {
-        let (import, description) = ("leaf.sql".into(), String::new());
-        let tag = BizTag::parse("a").unwrap();
-        let change = state::Change::ImportTag { import, tag, step: 1, max_id, description };
+fn every_mark_that_an_import_or_an_administrator_names_binds_what_is_held() {
+    let raised = Arc::<Raised>::default();
+    let replica = StateReplica::new(|| Ok([7; 32]), Arc::<Raised>::clone(&raised));
+    let tag = || BizTag::parse("a").unwrap();
+    let carry_out = |change: Change| {
         let command = Command::Administer { actor: state::Actor::default(), change };
         replica.apply(Stamp::default(), &encode_command(&command)).unwrap();
-        let dropped = outdated.0.load(std::sync::atomic::Ordering::Relaxed);
-        assert_eq!(dropped, usize::from(max_id == 6), "with max_id {max_id}");
+    };
+    let import = |max_id| {
+        let (import, description) = ("leaf.sql".into(), String::new());
+        Change::ImportTag { import, tag: tag(), step: 1, max_id, description }
+    };
+    let update = |max_id| {
+        let fields = state::TagFields { max_id, ..state::TagFields::default() };
+        Change::UpdateTag { tag: tag(), fields }
+    };
+    for max_id in [50, 50, 40, 60] {
+        carry_out(import(max_id));
     }
+    // The last is refused, as marks do not fall.
+    for max_id in [Some(60), None, Some(70), Some(5)] {
+        carry_out(update(max_id));
+    }
+    assert_eq!(*raised.0.lock(), [50, 50, 40, 60, 60, 70], "those that change nothing too");
 }
 
 #[test]
@@ -116,9 +130,9 @@ fn a_reply_that_cannot_be_read_leaves_its_proposal_in_doubt_and_ends_nothing() {
 #[cfg(feature = "next-level")]
 #[test]
 fn nothing_above_the_level_of_the_cluster_is_let_in() {
-    let replica = replica(4);
+    let replica = replica(3);
     let note = encode_command(&Command::Note { text: "a".to_owned() });
-    assert_eq!(replica.check(&note), Err(Rejected::Level { needs: 4, has: 1 }));
-    replica.apply(Stamp::default(), &raise(4)).unwrap();
+    assert_eq!(replica.check(&note), Err(Rejected::Level { needs: 3, has: 1 }));
+    replica.apply(Stamp::default(), &raise(3)).unwrap();
     assert_eq!(replica.check(&note), Ok(()));
 }

@@ -148,6 +148,26 @@ fn the_view_shows_two_slots_that_take_turns() {
 }
 
 #[test]
+fn a_raised_mark_is_a_floor_for_what_is_held_and_for_what_is_on_its_way() {
+    let mut buffer = holding(&[(1, 11), (11, 21), (30, 40)]);
+    buffer.take(4, unread);
+    buffer.rise_to(3);
+    assert_eq!(buffer.take_one(unread), Some(5), "what lies below is gone anyway");
+    buffer.rise_to(15);
+    assert_eq!((buffer.remaining(), buffer.outlook(0).used), (16, 5));
+    assert_eq!(buffer.take(7, || 0), Some(vec![15..21, 30..31]));
+    buffer.begin_grab(0, 10, 0);
+    buffer.rise_to(100);
+    assert_eq!((buffer.remaining(), buffer.take_one(unread)), (0, None));
+    buffer.install(Segment { start: 40, end: 50 }, 10, 0);
+    assert_eq!(buffer.take_one(unread), None, "the grab came before the mark");
+    assert!(buffer.wants_grab());
+    install(&mut buffer, (95, 105));
+    buffer.rise_to(99);
+    assert_eq!(buffer.take_one(unread), Some(100));
+}
+
+#[test]
 #[should_panic(expected = "is not above 11")]
 fn a_segment_below_what_was_ever_held_stops_the_process() {
     let mut buffer = holding(&[(1, 11)]);
@@ -256,6 +276,7 @@ enum Event {
     Begin { step: u32, demand: u64 },
     Install { gap: u64, short_by: u64 },
     Fail,
+    Rise { by: u64 },
     Pass { ms: u64 },
 }
 
@@ -269,6 +290,7 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
             .prop_map(|(step, demand)| Event::Begin { step, demand }),
         4 => (0..5u64, 0..30u64).prop_map(|(gap, short_by)| Event::Install { gap, short_by }),
         1 => Just(Event::Fail),
+        2 => (0..60u64).prop_map(|by| Event::Rise { by }),
         1 => (0..20 * MINUTE_MS).prop_map(|ms| Event::Pass { ms }),
     ];
     vec(event, 0..120)
@@ -282,12 +304,12 @@ fn first_run(ascending: &[u64], count: u64) -> Option<usize> {
 
 proptest! {
     /// Inside a process, one cursor walks an interval, upward only: the ids that come out are those that
-    /// were installed, each once and in order; only ids below a contiguous run are lost.
+    /// were installed, each once and in order; only ids below a contiguous run or a raised mark are lost.
     #[test]
     fn what_is_installed_comes_out_once_and_in_order(events in events()) {
         let mut buffer = SegmentBuffer::new(10);
         let mut held: VecDeque<u64> = VecDeque::new();
-        let (mut now_ms, mut max_id) = (0, 1);
+        let (mut now_ms, mut max_id, mut floor) = (0, 1, 0);
         let mut in_flight = None;
         for event in events {
             match event {
@@ -324,7 +346,13 @@ proptest! {
                     let length = u64::from(size.min(500)).saturating_sub(short_by).max(1);
                     max_id = start + length;
                     buffer.install(Segment { start, end: max_id }, step, now_ms);
-                    held.extend(start..max_id);
+                    held.extend(start.max(floor)..max_id);
+                }
+                // The mark is one that was named while ids around it were held, or on their way.
+                Event::Rise { by } => {
+                    floor = floor.max(held.front().map_or(max_id, |next| *next) + by);
+                    buffer.rise_to(floor);
+                    held.retain(|id| *id >= floor);
                 }
                 Event::Fail => {
                     buffer.grab_failed();
@@ -337,6 +365,7 @@ proptest! {
             prop_assert_eq!(buffer.grab_in_flight(), in_flight.is_some());
             prop_assert!(!(buffer.wants_grab() && in_flight.is_some()));
             prop_assert!(buffer.wants_grab() || in_flight.is_some() || !held.is_empty());
+            prop_assert!(held.iter().all(|id| *id >= floor));
         }
     }
 }

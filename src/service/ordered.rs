@@ -69,12 +69,17 @@ impl SharedLedger {
         Self(Arc::new(Mutex::new(Ledger::new(counters))))
     }
 
-    /// Drops what is held of a tag: it was deleted, or other systems have given ids below its new mark.
+    /// Drops what is held of a tag, because it was deleted.
     pub(super) fn drop_tag(&self, tag: &str) {
         self.0.lock().drop_tag(tag);
     }
 
     /// Drops all that is held.
+    /// Gives no id of a tag below this mark from now on, whatever is held or on its way.
+    pub(super) fn rise_to(&self, tag: &str, mark: u64) {
+        self.0.lock().rise_to(tag, mark);
+    }
+
     pub(super) fn drop_all(&self) {
         self.0.lock().drop_all();
     }
@@ -124,12 +129,11 @@ pub(super) struct OrderedParts {
 }
 
 impl Ordered {
-    /// Starts the task on the current runtime, and answers what other members ask of this node as the leader.
+    /// Starts the task on the current runtime.
     pub(super) fn start(parts: OrderedParts) -> (Self, JoinHandle<Result<(), JoinError>>) {
         let OrderedParts { replica, clock, metrics, ledger, nonce } = parts;
         let (queue, asked) = mpsc::channel(QUEUE_MAX);
         let ordered = Self::asking_by(queue);
-        replica.node().answer_by(Arc::new(ordered.clone()));
         let engine = Engine { replica, clock, metrics, ledger: ledger.0, nonce };
         (ordered, tokio::spawn(Arc::new(engine).run(asked)))
     }

@@ -251,6 +251,11 @@ impl Slot {
         }
     }
 
+    /// Gives no id below this mark from now on, whatever is held or on its way. Callers that wait for ids go on waiting.
+    pub(super) fn rise_to(&self, mark: u64) {
+        self.held.lock().buffer.rise_to(mark);
+    }
+
     /// For how many seconds the rate limit refuses a call for `count` ids; `None` where it lets it through.
     pub(super) fn over_rate_limit(&self, count: u64) -> Option<u64> {
         let mut held = self.held.lock();
@@ -271,8 +276,8 @@ impl Slot {
         if held.gate.lets_grab() { held.buffer.remaining() } else { 0 }
     }
 
-    /// How many ids were taken since the last call, those that were skipped for a run without a gap among them;
-    /// and how many are held.
+    /// How many ids were taken since the last call, those among them that were skipped for a run without a gap or for
+    /// a raised mark; and how many are held.
     pub(super) fn taken_since_look(&self) -> (u64, u64) {
         let mut held = self.held.lock();
         let remaining = held.buffer.remaining();

@@ -198,8 +198,12 @@ impl TagListener for SlotTable {
         self.remove(tag);
     }
 
-    fn tag_outdated(&self, tag: &str) {
-        self.remove(tag);
+    fn tag_raised(&self, tag: &str, mark: u64) {
+        match self.slots.pin().get(tag) {
+            Some(slot) => slot.rise_to(mark),
+            // A mark can be named of one line alone: of a plain tag, or of a strict one, which the leader holds.
+            None => self.ordered.get().into_iter().for_each(|ordered| ordered.rise_to(tag, mark)),
+        }
     }
 
     fn tag_protected(&self, tag: &str, protection: Protection) {

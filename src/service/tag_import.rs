@@ -7,7 +7,8 @@ use tokio::time::Instant;
 
 use super::audit;
 use super::error::Error;
-use super::log_access::{Consistency, refresh, take_note};
+use super::log_access::{Consistency, refresh};
+use super::notes::all_take_note;
 use super::tag_creation::{AT_ONCE_MAX, TagCreation};
 use crate::limits::{
     ACTOR_CHARS_MAX, DESCRIPTION_CHARS_MAX, IMPORT_CHARS_MAX, TAG_CHANGE_MAX, TAG_CHARS_MAX,
@@ -59,8 +60,8 @@ pub(super) async fn import(
     tags: Vec<TagToImport>,
 ) -> ImportOutcomes {
     let deadline = Instant::now() + TAG_CHANGE_MAX;
-    let mut outcomes = match decided(&creation.replica, &tags).await {
-        Ok(outcomes) => outcomes,
+    let mut outcomes: Vec<_> = match refused_names(&creation.replica, &tags).await {
+        Ok(refused) => refused.into_iter().map(|refused| refused.map(Err)).collect(),
         Err(error) => return vec![Err(error); tags.len()],
     };
     let of_all = COMMAND_BYTES + actor.as_str().len() + import.len();
@@ -96,8 +97,10 @@ pub(super) async fn import(
         left = rest;
     }
     let outcomes: ImportOutcomes = outcomes.into_iter().flatten().collect();
-    if outcomes.iter().any(|outcome| matches!(outcome, Ok((Imported::Raised, _)))) {
-        take_note(&creation.replica).await;
+    // A mark that changes no row may lie above ids that nodes hold.
+    if outcomes.iter().any(|outcome| matches!(outcome, Ok((done, _)) if *done != Imported::Created))
+    {
+        all_take_note(&creation.replica).await;
     }
     log(actor, import, &outcomes);
     outcomes
@@ -111,28 +114,23 @@ fn command(actor: &Actor, import: &str, given: &TagToImport) -> Command {
     )
 }
 
-/// The outcome of each tag that needs no proposal: its mark is as high already, or it would be created under a name that
-/// no new tag may have. A mark never falls, but the tag may have been deleted or created where this node's copy is
-/// behind; so it is looked at again behind a read barrier.
+/// The error of each tag that would be created under a name that no new tag may have. The tag may have been created where
+/// this node's copy is behind, so it is looked at again behind a read barrier.
 ///
 /// # Errors
 /// [`Error::Unavailable`] without a quorum.
-async fn decided(
+async fn refused_names(
     replica: &Replica,
     tags: &[TagToImport],
-) -> Result<Vec<Option<Result<(Imported, u64), Error>>>, Error> {
-    let mark = |given: &TagToImport| {
-        let row = replica.read(|state| state.tag(given.tag.as_str()));
-        let Some(row) = row else { return given.tag.check_new().err().map(|why| Err(why.into())) };
-        let takes_max_id = row.shape.is_none_or(|shape| shape.takes_max_id());
-        (row.max_id >= given.max_id && takes_max_id)
-            .then_some(Ok((Imported::Unchanged, row.max_id)))
+) -> Result<Vec<Option<Error>>, Error> {
+    let refused = |given: &TagToImport| {
+        let is_new = replica.read(|state| state.tag(given.tag.as_str()).is_none());
+        is_new.then(|| given.tag.check_new().err()).flatten().map(Error::from)
     };
-    if tags.iter().all(|given| mark(given).is_none()) {
-        return Ok(tags.iter().map(|_| None).collect());
+    if tags.iter().any(|given| refused(given).is_some()) {
+        refresh(replica, Consistency::Linearizable).await?;
     }
-    refresh(replica, Consistency::Linearizable).await?;
-    Ok(tags.iter().map(mark).collect())
+    Ok(tags.iter().map(refused).collect())
 }
 
 /// What importing these tags would do, if nothing changed before.

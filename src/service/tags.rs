@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use super::audit;
 use super::error::Error;
 use super::log_access::{self, Consistency, refresh};
+use super::notes::{all_take_note, take_note};
 use super::ordered::SharedLedger;
 use super::slot_table::SlotTable;
 use super::tag_creation::{TagCreation, TagSpec};
@@ -106,6 +107,7 @@ impl TagService {
         change: TagChange,
     ) -> Result<TagRow, Error> {
         let TagChange { step, max_id, description, rate_limit, frozen, force } = change;
+        let binds_held = max_id.is_some() || rate_limit.is_some() || frozen.is_some();
         let fields = TagFields { step, max_id, description, rate_limit, frozen };
         let change = Change::UpdateTag { tag: tag.clone(), fields };
         let command = audit::command(actor, &change);
@@ -121,7 +123,10 @@ impl TagService {
         }
         match log_access::change(&self.replica, command).await?.into_tag() {
             Ok(row) => {
-                log_access::take_note(&self.replica).await;
+                match binds_held {
+                    true => all_take_note(&self.replica).await,
+                    false => take_note(&self.replica).await,
+                }
                 audit::log_tag_change(actor, &change, Some(&row));
                 Ok(row)
             }
@@ -137,7 +142,7 @@ impl TagService {
         self.replica.read(|state| state.tag(tag)).and_then(|row| row.shape)
     }
 
-    /// Deletes a tag. Every node that the quorum reaches stops handing its ids out within a second.
+    /// Deletes a tag. Every node that hears the leader stops handing its ids out, as a rule before this returns.
     ///
     /// # Errors
     /// [`Error::UnknownTag`]; [`Error::Unavailable`] without a quorum.
@@ -145,7 +150,7 @@ impl TagService {
         let change = Change::DeleteTag { tag };
         match log_access::change(&self.replica, audit::command(actor, &change)).await? {
             Response::Deleted => {
-                log_access::take_note(&self.replica).await;
+                all_take_note(&self.replica).await;
                 audit::log_tag_change(actor, &change, None);
                 Ok(())
             }

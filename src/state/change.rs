@@ -195,6 +195,16 @@ impl Change {
         }
     }
 
+    /// The mark that the change names of a tag that exists: no id below it may be given once the change is carried out,
+    /// whether it raises anything or not.
+    pub fn mark(&self) -> Option<u64> {
+        match self {
+            Self::UpdateTag { fields, .. } => fields.max_id,
+            Self::ImportTag { max_id, .. } => Some(*max_id),
+            _ => None,
+        }
+    }
+
     /// What was done.
     pub fn action(&self) -> Action {
         match self {

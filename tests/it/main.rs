@@ -12,6 +12,7 @@
 //! tls                     TLS for clients, with certificates that change
 //! cli                     the client commands, and what start-up refuses
 //! import                  tables of Leaf and tinyid, through any node
+//! marks                   marks that are raised bind what nodes hold
 //! between_nodes           rogues, recordings, floods and new secrets at the ports between nodes
 //! bootstrap               founders that exist twice, are cut off, killed, and lost
 //! leaf_migration          from a real Leaf and back, under load
@@ -69,6 +70,7 @@ mod kept;
 mod leaf_migration;
 mod leasing;
 mod logs;
+mod marks;
 mod membership;
 mod mixups;
 mod periods;

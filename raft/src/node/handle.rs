@@ -100,12 +100,28 @@ impl Handle {
         request: Vec<u8>,
         deadline: Instant,
     ) -> Result<Vec<u8>, AskError> {
-        let bytes = request.len();
-        assert!(bytes <= LEADER_REQUEST_BYTES_MAX, "a request of {bytes} bytes is too large");
+        check_request(&request);
         self.core.ask_leader(request, deadline).await
     }
 
-    /// Has `answerer` answer what other members ask of this node as the leader, from now on. The first one stays.
+    /// Sends a request to this member, whether it leads or not; otherwise as [`ask_leader`](Self::ask_leader).
+    ///
+    /// # Errors
+    /// See [`AskError`]; by the deadline.
+    ///
+    /// # Panics
+    /// When the request is larger than [`LEADER_REQUEST_BYTES_MAX`].
+    pub async fn ask_member(
+        &self,
+        id: u64,
+        request: Vec<u8>,
+        deadline: Instant,
+    ) -> Result<Vec<u8>, AskError> {
+        check_request(&request);
+        self.core.ask_member(id, request, deadline).await
+    }
+
+    /// Has `answerer` answer what other members ask of this node, from now on. The first one stays.
     pub fn answer_by(&self, answerer: Arc<dyn LeaderRequests>) {
         self.core.requests.answer_by(answerer);
     }
@@ -240,6 +256,11 @@ impl Handle {
 
 fn precaution(force: bool) -> Precaution {
     if force { Precaution::None } else { Precaution::AskVoters }
+}
+
+fn check_request(request: &[u8]) {
+    let bytes = request.len();
+    assert!(bytes <= LEADER_REQUEST_BYTES_MAX, "a request of {bytes} bytes is too large");
 }
 
 fn change_deadline() -> Instant {

@@ -148,6 +148,14 @@ impl Holdings {
         self.wanting.retain(|(of, _), _| of.as_str() != tag);
     }
 
+    /// Gives no id of a tag's one line below this mark from now on.
+    pub(super) fn rise_to(&mut self, tag: &str, mark: u64) {
+        let held = self.tags.get_mut(tag).and_then(|lines| lines.get_mut(&LineName::Whole));
+        if let Some(buffer) = held.and_then(|held| held.buffer.as_mut()) {
+            buffer.rise_to(mark);
+        }
+    }
+
     /// Gives a request what it asks for, if that is held and may be given. A request that gets nothing yet is counted
     /// with those for which [`grabs`](Self::grabs) has to reserve more.
     pub(super) fn give(

@@ -211,6 +211,11 @@ impl<T> Ledger<T> {
         self.holdings.drop_all();
     }
 
+    /// Gives no id of a tag below this mark from now on.
+    pub(super) fn rise_to(&mut self, tag: &str, mark: u64) {
+        self.holdings.rise_to(tag, mark);
+    }
+
     /// Drops what is held of a tag. A line of it that requests wait for may be among that, with the grab that was to
     /// fill it. Another round looks at all requests that wait, and has what they lack grabbed.
     pub(super) fn drop_tag(&mut self, tag: &str) {

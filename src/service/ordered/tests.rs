@@ -151,11 +151,32 @@ fn a_grab_for_a_tag_that_was_deleted_meanwhile_is_wasted() {
 
 #[test]
 fn requests_go_on_when_their_tag_is_dropped_before_its_grab_has_begun() {
+#[test]
+fn a_raised_mark_is_a_floor_for_what_the_leader_holds_and_for_its_grab() {
+    let mut node = Node::new();
+    node.ask(ids(Line::Whole, 1));
+    assert_eq!(node.round(1), [(1, given(1..2))]);
+    node.ledger.rise_to("strict", 5);
+    node.ask(ids(Line::Whole, 1));
+    assert_eq!(node.round(1), [(2, given(5..6))]);
+    let asked = node.ask(ids(Line::Whole, 100));
+    assert!(node.ledger.begin_round());
+    assert!(node.ledger.round_confirmed(1, 0).is_empty());
+    let grab = node.grabs().pop().unwrap();
+    let before_the_mark = node.interval(grab.size);
+    node.mark = 9_000;
+    node.ledger.rise_to("strict", 9_000);
+    let answered = node.ledger.granted([(grab.id, Ok((before_the_mark, STEP)))], 0);
+    assert!(answered.is_empty(), "nothing is left of it");
+    let again = node.grabs().pop().expect("the request goes on");
+    assert_eq!(node.grant(&again), [(asked, given(9_000..9_100))]);
+}
+
     let mut node = Node::new();
     let asked = node.ask(ids(Line::Whole, 1));
     assert!(node.ledger.begin_round());
     assert!(node.ledger.round_confirmed(1, 0).is_empty());
-    // Other systems have given ids below the tag's new mark, say.
+    // It was deleted and made again, say.
     node.ledger.drop_tag("strict");
     assert!(node.grabs().is_empty());
     assert_eq!(node.round(1), [(asked, given(1..2))]);
