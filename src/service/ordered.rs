@@ -26,6 +26,7 @@ mod take;
 mod tests;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use mintleaf_raft::{LEADER_REQUEST_BYTES_MAX, LeaderRequests, Pending};
 use parking_lot::Mutex;
@@ -74,12 +75,12 @@ impl SharedLedger {
         self.0.lock().drop_tag(tag);
     }
 
-    /// Drops all that is held.
     /// Gives no id of a tag below this mark from now on, whatever is held or on its way.
     pub(super) fn rise_to(&self, tag: &str, mark: u64) {
         self.0.lock().rise_to(tag, mark);
     }
 
+    /// Drops all that is held.
     pub(super) fn drop_all(&self) {
         self.0.lock().drop_all();
     }
@@ -116,6 +117,8 @@ pub(super) struct Ordered {
     queue: mpsc::Sender<Ask<Waits>>,
     /// One permit for each request that may wait.
     places: Arc<Semaphore>,
+    /// How many calls there were.
+    calls: Arc<AtomicU64>,
 }
 
 /// What the task of strict order is started with.
@@ -139,11 +142,12 @@ impl Ordered {
     }
 
     fn asking_by(queue: mpsc::Sender<Ask<Waits>>) -> Self {
-        Self { queue, places: Arc::new(Semaphore::new(REQUESTS_MAX)) }
+        Self { queue, places: Arc::new(Semaphore::new(REQUESTS_MAX)), calls: Arc::default() }
     }
 
     /// Asks for what requests want, and answers with an outcome for each, in their order. The requests have come by
-    /// now: no number that was answered before this call is higher than any of theirs.
+    /// now: no number that was answered before this call is higher than any of theirs. Those of one line or key get
+    /// their numbers in turn.
     ///
     /// # Errors
     /// [`Error::Overloaded`]; [`Error::Unavailable`] where no leader with a quorum answered by the deadline.
@@ -153,10 +157,11 @@ impl Ordered {
         deadline: Instant,
     ) -> Result<Vec<Outcome>, Error> {
         let mut asked = Vec::with_capacity(1);
-        let mut rest = requests;
+        let (call, mut rest) = (self.calls.fetch_add(1, Relaxed), requests);
         while !rest.is_empty() {
             let behind = rest.split_off(chunk(&rest));
-            asked.push(self.send(std::mem::replace(&mut rest, behind), deadline, false)?);
+            let first = std::mem::replace(&mut rest, behind);
+            asked.push(self.send(call, first, deadline, false)?);
         }
         let mut outcomes = Vec::new();
         for answered in asked {
@@ -171,6 +176,7 @@ impl Ordered {
 
     fn send(
         &self,
+        call: u64,
         requests: Vec<Request>,
         deadline: Instant,
         is_member: bool,
@@ -179,7 +185,7 @@ impl Ordered {
         let places = Arc::clone(&self.places).try_acquire_many_owned(count);
         let places = places.map_err(|_| Error::Overloaded)?;
         let (answer, answered) = oneshot::channel();
-        let ask = Ask::new(Waits { answer, deadline, is_member, _places: places }, requests);
+        let ask = Ask::new(Waits { answer, deadline, is_member, _places: places }, call, requests);
         self.queue.try_send(ask).map_err(|_| Error::Overloaded)?;
         Ok(answered)
     }
@@ -192,8 +198,9 @@ impl LeaderRequests for Ordered {
             if requests.len() > FORWARDED_MAX || !requests.iter().all(is_within_bounds) {
                 return None;
             }
-            let count = requests.len();
-            let answered = match self.send(requests, deadline, true) {
+            // The calls of the member are not told apart here: what they want of one line is given in turn.
+            let (count, call) = (requests.len(), self.calls.fetch_add(1, Relaxed));
+            let answered = match self.send(call, requests, deadline, true) {
                 Ok(answered) => answered.await.ok()?,
                 // The callers are told at once. Without an answer the member would ask again until their deadlines.
                 Err(_) => vec![Err(Refused::Overloaded); count],

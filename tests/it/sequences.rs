@@ -176,6 +176,32 @@ fn redis_clients_take_numbers_of_keys_many_at_a_time() {
 }
 
 #[test]
+fn what_one_connection_asks_for_is_carried_out_in_turn_whatever_counts_it_asks_for() {
+    let dev = mintleaf().dev_with_nodes(3);
+    create(dev.api(), "chat", 10);
+    dev.api().post("/v1/tags", &json!({ "tag": "strict", "order": "strict", "step": 10 })).ok();
+    for node in 1..=3 {
+        let mut client = RedisClient::connect(dev.resp(node));
+        let (mut piped, mut expected, mut sums) = (Vec::new(), Vec::new(), [0; 3]);
+        for n in 0..3_000_u64 {
+            // Most commands ask for one number of what is held, and some for many more.
+            let (key, count) = (n as usize % 3, if n % 7 == 0 { 1 + n } else { 1 });
+            piped.extend(command(&format!("HINCRBY chat {node}-{key} {count}")));
+            sums[key] += count;
+            expected.push(sums[key]);
+        }
+        client.send(&piped);
+        let answers: Vec<u64> = expected.iter().map(|_| client.answer().integer()).collect();
+        assert_eq!(answers, expected, "at node {node}");
+
+        let piped = ["INCRBY strict 100", "INCR strict", "INCR strict", "MINT strict"].repeat(50);
+        client.send(&piped.iter().flat_map(|words| command(words)).collect::<Vec<u8>>());
+        let answers: Vec<u64> = piped.iter().map(|_| client.answer().integer()).collect();
+        assert!(answers.is_sorted(), "at node {node}: {answers:?}");
+    }
+}
+
+#[test]
 fn the_command_line_takes_numbers_and_tells_the_last() {
     let dev = mintleaf().dev();
     let run =

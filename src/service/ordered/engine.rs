@@ -200,7 +200,7 @@ impl Engine {
     /// The asks that go to the leader in one message, in the order in which they came.
     fn next_batch(&self) -> Vec<Ask<Waits>> {
         let (mut count, mut bytes) = (0, 0);
-        self.ledger.lock().take_while(|ask| {
+        self.ledger.lock().take_for_message(|ask| {
             count += ask.open_count();
             bytes += ask.open().map(Request::bytes_max).sum::<usize>();
             count <= FORWARDED_MAX && bytes <= FORWARDED_BYTES_MAX
@@ -249,6 +249,7 @@ impl Engine {
         asks: Vec<Ask<Waits>>,
         answered: Result<Vec<Outcome>, AskError>,
     ) -> bool {
+        self.ledger.lock().message_ended(&asks);
         let outcome = match answered {
             Ok(outcomes) => {
                 settle(asks, outcomes.into_iter());
@@ -259,8 +260,7 @@ impl Engine {
                 LeaderMessage::Overloaded
             }
             Err(_) => {
-                let mut ledger = self.ledger.lock();
-                asks.into_iter().for_each(|ask| ledger.come(ask));
+                self.ledger.lock().come_again(asks);
                 LeaderMessage::Failed
             }
         };

@@ -12,7 +12,7 @@ use super::confirmed::{Confirmed, Turn};
 use super::request::{Given, Outcome, Refused, Request, Wanted};
 use crate::limits::STEP_MAX;
 use crate::segment::{Segment, SegmentBuffer};
-use crate::sequence::{Counters, Last, SequenceKey};
+use crate::sequence::{Counters, Last, SequenceKey, section_of};
 use crate::shape::{Line, PeriodNumber};
 use crate::tag::BizTag;
 
@@ -177,6 +177,28 @@ impl Holdings {
         }
     }
 
+    /// Counts a request that waits behind another one of its call with those for which [`grabs`](Self::grabs) has to
+    /// reserve more. `together` is how many numbers the call waits for of the same line or key so far.
+    pub(super) fn want(&mut self, request: &Request, together: u64) {
+        match &request.wanted {
+            &Wanted::Ids { line, count, .. } => {
+                let lines = self.tags.get(request.tag.as_str());
+                let name = lines.map(|lines| name_now(lines, &line));
+                if let Some(wanted) =
+                    name.and_then(|name| self.wanting.get_mut(&(request.tag.clone(), name)))
+                {
+                    *wanted = wanted.saturating_add(count);
+                }
+            }
+            Wanted::Numbers { key, .. } => {
+                if let Ok(key) = SequenceKey::parse(key) {
+                    self.want_section(&request.tag, section_of(key), together);
+                }
+            }
+            Wanted::Last { .. } => {}
+        }
+    }
+
     fn give_ids(
         &mut self,
         tag: &BizTag,
@@ -188,10 +210,7 @@ impl Holdings {
             self.tags.insert(tag.clone(), Lines::new());
         }
         let lines = self.tags.get_mut(tag.as_str())?;
-        let asked = LineName::of(&line);
-        // A tag never goes back to an earlier period, however late the clock of the asking node is.
-        let opened = lines.iter().rev().find(|(_, held)| held.opened).map(|(name, _)| *name);
-        let name = opened.filter(|opened| opened.period() > asked.period()).unwrap_or(asked);
+        let name = name_now(lines, &line);
         let held = lines.entry(name).or_insert_with(|| HeldLine::new(line));
         let buffer = held.buffer.as_mut()?;
         let ranges = match contiguous {
@@ -357,6 +376,14 @@ impl Holdings {
             LineName::Section(_) => &mut self.sections,
         }
     }
+}
+
+/// The line that is given from where this one is asked for. A tag never goes back to an earlier period, however late the
+/// clock of the asking node is.
+fn name_now(lines: &Lines, asked: &Line) -> LineName {
+    let asked = LineName::of(asked);
+    let opened = lines.iter().rev().find(|(_, held)| held.opened).map(|(name, _)| *name);
+    opened.filter(|opened| opened.period() > asked.period()).unwrap_or(asked)
 }
 
 impl HeldLine {

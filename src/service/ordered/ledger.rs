@@ -4,7 +4,7 @@
 
 mod watched;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::confirmed::{Confirmed, Turn};
 use super::holdings::{Grab, Holdings, LineName};
@@ -16,15 +16,19 @@ use crate::tag::BizTag;
 /// Requests that came together, and are answered together.
 pub(super) struct Ask<T> {
     pub(super) waits: T,
+    /// Names the call that it is of: a long call makes several asks.
+    call: u64,
+    /// When it came; 0 before.
+    came: Turn,
     requests: Vec<Request>,
     outcomes: Vec<Option<Outcome>>,
     open: usize,
 }
 
 impl<T> Ask<T> {
-    pub(super) fn new(waits: T, requests: Vec<Request>) -> Self {
+    pub(super) fn new(waits: T, call: u64, requests: Vec<Request>) -> Self {
         let (outcomes, open) = (vec![None; requests.len()], requests.len());
-        Self { waits, requests, outcomes, open }
+        Self { waits, call, came: 0, requests, outcomes, open }
     }
 
     /// The requests that have no outcome.
@@ -53,10 +57,15 @@ impl<T> Ask<T> {
 }
 
 /// The requests, in the order in which they came, and what can be given to them.
+///
+/// The requests of one call for one line or key are given what they ask for in turn. What waits behind one that got
+/// nothing yet waits too, and so does what is left here of a call of which a message to the leader is under way.
 pub(super) struct Ledger<T> {
     turn: Turn,
     asks: BTreeMap<Turn, Ask<T>>,
     requests: usize,
+    /// The calls of which asks were sent to the leader, and have no answer yet.
+    away: BTreeSet<u64>,
     /// When the round in flight began.
     round: Option<Turn>,
     /// The last round that was confirmed.
@@ -67,7 +76,8 @@ pub(super) struct Ledger<T> {
 impl<T> Ledger<T> {
     pub(super) fn new(counters: Counters) -> Self {
         let holdings = Holdings::new(counters);
-        Self { turn: 0, asks: BTreeMap::new(), requests: 0, round: None, confirmed: None, holdings }
+        let (asks, away) = (BTreeMap::new(), BTreeSet::new());
+        Self { turn: 0, asks, requests: 0, away, round: None, confirmed: None, holdings }
     }
 
     pub(super) fn counters(&self) -> &Counters {
@@ -79,10 +89,35 @@ impl<T> Ledger<T> {
         self.requests
     }
 
-    pub(super) fn come(&mut self, ask: Ask<T>) {
+    pub(super) fn come(&mut self, mut ask: Ask<T>) {
         self.turn += 1;
+        ask.came = self.turn;
         self.requests += ask.open;
         self.asks.insert(self.turn, ask);
+    }
+
+    /// Ends a message to the leader, for which these asks were taken out. What is left of their calls may go on.
+    pub(super) fn message_ended(&mut self, asks: &[Ask<T>]) {
+        for ask in asks {
+            self.away.remove(&ask.call);
+        }
+        self.look_anew();
+    }
+
+    /// Takes asks back whose message was not answered, to where they were.
+    pub(super) fn come_again(&mut self, asks: Vec<Ask<T>>) {
+        for ask in asks {
+            self.requests += ask.open;
+            self.asks.insert(ask.came, ask);
+        }
+        self.look_anew();
+    }
+
+    /// Has another round look at all requests that wait.
+    fn look_anew(&mut self) {
+        if self.requests > 0 {
+            self.confirmed = None;
+        }
     }
 
     /// Begins a round, if one is needed and none is in flight. It counts for all that has come so far.
@@ -121,15 +156,29 @@ impl<T> Ledger<T> {
         let Some(confirmed) = self.confirmed else { return Vec::new() };
         self.holdings.want_anew();
         let mut answered = Vec::new();
+        // The lines and keys at which a request waits, and how many numbers it wants with those behind it.
+        let mut closed: HashMap<_, u64> = HashMap::new();
         for (came, ask) in self.asks.range_mut(..confirmed.began()) {
-            for (request, outcome) in ask.requests.iter().zip(&mut ask.outcomes) {
+            let Ask { call, requests, outcomes, open, .. } = ask;
+            if self.away.contains(call) {
+                continue;
+            }
+            for (request, outcome) in requests.iter().zip(outcomes) {
                 if outcome.is_some() {
+                    continue;
+                }
+                let place = (*call, request.tag.as_str(), request.wanted.key());
+                if let Some(together) = closed.get_mut(&place) {
+                    *together = together.saturating_add(request.wanted.count());
+                    self.holdings.want(request, *together);
                     continue;
                 }
                 *outcome = self.holdings.give(confirmed, *came, request, now_ms);
                 if outcome.is_some() {
-                    ask.open -= 1;
+                    *open -= 1;
                     self.requests -= 1;
+                } else {
+                    closed.insert(place, request.wanted.count());
                 }
             }
             if ask.open == 0 {
@@ -154,7 +203,9 @@ impl<T> Ledger<T> {
             match granted {
                 Ok((segment, step)) => self.holdings.granted(grab, segment, step, now_ms),
                 Err(why) => {
-                    if let Some((tag, name)) = self.holdings.not_granted(grab, Some(why)) {
+                    let line = self.holdings.not_granted(grab, Some(why));
+                    // What is left of a line that is used up is given to those whom it is enough for.
+                    if let Some((tag, name)) = line.filter(|_| why != Refused::Exhausted) {
                         self.refuse(&tag, name, why);
                     }
                 }
@@ -192,11 +243,18 @@ impl<T> Ledger<T> {
         self.take(&over)
     }
 
-    /// Takes out the first asks, up to the one for which `is_next` does not hold.
-    pub(super) fn take_while(&mut self, mut is_next: impl FnMut(&Ask<T>) -> bool) -> Vec<Ask<T>> {
-        let first = self.asks.iter().take_while(|(_, ask)| is_next(ask)).map(|(came, _)| *came);
-        let first: Vec<Turn> = first.collect();
-        self.take(&first)
+    /// Takes out asks for one message to the leader: the first that may be sent, up to the one for which `is_next` does
+    /// not hold. No other message has asks of their calls until [`message_ended`](Self::message_ended).
+    pub(super) fn take_for_message(
+        &mut self,
+        mut is_next: impl FnMut(&Ask<T>) -> bool,
+    ) -> Vec<Ask<T>> {
+        let may_go = self.asks.iter().filter(|(_, ask)| !self.away.contains(&ask.call));
+        let first: Vec<Turn> =
+            may_go.take_while(|(_, ask)| is_next(ask)).map(|(came, _)| *came).collect();
+        let taken = self.take(&first);
+        self.away.extend(taken.iter().map(|ask| ask.call));
+        taken
     }
 
     fn take(&mut self, turns: &[Turn]) -> Vec<Ask<T>> {
@@ -220,9 +278,7 @@ impl<T> Ledger<T> {
     /// fill it. Another round looks at all requests that wait, and has what they lack grabbed.
     pub(super) fn drop_tag(&mut self, tag: &str) {
         self.holdings.drop_tag(tag);
-        if self.requests > 0 {
-            self.confirmed = None;
-        }
+        self.look_anew();
     }
 }
 

@@ -63,13 +63,28 @@ pub(in crate::service) enum Refused {
 
 pub(in crate::service) type Outcome = Result<Given, Refused>;
 
+impl Wanted {
+    /// The key that it is about; `None` of ids.
+    pub(super) fn key(&self) -> Option<&str> {
+        match self {
+            Self::Ids { .. } => None,
+            Self::Numbers { key, .. } | Self::Last { key } => Some(key),
+        }
+    }
+
+    /// How many numbers it takes.
+    pub(super) fn count(&self) -> u64 {
+        match self {
+            Self::Ids { count, .. } | Self::Numbers { count, .. } => *count,
+            Self::Last { .. } => 0,
+        }
+    }
+}
+
 impl Request {
     /// Bytes that it takes in a message, or more.
     pub(super) fn bytes_max(&self) -> usize {
-        let key = match &self.wanted {
-            Wanted::Ids { .. } => 0,
-            Wanted::Numbers { key, .. } | Wanted::Last { key } => key.len(),
-        };
+        let key = self.wanted.key().map_or(0, str::len);
         48 + self.tag.as_str().len() + key
     }
 }

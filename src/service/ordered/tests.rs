@@ -1,5 +1,7 @@
 //! What the ledger gives, to whom and when; rounds and grabs are the test's.
 
+mod in_turn;
+
 use std::ops::Range;
 use std::time::Duration;
 
@@ -40,7 +42,7 @@ impl Node {
 
     fn ask(&mut self, request: Request) -> u32 {
         self.asked += 1;
-        self.ledger.come(Ask::new(self.asked, vec![request]));
+        self.ledger.come(Ask::new(self.asked, self.asked.into(), vec![request]));
         self.asked
     }
 
@@ -150,8 +152,6 @@ fn a_grab_for_a_tag_that_was_deleted_meanwhile_is_wasted() {
 }
 
 #[test]
-fn requests_go_on_when_their_tag_is_dropped_before_its_grab_has_begun() {
-#[test]
 fn a_raised_mark_is_a_floor_for_what_the_leader_holds_and_for_its_grab() {
     let mut node = Node::new();
     node.ask(ids(Line::Whole, 1));
@@ -172,6 +172,8 @@ fn a_raised_mark_is_a_floor_for_what_the_leader_holds_and_for_its_grab() {
     assert_eq!(node.grant(&again), [(asked, given(9_000..9_100))]);
 }
 
+#[test]
+fn requests_go_on_when_their_tag_is_dropped_before_its_grab_has_begun() {
     let mut node = Node::new();
     let asked = node.ask(ids(Line::Whole, 1));
     assert!(node.ledger.begin_round());
@@ -208,7 +210,7 @@ async fn no_more_requests_wait_than_there_are_places_for() {
     let (queue, mut asked) = mpsc::channel(QUEUE_MAX);
     let ordered = Ordered::asking_by(queue);
     let soon = Instant::now() + Duration::from_secs(60);
-    let ask = || ordered.send(vec![ids(Line::Whole, 1); ASKED_MAX], soon, false);
+    let ask = || ordered.send(1, vec![ids(Line::Whole, 1); ASKED_MAX], soon, false);
     let waiting: Vec<_> = (0..REQUESTS_MAX / ASKED_MAX).map(|_| ask().unwrap()).collect();
     assert_eq!(ask().unwrap_err(), Error::Overloaded);
     // An ask that is answered makes room for another.
