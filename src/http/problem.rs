@@ -21,6 +21,8 @@ pub(super) struct Problem {
     detail: String,
     /// When the same request may succeed, in seconds from now.
     retry_after_s: Option<u64>,
+    /// The largest count that would not be refused so.
+    count_max: Option<u64>,
 }
 
 impl Problem {
@@ -28,7 +30,7 @@ impl Problem {
         let passes =
             matches!(status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS);
         let retry_after_s = passes.then_some(1);
-        Self { status, code, detail: detail.into(), retry_after_s }
+        Self { status, code, detail: detail.into(), retry_after_s, count_max: None }
     }
 
     /// An argument that is missing, malformed or out of bounds; `fault` goes on after its name.
@@ -184,6 +186,7 @@ impl Problem {
             status: self.status.as_u16(),
             detail: &self.detail,
             code: self.code,
+            count_max: self.count_max,
             instance,
             request_id,
         };
@@ -201,6 +204,8 @@ struct ProblemBody<'a> {
     status: u16,
     detail: &'a str,
     code: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    count_max: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     instance: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -241,6 +246,11 @@ impl From<Error> for Problem {
                 let status = StatusCode::TOO_MANY_REQUESTS;
                 let problem = Self::new(status, "rate_limited", error.to_string());
                 Self { retry_after_s: Some(after_s), ..problem }
+            }
+            Error::CountOverRateLimit { count_max } => {
+                let status = StatusCode::UNPROCESSABLE_ENTITY;
+                let problem = Self::new(status, "count_over_rate_limit", error.to_string());
+                Self { count_max: Some(count_max), ..problem }
             }
             Error::Frozen => Self::new(StatusCode::LOCKED, "frozen", error.to_string()),
             Error::Overloaded => Self::new(
@@ -293,6 +303,8 @@ mod tests {
         assert_eq!(seen(Error::Overloaded), (429, "overloaded"));
         assert_eq!(seen(Error::RateLimited), (429, "rate_limited"));
         assert_eq!(seen(Error::OverRateLimit { after_s: 7 }), (429, "rate_limited"));
+        let much = Error::CountOverRateLimit { count_max: 7 };
+        assert_eq!(seen(much), (422, "count_over_rate_limit"));
         assert_eq!(seen(Error::Frozen), (423, "frozen"));
         assert_eq!(seen(Error::ClockBehind { by_ms: 7 }), (503, "unavailable"));
         assert_eq!(seen(Error::Unavailable { detail: detail() }), (503, "unavailable"));
@@ -309,6 +321,15 @@ mod tests {
         assert_eq!(body["instance"], "/v1/segment/orders");
         assert_eq!(response.headers()[CONTENT_TYPE], "application/problem+json");
         assert!(response.headers().get(RETRY_AFTER).is_none());
+    }
+
+    #[test]
+    fn a_count_over_the_rate_limit_is_refused_with_the_largest_one_that_is_not() {
+        let body = Problem::from(Error::CountOverRateLimit { count_max: 70 }).json();
+        let body: serde_json::Value = serde_json::from_str(&body).unwrap();
+        assert_eq!(body["count_max"], 70);
+        assert!(body["detail"].as_str().unwrap().contains("1 to 70"), "{body}");
+        assert!(!Problem::from(Error::Exhausted).json().contains("count_max"));
     }
 
     #[test]

@@ -167,6 +167,7 @@ pub(super) fn refuse(error: &Error, reply: &mut Reply<'_>) -> &'static str {
         Error::Exhausted => ("EXHAUSTED", "exhausted"),
         Error::TooManyTags { .. } => ("TOOMANYTAGS", "too_many_tags"),
         Error::RateLimited | Error::OverRateLimit { .. } => ("RATELIMITED", "rate_limited"),
+        Error::CountOverRateLimit { .. } => ("COUNTOVERRATELIMIT", "count_over_rate_limit"),
         Error::Frozen => ("FROZEN", "frozen"),
         Error::Overloaded => ("OVERLOADED", "overloaded"),
         Error::Unavailable { .. } | Error::ClockBehind { .. } => ("UNAVAILABLE", "unavailable"),

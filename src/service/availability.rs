@@ -23,9 +23,7 @@ impl IdService {
             if slot.is_some_and(|slot| slot.is_frozen()) {
                 return Err(Error::Frozen);
             }
-            if let Some(after_s) = slot.and_then(|slot| slot.over_rate_limit(count)) {
-                return Err(Error::OverRateLimit { after_s });
-            }
+            slot.map_or(Ok(()), |slot| slot.check_rate_limit(count))?;
             slot.map_or(0, |slot| slot.remaining())
         };
         if held >= count {

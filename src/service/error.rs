@@ -74,6 +74,14 @@ pub enum Error {
         /// Seconds until the request can pass, rounded up, if no other request comes.
         after_s: u64,
     },
+    /// One request asks for more ids than the tag's rate limit allows in ten seconds.
+    #[error(
+        "count must be 1 to {count_max} here: one request gets no more than ten seconds of the tag's rate_limit"
+    )]
+    CountOverRateLimit {
+        /// Most ids of one request.
+        count_max: u64,
+    },
     /// The tag is frozen.
     #[error("the tag is frozen: no ids of it are given until that is changed")]
     Frozen,

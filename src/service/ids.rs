@@ -69,7 +69,7 @@ impl IdService {
     ///
     /// # Errors
     /// [`Error::UnknownTag`], [`Error::Exhausted`], [`Error::Frozen`]; [`Error::OverRateLimit`] where the tag's rate
-    /// limit is used up; [`Error::Unavailable`] when no segment could be had in time; [`Error::Overloaded`];
+    /// limit is used up, and [`Error::CountOverRateLimit`]; [`Error::Unavailable`] when no segment could be had in time; [`Error::Overloaded`];
     /// [`Error::InvalidArgument`] for an impossible tag; [`Error::TooManyTags`] and [`Error::RateLimited`] for one that
     /// would have to be created; [`Error::NotFound`] for a sequence, whose numbers belong to its keys.
     pub async fn take(&self, tag: &str, count: u64) -> Result<TakenIds, Error> {
@@ -148,10 +148,7 @@ impl IdService {
             TakeOutcome::Ids(ranges) => Ok(Some(ranges)),
             TakeOutcome::Wait(answered) => self.wait(answered, deadline).await.transpose(),
             TakeOutcome::Closed => Ok(None),
-            TakeOutcome::Frozen => Err(Error::Frozen),
-            TakeOutcome::OverRateLimit(after_s) => Err(Error::OverRateLimit { after_s }),
-            TakeOutcome::Exhausted => Err(Error::Exhausted),
-            TakeOutcome::Overloaded => Err(Error::Overloaded),
+            TakeOutcome::Refused(error) => Err(error),
         }
     }
 

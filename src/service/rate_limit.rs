@@ -2,7 +2,13 @@
 //!
 //! Pure. A bucket that holds the ids of one second and fills at the tag's rate. A request for more than it can
 //! ever hold passes when it is full, and leaves a debt that the next seconds pay off. So over any time a node
-//! hands out no more than the rate allows, but for one second's worth and the largest request.
+//! hands out no more than the rate allows, one second's worth and the largest request apart. The largest request is for
+//! the ids of ten seconds, so that no request shuts the tag for longer.
+
+use super::error::Error;
+
+/// Seconds of the rate that one request may take.
+const REQUEST_S_MAX: u64 = 10;
 
 /// The bucket of one tag on one node, under the lock of the tag's slot.
 #[derive(Debug)]
@@ -57,14 +63,19 @@ impl RateLimit {
     /// Whether a request for `count` ids passes now.
     ///
     /// # Errors
-    /// After how many seconds it would, rounded up, if no other request came.
-    pub(super) fn admit(&mut self, now_ms: u64, count: u64) -> Result<(), u64> {
+    /// [`Error::CountOverRateLimit`] where it never does; [`Error::OverRateLimit`] says after how many seconds it would,
+    /// rounded up, if no other request came.
+    pub(super) fn admit(&mut self, now_ms: u64, count: u64) -> Result<(), Error> {
+        let count_max = u64::from(self.per_second) * REQUEST_S_MAX;
+        if count > count_max {
+            return Err(Error::CountOverRateLimit { count_max });
+        }
         self.fill(now_ms);
         let needed = i64::try_from(count).unwrap_or(i64::MAX).saturating_mul(ID).min(self.full());
         let missing = needed.saturating_sub(self.level).max(0).unsigned_abs();
         // At 0 the request passes.
         let after_s = missing.div_ceil(u64::from(self.per_second) * 1_000);
-        if after_s == 0 { Ok(()) } else { Err(after_s) }
+        if after_s == 0 { Ok(()) } else { Err(Error::OverRateLimit { after_s }) }
     }
 
     /// Takes `count` ids out, more than there are if need be.
@@ -91,6 +102,10 @@ mod tests {
     use super::*;
     use crate::limits::{RANGED_IDS_MAX, RATE_LIMIT_MAX};
 
+    fn after(after_s: u64) -> Result<(), Error> {
+        Err(Error::OverRateLimit { after_s })
+    }
+
     /// How many requests for `count` ids pass from `from_ms` until `to_ms`, one tried each millisecond.
     fn passed(limit: &mut RateLimit, times_ms: std::ops::Range<u64>, count: u64) -> u64 {
         let mut passed = 0;
@@ -116,7 +131,7 @@ mod tests {
         let mut limit = RateLimit::new(1, 7);
         assert_eq!(passed(&mut limit, 7..60_007, 1), 60);
         limit.pay(2);
-        assert_eq!((limit.available(60_500), limit.admit(60_500, 1)), (0, Err(2)));
+        assert_eq!((limit.available(60_500), limit.admit(60_500, 1)), (0, after(2)));
     }
 
     #[test]
@@ -124,10 +139,10 @@ mod tests {
         let mut limit = RateLimit::new(100, 0);
         assert_eq!(limit.admit(0, 1_000), Ok(()));
         limit.pay(1_000);
-        assert_eq!(limit.admit(0, 1_000), Err(10));
-        assert_eq!(limit.admit(0, 1), Err(10), "a debt of 900 comes before the first id");
+        assert_eq!(limit.admit(0, 1_000), after(10));
+        assert_eq!(limit.admit(0, 1), after(10), "a debt of 900 comes before the first id");
         assert_eq!((limit.available(9_009), limit.available(9_010)), (0, 1));
-        assert_eq!(limit.admit(9_999, 1_000), Err(1));
+        assert_eq!(limit.admit(9_999, 1_000), after(1));
         assert_eq!(limit.admit(10_000, 1_000), Ok(()));
         limit.pay(1_000);
         assert_eq!(passed(&mut limit, 10_001..110_000, 1_000), 9);
@@ -149,8 +164,21 @@ mod tests {
         limit.pay(u64::from(RATE_LIMIT_MAX));
         assert_eq!(limit.available(1), u64::from(RATE_LIMIT_MAX) / 1_000);
         assert_eq!(limit.available(u64::MAX), u64::from(RATE_LIMIT_MAX));
-        let mut slow = RateLimit::new(1, 0);
-        slow.pay(RANGED_IDS_MAX);
-        assert_eq!(slow.admit(0, 1), Err(RANGED_IDS_MAX));
+    }
+
+    #[test]
+    fn no_request_shuts_a_tag_for_longer_than_ten_seconds() {
+        for per_second in [1, 7, RATE_LIMIT_MAX] {
+            let mut limit = RateLimit::new(per_second, 0);
+            let count_max = u64::from(per_second) * 10;
+            for much in [count_max + 1, RANGED_IDS_MAX.max(count_max + 1), u64::MAX] {
+                let refused = limit.admit(0, much);
+                assert_eq!(refused, Err(Error::CountOverRateLimit { count_max }));
+            }
+            assert_eq!(limit.admit(0, count_max), Ok(()), "nothing was taken by the others");
+            limit.pay(count_max);
+            assert_eq!(limit.admit(0, count_max), after(10));
+            assert_eq!(limit.admit(10_000, 1), Ok(()));
+        }
     }
 }

@@ -42,7 +42,7 @@ impl SequenceLimits {
     /// Takes the numbers of a call out of its tag's bucket.
     ///
     /// # Errors
-    /// [`Error::OverRateLimit`] where it has too few.
+    /// [`Error::OverRateLimit`] where it has too few, and [`Error::CountOverRateLimit`].
     pub(super) fn pay(&self, call: LimitedCall<'_>) -> Result<(), Error> {
         self.0.lock().admitting(call)?.pay(call.count);
         Ok(())
@@ -67,7 +67,7 @@ impl Buckets {
         }
         let limit = RateLimit::following(self.of.remove(tag.as_str()), rate, now_ms);
         let limit = self.of.entry(tag.clone()).or_insert(limit);
-        limit.admit(now_ms, count).map_err(|after_s| Error::OverRateLimit { after_s })?;
+        limit.admit(now_ms, count)?;
         Ok(limit)
     }
 }

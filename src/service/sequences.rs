@@ -45,7 +45,7 @@ impl IdService {
     ///
     /// # Errors
     /// For each request: [`Error::UnknownTag`], [`Error::NotFound`] where the tag is no sequence, [`Error::Frozen`],
-    /// [`Error::OverRateLimit`], [`Error::Exhausted`]; [`Error::Unavailable`] where no leader with a quorum gave
+    /// [`Error::OverRateLimit`], [`Error::CountOverRateLimit`], [`Error::Exhausted`]; [`Error::Unavailable`] where no leader with a quorum gave
     /// numbers in time; [`Error::Overloaded`].
     pub async fn take_of_keys(&self, requests: Vec<KeyRequest>) -> Vec<Result<Range<u64>, Error>> {
         let deadline = Instant::now() + GRAB_MAX;

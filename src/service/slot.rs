@@ -153,8 +153,12 @@ impl Slot {
         }
         let take = match held.take(count, arrangement, || self.clock.monotonic_ms()) {
             Some(ranges) => TakeOutcome::Ids(ranges),
-            None if held.exhausted => return (TakeOutcome::Exhausted, false),
-            None if held.waiters.len() >= WAITERS_MAX => return (TakeOutcome::Overloaded, false),
+            None if held.exhausted => {
+                return (TakeOutcome::Refused(Error::Exhausted), false);
+            }
+            None if held.waiters.len() >= WAITERS_MAX => {
+                return (TakeOutcome::Refused(Error::Overloaded), false);
+            }
             None => {
                 let (answer, answered) = oneshot::channel();
                 held.waiters.push_back(Waiter { count, arrangement, answer });
@@ -256,12 +260,15 @@ impl Slot {
         self.held.lock().buffer.rise_to(mark);
     }
 
-    /// For how many seconds the rate limit refuses a call for `count` ids; `None` where it lets it through.
-    pub(super) fn over_rate_limit(&self, count: u64) -> Option<u64> {
+    /// Whether the rate limit would let a call for `count` ids through now. Takes nothing out of it.
+    ///
+    /// # Errors
+    /// As of [`RateLimit::admit`].
+    pub(super) fn check_rate_limit(&self, count: u64) -> Result<(), Error> {
         let mut held = self.held.lock();
         match (held.gate, &mut held.limit) {
-            (Gate::Limited, Some(limit)) => limit.admit(self.clock.monotonic_ms(), count).err(),
-            _ => None,
+            (Gate::Limited, Some(limit)) => limit.admit(self.clock.monotonic_ms(), count),
+            _ => Ok(()),
         }
     }
 
@@ -324,8 +331,8 @@ impl SlotState {
     fn admit(&mut self, count: u64, now_ms: u64) -> Result<(), TakeOutcome> {
         match (self.gate, &mut self.limit) {
             (Gate::Closed, _) => Err(TakeOutcome::Closed),
-            (Gate::Frozen, _) => Err(TakeOutcome::Frozen),
-            (_, Some(limit)) => limit.admit(now_ms, count).map_err(TakeOutcome::OverRateLimit),
+            (Gate::Frozen, _) => Err(TakeOutcome::Refused(Error::Frozen)),
+            (_, Some(limit)) => limit.admit(now_ms, count).map_err(TakeOutcome::Refused),
             (_, None) => Ok(()),
         }
     }

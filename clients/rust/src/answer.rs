@@ -38,6 +38,8 @@ pub(crate) enum Meaning {
     Failed { why: String, rest: Option<Duration> },
     /// The tag's rate limit is used up on this endpoint.
     RateLimited { refusal: Refusal, wait: Duration },
+    /// A lease is for more ids than the tag's rate limit lets one request have: so many.
+    TooMany { count_max: u64 },
     /// Every node would say the same.
     Refused(Refusal),
 }
@@ -47,7 +49,7 @@ pub(crate) fn read(request: &Request, answer: &Answer) -> Meaning {
     match answer.status {
         200 => read_ids(request, &answer.body)
             .unwrap_or_else(|fault| Meaning::Failed { why: fault.to_owned(), rest: None }),
-        status => read_refusal(status, answer),
+        status => read_refusal(request, status, answer),
     }
 }
 
@@ -143,18 +145,24 @@ struct Problem {
     code: String,
     #[serde(default)]
     detail: String,
+    count_max: Option<u64>,
 }
 
-fn read_refusal(status: u16, answer: &Answer) -> Meaning {
-    let Problem { code, detail } = serde_json::from_slice(&answer.body).unwrap_or_default();
+fn read_refusal(request: &Request, status: u16, answer: &Answer) -> Meaning {
+    let Problem { code, detail, count_max } =
+        serde_json::from_slice(&answer.body).unwrap_or_default();
     let seconds = answer.retry_after.as_deref().and_then(|text| digits(text.trim()));
     let wait = seconds.map(|seconds| Duration::from_secs(seconds).min(RETRY_AFTER_MAX));
-    match status {
-        429 if code == "rate_limited" => {
+    let fewer = count_max.filter(|count_max| (1..request.count()).contains(count_max));
+    match (status, fewer) {
+        (422, Some(count_max)) if code == "count_over_rate_limit" && request.as_ranges() => {
+            Meaning::TooMany { count_max }
+        }
+        (429, _) if code == "rate_limited" => {
             let wait = wait.unwrap_or(Duration::from_secs(1));
             Meaning::RateLimited { refusal: Refusal { status, code, detail }, wait }
         }
-        400..500 if !matches!(status, 408 | 429) => {
+        (400..500, _) if !matches!(status, 408 | 429) => {
             Meaning::Refused(Refusal { status, code, detail })
         }
         _ => Meaning::Failed { why: format!("the node answered {status} {detail}"), rest: wait },

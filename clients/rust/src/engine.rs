@@ -252,6 +252,7 @@ impl Engine {
                 slot.line().not_for_keeping(cursor, now, Some(ids))
             }
             Outcome::NotForKeeping => slot.line().not_for_keeping(cursor, now, None),
+            Outcome::TooMany(count_max) => slot.line().too_many(cursor, now, count_max),
             Outcome::Refused(refusal) => slot.line().refused(cursor, now, &Error::Refused(refusal)),
             Outcome::TimeUp(_) => slot.line().gave_up(cursor, now),
         };
@@ -274,7 +275,9 @@ impl Engine {
                 Outcome::Refused(refusal) => Reply::Failed(Error::Refused(refusal)),
                 Outcome::TimeUp(error) => Reply::Failed(error),
                 // Ranges were not asked for.
-                Outcome::Lease(_) | Outcome::NotForKeeping => Reply::Failed(Error::Closed),
+                Outcome::Lease(_) | Outcome::NotForKeeping | Outcome::TooMany(_) => {
+                    Reply::Failed(Error::Closed)
+                }
             },
         }
     }

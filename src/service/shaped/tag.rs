@@ -139,7 +139,7 @@ impl ShapedTag {
     /// limit allows on this node.
     ///
     /// # Errors
-    /// [`Error::Frozen`] and [`Error::OverRateLimit`].
+    /// [`Error::Frozen`], [`Error::OverRateLimit`] and [`Error::CountOverRateLimit`].
     pub(in crate::service) fn admit(&self, count: u64) -> Result<(), Error> {
         let mut open = self.open.lock();
         open.admit(self.clock.monotonic_ms(), count)?;
@@ -223,8 +223,7 @@ impl OpenLines {
         if self.protection.frozen {
             return Err(Error::Frozen);
         }
-        let admitted = self.limit_now().map_or(Ok(()), |limit| limit.admit(now_ms, count));
-        admitted.map_err(|after_s| Error::OverRateLimit { after_s })
+        self.limit_now().map_or(Ok(()), |limit| limit.admit(now_ms, count))
     }
 }
 

@@ -51,9 +51,7 @@ impl IdService {
         let line = shaped.line_at(self.line_time_ms(shaped)?)?.ok_or(Error::UnknownTag)?;
         let mut held = 0;
         if let Some(slot) = line.slot() {
-            if let Some(after_s) = slot.over_rate_limit(count) {
-                return Err(Error::OverRateLimit { after_s });
-            }
+            slot.check_rate_limit(count)?;
             held = slot.remaining();
             if held >= count {
                 return Ok(());

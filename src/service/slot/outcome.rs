@@ -26,12 +26,6 @@ pub(in crate::service) enum TakeOutcome {
     Wait(oneshot::Receiver<TakenNumbers>),
     /// The tag is gone.
     Closed,
-    /// The tag is frozen.
-    Frozen,
-    /// The rate limit is used up, for so many seconds.
-    OverRateLimit(u64),
-    /// Fewer are held, and the tag has no more.
-    Exhausted,
-    /// Too many wait already.
-    Overloaded,
+    /// Why there are none: the tag is frozen or used up, its rate limit refuses the call, or too many wait already.
+    Refused(Error),
 }

@@ -17,6 +17,11 @@ fn ids(answered: &mut oneshot::Receiver<TakenNumbers>) -> Vec<u64> {
     ranges.into_iter().flatten().collect()
 }
 
+/// Whether the rate limit refuses a call for so many seconds.
+fn over_for(outcome: &TakeOutcome, seconds: std::ops::RangeInclusive<u64>) -> bool {
+    matches!(outcome, TakeOutcome::Refused(Error::OverRateLimit { after_s }) if seconds.contains(after_s))
+}
+
 #[test]
 fn waiting_callers_are_served_in_order_of_arrival_by_one_grab() {
     let slot = slot();
@@ -110,7 +115,10 @@ fn an_exhausted_tag_gives_what_is_held_and_asks_for_no_more() {
     slot.exhausted();
     assert_eq!(slot.take_some(1), (Some(1..2), false));
     assert_eq!(slot.take_some(9), (Some(2..3), false));
-    assert!(matches!(slot.take(1, Arrangement::Ranges), (TakeOutcome::Exhausted, false)));
+    assert!(matches!(
+        slot.take(1, Arrangement::Ranges),
+        (TakeOutcome::Refused(Error::Exhausted), false)
+    ));
 }
 
 #[test]
@@ -144,7 +152,7 @@ fn a_frozen_slot_gives_nothing_of_what_it_holds_until_it_thaws() {
     assert_eq!(slot.take_some(1), (None, false));
     assert_eq!(slot.take_exactly(1), (None, false));
     for arrangement in [Arrangement::Ranges, Arrangement::Contiguous] {
-        assert!(matches!(slot.take(1, arrangement), (TakeOutcome::Frozen, false)));
+        assert!(matches!(slot.take(1, arrangement), (TakeOutcome::Refused(Error::Frozen), false)));
     }
     assert_eq!((slot.remaining(), slot.is_frozen()), (0, true));
     slot.protect(protection(None, false));
@@ -195,7 +203,7 @@ fn every_way_to_ids_counts_against_one_limit() {
     assert_eq!(slot.take_some(1).0, None);
     assert_eq!(slot.take_exactly(1).0, None);
     let (refused, wants_grab) = slot.take(1, Arrangement::Contiguous);
-    assert!(matches!(refused, TakeOutcome::OverRateLimit(1)) && !wants_grab);
+    assert!(over_for(&refused, 1..=1) && !wants_grab);
     slot.protect(protection(None, false));
     assert_eq!(slot.take_some(5).0, Some(2..7));
 }
@@ -206,8 +214,19 @@ fn a_request_for_more_than_the_bucket_holds_passes_once() {
     slot.protect(protection(Some(10), false));
     assert_eq!(slot.take_exactly(100).0.map(|ids| ids.len()), Some(1));
     let (again, _) = slot.take(100, Arrangement::Ranges);
-    assert!(matches!(again, TakeOutcome::OverRateLimit(9..=10)), "it is paid off first");
+    assert!(over_for(&again, 9..=10), "it is paid off first");
     assert_eq!(slot.take_some(1).0, None);
+}
+
+#[test]
+fn a_request_for_more_than_ten_seconds_of_the_limit_takes_nothing() {
+    let slot = holding(1_000);
+    slot.protect(protection(Some(10), false));
+    let (refused, wants_grab) = slot.take(101, Arrangement::Ranges);
+    let of_all = Error::CountOverRateLimit { count_max: 100 };
+    assert!(matches!(refused, TakeOutcome::Refused(error) if error == of_all) && !wants_grab);
+    assert_eq!(slot.take_exactly(101).0, None);
+    assert_eq!(slot.take_exactly(100).0, Some([1..101].into()), "all of the bucket is there");
 }
 
 #[test]
@@ -216,7 +235,7 @@ fn callers_that_wait_have_paid() {
     slot.protect(protection(Some(10), false));
     let (mut waiting, _) = wait(&slot, 10);
     let (refused, _) = slot.take(10, Arrangement::Ranges);
-    assert!(matches!(refused, TakeOutcome::OverRateLimit(1)));
+    assert!(over_for(&refused, 1..=1));
     slot.begin_grab(10).unwrap();
     slot.install(Segment { start: 1, end: 1_001 }, 10);
     assert_eq!(ids(&mut waiting).len(), 10);
@@ -238,11 +257,12 @@ fn a_limit_that_is_lifted_and_set_again_forgives_no_debt() {
     slot.protect(protection(Some(10), false));
     assert_eq!(slot.take_exactly(100).0.map(|ids| ids.len()), Some(1));
     slot.protect(protection(None, false));
-    assert_eq!(slot.over_rate_limit(1), None);
+    assert_eq!(slot.check_rate_limit(1), Ok(()));
     assert!(slot.take_some(5).0.is_some());
     for rate in [10, 11] {
         slot.protect(protection(Some(rate), false));
         assert_eq!(slot.take_some(1).0, None, "what was taken is not forgiven");
-        assert!(slot.over_rate_limit(1).is_some_and(|seconds| seconds > 1));
+        let refused = slot.check_rate_limit(1);
+        assert!(matches!(refused, Err(Error::OverRateLimit { after_s: 2.. })), "{refused:?}");
     }
 }

@@ -37,6 +37,8 @@ pub(crate) enum Outcome {
         may_be_kept: bool,
     },
     NotForKeeping,
+    /// A lease of so many ids at most is to be asked for instead.
+    TooMany(u64),
     Refused(Refusal),
     /// The deadline came first; what the last attempt met.
     TimeUp(Error),
@@ -86,6 +88,7 @@ impl Network {
                     return Outcome::Listed { ids, may_be_kept };
                 }
                 Ok(Meaning::NotForKeeping) => return Outcome::NotForKeeping,
+                Ok(Meaning::TooMany { count_max }) => return Outcome::TooMany(count_max),
                 Ok(Meaning::Refused(refusal)) => return Outcome::Refused(refusal),
                 Ok(Meaning::RateLimited { refusal, wait }) => {
                     let until = self.now() + wait;

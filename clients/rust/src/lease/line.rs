@@ -216,6 +216,15 @@ impl<W> Line<W> {
         step
     }
 
+    /// The flight asked for more ids than one request may have of the tag, which are so many. The next one asks for them.
+    pub(crate) fn too_many(&mut self, cursor: &Cursor, now: Duration, count_max: u64) -> Step<W> {
+        let mut step = Step::default();
+        self.is_flying = false;
+        self.sizing.at_most(count_max);
+        self.settle(cursor, now, &mut step);
+        step
+    }
+
     /// The flight was refused: so is every call that waits.
     pub(crate) fn refused(&mut self, cursor: &Cursor, now: Duration, error: &Error) -> Step<W> {
         let mut step = Step::default();

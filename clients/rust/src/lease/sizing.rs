@@ -28,16 +28,22 @@ pub(crate) struct Sizing {
     last: Option<u64>,
     /// When the last lease was asked for, by the client's clock.
     asked_at: Duration,
+    /// The size of the next lease, since the node refused a larger one.
+    count_max: Option<u64>,
 }
 
 impl Sizing {
     pub(crate) fn new(rules: Rules) -> Self {
-        Self { rules, last: None, asked_at: Duration::ZERO }
+        Self { rules, last: None, asked_at: Duration::ZERO, count_max: None }
     }
 
     /// The size of a lease that is asked for now. `used` ids were handed out since the last one was; calls that
     /// wait want `waiting` more.
     pub(crate) fn next(&mut self, now: Duration, used: u64, waiting: u64) -> u64 {
+        if let Some(count_max) = self.count_max.take() {
+            (self.last, self.asked_at) = (self.last.map(|last| last.min(count_max)), now);
+            return count_max;
+        }
         let Rules { first, min, max, lasts } = self.rules;
         let size = match self.last {
             None => first.min(max),
@@ -52,6 +58,11 @@ impl Sizing {
         };
         (self.last, self.asked_at) = (Some(size), now);
         size.saturating_add(waiting).min(max)
+    }
+
+    /// Makes the next size this one, since the node says that one request gets no more.
+    pub(crate) fn at_most(&mut self, count_max: u64) {
+        self.count_max = Some(count_max);
     }
 
     /// Makes the next sizes smaller, since the node says that there were too many ids.
@@ -97,6 +108,18 @@ mod tests {
         assert_eq!(sizing.next(Duration::ZERO, 0, 5_000), 5_100);
         assert_eq!(sizing.next(Duration::from_secs(10), 200, 0), 200);
         assert_eq!(sizing.next(Duration::from_secs(20), 0, 2_000_000), 1_000_000);
+    }
+
+    #[test]
+    fn a_size_above_what_one_request_gets_is_followed_by_that() {
+        let mut sizing = Sizing::new(RULES);
+        sizing.next(Duration::ZERO, 0, 5_000);
+        sizing.at_most(50);
+        assert_eq!(sizing.next(Duration::ZERO, 0, 5_000), 50);
+        assert_eq!(sizing.next(Duration::from_secs(10), 50, 0), 50);
+        sizing.at_most(5_000);
+        sizing.next(Duration::from_secs(10), 0, 0);
+        assert_eq!(sizing.next(Duration::from_secs(20), 50, 0), 50, "small ones stay small");
     }
 
     #[test]

@@ -86,6 +86,40 @@ async fn rate_limited_waits() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn lease_over_the_rate_limit_shrinks() {
+    let over = |count_max: &str| {
+        let body = format!(r#"{{"code":"count_over_rate_limit","detail":"why"{count_max}}}"#);
+        Act::Answer(422, body)
+    };
+    let mut line = Line(1);
+    let script = Script::new(2, move |_, request| match request.count() {
+        51.. => over(r#","count_max":50"#),
+        _ => line.answer(request),
+    });
+    let client = script.client();
+    assert_eq!(take(&client, 1).await, [1]);
+    assert_eq!(take(&client, 300).await, (2..=301).collect::<Vec<_>>());
+    assert_eq!(client.next_ids("orders", 130).await.map(|ids| ids.len()), Ok(130));
+    let paths = script.paths();
+    assert_eq!(paths[1], "/v1/segment/orders?count=101&format=ranges");
+    assert_eq!(paths[2], "/v1/segment/orders?count=50&format=ranges");
+    assert_eq!(script.now_ms(), 0);
+
+    for no_less in ["", r#","count_max":0"#, r#","count_max":101"#, r#","count_max":"50""#] {
+        let mut line = Line(1);
+        let script = Script::new(1, move |_, request| match request.count() {
+            51.. => over(no_less),
+            _ => line.answer(request),
+        });
+        let client = script.client();
+        take(&client, 1).await;
+        let refusal = client.next_id("orders").await;
+        assert!(matches!(refusal, Err(Error::Refused(_))), "{no_less}: {refusal:?}");
+        assert_eq!(script.seen().len(), 2, "no second try");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn frozen_runs_out() {
     let mut line = Line(1);
     let script = Script::new(1, move |_, request| line.answer(request));

@@ -37,17 +37,20 @@ final class Answer {
   MintleafException problem() {
     String code = null;
     String detail = null;
+    long countMax = 0;
     try {
       Map<String, Object> problem = json();
       code = string(problem.get("code"));
       detail = string(problem.get("detail"));
+      countMax = problem.get("count_max") instanceof Number ? ((Number) problem.get("count_max")).longValue() : 0;
     } catch (MalformedAnswer e) {
       // A proxy's page: the status says enough.
     }
     return new MintleafException(
         code == null ? "refused" : code,
         status,
-        "HTTP " + status + (code == null ? "" : " " + code) + (detail == null ? "" : ": " + detail));
+        "HTTP " + status + (code == null ? "" : " " + code) + (detail == null ? "" : ": " + detail),
+        countMax);
   }
 
   @SuppressWarnings("unchecked")

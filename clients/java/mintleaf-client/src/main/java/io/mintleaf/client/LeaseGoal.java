@@ -13,4 +13,14 @@ final class LeaseGoal extends LineGoal {
   public void answered(Answer answer) throws MalformedAnswer {
     line.leaseCame(Ids.inRanges(answer.json(), count), count);
   }
+
+  @Override
+  public void refused(MintleafException why) {
+    boolean tooMany = why.status() == 422 && why.code().equals("count_over_rate_limit");
+    if (tooMany && why.countMax >= 1 && why.countMax < count) {
+      line.askedForTooMany((int) why.countMax);
+    } else {
+      super.refused(why);
+    }
+  }
 }

@@ -12,6 +12,8 @@ final class LeaseSize {
   private long askedAt;
   private long used;
   private boolean askedBefore;
+  /** The size of the next lease, after a node refused a larger one, or 0. */
+  private int countMax;
 
   private LeaseSize(long lastsNanos, int first, int min, int max, long now) {
     this.lastsNanos = lastsNanos;
@@ -42,6 +44,13 @@ final class LeaseSize {
    * @param waiting ids that calls wait for, which come on top
    */
   int next(long waiting, long now) {
+    if (countMax > 0) {
+      int size = countMax;
+      countMax = 0;
+      used = 0;
+      askedAt = now;
+      return size;
+    }
     long elapsed = Math.max(1_000_000L, now - askedAt);
     if (askedBefore) {
       double wanted = (double) used * lastsNanos / elapsed;
@@ -52,6 +61,12 @@ final class LeaseSize {
     used = 0;
     askedAt = now;
     return (int) Math.min(max, last + waiting);
+  }
+
+  /** Makes the next lease one of so many ids, after a node said that one request gets no more. */
+  void atMost(int countMax) {
+    this.countMax = countMax;
+    last = Math.min(last, countMax);
   }
 
   /** Halves the next lease, after a node said that the tag's rate limit does not allow so many. */

@@ -325,6 +325,16 @@ final class Line extends Dispenser {
     landed();
   }
 
+  /** Ends a flight for a lease of more ids than one request may have, and asks for as many as it may. */
+  synchronized void askedForTooMany(int countMax) {
+    if (closed) {
+      return;
+    }
+    size.atMost(countMax);
+    landed();
+    leaseAheadIfDue();
+  }
+
   /** Ends a flight for a lease or for the shape at its deadline. */
   synchronized void gaveUp() {
     long now = control.ticker.nanos();

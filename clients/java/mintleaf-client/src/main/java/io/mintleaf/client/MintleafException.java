@@ -20,11 +20,18 @@ public final class MintleafException extends RuntimeException {
 
   private final String code;
   private final int status;
+  /** The largest count that the node would not have refused so, or 0. */
+  final long countMax;
 
   MintleafException(String code, int status, String message) {
+    this(code, status, message, 0);
+  }
+
+  MintleafException(String code, int status, String message, long countMax) {
     super(message);
     this.code = code;
     this.status = status;
+    this.countMax = countMax;
   }
 
   static MintleafException closed() {

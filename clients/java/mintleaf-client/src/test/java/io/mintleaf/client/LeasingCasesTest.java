@@ -543,6 +543,30 @@ class LeasingCasesTest {
   }
 
   @Test
+  void leaseOverTheRateLimitShrinks() throws Exception {
+    CountingScript ids = new CountingScript();
+    String over = "{\"code\":\"count_over_rate_limit\",\"detail\":\"as scripted\"%s}";
+    ScriptedNode node = node(path -> CountingScript.count(path) > 50
+        ? Reply.status(422, String.format(over, ",\"count_max\":50")) : ids.reply(path));
+    MintleafClient client = client(node);
+    for (long id = 1; id <= 300; id++) {
+      assertEquals(id, client.nextId("orders"));
+    }
+    assertEquals(130, client.nextIds("orders", 130).length);
+    assertTrue(node.requests().get(1).contains("count=101&format=ranges"), node.requests().get(1));
+    assertTrue(node.requests().get(2).contains("count=50&format=ranges"), node.requests().get(2));
+
+    for (String noLess : new String[] {"", ",\"count_max\":0", ",\"count_max\":101"}) {
+      ScriptedNode refusing = node(path -> CountingScript.count(path) > 50
+          ? Reply.status(422, String.format(over, noLess)) : ids.reply(path));
+      MintleafClient refused = client(refusing);
+      refused.nextId("orders");
+      assertEquals("count_over_rate_limit", failure(() -> refused.nextId("orders")).code());
+      assertEquals(2, refusing.requests().size(), "no second try");
+    }
+  }
+
+  @Test
   void frozenRunsOut() throws Exception {
     CountingScript ids = new CountingScript();
     ScriptedNode node = node(ids);
