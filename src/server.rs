@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! serve, dev    one node until a signal; a cluster in one process
+//!   dev_data    whether dev may begin in a directory
 //!   failure     why a node ended, with the exit code
 //!   warnings    of settings that an operator may regret
 //!   open_files  how many of them clients may have
@@ -25,6 +26,7 @@ mod assemble;
 mod client_credentials;
 mod client_tokens;
 mod dev;
+mod dev_data;
 mod draining;
 mod expiry;
 mod failure;

@@ -81,7 +81,7 @@ pub use error::{
 };
 pub use leader_requests::{LEADER_REQUEST_BYTES_MAX, LeaderRequests};
 pub use message::MembershipError;
-pub use mintleaf_storage::SyncReadings;
+pub use mintleaf_storage::{SyncReadings, is_data_dir};
 pub use node::{Environment, Handle, MemberStatus, Node, PROPOSAL_BYTES_MAX, Role, Status};
 pub use offline::{Beginning, NewCluster, OfflineError, StoppedNode, read_stopped};
 pub use options::{Clock, Options, PEER_CONNECTIONS_MAX, Tuning};

@@ -16,6 +16,7 @@ use std::time::Duration;
 use mintleaf_raft::{Credentials, Remedy};
 use tokio::sync::watch;
 
+use super::dev_data::refuse_other_data;
 use super::failure::NodeFailure;
 use super::node::{Leadership, NodeConfig, PeerSecurity, RunningNode, SilentNode, absolute};
 use super::open_files::{Nodes, client_capacity};
@@ -59,7 +60,7 @@ struct Addresses {
 /// # Errors
 /// Why a node did not start or may not start again, with the exit code for that: [`NodeFailure::exit_code`].
 pub fn dev(config: &DevConfig, log: Log) -> Result<(), NodeFailure> {
-    refuse_other_size(config)?;
+    refuse_other_data(&config.data, config.nodes)?;
     warn_if_exposed(&config.exposed);
     warn_of_tokens_in_clear(&config.tokens_in_clear);
     keep_others_out(&config.data);
@@ -107,20 +108,6 @@ fn at_once<T: Send, R: Send>(all: Vec<T>, act: impl Fn(T) -> R + Copy + Send) ->
         let begun: Vec<_> = all.into_iter().map(|one| scope.spawn(move || act(one))).collect();
         begun.into_iter().filter_map(|acting| acting.join().ok()).collect()
     })
-}
-
-/// Refuses the data of a cluster of another size: one that was bootstrapped with one node cannot become
-/// one of three.
-fn refuse_other_size(config: &DevConfig) -> Result<(), NodeFailure> {
-    let exists = |number: u8| config.data.join(format!("node-{number}")).exists();
-    let present = (1..=u8::MAX).take_while(|&number| exists(number)).count();
-    if present == 0 || present == usize::from(config.nodes) {
-        return Ok(());
-    }
-    Err(NodeFailure::Usage(format!(
-        "{} holds a cluster of {present}: run dev with --nodes {present}, or give another --data",
-        config.data.display()
-    )))
 }
 
 /// Takes the right to enter from everybody but the owner, where the directory holds nothing but nodes. Each

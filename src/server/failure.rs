@@ -27,9 +27,12 @@ pub enum NodeFailure {
     /// The node ran, and had to stop.
     #[error("{0}")]
     Stopped(StopReason),
-    /// The settings do not fit the data.
+    /// The settings do not fit each other or the machine.
     #[error("{0}")]
     Usage(String),
+    /// The directory holds what this command must not begin beside.
+    #[error("{0}")]
+    Data(String),
 }
 
 impl NodeFailure {
@@ -47,6 +50,7 @@ impl NodeFailure {
     pub fn remedy(&self) -> Remedy {
         match self {
             Self::Usage(_) => Remedy::Settings,
+            Self::Data(_) => Remedy::Operator,
             Self::Raft(error) => error.remedy(),
             Self::Stopped(reason) => reason.remedy(),
             Self::Clients { .. } | Self::System(_) => Remedy::Restart,
@@ -66,6 +70,7 @@ impl NodeFailure {
             Self::Raft(NodeError::Storage(StorageError::Locked { .. })) => {
                 Some("each node needs a directory of its own: --data names another")
             }
+            Self::Data(_) => None,
             Self::Raft(_) | Self::Stopped(_) | Self::System(_) => match self.remedy() {
                 Remedy::Restart => Some("starting it again may help"),
                 Remedy::Settings | Remedy::Operator => {

@@ -154,6 +154,12 @@ impl DataDir {
 /// The name of the file that makes a directory a data directory.
 pub(crate) const IDENTITY: &str = FILE_NAME;
 
+/// Whether this is the data directory of a node. Reads only.
+#[must_use]
+pub fn is_data_dir(path: &Path) -> bool {
+    path.join(FILE_NAME).exists()
+}
+
 /// What is known of a data directory that nobody opened.
 pub(crate) struct Known {
     /// The node that it belongs to.
@@ -189,7 +195,7 @@ pub(crate) fn lock_for_reading(path: &Path) -> Result<Option<File>, StorageError
 
 /// Refuses a directory that has no identity but holds files of somebody else.
 fn refuse_foreign(path: &Path) -> Result<(), StorageError> {
-    if path.join(FILE_NAME).exists() {
+    if is_data_dir(path) {
         return Ok(());
     }
     let list = || format!("list {}", path.display());

@@ -69,7 +69,7 @@ mod sync_times;
 mod trees;
 mod wal;
 
-pub use data_dir::DataDir;
+pub use data_dir::{DataDir, is_data_dir};
 pub use engine::SledEngine;
 pub use error::StorageError;
 pub use limits::{META_BYTES_MAX, RECORD_BYTES_MAX, SNAPSHOT_META_BYTES_MAX};

@@ -1,5 +1,6 @@
 //! `mintleaf dev`: it serves at once, survives any number of kills, and ends cleanly.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::harness::{
@@ -75,11 +76,41 @@ fn another_number_of_nodes_on_the_same_data_is_refused() {
     let mut dev = mintleaf().dev();
     dev.process().kill();
     let data = dev.dir().join("data");
-    let mut command = mintleaf().command();
-    command.args(["dev", "--http", "127.0.0.1:0", "--nodes", "3", "--data"]).arg(&data);
-    let refused = Finished::of(&mut command);
+    let refused = refused(&data, "3");
     assert_eq!(refused.code, Some(2), "{refused:?}");
     assert!(refused.stderr.contains("holds a cluster of 1"), "{refused:?}");
+}
+
+/// Runs `dev` in a directory that it has to refuse.
+fn refused(data: &Path, nodes: &str) -> Finished {
+    let mut command = mintleaf().command();
+    command.args(["dev", "--http", "127.0.0.1:0", "--nodes", nodes, "--data"]).arg(data);
+    Finished::of(&mut command)
+}
+
+#[test]
+fn dev_begins_no_cluster_beside_what_is_left_of_another() {
+    let mut dev = mintleaf().dev_with_nodes(3);
+    let data = dev.dir().join("data");
+    dev.process().kill();
+    std::fs::rename(data.join("node-1"), dev.dir().join("away")).unwrap();
+    for nodes in ["1", "3"] {
+        let refused = refused(&data, nodes);
+        assert_eq!(refused.code, Some(3), "{refused:?}");
+        assert!(refused.stderr.contains("holds node-2, node-3 and lacks node-1"), "{refused:?}");
+    }
+    assert!(!data.join("node-1").exists(), "nothing was begun");
+}
+
+#[test]
+fn dev_begins_no_cluster_in_the_directory_of_a_node() {
+    let mut cluster = mintleaf().cluster(1);
+    cluster.stop(1);
+    let refused = refused(&cluster.data(1), "1");
+    assert_eq!(refused.code, Some(3), "{refused:?}");
+    assert!(refused.stderr.contains("mintleaf serve --data"), "{refused:?}");
+    cluster.start_node(1);
+    cluster.await_ready();
 }
 
 #[test]
