@@ -83,7 +83,7 @@
 //! | [`resp`] | The Redis protocol | `access`, `answer_budget`, `connection_buffers`, `drain`, `limits`, `metrics`, `service`, `shape`, `tls`, `watchdog` |
 //! | [`listener`] | Client sockets and worker threads, shared by both protocols | `access`, `drain`, `http`, `limits`, `metrics`, `origin`, `resp`, `service`, `tls`, `watchdog` |
 //! | [`config`] | Settings and their checks | `access`, `address`, `snowflake`, `tls` |
-//! | [`logging`] | The log of a process: how its lines look, which there are | `clock`, `config`, `timestamp` |
+//! | [`logging`] | The log of a process: how its lines look, which there are, and how they are written | `clock`, `config`, `metrics`, `timestamp` |
 //! | [`cli`] | The command line, and the commands that are clients of a node | `access`, `address`, `backup`, `clock`, `config`, `entropy`, `leaf_tables`, `limits`, `path_segment`, `restore`, `shape`, `snowflake`, `state`, `tag`, `timestamp`, `version` |
 //! | [`server`] | A node put together, and run by `serve` or `dev` | `access`, `clock`, `config`, `drain`, `encoding`, `entropy`, `limits`, `listener`, `logging`, `metrics`, `replica`, `service`, `snowflake`, `tls` |
 //!

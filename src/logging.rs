@@ -3,8 +3,17 @@
 //! A level concerns the lines of this project. Libraries warn, and openraft is silent: its lines are for those who
 //! develop it, of a kilobyte each, and whatever an operator needs of them is in a line of this project.
 
+mod lines;
+
+use std::backtrace::{Backtrace, BacktraceStatus};
 use std::fmt;
+use std::fs::File;
 use std::io::{self, IsTerminal};
+use std::os::fd::AsFd;
+use std::panic;
+use std::sync::{OnceLock, mpsc};
+use std::thread;
+use std::time::Instant;
 
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::Registry;
@@ -14,12 +23,17 @@ use tracing_subscriber::fmt::time::FormatTime;
 use tracing_subscriber::prelude::*;
 use tracing_subscriber::reload::{self, Handle};
 
+use self::lines::Lines;
 use crate::clock::{Clock, SystemClock};
 use crate::config::{LogFormat, LogLevel, LogSettings};
+use crate::metrics::LOG_LINES_DROPPED;
 use crate::timestamp::rfc3339;
 
 /// The crates of this project, by which the targets of its lines begin.
 const OWN_CRATES: [&str; 3] = ["mintleaf", "mintleaf_raft", "mintleaf_storage"];
+
+/// The lines of this process, once it has a log.
+static LINES: OnceLock<Lines> = OnceLock::new();
 
 /// The log of this process, whose level can be changed.
 pub struct Log {
@@ -34,7 +48,7 @@ impl Log {
     /// Begins the log. A level in `RUST_LOG` is as good as one of `--log-level`.
     ///
     /// # Errors
-    /// When `RUST_LOG` is no filter.
+    /// When `RUST_LOG` is no filter, or the system has no thread for the log.
     ///
     /// # Panics
     /// When this process has a log already.
@@ -47,15 +61,17 @@ impl Log {
             Some((None, text)) => (settings.level, parsed(text)?),
         };
         let (filtered, filter) = reload::Layer::new(filter);
+        let queue = start_lines().map_err(|error| format!("the log cannot begin: {error}"))?;
         let lines = tracing_subscriber::fmt::layer()
             .with_timer(Milliseconds(SystemClock::default()))
-            .with_writer(io::stderr)
+            .with_writer(queue.clone())
             .with_ansi(io::stderr().is_terminal());
         let log = tracing_subscriber::registry().with(filtered);
         match settings.format {
             LogFormat::Text => log.with(lines).init(),
             LogFormat::Json => log.with(lines.json()).init(),
         }
+        report_panics();
         Ok(Self { settings, level, is_fixed, filter })
     }
 
@@ -89,6 +105,63 @@ impl Log {
                 }
             }
         }
+    }
+}
+
+fn start_lines() -> io::Result<&'static Lines> {
+    // A descriptor of its own, so that no lock of the standard library is held while a write waits.
+    let out = File::from(io::stderr().as_fd().try_clone_to_owned()?);
+    let say_dropped = |lines| {
+        tracing::warn!(lines, "lines of the log were dropped, because nothing read it");
+    };
+    let lines = Lines::start(out, LOG_LINES_DROPPED.clone(), say_dropped)?;
+    Ok(LINES.get_or_init(|| lines))
+}
+
+/// Has panics of any thread reported in the log, from here on.
+pub fn report_panics() {
+    panic::set_hook(Box::new(|what| {
+        let Some(lines) = LINES.get() else { return };
+        let thread = thread::current();
+        let name = thread.name().unwrap_or("<unnamed>");
+        let backtrace = Backtrace::capture();
+        match backtrace.status() {
+            BacktraceStatus::Captured => {
+                lines.say(&format_args!("thread '{name}' {what}\n{backtrace}"))
+            }
+            _ => lines.say(&format_args!("thread '{name}' {what}")),
+        }
+        if name == "main" {
+            lines.flush();
+        }
+    }));
+}
+
+/// Waits until the log is written, for a second at most: the process is about to end.
+pub fn flush() {
+    if let Some(lines) = LINES.get() {
+        lines.flush();
+    }
+}
+
+/// Writes these words behind the log, and waits for that as [`flush`] does.
+pub fn last_words(words: &impl fmt::Display) {
+    if let Some(lines) = LINES.get() {
+        lines.say(words);
+        lines.flush();
+    }
+}
+
+/// Has `say` write to standard error by itself behind the log, and waits for both for a second at most.
+pub fn say_last(say: impl FnOnce() + Send + 'static) {
+    let deadline = LINES.get().map_or_else(Instant::now, Lines::flush);
+    let (says, said) = mpsc::sync_channel(1);
+    let speak = move || {
+        say();
+        let _ = says.send(());
+    };
+    if thread::Builder::new().name("mintleaf-last-words".to_owned()).spawn(speak).is_ok() {
+        let _ = said.recv_timeout(deadline.saturating_duration_since(Instant::now()));
     }
 }
 

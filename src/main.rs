@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use mintleaf::cli::{self, CliCommand};
 use mintleaf::config::{ConfigError, DevConfig, LogFormat, LogSettings, ServeConfig, Sources};
-use mintleaf::logging::Log;
+use mintleaf::logging::{self, Log};
 use mintleaf::server::{self, NodeFailure};
 
 /// The allocator of static builds.
@@ -69,7 +69,9 @@ fn run_nodes(
         }
     };
     unknown.iter().for_each(|what| tracing::warn!("{what}"));
-    ended(run(log), format, sources)
+    let exit_code = ended(run(log), format, sources);
+    logging::flush();
+    exit_code
 }
 
 /// Says why nodes ended; answers the exit code for that. A node that ran says it in its log, and so does one whose log
@@ -83,7 +85,9 @@ fn ended(outcome: Result<(), NodeFailure>, format: LogFormat, sources: &Sources)
         (_, LogFormat::Json) => {
             tracing::error!(error, hint = failure.hint(), exit_code, "node refused to start");
         }
-        (_, LogFormat::Text) => cli::refuse(&error, failure.hint()),
+        (_, LogFormat::Text) => {
+            logging::say_last(move || cli::refuse(&error, failure.hint()));
+        }
     }
     ExitCode::from(exit_code)
 }

@@ -33,7 +33,7 @@ pub(crate) use gauges::{ClusterReadings, SnowflakeReadings};
 pub(crate) use labels::{BackupOutcome, LeaderMessage, MODES, Protocol, Reloaded};
 pub use labels::{GrabOutcome, Mode};
 pub(crate) use latency::Burst;
-pub(crate) use machine::{DiskReadings, ProcessReadings};
+pub(crate) use machine::{DiskReadings, LOG_LINES_DROPPED, ProcessReadings};
 pub(crate) use readings::Readings;
 pub(crate) use sequences::SequenceReadings;
 pub(crate) use tags::TagReadings;

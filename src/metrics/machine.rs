@@ -1,5 +1,6 @@
 //! What a node shows of its machine: the process, by the names that Prometheus gives to every process, and the disk.
 
+use std::sync::LazyLock;
 use std::sync::atomic::AtomicU64;
 
 use mintleaf_raft::SyncReadings;
@@ -12,6 +13,9 @@ use prometheus_client::registry::Registry;
 
 use super::gauges::LevelGauge;
 use super::registration::{gauge, gauges_by_label, metric};
+
+/// How many lines of its log the process has dropped.
+pub(crate) static LOG_LINES_DROPPED: LazyLock<Counter> = LazyLock::new(Counter::default);
 
 /// What a process takes of its machine, at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -59,6 +63,12 @@ pub(super) struct ProcessGauges {
 impl ProcessGauges {
     /// Registers them in a registry without a prefix.
     pub(super) fn new(r: &mut Registry) -> Self {
+        metric(
+            r,
+            "mintleaf_log_lines_dropped",
+            "Lines of the log that were dropped, because nothing read it",
+            LOG_LINES_DROPPED.clone(),
+        );
         Self {
             started: gauge(
                 r,

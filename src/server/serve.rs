@@ -13,7 +13,7 @@ use super::supervisor;
 use super::warnings::{warn_if_exposed, warn_of_tokens_in_clear};
 use crate::config::ServeConfig;
 use crate::listener::{CLIENT_THREADS, ClientCapacity};
-use crate::logging::Log;
+use crate::logging::{self, Log};
 
 /// The longest that stopping may take. The steps of a stop have bounds of their own, 10 s together.
 const STOP_MAX: Duration = Duration::from_secs(15);
@@ -36,7 +36,7 @@ pub fn serve(config: ServeConfig, log: Log) -> Result<(), NodeFailure> {
     supervisor::stopping();
     let ended = ended.or_else(|| node.drain(config.drain, Leadership::HandedOver));
     // A teardown may panic where a healthy node does not.
-    drop(panic::take_hook());
+    logging::report_panics();
     end_after(STOP_MAX);
     node.stop();
     match ended {
@@ -60,7 +60,9 @@ fn end_on_panic() {
             return report(what);
         }
         // Plain text, without a backtrace: printing one may wait for ever where memory ran out.
-        eprintln!("thread '{name}' {what}\nthe node ends here; start it again");
+        logging::last_words(&format_args!(
+            "thread '{name}' {what}\nthe node ends here; start it again"
+        ));
         std::process::abort();
     }));
 }
@@ -71,7 +73,9 @@ fn end_after(stop_max: Duration) {
     let _ = thread::Builder::new().name("mintleaf-end".to_owned()).spawn(move || {
         #[expect(clippy::disallowed_methods)] // A thread that does nothing but wait.
         thread::sleep(stop_max);
-        eprintln!("the node did not stop within {stop_max:?}; the process ends");
+        logging::last_words(&format_args!(
+            "the node did not stop within {stop_max:?}; the process ends"
+        ));
         std::process::exit(1);
     });
 }

@@ -6,7 +6,7 @@ use std::thread;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-use crate::logging::Log;
+use crate::logging::{self, Log};
 
 /// What signals ask of a process that runs nodes.
 pub(super) struct Signals {
@@ -85,6 +85,7 @@ pub(super) fn listen_for_signals() -> io::Result<Signals> {
             tracing::info!("stopping; a second signal stops at once");
             stop.send_replace(true);
             next().await;
+            logging::flush();
             std::process::exit(1);
         });
     };

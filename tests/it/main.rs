@@ -25,7 +25,7 @@
 //! leasing                 the client library in Rust, whose nodes are killed, rolled, frozen and limited
 //! warm_start              tags that were hot are held again
 //! quorum_loss             what the last node says
-//! logs                    what a log tells of a day
+//! logs, unread_log        what a log tells of a day; one that nobody reads
 //! alerts                  the dashboard, and rules that fire
 //! strict                  ids that rise over all nodes, whoever leads
 //! granted                 ids lie in what some process was granted, by the nodes' logs
@@ -89,5 +89,6 @@ mod snowflake;
 mod strict;
 mod supervised;
 mod tls;
+mod unread_log;
 mod warm_start;
 mod zones;

@@ -1,0 +1,226 @@
+//! The lines of the log on their way to standard error.
+//!
+//! Whatever reads standard error may sleep: a log shipper that is stuck, a pager, a terminal after Ctrl-S. Then a write
+//! waits for ever. So a thread of its own writes, and every other thread puts its lines into a bounded queue, which takes
+//! no lock that is held across a write. A line that finds the queue full is dropped and counted, and the log says how
+//! many were once it is read again.
+//!
+//! `tracing-appender` has such a writer. It waits at its end for as long as its own bounds say, knows nothing of the last
+//! words of a panic, and its queue is bounded by lines, of which one may have megabytes. What is needed of it is less than
+//! this file.
+
+use std::fmt::Display;
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::mpsc::{self, Receiver, Sender, SyncSender};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use prometheus_client::metrics::counter::Counter;
+use tracing::Metadata;
+use tracing_subscriber::fmt::MakeWriter;
+
+/// Bytes of lines that wait at most: ten thousand lines.
+const WAITING_BYTES_MAX: usize = 2 << 20;
+/// What a line takes in the queue besides its bytes.
+const LINE_BYTES: usize = 64;
+/// How long the end of a process waits for its last lines to be written.
+const LAST_WORDS_MAX: Duration = Duration::from_secs(1);
+/// How long a grant waits for its line to be written.
+const GRANT_WRITTEN_MAX: Duration = Duration::from_millis(100);
+/// Lines of this target are read by recorders, which hold every id against the grants that they have read.
+const GRANTS: &str = "mintleaf::grants";
+
+enum Message {
+    Line(Vec<u8>),
+    /// Says when everything before it is written.
+    Flush(SyncSender<()>),
+}
+
+/// The queue of lines; cheap to clone.
+#[derive(Clone)]
+pub(super) struct Lines {
+    messages: Sender<Message>,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    waiting_bytes: AtomicUsize,
+    dropped: Counter,
+    /// Whether a grant has waited in vain since the last line was written.
+    stuck: AtomicBool,
+}
+
+impl Lines {
+    /// Starts the thread that writes to `out`. It lives as long as the process. `say_dropped` logs how many lines were
+    /// dropped since it did so last.
+    pub(super) fn start(
+        out: impl Write + Send + 'static,
+        dropped: Counter,
+        say_dropped: impl Fn(u64) + Send + 'static,
+    ) -> io::Result<Self> {
+        let (messages, queue) = mpsc::channel();
+        let shared = Shared { waiting_bytes: 0.into(), dropped, stuck: false.into() };
+        let shared = Arc::new(shared);
+        let writes = Arc::clone(&shared);
+        let write = move || write_lines(&queue, &writes, out, say_dropped);
+        thread::Builder::new().name("mintleaf-log".to_owned()).spawn(write)?;
+        Ok(Self { messages, shared })
+    }
+
+    /// Puts a line into the queue, or drops it where that is full.
+    fn push(&self, line: Vec<u8>) {
+        let bytes = line.len() + LINE_BYTES;
+        let waiting = self.shared.waiting_bytes.fetch_add(bytes, Relaxed);
+        if waiting + bytes > WAITING_BYTES_MAX {
+            self.shared.waiting_bytes.fetch_sub(bytes, Relaxed);
+            self.shared.dropped.inc();
+            return;
+        }
+        // The thread at the other end lives as long as the process.
+        let _ = self.messages.send(Message::Line(line));
+    }
+
+    /// Puts a message of several lines into the queue.
+    pub(super) fn say(&self, text: &impl Display) {
+        self.push(format!("{text}\n").into_bytes());
+    }
+
+    /// Waits until everything is written that is in the queue, a second at most. Returns when the wait would have ended.
+    pub(super) fn flush(&self) -> Instant {
+        let deadline = Instant::now() + LAST_WORDS_MAX;
+        self.flush_until(deadline);
+        deadline
+    }
+
+    fn flush_until(&self, deadline: Instant) -> bool {
+        let (written, is_written) = mpsc::sync_channel(1);
+        let _ = self.messages.send(Message::Flush(written));
+        is_written.recv_timeout(deadline.saturating_duration_since(Instant::now())).is_ok()
+    }
+
+    /// Waits until a grant is written that was put in last. While nothing reads the log, the first one waits, and no
+    /// further one.
+    fn flush_grant(&self) {
+        if !self.shared.stuck.load(Relaxed) && !self.flush_until(Instant::now() + GRANT_WRITTEN_MAX)
+        {
+            self.shared.stuck.store(true, Relaxed);
+        }
+    }
+}
+
+fn write_lines(
+    queue: &Receiver<Message>,
+    shared: &Shared,
+    mut out: impl Write,
+    say_dropped: impl Fn(u64),
+) {
+    let mut said = 0;
+    for message in queue {
+        match message {
+            Message::Line(line) => {
+                // A log that was closed has no reader who could miss a line.
+                let _ = out.write_all(&line);
+                shared.waiting_bytes.fetch_sub(line.len() + LINE_BYTES, Relaxed);
+            }
+            Message::Flush(written) => drop(written.try_send(())),
+        }
+        shared.stuck.store(false, Relaxed);
+        let dropped = shared.dropped.get();
+        if dropped > said && shared.waiting_bytes.load(Relaxed) < WAITING_BYTES_MAX / 2 {
+            say_dropped(dropped - said);
+            said = dropped;
+        }
+    }
+}
+
+/// Takes one line from the formatter, which writes it in one piece.
+pub(super) struct LineWriter<'a> {
+    lines: &'a Lines,
+    is_grant: bool,
+}
+
+impl Write for LineWriter<'_> {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        self.lines.push(line.to_vec());
+        if self.is_grant {
+            self.lines.flush_grant();
+        }
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for Lines {
+    type Writer = LineWriter<'a>;
+
+    fn make_writer(&'a self) -> LineWriter<'a> {
+        LineWriter { lines: self, is_grant: false }
+    }
+
+    fn make_writer_for(&'a self, line: &Metadata<'_>) -> LineWriter<'a> {
+        LineWriter { lines: self, is_grant: line.target() == GRANTS }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Passes on what is written, as soon as it is let.
+    struct Reader {
+        is_back: Receiver<()>,
+        read: Sender<Vec<u8>>,
+    }
+
+    impl Write for Reader {
+        fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+            // Reads everything, once whoever holds the other end has gone.
+            let _ = self.is_back.recv();
+            let _ = self.read.send(line.to_vec());
+            Ok(line.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_log_that_nobody_reads_holds_nobody_up_and_says_later_what_it_lost() {
+        let (comes_back, is_back) = mpsc::channel();
+        let (read, lines_read) = mpsc::channel();
+        let (say, said) = mpsc::channel();
+        let dropped = Counter::default();
+        let say_dropped = move |count| say.send(count).unwrap();
+        let lines = Lines::start(Reader { is_back, read }, dropped.clone(), say_dropped).unwrap();
+        let line = [b'x'; 1_000];
+        let fitting = WAITING_BYTES_MAX / (line.len() + LINE_BYTES);
+        for _ in 0..fitting + 100 {
+            lines.push(line.to_vec());
+        }
+        assert_eq!(dropped.get(), 100);
+        let began = Instant::now();
+        let deadline = lines.flush();
+        assert!(Instant::now() >= deadline, "nothing was written");
+        assert!(began.elapsed() < 2 * LAST_WORDS_MAX);
+        let mut grant = LineWriter { lines: &lines, is_grant: true };
+        let began = Instant::now();
+        (0..1_000).for_each(|_| drop(grant.write(b"granted")));
+        assert!(began.elapsed() < 10 * GRANT_WRITTEN_MAX, "only the first one waits");
+
+        let lost = dropped.get();
+        drop(comes_back);
+        assert_eq!(said.recv().unwrap(), lost);
+        lines.say(&"the end");
+        lines.flush();
+        let read: Vec<Vec<u8>> = lines_read.try_iter().collect();
+        assert_eq!(read.len() as u64, fitting as u64 + 100 + 1_000 - lost + 1);
+        assert_eq!(read.last().unwrap(), b"the end\n");
+        assert!(said.try_recv().is_err(), "once");
+    }
+}

@@ -1,0 +1,105 @@
+//! A log that nobody reads: the reader of standard error sleeps, and the node goes on.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, ChildStderr, Stdio};
+use std::sync::mpsc;
+use std::thread;
+
+use serde_json::json;
+
+use crate::harness::{Api, await_some, eventually, mintleaf, secs, signal};
+
+/// A node whose standard error is a pipe that nobody reads as yet.
+struct Unread {
+    node: Child,
+    api: Api,
+    stderr: Option<ChildStderr>,
+    _data: tempfile::TempDir,
+}
+
+impl Unread {
+    fn start() -> Self {
+        let data = tempfile::tempdir().unwrap();
+        let mut command = mintleaf().command();
+        command.args(["dev", "--http", "127.0.0.1:0", "--data"]).arg(data.path());
+        let mut node = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        // To its last line: a greeting that cannot be written ends the node.
+        let greeting = BufReader::new(node.stdout.take().unwrap()).lines().map_while(Result::ok);
+        let greeting: Vec<String> =
+            greeting.take_while(|line| !line.contains("the next start carries on")).collect();
+        let address = greeting.iter().find_map(|line| {
+            line.trim().strip_prefix("listening on")?.trim().strip_prefix("http://")?.parse().ok()
+        });
+        let api = Api(address.expect("the address in the greeting"));
+        eventually("a node that is ready", secs(20), || {
+            api.try_get("/readyz").ok().filter(|answer| answer.is_ok())
+        });
+        api.post("/v1/tags", &json!({ "tag": "orders" })).ok();
+        let stderr = node.stderr.take();
+        Self { node, api, stderr, _data: data }
+    }
+
+    /// Makes so many changes, each of which is a long line of the log.
+    fn change(&self, times: u32) {
+        for time in 0..times {
+            let description = char::from_u32(0x4e00 + time % 2).unwrap().to_string().repeat(256);
+            let change = json!({ "description": description });
+            self.api.patch("/v1/tags/orders", &change).ok();
+        }
+    }
+
+    fn dropped(&self) -> u64 {
+        let page = self.api.get("/metrics");
+        let line = page.text().lines().find(|line| line.starts_with("mintleaf_log_lines_dropped_"));
+        line.unwrap().split(' ').next_back().unwrap().parse().unwrap()
+    }
+}
+
+impl Drop for Unread {
+    fn drop(&mut self) {
+        let _ = self.node.kill();
+        let _ = self.node.wait();
+    }
+}
+
+#[test]
+fn a_node_goes_on_while_nobody_reads_its_log_and_says_later_what_is_missing() {
+    let mut unread = Unread::start();
+    assert_eq!(unread.dropped(), 0);
+    eventually("lines that are dropped", secs(120), || {
+        unread.change(100);
+        (unread.dropped() > 0).then_some(())
+    });
+    assert_eq!(unread.api.get("/v1/segment/orders?count=3").ids().len(), 3);
+    assert!(unread.api.get("/livez").is_ok());
+
+    let mut stderr = BufReader::new(unread.stderr.take().unwrap());
+    let (said, says) = mpsc::channel();
+    let reader = thread::spawn(move || {
+        let mut line = String::new();
+        while stderr.read_line(&mut line).is_ok_and(|read| read > 0) {
+            if line.contains("lines of the log were dropped") {
+                said.send(line.clone()).unwrap();
+            }
+            line.clear();
+        }
+    });
+    let said = says.recv_timeout(secs(20)).expect("the number of lines that are missing");
+    assert!(said.contains("lines="), "{said}");
+    signal(unread.node.id(), "TERM").status().unwrap();
+    assert!(unread.node.wait().unwrap().success());
+    reader.join().unwrap();
+}
+
+#[test]
+fn a_node_ends_in_time_though_nobody_reads_its_log() {
+    let mut unread = Unread::start();
+    // A pipe holds 64 KiB.
+    unread.change(200);
+    signal(unread.node.id(), "TERM").status().unwrap();
+    let ended = await_some(secs(12), || unread.node.try_wait().unwrap());
+    assert!(ended.expect("an end in time").success());
+    let mut log = Vec::new();
+    unread.stderr.take().unwrap().read_to_end(&mut log).unwrap();
+    assert!(log.len() >= 60_000, "the pipe was full: {}", log.len());
+}
