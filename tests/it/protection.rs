@@ -175,13 +175,23 @@ fn a_larger_request_passes_once_and_is_paid_off() {
     let api = dev.api();
     let created = api.post("/v1/tags", &json!({ "tag": "orders", "rate_limit": 1_000 })).ok();
     assert_eq!((&created["rate_limit"], &created["frozen"]), (&json!(1_000), &json!(false)));
-    let lease = "/v1/segment/orders?count=100000&format=ranges";
+    let mut redis = RedisClient::connect(dev.resp(1));
+    for much in ["10001", "1000000"] {
+        // Nothing is taken, so the bucket is full for the largest request.
+        let refused = api.get(&format!("/v1/segment/orders?count={much}&format=ranges"));
+        assert_eq!(refused.problem(), (422, "count_over_rate_limit".to_owned()));
+        assert_eq!(refused.json()["count_max"], 10_000);
+        assert!(refused.text().contains("1 to 10000"), "{refused:?}");
+        let command = format!("INCRBY orders {much}");
+        assert_eq!(error(redis.ask(&command)), "COUNTOVERRATELIMIT");
+    }
+    let lease = "/v1/segment/orders?count=10000&format=ranges";
     let leased = api.get(lease).intervals().unwrap();
-    assert_eq!(leased.iter().map(|(start, end)| end - start).sum::<u64>(), 100_000);
+    assert_eq!(leased.iter().map(|(start, end)| end - start).sum::<u64>(), 10_000);
     let refused = api.get(lease);
     assert_eq!(refused.problem(), (429, "rate_limited".to_owned()));
     let seconds: u64 = refused.header("retry-after").parse().unwrap();
-    assert!((90..=100).contains(&seconds), "{refused:?}");
+    assert!((7..=10).contains(&seconds), "{refused:?}");
     assert_eq!(api.get("/v1/segment/orders").status, 429, "nor is there one for anybody else");
     for (path, status) in [("/v1/segment/orders", 429), ("/api/segment/get/orders", 500)] {
         assert_eq!(api.send(&Method::HEAD, path, &[], "").status, status, "{path}");

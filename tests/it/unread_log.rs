@@ -22,6 +22,8 @@ impl Unread {
         let data = tempfile::tempdir().unwrap();
         let mut command = mintleaf().command();
         command.args(["dev", "--http", "127.0.0.1:0", "--data"]).arg(data.path());
+        // The lines of openraft are long, and many.
+        command.env("RUST_LOG", "info,openraft=trace");
         let mut node = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         // To its last line: a greeting that cannot be written ends the node.
         let greeting = BufReader::new(node.stdout.take().unwrap()).lines().map_while(Result::ok);
@@ -39,12 +41,10 @@ impl Unread {
         Self { node, api, stderr, _data: data }
     }
 
-    /// Makes so many changes, each of which is a long line of the log.
-    fn change(&self, times: u32) {
-        for time in 0..times {
-            let description = char::from_u32(0x4e00 + time % 2).unwrap().to_string().repeat(256);
-            let change = json!({ "description": description });
-            self.api.patch("/v1/tags/orders", &change).ok();
+    /// Makes changes, which the log tells of.
+    fn change(&self) {
+        for step in 1..=20 {
+            self.api.patch("/v1/tags/orders", &json!({ "step": step })).ok();
         }
     }
 
@@ -67,7 +67,7 @@ fn a_node_goes_on_while_nobody_reads_its_log_and_says_later_what_is_missing() {
     let mut unread = Unread::start();
     assert_eq!(unread.dropped(), 0);
     eventually("lines that are dropped", secs(120), || {
-        unread.change(100);
+        unread.change();
         (unread.dropped() > 0).then_some(())
     });
     assert_eq!(unread.api.get("/v1/segment/orders?count=3").ids().len(), 3);
@@ -94,8 +94,11 @@ fn a_node_goes_on_while_nobody_reads_its_log_and_says_later_what_is_missing() {
 #[test]
 fn a_node_ends_in_time_though_nobody_reads_its_log() {
     let mut unread = Unread::start();
-    // A pipe holds 64 KiB.
-    unread.change(200);
+    // A pipe holds 64 KiB, and a queue of 2 MiB stands behind it.
+    eventually("lines that are dropped", secs(120), || {
+        unread.change();
+        (unread.dropped() > 0).then_some(())
+    });
     signal(unread.node.id(), "TERM").status().unwrap();
     let ended = await_some(secs(12), || unread.node.try_wait().unwrap());
     assert!(ended.expect("an end in time").success());
