@@ -127,7 +127,7 @@ pub fn report_panics() {
         let backtrace = Backtrace::capture();
         match backtrace.status() {
             BacktraceStatus::Captured => {
-                lines.say(&format_args!("thread '{name}' {what}\n{backtrace}"))
+                lines.say(&format_args!("thread '{name}' {what}\n{backtrace}"));
             }
             _ => lines.say(&format_args!("thread '{name}' {what}")),
         }

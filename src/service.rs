@@ -123,7 +123,6 @@ use crate::replica::{DrawKey, Replica};
 use crate::sequence::Counters;
 use cluster_time::ClusterTime;
 use grabber::Grabber;
-use notes::MemberRequests;
 use ordered::{Ordered, OrderedParts, SharedLedger};
 use tag_creation::TagCreation;
 
@@ -200,9 +199,7 @@ impl Services {
             ledger,
             nonce,
         });
-        let requests =
-            MemberRequests { replica: Arc::downgrade(&replica), ordered: ordered.clone() };
-        replica.node().answer_by(Arc::new(requests));
+        notes::answer_members(&replica, &ordered);
         let task = ServiceTask { grabs: grabber, ordered: engine };
         let creation =
             TagCreation::new(Arc::clone(&replica), Arc::clone(&clock), tags_max, draw_key);

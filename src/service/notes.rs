@@ -77,12 +77,16 @@ async fn pass_on(node: &Handle, deadline: Instant) {
     while asked.join_next().await.is_some() {}
 }
 
-/// Answers what other members ask of this node.
-pub(super) struct MemberRequests {
+/// Has this node answer what other members ask of it: `ordered` what they ask of the leader.
+pub(super) fn answer_members(replica: &Arc<Replica>, ordered: &Ordered) {
+    let requests = MemberRequests { replica: Arc::downgrade(replica), ordered: ordered.clone() };
+    replica.node().answer_by(Arc::new(requests));
+}
+
+struct MemberRequests {
     /// The replica holds the node, which holds this.
-    pub(super) replica: Weak<Replica>,
-    /// Answers as the leader.
-    pub(super) ordered: Ordered,
+    replica: Weak<Replica>,
+    ordered: Ordered,
 }
 
 impl LeaderRequests for MemberRequests {

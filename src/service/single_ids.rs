@@ -37,9 +37,11 @@ impl IdService {
             match self.take(tag, together).await {
                 Ok(taken) => singles.taken.push(taken),
                 // Fewer are left, or others have used up the limit meanwhile.
-                Err(Error::Exhausted | Error::OverRateLimit { .. }) if together > 1 => {
-                    run = together / 2;
-                }
+                Err(
+                    Error::Exhausted
+                    | Error::OverRateLimit { .. }
+                    | Error::CountOverRateLimit { .. },
+                ) if together > 1 => run = together / 2,
                 Err(error) => {
                     singles.refused = Some(error);
                     return singles;

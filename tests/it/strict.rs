@@ -292,8 +292,11 @@ fn head_says_what_the_rate_limit_would_and_takes_nothing_out_of_it() {
     for _ in 0..3 {
         assert_eq!(head().status, 200);
     }
-    // More than the bucket ever holds: the debt lasts for a minute.
-    assert_eq!(api.get("/v1/segment/invoices?count=60").ids().len(), 60);
+    // More than ten seconds of it are refused, and take nothing out of it either.
+    let much = api.send(&Method::HEAD, "/v1/segment/invoices?count=11", &[], "");
+    assert_eq!(much.status, 422);
+    // More than the bucket ever holds: the debt lasts for ten seconds.
+    assert_eq!(api.get("/v1/segment/invoices?count=10").ids().len(), 10);
     let refused = head();
     assert_eq!((refused.status, refused.header("retry-after").is_empty()), (429, false));
 }
