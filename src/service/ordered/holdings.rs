@@ -3,25 +3,19 @@
 //! Pure. Everything that is held was reserved by entries of one term, which named this process start. Another term
 //! begins with nothing.
 
+mod held_line;
 mod watched;
 
 use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Unbounded};
 
+use self::held_line::HeldLine;
 use super::confirmed::{Confirmed, Turn};
 use super::request::{Given, Outcome, Refused, Request, Wanted};
-use crate::limits::STEP_MAX;
-use crate::segment::{Segment, SegmentBuffer};
+use crate::segment::Segment;
 use crate::sequence::{Counters, Last, SequenceKey, section_of};
 use crate::shape::{Line, PeriodNumber};
 use crate::tag::BizTag;
-
-/// Most numbers that a grab reserves beyond the tag's step and what requests wait for.
-const SIZE_MAX: u32 = 1 << 18;
-/// A grab so soon after the one before reserves twice as much, and one so late half as much. What is held is of no use
-/// in an outage of the quorum, and the next leader wastes it: it has to last for some commits, and not longer.
-const SOON_MS: u64 = 1_000;
-const LATE_MS: u64 = 10_000;
 
 /// Names a line of a tag. A tag has lines of one kind, and later periods come after earlier ones.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -40,26 +34,6 @@ pub(super) struct Grab {
     pub(super) line: Line,
     pub(super) size: u32,
     pub(super) term: u64,
-}
-
-/// One line that this process holds something of, or waits for.
-struct HeldLine {
-    line: Line,
-    /// The tag's step, as the last grab found it.
-    step: u32,
-    /// How many numbers the last grab reserved beyond what requests waited for, and when.
-    size: u32,
-    grabbed_ms: Option<u64>,
-    /// The numbers that are held; `None` of a section, whose numbers are held by keys.
-    buffer: Option<SegmentBuffer>,
-    /// The grab in flight.
-    grab: Option<u64>,
-    /// Whether an interval of it was ever held.
-    opened: bool,
-    /// How many numbers were ever held.
-    installed: u64,
-    /// Whether every number of the line is reserved.
-    exhausted: bool,
 }
 
 type Lines = BTreeMap<LineName, HeldLine>;
@@ -384,42 +358,4 @@ fn name_now(lines: &Lines, asked: &Line) -> LineName {
     let asked = LineName::of(asked);
     let opened = lines.iter().rev().find(|(_, held)| held.opened).map(|(name, _)| *name);
     opened.filter(|opened| opened.period() > asked.period()).unwrap_or(asked)
-}
-
-impl HeldLine {
-    fn new(line: Line) -> Self {
-        let is_section = matches!(line, Line::Section(_));
-        // A grab of one is raised to the tag's step by the log.
-        let buffer = (!is_section).then(|| SegmentBuffer::new(1));
-        Self {
-            line,
-            step: 1,
-            size: 1,
-            grabbed_ms: None,
-            buffer,
-            grab: None,
-            opened: false,
-            installed: 0,
-            exhausted: false,
-        }
-    }
-
-    fn begin_grab(&mut self, demand: u64, now_ms: u64) -> u32 {
-        let wanted = u32::try_from(demand).unwrap_or(u32::MAX).min(STEP_MAX);
-        let since_ms = self.grabbed_ms.map(|at| now_ms.saturating_sub(at));
-        self.size = match since_ms {
-            Some(..SOON_MS) => self.size.saturating_mul(2),
-            Some(LATE_MS..) => self.size / 2,
-            _ => self.size,
-        };
-        self.size = self.size.clamp(self.step, SIZE_MAX.max(self.step));
-        self.grabbed_ms = Some(now_ms);
-        match &mut self.buffer {
-            Some(buffer) => {
-                let size = buffer.begin_grab(now_ms, self.step, demand);
-                size.min(self.size.max(wanted))
-            }
-            None => wanted,
-        }
-    }
 }

@@ -218,11 +218,9 @@ impl<W> Line<W> {
 
     /// The flight asked for more ids than one request may have of the tag, which are so many. The next one asks for them.
     pub(crate) fn too_many(&mut self, cursor: &Cursor, now: Duration, count_max: u64) -> Step<W> {
-        let mut step = Step::default();
         self.is_flying = false;
         self.sizing.at_most(count_max);
-        self.settle(cursor, now, &mut step);
-        step
+        self.half_used(cursor, now)
     }
 
     /// The flight was refused: so is every call that waits.
@@ -246,8 +244,7 @@ impl<W> Line<W> {
         step
     }
 
-    /// Ends the calls whose time is over. All calls of a client wait equally long, so the first to come is the
-    /// first to go.
+    /// Ends the calls whose time is over. All calls of a client wait equally long, so the first to come goes first.
     pub(crate) fn expire(&mut self, now: Duration) -> Step<W> {
         let mut step = Step::default();
         let nothing_yet = || Error::Unavailable("no answer yet".to_owned());
