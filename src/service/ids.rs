@@ -248,10 +248,10 @@ impl IdService {
             return Err(Error::Exhausted);
         }
         let new = || {
-            let clock = Arc::clone(&self.clock);
+            let slot = Slot::new(tag.clone(), row.step, Arc::clone(&self.clock));
             match first {
-                Some(first) => Slot::with_segment(tag.clone(), row.step, clock, first),
-                None => Slot::new(tag.clone(), row.step, clock),
+                Some(first) => slot.with_segment(first, row.step),
+                None => slot,
             }
         };
         let slot = self.table.get_or_insert(&tag, new);

@@ -63,17 +63,11 @@ impl Slot {
         Self::holding(SegmentBuffer::new(step), tag, clock)
     }
 
-    /// A slot with the segment that was reserved when its tag was created.
-    pub(super) fn with_segment(
-        tag: BizTag,
-        step: u32,
-        clock: Arc<dyn Clock>,
-        segment: Segment,
-    ) -> Self {
-        let slot = Self::new(tag, step, clock);
-        slot.begin_grab(step);
-        slot.install(segment, step);
-        slot
+    /// The new slot with the segment that was reserved when its tag was created.
+    pub(super) fn with_segment(self, segment: Segment, step: u32) -> Self {
+        self.begin_grab(step);
+        self.install(segment, step);
+        self
     }
 
     fn holding(buffer: SegmentBuffer, tag: BizTag, clock: Arc<dyn Clock>) -> Self {

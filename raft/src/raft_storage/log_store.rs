@@ -2,8 +2,7 @@
 //!
 //! Appends and votes are written at once and readable at once. The sync thread acknowledges them: it
 //! drains its queue, syncs the engine once, then fires every callback. openraft waits for that callback
-//! before it sends an entry on. Truncations and
-//! purges run on that thread too, in the order in which openraft requests them.
+//! before it sends an entry on. Truncations and purges run on that thread too, in the order of requests.
 
 use std::fmt::Debug;
 use std::future::Future;
@@ -174,6 +173,7 @@ impl Syncer {
         while let Some(job) = held_back.take().or_else(|| self.queue.blocking_recv()) {
             self.pace.begin();
             held_back = self.carry_out(job);
+            self.pace.end();
         }
     }
 
@@ -190,23 +190,16 @@ impl Syncer {
             self.pace.begin();
             process.wait_for_disk().await;
             held_back = self.carry_out(job);
+            self.pace.end();
         }
     }
 
     /// Carries a job out, with all that one sync covers. Returns the job that must be carried out next.
     fn carry_out(&mut self, job: Job) -> Option<Job> {
         match job {
-            Job::Truncate(index, answer) => {
-                let truncated = self.engine.truncate_from(index);
-                self.pace.end();
-                reply(answer, truncated);
-            }
-            Job::Purge(index, mark, answer) => {
-                let purged = self.engine.purge_upto(index, &mark);
-                self.pace.end();
-                reply(answer, purged);
-            }
-            first => return sync_all(self.engine.as_ref(), &self.pace, &mut self.queue, first),
+            Job::Truncate(index, answer) => reply(answer, self.engine.truncate_from(index)),
+            Job::Purge(index, mark, answer) => reply(answer, self.engine.purge_upto(index, &mark)),
+            first => return sync_all(self.engine.as_ref(), &mut self.queue, first),
         }
         None
     }
@@ -216,7 +209,6 @@ impl Syncer {
 /// which must be carried out after it.
 fn sync_all(
     engine: &dyn LogEngine,
-    pace: &SyncPace,
     queue: &mut mpsc::UnboundedReceiver<Job>,
     first: Job,
 ) -> Option<Job> {
@@ -232,7 +224,6 @@ fn sync_all(
     // The sync precedes the callbacks, because openraft counts this node towards the quorum on them
     // (Raft paper, figure 2: persistent state is updated before responding to RPCs).
     let synced = engine.sync();
-    pace.end();
     for job in waiting {
         match job {
             Job::Flushed(callback) => callback.log_io_completed(match &synced {

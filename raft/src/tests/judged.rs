@@ -2,9 +2,8 @@
 
 use std::io::{self, Read};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
+use parking_lot::{Condvar, Mutex};
 use tempfile::TempDir;
 use tokio::time::timeout;
 
@@ -18,7 +17,15 @@ use crate::state_machine::{FrozenState, Newer, Release, RestoreError, Stamp, Sta
 #[derive(Default)]
 struct Held {
     sum: Sum,
-    held: AtomicBool,
+    held: Mutex<bool>,
+    let_go: Condvar,
+}
+
+impl Held {
+    fn let_go(&self) {
+        *self.held.lock() = false;
+        self.let_go.notify_all();
+    }
 }
 
 impl StateMachine for Held {
@@ -39,9 +46,11 @@ impl StateMachine for Held {
     }
 
     fn apply(&self, stamp: Stamp, command: &[u8]) -> Result<Vec<u8>, Newer> {
-        while self.held.load(Ordering::SeqCst) {
-            std::thread::sleep(Duration::from_millis(5));
+        let mut held = self.held.lock();
+        while *held {
+            self.let_go.wait(&mut held);
         }
+        drop(held);
         self.sum.apply(stamp, command)
     }
 
@@ -59,7 +68,7 @@ struct LetGo(Arc<Held>);
 
 impl Drop for LetGo {
     fn drop(&mut self) {
-        self.0.held.store(false, Ordering::SeqCst);
+        self.0.let_go();
     }
 }
 
@@ -78,7 +87,7 @@ async fn no_change_is_judged_before_what_is_committed_is_applied() {
     let last = || node.handle().status().last_log_index;
     let before = last();
     let _let_go = LetGo(Arc::clone(&state));
-    state.held.store(true, Ordering::SeqCst);
+    *state.held.lock() = true;
     let handle = node.handle();
     let adding = tokio::spawn(async move {
         let deadline = tokio::time::Instant::now() + SOON;
@@ -91,7 +100,7 @@ async fn no_change_is_judged_before_what_is_committed_is_applied() {
     };
     let judged = judge().await;
     assert!(matches!(judged, Err(MembershipError::NoLeader(_))), "{judged:?}");
-    state.held.store(false, Ordering::SeqCst);
+    state.let_go();
     timeout(SOON, adding).await.unwrap().unwrap().unwrap();
     assert_eq!(judge().await, Ok(()));
     node.shutdown().await;
