@@ -76,7 +76,7 @@
 //! | `connection_buffers` | A client's connection with its buffers | `answer_budget`, `drain`, `watchdog` |
 //! | [`encoding`] | The bytes of commands, responses and snapshots | `state` |
 //! | [`backup`] | Backups: files that hold the whole state | `encoding`, `state` |
-//! | [`replica`] | The replicated log, with types: commands in, responses out | `encoding`, `limits`, `shape`, `state`, `version` |
+//! | [`replica`] | The replicated log, with types: commands in, responses out | `encoding`, `limits`, `shape`, `state`, `tag`, `version` |
 //! | [`restore`] | A new cluster, made of a backup or of a directory that survived | `backup`, `replica`, `state`, `tag` |
 //! | [`service`] | Hands ids out and grabs more: the locks, the waiting, the tasks | `answer_budget`, `backup`, `clock`, `limits`, `metrics`, `replica`, `segment`, `sequence`, `shape`, `snowflake`, `state`, `tag`, `timestamp`, `version` |
 //! | [`http`] | HTTP/1.1: Leaf's paths, the paths of version 1 (`/v1/`), the pages for people | `access`, `address`, `answer_budget`, `connection_buffers`, `drain`, `entropy`, `limits`, `metrics`, `path_segment`, `service`, `shape`, `snowflake`, `tag`, `timestamp`, `tls`, `watchdog` |

@@ -21,7 +21,7 @@
 //! | `client` | Calls to peers, by this node's tasks and by openraft | `identity`, `leadership_transfer`, `message`, `peers`, `runtime`, `transport`, `types` |
 //! | `core` | The parts that all tasks share, and the few operations that several need | `client`, `error`, `identity`, `leader_requests`, `leadership_transfer`, `message`, `options`, `peers`, `raft_storage`, `state_machine`, `types` |
 //! | `batcher` | Many proposals, one log entry; forwarding to the leader | `client`, `core`, `error`, `estimate`, `message`, `types` |
-//! | `election` | Campaigns, votes and heartbeats | `client`, `core`, `identity`, `leadership_transfer`, `message`, `peers`, `runtime`, `transport`, `types` |
+//! | `election` | Campaigns, votes and heartbeats | `client`, `core`, `message`, `peers`, `runtime`, `transport`, `types` |
 //! | `bootstrap` | How a new node founds or joins a cluster, and how a member comes back | `client`, `core`, `error`, `message`, `runtime`, `transport`, `two_phase_commit`, `types` |
 //! | `membership` | Changes of the membership, the leader and the level | `bootstrap`, `client`, `core`, `message`, `raft_storage`, `runtime`, `state_machine`, `types` |
 //! | `upkeep` | Periodic tasks of every member: probes, releases, incarnations, the membership, whether another would lead better | `client`, `core`, `membership`, `message`, `peers`, `types` |
