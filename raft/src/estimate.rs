@@ -45,6 +45,11 @@ impl Estimate {
         self.smoothed + 4 * self.deviation
     }
 
+    /// What the last two measurements both reached; `None` before the first.
+    pub(crate) fn at_least_lately(&self) -> Option<Duration> {
+        self.recent.iter().rev().take(2).min().copied()
+    }
+
     /// The median of the last measurements; `None` before the first.
     pub(crate) fn median(&self) -> Option<Duration> {
         let mut sorted: Vec<Duration> = self.recent.iter().copied().collect();

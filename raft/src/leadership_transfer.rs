@@ -2,11 +2,16 @@
 //! takes over.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::MutexGuard;
+use tokio::time::Instant;
 
 use crate::types::RaftVote;
+
+/// A node that gave leadership away is not handed it for this long because it would lead better.
+const LEFT_FOR: Duration = Duration::from_secs(60);
 
 /// What the tasks of a node need to know of a transfer of leadership, away from this node or to it.
 #[derive(Default)]
@@ -17,6 +22,8 @@ pub(crate) struct LeadershipTransfer {
     heartbeats_paused: AtomicBool,
     /// The vote of the leader that told this node to take over.
     transferred_by: Mutex<Option<RaftVote>>,
+    /// When this node last asked another to take over, or declined to lead.
+    left: Mutex<Option<Instant>>,
 }
 
 impl LeadershipTransfer {
@@ -39,6 +46,16 @@ impl LeadershipTransfer {
     /// Whether this leader sends no heartbeats at the moment.
     pub(crate) fn heartbeats_are_paused(&self) -> bool {
         self.heartbeats_paused.load(Ordering::Relaxed)
+    }
+
+    /// Records that this node asks another to take over, or declines to lead.
+    pub(crate) fn leave(&self) {
+        *self.left.lock() = Some(Instant::now());
+    }
+
+    /// Whether this node gave leadership away lately: it is about to stop, or another leads better.
+    pub(crate) fn has_left_lately(&self) -> bool {
+        self.left.lock().is_some_and(|at| at.elapsed() < LEFT_FOR)
     }
 
     /// Records the leader that told this node to take over.

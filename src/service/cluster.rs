@@ -236,6 +236,7 @@ impl ClusterService {
     /// # Errors
     /// [`Error::Conflict`], [`Error::Unavailable`]; this node leads on, or an election is under way.
     pub async fn hand_over(&self) -> Result<Option<u64>, Error> {
+        self.replica.node().decline_leadership();
         let status = self.replica.node().status();
         if status.leader_id != Some(status.node_id) {
             return Ok(None);

@@ -25,6 +25,9 @@ use crate::types::{Member, RaftVote, Types};
 /// than a heartbeat that arrives.
 const UNREACHABLE_BACKOFF: Duration = Duration::from_millis(400);
 
+/// Time between two looks whether a message that is not answered was lost.
+const LOOK_INTERVAL: Duration = Duration::from_millis(150);
+
 /// Makes openraft's connections to members.
 pub(crate) struct NetworkFactory {
     pub(crate) client: Arc<Client>,
@@ -86,7 +89,8 @@ impl Connection {
         let (sent, weather) = (Instant::now(), self.heard.weather());
         let mut called = pin!(self.client.call(self.target, &self.member, request, MESSAGE_MAX));
         let called = loop {
-            let lost_at = weather.lost_at(self.target, sent);
+            // Each answer to a heartbeat may move it.
+            let lost_at = weather.lost_at(self.target, sent).min(Instant::now() + LOOK_INTERVAL);
             tokio::select! {
                 biased;
                 called = &mut called => break called,

@@ -208,7 +208,7 @@ async fn is_wanted(core: &Arc<Core>) -> bool {
         };
         let core = Arc::clone(core);
         asked.spawn(in_process(async move {
-            let within = core.heard.weather().message_max(id);
+            let within = core.heard.weather().message_max(id).min(ATTEMPT_MAX);
             let answer = core.client.call(id, &member, Request::PreVote { last }, within).await;
             matches!(answer, Ok(Response::PreVote { granted: true })).then_some(id)
         }));

@@ -83,6 +83,7 @@ async fn send_timeout_now(core: &Core, id: u64, member: &Member) -> Outcome {
     if from.leader_id.node_id != core.identity.node_id() || !from.is_committed() {
         return Err(no_leader());
     }
+    core.transfer.leave();
     let called = core.client.call(id, member, Request::TimeoutNow { from }, CALL_TIMEOUT).await;
     called.map_err(unavailable)?;
     let another = metrics.wait_for(|now| now.vote > from && now.vote.is_committed()).await;

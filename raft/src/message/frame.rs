@@ -143,7 +143,7 @@ pub(crate) struct Condition {
     /// What a sync takes lately; `None` before the first.
     pub(crate) sync_us: Option<u64>,
     /// What few commits would exceed if it led: its own sync, and the round trip and the sync of the slowest member that
-    /// a quorum needs. `None` while it does not know that.
+    /// a quorum needs. `None` while it does not know that, and while it wants no lead that it gave away lately.
     pub(crate) commit_us: Option<u64>,
 }
 

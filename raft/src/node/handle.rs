@@ -206,6 +206,11 @@ impl Handle {
         self.membership.change(transfer, Precaution::AskVoters, change_deadline()).await
     }
 
+    /// Has no leader hand over to this node, for a minute, because it would lead better: it is about to stop.
+    pub fn decline_leadership(&self) {
+        self.core.transfer.leave();
+    }
+
     /// Raises the level of the cluster to the highest that every member supports, learners included. The
     /// leader asks all of them; it does nothing if they support no higher level than the cluster has.
     ///

@@ -109,7 +109,7 @@ impl Heard {
     /// `None` while that is not known.
     pub(crate) fn commit_time(&self) -> Option<Duration> {
         let answer = |id| Some(self.weather.round_trip(id)? + self.weather.sync(id)?);
-        Some(self.syncs.lately()? + self.of_quorum(answer)?)
+        Some(self.syncs.usually()? + self.of_quorum(answer)?)
     }
 
     /// What few commits would exceed if this node led: the same, of what few syncs and round trips exceed.

@@ -16,6 +16,9 @@ use crate::message::Condition;
 const MESSAGE_MIN: Duration = Duration::from_millis(300);
 /// The time in which TCP sends a lost packet again, at least.
 const RETRANSMISSION: Duration = Duration::from_millis(200);
+/// A message is given up after this at the latest, unless its receiver says that it is writing it: a link that was bad for
+/// a moment must not hold up what was lost on it.
+const MESSAGE_MAX: Duration = Duration::from_secs(3);
 /// What is allowed for a message to a peer whose round trip is not known yet, the opening of a connection included.
 const MESSAGE_UNKNOWN: Duration = Duration::from_secs(2);
 /// A member that refused a heartbeat, as an older build does, is asked again after this long.
@@ -106,18 +109,25 @@ impl Weather {
     /// is sent again.
     pub(crate) fn message_max(&self, id: u64) -> Duration {
         match self.bound(id) {
-            Some(bound) => MESSAGE_MIN.max(bound + bound / 2 + RETRANSMISSION),
+            Some(bound) => (bound + bound / 2 + RETRANSMISSION).clamp(MESSAGE_MIN, MESSAGE_MAX),
             None => MESSAGE_UNKNOWN,
         }
     }
 
     /// When a message counts as lost that was sent to a peer at `sent`. While the peer says that it is writing, the
-    /// message is not lost: a slow disk delays a commit, and not the leader.
+    /// message is not lost: a slow disk delays a commit, and not the leader. It is lost if the peer says that it is not
+    /// writing, in answer to a heartbeat that was sent well after the message.
     pub(crate) fn lost_at(&self, id: u64, sent: Instant) -> Instant {
         let patience = self.message_max(id);
-        let writing = self.of(id, |link| link.answered);
-        let writing = writing.filter(|last| last.condition.writing && last.sent >= sent);
-        writing.map_or(sent, |last| last.at) + patience
+        let Some(last) = self.of(id, |link| link.answered).filter(|last| last.sent >= sent) else {
+            return sent + patience;
+        };
+        let behind = MESSAGE_MIN.max(2 * self.round_trip(id).unwrap_or_default());
+        match last.condition.writing {
+            true => last.at + patience,
+            false if last.sent >= sent + behind => last.at,
+            false => sent + patience,
+        }
     }
 
     /// Forgets nodes that are no members any more.
@@ -179,7 +189,7 @@ mod tests {
         let near = weather.silence(2).unwrap();
         assert!(near < 10 * MS, "{near:?}");
         weather.measured(2, 500 * MS);
-        assert!(weather.silence(2).unwrap() > 1_000 * MS);
+        assert!(weather.silence(2).unwrap() > 800 * MS);
         (0..50).for_each(|_| weather.measured(2, MS));
         assert!(weather.silence(2).unwrap() < 20 * MS);
     }

@@ -40,6 +40,12 @@ impl SyncPace {
         syncs.estimate.median().max(present)
     }
 
+    /// What a sync certainly takes lately: as long as the last two took, at least.
+    pub(crate) fn usually(&self) -> Option<Duration> {
+        let last_two = self.0.lock().estimate.at_least_lately();
+        self.lately().max(last_two)
+    }
+
     /// What few syncs exceed.
     pub(crate) fn bound(&self) -> Duration {
         let syncs = self.0.lock();

@@ -258,7 +258,10 @@ impl RpcHandler {
             vote: self.core.raft.metrics().borrow().vote,
             writing: self.writing.load(Relaxed) > 0,
             sync_us: heard.syncs().lately().map(us),
-            commit_us: heard.commit_bound().map(us),
+            commit_us: heard
+                .commit_bound()
+                .map(us)
+                .filter(|_| !self.core.transfer.has_left_lately()),
         }
     }
 

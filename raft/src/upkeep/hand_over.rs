@@ -18,9 +18,9 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 /// Another voter leads better if few of its commits would take more than this part of the leader's usual ones,
 const BETTER_BY: u32 = 4;
 /// and if it saves this much. On a disk that is now fast and now slow, as one that many share, no voter is better.
-const SAVES_MIN: Duration = Duration::from_millis(200);
+const SAVES_MIN: Duration = Duration::from_millis(100);
 /// Another voter must lead better for this long, so that one slow sync moves nobody.
-const HELD_MIN: Duration = Duration::from_secs(1);
+const HELD_MIN: Duration = Duration::from_millis(500);
 /// What a voter said of itself counts for this long.
 const CONDITION_AGE_MAX: Duration = Duration::from_secs(1);
 /// A leader that handed over, or tried to, does not try again for this long.
@@ -92,7 +92,7 @@ mod tests {
     fn a_leader_hands_over_only_where_that_saves_much() {
         let ms = Duration::from_millis;
         assert!(is_much_better(ms(2), ms(2_000)) && is_much_better(ms(60), ms(300)));
-        assert!(!is_much_better(ms(1), ms(150)), "an election is not worth it");
+        assert!(!is_much_better(ms(1), ms(90)), "an election is not worth it");
         assert!(!is_much_better(ms(2_000), ms(4_000)), "both are slow");
         assert!(!is_much_better(ms(300), ms(2)));
     }
