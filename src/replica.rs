@@ -256,7 +256,7 @@ impl Replica {
     }
 
     /// How long a proposal that is made here is waited for: `least`, or longer where disks and links are so slow that
-    /// commits take longer lately; [`SLOW_CHANGE_MAX`] at most.
+    /// commits take longer lately; `SLOW_CHANGE_MAX` at most.
     pub fn patience(&self, least: Duration) -> Duration {
         let lately = self.node.change_time().unwrap_or_default();
         least.max(SLOW_CHANGE_MAX.min(4 * lately))
