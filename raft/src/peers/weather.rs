@@ -168,7 +168,17 @@ mod tests {
             assert_eq!(weather.lost_at(2, sent), Instant::now() + MESSAGE_MIN);
         }
         weather.answered(2, Instant::now(), condition(false));
-        assert_eq!(weather.lost_at(2, sent), sent + MESSAGE_MIN, "nothing of it is being written");
+        assert_eq!(weather.lost_at(2, sent), Instant::now(), "nothing of it is being written");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_heartbeat_that_overtook_a_message_says_nothing_of_it() {
+        let weather = Weather::default();
+        (0..50).for_each(|_| weather.measured(2, MS));
+        let sent = Instant::now();
+        advance(100 * MS).await;
+        weather.answered(2, Instant::now(), condition(false));
+        assert_eq!(weather.lost_at(2, sent), sent + MESSAGE_MIN);
     }
 
     #[tokio::test(start_paused = true)]
