@@ -130,9 +130,9 @@ fn a_reply_that_cannot_be_read_leaves_its_proposal_in_doubt_and_ends_nothing() {
 #[cfg(feature = "next-level")]
 #[test]
 fn nothing_above_the_level_of_the_cluster_is_let_in() {
-    let replica = replica(3);
+    let replica = replica(4);
     let note = encode_command(&Command::Note { text: "a".to_owned() });
-    assert_eq!(replica.check(&note), Err(Rejected::Level { needs: 3, has: 1 }));
-    replica.apply(Stamp::default(), &raise(3)).unwrap();
+    assert_eq!(replica.check(&note), Err(Rejected::Level { needs: 4, has: 1 }));
+    replica.apply(Stamp::default(), &raise(4)).unwrap();
     assert_eq!(replica.check(&note), Ok(()));
 }
