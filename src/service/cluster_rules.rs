@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, timeout};
 
 use crate::replica::Replica;
 use crate::snowflake::{Rules, SnowflakeSettings};
@@ -13,7 +13,7 @@ use crate::state::{Command, Response, State};
 const PROPOSAL_MAX: Duration = Duration::from_secs(2);
 /// How long founders are waited for, from the cluster's forming on, to say which level they support.
 const FORMING_MAX: Duration = Duration::from_secs(5);
-/// Pause before the next look.
+/// Pause before the next look, unless another leader is known before.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Waits until rules are settled, for which it proposes those of this node's settings, and compares them with
@@ -24,10 +24,11 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 pub(super) async fn settle(replica: &Replica, settings: &SnowflakeSettings) -> Result<(), String> {
     let (own, mut formed) = (settings.rules(), None);
     loop {
+        let leader = replica.node().leader_id();
         if let Some(rules) = settled(replica, &own, &mut formed).await {
             return compare(&own, &rules);
         }
-        sleep(RETRY_INTERVAL).await;
+        let _ = timeout(RETRY_INTERVAL, replica.node().leader_other_than(leader)).await;
     }
 }
 

@@ -43,6 +43,8 @@ class TlsTest {
       try (MintleafClient client = builder.trustStore(directory.resolve("cert.pem")).token(TOKEN).build()) {
         assertEquals(1, client.nextId("orders"));
         assertEquals(2, client.nextId("orders"));
+        // A node is ready once it holds a worker id too, which may be later than its first id of a tag.
+        assertTrue(client.nextSnowflake() > 0);
         assertTrue(client.isReady());
         assertEquals("forbidden", assertThrows(MintleafException.class, () -> client.nextId("salaries")).code());
       }
