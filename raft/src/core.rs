@@ -24,7 +24,7 @@ use crate::options::Options;
 use crate::peers::Heard;
 use crate::raft_storage::LogStore;
 use crate::state_machine::StateMachine;
-use crate::types::{Member, Raft, RaftLogId};
+use crate::types::{Member, Raft, RaftLogId, RaftMetrics, RaftVote, read_metrics};
 
 pub(crate) use proposal::{CheckedCommands, Proposal};
 pub(crate) use releases::KnownReleases;
@@ -69,7 +69,17 @@ impl Core {
 
     /// The leader as far as this node knows; it may be gone by now.
     pub(crate) fn leader(&self) -> Option<u64> {
-        self.raft.metrics().borrow().current_leader
+        self.metrics(|now| now.current_leader)
+    }
+
+    /// The vote that this node holds: its own, or that of the candidate or leader it voted for.
+    pub(crate) fn vote(&self) -> RaftVote {
+        self.metrics(|now| now.vote)
+    }
+
+    /// Reads what openraft tells of itself. `read` must neither wait nor read metrics again ([`read_metrics`]).
+    pub(crate) fn metrics<R>(&self, read: impl FnOnce(&RaftMetrics) -> R) -> R {
+        read_metrics(&self.raft.metrics(), read)
     }
 
     /// Whether this node leads as far as it knows.
@@ -91,9 +101,7 @@ impl Core {
 
     /// The cluster in which this node has taken part; `None` while it is new.
     pub(crate) fn cluster(&self) -> Option<u128> {
-        let metrics = self.raft.metrics();
-        let metrics = metrics.borrow();
-        let took_part = metrics.last_log_index.is_some() || metrics.current_term > 0;
+        let took_part = self.metrics(|now| now.last_log_index.is_some() || now.current_term > 0);
         if took_part { self.identity.cluster() } else { None }
     }
 
@@ -228,7 +236,7 @@ impl Core {
     /// The read index of this node, if a quorum confirms that it leads.
     pub(crate) async fn read_index_as_leader(&self) -> Option<u64> {
         // The term is read before the quorum is asked: terms only rise, so a floor is never left out.
-        let term = self.raft.metrics().borrow().current_term;
+        let term = self.metrics(|now| now.current_term);
         let confirmed =
             timeout(self.read_attempt(), self.raft.get_read_log_id()).await.ok()?.ok()?;
         let index = confirmed.0?.index;

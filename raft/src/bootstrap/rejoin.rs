@@ -17,7 +17,7 @@ const RETURN_TIMEOUT: Duration = Duration::from_secs(3);
 /// Asks the other members, all at once, whether they still know this store, before it takes part. Peers that do not
 /// answer are left out: a whole cluster may be starting.
 pub(crate) async fn announce(core: &Arc<Core>, last: Option<u64>) {
-    let vote = core.raft.metrics().borrow().vote;
+    let vote = core.vote();
     let mut asked = JoinSet::new();
     for (id, member) in core.others() {
         let core = Arc::clone(core);
@@ -48,12 +48,12 @@ pub(crate) fn judge(
     vote: &RaftVote,
     last_log_index: Option<u64>,
 ) -> Result<(), Refusal> {
-    let metrics = core.raft.metrics();
-    let metrics = metrics.borrow();
-    if metrics.vote < *vote {
+    let (own, matched) = core.metrics(|now| {
+        (now.vote, now.replication.as_ref().and_then(|all| *all.get(&from.node_id)?))
+    });
+    if own < *vote {
         return Ok(());
     }
-    let matched = metrics.replication.as_ref().and_then(|all| *all.get(&from.node_id)?);
     match matched {
         Some(matched) if last_log_index < Some(matched.index) => {
             Err(Refusal::LostLog { acknowledged: matched.index })

@@ -68,7 +68,7 @@ async fn lead(core: &Arc<Core>, vote: RaftVote) -> Result<(), Ended> {
     let mut lines = BTreeMap::<u64, Line>::new();
     let mut under_way = JoinSet::new();
     let mut openraft_due = Instant::now() + OPENRAFT_INTERVAL;
-    while core.leads() && core.raft.server_metrics().borrow().vote == vote {
+    while core.leads() && core.vote() == vote {
         let now = Instant::now();
         if !core.transfer.heartbeats_are_paused() && core.heard.may_send(term, now) {
             let mut is_refused = false;
@@ -148,8 +148,5 @@ async fn send(core: Arc<Core>, id: u64, member: Member, vote: RaftVote) -> Answe
 
 /// What a member has acknowledged, and what is committed.
 fn progress(core: &Core, id: u64) -> (Option<RaftLogId>, Option<RaftLogId>) {
-    let metrics = core.raft.metrics();
-    let metrics = metrics.borrow();
-    let matched = metrics.replication.as_ref().and_then(|all| *all.get(&id)?);
-    (matched, metrics.last_applied)
+    core.metrics(|now| (now.replication.as_ref().and_then(|all| *all.get(&id)?), now.last_applied))
 }

@@ -27,7 +27,7 @@ pub(crate) fn pre_vote(core: &Core, last: Option<RaftLogId>) -> Response {
 /// Whether a leader transferred its leadership to the candidate: the leader that this node follows, or this
 /// node itself. Then the leader lease of that leader binds nobody.
 pub(crate) fn is_transfer(core: &Core, by: Option<RaftVote>) -> bool {
-    by.is_some_and(|by| by.is_committed() && by == core.raft.metrics().borrow().vote)
+    by.is_some_and(|by| by.is_committed() && by == core.vote())
 }
 
 /// Stands for election at the leader's request (Raft thesis, 3.10). Nobody else may request it.

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use mintleaf_storage::{MetaKey, StorageError};
-use openraft::RaftMetrics;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
@@ -19,7 +18,7 @@ use crate::message::{Destination, Header, Incarnation, Origin, Refusal};
 use crate::raft_storage::LogStore;
 use crate::runtime::to_completion;
 use crate::stop::StopHandle;
-use crate::types::{Member, RaftMembership};
+use crate::types::{Member, RaftMembership, RaftMetrics, read_metrics};
 
 /// This node's identity. The node stops as soon as it learns of a doubt about it.
 pub(crate) struct NodeIdentity {
@@ -31,7 +30,7 @@ pub(crate) struct NodeIdentity {
     own: Mutex<OwnIncarnations>,
     seen: Mutex<SeenIncarnations>,
     bootstrap: Arc<BootstrapState>,
-    metrics: Mutex<Option<watch::Receiver<RaftMetrics<u64, Member>>>>,
+    metrics: Mutex<Option<watch::Receiver<RaftMetrics>>>,
     removal_claims: RemovalClaims,
     records: Arc<Records>,
 }
@@ -71,7 +70,7 @@ impl NodeIdentity {
     }
 
     /// Gives the identity a view of the membership, once Raft runs.
-    pub(crate) fn watch(&self, metrics: watch::Receiver<RaftMetrics<u64, Member>>) {
+    pub(crate) fn watch(&self, metrics: watch::Receiver<RaftMetrics>) {
         *self.metrics.lock() = Some(metrics);
     }
 
@@ -101,10 +100,10 @@ impl NodeIdentity {
     /// configuration in its log).
     pub(crate) fn members(&self) -> Arc<RaftMembership> {
         let metrics = self.metrics.lock();
-        metrics
+        let members = metrics
             .as_ref()
-            .map(|metrics| Arc::clone(&metrics.borrow().membership_config))
-            .unwrap_or_default()
+            .map(|metrics| read_metrics(metrics, |now| Arc::clone(&now.membership_config)));
+        members.unwrap_or_default()
     }
 
     /// Whether this node leads, as far as it knows.
@@ -115,7 +114,7 @@ impl NodeIdentity {
     /// The leader as far as this node knows; it may be gone by now.
     pub(crate) fn leader(&self) -> Option<u64> {
         let metrics = self.metrics.lock();
-        metrics.as_ref().and_then(|metrics| metrics.borrow().current_leader)
+        metrics.as_ref().and_then(|metrics| read_metrics(metrics, |now| now.current_leader))
     }
 
     /// This node as the origin of a message.
@@ -267,7 +266,9 @@ impl NodeIdentity {
         if self.member_since() >= Some(members_index) {
             return false;
         }
-        let Some(now) = self.metrics.lock().as_ref().map(|metrics| metrics.borrow().clone()) else {
+        let Some(now) =
+            self.metrics.lock().as_ref().map(|metrics| read_metrics(metrics, Clone::clone))
+        else {
             return false;
         };
         let (leader, last_log_index) = (now.current_leader, now.last_log_index);

@@ -228,11 +228,11 @@ async fn demote(core: &Arc<Core>, id: u64, precaution: Precaution) -> Outcome {
 
 /// The voter that leads if this one does not: the one of the others that follows most closely.
 fn successor(core: &Core, voters: &BTreeSet<u64>, id: u64) -> Option<u64> {
-    let metrics = core.raft.metrics();
-    let metrics = metrics.borrow();
-    let matched = |id: &u64| metrics.replication.as_ref().and_then(|all| *all.get(id)?);
+    let matched = core.metrics(|now| now.replication.clone()).unwrap_or_default();
     let others = voters.iter().copied().filter(|voter| *voter != id);
-    others.max_by_key(|other| (core.heard.is_reachable(*other), matched(other)))
+    others.max_by_key(|other| {
+        (core.heard.is_reachable(*other), matched.get(other).copied().flatten())
+    })
 }
 
 /// Makes a learner a voter once it has caught up (Raft thesis, 4.2.1).

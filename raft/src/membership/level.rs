@@ -50,7 +50,7 @@ async fn ask(core: &Core, id: u64, member: &Member, what: Request) -> Result<Rel
 /// Raises the level to the highest that every member supports. Its caller keeps changes of the membership
 /// apart, so that the members that are asked are the ones that will apply the entry.
 pub(super) async fn raise(core: &Core) -> Result<(), MembershipError> {
-    let asked_as = core.raft.metrics().borrow().vote;
+    let asked_as = core.vote();
     let mut releases = BTreeMap::from([(core.identity.node_id(), core.state.supports())]);
     let mut silent = Vec::new();
     for (id, member) in core.others() {
@@ -65,7 +65,7 @@ pub(super) async fn raise(core: &Core) -> Result<(), MembershipError> {
     let has = core.state.needs().level;
     match highest_common(has, &releases).map_err(MembershipError::Level)? {
         // Another leader may have added a member that was not asked.
-        to if to > has && core.raft.metrics().borrow().vote != asked_as => {
+        to if to > has && core.vote() != asked_as => {
             Err(MembershipError::NoLeader(format!("leadership was lost while raising to {to}")))
         }
         to if to > has => append_raise(core, to).await,

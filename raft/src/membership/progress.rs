@@ -28,11 +28,11 @@ pub(super) async fn wait_until_caught_up(core: &Core, id: u64, lag_max: u64) {
 
 /// Whether a member's log is at most `lag_max` entries behind, as far as the leader knows.
 pub(super) fn is_caught_up(core: &Core, id: u64, lag_max: u64) -> bool {
-    let metrics = core.raft.metrics();
-    let metrics = metrics.borrow();
-    let matched = metrics.replication.as_ref().and_then(|all| *all.get(&id)?);
-    let last = metrics.last_log_index.unwrap_or(0);
-    matched.is_some_and(|matched| matched.index.saturating_add(lag_max) >= last)
+    core.metrics(|now| {
+        let matched = now.replication.as_ref().and_then(|all| *all.get(&id)?);
+        let last = now.last_log_index.unwrap_or(0);
+        matched.is_some_and(|matched| matched.index.saturating_add(lag_max) >= last)
+    })
 }
 
 pub(super) fn no_leader() -> MembershipError {

@@ -183,7 +183,7 @@ impl Membership {
     /// rises by a transfer of leadership.
     pub(crate) async fn raise_term_for_learners(&self) {
         let core = &self.core;
-        let (me, own) = (core.identity.node_id(), core.raft.metrics().borrow().vote);
+        let (me, own) = (core.identity.node_id(), core.vote());
         let later = core.heard.contact().later_vote(Instant::now()).filter(|later| *later > own);
         let Some(later) = later.filter(|_| core.leader() == Some(me)) else { return };
         let voters: BTreeSet<u64> = core.identity.members().voter_ids().collect();

@@ -79,7 +79,7 @@ async fn send_timeout_now(core: &Core, id: u64, member: &Member) -> Outcome {
         tokio::time::sleep(lease_end(core)).await;
     }
     let mut metrics = core.raft.metrics();
-    let from = metrics.borrow().vote;
+    let from = core.vote();
     if from.leader_id.node_id != core.identity.node_id() || !from.is_committed() {
         return Err(no_leader());
     }

@@ -24,7 +24,7 @@ pub(super) async fn report(core: Arc<Core>) {
     let mut leaders = LeaderLog { me: core.identity.node_id(), shown: None, lost: None };
     let mut peers = PeerLog { me: leaders.me, known: BTreeMap::new(), lost: BTreeMap::new() };
     loop {
-        let now = core.raft.metrics().borrow().clone();
+        let now = core.metrics(Clone::clone);
         let leader = known_leader(&core, &now).map(|id| (id, now.current_term));
         if leaders.note(leader, Instant::now()) {
             core.leader_changes.fetch_add(1, Relaxed);

@@ -4,12 +4,11 @@ use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use openraft::RaftMetrics;
 use tokio::time::Instant;
 
 use crate::core::Core;
 use crate::state_machine::Release;
-use crate::types::Member;
+use crate::types::RaftMetrics;
 
 /// A member's role in the cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,8 +81,7 @@ pub struct Status {
 
 impl Status {
     pub(crate) fn of(core: &Core) -> Self {
-        // A copy, because a borrow that is held over another one waits for a writer that waits for the first.
-        let now = core.raft.metrics().borrow().clone();
+        let now = core.metrics(Clone::clone);
         let leader_id = known_leader(core, &now);
         Self {
             cluster_id: core.cluster(),
@@ -103,7 +101,7 @@ impl Status {
 
 /// The leader to show: one that answers. openraft notices neither that this node lost its quorum as the leader, nor
 /// that the leader it follows is gone, and starts with the leader that its disk names.
-pub(super) fn known_leader(core: &Core, now: &RaftMetrics<u64, Member>) -> Option<u64> {
+pub(super) fn known_leader(core: &Core, now: &RaftMetrics) -> Option<u64> {
     let at = Instant::now();
     now.current_leader.filter(|&leader| match leader == core.identity.node_id() {
         true => core.heard.leads_with_quorum(now.current_term, at),
@@ -111,11 +109,7 @@ pub(super) fn known_leader(core: &Core, now: &RaftMetrics<u64, Member>) -> Optio
     })
 }
 
-fn members(
-    core: &Core,
-    now: &RaftMetrics<u64, Member>,
-    leader_id: Option<u64>,
-) -> Vec<MemberStatus> {
+fn members(core: &Core, now: &RaftMetrics, leader_id: Option<u64>) -> Vec<MemberStatus> {
     let me = core.identity.node_id();
     let voters: Vec<u64> = now.membership_config.voter_ids().collect();
     let role = |id: u64| match id {

@@ -234,11 +234,7 @@ impl RpcHandler {
     /// Passes to openraft what a heartbeat says, if it says anything new. One such message waits for openraft's core at
     /// a time; the next heartbeat repeats what another would have said.
     fn append_later(&self, rpc: AppendEntriesRequest<Types>) {
-        let (vote, applied) = {
-            let metrics = self.core.raft.metrics();
-            let now = metrics.borrow();
-            (now.vote, now.last_applied)
-        };
+        let (vote, applied) = self.core.metrics(|now| (now.vote, now.last_applied));
         let is_news = rpc.vote > vote || rpc.vote == vote && rpc.leader_commit > applied;
         if is_news && let Ok(turn) = Arc::clone(&self.heartbeat).try_lock_owned() {
             let core = Arc::clone(&self.core);
@@ -255,7 +251,7 @@ impl RpcHandler {
         let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         let heard = &self.core.heard;
         Condition {
-            vote: self.core.raft.metrics().borrow().vote,
+            vote: self.core.vote(),
             writing: self.writing.load(Relaxed) > 0,
             sync_us: heard.syncs().lately().map(us),
             commit_us: heard
@@ -267,7 +263,7 @@ impl RpcHandler {
 
     /// Counts a message against the leader's silence, unless a later leader is known.
     fn hear_leader(&self, leader: &RaftVote) {
-        if *leader >= self.core.raft.metrics().borrow().vote {
+        if *leader >= self.core.vote() {
             self.core.heard.contact().heard_leader(Instant::now());
         }
     }
@@ -325,11 +321,7 @@ impl RpcHandler {
         prev: Option<RaftLogId>,
         entries: &[RaftEntry],
     ) -> Result<(), Refusal> {
-        let own = {
-            let metrics = self.core.raft.metrics();
-            let now = metrics.borrow();
-            (now.last_applied, now.vote)
-        };
+        let own = self.core.metrics(|now| (now.last_applied, now.vote));
         self.known_committed.lock().check(own, vote, committed, prev, entries)
     }
 

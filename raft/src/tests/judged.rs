@@ -73,7 +73,7 @@ impl Drop for LetGo {
 }
 
 /// The level is a part of the state, and so a leader that has not applied what is committed does not know it.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_change_is_judged_before_what_is_committed_is_applied() {
     let temp = TempDir::new().unwrap();
     let state = Arc::new(Held::default());

@@ -365,7 +365,7 @@ impl LogEngine for SlowVotes {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_vote_counts_as_contact_though_its_candidate_hung_up_during_the_sync() {
     let alone = Alone::open().await;
     *alone.wire.listens.lock() = Some(NEWCOMER);
@@ -373,7 +373,7 @@ async fn a_vote_counts_as_contact_though_its_candidate_hung_up_during_the_sync()
     let core = alone.node.handle().core;
     // openraft has a new leader refuse its vote for as long as its leader lease.
     tokio::time::sleep(core.heard.timers().lease + core.options.tuning.message_max).await;
-    let own = core.raft.metrics().borrow().vote;
+    let own = core.vote();
     let rpc = VoteRequest {
         vote: Vote::new(own.leader_id.term + 5, 9),
         last_log_id: core.last_log_id().map(|last| RaftLogId { index: last.index + 9, ..last }),

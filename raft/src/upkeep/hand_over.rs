@@ -65,13 +65,10 @@ fn better_leader(core: &Core) -> Option<(u64, Duration, Duration)> {
     let (me, heard) = (core.identity.node_id(), &core.heard);
     let own = heard.commit_time()?;
     let members = core.identity.members();
-    let metrics = core.raft.metrics();
-    let metrics = metrics.borrow();
+    let (matched, applied) = core.metrics(|now| (now.replication.clone(), now.last_applied));
+    let matched = matched.unwrap_or_default();
     // A voter that lags would first have to catch up.
-    let is_close = |id: u64| {
-        let matched = metrics.replication.as_ref().and_then(|all| *all.get(&id)?);
-        matched >= metrics.last_applied
-    };
+    let is_close = |id: u64| matched.get(&id).copied().flatten() >= applied;
     let voters = members.voter_ids().filter(|&id| {
         id != me && is_close(id) && !heard.weather().is_older_than(id, CONDITION_AGE_MAX)
     });
