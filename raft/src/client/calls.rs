@@ -108,7 +108,8 @@ impl Client {
             self.send(at(address), &Frame { header: Some(header), request }, within).await?;
             answer = self.send(at(address), &frame, within).await;
         }
-        self.conclude(address, &header, told, answer?).await
+        let waits = !frame.request.is_answered_from_memory();
+        self.conclude(address, &header, told, answer?, waits).await
     }
 
     fn header(&self, cluster: u128, node_id: u64, member: &Member) -> Header {
@@ -134,13 +135,15 @@ impl Client {
         }
     }
 
-    /// Judges who answered, and what the answer means here.
+    /// Judges who answered, and what the answer means here. `waits` says whether the answer counts only once the
+    /// incarnation that gave it is on disk.
     async fn conclude(
         &self,
         address: &str,
         header: &Header,
         told: Option<Incarnation>,
         answer: Answer,
+        waits: bool,
     ) -> Result<Response, CallError> {
         let Answer { from, clock_ms, result } = answer;
         let address = address.to_owned();
@@ -159,7 +162,7 @@ impl Client {
                 return Err(CallError::Refused { address, refusal });
             }
         };
-        self.check_answer(header, told, from)
+        self.check_answer(header, told, from, waits)
             .await
             .map_err(|refusal| CallError::Discounted { address, refusal })?;
         Ok(response)
@@ -191,11 +194,15 @@ impl Client {
         header: &Header,
         told: Option<Incarnation>,
         from: Origin,
+        waits: bool,
     ) -> Result<(), Refusal> {
         if !header.to.is(&from) {
             return Err(Refusal::WrongStore);
         }
-        self.identity.record_incarnation(told, &from).await
+        if waits {
+            return self.identity.record_incarnation(told, &from).await;
+        }
+        self.identity.observe_in_passing(told, &from).map(drop)
     }
 
     async fn send(

@@ -16,7 +16,7 @@ use super::seen_incarnations::SeenIncarnations;
 use crate::error::StopReason;
 use crate::message::{Destination, Header, Incarnation, Origin, Refusal};
 use crate::raft_storage::LogStore;
-use crate::runtime::to_completion;
+use crate::runtime::{Spawner, to_completion};
 use crate::stop::StopHandle;
 use crate::types::{Member, RaftMembership, RaftMetrics, read_metrics};
 
@@ -29,6 +29,8 @@ pub(crate) struct NodeIdentity {
     /// The incarnations of this store that are on its disk.
     own: Mutex<OwnIncarnations>,
     seen: Mutex<SeenIncarnations>,
+    /// Held while a task records an incarnation for which no message waits.
+    recording: Arc<tokio::sync::Mutex<()>>,
     bootstrap: Arc<BootstrapState>,
     metrics: Mutex<Option<watch::Receiver<RaftMetrics>>>,
     removal_claims: RemovalClaims,
@@ -53,6 +55,7 @@ impl NodeIdentity {
             boot_nonce,
             own: Mutex::new(own),
             seen: Mutex::new(SeenIncarnations::on_disk(seen)),
+            recording: Arc::default(),
             bootstrap,
             metrics: Mutex::new(None),
             removal_claims: RemovalClaims::default(),
@@ -164,7 +167,7 @@ impl NodeIdentity {
                 return Err(Refusal::Failed("it has been bound to another cluster".to_owned()));
             }
         }
-        self.observe_incarnation(&header.from, speaker).await
+        Ok(())
     }
 
     fn judge(&self, header: &Header, speaker: Speaker) -> Result<(), Refusal> {
@@ -186,7 +189,11 @@ impl NodeIdentity {
     /// refuses an older copy. Another process on a known store has to confirm first what was seen: see
     /// [`NodeIdentity::record_incarnation`]. Of a stranger on whose memory nothing rests, nothing is
     /// recorded, so it cannot have this node write to its disk.
-    async fn observe_incarnation(&self, from: &Origin, speaker: Speaker) -> Result<(), Refusal> {
+    pub(crate) async fn observe_incarnation(
+        &self,
+        from: &Origin,
+        speaker: Speaker,
+    ) -> Result<(), Refusal> {
         let known = self.seen.lock().latest(from.store);
         match known {
             Some(seen) if !from.incarnation.is_same_process(seen) => {
@@ -195,6 +202,33 @@ impl NodeIdentity {
             None if !speaker.is_relied_on() && !self.knows(from.node_id, from.store) => Ok(()),
             known => self.record_incarnation(known, from).await,
         }
+    }
+
+    /// The same for a message that waits for no disk, because nothing rests on it that must outlive this process: the
+    /// incarnation of a member is recorded by a task, one at a time. Returns whether it is on disk already.
+    pub(crate) fn observe_in_passing(
+        self: &Arc<Self>,
+        told: Option<Incarnation>,
+        from: &Origin,
+    ) -> Result<bool, Refusal> {
+        {
+            let seen = self.seen.lock();
+            admission::check_incarnation(seen.latest(from.store), from)?;
+            if seen.is_on_disk(from) {
+                return Ok(true);
+            }
+        }
+        if self.knows(from.node_id, from.store)
+            && let Ok(turn) = Arc::clone(&self.recording).try_lock_owned()
+        {
+            let (identity, from) = (Arc::clone(self), *from);
+            Spawner::current().spawn(async move {
+                // Where it is refused or fails, so will the next message that has to wait for it.
+                let _ = identity.record_incarnation(told, &from).await;
+                drop(turn);
+            });
+        }
+        Ok(false)
     }
 
     /// Refuses a process that is new on a store that was seen before. The process may run on an older copy

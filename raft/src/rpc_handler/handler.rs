@@ -102,8 +102,13 @@ impl RpcHandler {
     async fn respond(&self, header: Option<Header>, request: Request) -> Result<Response, Refusal> {
         match (header, request) {
             (Some(header), request) => {
-                self.admit(&header, &request).await?;
-                self.carry_out(&header.from, request).await
+                let from = &header.from;
+                // From here on, because the first message of an incarnation waits for the record of it.
+                let is_append = matches!(request, Request::Append(_))
+                    && self.core.identity.knows(from.node_id, from.store);
+                let _writing = is_append.then(|| Writing::begin(&self.writing));
+                let is_recorded = self.admit(&header, &request).await?;
+                self.carry_out(from, request, is_recorded).await
             }
             (None, Request::Handshake(handshake)) => {
                 handshake::answer(&self.core, &handshake).map(Response::Handshake)
@@ -112,12 +117,17 @@ impl RpcHandler {
         }
     }
 
-    /// Carries out what the sender may ask.
-    async fn carry_out(&self, from: &Origin, request: Request) -> Result<Response, Refusal> {
+    /// Carries out what the sender may ask. `is_recorded` says whether its incarnation is on disk here.
+    async fn carry_out(
+        &self,
+        from: &Origin,
+        request: Request,
+        is_recorded: bool,
+    ) -> Result<Response, Refusal> {
         let (core, sender) = (&*self.core, from.node_id);
         match request {
             Request::Append(rpc) => self.append_from(sender, rpc).await,
-            Request::Heartbeat { lead } => self.heartbeat_from(sender, lead),
+            Request::Heartbeat { lead } => self.heartbeat_from(sender, lead, is_recorded),
             Request::Vote { rpc, transferred_by } => {
                 self.vote_for(sender, rpc, transferred_by).await
             }
@@ -171,11 +181,17 @@ impl RpcHandler {
     }
 
     /// Refuses a request whose sender is not who it has to be, and records what the header tells of the
-    /// sender. Clocks are told by members only, and their median by the one that this node follows.
-    async fn admit(&self, header: &Header, request: &Request) -> Result<(), Refusal> {
+    /// sender. Clocks are told by members only, and their median by the one that this node follows. Returns whether the
+    /// sender's incarnation is on disk, for which a request that is answered from memory does not wait.
+    async fn admit(&self, header: &Header, request: &Request) -> Result<bool, Refusal> {
         let Core { identity, heard, .. } = &*self.core;
         let Header { from, clock_ms, median_ms, .. } = *header;
-        identity.admit(header, Speaker::of(request)).await?;
+        let speaker = Speaker::of(request);
+        identity.admit(header, speaker).await?;
+        let is_recorded = match request.is_answered_from_memory() {
+            true => identity.observe_in_passing(None, &from)?,
+            false => identity.observe_incarnation(&from, speaker).await.map(|()| true)?,
+        };
         self.vouchers.check(&self.core, &from, request).await?;
         if relies_on_memory(request) {
             identity.check_confirmed(&from)?;
@@ -188,7 +204,7 @@ impl RpcHandler {
                 heard.clocks().read_median(median_ms);
             }
         }
-        Ok(())
+        Ok(is_recorded)
     }
 
     async fn append_from(
@@ -198,7 +214,6 @@ impl RpcHandler {
     ) -> Result<Response, Refusal> {
         self.check_append(sender, &rpc)?;
         self.hear_leader(&rpc.vote);
-        let _writing = Writing::begin(&self.writing);
         let answered = self.core.raft.append_entries(rpc).await.map_err(failed)?;
         // The append may have taken as long as a sync takes, and the leader waited for it.
         if !matches!(answered, AppendEntriesResponse::HigherVote(_)) {
@@ -217,8 +232,14 @@ impl RpcHandler {
         self.check_against_committed(&rpc.vote, rpc.leader_commit.min(last), prev, entries)
     }
 
-    /// Answers a heartbeat from memory, and carries out afterwards what a leader says with it.
-    fn heartbeat_from(&self, sender: u64, lead: Option<Lead>) -> Result<Response, Refusal> {
+    /// Answers a heartbeat from memory, and carries out afterwards what a leader says with it, once the leader's
+    /// incarnation is on disk here.
+    fn heartbeat_from(
+        &self,
+        sender: u64,
+        lead: Option<Lead>,
+        is_recorded: bool,
+    ) -> Result<Response, Refusal> {
         if let Some(Lead { vote, matched, committed, patience_ms }) = lead {
             let (prev_log_id, leader_commit, entries) = (matched, committed, Vec::new());
             let rpc = AppendEntriesRequest { vote, prev_log_id, entries, leader_commit };
@@ -226,7 +247,9 @@ impl RpcHandler {
             self.hear_leader(&vote);
             let patience = Duration::from_millis(patience_ms);
             self.core.heard.contact().set_patience(sender, patience);
-            self.append_later(rpc);
+            if is_recorded {
+                self.append_later(rpc);
+            }
         }
         Ok(Response::Heartbeat(self.condition()))
     }
