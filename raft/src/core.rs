@@ -1,6 +1,7 @@
 //! What the tasks of a node share: its parts, and the few operations that several tasks need. The core knows
 //! no task.
 
+mod confirm;
 mod proposal;
 mod releases;
 mod requests;
@@ -11,12 +12,12 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use mintleaf_storage::codec::Blob;
-use openraft::error::{CheckIsLeaderError, RaftError};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::client::Client;
-use crate::error::{AskError, Delivery, NotConfirmed, ProposeError, Rejected};
+use crate::error::{AskError, Delivery, ProposeError, Rejected};
+use crate::given_votes::GivenVotes;
 use crate::identity::NodeIdentity;
 use crate::leadership_transfer::LeadershipTransfer;
 use crate::message::{ForwardError, RefusedCommand, Request, Response, Unasked};
@@ -40,6 +41,7 @@ pub(crate) struct Core {
     pub(crate) heard: Arc<Heard>,
     pub(crate) client: Arc<Client>,
     pub(crate) transfer: Arc<LeadershipTransfer>,
+    pub(crate) given_votes: GivenVotes,
     pub(crate) raft: Raft,
     pub(crate) log: LogStore,
     pub(crate) state: Arc<dyn StateMachine>,
@@ -75,6 +77,11 @@ impl Core {
     /// The vote that this node holds: its own, or that of the candidate or leader it voted for.
     pub(crate) fn vote(&self) -> RaftVote {
         self.metrics(|now| now.vote)
+    }
+
+    /// The latest vote that this node holds, has given or may be giving.
+    pub(crate) fn latest_vote(&self) -> RaftVote {
+        self.given_votes.latest(self.vote())
     }
 
     /// Reads what openraft tells of itself. `read` must neither wait nor read metrics again ([`read_metrics`]).
@@ -180,19 +187,6 @@ impl Core {
             Ok(Response::ReadIndex(index)) => index,
             _ => None,
         }
-    }
-
-    /// Has a quorum confirm that this node leads, in a round of messages that are sent after this call began, and
-    /// answers the term in which it does. `DESIGN.md` ("Confirmed leadership") says what openraft does for it.
-    pub(crate) async fn confirm_leadership(&self, deadline: Instant) -> Result<u64, NotConfirmed> {
-        let confirmed = match timeout_at(deadline, self.raft.get_read_log_id()).await {
-            Ok(Ok(confirmed)) => confirmed.0.map(|log_id| log_id.leader_id),
-            Ok(Err(RaftError::APIError(CheckIsLeaderError::ForwardToLeader(_)))) => None,
-            Ok(Err(_)) | Err(_) => return Err(NotConfirmed::NoQuorum),
-        };
-        // The term is that of the log id, and no metric's: metrics lag.
-        let own = confirmed.filter(|leader| leader.node_id == self.identity.node_id());
-        own.map(|leader| leader.term).ok_or(NotConfirmed::NotLeading)
     }
 
     /// Asks the leader once, and no other node after it.

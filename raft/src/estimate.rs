@@ -45,6 +45,11 @@ impl Estimate {
         self.smoothed + 4 * self.deviation
     }
 
+    /// The last measurement.
+    pub(crate) fn last(&self) -> Option<Duration> {
+        self.recent.back().copied()
+    }
+
     /// What the last two measurements both reached; `None` before the first.
     pub(crate) fn at_least_lately(&self) -> Option<Duration> {
         self.recent.iter().rev().take(2).min().copied()

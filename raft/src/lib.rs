@@ -14,17 +14,18 @@
 //! | `types` | openraft's type parameters, and the bounds of what travels and is stored | `runtime` |
 //! | `message` | Everything that travels between nodes | `error`, `leader_requests`, `state_machine`, `types` |
 //! | `two_phase_commit` | Rules of bootstrap, without I/O | `message` |
+//! | `given_votes` | The votes that this node may have given, before openraft tells of them | `types` |
 //! | `leadership_transfer` | The state of a leadership transfer, at either end | `types` |
 //! | `raft_storage` | openraft's storage: log, snapshots, state machine; the formats on disk | `estimate`, `message`, `runtime`, `state_machine`, `stop`, `types` |
 //! | `identity` | Who this node is, what its store is prepared for, whose messages it accepts, who may say what | `error`, `message`, `raft_storage`, `runtime`, `stop`, `two_phase_commit`, `types` |
 //! | `peers` | What messages told of the peers: clocks, contact, reachability, and how long messages and syncs take | `estimate`, `identity`, `message`, `options`, `raft_storage`, `types` |
 //! | `client` | Calls to peers, by this node's tasks and by openraft | `identity`, `leadership_transfer`, `message`, `peers`, `runtime`, `transport`, `types` |
-//! | `core` | The parts that all tasks share, and the few operations that several need | `client`, `error`, `identity`, `leader_requests`, `leadership_transfer`, `message`, `options`, `peers`, `raft_storage`, `state_machine`, `types` |
+//! | `core` | The parts that all tasks share, and the few operations that several need | `client`, `error`, `given_votes`, `identity`, `leader_requests`, `leadership_transfer`, `message`, `options`, `peers`, `raft_storage`, `runtime`, `state_machine`, `types` |
 //! | `batcher` | Many proposals, one log entry; forwarding to the leader | `client`, `core`, `error`, `estimate`, `message`, `types` |
 //! | `election` | Campaigns, votes and heartbeats | `client`, `core`, `message`, `peers`, `runtime`, `transport`, `types` |
 //! | `bootstrap` | How a new node founds or joins a cluster, and how a member comes back | `client`, `core`, `error`, `message`, `runtime`, `transport`, `two_phase_commit`, `types` |
 //! | `membership` | Changes of the membership, the leader and the level | `bootstrap`, `client`, `core`, `message`, `raft_storage`, `runtime`, `state_machine`, `types` |
-//! | `upkeep` | Periodic tasks of every member: probes, releases, incarnations, the membership, whether another would lead better | `client`, `core`, `membership`, `message`, `peers`, `types` |
+//! | `upkeep` | Periodic tasks of every member: probes, releases, incarnations, the membership, whether another would lead better | `client`, `core`, `membership`, `message`, `peers`, `runtime`, `types` |
 //! | `rpc_handler` | What a node does with its peers' requests | `bootstrap`, `core`, `election`, `error`, `identity`, `membership`, `message`, `runtime`, `transport`, `types` |
 //! | `node` | [`Node`], which assembles the others, and its [`Handle`] | all above |
 //! | `offline` | What a stopped node's directory holds; the directory of a new cluster's one node | `raft_storage`, `state_machine`, `types` |
@@ -53,6 +54,7 @@ mod error;
 mod estimate;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
+mod given_votes;
 mod identity;
 mod leader_requests;
 mod leadership_transfer;

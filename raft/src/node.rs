@@ -21,6 +21,7 @@ use crate::client::{Client, NetworkFactory};
 use crate::core::{Core, KnownReleases, Proposal, Requests};
 use crate::election;
 use crate::error::{NodeError, StopReason};
+use crate::given_votes::GivenVotes;
 use crate::identity::NodeIdentity;
 use crate::leadership_transfer::LeadershipTransfer;
 use crate::membership::Membership;
@@ -32,7 +33,7 @@ use crate::runtime::{Pending, in_process, lower_priority};
 use crate::state_machine::StateMachine;
 use crate::stop::{StopHandle, StopOnPanic};
 use crate::transport::{Plain, Security, TcpTransport, Tls, Transport};
-use crate::types::{Raft, RaftLogId};
+use crate::types::{Raft, RaftLogId, RaftVote};
 use crate::upkeep;
 
 pub use handle::{Handle, PROPOSAL_BYTES_MAX};
@@ -122,7 +123,7 @@ impl Node {
         let machine =
             StateMachineAdapter::open(Arc::clone(&state), snapshots, durable, stop.clone())
                 .map_err(|error| or_stopped(error.into()))?;
-        let Started { raft, last_log_id, resumed } =
+        let Started { raft, vote, last_log_id, resumed } =
             start_raft(&options, network, log.clone(), machine).await.map_err(or_stopped)?;
         identity.watch(raft.metrics());
         let (queue, proposals) = mpsc::channel(batcher::QUEUE_MAX);
@@ -133,6 +134,7 @@ impl Node {
             heard,
             client,
             transfer,
+            given_votes: GivenVotes::new(vote),
             raft,
             log,
             state,
@@ -303,6 +305,7 @@ async fn open_identity(
 /// openraft, and what its log held before it started.
 struct Started {
     raft: Raft,
+    vote: RaftVote,
     last_log_id: Option<RaftLogId>,
     /// Term and end of the log of a leader that was restarted.
     resumed: Option<(u64, u64)>,
@@ -316,23 +319,23 @@ async fn start_raft(
 ) -> Result<Started, NodeError> {
     check_snapshot(&machine, &log)?;
     let last_log_id = log.last_log_id().map_err(NodeError::raft)?;
-    let resumed = resumed_as_leader(&mut log, options.node_id, last_log_id).await?;
+    let vote = log.read_vote().await.map_err(NodeError::raft)?.unwrap_or_default();
+    let resumed = resumed_as_leader(vote, options.node_id, last_log_id);
     let config = options.tuning.config()?;
     let raft = Raft::new(options.node_id, config, network, log, machine).await;
-    Ok(Started { raft: raft.map_err(NodeError::raft)?, last_log_id, resumed })
+    Ok(Started { raft: raft.map_err(NodeError::raft)?, vote, last_log_id, resumed })
 }
 
 /// The term and the end of the log, if this node was the leader when it ended. openraft lets such a leader lead
 /// on in its old term. What it acknowledged before lies anywhere up to the end of its log, above the commit
 /// index that it finds on disk, and a linearizable read must wait for all of it.
-async fn resumed_as_leader(
-    log: &mut LogStore,
+fn resumed_as_leader(
+    vote: RaftVote,
     node_id: u64,
     last_log_id: Option<RaftLogId>,
-) -> Result<Option<(u64, u64)>, NodeError> {
-    let vote = log.read_vote().await.map_err(NodeError::raft)?;
-    let leads = vote.filter(|vote| vote.committed && vote.leader_id.node_id == node_id);
-    Ok(leads.and_then(|vote| Some((vote.leader_id.term, last_log_id?.index))))
+) -> Option<(u64, u64)> {
+    let led = vote.committed && vote.leader_id.node_id == node_id;
+    Some((vote.leader_id.term, last_log_id?.index)).filter(|_| led)
 }
 
 /// Refuses a directory whose snapshot does not hold what was purged from the log: the state would miss it.

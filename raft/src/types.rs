@@ -7,6 +7,6 @@ mod snapshot_file;
 
 pub(crate) use metrics::{RaftMetrics, read_metrics};
 pub(crate) use raft_types::{
-    Batch, Member, Raft, RaftEntry, RaftLogId, RaftMembership, RaftVote, Replies, Types,
+    Batch, Member, Raft, RaftEntry, RaftLogId, RaftMembership, RaftVote, Replies, Types, has_quorum,
 };
 pub(crate) use snapshot_file::SnapshotFile;

@@ -1,7 +1,8 @@
 //! Reports of the members' clocks to the log.
 //!
 //! A renewal of worker ids also reports the node's clock. Between renewals the leader's node reports
-//! the clocks of all nodes every few seconds: a commit costs all of them work, and one is enough.
+//! the clocks of all nodes every few seconds: a commit costs all of them work, and one is enough. Where a commit
+//! takes long, reports are rarer: they must not keep disks busy that others wait for.
 
 use std::sync::Arc;
 
@@ -11,12 +12,16 @@ use crate::clock::Clock;
 use crate::replica::Replica;
 use crate::state::Command;
 
-/// How old the report of the leader's clock may be until the leader reports all clocks. That happens at
-/// least every 3 s; this leaves time for a turn and a slow commit.
+/// How old the report of the leader's clock may be until the leader reports all clocks, where commits take
+/// milliseconds. That happens at least every 3 s; this leaves time for a turn and a commit.
 const REPORT_AGE_MS_MAX: u64 = 2_000;
-/// How old the report of another node's clock may be until that node concludes that the leader leaves
+/// How much older the report of another node's clock may be until that node concludes that the leader leaves
 /// it out, and reports its own clock.
-const OWN_REPORT_AGE_MS_MAX: u64 = 2_400;
+const LEFT_OUT_MS: u64 = 400;
+/// The leader reports clocks in one of so many commits that would fit, at most.
+const COMMITS_BETWEEN: u64 = 20;
+/// A node expects to see a report of its leader within so many commits.
+const COMMITS_UNTIL_SEEN: u64 = 4;
 /// A reading of another clock that the leader heard longer ago is not reported.
 const READING_AGE_MS_MAX: u64 = 1_000;
 
@@ -37,7 +42,8 @@ impl ClockReports {
     pub(super) fn due(&self, cluster_ms: u64) -> Vec<Command> {
         let status = self.replica.node().status();
         let leads = status.leader_id == Some(status.node_id);
-        let age_ms_max = if leads { REPORT_AGE_MS_MAX } else { OWN_REPORT_AGE_MS_MAX };
+        let change = self.replica.node().change_time().unwrap_or_default();
+        let age_ms_max = age_ms_max(leads, u64::try_from(change.as_millis()).unwrap_or(u64::MAX));
         let last = self.replica.read(|state| state.reports().get(&status.node_id).copied());
         // The cluster's time may have gone back since.
         let age_ms = last.map(|report| report.stamped_ms.abs_diff(cluster_ms));
@@ -62,5 +68,23 @@ impl ClockReports {
             clock_ms: own_ms.saturating_add_signed(clock.offset_ms),
         };
         clocks.into_iter().map(report).collect()
+    }
+}
+
+/// How old the report of a node's clock may be until it is due, where a change takes so long.
+fn age_ms_max(leads: bool, change_ms: u64) -> u64 {
+    let of_leader = REPORT_AGE_MS_MAX.max(change_ms.saturating_mul(COMMITS_BETWEEN));
+    let unseen = LEFT_OUT_MS.max(change_ms.saturating_mul(COMMITS_UNTIL_SEEN));
+    if leads { of_leader } else { of_leader.saturating_add(unseen) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clocks_are_reported_every_few_seconds_and_more_rarely_where_commits_take_long() {
+        assert_eq!((age_ms_max(true, 5), age_ms_max(false, 5)), (2_000, 2_400));
+        assert_eq!((age_ms_max(true, 2_000), age_ms_max(false, 2_000)), (40_000, 48_000));
     }
 }

@@ -22,7 +22,10 @@ pub enum Consistency {
 /// [`Error::Unavailable`] when a linearizable read finds no quorum.
 pub(super) async fn refresh(replica: &Replica, consistency: Consistency) -> Result<(), Error> {
     match consistency {
-        Consistency::Linearizable => Ok(replica.read_barrier(Instant::now() + GRAB_MAX).await?),
+        Consistency::Linearizable => {
+            let deadline = Instant::now() + replica.patience(GRAB_MAX);
+            Ok(replica.read_barrier(deadline).await?)
+        }
         Consistency::Stale => Ok(()),
     }
 }

@@ -260,7 +260,16 @@ impl Clients {
     async fn read(&self, serving: &Serving) -> Outcome {
         let before = self.promises.lock().clone();
         let (tags, consistency) = (&serving.services.tags, Consistency::Linearizable);
-        let rows = tags.page("", None, usize::MAX, |_| true, consistency).await?.rows;
+        let (mut rows, mut after) = (Vec::new(), None::<BizTag>);
+        loop {
+            let from = after.as_ref().map(BizTag::as_str);
+            let page = tags.page("", from, usize::MAX, |_| true, consistency).await?;
+            rows.extend(page.rows);
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
         // A tag whose deletion a client requested meanwhile may be missing.
         let after = self.promises.lock().clone();
         for (name, promise) in &before {

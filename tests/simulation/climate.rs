@@ -128,6 +128,12 @@ impl Climate {
         Duration::from_secs(if self.is_mild() { 2 } else { 60 })
     }
 
+    /// Log entries after which a snapshot is taken: few, so that late followers get one, or enough that a node whose link
+    /// or disk is slow for good can follow by the log, as in production.
+    pub(crate) fn snapshot_entries(&self) -> u64 {
+        if self.is_mild() || self.has_faults { 100 } else { 5_000 }
+    }
+
     /// The same once this node leads.
     fn under(self, leader: u64) -> Self {
         let known = |place| if place == Where::AtTheLeader { Where::At(leader) } else { place };
@@ -164,8 +170,8 @@ impl Climate {
     }
 
     /// The longest median of a change: a round trip to as many followers as a quorum needs, with three tenths for jitter
-    /// and loss, and three syncs: the leader's, a follower's, and the rest of one that was under way. At a follower a round
-    /// trip to the leader comes first, and its own log has a part.
+    /// and loss, and four syncs: the leader's and then a follower's, each behind the rest of one that was under way. At a
+    /// follower a round trip to the leader comes first, and its own log has a part.
     pub(crate) fn change_max(&self, leader: u64, at: u64, nodes: u64) -> Duration {
         let mut through: Vec<_> = (1..=nodes)
             .filter(|&follower| follower != leader)
@@ -184,7 +190,7 @@ impl Climate {
 
     fn commit(&self, leader: u64, follower: u64) -> Duration {
         let slower = self.sync(leader).max(self.sync(follower));
-        self.round_trip(leader, follower) * 13 / 10 + slower * 3
+        self.round_trip(leader, follower) * 13 / 10 + slower * 4
     }
 }
 

@@ -321,8 +321,8 @@ impl Machine {
             security: Security::Plain,
             tuning: Tuning {
                 incarnation_max: self.site.sky.now().incarnation_max(),
-                snapshot_entries: 100,
-                keep_entries: 20,
+                snapshot_entries: self.site.sky.now().snapshot_entries(),
+                keep_entries: self.site.sky.now().snapshot_entries() / 5,
                 ..Tuning::default()
             },
         }

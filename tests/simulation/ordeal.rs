@@ -198,6 +198,8 @@ impl Ordeal {
             let max_ids = self.site.oracle.max_ids();
             if let Err(error) = clients.check_promises(&serving).await {
                 trace.violation(&format!("node {} cannot be read: {error}", machine.node_id));
+                // What it has not learned yet says nothing of what was acknowledged.
+                continue;
             }
             let behind = serving.replica.read(|state| {
                 let next = next_ids(state, max_ids.keys());

@@ -202,6 +202,7 @@ impl Client {
         if waits {
             return self.identity.record_incarnation(told, &from).await;
         }
+        self.identity.check_answer(told, &from)?;
         self.identity.observe_in_passing(told, &from).map(drop)
     }
 

@@ -19,12 +19,12 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::votes::{may_campaign, would_elect_another};
+use super::votes::{elect, may_campaign, would_elect_another};
 use crate::core::Core;
 use crate::message::{Request, Response};
 use crate::runtime::{in_process, random_below};
 use crate::transport::{Target, Transport};
-use crate::types::{Member, RaftMembership};
+use crate::types::{Member, has_quorum};
 
 /// A leader that listens again within this long was restarted, and leads on. On a slow link a refusal takes two round
 /// trips.
@@ -96,7 +96,7 @@ async fn until_silent(core: &Core, leader: Option<u64>) {
         sleep(MEMBERSHIP_INTERVAL).await;
     }
     // Nobody else could win against a lone voter.
-    if is_quorum(&core.identity.members(), &BTreeSet::from([core.identity.node_id()])) {
+    if has_quorum(&core.identity.members(), &BTreeSet::from([core.identity.node_id()])) {
         return;
     }
     // Which part of the time between the two election timeouts this node waits.
@@ -179,7 +179,7 @@ async fn campaign(core: &Arc<Core>, metrics: &mut Metrics, failures: u32) -> Res
     if !is_wanted {
         return Ok(false);
     }
-    core.raft.trigger().elect().await.map_err(|_| Ended)?;
+    elect(core).await.map_err(|_| Ended)?;
     let elected = metrics.wait_for(|now| now.vote > before && now.vote.is_committed());
     // Every attempt gets more time, for disks and links that are slower than is known: each makes the votes of the one
     // before void.
@@ -213,7 +213,7 @@ async fn is_wanted(core: &Arc<Core>) -> bool {
             matches!(answer, Ok(Response::PreVote { granted: true })).then_some(id)
         }));
     }
-    while !is_quorum(&members, &consent) {
+    while !has_quorum(&members, &consent) {
         match asked.join_next().await {
             Some(Ok(Some(id))) => drop(consent.insert(id)),
             Some(_) => {}
@@ -221,11 +221,6 @@ async fn is_wanted(core: &Arc<Core>) -> bool {
         }
     }
     true
-}
-
-fn is_quorum(members: &RaftMembership, granted: &BTreeSet<u64>) -> bool {
-    let configs = members.membership().get_joint_config();
-    configs.iter().all(|voters| 2 * voters.intersection(granted).count() > voters.len())
 }
 
 fn pause_after(failures: u32, round_trip: Duration) -> Duration {

@@ -1,9 +1,14 @@
 //! How a node judges candidates, and whether it may be one.
 
+use std::sync::Arc;
+
+use openraft::Vote;
+use openraft::error::Fatal;
 use tokio::time::Instant;
 
 use crate::core::Core;
 use crate::message::{Refusal, Response};
+use crate::runtime::Spawner;
 use crate::types::{RaftLogId, RaftVote};
 
 /// Whether this node would let another lead: it leads itself and no quorum answers it, or it has heard no
@@ -31,7 +36,11 @@ pub(crate) fn is_transfer(core: &Core, by: Option<RaftVote>) -> bool {
 }
 
 /// Stands for election at the leader's request (Raft thesis, 3.10). Nobody else may request it.
-pub(crate) async fn timeout_now(core: &Core, sender: u64, by: RaftVote) -> Result<(), Refusal> {
+pub(crate) async fn timeout_now(
+    core: &Arc<Core>,
+    sender: u64,
+    by: RaftVote,
+) -> Result<(), Refusal> {
     let from_leader = core.leader() == Some(sender);
     if !from_leader || !is_transfer(core, Some(by)) {
         return Err(Refusal::Failed("only its leader asks a node to take over".to_owned()));
@@ -40,7 +49,24 @@ pub(crate) async fn timeout_now(core: &Core, sender: u64, by: RaftVote) -> Resul
         return Err(Refusal::Failed("this node is no voter".to_owned()));
     }
     core.transfer.take_over_from(by);
-    core.raft.trigger().elect().await.map_err(|error| Refusal::Failed(error.to_string()))
+    elect(core).await.map_err(|error| Refusal::Failed(error.to_string()))
+}
+
+/// Has openraft stand for election in the next term.
+pub(super) async fn elect(core: &Arc<Core>) -> Result<(), Fatal<u64>> {
+    // openraft gives this vote before its metrics tell of it.
+    let vote = Vote::new(core.vote().leader_id.term + 1, core.identity.node_id());
+    let asked = core.given_votes.ask(vote);
+    core.raft.trigger().elect().await?;
+    let core = Arc::clone(core);
+    Spawner::current().spawn(async move {
+        // openraft carries out one request after the other. It ignores this one if it leads by now.
+        let own = core.raft.with_raft_state(|state| *state.vote_ref()).await;
+        if own.is_ok_and(|own| vote <= own) {
+            asked.given();
+        }
+    });
+    Ok(())
 }
 
 /// Whether the membership that this node holds names its present store as a voter. An older membership may

@@ -271,13 +271,7 @@ impl NodeIdentity {
     ) -> Result<(), Refusal> {
         let written = {
             let mut seen = self.seen.lock();
-            let known = seen.latest(from.store);
-            admission::check_incarnation(known, from)?;
-            let is_same = known.is_some_and(|known| from.incarnation.is_same_process(known));
-            if !is_same && known != told {
-                let why = "another start of its data directory was seen meanwhile";
-                return Err(Refusal::Failed(why.to_owned()));
-            }
+            check_told(seen.latest(from.store), told, from)?;
             // An incarnation that is known but not on disk yet is written again: the answer to the first
             // request may still be waiting for the disk.
             if seen.is_on_disk(from) {
@@ -292,6 +286,27 @@ impl NodeIdentity {
         written.await.map_err(|error| Refusal::Failed(error.to_string()))?;
         self.seen.lock().written(from);
         Ok(())
+    }
+
+    /// Judges an answer that waits for no disk as one that does.
+    pub(crate) fn check_answer(
+        &self,
+        told: Option<Incarnation>,
+        from: &Origin,
+    ) -> Result<(), Refusal> {
+        check_told(self.seen.lock().latest(from.store), told, from)
+    }
+
+    /// Writes the peers' incarnations once more, which changes nothing, so that the time of another sync is known.
+    ///
+    /// # Errors
+    /// The storage failed, which has stopped the node.
+    pub(crate) async fn try_disk(&self) -> Result<(), StorageError> {
+        let written = {
+            let seen = self.seen.lock();
+            self.records.write(MetaKey::Members, &seen.to_write())
+        };
+        written.await
     }
 
     /// Whether this node was removed by the membership at `members_index`, or replaced, now that a member says it. A
@@ -345,4 +360,20 @@ impl NodeIdentity {
         let why = refused.or(removed.map(|refusal| refusal.to_string()));
         Ok(why.map(StopReason::operator))
     }
+}
+
+/// Refuses an older copy of a store, and a process of which `told`, the last incarnation seen as the process was told,
+/// is not the last one that was seen.
+fn check_told(
+    known: Option<Incarnation>,
+    told: Option<Incarnation>,
+    from: &Origin,
+) -> Result<(), Refusal> {
+    admission::check_incarnation(known, from)?;
+    let is_same = known.is_some_and(|known| from.incarnation.is_same_process(known));
+    if !is_same && known != told {
+        let why = "another start of its data directory was seen meanwhile";
+        return Err(Refusal::Failed(why.to_owned()));
+    }
+    Ok(())
 }

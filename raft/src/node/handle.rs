@@ -235,15 +235,16 @@ impl Handle {
         self.core.heard.cluster_now_ms()
     }
 
-    /// What few changes exceed lately that are proposed here: a commit of the leader, and the way there and back. `None`
-    /// while that is not known.
+    /// What few changes exceed lately that are proposed here: a commit of the leader, the way there and back, and this
+    /// node's own part, until it has applied what it is told. `None` while that is not known.
     #[must_use]
     pub fn change_time(&self) -> Option<Duration> {
         let (heard, leader) = (&self.core.heard, self.core.leader()?);
         if leader == self.core.identity.node_id() {
             return heard.commit_bound();
         }
-        Some(heard.weather().commit(leader)? + heard.weather().round_trip(leader)?)
+        let there_and_back = heard.weather().round_trip(leader)?;
+        Some(heard.weather().commit(leader)? + there_and_back + 2 * heard.syncs().bound())
     }
 
     /// How long the syncs of this node's log took since its start; `None` where nobody measures them.

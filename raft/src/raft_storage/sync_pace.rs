@@ -46,6 +46,16 @@ impl SyncPace {
         self.lately().max(last_two)
     }
 
+    /// Whether the last sync took so long, and many times what syncs usually take: the disk may have turned bad, or that
+    /// was chance. `false` while a sync is under way, which will tell.
+    pub(crate) fn may_have_turned_bad(&self, slow: Duration, times: u32) -> bool {
+        let last = {
+            let syncs = self.0.lock();
+            syncs.estimate.last().filter(|_| syncs.began.is_none()).unwrap_or_default()
+        };
+        last >= slow && self.usually().is_some_and(|usually| last >= usually * times)
+    }
+
     /// What few syncs exceed.
     pub(crate) fn bound(&self) -> Duration {
         let syncs = self.0.lock();
@@ -76,5 +86,11 @@ mod tests {
         pace.end();
         assert_eq!(pace.lately(), Some(Duration::from_millis(1)));
         assert!(pace.bound() > Duration::from_secs(3));
+        let slow = Duration::from_millis(100);
+        assert!(pace.may_have_turned_bad(slow, 4));
+        pace.begin();
+        advance(Duration::from_secs(3)).await;
+        pace.end();
+        assert!(!pace.may_have_turned_bad(slow, 4), "that is known by now");
     }
 }

@@ -31,8 +31,8 @@ use crate::runtime::{Pending, Spawner, to_completion};
 use crate::transport::{FrameHandler, PROTOCOL, Peer};
 use crate::types::{RaftEntry, RaftLogId, RaftVote, Types};
 
-/// Longest wait that a peer may ask for.
-const WITHIN_MAX: Duration = Duration::from_secs(10);
+/// Longest wait that a peer may ask for. A commit takes many seconds where a sync does.
+const WITHIN_MAX: Duration = Duration::from_secs(120);
 
 /// Answers the requests of peers.
 pub(crate) struct RpcHandler {
@@ -154,7 +154,7 @@ impl RpcHandler {
                 zone: core.options.zone.clone(),
             })),
             Request::TimeoutNow { from } => {
-                election::timeout_now(core, sender, from).await.map(|()| Response::Done)
+                election::timeout_now(&self.core, sender, from).await.map(|()| Response::Done)
             }
             Request::Removed { members_index } => {
                 if core.identity.believes_removal(from, members_index) {
@@ -274,7 +274,7 @@ impl RpcHandler {
         let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         let heard = &self.core.heard;
         Condition {
-            vote: self.core.vote(),
+            vote: self.core.latest_vote(),
             writing: self.writing.load(Relaxed) > 0,
             sync_us: heard.syncs().lately().map(us),
             commit_us: heard
@@ -312,8 +312,10 @@ impl RpcHandler {
         // the candidate alone, whose own disk may be as slow.
         core.heard.contact().voted(Instant::now());
         let voted = to_completion(async move {
+            let asked = core.given_votes.ask(rpc.vote);
             let answer = core.raft.vote(rpc).await;
             if answer.as_ref().is_ok_and(|answer| answer.vote_granted) {
+                asked.given();
                 core.heard.contact().voted(Instant::now());
             }
             answer

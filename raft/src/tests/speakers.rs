@@ -378,6 +378,7 @@ async fn a_vote_counts_as_contact_though_its_candidate_hung_up_during_the_sync()
         vote: Vote::new(own.leader_id.term + 5, 9),
         last_log_id: core.last_log_id().map(|last| RaftLogId { index: last.index + 9, ..last }),
     };
+    let asked_for = rpc.vote;
     let vote = Request::Vote { rpc, transferred_by: Some(own) };
     let header = alone.header(peer_origin(9, 90, Some(1 << 20)));
     let before = core.heard.contact().voted_at();
@@ -386,6 +387,8 @@ async fn a_vote_counts_as_contact_though_its_candidate_hung_up_during_the_sync()
     let asked = alone.deliver(Peer::Unproven, Some(header), vote);
     let answer = timeout(Duration::from_millis(100), asked).await;
     assert!(answer.is_err(), "the disk is not slow: {answer:?}");
+    // A leader that asks now whether a later one may exist must hear of it.
+    assert_eq!((core.vote(), core.latest_vote()), (own, asked_for));
     release.send(()).unwrap();
     eventually("the vote is noted", || core.heard.contact().voted_at() > before).await;
     drop(core);

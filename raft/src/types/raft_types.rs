@@ -1,5 +1,6 @@
 //! openraft's type parameters, the body of a log entry, and what the membership says of a member.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use openraft::{Entry, LogId, StoredMembership, Vote};
@@ -56,4 +57,10 @@ impl fmt::Display for Member {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} store {:032x}", self.raft, self.store)
     }
+}
+
+/// Whether these nodes are a majority of the voters, of each half of a joint configuration.
+pub(crate) fn has_quorum(members: &RaftMembership, of: &BTreeSet<u64>) -> bool {
+    let configs = members.membership().get_joint_config();
+    configs.iter().all(|voters| 2 * voters.intersection(of).count() > voters.len())
 }

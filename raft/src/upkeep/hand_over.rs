@@ -12,6 +12,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::core::Core;
 use crate::membership::Membership;
+use crate::runtime::Spawner;
 
 /// Time between two comparisons.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
@@ -23,15 +24,25 @@ const SAVES_MIN: Duration = Duration::from_millis(100);
 const HELD_MIN: Duration = Duration::from_millis(500);
 /// What a voter said of itself counts for this long.
 const CONDITION_AGE_MAX: Duration = Duration::from_secs(1);
-/// A leader that handed over, or tried to, does not try again for this long.
+/// A leader that handed over does not try again for this long.
 const REST: Duration = Duration::from_secs(60);
+/// One that tried in vain does not for this long, and for twice as long after each further time, up to [`REST`].
+const RETRY: Duration = Duration::from_secs(1);
 
 /// Compares this node with the other voters while it leads, for as long as it runs.
 pub(crate) async fn hand_over(membership: Arc<Membership>) {
     let core = Arc::clone(membership.core());
     let mut better_since: Option<Instant> = None;
+    let mut failures = 0_u32;
     loop {
         sleep(LOOK_INTERVAL).await;
+        // One slow sync may be chance, and a leader without changes syncs so rarely that it would not learn more.
+        let may_be_bad = core.heard.syncs().may_have_turned_bad(SAVES_MIN, BETTER_BY);
+        if core.leads() && may_be_bad {
+            let identity = Arc::clone(&core.identity);
+            // Failed storage has stopped the node.
+            Spawner::current().spawn(async move { identity.try_disk().await.is_ok() });
+        }
         let Some((id, commit, own)) = better_leader(&core) else {
             better_since = None;
             continue;
@@ -42,7 +53,7 @@ pub(crate) async fn hand_over(membership: Arc<Membership>) {
         }
         let (own_ms, its_ms) = (own.as_millis(), commit.as_millis());
         let outcome = membership.hand_over(id).await;
-        let error = outcome.err().map(|error| error.to_string());
+        let (failed, error) = (outcome.is_err(), outcome.err().map(|error| error.to_string()));
         tracing::warn!(
             node = core.identity.node_id(),
             to = id,
@@ -52,7 +63,12 @@ pub(crate) async fn hand_over(membership: Arc<Membership>) {
             "a commit takes this node much longer than it would take another: hands the lead over"
         );
         better_since = None;
-        sleep(REST).await;
+        failures = if failed { failures + 1 } else { 0 };
+        let pause = match failures {
+            0 => REST,
+            failures => RETRY.saturating_mul(2_u32.saturating_pow(failures - 1)).min(REST),
+        };
+        sleep(pause).await;
     }
 }
 

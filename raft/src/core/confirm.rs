@@ -1,0 +1,82 @@
+//! Whether this node leads, confirmed by a quorum.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use openraft::error::{CheckIsLeaderError, RaftError};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout_at};
+
+use super::Core;
+use crate::error::NotConfirmed;
+use crate::message::{Request, Response};
+use crate::runtime::in_process;
+use crate::types::{RaftMembership, RaftVote, has_quorum};
+
+impl Core {
+    /// Has a quorum confirm that this node leads, in a round of messages that are sent after this call began, and
+    /// returns the term in which it does. `DESIGN.md` ("Confirmed leadership") has the argument.
+    pub(crate) async fn confirm_leadership(
+        self: &Arc<Self>,
+        deadline: Instant,
+    ) -> Result<u64, NotConfirmed> {
+        let (vote, members) = self.metrics(|now| (now.vote, Arc::clone(&now.membership_config)));
+        let me = self.identity.node_id();
+        if !vote.is_committed() || vote.leader_id.node_id != me {
+            return Err(NotConfirmed::NotLeading);
+        }
+        let all_say =
+            members.voter_ids().all(|id| id == me || self.heard.weather().takes_heartbeats(id));
+        if !all_say {
+            return self.confirm_by_openraft(deadline).await;
+        }
+        let confirmed = timeout_at(deadline, self.ask_for_later_votes(vote, &members)).await;
+        match confirmed.unwrap_or(false) {
+            true => Ok(vote.leader_id.term),
+            false => Err(NotConfirmed::NoQuorum),
+        }
+    }
+
+    /// Asks the voters, all at once, for the latest vote that they may have given. Returns whether a quorum, this node
+    /// included, has given none after `vote`.
+    async fn ask_for_later_votes(
+        self: &Arc<Self>,
+        vote: RaftVote,
+        members: &RaftMembership,
+    ) -> bool {
+        let me = self.identity.node_id();
+        let mut asked = JoinSet::new();
+        for id in members.voter_ids().filter(|id| *id != me).collect::<BTreeSet<u64>>() {
+            let Some(member) = members.membership().get_node(&id).cloned() else { continue };
+            let core = Arc::clone(self);
+            asked.spawn(in_process(async move {
+                let within = core.heard.weather().message_max(id);
+                let request = Request::Heartbeat { lead: None };
+                let answer = core.client.call(id, &member, request, within).await;
+                matches!(answer, Ok(Response::Heartbeat(its)) if its.vote <= vote).then_some(id)
+            }));
+        }
+        let mut confirmed = BTreeSet::from([me]);
+        while !has_quorum(members, &confirmed) {
+            match asked.join_next().await {
+                Some(Ok(Some(id))) => drop(confirmed.insert(id)),
+                Some(_) => {}
+                None => return false,
+            }
+        }
+        self.latest_vote() <= vote
+    }
+
+    /// The same by openraft's own round, which waits for the disks of voters that are writing: for voters of a release
+    /// that does not say what it voted.
+    async fn confirm_by_openraft(&self, deadline: Instant) -> Result<u64, NotConfirmed> {
+        let confirmed = match timeout_at(deadline, self.raft.get_read_log_id()).await {
+            Ok(Ok(confirmed)) => confirmed.0.map(|log_id| log_id.leader_id),
+            Ok(Err(RaftError::APIError(CheckIsLeaderError::ForwardToLeader(_)))) => None,
+            Ok(Err(_)) | Err(_) => return Err(NotConfirmed::NoQuorum),
+        };
+        // The term is that of the log id, and no metric's: metrics lag.
+        let own = confirmed.filter(|leader| leader.node_id == self.identity.node_id());
+        own.map(|leader| leader.term).ok_or(NotConfirmed::NotLeading)
+    }
+}
