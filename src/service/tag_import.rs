@@ -159,7 +159,8 @@ pub(super) async fn plan<'tags>(
         if before.is_none() {
             given.tag.check_new()?;
         }
-        let after = before.map_or(given.max_id, |mark| mark.max(given.max_id));
+        let first = || replica.read(|state| state.first_mark(name, given.max_id));
+        let after = before.map_or_else(first, |mark| mark.max(given.max_id));
         marks.insert(name, after);
         Ok((imported(before, after), after))
     };

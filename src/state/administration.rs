@@ -6,6 +6,7 @@ use super::audit::{AuditEntry, Fact, Facts, Field};
 use super::change::{Change, floor_facts};
 use super::response::Response;
 use super::tag_fields::TagFields;
+use crate::limits::ID_END;
 use crate::tag::BizTag;
 
 /// One page of the audit.
@@ -110,6 +111,15 @@ impl State {
                 Response::Imported { before, row }
             }
             rejection => rejection,
+        }
+    }
+
+    /// The mark of a tag that would be made now, to begin at `start`, under a name that no tag has: above every id that
+    /// the name was ever given, and above those that the cluster before a restore may have given of it.
+    pub fn first_mark(&self, name: &str, start: u64) -> u64 {
+        match self.entries.get(name) {
+            Some(entry) => start.max(entry.max_id()),
+            None => start.saturating_add(self.advance).min(ID_END),
         }
     }
 

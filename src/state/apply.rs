@@ -297,17 +297,17 @@ impl State {
             (Some(before), Some(shape)) => before.is_like(shape),
             _ => false,
         };
-        let (entry, start) = match self.entries.get_mut(tag.as_str()) {
+        let start = self.first_mark(tag.as_str(), start);
+        let entry = match self.entries.get_mut(tag.as_str()) {
             Some(entry) if entry.is_live() => return Response::TagExists,
             Some(_) if !is_alike => return Response::OtherShape,
-            Some(entry) => (entry, start),
+            Some(entry) => entry,
             None => {
                 if let Some(shape) = shape {
                     let Some(shape) = self.keyed(tag, shape) else { return Response::NoRootKey };
                     self.shaped.insert(ShapedEntry::new(tag.clone(), shape, self.advance));
                 }
-                let start = start.saturating_add(self.advance).min(ID_END);
-                (self.entries.insert(TagEntry::unborn(tag.clone())), start)
+                self.entries.insert(TagEntry::unborn(tag.clone()))
             }
         };
         entry.create(step, start, description, protection, now_ms);

@@ -78,7 +78,7 @@ mod tests {
     use super::*;
     use crate::limits::ID_END;
     use crate::state::tests::{create, tag, two_tags_and_a_tombstone, with_worker_ids, written};
-    use crate::state::{Command, Response};
+    use crate::state::{Actor, Change, Command, Response};
 
     fn by(all: u64) -> Raise {
         Raise { all, ..Raise::default() }
@@ -126,6 +126,31 @@ mod tests {
             .raised(&Raise { all: 100, tags, ..Raise::default() })
             .unwrap_err();
         assert_eq!(refused, tag("new"));
+    }
+
+    /// The import of another system's tables is repeated in the new cluster, as after a copy from before it.
+    #[test]
+    fn an_import_goes_on_above_what_the_cluster_of_before_may_have_given() {
+        const N: u64 = 5_000;
+        let mut state = two_tags_and_a_tombstone().raised(&by(N)).unwrap();
+        let mut import = |name: &str, max_id| {
+            let expected = state.tag(name).is_none().then(|| state.first_mark(name, max_id));
+            let (import, description) = ("leaf.sql".into(), String::new());
+            let change = Change::ImportTag { import, tag: tag(name), step: 1, max_id, description };
+            let import = Command::Administer { actor: Actor::default(), change };
+            match state.apply(0, &import) {
+                Response::Imported { before, row } => {
+                    assert_eq!(row.max_id, expected.unwrap_or(row.max_id), "{name}");
+                    (before, row.max_id)
+                }
+                other => panic!("{name}: {other:?}"),
+            }
+        };
+        assert_eq!(import("a", 900), (Some(11 + N), 11 + N), "its ids are behind it");
+        assert_eq!(import("c", 9_000), (Some(11 + N), 9_000), "a mark is what it says");
+        assert_eq!(import("b", 900), (None, 11 + N), "deleted, and risen as the others");
+        assert_eq!(import("new", 900), (None, 900 + N), "no copy knows how far it went since");
+        assert_eq!(import("new", 900), (Some(900 + N), 900 + N), "a second time changes nothing");
     }
 
     #[test]

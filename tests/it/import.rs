@@ -199,6 +199,25 @@ fn a_rehearsal_counts_a_tag_that_stands_twice_as_the_import_does() {
 }
 
 #[test]
+fn a_deleted_tag_comes_back_above_every_id_of_before_and_a_rehearsal_knows_that() {
+    let cluster = mintleaf().cluster(1);
+    let api = cluster.api(1);
+    for name in ["low", "high"] {
+        api.post("/v1/tags", &json!({ "tag": name, "start": "5000", "frozen": true })).ok();
+        assert_eq!(api.delete(&format!("/v1/tags/{name}")).status, 204);
+    }
+    // The first of two rows brings a tag back, and the second finds it there.
+    let text = "biz_tag,max_id\nlow,100\nhigh,7000\nlow,300\nhigh,8000\n";
+    let expected = (2, 1, 1, vec![]);
+    assert_eq!(told(&import(&cluster, 1, text, &["--json", "--dry-run"])), expected);
+    assert_eq!(told(&import(&cluster, 1, text, &["--json"])), expected);
+    for (name, first) in [("low", 5_000), ("high", 8_000)] {
+        // Nor is the tag that came back frozen because the one of before was.
+        assert_eq!(api.get(&format!("/v1/segment/{name}")).ids(), [first]);
+    }
+}
+
+#[test]
 fn a_row_whose_tag_looks_like_another_is_named_and_the_others_come_in() {
     let cluster = mintleaf().cluster(1);
     let text = "biz_tag,max_id,step\na,1,1\n\"b\u{200b}\",1,1\n\" c\",1,1\n..,1,1\nd,1,1\n";
