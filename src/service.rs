@@ -12,6 +12,7 @@
 //!   slot_table  tag to slot, no lock
 //!     slot      one tag: double buffer, waiting callers; one lock of its own
 //!       rate_limit  how many ids of it may be handed out now
+//!     first_segments  what is heard of tags whose first segment has no slot yet
 //!     shaped    the tags that are not plain: which line is drawn from now, and a slot for each
 //!   grabber     the task that grabs, many tags together
 //!   ordered     what only the leader hands out: strict tags and sequences
@@ -51,6 +52,7 @@ mod cluster_rules;
 mod cluster_time;
 mod cluster_view;
 mod error;
+mod first_segments;
 mod first_uses;
 mod grabber;
 mod headroom;

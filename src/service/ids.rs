@@ -8,6 +8,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::cluster_time::ClusterTime;
 use super::error::Error;
+use super::first_segments::Heard;
 use super::grabber::GrabQueue;
 use super::held_ids::HeldIds;
 use super::ordered::Ordered;
@@ -234,6 +235,7 @@ impl IdService {
             return Ok(Source::Shaped(shaped));
         }
         let tag = BizTag::parse(tag)?;
+        let expected = self.table.first_segments().expect(&tag);
         let (row, first) = match self.row(&tag) {
             Some(row) => (row, None),
             None => self.find_or_create(&tag, deadline).await?,
@@ -247,14 +249,14 @@ impl IdService {
         if row.max_id == ID_END {
             return Err(Error::Exhausted);
         }
-        let new = || {
+        let new = |heard: Heard| {
             let slot = Slot::new(tag.clone(), row.step, Arc::clone(&self.clock));
-            match first {
-                Some(first) => slot.with_segment(first, row.step),
-                None => slot,
-            }
+            let Some(first) = first.filter(|_| !heard.is_gone) else { return slot };
+            let slot = slot.with_segment(first, row.step);
+            slot.rise_to(heard.floor);
+            slot
         };
-        let slot = self.table.get_or_insert(&tag, new);
+        let slot = expected.put(|heard| self.table.get_or_insert(&tag, || new(heard)));
         // The row may be older than the last change that slots were told of. The change after this look is
         // told to the slot, which is in the table by now.
         self.replica.read(|state| {

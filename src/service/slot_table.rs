@@ -9,6 +9,7 @@ use foldhash::quality::RandomState;
 use papaya::{HashMap, HashMapRef, LocalGuard};
 use parking_lot::Mutex;
 
+use super::first_segments::FirstSegments;
 use super::ordered::SharedLedger;
 use super::shaped::ShapedTable;
 use super::slot::{Slot, SlotStatus};
@@ -34,6 +35,8 @@ pub struct SlotTable {
     shaped: ShapedTable,
     /// What is held in strict order.
     ordered: OnceLock<SharedLedger>,
+    /// First segments of plain tags that have no slot yet.
+    first_segments: FirstSegments,
     /// Until then no slot counts as holding an id, in milliseconds of the monotonic clock.
     none_held_until_ms: AtomicU64,
     /// The tags that lasted shortest at the last look, [`WATCHED_MAX`] at most.
@@ -51,6 +54,11 @@ impl SlotTable {
     #[inline]
     pub(super) fn pin(&self) -> PinnedSlots<'_> {
         self.slots.pin()
+    }
+
+    /// First segments on their way to a slot.
+    pub(super) fn first_segments(&self) -> &FirstSegments {
+        &self.first_segments
     }
 
     /// The shaped tags.
@@ -193,12 +201,15 @@ impl SlotTable {
     }
 }
 
+/// First segments hear of everything before the slots do, so that one that becomes a slot meanwhile does not miss it.
 impl TagListener for SlotTable {
     fn tag_deleted(&self, tag: &str) {
+        self.first_segments.tag_deleted(tag);
         self.remove(tag);
     }
 
     fn tag_raised(&self, tag: &str, mark: u64) {
+        self.first_segments.tag_raised(tag, mark);
         match self.slots.pin().get(tag) {
             Some(slot) => slot.rise_to(mark),
             // A mark can be named of one line alone: of a plain tag, or of a strict one, which the leader holds.
@@ -214,6 +225,7 @@ impl TagListener for SlotTable {
     }
 
     fn state_replaced(&self) {
+        self.first_segments.state_replaced();
         let slots = self.slots.pin();
         let mut tags: Vec<&BizTag> = slots.keys().collect();
         // The callers that wait wake in this order, so it must not be that of a hash seeded for each

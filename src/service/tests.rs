@@ -1,6 +1,7 @@
 //! Services over a real log of one node.
 
 mod altered;
+mod first_uses;
 mod marks;
 mod mixed_up;
 mod shaped;

@@ -1,0 +1,86 @@
+//! First segments on their way to a slot.
+//!
+//! What the log says of a tag reaches what its slot holds. A tag that is created on first use has a segment before it has
+//! a slot: the entry is applied on one task, and the one that asked for it makes the slot a moment later. What comes in
+//! that moment, from whichever node, is kept here for the slot.
+
+use std::collections::BTreeMap;
+
+use parking_lot::Mutex;
+
+use crate::tag::BizTag;
+
+/// The tags of which this node has asked for a first segment, and what it has heard of each since.
+#[derive(Debug, Default)]
+pub(super) struct FirstSegments(Mutex<BTreeMap<BizTag, Expected>>);
+
+#[derive(Debug, Default)]
+struct Expected {
+    /// How many callers ask for one. All but one of them get none.
+    callers: usize,
+    heard: Heard,
+}
+
+/// What was heard of a tag.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Heard {
+    /// No id below it is to be given.
+    pub(super) floor: u64,
+    /// The tag was deleted, or nobody knows what became of it: nothing is to be given.
+    pub(super) is_gone: bool,
+}
+
+impl FirstSegments {
+    /// Keeps what is heard of a tag until the answer is dropped.
+    pub(super) fn expect(&self, tag: &BizTag) -> FirstSegment<'_> {
+        self.0.lock().entry(tag.clone()).or_default().callers += 1;
+        FirstSegment { all: self, tag: tag.clone() }
+    }
+
+    /// Notes a mark that was named of a tag.
+    pub(super) fn tag_raised(&self, tag: &str, mark: u64) {
+        if let Some(expected) = self.0.lock().get_mut(tag) {
+            expected.heard.floor = expected.heard.floor.max(mark);
+        }
+    }
+
+    /// Notes that a tag was deleted.
+    pub(super) fn tag_deleted(&self, tag: &str) {
+        if let Some(expected) = self.0.lock().get_mut(tag) {
+            expected.heard.is_gone = true;
+        }
+    }
+
+    /// Notes that all was replaced, by which any tag may have been deleted or raised.
+    pub(super) fn state_replaced(&self) {
+        self.0.lock().values_mut().for_each(|expected| expected.heard.is_gone = true);
+    }
+}
+
+/// A first segment that is on its way.
+#[derive(Debug)]
+pub(super) struct FirstSegment<'a> {
+    all: &'a FirstSegments,
+    tag: BizTag,
+}
+
+impl FirstSegment<'_> {
+    /// Has `put` make the slot by what was heard. Nothing more is heard before that is done, so whoever hears something
+    /// afterwards finds the slot.
+    pub(super) fn put<T>(&self, put: impl FnOnce(Heard) -> T) -> T {
+        let all = self.all.0.lock();
+        put(all.get(&self.tag).map(|expected| expected.heard).unwrap_or_default())
+    }
+}
+
+impl Drop for FirstSegment<'_> {
+    fn drop(&mut self) {
+        let mut all = self.all.0.lock();
+        if let Some(expected) = all.get_mut(&self.tag) {
+            expected.callers -= 1;
+            if expected.callers == 0 {
+                all.remove(&self.tag);
+            }
+        }
+    }
+}
