@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use tokio::sync::watch;
 
-use super::Member;
+use super::raft_types::Member;
 
 /// What openraft tells of itself.
 pub(crate) type RaftMetrics = openraft::RaftMetrics<u64, Member>;
