@@ -183,6 +183,55 @@ async fn the_level_rises_once_every_member_supports_the_next() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_member_that_is_removed_holds_the_level_back_no_longer() {
+    let site = Site::new();
+    let [one, two, three] = [site.open(1, 2).await, site.open(2, 1).await, site.open(3, 2).await];
+    say(&two, "old").await.unwrap();
+    let Err(MembershipError::Level(why)) = raise(&one).await else { panic!("it was raised") };
+    assert!(why.starts_with("node 2 runs version 0.1.0"), "{why}");
+    three.handle().remove_member(2, false).await.unwrap();
+    raise(&three).await.unwrap();
+    for node in [&one, &three] {
+        eventually("the level has risen", || level_of(node) == 2).await;
+    }
+    // It is none of those that share the log, whose next entries it could not read.
+    assert_eq!(level_of(&two), 1);
+    for node in [one, two, three] {
+        node.shutdown().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_level_rises_whoever_is_asked_while_leadership_moves() {
+    let site = Site::new();
+    let nodes = [site.open(1, 2).await, site.open(2, 2).await, site.open(3, 2).await];
+    say(&nodes[0], "old").await.unwrap();
+    tokio::join!(
+        async {
+            for to in [1, 2, 3, 1, 2, 3] {
+                // Changes are made one at a time, and the level is one: a transfer asks again.
+                while let Err(error) = nodes[0].handle().transfer_leader(to).await {
+                    assert!(error.is_retryable(), "{error:?}");
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                }
+            }
+        },
+        async {
+            for node in &nodes {
+                raise(node).await.expect("every member supports it");
+                say(node, "new").await.expect("whoever was told of the level can use it");
+            }
+        }
+    );
+    for node in &nodes {
+        eventually("the level has risen", || level_of(node) == 2).await;
+    }
+    for node in nodes {
+        node.shutdown().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_build_that_does_not_support_the_level_ends_and_names_the_one_that_does() {
     let site = Site::new();
     let [one, two, three] = [site.open(1, 2).await, site.open(2, 2).await, site.open(3, 2).await];
