@@ -4,7 +4,7 @@ use tempfile::TempDir;
 
 use super::alone;
 use crate::server::AssembledNode;
-use crate::service::{Actor, TagChange, TagSpec, TagToImport};
+use crate::service::{Actor, Error, TagChange, TagSpec, TagToImport};
 use crate::shape::Order;
 use crate::tag::BizTag;
 
@@ -34,6 +34,41 @@ async fn a_raised_mark_reaches_what_is_held_of_plain_and_of_strict_tags() {
         assert_eq!(next(&node, name).await, 500, "{name}");
         let change = TagChange { max_id: Some(50_000), ..TagChange::default() };
         tags.update(&actor, tag(), change).await.unwrap();
+        assert_eq!(next(&node, name).await, 50_000, "{name}");
+    }
+    node.stop().await;
+}
+
+#[tokio::test]
+async fn a_mark_that_is_raised_while_a_tag_is_frozen_binds_what_is_held_once_it_thaws() {
+    let dir = TempDir::new().unwrap();
+    let node = alone(&dir, 20, |inner| inner).await;
+    node.replica.node().raise_level().await.unwrap();
+    let (tags, actor) = (&node.services.tags, Actor::default());
+    for (name, order) in [("plain", Order::default()), ("strict", Order::Strict)] {
+        let tag = || BizTag::parse(name).unwrap();
+        let freeze = |frozen| {
+            let change = TagChange { frozen: Some(frozen), ..TagChange::default() };
+            tags.update(&actor, tag(), change)
+        };
+        let mut spec = TagSpec { step: 10_000, ..TagSpec::default() };
+        spec.shape.order = order;
+        tags.create(&actor, tag(), spec).await.unwrap();
+        assert_eq!(next(&node, name).await, 1);
+        freeze(true).await.unwrap();
+        // The first mark lies within what is held, and changes no row.
+        let (import, description) = ("leaf.sql", String::new());
+        let row = TagToImport { tag: tag(), step: 1, max_id: 500, description };
+        tags.import(&actor, import, vec![row]).await.pop().unwrap().unwrap();
+        assert_eq!(node.services.ids.take(name, 1).await.unwrap_err(), Error::Frozen, "{name}");
+        assert!(freeze(false).await.unwrap().max_id > 500);
+        assert_eq!(next(&node, name).await, 500, "{name}");
+        freeze(true).await.unwrap();
+        let change = TagChange { max_id: Some(50_000), ..TagChange::default() };
+        let raised = tags.update(&actor, tag(), change).await.unwrap();
+        assert!(raised.protection.frozen, "{name}");
+        assert_eq!(node.services.ids.take(name, 1).await.unwrap_err(), Error::Frozen, "{name}");
+        freeze(false).await.unwrap();
         assert_eq!(next(&node, name).await, 50_000, "{name}");
     }
     node.stop().await;

@@ -84,6 +84,12 @@ fn delete(name: &str) -> Command {
     Command::Administer { actor: Actor::default(), change }
 }
 
+fn freeze(name: &str, frozen: bool) -> Command {
+    let fields = TagFields { frozen: Some(frozen), ..TagFields::default() };
+    let change = Change::UpdateTag { tag: tag(name), fields };
+    Command::Administer { actor: Actor::default(), change }
+}
+
 /// The day or year with this number, and where it lies.
 fn period(length: PeriodLength, at: u32) -> Line {
     let number = match length {

@@ -111,6 +111,22 @@ fn the_first_stamp_of_a_restored_cluster_says_which_periods_begin_higher() {
 }
 
 #[test]
+fn what_was_frozen_stays_so_over_a_restore_and_rises_all_the_same() {
+    for shape in shapes() {
+        let mut old = fresh();
+        old.apply(0, &create_shaped("a", &shape));
+        let (_, mark) = granted(&mut old, grab("a", &shape, 0, 7));
+        old.apply(0, &freeze("a", true));
+        let new = old.raised(&raise(700)).unwrap();
+        let mut new = read_snapshot(&written(&new)[..]).unwrap();
+        let (entry, command) = grab("a", &shape, 0, 7);
+        assert_eq!(new.apply(entry, &command), Response::Frozen, "{shape:?}");
+        new.apply(0, &freeze("a", false));
+        assert_eq!(granted(&mut new, (entry, command)).0, mark + 700, "{shape:?}");
+    }
+}
+
+#[test]
 fn the_first_root_key_stays_and_keys_of_new_tags_are_made_of_it() {
     let mut state = third(OLD_ROOT);
     let drawn = state.apply(0, &Command::DrawRoot { root: RootKey([9; 32]) });

@@ -33,6 +33,22 @@ fn a_name_made_again_is_refused_or_above_every_mark() {
 }
 
 #[test]
+fn a_frozen_tag_of_any_shape_reserves_nothing_and_goes_on_at_its_mark() {
+    for shape in shapes() {
+        let mut state = fresh();
+        state.apply(0, &create_shaped("a", &shape));
+        let (_, mark) = granted(&mut state, grab("a", &shape, 0, 7));
+        state.apply(FIRST_MS, &freeze("a", true));
+        let before = written(&state);
+        let (entry, command) = grab("a", &shape, 0, 7);
+        assert_eq!(state.apply(entry, &command), Response::Frozen, "{shape:?}");
+        assert_eq!(written(&state), before, "{shape:?}");
+        state.apply(FIRST_MS, &freeze("a", false));
+        assert_eq!(granted(&mut state, (entry, command)).0, mark, "{shape:?}");
+    }
+}
+
+#[test]
 fn the_first_key_of_hidden_ids_stays() {
     let hidden = |key| Shape { hidden: Some(Hidden { digits: 12, key }), ..Shape::default() };
     let (old, new) = (HiddenKey([1; 32]), HiddenKey([2; 32]));
