@@ -191,6 +191,45 @@ fn a_leader_hands_over_at_once_and_no_election_follows() {
     }
 }
 
+#[test]
+fn a_node_that_drains_and_is_made_the_leader_hands_over_again() {
+    let (mut cluster, _) = draining_cluster(3);
+    let leader = cluster.leader();
+    let drains = cluster.others(leader)[0];
+    ask_to_stop(&mut cluster, drains);
+    let made = cluster.api(leader).post("/v1/cluster/leader", &json!({ "id": drains }));
+    assert_eq!(made.status, 204, "{made:?}");
+    let apis: Vec<Api> = cluster.ids().into_iter().map(|id| cluster.api(id)).collect();
+    eventually("another leader", DRAIN / 2, || {
+        apis.iter().all(|&api| known_leader(api).is_some_and(|it| it != drains)).then_some(())
+    });
+    let made = cluster.api(drains).post("/v1/tags", &json!({ "tag": "late" }));
+    assert_eq!(made.status, 201, "{made:?}");
+    assert_stopped(&mut cluster, drains);
+}
+
+#[test]
+fn a_node_that_is_removed_while_it_drains_ends_as_a_removed_one() {
+    for leads in [false, true] {
+        let (mut cluster, _) = draining_cluster(3);
+        let leader = cluster.leader();
+        let (drains, left) = (cluster.others(leader)[0], cluster.others(leader)[1]);
+        let (drains, other) = if leads { (leader, left) } else { (drains, leader) };
+        ask_to_stop(&mut cluster, drains);
+        // A leader that drains hands over meanwhile, and one change is made at a time.
+        eventually("the removal", DRAIN / 2, || {
+            let removed = cluster.api(other).delete(&format!("/v1/cluster/nodes/{drains}"));
+            let is_busy = removed.text().contains("another change is in progress");
+            assert!(removed.status == 204 || is_busy, "{removed:?}");
+            (removed.status == 204).then_some(())
+        });
+        let (code, log) = cluster.ended(drains, STOPPED_WITHIN);
+        assert_eq!(code, Some(3), "no supervisor is to start it again: {log}");
+        assert!(log.contains("was removed from the cluster"), "{log}");
+        assert_eq!(cluster.api(other).post("/v1/tags", &json!({ "tag": "late" })).status, 201);
+    }
+}
+
 /// Reads until the node has ended the connection; answers what came.
 fn read_off(mut stream: &TcpStream) -> Vec<u8> {
     let mut rest = Vec::new();

@@ -13,6 +13,7 @@
 //! cli                     the client commands, and what start-up refuses
 //! import                  tables of Leaf and tinyid, through any node
 //! marks                   marks that are raised bind what nodes hold
+//! moving                  changes of tags while leadership moves, nodes drain, and nodes are removed
 //! between_nodes           rogues, recordings, floods and new secrets at the ports between nodes
 //! bootstrap               founders that exist twice, are cut off, killed, and lost
 //! leaf_migration          from a real Leaf and back, under load
@@ -73,6 +74,7 @@ mod logs;
 mod marks;
 mod membership;
 mod mixups;
+mod moving;
 mod periods;
 mod poison;
 mod protection;

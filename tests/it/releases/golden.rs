@@ -133,12 +133,17 @@ fn a_cluster_that_is_upgraded_stays_at_its_level_until_it_is_raised() {
         let node = start(&dir.path().join("directory"), &["--moved"]);
         let api = node.api();
         let shown_level = || api.get("/v1/cluster").ok()["level"].as_u64().unwrap();
-        let strict = json!({ "tag": "upgraded", "order": "strict" });
-        if level < LEVEL_OF_SHAPES {
-            let refused = api.post("/v1/tags", &strict);
+        let shaped = [
+            json!({ "tag": "upgraded-strict", "order": "strict" }),
+            json!({ "tag": "upgraded-daily", "period": "day" }),
+            json!({ "tag": "upgraded-hidden", "digits": 12 }),
+        ];
+        for body in shaped.iter().filter(|_| level < LEVEL_OF_SHAPES) {
+            let refused = api.post("/v1/tags", body);
             assert_eq!(refused.problem(), (409, "level".to_owned()));
             assert!(refused.text().contains("cluster level raise"), "{refused:?}");
-            assert_eq!(api.get("/v1/tags/upgraded").status, 404);
+            let path = format!("/v1/tags/{}", body["tag"].as_str().unwrap());
+            assert_eq!(api.get(&path).status, 404);
         }
         // Long enough for whatever a new cluster does by itself.
         assert!(api.get("/v1/snowflake").ids()[0] > 0);
@@ -146,7 +151,10 @@ fn a_cluster_that_is_upgraded_stays_at_its_level_until_it_is_raised() {
         let url = format!("http://{}", api.0);
         run(mintleaf().command().args(["cluster", "level", "raise", "--url", &url]));
         assert!(shown_level() >= LEVEL_OF_SHAPES);
-        assert_eq!(api.post("/v1/tags", &strict).ok()["order"], "strict");
+        for body in &shaped {
+            let made = api.post("/v1/tags", body);
+            assert_eq!(made.status, 201, "{made:?}");
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use super::{create, start};
+use super::{Given, create, inspected, restored, start};
 use crate::harness::{Dev, Finished, Node, eventually, mintleaf, secs};
 
 /// Copies a directory.
@@ -74,4 +74,35 @@ fn moved(dev: &Dev, command: &mut std::process::Command) {
         process.said().contains("log opened").then_some(())
     });
     assert!(!process.said().contains("node stopped"), "{}", process.said());
+}
+
+#[test]
+fn the_directory_of_a_removed_node_is_a_copy_of_when_it_left() {
+    let mut cluster = mintleaf().cluster(3);
+    let mut given = Given::default();
+    create(cluster.api(1), "orders", 1);
+    for id in [1, 2, 3] {
+        given.take(cluster.api(id), "orders", 50);
+    }
+    let leader = cluster.leader();
+    let removed = cluster.others(leader)[0];
+    let left = cluster.api(leader);
+    assert_eq!(left.delete(&format!("/v1/cluster/nodes/{removed}")).status, 204);
+    assert_eq!(cluster.ended(removed, secs(15)).0, Some(3));
+    // The others go on, and make what the copy does not know.
+    given.take(left, "orders", 500);
+    create(left, "since", 1);
+    given.take(left, "since", 300);
+    for id in cluster.others(removed) {
+        cluster.kill(id);
+    }
+    let (source, data) = (cluster.data(removed), cluster.dir().join("restored"));
+    assert_eq!(inspected(&source)["whole"], true);
+    let flags = ["--advance-all-by", "1000", "--stopped-at", "now"];
+    restored(&source, &data, removed, &flags);
+    let node = start(removed, data, &[]);
+    create(node.api(), "since", 1);
+    for tag in ["orders", "since"] {
+        given.take(node.api(), tag, 500);
+    }
 }

@@ -181,6 +181,37 @@ fn a_backup_is_taken_under_load_without_a_failed_request() {
 }
 
 #[test]
+fn a_backup_is_whole_through_a_leader_that_drains_and_while_leadership_moves() {
+    let mut cluster = mintleaf().prepare(3, &["--drain", "300s"]);
+    cluster.start_all();
+    create(cluster.api(1), "orders", 1);
+    let nodes = [1, 2, 3].map(|id| cluster.api(id));
+    for (to, asked) in [(1, 2), (2, 3), (3, 1), (1, 3), (2, 1), (3, 2)] {
+        let copy = cluster.dir().join(format!("copy-{to}-{asked}"));
+        let made = create_acknowledged(nodes[asked - 1], &format!("tag-{to}-{asked}"));
+        std::thread::scope(|scope| {
+            scope.spawn(|| nodes[0].post("/v1/cluster/leader", &json!({ "id": to })));
+            back_up(nodes[asked % 3], &copy);
+        });
+        assert_eq!(inspected(&copy)["tags"], made, "every tag that was acknowledged");
+    }
+    let leader = cluster.leader();
+    cluster.process(leader).signal("TERM");
+    let made = create_acknowledged(nodes[(leader % 3) as usize], "late");
+    let copy = cluster.dir().join("copy-of-one-that-drains");
+    back_up(cluster.api(leader), &copy);
+    let found = inspected(&copy);
+    assert_eq!((&found["tags"], &found["whole"]), (&json!(made), &json!(true)));
+    assert_eq!(found["node_id"], leader);
+}
+
+/// Makes a tag, and answers how many there are then.
+fn create_acknowledged(api: Api, tag: &str) -> usize {
+    create(api, tag, 1);
+    api.get("/v1/tags?limit=1000").ok()["tags"].as_array().unwrap().len()
+}
+
+#[test]
 fn old_and_restored_cluster_refuse_each_other() {
     let mut cluster = mintleaf().cluster(3);
     create(cluster.api(1), "orders", 1);
