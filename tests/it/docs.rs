@@ -1,12 +1,14 @@
 //! The documents are true: their commands are carried out, and what they name exists.
 //!
 //! ```text
-//! markdown   blocks, commands, code, links and headings of a document
-//! commands   what kind of command a line is
-//!   reader   somebody who types a document's commands, from the first to the last
-//! failures   each row of the table of failures has a test
-//! names      metrics, flags, paths and codes: documented is what there is, and nothing else
-//! links      relative links and their anchors
+//! markdown       blocks, commands, code, links and headings of a document
+//! commands       what kind of command a line is
+//!   reader       somebody who types a document's commands, from the first to the last
+//! failures       each row of the table of failures has a test
+//! interactions   each pair of the table of interactions has one, or is said to mean nothing
+//! sources        the tests that there are
+//! names          metrics, flags, paths and codes: documented is what there is, and nothing else
+//! links          relative links and their anchors
 //! ```
 //!
 //! A shell block is carried out line by line, in a directory of its own and on ports of its own. Commands of cargo
@@ -17,10 +19,12 @@
 
 mod commands;
 mod failures;
+mod interactions;
 mod links;
 mod markdown;
 mod names;
 mod reader;
+mod sources;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,10 +1,8 @@
 //! The table of what can happen, in `docs/operating.md`: each row is tried by tests.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-
 use super::names::rows;
-use super::{none, root};
+use super::none;
+use super::sources::sources;
 
 /// What happens, as the first cell of a row says, and the tests that make it happen.
 const TRIED_BY: [(&str, &[&str]); 16] = [
@@ -89,7 +87,7 @@ const TRIED_BY: [(&str, &[&str]); 16] = [
 
 #[test]
 fn each_row_of_what_can_happen_is_tried_and_its_signs_are_looked_at() {
-    let sources = sources();
+    let sources = sources(&["tests/it"]);
     let rows = failure_rows();
     let happens: Vec<&str> = rows.iter().map(|row| row[0].as_str()).collect();
     assert_eq!(happens, TRIED_BY.map(|(happens, _)| happens));
@@ -120,48 +118,4 @@ fn signs(cell: &str) -> Vec<&str> {
     let shown = cell.split('`').skip(1).step_by(2);
     let words = shown.flat_map(|code| code.split(|c: char| !(c.is_ascii_lowercase() || c == '_')));
     words.filter(|word| word.len() > 5).collect()
-}
-
-/// A file of tests.
-struct Source {
-    path: PathBuf,
-    text: String,
-    /// The names of its tests.
-    tests: Vec<String>,
-}
-
-impl Source {
-    fn read(path: PathBuf) -> Self {
-        let text = fs::read_to_string(&path).unwrap();
-        let functions = text
-            .split("#[test]")
-            .skip(1)
-            .filter_map(|rest| Some(rest.split_once("fn ")?.1.split_once('(')?.0.to_owned()));
-        Self { tests: functions.collect(), path, text }
-    }
-
-    /// Its text with that of the module around it, whose functions it calls.
-    fn with_parent(&self, sources: &[Self]) -> String {
-        let parent = self.path.parent().map(|parent| parent.with_extension("rs"));
-        let parent = sources.iter().find(|source| Some(&source.path) == parent.as_ref());
-        format!("{}{}", self.text, parent.map_or("", |parent| &parent.text))
-    }
-}
-
-/// The files of the black-box tests, but for this directory's.
-fn sources() -> Vec<Source> {
-    let mut paths = Vec::new();
-    collect(&root().join("tests/it"), &mut paths);
-    paths.into_iter().map(Source::read).collect()
-}
-
-fn collect(directory: &Path, found: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(directory).unwrap() {
-        let path = entry.unwrap().path();
-        match path.is_dir() {
-            true if path.ends_with("docs") => {}
-            true => collect(&path, found),
-            false => found.push(path),
-        }
-    }
 }
