@@ -171,7 +171,7 @@ impl Climate {
 
     /// The longest median of a change: a round trip to as many followers as a quorum needs, with three tenths for jitter
     /// and loss, and four syncs: the leader's and then a follower's, each behind the rest of one that was under way. At a
-    /// follower a round trip to the leader comes first, and its own log has a part.
+    /// follower a round trip to the leader comes first, and it hears of the commit behind a sync of its own.
     pub(crate) fn change_max(&self, leader: u64, at: u64, nodes: u64) -> Duration {
         let mut through: Vec<_> = (1..=nodes)
             .filter(|&follower| follower != leader)
@@ -185,7 +185,8 @@ impl Climate {
         if at == leader {
             return quorum + share;
         }
-        quorum.max(self.commit(leader, at)) + self.round_trip(leader, at) * 11 / 10 + share
+        let way = self.round_trip(leader, at) * 11 / 10;
+        quorum.max(self.commit(leader, at)) + way + self.sync(at) + share
     }
 
     fn commit(&self, leader: u64, follower: u64) -> Duration {

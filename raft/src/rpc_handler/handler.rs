@@ -104,8 +104,7 @@ impl RpcHandler {
             (Some(header), request) => {
                 let from = &header.from;
                 // From here on, because the first message of an incarnation waits for the record of it.
-                let is_append = matches!(request, Request::Append(_))
-                    && self.core.identity.knows(from.node_id, from.store);
+                let is_append = matches!(request, Request::Append(_));
                 let _writing = is_append.then(|| Writing::begin(&self.writing));
                 let is_recorded = self.admit(&header, &request).await?;
                 self.carry_out(from, request, is_recorded).await
