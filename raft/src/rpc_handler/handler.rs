@@ -102,12 +102,11 @@ impl RpcHandler {
     async fn respond(&self, header: Option<Header>, request: Request) -> Result<Response, Refusal> {
         match (header, request) {
             (Some(header), request) => {
-                let from = &header.from;
                 // From here on, because the first message of an incarnation waits for the record of it.
                 let is_append = matches!(request, Request::Append(_));
                 let _writing = is_append.then(|| Writing::begin(&self.writing));
                 let is_recorded = self.admit(&header, &request).await?;
-                self.carry_out(from, request, is_recorded).await
+                self.carry_out(&header.from, request, is_recorded).await
             }
             (None, Request::Handshake(handshake)) => {
                 handshake::answer(&self.core, &handshake).map(Response::Handshake)
