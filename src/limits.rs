@@ -177,8 +177,8 @@ pub(crate) const DRAIN_MAX: Duration = Duration::from_secs(5);
 /// How long a client may take to read its last answers, once the node has ended the connection:
 /// `tls/client_stream.rs` and `resp/connection.rs`.
 pub(crate) const LINGER_MAX: Duration = Duration::from_millis(500);
-/// Longest wait for a segment, and for the read that must see every change before it: `service/ids.rs`,
-/// `service/grabber.rs` and `service/log_access.rs`.
+/// Longest wait for a segment, and for the read that must see every change before it, where commits are quick; elsewhere
+/// `Replica::patience` makes it longer. `service/ids.rs`, `service/grabber.rs` and `service/log_access.rs`.
 pub(crate) const GRAB_MAX: Duration = Duration::from_secs(2);
 /// Longest that a restarted node keeps away from clients for the ids of its hot tags: `service/warm_start.rs`.
 pub(crate) const WARM_START_MAX: Duration = Duration::from_secs(2);

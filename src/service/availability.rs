@@ -32,11 +32,14 @@ impl IdService {
         if let Some(shaped) = self.table.shaped().get(tag.as_str()) {
             return self.could_take_shaped(&shaped, count).await;
         }
-        self.replica.read_barrier(Instant::now() + GRAB_MAX).await?;
+        self.replica.read_barrier(Instant::now() + self.replica.patience(GRAB_MAX)).await?;
         match self.replica.read(|state| state.tag(tag.as_str())) {
             Some(row) if row.protection.frozen => Err(Error::Frozen),
             Some(TagRow { shape: Some(_), .. }) => {
-                match self.source(tag.as_str(), Instant::now() + GRAB_MAX).await? {
+                match self
+                    .source(tag.as_str(), Instant::now() + self.replica.patience(GRAB_MAX))
+                    .await?
+                {
                     Source::Shaped(shaped) => self.could_take_shaped(&shaped, count).await,
                     Source::Plain(_) => Ok(()),
                 }
