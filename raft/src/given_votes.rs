@@ -48,8 +48,14 @@ pub(crate) struct AskedVote {
 impl AskedVote {
     /// Records that the vote was given.
     pub(crate) fn given(self) {
+        let vote = self.vote;
+        self.ended_with(vote);
+    }
+
+    /// Records the vote that openraft holds after it was asked.
+    pub(crate) fn ended_with(self, vote: RaftVote) {
         let mut all = self.all.lock();
-        all.latest = later(all.latest, self.vote);
+        all.latest = later(all.latest, vote);
     }
 }
 

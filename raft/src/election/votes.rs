@@ -60,10 +60,10 @@ pub(super) async fn elect(core: &Arc<Core>) -> Result<(), Fatal<u64>> {
     core.raft.trigger().elect().await?;
     let core = Arc::clone(core);
     Spawner::current().spawn(async move {
-        // openraft carries out one request after the other. It ignores this one if it leads by now.
-        let own = core.raft.with_raft_state(|state| *state.vote_ref()).await;
-        if own.is_ok_and(|own| vote <= own) {
-            asked.given();
+        // openraft carries out one request after the other. It ignores this one if it leads by now, and stands in a
+        // later term than metrics told if it has voted meanwhile.
+        if let Ok(own) = core.raft.with_raft_state(|state| *state.vote_ref()).await {
+            asked.ended_with(own);
         }
     });
     Ok(())

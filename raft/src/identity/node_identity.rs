@@ -205,22 +205,30 @@ impl NodeIdentity {
     }
 
     /// The same for a message that waits for no disk, because nothing rests on it that must outlive this process: the
-    /// incarnation of a member is recorded by a task, one at a time. Returns whether it is on disk already.
+    /// incarnation of a member is noted in memory, and written by a task, one at a time. Returns whether it is on disk
+    /// already.
     pub(crate) fn observe_in_passing(
         self: &Arc<Self>,
         told: Option<Incarnation>,
         from: &Origin,
     ) -> Result<bool, Refusal> {
-        {
-            let seen = self.seen.lock();
-            admission::check_incarnation(seen.latest(from.store), from)?;
+        let members = self.members();
+        let is_noted = {
+            let mut seen = self.seen.lock();
+            let known = seen.latest(from.store);
+            admission::check_incarnation(known, from)?;
             if seen.is_on_disk(from) {
                 return Ok(true);
             }
-        }
-        if self.knows(from.node_id, from.store)
-            && let Ok(turn) = Arc::clone(&self.recording).try_lock_owned()
-        {
+            let is_next = check_told(known, told, from).is_ok();
+            let is_noted = is_next && self.knows(from.node_id, from.store);
+            if is_noted {
+                // An older copy is refused from here on, before the record is on disk.
+                seen.record(from, |store| members.nodes().any(|(_, member)| member.store == store));
+            }
+            is_noted
+        };
+        if is_noted && let Ok(turn) = Arc::clone(&self.recording).try_lock_owned() {
             let (identity, from) = (Arc::clone(self), *from);
             Spawner::current().spawn(async move {
                 // Where it is refused or fails, so will the next message that has to wait for it.
