@@ -177,7 +177,7 @@ fn a_leader_hands_over_at_once_and_no_election_follows() {
     let next = eventually("another leader", secs(2), || {
         let known: Vec<_> = apis.iter().filter_map(|&api| known_leader(api)).collect();
         (known.len() == 3 && known.iter().all(|&it| it == known[0] && it != leader))
-            .then_some(known[0])
+            .then(|| known[0])
     });
     assert!(asked.elapsed() < DRAIN / 2, "handed over after {:?}", asked.elapsed());
     // The node that drains answers changes as the others do.
