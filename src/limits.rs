@@ -186,7 +186,5 @@ pub(crate) const WARM_START_MAX: Duration = Duration::from_secs(2);
 pub(crate) const WINDOW_WAIT_MAX: Duration = Duration::from_secs(2);
 /// Longest wait for a proposal where disks and links are slow: `replica.rs`.
 pub(crate) const SLOW_CHANGE_MAX: Duration = Duration::from_secs(25);
-/// The same for a proposal of a task, which no caller waits for.
-pub(crate) const SLOW_TASK_MAX: Duration = Duration::from_secs(100);
 /// Longest that a change of a tag may take: long enough to outlast an election. `service/log_access.rs`.
 pub(crate) const TAG_CHANGE_MAX: Duration = Duration::from_secs(5);

@@ -17,7 +17,7 @@ use crate::encoding::{
     SnapshotError, decode_command, decode_response, encode_command, encode_response,
     read_snapshot_up_to, write_snapshot,
 };
-use crate::limits::{SLOW_CHANGE_MAX, SLOW_TASK_MAX, TAG_CHARS_MAX};
+use crate::limits::{SLOW_CHANGE_MAX, TAG_CHARS_MAX};
 use crate::shape::RootKey;
 use crate::state::{
     self, Change, Command, LEVEL_MAX, Protection, Response, State, first_version_of,
@@ -258,18 +258,8 @@ impl Replica {
     /// How long a proposal that is made here for a caller is waited for: `least`, or longer where disks and links are so
     /// slow that commits take longer lately; `SLOW_CHANGE_MAX` at most.
     pub fn patience(&self, least: Duration) -> Duration {
-        self.patience_up_to(SLOW_CHANGE_MAX, least)
-    }
-
-    /// The same for a proposal of a task, which no caller waits for: `SLOW_TASK_MAX` at most. A task that gave up too
-    /// early would reserve again what it reserved already.
-    pub fn patience_of_task(&self, least: Duration) -> Duration {
-        self.patience_up_to(SLOW_TASK_MAX, least)
-    }
-
-    fn patience_up_to(&self, most: Duration, least: Duration) -> Duration {
-        let lately = self.node.change_time().unwrap_or_default();
-        least.max(most.min(4 * lately))
+        let lately = self.node.proposal_time().unwrap_or_default();
+        least.max(SLOW_CHANGE_MAX.min(4 * lately))
     }
 
     /// Reads the local state, which may lag behind the leader's.

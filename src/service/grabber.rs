@@ -115,7 +115,7 @@ impl Grabber {
         }
         let began = Instant::now();
         // Callers wait for less; on slow disks the segment comes for the next ones.
-        let deadline = began + self.replica.patience_of_task(GRAB_MAX);
+        let deadline = began + self.replica.patience(GRAB_MAX);
         let answered = self.replica.propose_all(&commands, deadline).await;
         let seconds = began.elapsed().as_secs_f64();
         match answered {

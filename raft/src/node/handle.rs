@@ -239,12 +239,20 @@ impl Handle {
     /// node's own part, until it has applied what it is told. `None` while that is not known.
     #[must_use]
     pub fn change_time(&self) -> Option<Duration> {
+        let leads = self.core.leads();
+        let own_part = if leads { Duration::ZERO } else { 2 * self.core.heard.syncs().bound() };
+        Some(self.proposal_time()? + own_part)
+    }
+
+    /// What few proposals of this node exceed lately until they are answered: a commit of the leader, and the way there
+    /// and back. `None` while that is not known.
+    #[must_use]
+    pub fn proposal_time(&self) -> Option<Duration> {
         let (heard, leader) = (&self.core.heard, self.core.leader()?);
         if leader == self.core.identity.node_id() {
             return heard.commit_bound();
         }
-        let there_and_back = heard.weather().round_trip(leader)?;
-        Some(heard.weather().commit(leader)? + there_and_back + 2 * heard.syncs().bound())
+        Some(heard.weather().commit(leader)? + heard.weather().round_trip(leader)?)
     }
 
     /// How long the syncs of this node's log took since its start; `None` where nobody measures them.

@@ -32,7 +32,7 @@ use crate::transport::{FrameHandler, PROTOCOL, Peer};
 use crate::types::{RaftEntry, RaftLogId, RaftVote, Types};
 
 /// Longest wait that a peer may ask for. A commit takes many seconds where a sync does.
-const WITHIN_MAX: Duration = Duration::from_secs(120);
+const WITHIN_MAX: Duration = Duration::from_secs(25);
 
 /// Answers the requests of peers.
 pub(crate) struct RpcHandler {
