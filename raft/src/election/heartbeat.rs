@@ -119,7 +119,10 @@ fn is_due(core: &Core, id: u64, term: u64, line: &Line) -> bool {
     };
     let pace = interval.max(weather.round_trip(id).unwrap_or_default() / 2);
     let is_soon = line.sent.is_some_and(|sent| now + interval / 2 < sent + pace);
-    line.under_way < UNDER_WAY_MAX && weather.takes_heartbeats(id) && !is_soon && !is_acknowledged()
+    line.under_way < UNDER_WAY_MAX
+        && weather.may_take_heartbeats(id)
+        && !is_soon
+        && !is_acknowledged()
 }
 
 /// Sends one heartbeat, and records its answer.

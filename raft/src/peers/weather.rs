@@ -65,8 +65,14 @@ impl Weather {
         self.0.lock().entry(id).or_default().refused = Some(Instant::now());
     }
 
-    /// Whether a peer takes heartbeats, as far as is known: a member of an older build refuses them.
+    /// Whether a peer takes heartbeats, as far as is known: a member of an older build refuses them. One that refused
+    /// takes none until it has answered one.
     pub(crate) fn takes_heartbeats(&self, id: u64) -> bool {
+        self.of(id, |link| link.refused).is_none()
+    }
+
+    /// Whether to send a peer a heartbeat: it takes them, or it is time to ask it again.
+    pub(crate) fn may_take_heartbeats(&self, id: u64) -> bool {
         let refused = self.of(id, |link| link.refused);
         refused.is_none_or(|at| at.elapsed() >= REFUSED_INTERVAL)
     }
@@ -207,10 +213,14 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_member_that_refuses_heartbeats_is_asked_again() {
         let weather = Weather::default();
-        assert!(weather.takes_heartbeats(2));
+        assert!(weather.takes_heartbeats(2) && weather.may_take_heartbeats(2));
         weather.refused(2);
-        assert!(!weather.takes_heartbeats(2));
+        assert!(!weather.may_take_heartbeats(2));
         advance(REFUSED_INTERVAL).await;
+        assert!(weather.may_take_heartbeats(2));
+        // The leader goes on with openraft's heartbeats while it asks.
+        assert!(!weather.takes_heartbeats(2));
+        weather.answered(2, Instant::now(), condition(false));
         assert!(weather.takes_heartbeats(2));
     }
 }

@@ -38,7 +38,7 @@ const PINGS_MAX: usize = 64;
 fn is_due(reachability: &Reachability, weather: &Weather, node_id: u64) -> bool {
     reachability.is_silent_for(node_id, SILENCE_MAX)
         || reachability.has_not_answered_for(node_id, UNANSWERED_MAX)
-        || weather.takes_heartbeats(node_id) && weather.is_older_than(node_id, CONDITION_AGE_MAX)
+        || weather.may_take_heartbeats(node_id) && weather.is_older_than(node_id, CONDITION_AGE_MAX)
 }
 
 /// Pings a member: asks for its condition, or for a mere sign of life where its build knows no other question. The
@@ -46,7 +46,7 @@ fn is_due(reachability: &Reachability, weather: &Weather, node_id: u64) -> bool 
 async fn ping(core: &Core, id: u64, member: &Member) {
     let (weather, sent) = (core.heard.weather(), Instant::now());
     let within = ANSWER_TIMEOUT.max(weather.message_max(id));
-    if !weather.takes_heartbeats(id) {
+    if !weather.may_take_heartbeats(id) {
         let _ = core.client.call(id, member, Request::Ping, within).await;
         return;
     }
