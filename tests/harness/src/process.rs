@@ -11,6 +11,8 @@ use crate::await_some;
 
 /// Lines of a log that a failing test shows.
 const LOG_LINES_SHOWN: usize = 60;
+/// What lines of the audit have, which under load would be all that is shown.
+const AUDIT: &str = " mintleaf::audit: ";
 
 /// A command that has run to its end.
 #[derive(Debug)]
@@ -99,10 +101,10 @@ impl Process {
         String::from_utf8_lossy(&read().unwrap_or_default()).into_owned()
     }
 
-    /// The last lines of its log.
+    /// The last lines of its log, without the audit's.
     pub fn last_lines(&self, count: usize) -> Vec<String> {
         let log = self.log();
-        let lines: Vec<&str> = log.lines().collect();
+        let lines: Vec<&str> = log.lines().filter(|line| !line.contains(AUDIT)).collect();
         lines[lines.len().saturating_sub(count)..].iter().map(|&line| line.to_owned()).collect()
     }
 
