@@ -255,11 +255,16 @@ impl Replica {
         &self.node
     }
 
-    /// How long a proposal that is made here for a caller is waited for: `least`, or longer where disks and links are so
-    /// slow that commits take longer lately; `SLOW_CHANGE_MAX` at most.
+    /// How long this node waits for a proposal of its own or of a caller: `least`, or as long as four commits take where
+    /// disks or links are slow, [`SLOW_CHANGE_MAX`] at most.
     pub fn patience(&self, least: Duration) -> Duration {
         let lately = self.node.proposal_time().unwrap_or_default();
         least.max(SLOW_CHANGE_MAX.min(4 * lately))
+    }
+
+    /// When this node gives up a proposal that it makes now: see [`Replica::patience`].
+    pub fn deadline(&self, least: Duration) -> Instant {
+        Instant::now() + self.patience(least)
     }
 
     /// Reads the local state, which may lag behind the leader's.

@@ -3,6 +3,7 @@
 
 mod confirm;
 mod proposal;
+mod quorum;
 mod releases;
 mod requests;
 
@@ -92,6 +93,12 @@ impl Core {
     /// Whether this node leads as far as it knows.
     pub(crate) fn leads(&self) -> bool {
         self.leader() == Some(self.identity.node_id())
+    }
+
+    /// Whether this node leads by this very vote, as far as it knows.
+    pub(crate) fn leads_by(&self, vote: RaftVote) -> bool {
+        let me = Some(self.identity.node_id());
+        self.metrics(|now| now.current_leader == me && now.vote == vote)
     }
 
     /// A member as the membership in effect describes it.

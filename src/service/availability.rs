@@ -1,7 +1,5 @@
 //! Whether ids could be had: the outcome of a request for them, without an id taken or a tag created.
 
-use tokio::time::Instant;
-
 use super::error::Error;
 use super::ids::{IdService, Source};
 use crate::limits::{GRAB_MAX, ID_END};
@@ -32,14 +30,11 @@ impl IdService {
         if let Some(shaped) = self.table.shaped().get(tag.as_str()) {
             return self.could_take_shaped(&shaped, count).await;
         }
-        self.replica.read_barrier(Instant::now() + self.replica.patience(GRAB_MAX)).await?;
+        self.replica.read_barrier(self.replica.deadline(GRAB_MAX)).await?;
         match self.replica.read(|state| state.tag(tag.as_str())) {
             Some(row) if row.protection.frozen => Err(Error::Frozen),
             Some(TagRow { shape: Some(_), .. }) => {
-                match self
-                    .source(tag.as_str(), Instant::now() + self.replica.patience(GRAB_MAX))
-                    .await?
-                {
+                match self.source(tag.as_str(), self.replica.deadline(GRAB_MAX)).await? {
                     Source::Shaped(shaped) => self.could_take_shaped(&shaped, count).await,
                     Source::Plain(_) => Ok(()),
                 }

@@ -45,7 +45,7 @@ async fn settled(replica: &Replica, own: &Rules, formed: &mut Option<Instant>) -
         return None;
     }
     // This node's copy may be behind those of a cluster that formed long ago.
-    replica.read_barrier(Instant::now() + replica.patience(PROPOSAL_MAX)).await.ok()?;
+    replica.read_barrier(replica.deadline(PROPOSAL_MAX)).await.ok()?;
     let formed = *formed.get_or_insert_with(Instant::now);
     if let Some(known) = known() {
         return Some(known);
@@ -64,7 +64,7 @@ async fn settled(replica: &Replica, own: &Rules, formed: &mut Option<Instant>) -
         }
     }
     let fix = Command::FixRules { rules: own.clone() };
-    match replica.propose(&fix, Instant::now() + replica.patience(PROPOSAL_MAX)).await {
+    match replica.propose(&fix, replica.deadline(PROPOSAL_MAX)).await {
         Ok(Response::Rules { rules }) => Some(rules),
         _ => None,
     }

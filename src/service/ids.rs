@@ -109,7 +109,7 @@ impl IdService {
         count: u64,
         arrangement: Arrangement,
     ) -> Result<TakenIds, Error> {
-        let deadline = Instant::now() + self.replica.patience(GRAB_MAX);
+        let deadline = self.replica.deadline(GRAB_MAX);
         for attempt in 0..2 {
             // A slot closes when its tag is deleted, however long ago that was. After this barrier the
             // node knows every deletion before it, so a slot that closes again was deleted meanwhile.

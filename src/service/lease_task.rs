@@ -346,7 +346,7 @@ impl LeaseTask {
     }
 
     fn deadline(&self) -> Instant {
-        Instant::now() + self.replica.patience(PROPOSAL_MAX)
+        self.replica.deadline(PROPOSAL_MAX)
     }
 
     /// Proposes one command, which is applied at most once.

@@ -1,7 +1,5 @@
 //! How services read the replicated state and change it.
 
-use tokio::time::Instant;
-
 use super::error::Error;
 use crate::limits::{GRAB_MAX, TAG_CHANGE_MAX};
 use crate::replica::Replica;
@@ -23,7 +21,7 @@ pub enum Consistency {
 pub(super) async fn refresh(replica: &Replica, consistency: Consistency) -> Result<(), Error> {
     match consistency {
         Consistency::Linearizable => {
-            let deadline = Instant::now() + replica.patience(GRAB_MAX);
+            let deadline = replica.deadline(GRAB_MAX);
             Ok(replica.read_barrier(deadline).await?)
         }
         Consistency::Stale => Ok(()),
@@ -36,6 +34,6 @@ pub(super) async fn refresh(replica: &Replica, consistency: Consistency) -> Resu
 /// [`Error::InvalidArgument`]; those of the log.
 pub(super) async fn change(replica: &Replica, command: Command) -> Result<Response, Error> {
     command.check()?;
-    let deadline = Instant::now() + replica.patience(TAG_CHANGE_MAX);
+    let deadline = replica.deadline(TAG_CHANGE_MAX);
     Ok(replica.propose(&command, deadline).await?)
 }

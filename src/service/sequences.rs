@@ -48,7 +48,7 @@ impl IdService {
     /// [`Error::OverRateLimit`], [`Error::CountOverRateLimit`], [`Error::Exhausted`]; [`Error::Unavailable`] where no leader with a quorum gave
     /// numbers in time; [`Error::Overloaded`].
     pub async fn take_of_keys(&self, requests: Vec<KeyRequest>) -> Vec<Result<Range<u64>, Error>> {
-        let deadline = Instant::now() + self.replica.patience(GRAB_MAX);
+        let deadline = self.replica.deadline(GRAB_MAX);
         let seen = self.see(requests.iter().map(|request| &request.of.tag), deadline).await;
         let refused = admit(&self.sequence_limits, &requests, seen, self.clock.monotonic_ms());
         let admitted = requests.into_iter().zip(&refused).filter(|(_, refused)| refused.is_none());
@@ -77,7 +77,7 @@ impl IdService {
     /// # Errors
     /// [`Error::UnknownTag`], [`Error::NotFound`] where the tag is no sequence; [`Error::Unavailable`].
     pub async fn last_of_key(&self, of: KeyName) -> Result<LastNumber, Error> {
-        let deadline = Instant::now() + self.replica.patience(GRAB_MAX);
+        let deadline = self.replica.deadline(GRAB_MAX);
         match self.see([&of.tag].into_iter(), deadline).await.pop() {
             // Nothing is taken.
             Some(Seen::Sequence { .. } | Seen::Refused(Error::Frozen)) => {}
@@ -119,11 +119,7 @@ impl IdService {
         KeyRequest { of, count }: &KeyRequest,
     ) -> Result<(), Error> {
         let (tag, count) = (&of.tag, *count);
-        match self
-            .see([tag].into_iter(), Instant::now() + self.replica.patience(GRAB_MAX))
-            .await
-            .pop()
-        {
+        match self.see([tag].into_iter(), self.replica.deadline(GRAB_MAX)).await.pop() {
             Some(Seen::Sequence { rate_limit: None }) => Ok(()),
             Some(Seen::Sequence { rate_limit: Some(rate) }) => {
                 let now_ms = self.clock.monotonic_ms();

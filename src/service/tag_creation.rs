@@ -129,7 +129,7 @@ impl TagCreation {
         tag: BizTag,
         spec: TagSpec,
     ) -> Result<TagRow, Error> {
-        let deadline = Instant::now() + self.replica.patience(TAG_CHANGE_MAX);
+        let deadline = self.replica.deadline(TAG_CHANGE_MAX);
         tag.check_new()?;
         let shape = spec.shape.shape(spec.start, self.draw_key)?;
         let change = spec.creation_of(tag.clone(), &shape);

@@ -199,11 +199,10 @@ impl Client {
         if !header.to.is(&from) {
             return Err(Refusal::WrongStore);
         }
-        if waits {
-            return self.identity.record_incarnation(told, &from).await;
+        match waits {
+            true => self.identity.record_incarnation(told, &from).await,
+            false => self.identity.note_incarnation(told, &from).map(drop),
         }
-        self.identity.check_answer(told, &from)?;
-        self.identity.observe_in_passing(told, &from).map(drop)
     }
 
     async fn send(

@@ -1,17 +1,14 @@
 //! Whether this node leads, confirmed by a quorum.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use openraft::error::{CheckIsLeaderError, RaftError};
-use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
 use super::Core;
 use crate::error::NotConfirmed;
 use crate::message::{Request, Response};
-use crate::runtime::in_process;
-use crate::types::{RaftMembership, RaftVote, has_quorum};
+use crate::types::{RaftMembership, RaftVote};
 
 impl Core {
     /// Has a quorum confirm that this node leads, in a round of messages that are sent after this call began, and
@@ -44,27 +41,13 @@ impl Core {
         vote: RaftVote,
         members: &RaftMembership,
     ) -> bool {
-        let me = self.identity.node_id();
-        let mut asked = JoinSet::new();
-        for id in members.voter_ids().filter(|id| *id != me).collect::<BTreeSet<u64>>() {
-            let Some(member) = members.membership().get_node(&id).cloned() else { continue };
-            let core = Arc::clone(self);
-            asked.spawn(in_process(async move {
-                let within = core.heard.weather().message_max(id);
-                let request = Request::Heartbeat { lead: None };
-                let answer = core.client.call(id, &member, request, within).await;
-                matches!(answer, Ok(Response::Heartbeat(its)) if its.vote <= vote).then_some(id)
-            }));
-        }
-        let mut confirmed = BTreeSet::from([me]);
-        while !has_quorum(members, &confirmed) {
-            match asked.join_next().await {
-                Some(Ok(Some(id))) => drop(confirmed.insert(id)),
-                Some(_) => {}
-                None => return false,
-            }
-        }
-        self.latest_vote() <= vote
+        let confirmed = self.quorum_agrees(members, move |core, id, member| async move {
+            let within = core.heard.weather().message_max(id);
+            let request = Request::Heartbeat { lead: None };
+            let answer = core.client.call(id, &member, request, within).await;
+            matches!(answer, Ok(Response::Heartbeat(its)) if its.vote <= vote)
+        });
+        confirmed.await && self.latest_vote() <= vote
     }
 
     /// The same by openraft's own round, which waits for the disks of voters that are writing: for voters of a release

@@ -16,13 +16,12 @@ use std::time::Duration;
 
 use openraft::metrics::RaftServerMetrics;
 use tokio::sync::watch;
-use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::votes::{elect, may_campaign, would_elect_another};
 use crate::core::Core;
 use crate::message::{Request, Response};
-use crate::runtime::{in_process, random_below};
+use crate::runtime::random_below;
 use crate::transport::{Target, Transport};
 use crate::types::{Member, has_quorum};
 
@@ -198,29 +197,13 @@ struct Ended;
 /// Asks the other voters whether they would elect this node. It needs the consent of a quorum, which
 /// includes its own.
 async fn is_wanted(core: &Arc<Core>) -> bool {
-    let last = core.last_log_id();
-    let (me, members) = (core.identity.node_id(), core.identity.members());
-    let mut consent = BTreeSet::from([me]);
-    let mut asked = JoinSet::new();
-    for id in members.voter_ids().collect::<BTreeSet<u64>>() {
-        let Some(member) = members.membership().get_node(&id).filter(|_| id != me).cloned() else {
-            continue;
-        };
-        let core = Arc::clone(core);
-        asked.spawn(in_process(async move {
-            let within = core.heard.weather().message_max(id).min(ATTEMPT_MAX);
-            let answer = core.client.call(id, &member, Request::PreVote { last }, within).await;
-            matches!(answer, Ok(Response::PreVote { granted: true })).then_some(id)
-        }));
-    }
-    while !has_quorum(&members, &consent) {
-        match asked.join_next().await {
-            Some(Ok(Some(id))) => drop(consent.insert(id)),
-            Some(_) => {}
-            None => return false,
-        }
-    }
-    true
+    let (last, members) = (core.last_log_id(), core.identity.members());
+    let asked = core.quorum_agrees(&members, move |core, id, member| async move {
+        let within = core.heard.weather().message_max(id).min(ATTEMPT_MAX);
+        let answer = core.client.call(id, &member, Request::PreVote { last }, within).await;
+        matches!(answer, Ok(Response::PreVote { granted: true }))
+    });
+    asked.await
 }
 
 fn pause_after(failures: u32, round_trip: Duration) -> Duration {

@@ -68,7 +68,7 @@ async fn lead(core: &Arc<Core>, vote: RaftVote) -> Result<(), Ended> {
     let mut lines = BTreeMap::<u64, Line>::new();
     let mut under_way = JoinSet::new();
     let mut openraft_due = Instant::now() + OPENRAFT_INTERVAL;
-    while core.leads() && core.vote() == vote {
+    while core.leads_by(vote) {
         let now = Instant::now();
         if !core.transfer.heartbeats_are_paused() && core.heard.may_send(term, now) {
             let mut is_refused = false;

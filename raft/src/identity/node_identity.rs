@@ -204,31 +204,39 @@ impl NodeIdentity {
         }
     }
 
-    /// The same for a message that waits for no disk, because nothing rests on it that must outlive this process: the
-    /// incarnation of a member is noted in memory, and written by a task, one at a time. Returns whether it is on disk
-    /// already.
-    pub(crate) fn observe_in_passing(
+    /// The same for a request that waits for no disk. Returns whether the incarnation is on disk already.
+    pub(crate) fn observe_in_passing(self: &Arc<Self>, from: &Origin) -> Result<bool, Refusal> {
+        let known = self.seen.lock().latest(from.store);
+        match known {
+            Some(seen) if !from.incarnation.is_same_process(seen) => {
+                admission::check_incarnation(known, from).map(|()| false)
+            }
+            known => self.note_incarnation(known, from),
+        }
+    }
+
+    /// [`NodeIdentity::record_incarnation`] for a message that waits for no disk, because nothing rests on it that must
+    /// outlive this process: the incarnation of a member is noted in memory, and written by a task, one at a time.
+    /// Returns whether it is on disk already.
+    pub(crate) fn note_incarnation(
         self: &Arc<Self>,
         told: Option<Incarnation>,
         from: &Origin,
     ) -> Result<bool, Refusal> {
-        let members = self.members();
-        let is_noted = {
+        {
             let mut seen = self.seen.lock();
-            let known = seen.latest(from.store);
-            admission::check_incarnation(known, from)?;
+            check_told(seen.latest(from.store), told, from)?;
             if seen.is_on_disk(from) {
                 return Ok(true);
             }
-            let is_next = check_told(known, told, from).is_ok();
-            let is_noted = is_next && self.knows(from.node_id, from.store);
-            if is_noted {
-                // An older copy is refused from here on, before the record is on disk.
-                seen.record(from, |store| members.nodes().any(|(_, member)| member.store == store));
+            let members = self.members();
+            if !authority::names(&members, from.node_id, from.store) {
+                return Ok(false);
             }
-            is_noted
-        };
-        if is_noted && let Ok(turn) = Arc::clone(&self.recording).try_lock_owned() {
+            // An older copy is refused from here on, before the record is on disk.
+            seen.record(from, |store| members.nodes().any(|(_, member)| member.store == store));
+        }
+        if let Ok(turn) = Arc::clone(&self.recording).try_lock_owned() {
             let (identity, from) = (Arc::clone(self), *from);
             Spawner::current().spawn(async move {
                 // Where it is refused or fails, so will the next message that has to wait for it.
@@ -294,15 +302,6 @@ impl NodeIdentity {
         written.await.map_err(|error| Refusal::Failed(error.to_string()))?;
         self.seen.lock().written(from);
         Ok(())
-    }
-
-    /// Judges an answer that waits for no disk as one that does.
-    pub(crate) fn check_answer(
-        &self,
-        told: Option<Incarnation>,
-        from: &Origin,
-    ) -> Result<(), Refusal> {
-        check_told(self.seen.lock().latest(from.store), told, from)
     }
 
     /// Writes the peers' incarnations once more, which changes nothing, so that the time of another sync is known.

@@ -187,7 +187,7 @@ impl RpcHandler {
         let speaker = Speaker::of(request);
         identity.admit(header, speaker).await?;
         let is_recorded = match request.is_answered_from_memory() {
-            true => identity.observe_in_passing(None, &from)?,
+            true => identity.observe_in_passing(&from)?,
             false => identity.observe_incarnation(&from, speaker).await.map(|()| true)?,
         };
         self.vouchers.check(&self.core, &from, request).await?;

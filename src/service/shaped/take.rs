@@ -62,7 +62,7 @@ impl IdService {
         {
             return Err(Error::unavailable(loss.to_string()));
         }
-        self.replica.read_barrier(Instant::now() + self.replica.patience(GRAB_MAX)).await?;
+        self.replica.read_barrier(self.replica.deadline(GRAB_MAX)).await?;
         let row = self.replica.read(|state| state.tag(shaped.tag().as_str()));
         let row = row.ok_or(Error::UnknownTag)?;
         // The mark of a period that nobody has taken an id of yet is not in the row.
