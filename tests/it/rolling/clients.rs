@@ -302,8 +302,14 @@ async fn write(proxy: SocketAddr, turn: Turn) -> Seen {
                     let took = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
                     turn.counts.slowest_write_us.fetch_max(took, Relaxed);
                 }
-                Ok(answer) => seen.refuse(&turn, &format!("{method} {path}"), &answer),
-                Err(error) => seen.fail(&turn, format!("{method} {path}: {error}")),
+                Ok(answer) => {
+                    seen.refuse(&turn, &format!("{method} {path}"), &answer);
+                    break; // There may be no tag to change.
+                }
+                Err(error) => {
+                    seen.fail(&turn, format!("{method} {path}: {error}"));
+                    break;
+                }
             }
         }
     }
