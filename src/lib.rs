@@ -10,36 +10,36 @@
 //! the old and the new mark, a **segment**. No two ids are alike because:
 //!
 //! 1. **Apply is the only writer of a watermark, and only ever raises it.** So intervals never
-//!    overlap. ([`state`])
+//!    overlap. ([`mintleaf_core::state`])
 //! 2. **An interval is used only after its entry is committed**: on disk, really on disk, on a
 //!    quorum. So no later leader can give it again. (`mintleaf_raft`, `mintleaf_storage`)
 //! 3. **An interval is answered to one proposal of one process start, once.** A lost reply, a
 //!    timeout or a crash wastes it; nobody asks for the same one again. A proposal that is repeated
 //!    reserves another interval. ([`replica`])
-//! 4. **Inside a process, one cursor walks an interval, upward only.** ([`segment`], [`snowflake`])
+//! 4. **Inside a process, one cursor walks an interval, upward only.** ([`mintleaf_core::segment`], [`mintleaf_core::snowflake`])
 //! 5. **Nothing is carried over a restart.** Intervals live in memory only.
 //!
 //! A **snowflake** worker id has a number line too, of milliseconds. Its watermark is called the fence,
 //! its intervals are windows, and the five lines above hold for it with one exception: a process that
 //! no longer needs a worker id gives back the end of its own last window, and the fence falls to there.
 //! It has stopped stamping before it asks, and gives back no millisecond that it has stamped;
-//! `state/worker_entry.rs` takes this from the holder alone and never lowers the fence below that
+//! `core/src/state/worker_entry.rs` takes this from the holder alone and never lowers the fence below that
 //! window's start. So no millisecond that an id may show is given twice. Under the lines of all worker ids lies
 //! one more watermark, the snowflake floor: no window that is given from then on begins below it.
 //!
 //! None of the five lines mentions a clock, an expiry, or who is leader. Clocks decide when to ask
 //! for more, never what may be handed out. Where there is doubt, a node stops; it never guesses.
 //!
-//! # Three crates, one direction
+//! # Four crates, one direction
 //!
 //! ```text
-//! storage/  how bytes survive      only user of sled and bincode; no Raft, no id
+//! storage/  how bytes survive      only user of sled; no Raft, no id
 //! raft/     how commands agree     only user of openraft; opaque bytes in and out
-//! src/      what ids mean          this crate
+//! core/     what ids mean          pure: no clock, no thread, no file; knows neither of the two above
+//! src/      how ids are served     this crate
 //! ```
 //!
-//! `raft/src/lib.rs` and `storage/src/lib.rs` have maps of their own. (This crate uses the binary encoding of
-//! `storage/` too.) What a reader looks for there first, and where it is:
+//! The `lib.rs` of each has a map like the one below. What a reader looks for there first, and where it is:
 //!
 //! | what | where |
 //! | --- | --- |
@@ -51,41 +51,33 @@
 //!
 //! # The modules of this crate, from the bottom to the top
 //!
-//! | module | what it is | imports |
-//! | --- | --- | --- |
-//! | [`limits`] | Pure: the bounds that clients meet | nothing |
-//! | [`version`] | Pure: the name of this build | nothing |
-//! | `address` | Pure: `HOST:PORT` | nothing |
-//! | [`snowflake`] | Pure: which bits of a snowflake id are what; the generator of a process | nothing |
-//! | [`tag`] | Pure: what a tag may be called | `limits` |
-//! | [`segment`] | Pure: the double buffer of a tag, and how many ids the next grab reserves | `limits` |
-//! | [`sequence`] | Pure: the counters of keys in bounded memory, and the sections of a tag's keys | `limits`, `tag` |
-//! | [`leaf_tables`] | Reads the tables of Leaf and tinyid, as dumps and spreadsheets have them | `limits`, `tag` |
-//! | [`shape`] | Pure: what ids of a tag look like, in which order they are given, and which lines they come from | `limits` |
-//! | [`state`] | Pure: the replicated state, and the one function that changes it | `limits`, `shape`, `snowflake`, `tag`, `version` |
-//! | [`clock`], [`entropy`] | The machine's clocks, as a trait; its random numbers | nothing |
-//! | [`metrics`] | The counters of a node, and the page for Prometheus | `state`, `version` |
-//! | `origin` | Pure: where clients are counted together | nothing |
-//! | `path_segment` | %-escapes in paths | nothing |
-//! | `timestamp` | Points in time as text | nothing |
-//! | `drain` | How far the end of a node has come, as its connections see it | nothing |
-//! | `watchdog` | The end of connections that make no progress, read too slowly, or rest while others want in | `limits` |
-//! | [`access`] | Who may do what: roles, what each request needs, the tokens of the auth file | `path_segment` |
-//! | [`answer_budget`] | The memory of answers that clients have not read yet | `limits`, `metrics`, `origin` |
-//! | [`tls`] | TLS for clients: what a node proves itself by, and how a connection begins | `clock`, `drain`, `limits`, `metrics`, `origin`, `watchdog` |
-//! | `connection_buffers` | A client's connection with its buffers | `answer_budget`, `drain`, `watchdog` |
-//! | [`encoding`] | The bytes of commands, responses and snapshots | `state` |
-//! | [`backup`] | Backups: files that hold the whole state | `encoding`, `state` |
-//! | [`replica`] | The replicated log, with types: commands in, responses out | `encoding`, `limits`, `shape`, `state`, `tag`, `version` |
-//! | [`restore`] | A new cluster, made of a backup or of a directory that survived | `backup`, `replica`, `state`, `tag` |
-//! | [`service`] | Hands ids out and grabs more: the locks, the waiting, the tasks | `answer_budget`, `backup`, `clock`, `limits`, `metrics`, `replica`, `segment`, `sequence`, `shape`, `snowflake`, `state`, `tag`, `timestamp`, `version` |
-//! | [`http`] | HTTP/1.1: Leaf's paths, the paths of version 1 (`/v1/`), the pages for people | `access`, `address`, `answer_budget`, `connection_buffers`, `drain`, `entropy`, `limits`, `metrics`, `path_segment`, `service`, `shape`, `snowflake`, `tag`, `timestamp`, `tls`, `watchdog` |
-//! | [`resp`] | The Redis protocol | `access`, `answer_budget`, `connection_buffers`, `drain`, `limits`, `metrics`, `service`, `shape`, `tls`, `watchdog` |
-//! | [`listener`] | Client sockets and worker threads, shared by both protocols | `access`, `drain`, `http`, `limits`, `metrics`, `origin`, `resp`, `service`, `tls`, `watchdog` |
-//! | [`config`] | Settings and their checks | `access`, `address`, `snowflake`, `tls` |
-//! | [`logging`] | The log of a process: how its lines look, which there are, and how they are written | `clock`, `config`, `metrics`, `timestamp` |
-//! | [`cli`] | The command line, and the commands that are clients of a node | `access`, `address`, `backup`, `clock`, `config`, `entropy`, `leaf_tables`, `limits`, `path_segment`, `restore`, `shape`, `snowflake`, `state`, `tag`, `timestamp`, `version` |
-//! | [`server`] | A node put together, and run by `serve` or `dev` | `access`, `clock`, `config`, `drain`, `encoding`, `entropy`, `limits`, `listener`, `logging`, `metrics`, `replica`, `service`, `snowflake`, `tls` |
+//! | module | what it is |
+//! | --- | --- |
+//! | `limits` | The bounds that clients of a node meet |
+//! | [`version`] | The name of this build |
+//! | `address` | `HOST:PORT` |
+//! | [`leaf_tables`] | Reads the tables of Leaf and tinyid, as dumps and spreadsheets have them |
+//! | [`clock`], [`entropy`] | The machine's clocks, as a trait; its random numbers |
+//! | [`metrics`] | The counters of a node, and the page for Prometheus |
+//! | `origin` | Where clients are counted together |
+//! | `path_segment` | %-escapes in paths |
+//! | `timestamp` | Points in time as text |
+//! | `drain` | How far the end of a node has come, as its connections see it |
+//! | `watchdog` | The end of connections that make no progress, read too slowly, or rest while others want in |
+//! | [`access`] | Who may do what: roles, what each request needs, the tokens of the auth file |
+//! | [`answer_budget`] | The memory of answers that clients have not read yet |
+//! | [`tls`] | TLS for clients: what a node proves itself by, and how a connection begins |
+//! | `connection_buffers` | A client's connection with its buffers |
+//! | [`replica`] | The replicated log, with types: commands in, responses out |
+//! | [`restore`] | A new cluster, made of a backup or of a directory that survived |
+//! | [`service`] | Hands ids out and grabs more: the locks, the waiting, the tasks |
+//! | [`http`] | HTTP/1.1: Leaf's paths, the paths of version 1 (`/v1/`), the pages for people |
+//! | [`resp`] | The Redis protocol |
+//! | [`listener`] | Client sockets and worker threads, shared by both protocols |
+//! | [`config`] | Settings and their checks |
+//! | [`logging`] | The log of a process: how its lines look, which there are, and how they are written |
+//! | [`cli`] | The command line, and the commands that are clients of a node |
+//! | [`server`] | A node put together, and run by `serve` or `dev` |
 //!
 //! # Words
 //!
@@ -136,9 +128,9 @@
 //! [`listener`] has accepted the connection and dealt it to a worker thread. `http/connection.rs` gives
 //! it to `http/fast_path.rs`, which reads requests from the bytes and takes ids by
 //! [`HeldIds::take`](service::HeldIds::take) and `Slot::take_some`: the slot's lock, then
-//! [`SegmentBuffer::take_some`](segment::SegmentBuffer::take_some). **Where an id is handed out** is the
-//! cursor there, which all four take functions of `segment.rs` move; for a snowflake it is
-//! `snowflake/generator.rs`. On this way there is no await, no Raft and no disk. The clock is read for `date`,
+//! [`SegmentBuffer::take_some`](mintleaf_core::segment::SegmentBuffer::take_some). **Where an id is handed out** is the
+//! cursor there, which all four take functions of `core/src/segment.rs` move; for a snowflake it is
+//! `core/src/snowflake/generator.rs`. On this way there is no await, no Raft and no disk. The clock is read for `date`,
 //! once for many answers, on entering a segment, and at each take of snowflakes. Answers wait in the
 //! connection's buffer and leave together: when the input is used up, when 64 KiB wait, or before a wait. A
 //! request that finds no id goes to `http/dispatch.rs`, `http/id_answers.rs` and
@@ -152,26 +144,24 @@
 //! [`Replica::propose_all`](replica::Replica::propose_all) and `mintleaf_raft::Handle::propose`. `raft/`
 //! puts the proposals of many callers into one batch, forwards it to the leader if another node leads,
 //! makes it one log entry there, and has `storage/` sync the entry on a quorum. Then every node applies it
-//! by [`State::apply`](state::State::apply), whose `state/tag_entry.rs` and `state/watermark.rs` are
+//! by [`State::apply`](mintleaf_core::state::State::apply), whose `core/src/state/tag_entry.rs` and `core/src/state/watermark.rs` are
 //! **where a watermark rises**: by the larger of the size asked for and the tag's step, or by what is left.
 //! (Creating a tag and changing one raise it too, through the same file.) The response goes back to the
-//! node that proposed, and [`SegmentBuffer::install`](segment::SegmentBuffer::install) puts the segment
+//! node that proposed, and [`SegmentBuffer::install`](mintleaf_core::segment::SegmentBuffer::install) puts the segment
 //! behind the current one.
 
 pub mod access;
 mod address;
 pub mod answer_budget;
-pub mod backup;
 pub mod cli;
 pub mod clock;
 pub mod config;
 mod connection_buffers;
 mod drain;
-pub mod encoding;
 pub mod entropy;
 pub mod http;
 pub mod leaf_tables;
-pub mod limits;
+mod limits;
 pub mod listener;
 pub mod logging;
 pub mod metrics;
@@ -180,14 +170,8 @@ mod path_segment;
 pub mod replica;
 pub mod resp;
 pub mod restore;
-pub mod segment;
-pub mod sequence;
 pub mod server;
 pub mod service;
-pub mod shape;
-pub mod snowflake;
-pub mod state;
-pub mod tag;
 mod timestamp;
 pub mod tls;
 pub mod version;

@@ -38,8 +38,10 @@ pub(crate) use readings::Readings;
 pub(crate) use sequences::SequenceReadings;
 pub(crate) use tags::TagReadings;
 
-use crate::state::LEVEL_MAX;
-use crate::version::{COMMIT, VERSION};
+use mintleaf_core::state::LEVEL_MAX;
+use mintleaf_core::version::VERSION;
+
+use crate::version::COMMIT;
 use deprecated::DeprecatedGauges;
 use doors::DoorMetrics;
 use gauges::{ClusterGauges, ConnectionGauges, LevelGauge, SnowflakeGauges};

@@ -5,6 +5,17 @@ use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
+use mintleaf_core::encoding::{
+    SnapshotError, decode_command, decode_response, encode_command, encode_response,
+    read_snapshot_up_to, write_snapshot,
+};
+use mintleaf_core::limits::TAG_CHARS_MAX;
+use mintleaf_core::shape::RootKey;
+use mintleaf_core::state::{
+    self, Change, Command, LEVEL_MAX, Protection, Response, State, first_version_of,
+};
+use mintleaf_core::tag::BizTag;
+use mintleaf_core::version::VERSION;
 use mintleaf_raft::{
     Delivery, FrozenState, Handle, Newer, PROPOSAL_BYTES_MAX, ProposeError, Rejected, Release,
     RestoreError, Stamp, StateMachine, StopReason,
@@ -13,17 +24,7 @@ use parking_lot::RwLock;
 use tokio::sync::{Mutex, watch};
 use tokio::time::{Instant, timeout_at};
 
-use crate::encoding::{
-    SnapshotError, decode_command, decode_response, encode_command, encode_response,
-    read_snapshot_up_to, write_snapshot,
-};
-use crate::limits::{SLOW_CHANGE_MAX, TAG_CHARS_MAX};
-use crate::shape::RootKey;
-use crate::state::{
-    self, Change, Command, LEVEL_MAX, Protection, Response, State, first_version_of,
-};
-use crate::tag::BizTag;
-use crate::version::VERSION;
+use crate::limits::SLOW_CHANGE_MAX;
 
 /// Most commands of one [`Replica::propose_all`] or [`Replica::propose_as_leader`]: so many of the longest grabs fit a
 /// proposal, whose bytes `mintleaf_raft` bounds.

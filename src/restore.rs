@@ -11,13 +11,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use mintleaf_core::backup::{BackupError, BackupHead, read_backup, read_head};
+use mintleaf_core::state::{Raise, Restoration, State};
+use mintleaf_core::tag::BizTag;
 use mintleaf_raft::{Beginning, NewCluster, OfflineError, StoppedNode, read_stopped};
 use thiserror::Error;
 
-use crate::backup::{BackupError, BackupHead, read_backup, read_head};
 use crate::replica::{NoListener, StateReplica, snapshot_of};
-use crate::state::{Raise, Restoration, State};
-use crate::tag::BizTag;
 
 /// A copy of a cluster's state, read as a whole.
 #[derive(Debug)]
@@ -268,12 +268,32 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
-    use crate::backup::write_backup;
-    use crate::state::tests::{two_tags_and_a_tombstone, written};
-    use crate::version::VERSION;
+    use mintleaf_core::backup::write_backup;
+    use mintleaf_core::encoding::write_snapshot;
+    use mintleaf_core::state::Command;
+    use mintleaf_core::version::VERSION;
 
     const OLD_CLUSTER: u128 = 0x01d;
     const NEW_CLUSTER: u128 = 0x2e3;
+
+    fn two_tags_and_a_tombstone() -> State {
+        let mut state = State::default();
+        let tag = |name| BizTag::parse(name).unwrap();
+        for name in ["a", "b", "c"] {
+            let description = String::new();
+            let create = Command::CreateTag { tag: tag(name), step: 10, start: 1, description };
+            state.apply(1_000, &create);
+            state.apply(1_000, &Command::Grab { tag: tag(name), size: 0 });
+        }
+        state.apply(4_000, &Command::DeleteTag { tag: tag("b") });
+        state
+    }
+
+    fn written(state: &State) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        write_snapshot(&state.freeze(), &mut bytes).unwrap();
+        bytes
+    }
 
     fn backup(dir: &TempDir) -> PathBuf {
         let state = two_tags_and_a_tombstone();

@@ -116,13 +116,14 @@ pub use tags::{TagChange, TagService};
 pub use taken::TakenIds;
 pub use worker_view::{ClockView, WorkerView, WorkersView};
 
-pub use crate::state::{Actor, AuditEntry, Fact, Facts, Protection, TagRow};
+pub use mintleaf_core::state::{Actor, AuditEntry, Fact, Facts, Protection, TagRow};
+
+use mintleaf_core::sequence::Counters;
 
 use crate::answer_budget::AnswerBudget;
 use crate::clock::Clock;
 use crate::metrics::Metrics;
 use crate::replica::{DrawKey, Replica};
-use crate::sequence::Counters;
 use cluster_time::ClusterTime;
 use grabber::Grabber;
 use ordered::{Ordered, OrderedParts, SharedLedger};

@@ -32,12 +32,12 @@ use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use mintleaf::encoding::{read_snapshot, write_snapshot};
-use mintleaf::snowflake::{Format, Rules};
-use mintleaf::state::{
+use mintleaf_core::encoding::{read_snapshot, write_snapshot};
+use mintleaf_core::snowflake::{Format, Rules};
+use mintleaf_core::state::{
     Actor, Change, Command, Facts, MemberFacts, Protection, Response, State, TagFields, TagRow,
 };
-use mintleaf::tag::BizTag;
+use mintleaf_core::tag::BizTag;
 
 #[test]
 fn scripts_tell_what_the_state_does() {

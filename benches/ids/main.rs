@@ -8,14 +8,14 @@ use std::sync::Arc;
 
 use criterion::{Criterion, Throughput};
 use mintleaf::access::{AuthFile, Tokens, hash_of, written_hash};
-use mintleaf::encoding::{decode_command, encode_command};
 use mintleaf::http::fuzzing::Connections;
-use mintleaf::limits::STEP_MAX;
 use mintleaf::resp::fuzzing::serve;
-use mintleaf::segment::{Segment, SegmentBuffer};
-use mintleaf::snowflake::{Format, Generator, Layout, Window};
-use mintleaf::state::{Command, State};
-use mintleaf::tag::BizTag;
+use mintleaf_core::encoding::{decode_command, encode_command};
+use mintleaf_core::limits::STEP_MAX;
+use mintleaf_core::segment::{Segment, SegmentBuffer};
+use mintleaf_core::snowflake::{Format, Generator, Layout, Window};
+use mintleaf_core::state::{Command, State};
+use mintleaf_core::tag::BizTag;
 
 use node::{Client, Node, TAG};
 

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use mintleaf::clock::SystemClock;
 use mintleaf::config::TAGS_MAX_DEFAULT;
-use mintleaf::limits::STEP_MAX;
 use mintleaf::server::{AssembledNode, Assembly, assemble};
 use mintleaf::service::{Actor, Services, TagSpec};
-use mintleaf::snowflake::{Format, Layout, SnowflakeSettings, WorkerPool};
-use mintleaf::tag::BizTag;
+use mintleaf_core::limits::STEP_MAX;
+use mintleaf_core::snowflake::{Format, Layout, SnowflakeSettings, WorkerPool};
+use mintleaf_core::tag::BizTag;
 use mintleaf_raft::{Options, Security, Tuning};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};

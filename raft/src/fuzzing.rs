@@ -1,7 +1,7 @@
 //! Entry points of `tests/fuzz` to the decoders of what this crate reads from peers and from disk. Each
 //! decodes bytes and encodes them again, or returns `None` if it refuses them.
 
-use mintleaf_storage::codec;
+use mintleaf_codec as codec;
 
 use crate::message::{Answer, Frame};
 use crate::raft_storage::disk_format;

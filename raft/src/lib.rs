@@ -2,35 +2,35 @@
 //!
 //! The modules, from the bottom (knows least) to the top:
 //!
-//! | module | what it is | imports |
-//! | --- | --- | --- |
-//! | `error`, `runtime` | The errors of a node; what its tasks run on, and their priority | nothing |
-//! | `estimate` | How long something takes lately, as TCP estimates its round trip | nothing |
-//! | `state_machine` | [`StateMachine`], the trait that the user of this crate implements | `error` |
-//! | `leader_requests` | [`LeaderRequests`], the trait by which the user of this crate answers what members ask of the leader | `runtime` |
-//! | `transport` | The trait by which frames travel between nodes, TCP, and the proof of who is at the other end | `error`, `runtime` |
-//! | `options` | [`Options`], [`Tuning`] and the clock | `error`, `transport` |
-//! | `stop` | The handle by which any part of a node stops it | `error` |
-//! | `types` | openraft's type parameters, and the bounds of what travels and is stored | `runtime` |
-//! | `message` | Everything that travels between nodes | `error`, `leader_requests`, `state_machine`, `types` |
-//! | `two_phase_commit` | Rules of bootstrap, without I/O | `message` |
-//! | `given_votes` | The votes that this node may have given, before openraft tells of them | `types` |
-//! | `leadership_transfer` | The state of a leadership transfer, at either end | `types` |
-//! | `raft_storage` | openraft's storage: log, snapshots, state machine; the formats on disk | `estimate`, `message`, `runtime`, `state_machine`, `stop`, `types` |
-//! | `identity` | Who this node is, what its store is prepared for, whose messages it accepts, who may say what | `error`, `message`, `raft_storage`, `runtime`, `stop`, `two_phase_commit`, `types` |
-//! | `peers` | What messages told of the peers: clocks, contact, reachability, and how long messages and syncs take | `estimate`, `identity`, `message`, `options`, `raft_storage`, `types` |
-//! | `client` | Calls to peers, by this node's tasks and by openraft | `identity`, `leadership_transfer`, `message`, `peers`, `runtime`, `transport`, `types` |
-//! | `core` | The parts that all tasks share, and the few operations that several need | `client`, `error`, `given_votes`, `identity`, `leader_requests`, `leadership_transfer`, `message`, `options`, `peers`, `raft_storage`, `runtime`, `state_machine`, `types` |
-//! | `batcher` | Many proposals, one log entry; forwarding to the leader | `client`, `core`, `error`, `estimate`, `message`, `types` |
-//! | `election` | Campaigns, votes and heartbeats | `client`, `core`, `message`, `peers`, `runtime`, `transport`, `types` |
-//! | `bootstrap` | How a new node founds or joins a cluster, and how a member comes back | `client`, `core`, `error`, `message`, `runtime`, `transport`, `two_phase_commit`, `types` |
-//! | `membership` | Changes of the membership, the leader and the level | `bootstrap`, `client`, `core`, `message`, `raft_storage`, `runtime`, `state_machine`, `types` |
-//! | `upkeep` | Periodic tasks of every member: probes, releases, incarnations, the membership, whether another would lead better | `client`, `core`, `membership`, `message`, `peers`, `runtime`, `types` |
-//! | `rpc_handler` | What a node does with its peers' requests | `bootstrap`, `core`, `election`, `error`, `identity`, `membership`, `message`, `runtime`, `transport`, `types` |
-//! | `node` | [`Node`], which assembles the others, and its [`Handle`] | all above |
-//! | `offline` | What a stopped node's directory holds; the directory of a new cluster's one node | `raft_storage`, `state_machine`, `types` |
-//! | `simulation` | What a simulated network needs to know of nodes; only with the feature of that name | `message`, `raft_storage`, `runtime`, `types` |
-//! | `fuzzing` | Entry points to the decoders; only with the feature of that name | `message`, `raft_storage`, `transport` |
+//! | module | what it is |
+//! | --- | --- |
+//! | `error`, `runtime` | The errors of a node; what its tasks run on, and their priority |
+//! | `estimate` | How long something takes lately, as TCP estimates its round trip |
+//! | `state_machine` | [`StateMachine`], the trait that the user of this crate implements |
+//! | `leader_requests` | [`LeaderRequests`], the trait by which the user of this crate answers what members ask of the leader |
+//! | `transport` | The trait by which frames travel between nodes, TCP, and the proof of who is at the other end |
+//! | `options` | [`Options`], [`Tuning`] and the clock |
+//! | `stop` | The handle by which any part of a node stops it |
+//! | `types` | openraft's type parameters, and the bounds of what travels and is stored |
+//! | `message` | Everything that travels between nodes |
+//! | `two_phase_commit` | Rules of bootstrap, without I/O |
+//! | `given_votes` | The votes that this node may have given, before openraft tells of them |
+//! | `leadership_transfer` | The state of a leadership transfer, at either end |
+//! | `raft_storage` | openraft's storage: log, snapshots, state machine; the formats on disk |
+//! | `identity` | Who this node is, what its store is prepared for, whose messages it accepts, who may say what |
+//! | `peers` | What messages told of the peers: clocks, contact, reachability, and how long messages and syncs take |
+//! | `client` | Calls to peers, by this node's tasks and by openraft |
+//! | `core` | The parts that all tasks share, and the few operations that several need |
+//! | `batcher` | Many proposals, one log entry; forwarding to the leader |
+//! | `election` | Campaigns, votes and heartbeats |
+//! | `bootstrap` | How a new node founds or joins a cluster, and how a member comes back |
+//! | `membership` | Changes of the membership, the leader and the level |
+//! | `upkeep` | Periodic tasks of every member: probes, releases, incarnations, the membership, whether another would lead better |
+//! | `rpc_handler` | What a node does with its peers' requests |
+//! | `node` | [`Node`], which assembles the others, and its [`Handle`] |
+//! | `offline` | What a stopped node's directory holds; the directory of a new cluster's one node |
+//! | `simulation` | What a simulated network needs to know of nodes; only with the feature of that name |
+//! | `fuzzing` | Entry points to the decoders; only with the feature of that name |
 //!
 //! **Where to look.** A proposal walks `node` ([`Handle::propose`]), `core` (the check), `batcher` and
 //! `raft_storage` (the log, and the state machine that applies it). If another node leads, `batcher` forwards the

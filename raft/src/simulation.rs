@@ -3,7 +3,7 @@
 
 mod words;
 
-use mintleaf_storage::codec;
+use mintleaf_codec as codec;
 
 use crate::message::{Answer, Frame, Request, Response};
 use crate::raft_storage::disk_format;

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use mintleaf_core::backup::Incoming;
 use serde_json::json;
 
 use super::client::Client;
@@ -12,7 +13,6 @@ use super::failure::Failure;
 use super::output;
 use super::progress::{Progress, Unit};
 use super::temporary::Temporary;
-use crate::backup::Incoming;
 
 /// Where to put a backup.
 #[derive(clap::Args, Debug)]

@@ -1,6 +1,7 @@
 //! `mintleaf decode`: a snowflake id taken apart, by a node or without one.
 
 use clap::Args;
+use mintleaf_core::snowflake::{Format, Layout};
 use serde_json::{Value, json};
 
 use super::connect::Connect;
@@ -8,7 +9,6 @@ use super::failure::Failure;
 use super::output::{cell, print_json, print_table, warn};
 use super::table::TextTable;
 use crate::config::SNOWFLAKE_EPOCH_MS_DEFAULT;
-use crate::snowflake::{Format, Layout};
 use crate::timestamp::rfc3339;
 
 /// The id, and by which layout and epoch.

@@ -7,6 +7,8 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use mintleaf_core::limits::ID_END;
+use mintleaf_core::tag::BizTag;
 use serde_json::{Value, json};
 use tokio::task::{JoinSet, LocalSet};
 
@@ -16,8 +18,7 @@ use super::output;
 use super::progress::{Progress, Unit};
 use crate::entropy::random_hex;
 use crate::leaf_tables::{self, FILE_BYTES_MAX, Fault, Row};
-use crate::limits::{ID_END, IMPORT_TAGS_MAX};
-use crate::tag::BizTag;
+use crate::limits::IMPORT_TAGS_MAX;
 
 /// Bytes of the rows of one request: a node takes 64 KiB.
 const REQUEST_BYTES: usize = 48 * 1024;

@@ -4,6 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use mintleaf_core::limits::{ID_END, UNFORCED_FLOOR_AHEAD_MS_MAX};
+use mintleaf_core::shape::RootKey;
+use mintleaf_core::state::{Raise, State};
+use mintleaf_core::tag::BizTag;
 use mintleaf_raft::NewCluster;
 use serde_json::json;
 
@@ -12,11 +16,7 @@ use super::inspect::progress;
 use super::output;
 use crate::clock::{Clock, SystemClock};
 use crate::entropy;
-use crate::limits::{ID_END, UNFORCED_FLOOR_AHEAD_MS_MAX};
 use crate::restore::{Copy, Plan, read_copy, restore};
-use crate::shape::RootKey;
-use crate::state::{Raise, State};
-use crate::tag::BizTag;
 use crate::timestamp::rfc3339;
 
 /// Most ids by which a line rises: half of all that there are. More would use up what is meant to be saved.
@@ -241,12 +241,13 @@ fn floor(state: &State, after: SnowflakesAfter) -> Result<u64, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::snowflake::IdParts;
-    use crate::state::tests::with_worker_ids;
+    use mintleaf_core::snowflake::{Format, IdParts, Layout};
+    use mintleaf_core::state::Command;
 
     #[test]
     fn snowflake_ids_begin_above_the_one_that_is_named_whatever_this_machine_s_clock_shows() {
-        let state = with_worker_ids();
+        let mut state = State::default();
+        state.apply(1, &Command::FixFormat { format: Format::new(Layout::LEAF, 0).unwrap() });
         let parts = IdParts { time_ms: 5_000, worker_id: 1, sequence: 7 };
         let after = SnowflakesAfter::Id(state.format().unwrap().encode(parts));
         assert_eq!(floor(&state, after).ok(), Some(5_001));

@@ -5,6 +5,8 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use mintleaf_core::snowflake::{Format, Layout, Rules, SnowflakeSettings, WorkerPool};
+
 use super::args::ServeArgs;
 use super::byte_size;
 use super::defaults::{
@@ -13,7 +15,6 @@ use super::defaults::{
 };
 use super::error::{ConfigError, fault};
 use crate::address::{PortRule, check_host_port, is_everywhere};
-use crate::snowflake::{Format, Layout, Rules, SnowflakeSettings, WorkerPool};
 
 /// Log entries between two snapshots: fewer would write more snapshots than log.
 const SNAPSHOT_ENTRIES: RangeInclusive<u64> = 100..=10_000_000;

@@ -4,6 +4,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use mintleaf_core::snowflake::SnowflakeSettings;
+
 use super::args::{LogFormat, LogLevel, ServeArgs};
 use super::auth_source::AuthSource;
 use super::checks::{
@@ -15,7 +17,6 @@ use super::error::{ConfigError, fault};
 use super::exposure::{Exposure, check_exposure, reachable, tokens_in_clear};
 use super::log_settings::LogSettings;
 use super::sources::Sources;
-use crate::snowflake::SnowflakeSettings;
 
 /// Most nodes in one process: more than any trial needs.
 const DEV_NODES_MAX: u8 = 9;

@@ -4,6 +4,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use mintleaf_core::snowflake::SnowflakeSettings;
+
 use super::args::ServeArgs;
 use super::auth_source::AuthSource;
 use super::checks::{
@@ -19,7 +21,6 @@ use super::peer_keys::PeerKeys;
 use super::settings_file::with_file;
 use super::sources::Sources;
 use crate::address::at_host_of;
-use crate::snowflake::SnowflakeSettings;
 
 /// One node of a cluster, checked.
 #[derive(Clone, Debug)]

@@ -16,13 +16,13 @@ use axum::extract::FromRequestParts;
 use axum::http::header::{AUTHORIZATION, FORWARDED, HOST, ORIGIN, VIA};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Request};
+use mintleaf_core::tag::BizTag;
 
 use super::host;
 use super::problem::Problem;
 use crate::access::{Caller, Denial, Doors, Needs, Token, Tokens, route};
 use crate::address::is_loopback_host;
 use crate::service::Actor;
-use crate::tag::BizTag;
 
 /// Headers by which proxies tell for whom they ask.
 static OF_PROXIES: [HeaderName; 8] = [

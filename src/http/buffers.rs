@@ -141,7 +141,7 @@ fn thousandths(number: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::segment::Outlook;
+    use mintleaf_core::segment::Outlook;
 
     #[test]
     fn the_longest_buffer_has_as_many_bytes_as_a_page_counts_on() {

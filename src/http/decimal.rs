@@ -98,7 +98,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::limits::ID_END;
+    use mintleaf_core::limits::ID_END;
 
     fn appended(run: Range<u64>) -> String {
         let mut out = Vec::new();

@@ -27,6 +27,7 @@ use std::slice;
 use axum::body::Bytes;
 use axum::http::Response;
 use http_body_util::BodyExt;
+use mintleaf_core::shape::IdText;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
 
@@ -41,7 +42,6 @@ use crate::drain::DrainPhase;
 use crate::limits::{RANGED_IDS_MAX, UNSENT_BYTES_MAX};
 use crate::metrics::{MODES, Mode, Protocol};
 use crate::service::HeldIds;
-use crate::shape::IdText;
 
 /// Most bytes that one read takes.
 pub(super) const READ_BYTES_MAX: usize = 16 * 1024;

@@ -10,6 +10,8 @@ use axum::http::request::Parts;
 use axum::http::{HeaderValue, Method, Response};
 use axum::response::IntoResponse;
 use http_body_util::BodyExt;
+use mintleaf_core::shape::Shape;
+use mintleaf_core::tag::BizTag;
 
 use super::id_request::{Asked, Form, IdRequest};
 use super::ids::{self, IdQuery};
@@ -18,8 +20,6 @@ use super::{legacy, spelling};
 use crate::answer_budget::{HeldBytes, OriginBudget};
 use crate::limits::{ORDINARY_ANSWER_BYTES, RANGED_IDS_MAX, REQUEST_MAX};
 use crate::service::{ClusterService, IdService, Services, TakenIds};
-use crate::shape::Shape;
-use crate::tag::BizTag;
 
 /// Ids of a tag come in as few runs as there are segments to take them from: a handful.
 pub(super) const RUNS_OF_SEGMENTS: u64 = RANGED_IDS_MAX;

@@ -7,6 +7,7 @@ use std::borrow::Cow;
 
 use axum::http::header::ACCEPT;
 use axum::http::{HeaderMap, HeaderValue, Method, Uri};
+use mintleaf_core::tag::BizTag;
 
 use super::ids::{self, IdQuery};
 use super::media_type::{self, MediaType};
@@ -14,7 +15,6 @@ use super::problem::Problem;
 use crate::access::{Endpoint, Route, get_of};
 use crate::metrics::Mode;
 use crate::path_segment;
-use crate::tag::BizTag;
 
 const LEAF_SEGMENT: &str = "/api/segment/get/";
 const LEAF_SNOWFLAKE: &str = "/api/snowflake/get/";

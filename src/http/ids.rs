@@ -7,12 +7,12 @@ use std::ops::Range;
 use axum::body::Bytes;
 use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderValue, Response};
+use mintleaf_core::shape::{IdText, Shape};
 
 use super::decimal;
 use super::problem::Problem;
 use super::query::Query;
 use crate::limits::{LISTED_IDS_MAX, ORDINARY_ANSWER_BYTES, RANGED_IDS_MAX};
-use crate::shape::{IdText, Shape};
 
 /// Bytes reserved for the head of an answer.
 const HEAD_BYTES: usize = 256;

@@ -4,15 +4,16 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
+use mintleaf_core::limits::{ID_END, STEP_DEFAULT};
+use mintleaf_core::tag::{BizTag, check_import};
 use serde::Serialize;
 
 use super::access::Sender;
 use super::body::{Fields, required};
 use super::problem::Problem;
 use super::tags;
-use crate::limits::{ID_END, IMPORT_TAGS_MAX, STEP_DEFAULT};
+use crate::limits::IMPORT_TAGS_MAX;
 use crate::service::{Imported, TagService, TagToImport};
-use crate::tag::{BizTag, check_import};
 
 pub(super) async fn take_over(
     State(service): State<Arc<TagService>>,

@@ -2,10 +2,11 @@
 
 use std::borrow::Cow;
 
+use mintleaf_core::tag::BizTag;
+
 use super::decimal;
 use super::problem::Problem;
 use crate::path_segment;
-use crate::tag::BizTag;
 
 /// The tag that ends `path`.
 ///

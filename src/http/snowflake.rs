@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::http::Uri;
+use mintleaf_core::limits::ID_MAX;
 use serde::Serialize;
 
 use super::access::Sender;
@@ -12,7 +13,6 @@ use super::body::{Fields, required};
 use super::problem::Problem;
 use super::query::Query;
 use super::{decimal, key};
-use crate::limits::ID_MAX;
 use crate::service::{ClusterService, IdService, WorkersView};
 use crate::timestamp::rfc3339;
 

@@ -1,12 +1,12 @@
 //! The shape of a tag in requests and answers.
 
+use mintleaf_core::limits::HIDDEN_DIGITS;
+use mintleaf_core::shape::{Kind, Order, PeriodLength, Shape};
 use serde::Serialize;
 
 use super::body::Fields;
 use super::problem::Problem;
-use crate::limits::HIDDEN_DIGITS;
 use crate::service::{ShapeSpec, TagRow};
-use crate::shape::{Kind, Order, PeriodLength, Shape};
 
 /// Reads the fields of a request that ask for a shape.
 pub(super) fn shape(fields: &mut Fields) -> Result<ShapeSpec, Problem> {

@@ -6,6 +6,10 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::header::LOCATION;
 use axum::http::{HeaderName, StatusCode, Uri};
+use mintleaf_core::limits::{
+    DESCRIPTION_CHARS_MAX, ID_END, ID_MAX, RATE_LIMIT_MAX, START_DEFAULT, STEP_DEFAULT, STEP_MAX,
+};
+use mintleaf_core::tag::BizTag;
 use serde::Serialize;
 
 use super::access::Sender;
@@ -14,13 +18,9 @@ use super::key;
 use super::problem::Problem;
 use super::query::Query;
 use super::tag_shape::{self, ShapeBody};
-use crate::limits::{
-    DESCRIPTION_CHARS_MAX, ID_END, ID_MAX, PAGE_BYTES_MAX, RATE_LIMIT_MAX, START_DEFAULT,
-    STEP_DEFAULT, STEP_MAX, TAGS_PAGE_DEFAULT, TAGS_PAGE_MAX,
-};
+use crate::limits::{PAGE_BYTES_MAX, TAGS_PAGE_DEFAULT, TAGS_PAGE_MAX};
 use crate::path_segment;
 use crate::service::{Consistency, Protection, TagChange, TagRow, TagService, TagSpec};
-use crate::tag::BizTag;
 use crate::timestamp::rfc3339;
 
 /// Bytes of a tag in answers besides its name, description and format, at most.

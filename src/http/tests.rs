@@ -13,12 +13,12 @@ use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
+use mintleaf_core::snowflake::{Format, Layout, SnowflakeSettings, WorkerPool};
 use serde_json::Value;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::config::{SNAPSHOT_ENTRIES_DEFAULT, SNOWFLAKE_EPOCH_MS_DEFAULT, TAGS_MAX_DEFAULT};
 use crate::server::{NodeConfig, PeerSecurity, RunningNode};
-use crate::snowflake::{Format, Layout, SnowflakeSettings, WorkerPool};
 
 struct Served {
     node: Option<RunningNode>,

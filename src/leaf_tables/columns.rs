@@ -1,8 +1,9 @@
 //! What the columns of a row mean.
 
+use mintleaf_core::limits::{DESCRIPTION_CHARS_MAX, ID_MAX, STEP_DEFAULT, STEP_MAX};
+use mintleaf_core::tag::{BizTag, exceeds};
+
 use super::table::{Fault, Row, shown};
-use crate::limits::{DESCRIPTION_CHARS_MAX, ID_MAX, STEP_DEFAULT, STEP_MAX};
-use crate::tag::{BizTag, exceeds};
 
 /// Which system a table is of.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

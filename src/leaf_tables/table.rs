@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use crate::tag::BizTag;
+use mintleaf_core::tag::BizTag;
 
 /// Most bytes of a file: hundreds of times what a thousand services have, and few beside a machine's memory.
 pub const FILE_BYTES_MAX: usize = 256 * 1024 * 1024;

@@ -1,7 +1,7 @@
+use mintleaf_core::tag::BizTag;
 use proptest::prelude::*;
 
 use super::*;
-use crate::tag::BizTag;
 
 /// The table that every file of `tests/` holds, as the databases wrote it in their several ways.
 fn expected() -> Vec<(&'static str, u64, u32, &'static str)> {

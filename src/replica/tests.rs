@@ -1,7 +1,8 @@
+use mintleaf_core::limits::{PERIOD_MS_MAX, STEP_MAX};
+use mintleaf_core::shape::{Leadership, Line, PeriodNumber};
+use mintleaf_core::tag::BizTag;
+
 use super::*;
-use crate::limits::{PERIOD_MS_MAX, STEP_MAX};
-use crate::shape::{Leadership, Line, PeriodNumber};
-use crate::tag::BizTag;
 
 /// A copy in a build that supports levels up to `level_max`.
 fn replica(level_max: u32) -> StateReplica {

@@ -1,10 +1,11 @@
 //! Ids that may have to be waited for, and how the reply tells them.
 
+use mintleaf_core::shape::IdText;
+
 use super::reply::Reply;
 use crate::limits::ORDINARY_ANSWER_BYTES;
 use crate::metrics::Mode;
 use crate::service::{Error, IdService, SingleIds, TakenIds};
-use crate::shape::IdText;
 
 /// Bytes of the longest id in a list, with its frame.
 const ID_BYTES_MAX: usize = 26;

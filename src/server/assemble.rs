@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
+use mintleaf_core::snowflake::SnowflakeSettings;
 use mintleaf_raft::{Node, NodeError, StopReason};
 
 use crate::clock::Clock;
 use crate::metrics::Metrics;
 use crate::replica::{DrawKey, Replica, StateReplica, TagListener};
 use crate::service::{Lease, ServiceParts, ServiceTask, Services, SlotTable};
-use crate::snowflake::SnowflakeSettings;
 
 /// Everything that a node is put together from, besides its log.
 pub struct Assembly {

@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use mintleaf_core::encoding::{decode_hot_tags, encode_hot_tags};
 use parking_lot::Mutex;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
 use crate::clock::{Clock, SystemClock};
-use crate::encoding::{decode_hot_tags, encode_hot_tags};
 use crate::service::{HotTags, Services};
 
 const FILE_NAME: &str = "hot-tags";

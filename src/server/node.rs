@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use mintleaf_core::snowflake::SnowflakeSettings;
 use mintleaf_raft::{Credentials, Node, Options, Security, StopReason, Tuning};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
@@ -27,7 +28,6 @@ use crate::clock::{Clock, SystemClock};
 use crate::config::{AuthSource, ClientTlsFiles, ConfigError, PeerKeys};
 use crate::entropy;
 use crate::listener::{self, ClientCapacity, ClientPort, ClientPorts, RunningServer};
-use crate::snowflake::SnowflakeSettings;
 
 /// Threads of the runtime that carries Raft and the grabs. A commit is a chain of short steps, and a
 /// second thread would be woken for most of them and find nothing to do. Long work (syncs, snapshots)

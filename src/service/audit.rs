@@ -16,17 +16,18 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use mintleaf_core::limits::ADDRESS_BYTES_MAX;
+use mintleaf_core::state::{
+    Action, Actor, AuditEntry, AuditPage, Change, Command, Facts, MemberFacts, TagRow,
+};
 use mintleaf_raft::{MemberStatus, MembershipError, ProposeError, Role};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::error::Error;
 use super::log_access::{Consistency, refresh};
-use crate::limits::{ADDRESS_BYTES_MAX, GRAB_MAX, REQUEST_MAX};
+use crate::limits::{GRAB_MAX, REQUEST_MAX};
 use crate::replica::Replica;
-use crate::state::{
-    Action, Actor, AuditEntry, AuditPage, Change, Command, Facts, MemberFacts, TagRow,
-};
 
 /// How long a change that was made is tried to be recorded.
 const RECORDING_MAX: Duration = Duration::from_secs(30);

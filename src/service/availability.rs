@@ -1,10 +1,12 @@
 //! Whether ids could be had: the outcome of a request for them, without an id taken or a tag created.
 
+use mintleaf_core::limits::ID_END;
+use mintleaf_core::state::TagRow;
+use mintleaf_core::tag::BizTag;
+
 use super::error::Error;
 use super::ids::{IdService, Source};
-use crate::limits::{GRAB_MAX, ID_END};
-use crate::state::TagRow;
-use crate::tag::BizTag;
+use crate::limits::GRAB_MAX;
 
 impl IdService {
     /// Whether [`take`](Self::take) would give `count` ids of a tag now. Takes nothing, reserves nothing

@@ -8,17 +8,17 @@ use std::sync::Arc;
 use std::thread;
 
 use bytes::Bytes;
+use mintleaf_core::backup::{BackupHead, write_backup};
+use mintleaf_core::state::{Actor, FrozenState, State};
+use mintleaf_core::version::VERSION;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::error::Error;
 use super::log_access::{Consistency, refresh};
-use crate::backup::{BackupHead, write_backup};
 use crate::clock::Clock;
 use crate::metrics::{BackupOutcome, Metrics};
 use crate::replica::Replica;
-use crate::state::{Actor, FrozenState, State};
-use crate::version::VERSION;
 
 /// Backups that a node writes at one time: each has a thread, and keeps a frozen state in memory.
 const BACKUPS_MAX: usize = 2;

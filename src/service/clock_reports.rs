@@ -6,11 +6,11 @@
 
 use std::sync::Arc;
 
+use mintleaf_core::state::Command;
 use mintleaf_raft::{PeerClock, Status};
 
 use crate::clock::Clock;
 use crate::replica::Replica;
-use crate::state::Command;
 
 /// How old the report of the leader's clock may be until the leader reports all clocks, where commits take
 /// milliseconds. That happens at least every 3 s; this leaves time for a turn and a commit.

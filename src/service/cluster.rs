@@ -3,6 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+#[cfg(feature = "next-level")]
+use mintleaf_core::state::Command;
+use mintleaf_core::state::{Actor, Change, MemberFacts, State};
+use mintleaf_core::tag::BizTag;
 use mintleaf_raft::{MemberStatus, MembershipError, Role};
 use tokio::time::{Instant, sleep};
 
@@ -25,10 +29,6 @@ use crate::metrics::{
     SequenceReadings, TagReadings,
 };
 use crate::replica::Replica;
-#[cfg(feature = "next-level")]
-use crate::state::Command;
-use crate::state::{Actor, Change, MemberFacts, State};
-use crate::tag::BizTag;
 
 /// A reading of another node's clock is not shown when it is older.
 const CLOCK_AGE_MS_MAX: u64 = 5_000;

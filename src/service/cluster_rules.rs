@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
+use mintleaf_core::snowflake::{Rules, SnowflakeSettings};
+use mintleaf_core::state::{Command, Response, State};
 use tokio::time::{Instant, timeout};
 
 use crate::replica::Replica;
-use crate::snowflake::{Rules, SnowflakeSettings};
-use crate::state::{Command, Response, State};
 
 /// How long a proposal of rules may take until the next.
 const PROPOSAL_MAX: Duration = Duration::from_secs(2);
@@ -102,7 +102,7 @@ fn compare(own: &Rules, cluster: &Rules) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::snowflake::Format;
+    use mintleaf_core::snowflake::Format;
 
     fn rules(layout: &str, pool: &str, window_ms_max: u64) -> Rules {
         let format = Format::new(layout.parse().unwrap(), 5).unwrap();

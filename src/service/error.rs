@@ -1,12 +1,12 @@
 //! Why a request was not fulfilled, in words that belong to no protocol.
 
+use mintleaf_core::state::{Response, first_version_of};
+use mintleaf_core::tag::{InvalidTag, OutOfBounds};
 use mintleaf_raft::{MembershipError, ProposeError, Rejected};
 use thiserror::Error as ThisError;
 
 use crate::limits::FIRST_USES_PER_SECOND_MAX;
 use crate::replica::Replica;
-use crate::state::{Response, first_version_of};
-use crate::tag::{InvalidTag, OutOfBounds};
 
 /// Why a request was not fulfilled.
 #[derive(Clone, Debug, Eq, PartialEq, ThisError)]

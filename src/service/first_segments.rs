@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use parking_lot::Mutex;
 
-use crate::tag::BizTag;
+use mintleaf_core::tag::BizTag;
 
 /// The tags of which this node has asked for a first segment, and what it has heard of each since.
 #[derive(Debug, Default)]

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use mintleaf_core::segment::Segment;
+use mintleaf_core::state::{Command, Response};
 use mintleaf_raft::{ProposeError, StopReason};
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinHandle, JoinSet};
@@ -14,8 +16,6 @@ use super::slot_table::SlotTable;
 use crate::limits::GRAB_MAX;
 use crate::metrics::{GrabOutcome, Metrics};
 use crate::replica::{COMMANDS_MAX, Replica};
-use crate::segment::Segment;
-use crate::state::{Command, Response};
 
 /// Most proposals of grabs in flight. `raft/` carries one batch of proposals at a time; proposals that
 /// come meanwhile make the next.

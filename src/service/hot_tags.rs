@@ -6,8 +6,9 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use mintleaf_core::tag::BizTag;
+
 use crate::limits::HOT_TAGS_MAX;
-use crate::tag::BizTag;
 
 /// How long a tag stays hot after its last use, in seconds.
 const HOT_S: u64 = 24 * 60 * 60;

@@ -3,6 +3,12 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use mintleaf_core::limits::ID_END;
+use mintleaf_core::segment::Segment;
+use mintleaf_core::shape::{Kind, Shape};
+use mintleaf_core::snowflake::Format;
+use mintleaf_core::state::TagRow;
+use mintleaf_core::tag::BizTag;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
@@ -20,14 +26,9 @@ use super::snowflakes::Snowflakes;
 use super::tag_creation::TagCreation;
 use super::taken::TakenIds;
 use crate::clock::Clock;
-use crate::limits::{GRAB_MAX, HOT_TAGS_MAX, ID_END};
+use crate::limits::{GRAB_MAX, HOT_TAGS_MAX};
 use crate::metrics::{Metrics, Mode};
 use crate::replica::Replica;
-use crate::segment::Segment;
-use crate::shape::{Kind, Shape};
-use crate::snowflake::Format;
-use crate::state::TagRow;
-use crate::tag::BizTag;
 
 /// What ids of a tag are taken from.
 pub(super) enum Source {

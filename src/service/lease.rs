@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use mintleaf_core::snowflake::SnowflakeSettings;
 use mintleaf_raft::StopReason;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -16,7 +17,6 @@ use super::lease_task::{LeaseTask, RELEASE_MAX};
 use super::snowflakes::Snowflakes;
 use crate::clock::Clock;
 use crate::replica::Replica;
-use crate::snowflake::SnowflakeSettings;
 
 /// How long a stop waits for the task beyond the time that releasing may take.
 const TASK_END_MAX: Duration = Duration::from_millis(500);

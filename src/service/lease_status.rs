@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::snowflake::Format;
+use mintleaf_core::snowflake::Format;
 
 /// A status that lasts is logged again after this long.
 const REMINDER_INTERVAL: Duration = Duration::from_secs(60);

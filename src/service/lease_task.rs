@@ -6,6 +6,8 @@ mod floor_note;
 use std::sync::Arc;
 use std::time::Duration;
 
+use mintleaf_core::snowflake::{SnowflakeSettings, Window};
+use mintleaf_core::state::{Command, Response};
 use mintleaf_raft::{ProposeError, StopReason};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
@@ -17,8 +19,6 @@ use super::snowflakes::Snowflakes;
 use super::worker_demand::WorkerDemand;
 use crate::clock::Clock;
 use crate::replica::Replica;
-use crate::snowflake::{SnowflakeSettings, Window};
-use crate::state::{Command, Response};
 
 /// Between two looks at the clock and the windows.
 const TURN_INTERVAL: Duration = Duration::from_millis(500);

@@ -1,9 +1,10 @@
 //! How services read the replicated state and change it.
 
+use mintleaf_core::state::{Command, Response};
+
 use super::error::Error;
 use crate::limits::{GRAB_MAX, TAG_CHANGE_MAX};
 use crate::replica::Replica;
-use crate::state::{Command, Response};
 
 /// How fresh a read must be.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -8,8 +8,8 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use mintleaf_codec as codec;
 use mintleaf_raft::{Handle, LeaderRequests, Pending};
-use mintleaf_storage::codec;
 use serde::{Deserialize, Serialize};
 use tokio::task::JoinSet;
 use tokio::time::Instant;

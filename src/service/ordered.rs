@@ -36,6 +36,10 @@ use tokio::time::{Instant, timeout_at};
 
 pub(super) use request::{Given, Request, Wanted};
 
+use mintleaf_core::segment::BufferView;
+use mintleaf_core::sequence::Counters;
+use mintleaf_core::shape::Line;
+use mintleaf_core::tag::BizTag;
 use request::{Outcome, Refused};
 
 use self::engine::{Engine, FORWARDED_MAX, Waits};
@@ -47,10 +51,6 @@ use crate::clock::Clock;
 use crate::limits::RANGED_IDS_MAX;
 use crate::metrics::Metrics;
 use crate::replica::Replica;
-use crate::segment::BufferView;
-use crate::sequence::Counters;
-use crate::shape::Line;
-use crate::tag::BizTag;
 
 /// Asks that wait to be looked at; one more is turned away.
 const QUEUE_MAX: usize = 10_000;

@@ -100,7 +100,8 @@ impl RateLimit {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limits::{RANGED_IDS_MAX, RATE_LIMIT_MAX};
+    use crate::limits::RANGED_IDS_MAX;
+    use mintleaf_core::limits::RATE_LIMIT_MAX;
 
     fn after(after_s: u64) -> Result<(), Error> {
         Err(Error::OverRateLimit { after_s })

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use mintleaf_core::tag::BizTag;
 use parking_lot::Mutex;
 
 use super::error::Error;
 use super::rate_limit::RateLimit;
-use crate::tag::BizTag;
 
 /// Buckets at which those that tell nothing are first looked for.
 const BUCKETS_BEFORE_PRUNING: usize = 64;

@@ -7,6 +7,8 @@ mod request;
 
 use std::ops::Range;
 
+use mintleaf_core::shape::Kind;
+use mintleaf_core::tag::BizTag;
 use tokio::time::Instant;
 
 pub use request::{KeyName, KeyRequest, LastNumber};
@@ -17,8 +19,6 @@ use super::ordered::{Given, Request, Wanted};
 use super::sequence_limits::{LimitedCall, SequenceLimits};
 use crate::limits::GRAB_MAX;
 use crate::metrics::Mode;
-use crate::shape::Kind;
-use crate::tag::BizTag;
 
 /// What the node's own copy says of a tag that is asked for.
 #[derive(Clone, Debug)]

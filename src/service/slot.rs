@@ -9,6 +9,10 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
+use mintleaf_core::segment::{BufferView, Segment, SegmentBuffer};
+use mintleaf_core::shape::Line;
+use mintleaf_core::state::Protection;
+use mintleaf_core::tag::BizTag;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
 
@@ -19,10 +23,6 @@ use super::error::Error;
 use super::rate_limit::RateLimit;
 use crate::clock::Clock;
 use crate::limits::WAITERS_MAX;
-use crate::segment::{BufferView, Segment, SegmentBuffer};
-use crate::shape::Line;
-use crate::state::Protection;
-use crate::tag::BizTag;
 
 /// One tag on this node, or one line of a shaped tag. Its lock is shared with no other and never held across a wait.
 pub(super) struct Slot {

@@ -6,6 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 use foldhash::quality::RandomState;
+use mintleaf_core::segment::BufferView;
+use mintleaf_core::state::Protection;
+use mintleaf_core::tag::BizTag;
 use papaya::{HashMap, HashMapRef, LocalGuard};
 use parking_lot::Mutex;
 
@@ -14,9 +17,6 @@ use super::ordered::SharedLedger;
 use super::shaped::ShapedTable;
 use super::slot::{Slot, SlotStatus};
 use crate::replica::TagListener;
-use crate::segment::BufferView;
-use crate::state::Protection;
-use crate::tag::BizTag;
 
 /// The table, entered for several look-ups; see [`SlotTable::pin`].
 pub(super) type PinnedSlots<'a> = HashMapRef<'a, BizTag, Arc<Slot>, RandomState, LocalGuard<'a>>;
@@ -243,7 +243,7 @@ impl TagListener for SlotTable {
 mod tests {
     use super::*;
     use crate::clock::SystemClock;
-    use crate::segment::Segment;
+    use mintleaf_core::segment::Segment;
 
     #[test]
     fn a_snapshot_that_takes_the_place_of_the_state_has_the_node_drop_what_it_holds() {

@@ -11,14 +11,15 @@
 use std::fmt::Write;
 use std::time::Duration;
 
+use mintleaf_core::limits::UNFORCED_FLOOR_AHEAD_MS_MAX;
+use mintleaf_core::state::{Actor, Change, Response, WorkerRow};
 use tokio::time::{Instant, sleep};
 
 use super::audit;
 use super::cluster::ClusterService;
 use super::error::Error;
 use super::log_access::{self, Consistency, refresh};
-use crate::limits::{REQUEST_MAX, UNFORCED_FLOOR_AHEAD_MS_MAX};
-use crate::state::{Actor, Change, Response, WorkerRow};
+use crate::limits::REQUEST_MAX;
 use crate::timestamp::rfc3339;
 
 /// How long a request waits for holders: several turns of their lease tasks.

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
+use mintleaf_core::snowflake::{Format, Generator, Refusal, Rules, SnowflakeSettings, Window};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, timeout_at};
@@ -14,7 +15,6 @@ use super::readiness::Readiness;
 use crate::clock::Clock;
 use crate::limits::WINDOW_WAIT_MAX;
 use crate::metrics::SnowflakeReadings;
-use crate::snowflake::{Format, Generator, Refusal, Rules, SnowflakeSettings, Window};
 
 /// A wall clock that falls behind the monotonic one by more has stepped back; less is the jitter of
 /// reading two clocks.

@@ -3,13 +3,14 @@
 //! Neither looks at all tags of a node, of which there may be a million. A page is a page of the state, and one
 //! look-up for each of its rows. Those that wait soonest are found among a thousand at most.
 
+use mintleaf_core::state::TagRow;
+use mintleaf_core::tag::BizTag;
+
 use super::error::Error;
 use super::log_access::{Consistency, refresh};
 use super::slot::SlotStatus;
 use super::slot_table::WATCHED_MAX;
 use super::tags::TagService;
-use crate::state::TagRow;
-use crate::tag::BizTag;
 
 /// A tag, and what this node holds of it.
 #[derive(Debug)]

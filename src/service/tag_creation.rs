@@ -24,6 +24,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use mintleaf_core::limits::{START_DEFAULT, STEP_DEFAULT};
+use mintleaf_core::segment::Segment;
+use mintleaf_core::shape::Shape;
+use mintleaf_core::state::{Actor, Change, Command, Protection, Response, State, TagRow};
+use mintleaf_core::tag::BizTag;
 use mintleaf_raft::ProposeError;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep, timeout_at};
@@ -33,12 +38,8 @@ use super::error::Error;
 use super::first_uses::FirstUses;
 use super::tag_shape::{ShapeSpec, other_shape};
 use crate::clock::Clock;
-use crate::limits::{START_DEFAULT, STEP_DEFAULT, TAG_CHANGE_MAX};
+use crate::limits::TAG_CHANGE_MAX;
 use crate::replica::{DrawKey, Replica};
-use crate::segment::Segment;
-use crate::shape::Shape;
-use crate::state::{Actor, Change, Command, Protection, Response, State, TagRow};
-use crate::tag::BizTag;
 
 /// Most creations that a node has under way: enough to fill the batches of the log, and few beside any bound
 /// that is worth setting.

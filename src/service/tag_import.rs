@@ -2,6 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use mintleaf_core::limits::{
+    ACTOR_CHARS_MAX, DESCRIPTION_CHARS_MAX, IMPORT_CHARS_MAX, TAG_CHARS_MAX,
+};
+use mintleaf_core::state::{Actor, Change, Command, Response};
+use mintleaf_core::tag::BizTag;
 use mintleaf_raft::PROPOSAL_BYTES_MAX;
 use tokio::time::Instant;
 
@@ -10,12 +15,8 @@ use super::error::Error;
 use super::log_access::{Consistency, refresh};
 use super::notes::all_take_note;
 use super::tag_creation::{AT_ONCE_MAX, TagCreation};
-use crate::limits::{
-    ACTOR_CHARS_MAX, DESCRIPTION_CHARS_MAX, IMPORT_CHARS_MAX, TAG_CHANGE_MAX, TAG_CHARS_MAX,
-};
+use crate::limits::TAG_CHANGE_MAX;
 use crate::replica::Replica;
-use crate::state::{Actor, Change, Command, Response};
-use crate::tag::BizTag;
 
 /// Bytes of a command besides its texts, at most.
 const COMMAND_BYTES: usize = 64;

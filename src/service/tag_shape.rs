@@ -1,11 +1,12 @@
 //! The shape of a new tag: what is asked for, checked, and with the key that hidden ids need.
 
-use super::error::Error;
-use crate::limits::{START_DEFAULT, TIME_ZONE_DEFAULT};
-use crate::replica::{DrawKey, Replica};
-use crate::shape::{
+use mintleaf_core::limits::{START_DEFAULT, TIME_ZONE_DEFAULT};
+use mintleaf_core::shape::{
     Hidden, HiddenKey, Kind, Order, Period, PeriodLength, Shape, TextFormat, time_zone_name,
 };
+
+use super::error::Error;
+use crate::replica::{DrawKey, Replica};
 
 /// The shape of a new tag, as it is asked for; a plain tag by default.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]

@@ -3,6 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use mintleaf_core::limits::UNFORCED_RISE_MAX;
+use mintleaf_core::segment::BufferView;
+use mintleaf_core::shape::Shape;
+use mintleaf_core::state::{Actor, Change, Response, TagFields, TagPage, TagRow};
+use mintleaf_core::tag::BizTag;
 use tokio::sync::Mutex;
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
@@ -17,12 +22,8 @@ use super::tag_creation::{TagCreation, TagSpec};
 use super::tag_import::{self, ImportOutcomes, TagToImport};
 use super::tag_shape::named;
 use crate::clock::Clock;
-use crate::limits::{HTML_ROWS_MAX, UNFORCED_RISE_MAX};
+use crate::limits::HTML_ROWS_MAX;
 use crate::replica::Replica;
-use crate::segment::BufferView;
-use crate::shape::Shape;
-use crate::state::{Actor, Change, Response, TagFields, TagPage, TagRow};
-use crate::tag::BizTag;
 
 /// Buffers that are shown at most: one more than a page has rows, which tells that there are more.
 const BUFFERS_SHOWN_MAX: usize = HTML_ROWS_MAX + 1;

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::shape::IdText;
+use mintleaf_core::shape::IdText;
 
 /// Ids that were taken of a tag.
 #[derive(Clone, Debug)]

@@ -9,6 +9,7 @@ mod shaped;
 use std::sync::Arc;
 use std::time::Duration;
 
+use mintleaf_core::snowflake::{Format, Layout, SnowflakeSettings, WorkerPool};
 use mintleaf_raft::{Node, Options, StateMachine, Tuning};
 use tempfile::TempDir;
 
@@ -16,7 +17,6 @@ use crate::clock::{Clock, SystemClock};
 use crate::config::SNOWFLAKE_EPOCH_MS_DEFAULT;
 use crate::replica::StateReplica;
 use crate::server::{AssembledNode, Assembly, assemble};
-use crate::snowflake::{Format, Layout, SnowflakeSettings, WorkerPool};
 
 const NOWHERE: &str = "127.0.0.1:1";
 

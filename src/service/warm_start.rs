@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use mintleaf_core::tag::BizTag;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::Services;
@@ -10,7 +11,6 @@ use super::error::Error;
 use super::ids::{IdService, Source};
 use super::slot::Slot;
 use crate::limits::{GRAB_MAX, WARM_START_MAX};
-use crate::tag::BizTag;
 
 /// Between two looks at what has come, or at whether the node is ready but for this.
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);

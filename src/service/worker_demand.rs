@@ -3,7 +3,7 @@
 //! Pure. One worker id makes 4,096 ids a millisecond, which is plenty for most nodes; a node that
 //! gives more ids runs ahead of its clock until it holds another worker id.
 
-use crate::snowflake::SnowflakeSettings;
+use mintleaf_core::snowflake::SnowflakeSettings;
 
 /// Most worker ids that a node holds, so that a few nodes cannot empty the pool.
 const HELD_MAX: usize = 16;

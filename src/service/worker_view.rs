@@ -3,8 +3,8 @@
 use mintleaf_raft::PeerClock;
 use serde::Serialize;
 
-use crate::snowflake::Rules;
-use crate::state::{ClockReport, WorkerRow};
+use mintleaf_core::snowflake::Rules;
+use mintleaf_core::state::{ClockReport, WorkerRow};
 
 /// Every worker id that was ever used, and every member's clock.
 #[derive(Clone, Debug, Serialize)]
@@ -126,7 +126,7 @@ impl ClockView {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::snowflake::{Format, Layout, WorkerPool};
+    use mintleaf_core::snowflake::{Format, Layout, WorkerPool};
 
     /// The bound that the documents name.
     const WORKERS_BYTES_MAX: usize = 1024 * 1024;

@@ -1,6 +1,7 @@
 //! A batch: the operations between two syncs, which become durable together or not at all.
 
-use crate::codec::Blob;
+use mintleaf_codec::Blob;
+
 use crate::manifest::Manifest;
 use serde::{Deserialize, Serialize};
 

@@ -224,7 +224,7 @@ fn lock(path: &Path) -> Result<File, StorageError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codec;
+    use mintleaf_codec as codec;
 
     /// The identity file as the release wrote it whose directories have no owner.
     const WITHOUT_OWNER: [u8; 12] = [

@@ -1,9 +1,10 @@
 //! The log engine: the write-ahead log, the two checkpoints and the recent records together.
 //! `DESIGN.md` says why each step is where it is.
 
+use mintleaf_codec::Blob;
+
 use crate::batch::Batch;
 use crate::checkpoint::Checkpoint;
-use crate::codec::Blob;
 use crate::data_dir::DataDir;
 use crate::error::{Context, StorageError};
 use crate::limits::{BATCH_BYTES_MAX, META_BYTES_MAX, RECORD_BYTES_MAX};

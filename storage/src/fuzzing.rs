@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use mintleaf_codec::Blob;
 use serde::{Deserialize, Serialize};
 
 use crate::batch::Batch;
 use crate::batches::Batches;
-use crate::codec::Blob;
 use crate::manifest::{Extent, Manifest};
 use crate::record::{self, NO_LINK};
 use crate::replay;

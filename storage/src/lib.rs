@@ -24,32 +24,31 @@
 //! A sync walks [`LogEngine::sync`], `SledEngine::commit`, `Wal::write` and `WalFile::write`, whose `sync_data` is
 //! the barrier. The modules, from the bottom up:
 //!
-//! | module | what it is | imports |
-//! | --- | --- | --- |
-//! | `limits`, [`codec`], `error` | the largest sizes; the binary encoding; the errors | nothing |
-//! | `sync_times` | how long syncs took | nothing |
-//! | `files` | durable steps on files | `error` |
-//! | `log_engine` | the interface of a log engine | `error`, `sync_times` |
-//! | `data_dir` | a data directory: its lock, its owner, how often it was opened | `codec`, `error`, `files` |
-//! | `snapshot` | the current snapshot | `data_dir`, `error`, `files`, `limits` |
-//! | `record` | one record as it is stored, chained to the record before | `error` |
-//! | `manifest` | everything that the log holds beside the records, as one small value | `codec`, `error` |
-//! | `batch` | the operations between two syncs | `codec`, `manifest` |
-//! | `wal` | the write-ahead log: two files filled in turn, each in two copies | `batch`, `codec`, `error`, `files` |
-//! | `batches` | the batches that an opening found in the write-ahead log | `batch`, `error`, `manifest`, `wal` |
-//! | `trees` | the two sled trees of a checkpoint | `codec`, `error`, `manifest` |
-//! | `replay` | batches into a checkpoint, and the proof that nothing is missing | `batch`, `batches`, `error`, `manifest`, `record`, `trees` |
-//! | `checkpoint` | one checkpoint: made, opened, advanced, copied | `batches`, `error`, `files`, `manifest`, `replay`, `trees` |
-//! | `open` | opening the log, whatever a crash left of it | `batch`, `batches`, `checkpoint`, `data_dir`, `error`, `files`, `manifest`, `wal` |
-//! | `recent` | the records that a checkpoint still lacks, in memory | `error`, `manifest`, `trees` |
-//! | `engine` | the log engine | `batch`, `checkpoint`, `codec`, `data_dir`, `error`, `files`, `limits`, `log_engine`, `manifest`, `open`, `recent`, `record`, `sync_times`, `trees`, `wal` |
-//! | `stopped` | a stopped node's directory, read and never written; a directory that is made as a whole | `data_dir`, `engine`, `error`, `files`, `open`, `snapshot` |
-//! | `fuzzing` | entry points for `tests/fuzz` | `batch`, `batches`, `codec`, `manifest`, `record`, `replay`, `trees`, `wal` |
+//! | module | what it is |
+//! | --- | --- |
+//! | `limits`, `error` | the largest sizes; the errors |
+//! | `sync_times` | how long syncs took |
+//! | `files` | durable steps on files |
+//! | `log_engine` | the interface of a log engine |
+//! | `data_dir` | a data directory: its lock, its owner, how often it was opened |
+//! | `snapshot` | the current snapshot |
+//! | `record` | one record as it is stored, chained to the record before |
+//! | `manifest` | everything that the log holds beside the records, as one small value |
+//! | `batch` | the operations between two syncs |
+//! | `wal` | the write-ahead log: two files filled in turn, each in two copies |
+//! | `batches` | the batches that an opening found in the write-ahead log |
+//! | `trees` | the two sled trees of a checkpoint |
+//! | `replay` | batches into a checkpoint, and the proof that nothing is missing |
+//! | `checkpoint` | one checkpoint: made, opened, advanced, copied |
+//! | `open` | opening the log, whatever a crash left of it |
+//! | `recent` | the records that a checkpoint still lacks, in memory |
+//! | `engine` | the log engine |
+//! | `stopped` | a stopped node's directory, read and never written; a directory that is made as a whole |
+//! | `fuzzing` | entry points for `tests/fuzz` |
 
 mod batch;
 mod batches;
 mod checkpoint;
-pub mod codec;
 mod data_dir;
 mod engine;
 mod error;

@@ -1,6 +1,7 @@
 //! The manifest: everything that the store holds beside the records, in one small value.
 
-use crate::codec::Blob;
+use mintleaf_codec::Blob;
+
 use crate::error::StorageError;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -1,6 +1,7 @@
 //! The two sled trees of a checkpoint: its records and its manifest.
 
-use crate::codec;
+use mintleaf_codec as codec;
+
 use crate::error::{Context, StorageError};
 use crate::manifest::{MANIFEST_FORMAT, Manifest};
 use sled::{IVec, Tree};

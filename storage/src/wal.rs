@@ -108,9 +108,9 @@ impl Wal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codec::Blob;
     use crate::manifest::Manifest;
     use crate::wal::layout::BLOCK_BYTES;
+    use mintleaf_codec::Blob;
     use std::collections::BTreeMap;
     use std::fs;
     use tempfile::tempdir;

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
-use mintleaf_storage::codec;
+use mintleaf_codec as codec;
 use serde::Serialize;
 use serde_json::json;
 

@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io::BufReader;
 use std::path::Path;
 
-use mintleaf::backup::read_backup;
+use mintleaf_core::backup::read_backup;
 use serde_json::{Value, json};
 
 use crate::harness::{Answer, Api, Finished, Node, eventually, mintleaf, secs};

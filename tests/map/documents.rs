@@ -4,9 +4,9 @@ use std::fs;
 use std::path::Path;
 
 /// First parts of a path in this repository.
-const TOPS: [&str; 12] = [
-    "src/", "raft/", "storage/", "tests/", "scripts/", "docs/", "bench/", "benches/", "clients/",
-    "deploy/", ".ci/", ".github/",
+const TOPS: [&str; 13] = [
+    "src/", "core/", "raft/", "storage/", "tests/", "scripts/", "docs/", "bench/", "benches/",
+    "clients/", "deploy/", ".ci/", ".github/",
 ];
 /// Directories that are not part of the repository.
 const NOT_OURS: [&str; 4] = ["target", ".git", "corpus", "node_modules"];

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use mintleaf::service::{Actor, TagSpec};
-use mintleaf::tag::BizTag;
+use mintleaf_core::tag::BizTag;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use mintleaf::service::{Actor, Consistency, Error, TagChange, TagSpec};
-use mintleaf::snowflake::IdParts;
-use mintleaf::tag::BizTag;
+use mintleaf_core::snowflake::IdParts;
+use mintleaf_core::tag::BizTag;
 use parking_lot::Mutex;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use mintleaf::limits::ID_END;
-use mintleaf::shape::{Leadership, Line, Shape};
-use mintleaf::state::{Actor, Change, Command, Protection, Response, Stamp, State};
-use mintleaf::tag::BizTag;
+use mintleaf_core::limits::ID_END;
+use mintleaf_core::shape::{Leadership, Line, Shape};
+use mintleaf_core::state::{Actor, Change, Command, Protection, Response, Stamp, State};
+use mintleaf_core::tag::BizTag;
 
 use crate::oracle::{Name, Part};
 

@@ -14,10 +14,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use mintleaf::encoding::{decode_command, decode_response};
-use mintleaf::shape::{self, PeriodNumber};
-use mintleaf::snowflake::Format;
-use mintleaf::state::{Change, Command, Response};
+use mintleaf_core::encoding::{decode_command, decode_response};
+use mintleaf_core::shape::{self, PeriodNumber};
+use mintleaf_core::snowflake::Format;
+use mintleaf_core::state::{Change, Command, Response};
 use parking_lot::Mutex;
 
 use crate::trace::Trace;

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use mintleaf::limits::ID_END;
 use mintleaf::restore::{Copy, Plan as Restore, read_copy, restore};
-use mintleaf::shape::RootKey;
-use mintleaf::state::{Raise, State, TagRow};
-use mintleaf::tag::BizTag;
+use mintleaf_core::limits::ID_END;
+use mintleaf_core::shape::RootKey;
+use mintleaf_core::state::{Raise, State, TagRow};
+use mintleaf_core::tag::BizTag;
 use mintleaf_raft::NewCluster;
 use parking_lot::Mutex;
 use tokio::task::JoinHandle;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mintleaf::service::{Actor, Error};
-use mintleaf::state::{LEVEL_MAX, State};
+use mintleaf_core::state::{LEVEL_MAX, State};
 use tokio::time::{sleep, timeout};
 
 use crate::clients::Clients;

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mintleaf::snowflake::{Format, Layout, SnowflakeSettings, WorkerPool};
+use mintleaf_core::snowflake::{Format, Layout, SnowflakeSettings, WorkerPool};
 use tokio::task::JoinHandle;
 
 use crate::bootstrap::Bootstrap;

@@ -1,7 +1,7 @@
 //! When a run takes place: shortly before the end of a period in some time zone, which it passes.
 
 use jiff::Timestamp;
-use mintleaf::shape::{Calendar, Period, PeriodLength};
+use mintleaf_core::shape::{Calendar, Period, PeriodLength};
 
 use crate::random::Random;
 

@@ -26,21 +26,21 @@
 //!
 //! # The modules, from the bottom to the top
 //!
-//! | module | what it is | imports |
-//! | --- | --- | --- |
-//! | `sync` | Pure: the atomics of the cursor | nothing |
-//! | `error` | Pure: what a call fails with | nothing |
-//! | `endpoints` | Pure: which endpoint is asked next, and which rest | nothing |
-//! | `lease` | Pure: what is held, who waits for it, and when more is asked for | `error`, `sync` |
-//! | `request` | What nodes are asked for | `error` |
-//! | `answer` | What an answer means | `error`, `request` |
-//! | `reply` | What a call's reply is to its caller | `answer`, `error`, `lease` |
-//! | `settings` | What a client is told when it is made | `error`, `lease` |
-//! | `transport` | Requests on their way, over HTTP/1.1 | `answer`, `error`, `request` |
-//! | `engine` | Flights: attempts, deadlines, tasks | `answer`, `endpoints`, `error`, `lease`, `request`, `settings`, `transport` |
-//! | `client` | The client for async code, and how it is made | `engine`, `error`, `lease`, `reply`, `request`, `settings`, `transport` |
-//! | `handle` | Ids of one tag for one owner | `client`, `engine`, `error` |
-//! | [`blocking`] | The client for threads | `client`, `engine`, `error`, `handle`, `lease`, `reply`, `request` |
+//! | module | what it is |
+//! | --- | --- |
+//! | `sync` | Pure: the atomics of the cursor |
+//! | `error` | Pure: what a call fails with |
+//! | `endpoints` | Pure: which endpoint is asked next, and which rest |
+//! | `lease` | Pure: what is held, who waits for it, and when more is asked for |
+//! | `request` | What nodes are asked for |
+//! | `answer` | What an answer means |
+//! | `reply` | What a call's reply is to its caller |
+//! | `settings` | What a client is told when it is made |
+//! | `transport` | Requests on their way, over HTTP/1.1 |
+//! | `engine` | Flights: attempts, deadlines, tasks |
+//! | `client` | The client for async code, and how it is made |
+//! | `handle` | Ids of one tag for one owner |
+//! | [`blocking`] | The client for threads |
 //!
 //! # Words
 //!

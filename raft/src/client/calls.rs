@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mintleaf_storage::codec;
+use mintleaf_codec as codec;
 use tokio::time::Instant;
 
 use crate::identity::NodeIdentity;

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use mintleaf_storage::{DataDir, SledEngine, codec};
+use mintleaf_codec as codec;
+use mintleaf_storage::{DataDir, SledEngine};
 use openraft::{LeaderId, Membership, RaftMetrics};
 use parking_lot::Mutex;
 use tempfile::TempDir;

@@ -155,7 +155,7 @@ fn only_members() -> Refusal {
 mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 
-    use mintleaf_storage::codec::Blob;
+    use mintleaf_codec::Blob;
     use openraft::raft::{AppendEntriesRequest, InstallSnapshotRequest, VoteRequest};
     use openraft::{LeaderId, Membership, SnapshotMeta, Vote};
 

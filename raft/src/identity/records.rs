@@ -2,7 +2,8 @@
 
 use std::future::Future;
 
-use mintleaf_storage::{MetaKey, StorageError, codec};
+use mintleaf_codec as codec;
+use mintleaf_storage::{MetaKey, StorageError};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 

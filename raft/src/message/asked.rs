@@ -1,6 +1,6 @@
 //! Requests of the user of this crate to the leader.
 
-use mintleaf_storage::codec::Blob;
+use mintleaf_codec::Blob;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 

@@ -1,6 +1,6 @@
 //! Requests and answers, and the frames that carry them.
 
-use mintleaf_storage::codec::Blob;
+use mintleaf_codec::Blob;
 use openraft::raft::{
     AppendEntriesRequest, AppendEntriesResponse, InstallSnapshotRequest, InstallSnapshotResponse,
     VoteRequest, VoteResponse,

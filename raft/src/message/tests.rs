@@ -1,4 +1,4 @@
-use mintleaf_storage::codec;
+use mintleaf_codec as codec;
 use openraft::raft::AppendEntriesRequest;
 use openraft::{EntryPayload, LeaderId, Vote};
 

@@ -5,7 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mintleaf_storage::{StorageError, codec};
+use mintleaf_codec as codec;
+use mintleaf_storage::StorageError;
 use openraft::{EntryPayload, LeaderId, Membership, SnapshotMeta};
 use serde::{Deserialize, Serialize};
 

@@ -11,7 +11,7 @@ use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 use std::thread;
 
-use mintleaf_storage::codec::CodecError;
+use mintleaf_codec::CodecError;
 use mintleaf_storage::{LogEngine, MetaKey, StorageError, SyncReadings};
 use openraft::storage::{LogFlushed, LogState, RaftLogReader, RaftLogStorage};
 use openraft::{ErrorSubject, ErrorVerb, OptionalSend, StorageIOError};

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use mintleaf_storage::codec::{self, Blob};
+use mintleaf_codec::{self as codec, Blob};
 use openraft::entry::RaftPayload;
 use openraft::raft::{
     AppendEntriesRequest, AppendEntriesResponse, InstallSnapshotRequest, VoteRequest,

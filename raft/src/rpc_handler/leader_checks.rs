@@ -116,7 +116,7 @@ fn failed(why: &str) -> Refusal {
 mod tests {
     use std::collections::BTreeMap;
 
-    use mintleaf_storage::codec;
+    use mintleaf_codec as codec;
     use openraft::{EntryPayload, LeaderId};
 
     use super::*;

@@ -1,6 +1,6 @@
 //! Messages in words, for the traces of the simulation that people read.
 
-use mintleaf_storage::codec;
+use mintleaf_codec as codec;
 use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse};
 use openraft::{EntryPayload, LogId, Membership};
 

@@ -7,7 +7,8 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use bytes::Bytes;
-use mintleaf_storage::{DataDir, LogEngine, MetaKey, SledEngine, StorageError, codec};
+use mintleaf_codec as codec;
+use mintleaf_storage::{DataDir, LogEngine, MetaKey, SledEngine, StorageError};
 use openraft::Vote;
 use openraft::raft::{AppendEntriesRequest, VoteRequest};
 use parking_lot::Mutex;

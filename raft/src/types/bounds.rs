@@ -4,7 +4,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use mintleaf_storage::codec::Blob;
+use mintleaf_codec::Blob;
 use serde::Deserializer;
 use serde::de::{DeserializeOwned, Error, SeqAccess, Visitor};
 

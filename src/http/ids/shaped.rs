@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use crate::shape::IdText;
+use mintleaf_core::shape::IdText;
 
 /// Bytes of an answer in JSON besides its ids and its tag.
 pub(super) const FRAME_BYTES: usize = 80;
@@ -67,7 +67,7 @@ fn count(numbers: &[Range<u64>]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shape::{PeriodNumber, TextFormat};
+    use mintleaf_core::shape::{PeriodNumber, TextFormat};
 
     fn written(body: Vec<u8>) -> String {
         String::from_utf8(body).unwrap()

@@ -9,6 +9,7 @@ use axum::http::request::Parts;
 use axum::http::{Method, Response};
 use axum::response::IntoResponse;
 use jiff::Timestamp;
+use mintleaf_core::snowflake::IdParts;
 use serde::Serialize;
 
 use super::failure::{Failure, json_type};
@@ -16,7 +17,6 @@ use crate::http::body;
 use crate::http::query::form_unescape;
 use crate::http::spelling::asked_path_of;
 use crate::service::IdService;
-use crate::snowflake::IdParts;
 
 const PARAMETER: &str = "snowflakeId";
 

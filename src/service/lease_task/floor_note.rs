@@ -1,8 +1,9 @@
 //! How a node takes note of the snowflake floor.
 
+use mintleaf_core::state::Command;
+
 use super::{HeldWorkerId, LeaseTask};
 use crate::service::lease_status::LeaseStatus;
-use crate::state::Command;
 
 impl LeaseTask {
     /// Stops stamping milliseconds below the snowflake floor, as far as this node's copy of the state knows it,

@@ -7,6 +7,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use mintleaf_core::segment::Segment;
+use mintleaf_core::shape::{Leadership, Line};
+use mintleaf_core::state::{Command, Response};
 use mintleaf_raft::{AskError, LEADER_REQUEST_BYTES_MAX, NotConfirmed};
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
@@ -20,10 +23,7 @@ use crate::clock::Clock;
 use crate::limits::GRAB_MAX;
 use crate::metrics::{GrabOutcome, LeaderMessage, Metrics};
 use crate::replica::{COMMANDS_MAX, Replica};
-use crate::segment::Segment;
 use crate::service::readiness::QuorumLoss;
-use crate::shape::{Leadership, Line};
-use crate::state::{Command, Response};
 
 /// Requests that may wait in the ledger; more wait in the queue, which is bounded too.
 const WAITING_MAX: usize = 50_000;

@@ -9,13 +9,14 @@ mod watched;
 use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Unbounded};
 
+use mintleaf_core::segment::Segment;
+use mintleaf_core::sequence::{Counters, Last, SequenceKey, section_of};
+use mintleaf_core::shape::{Line, PeriodNumber};
+use mintleaf_core::tag::BizTag;
+
 use self::held_line::HeldLine;
 use super::confirmed::{Confirmed, Turn};
 use super::request::{Given, Outcome, Refused, Request, Wanted};
-use crate::segment::Segment;
-use crate::sequence::{Counters, Last, SequenceKey, section_of};
-use crate::shape::{Line, PeriodNumber};
-use crate::tag::BizTag;
 
 /// Names a line of a tag. A tag has lines of one kind, and later periods come after earlier ones.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]

@@ -6,12 +6,13 @@ mod watched;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use mintleaf_core::segment::Segment;
+use mintleaf_core::sequence::Counters;
+use mintleaf_core::tag::BizTag;
+
 use super::confirmed::{Confirmed, Turn};
 use super::holdings::{Grab, Holdings, LineName};
 use super::request::{Outcome, Refused, Request, Wanted};
-use crate::segment::Segment;
-use crate::sequence::Counters;
-use crate::tag::BizTag;
 
 /// Requests that came together, and are answered together.
 pub(super) struct Ask<T> {
@@ -286,8 +287,8 @@ impl<T> Ledger<T> {
 fn is_of(wanted: &Wanted, name: LineName) -> bool {
     match wanted {
         Wanted::Ids { line, .. } => LineName::of(line) <= name,
-        Wanted::Numbers { key, .. } => crate::sequence::SequenceKey::parse(key)
-            .is_ok_and(|key| LineName::Section(crate::sequence::section_of(key)) == name),
+        Wanted::Numbers { key, .. } => mintleaf_core::sequence::SequenceKey::parse(key)
+            .is_ok_and(|key| LineName::Section(mintleaf_core::sequence::section_of(key)) == name),
         Wanted::Last { .. } => false,
     }
 }

@@ -2,12 +2,12 @@
 
 use std::ops::Range;
 
-use mintleaf_storage::codec;
+use mintleaf_codec as codec;
+use mintleaf_core::shape::{Line, PeriodNumber};
+use mintleaf_core::tag::BizTag;
 use serde::{Deserialize, Serialize};
 
 use crate::service::error::Error;
-use crate::shape::{Line, PeriodNumber};
-use crate::tag::BizTag;
 
 /// The format of a message between two nodes, in its first byte.
 const FORMAT: u8 = 1;

@@ -1,15 +1,15 @@
 //! Taking ids of strict tags, on whichever node.
 
+use mintleaf_core::limits::PERIOD_SKEW_MS;
+use mintleaf_core::shape::Line;
 use tokio::time::Instant;
 
 use super::request::{Given, Refused, Request, Wanted};
-use crate::limits::PERIOD_SKEW_MS;
 use crate::service::error::Error;
 use crate::service::ids::IdService;
 use crate::service::shaped::{ShapedTag, TagLine};
 use crate::service::slot::Arrangement;
 use crate::service::taken::TakenIds;
-use crate::shape::Line;
 
 impl IdService {
     /// The next `count` ids of a strict tag, of one line; `None` when the tag is gone, or this node knew another one of

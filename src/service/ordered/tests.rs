@@ -5,13 +5,13 @@ mod in_turn;
 use std::ops::Range;
 use std::time::Duration;
 
+use mintleaf_core::segment::Segment;
+use mintleaf_core::shape::PeriodNumber;
+use mintleaf_core::tag::BizTag;
 use tokio::time::timeout;
 
 use super::holdings::Grab;
 use super::*;
-use crate::segment::Segment;
-use crate::shape::PeriodNumber;
-use crate::tag::BizTag;
 
 const STEP: u32 = 10;
 

@@ -1,8 +1,9 @@
 //! What callers ask of sequences, and what they are told.
 
-use crate::sequence::SequenceKey;
+use mintleaf_core::sequence::SequenceKey;
+use mintleaf_core::tag::BizTag;
+
 use crate::service::error::Error;
-use crate::tag::BizTag;
 
 /// The name of a counter: a key of a sequence.
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use foldhash::quality::RandomState;
+use mintleaf_core::segment::BufferView;
+use mintleaf_core::state::Protection;
+use mintleaf_core::tag::BizTag;
 use papaya::HashMap;
 
 use super::tag::ShapedTag;
-use crate::segment::BufferView;
 use crate::service::slot::Slot;
-use crate::state::Protection;
-use crate::tag::BizTag;
 
 /// Shaped tags by name. Looking one up takes no lock.
 #[derive(Default)]

@@ -3,17 +3,17 @@
 
 use std::sync::Arc;
 
+use mintleaf_core::limits::PERIOD_SKEW_MS;
+use mintleaf_core::segment::BufferView;
+use mintleaf_core::shape::{Calendar, IdText, Line, PeriodNumber, PeriodSpan, Shape};
+use mintleaf_core::state::{Protection, TagRow};
+use mintleaf_core::tag::BizTag;
 use parking_lot::Mutex;
 
 use crate::clock::Clock;
-use crate::limits::PERIOD_SKEW_MS;
-use crate::segment::BufferView;
 use crate::service::error::Error;
 use crate::service::rate_limit::RateLimit;
 use crate::service::slot::{Slot, SlotStatus};
-use crate::shape::{Calendar, IdText, Line, PeriodNumber, PeriodSpan, Shape};
-use crate::state::{Protection, TagRow};
-use crate::tag::BizTag;
 
 /// One shaped tag on one node. Its lock is shared with no other tag and never held across a wait.
 pub(in crate::service) struct ShapedTag {

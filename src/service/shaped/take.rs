@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use mintleaf_core::limits::ID_END;
 use tokio::time::Instant;
 
 use super::tag::ShapedTag;
-use crate::limits::{GRAB_MAX, ID_END};
+use crate::limits::GRAB_MAX;
 use crate::service::error::Error;
 use crate::service::ids::IdService;
 use crate::service::readiness::QuorumLoss;

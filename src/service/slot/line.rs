@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use mintleaf_core::segment::SegmentBuffer;
+use mintleaf_core::shape::Line;
+use mintleaf_core::state::Command;
+use mintleaf_core::tag::BizTag;
+
 use super::Slot;
 use crate::clock::Clock;
-use crate::segment::SegmentBuffer;
-use crate::shape::Line;
-use crate::state::Command;
-use crate::tag::BizTag;
 
 impl Slot {
     /// A slot of one line of a shaped tag, which has ids below `line_end`.

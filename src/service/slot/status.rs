@@ -1,6 +1,6 @@
 //! What one node holds of one tag, for people who watch it.
 
-use crate::segment::Outlook;
+use mintleaf_core::segment::Outlook;
 
 /// What one node holds of one tag, and how it is used, at one moment.
 #[derive(Clone, Debug)]

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use mintleaf_core::snowflake::{Layout, WorkerPool};
+
 use super::*;
-use crate::snowflake::{Layout, WorkerPool};
 
 const START_MS: u64 = 1_800_000_000_000;
 

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use mintleaf_core::state::{Actor, State};
+use mintleaf_core::tag::InvalidTag;
 use tempfile::TempDir;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
@@ -11,8 +13,6 @@ use super::*;
 use crate::server::AssembledNode;
 use crate::service::tests::alone;
 use crate::service::{Consistency, Imported, TagChange, TagToImport};
-use crate::state::{Actor, State};
-use crate::tag::InvalidTag;
 
 const TAGS_MAX: usize = 20;
 const CALLERS: usize = 300;

@@ -2,16 +2,16 @@
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+use mintleaf_core::encoding::{decode_command, encode_command};
+use mintleaf_core::limits::STEP_DEFAULT;
+use mintleaf_core::state::{Actor, Change, Command};
+use mintleaf_core::tag::BizTag;
 use mintleaf_raft::StateMachine;
 use tempfile::TempDir;
 
 use super::alone;
 use super::altered::Altered;
-use crate::encoding::{decode_command, encode_command};
-use crate::limits::STEP_DEFAULT;
 use crate::replica::StateReplica;
-use crate::state::{Actor, Change, Command};
-use crate::tag::BizTag;
 
 /// The first two ids of a tag that is created on first use, where this happens to the state right behind the entry that
 /// reserves its first segment.

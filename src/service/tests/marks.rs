@@ -1,12 +1,12 @@
 //! Marks that an administrator or an import names, and what a node holds.
 
+use mintleaf_core::shape::Order;
+use mintleaf_core::tag::BizTag;
 use tempfile::TempDir;
 
 use super::alone;
 use crate::server::AssembledNode;
 use crate::service::{Actor, Error, TagChange, TagSpec, TagToImport};
-use crate::shape::Order;
-use crate::tag::BizTag;
 
 async fn next(node: &AssembledNode, tag: &str) -> u64 {
     let taken = node.services.ids.take(tag, 1).await.unwrap();

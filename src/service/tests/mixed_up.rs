@@ -3,18 +3,18 @@
 
 use std::time::Duration;
 
+use mintleaf_core::encoding::{decode_command, encode_response};
+use mintleaf_core::state::{Command, Response};
+use mintleaf_core::tag::BizTag;
 use mintleaf_raft::{Remedy, Stamp, StateMachine};
 use tempfile::TempDir;
 use tokio::time::timeout;
 
 use super::alone;
 use super::altered::Altered;
-use crate::encoding::{decode_command, encode_response};
 use crate::replica::StateReplica;
 use crate::server::AssembledNode;
 use crate::service::{Actor, Error, TagSpec};
-use crate::state::{Command, Response};
-use crate::tag::BizTag;
 
 /// A node that carries out every command, and answers some of them as if they had been another.
 async fn open(dir: &TempDir, is_mixed_up: fn(&Command) -> bool) -> AssembledNode {

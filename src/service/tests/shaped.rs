@@ -5,6 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
+use mintleaf_core::encoding::decode_command;
+use mintleaf_core::limits::TAG_CHARS_MAX;
+use mintleaf_core::shape::{
+    Calendar, Hidden, HiddenKey, Kind, Period, PeriodLength, Shape, TextFormat,
+};
+use mintleaf_core::state::{Change, Command, Protection, Response};
+use mintleaf_core::tag::BizTag;
 use mintleaf_raft::{Stamp, StateMachine};
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
@@ -12,14 +19,9 @@ use tokio::time::{Instant, sleep};
 use super::alone_by;
 use super::altered::Altered;
 use crate::clock::{Clock, SystemClock};
-use crate::encoding::decode_command;
-use crate::limits::TAG_CHARS_MAX;
 use crate::replica::StateReplica;
 use crate::server::AssembledNode;
 use crate::service::{Actor, Error, KeyName, KeyRequest, TakenIds};
-use crate::shape::{Calendar, Hidden, HiddenKey, Kind, Period, PeriodLength, Shape, TextFormat};
-use crate::state::{Change, Command, Protection, Response};
-use crate::tag::BizTag;
 
 /// After so long nobody goes by what a clock said before it was set.
 const NOTICED: Duration = Duration::from_millis(15);

@@ -1,7 +1,8 @@
 //! The file `identity`: which store a directory holds, whose it is, how often it was opened, and which file it
 //! is itself.
 
-use crate::codec;
+use mintleaf_codec as codec;
+
 use crate::error::{Context, StorageError};
 use crate::files;
 use serde::{Deserialize, Serialize};

@@ -4,8 +4,9 @@
 //! block and is padded to one. Bytes that do not decode are *torn*: their write never ended, they
 //! were altered later, or nothing was ever written there.
 
+use mintleaf_codec as codec;
+
 use crate::batch::{BATCH_FORMAT, Batch};
-use crate::codec;
 
 /// The least that a disk writes at once: a batch starts at a multiple of it.
 pub(super) const BLOCK_BYTES: usize = 4 << 10;
@@ -73,8 +74,8 @@ pub(super) fn batches_in(bytes: &[u8], file: usize) -> Vec<Found> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codec::Blob;
     use crate::manifest::{Extent, Manifest, Purged};
+    use mintleaf_codec::Blob;
 
     fn batch(number: u64) -> Batch {
         let manifest = Manifest {

@@ -9,7 +9,7 @@ use mintleaf::clock::Clock;
 use mintleaf::config::TAGS_MAX_DEFAULT;
 use mintleaf::server::{AssembledNode, Assembly, assemble};
 use mintleaf::service::{Actor, Services, TagSpec};
-use mintleaf::snowflake::{Format, Layout, SnowflakeSettings, WorkerPool};
+use mintleaf_core::snowflake::{Format, Layout, SnowflakeSettings, WorkerPool};
 use mintleaf_raft::simulation::Process;
 use mintleaf_raft::{
     Environment, FrameHandler, Node, NodeError, Options, Pending, Reply, Security, StateMachine,
@@ -147,7 +147,7 @@ impl Service {
             let opened = assemble(assembly, |state, clock| open(options, transport, state, clock));
             let node = opened.await.expect("the node opens");
             let Services { ids, tags, .. } = &node.services;
-            let tag = mintleaf::tag::BizTag::parse("orders").expect("it is a name");
+            let tag = mintleaf_core::tag::BizTag::parse("orders").expect("it is a name");
             while tags.create(&Actor::default(), tag.clone(), TagSpec::default()).await.is_err()
                 || ids.take("orders", 1).await.is_err()
                 || ids.next_snowflake().await.is_err()

@@ -4,10 +4,10 @@
 use std::io::Cursor;
 
 use libfuzzer_sys::fuzz_target;
-use mintleaf::backup::{BackupCheck, BackupHead, read_backup, write_backup};
-use mintleaf::encoding::digest;
-use mintleaf::limits::ID_END;
-use mintleaf::state::{Raise, State};
+use mintleaf_core::backup::{BackupCheck, BackupHead, read_backup, write_backup};
+use mintleaf_core::encoding::digest;
+use mintleaf_core::limits::ID_END;
+use mintleaf_core::state::{Raise, State};
 use mintleaf_fuzz::sealed;
 
 fuzz_target!(|bytes: &[u8]| {

@@ -7,20 +7,22 @@ use std::collections::BTreeMap;
 
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
-use mintleaf::encoding::{
+use mintleaf_core::encoding::{
     decode_command, decode_response, digest, encode_command, encode_response, read_snapshot,
     write_snapshot,
 };
-use mintleaf::limits::{AHEAD_MS_MAX, ID_END, ID_MAX, PERIOD_MS_MAX, PERIOD_SKEW_MS, STEP_MAX};
-use mintleaf::shape::{
+use mintleaf_core::limits::{
+    AHEAD_MS_MAX, ID_END, ID_MAX, PERIOD_MS_MAX, PERIOD_SKEW_MS, STEP_MAX,
+};
+use mintleaf_core::shape::{
     Hidden, HiddenKey, Kind, Leadership, Line, Order, Period, PeriodLength, PeriodNumber, RootKey,
     Shape, TextFormat,
 };
-use mintleaf::snowflake::{Format, Layout, Rules, WorkerPool};
-use mintleaf::state::{
+use mintleaf_core::snowflake::{Format, Layout, Rules, WorkerPool};
+use mintleaf_core::state::{
     Actor, Change, Command, LEVEL_MAX, MemberFacts, Protection, Response, Stamp, State, TagFields,
 };
-use mintleaf::tag::BizTag;
+use mintleaf_core::tag::BizTag;
 use mintleaf_fuzz::near;
 
 const TAGS: [&str; 4] = ["a", "b", "订单", "a/b%"];

@@ -2,8 +2,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use mintleaf::encoding::{decode_command, decode_response, encode_command, encode_response};
-use mintleaf::state::LEVEL_MAX;
+use mintleaf_core::encoding::{decode_command, decode_response, encode_command, encode_response};
+use mintleaf_core::state::LEVEL_MAX;
 use mintleaf_fuzz::{sealed, stays_the_same};
 use mintleaf_raft::fuzzing as raft;
 use mintleaf_storage::fuzzing as storage;

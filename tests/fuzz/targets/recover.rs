@@ -4,8 +4,8 @@
 use std::cell::LazyCell;
 
 use libfuzzer_sys::fuzz_target;
+use mintleaf_codec as codec;
 use mintleaf_fuzz::sealed;
-use mintleaf_storage::codec;
 use mintleaf_storage::fuzzing::{Recovered, Recovery, Store};
 
 thread_local! {

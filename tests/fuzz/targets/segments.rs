@@ -3,8 +3,8 @@
 
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
-use mintleaf::limits::{ID_END, STEP_MAX};
-use mintleaf::segment::{Segment, SegmentBuffer};
+use mintleaf_core::limits::{ID_END, STEP_MAX};
+use mintleaf_core::segment::{Segment, SegmentBuffer};
 use mintleaf_fuzz::near;
 
 /// A buffer, and what the log has given to it.

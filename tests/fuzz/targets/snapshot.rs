@@ -4,7 +4,7 @@
 use std::io::{Read, Write};
 
 use libfuzzer_sys::fuzz_target;
-use mintleaf::encoding::{digest, read_snapshot, write_snapshot};
+use mintleaf_core::encoding::{digest, read_snapshot, write_snapshot};
 use mintleaf_fuzz::{sealed, temp_dir};
 use mintleaf_storage::{DataDir, Snapshots};
 use tempfile::TempDir;

@@ -3,7 +3,7 @@
 
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
-use mintleaf::snowflake::{Format, Generator, Layout, Window};
+use mintleaf_core::snowflake::{Format, Generator, Layout, Window};
 use mintleaf_fuzz::near;
 
 const LAYOUTS: [&str; 5] = ["41+10+12", "41+5+5+12", "41+6+6", "39+0+1", "43+12+8"];

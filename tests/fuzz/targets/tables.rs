@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use mintleaf::leaf_tables::{Table, pairs_of_leaf, read};
-use mintleaf::limits::{DESCRIPTION_CHARS_MAX, ID_END, STEP_MAX};
+use mintleaf_core::limits::{DESCRIPTION_CHARS_MAX, ID_END, STEP_MAX};
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((&kind, body)) = bytes.split_first() else { return };

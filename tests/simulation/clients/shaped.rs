@@ -3,10 +3,10 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use mintleaf::sequence::{SequenceKey, section_of};
 use mintleaf::service::{Actor, Error, KeyName, KeyRequest, ShapeSpec, TagSpec};
-use mintleaf::shape::{Kind, Order};
-use mintleaf::tag::BizTag;
+use mintleaf_core::sequence::{SequenceKey, section_of};
+use mintleaf_core::shape::{Kind, Order};
+use mintleaf_core::tag::BizTag;
 use tokio::time::timeout;
 
 use super::{Clients, Outcome};

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mintleaf::service::{Actor, TagSpec};
-use mintleaf::snowflake::{Format, Layout, SnowflakeSettings, WorkerPool};
-use mintleaf::tag::BizTag;
+use mintleaf_core::snowflake::{Format, Layout, SnowflakeSettings, WorkerPool};
+use mintleaf_core::tag::BizTag;
 use mintleaf_raft::{MemberStatus, Role};
 use tokio::time::{sleep, timeout};
 

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
-use mintleaf::backup::write_backup;
+use mintleaf_core::backup::write_backup;
 use mintleaf_storage::{DataDir, Snapshots};
 
 use super::{Machine, Serving};

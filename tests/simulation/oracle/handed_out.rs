@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::AtomicU64;
 
-use mintleaf::shape::PeriodNumber;
+use mintleaf_core::shape::PeriodNumber;
 use parking_lot::Mutex;
 
 /// Disjoint ranges by their start: their end.

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use mintleaf::sequence::{SequenceKey, section_of};
 use mintleaf::service::LastNumber;
-use mintleaf::shape::{Leadership, Line, PeriodNumber};
-use mintleaf::snowflake::{Format, Layout};
-use mintleaf::state::{Command, Response};
-use mintleaf::tag::BizTag;
+use mintleaf_core::sequence::{SequenceKey, section_of};
+use mintleaf_core::shape::{Leadership, Line, PeriodNumber};
+use mintleaf_core::snowflake::{Format, Layout};
+use mintleaf_core::state::{Command, Response};
+use mintleaf_core::tag::BizTag;
 
 use super::{Incarnation, Oracle};
 use crate::trace::Trace;

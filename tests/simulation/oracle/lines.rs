@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
-use mintleaf::limits::PERIOD_SKEW_MS;
-use mintleaf::shape::{self, Kind, Leadership, PeriodNumber, Shape};
-use mintleaf::state::TagRow;
+use mintleaf_core::limits::PERIOD_SKEW_MS;
+use mintleaf_core::shape::{self, Kind, Leadership, PeriodNumber, Shape};
+use mintleaf_core::state::TagRow;
 
 use super::handed_out::{Name, Part};
 use super::{Incarnation, Known, Oracle};

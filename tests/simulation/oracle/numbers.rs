@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use mintleaf::sequence::{SequenceKey, section_of};
 use mintleaf::service::LastNumber;
+use mintleaf_core::sequence::{SequenceKey, section_of};
 
 use super::handed_out::Part;
 use super::lines::Interval;

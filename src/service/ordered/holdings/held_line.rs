@@ -1,8 +1,8 @@
 //! One line of what is held in strict order, and how many numbers its next grab reserves.
 
-use crate::limits::STEP_MAX;
-use crate::segment::SegmentBuffer;
-use crate::shape::Line;
+use mintleaf_core::limits::STEP_MAX;
+use mintleaf_core::segment::SegmentBuffer;
+use mintleaf_core::shape::Line;
 
 /// Most numbers that a grab reserves beyond the tag's step and what requests wait for.
 const SIZE_MAX: u32 = 1 << 18;

@@ -1,9 +1,10 @@
 //! What is held of strict tags, for people who watch it.
 
+use mintleaf_core::segment::BufferView;
+use mintleaf_core::tag::BizTag;
+
 use super::{HeldLine, Holdings, LineName};
-use crate::segment::BufferView;
 use crate::service::slot::SlotStatus;
-use crate::tag::BizTag;
 
 impl Holdings {
     /// How many strict tags there are of which something is held, or waited for.

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use mintleaf_core::segment::BufferView;
+use mintleaf_core::tag::BizTag;
+
 use super::Ledger;
-use crate::segment::BufferView;
 use crate::service::ordered::confirmed::{Confirmed, Turn};
 use crate::service::ordered::request::Wanted;
 use crate::service::slot::SlotStatus;
-use crate::tag::BizTag;
 
 impl<T> Ledger<T> {
     /// How many strict tags and sequences there are of which something is held.

@@ -2,7 +2,7 @@
 
 use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
 
-use mintleaf_storage::codec;
+use mintleaf_codec as codec;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 

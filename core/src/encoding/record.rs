@@ -1,6 +1,6 @@
 //! Commands and responses, each as one record: a format byte, a checksum, and the value.
 
-use mintleaf_storage::codec::{self, CodecError};
+use mintleaf_codec::{self as codec, CodecError};
 use serde::de::DeserializeOwned;
 use thiserror::Error;
 

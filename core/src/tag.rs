@@ -215,7 +215,7 @@ impl fmt::Display for OutOfBounds {
 impl Error for OutOfBounds {}
 
 /// Whether `text` has more than `chars_max` characters, found without reading much further.
-pub(crate) fn exceeds(text: &str, chars_max: usize) -> bool {
+pub fn exceeds(text: &str, chars_max: usize) -> bool {
     text.chars().nth(chars_max).is_some()
 }
 
@@ -223,7 +223,7 @@ pub(crate) fn exceeds(text: &str, chars_max: usize) -> bool {
 ///
 /// # Errors
 /// [`OutOfBounds::Import`].
-pub(crate) fn check_import(name: &str) -> Result<(), OutOfBounds> {
+pub fn check_import(name: &str) -> Result<(), OutOfBounds> {
     let is_name =
         !name.is_empty() && !exceeds(name, IMPORT_CHARS_MAX) && !name.chars().any(char::is_control);
     if is_name { Ok(()) } else { Err(OutOfBounds::Import) }

@@ -6,7 +6,7 @@
 
 use std::io::{self, Read, Write};
 
-use mintleaf_storage::codec;
+use mintleaf_codec as codec;
 use thiserror::Error;
 
 use super::record::{self, DecodeError};

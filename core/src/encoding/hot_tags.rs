@@ -1,6 +1,6 @@
 //! The list of hot tags, as the file of a data directory holds it: one record of names and times, and nothing else.
 
-use mintleaf_storage::codec;
+use mintleaf_codec as codec;
 
 use super::record::{DecodeError, decode};
 

@@ -1,0 +1,29 @@
+//! What ids mean, as functions of what they are given: no clock, no thread, no file and no network.
+//!
+//! Every node applies the same commands to the same [`state`], and walks the segments and windows that it was granted.
+//! Where a time or a random number is needed, the caller passes it in. So the simulation and the tests run this code
+//! as it ships.
+//!
+//! | module | what it is |
+//! | --- | --- |
+//! | [`limits`] | The bounds that clients meet |
+//! | [`version`] | The name of this release |
+//! | [`snowflake`] | Which bits of a snowflake id are what; the generator of a process |
+//! | [`tag`] | What a tag may be called |
+//! | [`segment`] | The double buffer of a tag, and how many ids the next grab reserves |
+//! | [`sequence`] | The counters of keys in bounded memory, and the sections of a tag's keys |
+//! | [`shape`] | What ids of a tag look like, in which order they are given, and which lines they come from |
+//! | [`state`] | The replicated state, and the one function that changes it |
+//! | [`encoding`] | The bytes of commands, responses and snapshots |
+//! | [`backup`] | Backups: files that hold the whole state |
+
+pub mod backup;
+pub mod encoding;
+pub mod limits;
+pub mod segment;
+pub mod sequence;
+pub mod shape;
+pub mod snowflake;
+pub mod state;
+pub mod tag;
+pub mod version;
