@@ -1,13 +1,13 @@
 //! Batches proposals: many proposals share one log entry (Raft thesis, 10.2.2).
 //!
-//! openraft 0.9 syncs once per proposal. So one task per node gathers the queued proposals into one batch,
-//! carries the batch through, and only then takes the next. Batches grow by themselves with the load, and a
-//! lone proposal never waits for company. On the leader a batch becomes one log entry; another node sends
-//! it to the leader as one message.
+//! openraft 0.9 syncs once per proposal. So one task per node gathers the queued proposals into one batch, waits for
+//! the outcome of the batch, and only then takes the next. Batches grow with the load, and a lone proposal never
+//! waits for company. The leader turns a batch into one log entry; any other node sends the batch to the leader as
+//! one message.
 //!
-//! The fate of a batch is unknown if its answer was lost, or if the leader changed under it. Such a batch is
-//! proposed again only for proposals that allow it: a grab that happens twice wastes an interval, which the
-//! safety argument permits, but an administrator's change must not be applied twice.
+//! The fate of a batch is unknown if its answer was lost, or if the leader changed while it was under way. Such a
+//! batch is proposed again only for proposals that allow it. A grab that happens twice wastes an interval, which the
+//! safety argument permits. An administrator's change must not be applied twice.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -25,27 +25,27 @@ use crate::message::{ForwardError, RefusedCommand, Request, Response};
 use crate::types::bounds::{BATCH_BYTES_MAX, COMMANDS_MAX};
 use crate::types::{Batch, Member};
 
-/// Proposals that may wait; the node refuses one more as overload.
+/// Maximum number of waiting proposals; the node refuses one more as overload.
 pub(crate) const QUEUE_MAX: usize = 4096;
-/// Pause before the same batch is tried again for the first time. It doubles with every attempt, up to
-/// [`RETRY_INTERVAL_MAX`]: an election takes half a second, in which every attempt fails and costs as much
-/// as a commit. The pause ends at once when another leader is known.
+/// Pause before the first retry of a batch. It doubles with every attempt, up to [`RETRY_INTERVAL_MAX`]: an election
+/// takes half a second, and until it is over every attempt fails and costs as much as a commit. The pause ends at
+/// once when another leader is known.
 const RETRY_INTERVAL: Duration = Duration::from_millis(20);
 const RETRY_INTERVAL_MAX: Duration = Duration::from_millis(160);
-/// A leader that was deposed gets this long to say what became of a batch.
+/// A deposed leader gets this long to report the outcome of a batch.
 const LAST_ANSWER_MAX: Duration = Duration::from_millis(50);
-/// One attempt takes this long at most, or three times as long as few attempts lately, so that a hung leader does not
-/// hold a batch until its deadline.
+/// Longest time of one attempt, so that a hung leader does not hold a batch until its deadline. If recent attempts
+/// were slow, three times their usual upper bound.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_millis(1500);
 
-/// What became of an attempt.
+/// The outcome of an attempt.
 enum Attempt {
     Applied(Vec<Vec<u8>>),
     /// The batch is certainly not in the log.
     NotAppended(String),
     /// The batch may be in the log, now or later.
     Unknown(String),
-    /// The leader has too much to do; the batch is certainly not in the log.
+    /// The leader is overloaded; the batch is certainly not in the log.
     Overloaded,
     /// The leader refuses these commands of the batch, and none of the batch is in the log.
     Refused(Vec<RefusedCommand>),
@@ -54,9 +54,9 @@ enum Attempt {
 /// Proposals that wait for their turn.
 struct Backlog {
     queue: mpsc::Receiver<Proposal>,
-    /// Proposals that were taken out of the queue and are still to be carried; they come first.
+    /// Proposals that were taken out of the queue but not carried yet; they come first.
     held: VecDeque<Proposal>,
-    /// How long attempts take lately.
+    /// How long recent attempts took.
     pace: Estimate,
 }
 
@@ -72,10 +72,9 @@ impl Backlog {
         self.held.pop_front().or_else(|| self.queue.try_recv().ok())
     }
 
-    /// Refuses proposals that other nodes sent here, for as long as the future is polled, and holds this node's
-    /// own. A node that does not lead carries nothing for others. The leader to which it forwards may itself be
-    /// waiting for such an answer: so it is with a leader that has just transferred leadership, and its
-    /// successor.
+    /// While the future is polled, refuses proposals that other nodes forwarded to this one, and holds this node's
+    /// own. A node that does not lead carries no proposals for others: the leader that it forwards to may itself be
+    /// waiting for its answer. That happens between a leader that has just transferred leadership and its successor.
     async fn refuse_as_leader_meanwhile(&mut self) {
         while self.held.len() < QUEUE_MAX
             && let Some(proposal) = self.queue.recv().await
@@ -111,7 +110,7 @@ fn gather(first: Proposal, backlog: &mut Backlog) -> Vec<Proposal> {
     batch
 }
 
-/// Tries until every proposal of the batch is settled, which the proposals' deadlines bound.
+/// Retries until every proposal of the batch is settled, at the latest at the proposals' deadlines.
 async fn carry(core: &Core, mut batch: Vec<Proposal>, backlog: &mut Backlog) {
     let mut last_trouble = "no leader is known".to_owned();
     let mut pause = RETRY_INTERVAL;
@@ -133,7 +132,7 @@ async fn carry(core: &Core, mut batch: Vec<Proposal>, backlog: &mut Backlog) {
             },
             None => Attempt::NotAppended("no leader is known".to_owned()),
         };
-        // An attempt whose time was too short is a measurement too: the next one gets more.
+        // An attempt that ran out of time is a measurement too: the next one gets more.
         if matches!(attempt, Attempt::Applied(_)) || Instant::now() >= until {
             backlog.pace.record(began.elapsed());
         }
@@ -141,7 +140,8 @@ async fn carry(core: &Core, mut batch: Vec<Proposal>, backlog: &mut Backlog) {
             Attempt::Applied(replies) => return settle_all(batch, replies),
             Attempt::NotAppended(trouble) => {
                 last_trouble = trouble;
-                // Their senders hear it before they hear of another leader, and so know that nothing happened.
+                // Their senders get this answer before they know of another leader, so they know that nothing was
+                // appended.
                 batch = refuse_as_leader(batch);
             }
             Attempt::Overloaded => return fail_all(batch, &ProposeError::Overloaded),
@@ -170,9 +170,9 @@ fn drop_expired(batch: Vec<Proposal>, trouble: &str) -> Vec<Proposal> {
     live
 }
 
-/// Refuses proposals that only a leader carries, and returns the others: those that other nodes forwarded here, and
-/// this node's own as the leader. A forwarded proposal is not forwarded on, so two nodes that each take the other for
-/// the leader cannot bounce it back and forth. Its sender tries again.
+/// Refuses the proposals that only a leader may carry: those forwarded by other nodes, and this node's own with
+/// `Delivery::AsLeader`. Returns the rest. A proposal is forwarded at most once, so two nodes that each take the
+/// other for the leader cannot bounce it back and forth. Its sender tries again.
 fn refuse_as_leader(batch: Vec<Proposal>) -> Vec<Proposal> {
     let only_as_leader = |p: &Proposal| p.forwarded || p.delivery == Delivery::AsLeader;
     let (forwarded, own): (Vec<_>, Vec<_>) = batch.into_iter().partition(only_as_leader);
@@ -228,12 +228,12 @@ fn retry_at(batch: &[Proposal], pause: Duration) -> Instant {
     first.map_or(retry, |first| first.min(retry))
 }
 
-/// Waits until another leader is known than the one that was tried, or until the given time.
+/// Waits until a leader other than the one that was tried is known, or until the given time.
 async fn wait_for_another(core: &Core, tried: Option<u64>, until: Instant) {
     let mut metrics = core.raft.server_metrics();
     let another = |id| Some(id) != tried;
     let changed = async {
-        // Once openraft has ended, no change can come, and only the pause is left.
+        // Once openraft has ended, no change can come. Only the pause is left.
         if metrics.wait_for(|now| now.current_leader.is_some_and(another)).await.is_err() {
             std::future::pending::<()>().await;
         }
@@ -254,7 +254,7 @@ fn commands_of(batch: &[Proposal]) -> Vec<Vec<u8>> {
 
 /// Appends a batch on this node, which leads as far as it knows.
 async fn append(core: &Core, batch: &[Proposal], deadline: Instant) -> Attempt {
-    // The batcher appends one batch after the other, so nothing but a transfer keeps it waiting.
+    // The batcher appends one batch at a time, so only a transfer can hold the lock.
     let Some(_turn) = core.transfer.try_lock_appends() else {
         return Attempt::NotAppended("leadership is being handed over".to_owned());
     };
@@ -273,7 +273,7 @@ async fn append(core: &Core, batch: &[Proposal], deadline: Instant) -> Attempt {
     }
 }
 
-/// Forwards a batch to the leader; gives up early when another leader appears.
+/// Forwards a batch to the leader; gives up early if another leader appears.
 async fn forward(core: &Core, leader: u64, batch: &[Proposal], until: Instant) -> Attempt {
     let Some(member) = core.member(leader) else {
         return Attempt::NotAppended("the leader's address is not known".to_owned());
@@ -284,7 +284,7 @@ async fn forward(core: &Core, leader: u64, batch: &[Proposal], until: Instant) -
     }
 }
 
-/// Resolves a little after another leader is known. A leader that transferred leadership says at once that it
+/// Resolves shortly after another leader is known. A leader that transferred leadership answers at once that it
 /// appended nothing, and the new leader's first message may overtake that answer.
 async fn deposed(core: &Core, leader: u64) {
     let mut metrics = core.raft.server_metrics();
@@ -293,7 +293,7 @@ async fn deposed(core: &Core, leader: u64) {
     tokio::time::sleep(LAST_ANSWER_MAX).await;
 }
 
-/// Sends a batch to the leader, and waits for its answer.
+/// Sends a batch to the leader and waits for the answer.
 async fn call_leader(
     core: &Core,
     leader: u64,

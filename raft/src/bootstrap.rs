@@ -1,5 +1,5 @@
-//! How a new node becomes a member: it founds a cluster with others by a two-phase commit, or joins one. And
-//! how a member that was restarted comes back.
+//! How a new node becomes a member: it founds a cluster with others by a two-phase commit, or joins an existing one.
+//! Also how a restarted member comes back.
 
 mod enter;
 mod founders;

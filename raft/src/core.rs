@@ -1,5 +1,5 @@
-//! What the tasks of a node share: its parts, and the few operations that several tasks need. The core knows
-//! no task.
+//! What the tasks of a node share: its parts, and the few operations that several tasks need. The core knows none of
+//! the tasks.
 
 mod confirm;
 mod proposal;
@@ -32,7 +32,7 @@ pub(crate) use proposal::{CheckedCommands, Proposal};
 pub(crate) use releases::KnownReleases;
 pub(crate) use requests::Requests;
 
-/// A read index is asked for again after this long, or after some round trips of a slow link.
+/// A read index is requested again after this long, or after a few round trips of a slow link.
 const READ_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The parts of a node that its tasks share.
@@ -46,17 +46,17 @@ pub(crate) struct Core {
     pub(crate) raft: Raft,
     pub(crate) log: LogStore,
     pub(crate) state: Arc<dyn StateMachine>,
-    /// How many leaders took over since this node started.
+    /// How many times a leader took over since this node started.
     pub(crate) leader_changes: AtomicU64,
     /// What the other members run.
     pub(crate) releases: KnownReleases,
-    /// Term and end of the log with which this node came back as a leader, if it did.
+    /// If this node came back as a leader: its term, and the index of the last entry in its log then.
     pub(crate) resumed: Option<(u64, u64)>,
-    /// What other members ask of this node as the leader.
+    /// What other members ask this node in its role as leader.
     pub(crate) requests: Requests,
-    /// To the batcher.
+    /// The queue of the batcher.
     pub(crate) queue: mpsc::Sender<Proposal>,
-    /// The internal address that this node tells others.
+    /// The internal address that this node advertises to others.
     pub(crate) advertise_raft: String,
 }
 
@@ -85,7 +85,7 @@ impl Core {
         self.given_votes.latest(self.vote())
     }
 
-    /// Reads what openraft tells of itself. `read` must neither wait nor read metrics again ([`read_metrics`]).
+    /// Reads openraft's metrics. `read` must neither wait nor read metrics again ([`read_metrics`]).
     pub(crate) fn metrics<R>(&self, read: impl FnOnce(&RaftMetrics) -> R) -> R {
         read_metrics(&self.raft.metrics(), read)
     }
@@ -113,7 +113,7 @@ impl Core {
         others.map(|(id, member)| (*id, member.clone())).collect()
     }
 
-    /// The cluster in which this node has taken part; `None` while it is new.
+    /// The cluster that this node has taken part in; `None` while it is new.
     pub(crate) fn cluster(&self) -> Option<u128> {
         let took_part = self.metrics(|now| now.last_log_index.is_some() || now.current_term > 0);
         if took_part { self.identity.cluster() } else { None }
@@ -124,15 +124,16 @@ impl Core {
         self.log.last_log_id().ok().flatten()
     }
 
-    /// Resolves when this node does not lead, or not any more.
+    /// Resolves once this node does not lead.
     pub(crate) async fn until_deposed(&self) {
         let me = self.identity.node_id();
         let mut metrics = self.raft.metrics();
         let _ = metrics.wait_for(|now| now.current_leader != Some(me)).await;
     }
 
-    /// Checks commands before they are appended, or names those that are refused and why. That a command is
-    /// above the cluster's level is said only once this node has applied every entry that may have raised it.
+    /// Checks commands before they are appended; the error names each refused command and the reason. A command is
+    /// refused as above the cluster's level only after this node has applied every entry that may have raised the
+    /// level.
     pub(crate) async fn check_commands(
         &self,
         commands: Vec<Vec<u8>>,
@@ -149,8 +150,8 @@ impl Core {
         checked.map_err(|(refused, _)| ForwardError::Refused(refused))
     }
 
-    /// Waits until this node has applied everything that was committed; `None` if no quorum confirms what
-    /// that is.
+    /// Waits until this node has applied everything that is committed. Returns `None` if no quorum confirms the
+    /// commit index.
     async fn catch_up(&self) -> Option<()> {
         let index = self.read_index().await?;
         let mut metrics = self.raft.metrics();
@@ -158,8 +159,8 @@ impl Core {
         applied.await.ok().map(|_| ())
     }
 
-    /// Passes commands to the batcher, and waits for their replies until the deadline. `forwarded` says that
-    /// another node sent them.
+    /// Passes commands to the batcher and waits for their replies until the deadline. `forwarded` is set if another
+    /// node sent them.
     pub(crate) async fn propose(
         &self,
         commands: CheckedCommands,
@@ -173,7 +174,7 @@ impl Core {
             mpsc::error::TrySendError::Full(_) => ProposeError::Overloaded,
             mpsc::error::TrySendError::Closed(_) => stopping(),
         })?;
-        // The batcher answers by the deadline; the grace lets its own reason through.
+        // The batcher answers by the deadline. The grace period lets its answer, with the reason, arrive.
         let grace = deadline + Duration::from_millis(100);
         match timeout_at(grace, answered).await {
             Ok(answer) => answer.unwrap_or_else(|_| Err(stopping())),
@@ -181,8 +182,8 @@ impl Core {
         }
     }
 
-    /// The log index for which a read that starts now must wait (Raft thesis, 6.4). `None` means that the
-    /// caller has to ask again, maybe at another node.
+    /// The log index that a read starting now must wait for (Raft thesis, 6.4). `None` means that the caller has to
+    /// ask again, possibly at another node.
     pub(crate) async fn read_index(&self) -> Option<u64> {
         let leader = self.leader()?;
         if leader == self.identity.node_id() {
@@ -218,7 +219,7 @@ impl Core {
         let within = deadline.saturating_duration_since(Instant::now());
         let within_ms = u64::try_from(within.as_millis()).unwrap_or(u64::MAX);
         let request = Request::Ask { request: Blob(request), within_ms };
-        // A call may send several messages, each of which may take so long.
+        // One call may send several messages, and each of them may take this long.
         let called = self.client.call(id, &member, request, within);
         match timeout_at(deadline, called).await {
             Ok(Ok(Response::Asked(Ok(answer)))) => Ok(answer.0),
@@ -229,14 +230,14 @@ impl Core {
         }
     }
 
-    /// The time of one attempt to learn a read index: the leader asks a quorum, whose disks may be busy.
+    /// Timeout of one attempt to get a read index: the leader asks a quorum, whose disks may be busy.
     fn read_attempt(&self) -> Duration {
         READ_ATTEMPT_TIMEOUT.max(2 * self.heard.election_time())
     }
 
     /// The read index of this node, if a quorum confirms that it leads.
     pub(crate) async fn read_index_as_leader(&self) -> Option<u64> {
-        // The term is read before the quorum is asked: terms only rise, so a floor is never left out.
+        // The term is read before the quorum is asked. Terms only rise, so the floor is never missed.
         let term = self.metrics(|now| now.current_term);
         let confirmed =
             timeout(self.read_attempt(), self.raft.get_read_log_id()).await.ok()?.ok()?;

@@ -6,19 +6,19 @@ use std::net::SocketAddr;
 use mintleaf_storage::StorageError;
 use serde::{Deserialize, Serialize};
 
-/// The remedy that lets a node go on after it has ended.
+/// What lets a node go on after it has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Remedy {
-    /// Start the node again: what failed may work the next time.
+    /// Start the node again: what failed may work next time.
     Restart,
     /// Start the node with other settings.
     Settings,
-    /// Call an operator, who changes the data directory, the membership or the release: every later start
-    /// would end for the same reason.
+    /// Call an operator to change the data directory, the membership or the release. Until then every start would end
+    /// for the same reason.
     Operator,
 }
 
-/// Why a node ends that nobody asked to stop, and the remedy.
+/// Why a node ends without being asked to stop, and the remedy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StopReason {
     text: String,
@@ -26,7 +26,7 @@ pub struct StopReason {
 }
 
 impl StopReason {
-    /// A reason after which another start may go on.
+    /// A reason that another start may overcome.
     pub fn restart(text: impl Into<String>) -> Self {
         Self { text: text.into(), remedy: Remedy::Restart }
     }
@@ -87,7 +87,7 @@ pub enum NodeError {
     /// openraft refused to start, or ended.
     #[error("raft: {0}")]
     Raft(String),
-    /// The node must not go on; the reason says what to do.
+    /// The node must not go on. The reason names the remedy.
     #[error("{0}")]
     Stopped(StopReason),
 }
@@ -115,23 +115,22 @@ impl NodeError {
     }
 }
 
-/// How often a proposal may be applied, which decides whether it is repeated when nobody knows what became of
-/// it.
+/// How often a proposal may be applied. This decides whether it is repeated when its fate is unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delivery {
-    /// The proposal may be applied more than once, which costs something but harms nothing.
+    /// The proposal may be applied more than once, which costs something but does no harm.
     AtLeastOnce,
     /// The proposal must not be applied twice.
     AtMostOnce,
-    /// The proposal must not be applied twice, and is this node's as the leader: it is not sent to another, and
-    /// fails where this node does not lead.
+    /// The proposal must not be applied twice, and only this node may append it, as the leader. It is not sent to
+    /// another node, and fails if this node does not lead.
     AsLeader,
 }
 
 /// Why a command must not be appended to the log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum Rejected {
-    /// The bytes are no command, or break a bound.
+    /// The bytes are not a command, or break a bound.
     #[error("it cannot be applied: {0}")]
     Unfit(String),
     /// The command needs a higher level of the cluster.
@@ -154,41 +153,41 @@ pub enum ProposeError {
     /// The proposal may or may not be applied, now or later.
     #[error("it may have happened or may yet, so look before you repeat it: {0}")]
     Unknown(String),
-    /// Too many proposals wait already. The proposal is not applied.
+    /// Too many proposals are waiting already. The proposal is not applied.
     #[error("too many proposals are waiting")]
     Overloaded,
-    /// The proposal must not be appended, now or later, and is not applied.
+    /// The proposal must never be appended, and is not applied.
     #[error("refused: {0}")]
     Rejected(Rejected),
 }
 
 impl ProposeError {
-    /// Whether the same request may succeed later. After [`ProposeError::Unknown`], look first whether it
-    /// did.
+    /// Whether the same request may succeed later. After [`ProposeError::Unknown`], first check whether it was
+    /// applied.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         !matches!(self, Self::Unknown(_) | Self::Rejected(_))
     }
 }
 
-/// Why it was not confirmed that this node leads.
+/// Why this node's leadership was not confirmed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NotConfirmed {
     /// This node does not lead.
     #[error("this node does not lead")]
     NotLeading,
-    /// This node may lead, but no quorum said so in time. Another round may succeed.
+    /// This node may lead, but no quorum confirmed it in time. Another round may succeed.
     #[error("no quorum confirmed in time that this node leads")]
     NoQuorum,
 }
 
-/// Why a member did not answer a request. It may have been carried out all the same.
+/// Why a member did not answer a request. The request may have been carried out all the same.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AskError {
     /// No leader is known, or this node leads itself.
     #[error("no other node is known to lead")]
     NoLeader,
-    /// The node that was asked said nothing, or not in time, or is no member.
+    /// The node that was asked did not answer in time or at all, or is not a member.
     #[error("no answer: {0}")]
     Unanswered(String),
     /// The node that was asked has too many requests to answer.

@@ -1,12 +1,12 @@
-//! How long something takes lately: a smoothed duration, its deviation, and a median to show.
+//! How long something has been taking: a smoothed duration, its deviation, and a median for display.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Measurements that the median is taken of: enough that one outlier does not show.
+/// Number of measurements behind the median: enough to hide one outlier.
 const RECENT_MAX: usize = 9;
 
-/// An estimate of a duration that is measured again and again, as TCP estimates its round trip (RFC 6298, 2).
+/// An estimate of a duration that is measured repeatedly, as TCP estimates its round trip (RFC 6298, 2).
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Estimate {
     smoothed: Duration,
@@ -15,7 +15,7 @@ pub(crate) struct Estimate {
 }
 
 impl Estimate {
-    /// Takes a measurement in.
+    /// Records a measurement.
     pub(crate) fn record(&mut self, took: Duration) {
         if self.recent.is_empty() {
             (self.smoothed, self.deviation) = (took, took / 2);
@@ -40,7 +40,7 @@ impl Estimate {
         self.deviation
     }
 
-    /// A duration that few measurements exceed: smoothed, plus four deviations.
+    /// A duration that few measurements exceed: the smoothed one plus four deviations.
     pub(crate) fn bound(&self) -> Duration {
         self.smoothed + 4 * self.deviation
     }
@@ -50,7 +50,7 @@ impl Estimate {
         self.recent.back().copied()
     }
 
-    /// What the last two measurements both reached; `None` before the first.
+    /// The shorter of the last two measurements; `None` before the first.
     pub(crate) fn at_least_lately(&self) -> Option<Duration> {
         self.recent.iter().rev().take(2).min().copied()
     }

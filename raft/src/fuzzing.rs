@@ -1,5 +1,5 @@
-//! Entry points of `tests/fuzz` to the decoders of what this crate reads from peers and from disk. Each
-//! decodes bytes and encodes them again, or returns `None` if it refuses them.
+//! Entry points for `tests/fuzz` to the decoders of what this crate reads from peers and from disk. Each one decodes
+//! bytes and encodes them again, or returns `None` if it refuses them.
 
 use mintleaf_codec as codec;
 

@@ -1,7 +1,7 @@
-//! The votes that this node has given or may be giving, known before a candidate can learn of them.
+//! The votes that this node has given or may be giving, recorded before a candidate can learn of them.
 //!
-//! openraft's metrics tell of a vote after its candidate was answered. Whoever asks this node whether a later leader
-//! may exist must not be answered by what lags behind: `DESIGN.md` ("Confirmed leadership").
+//! openraft's metrics show a vote only after its candidate was answered. When a leader asks whether a later leader
+//! may exist, the answer must not come from a source that lags behind: see `DESIGN.md` ("Confirmed leadership").
 
 use std::sync::Arc;
 
@@ -13,25 +13,25 @@ use crate::types::RaftVote;
 pub(crate) struct GivenVotes(Arc<Mutex<Given>>);
 
 struct Given {
-    /// The latest of those that were given.
+    /// The latest vote that was given.
     latest: RaftVote,
-    /// Those for which openraft is being asked.
+    /// The votes that openraft is being asked for.
     asked: Vec<RaftVote>,
 }
 
 impl GivenVotes {
-    /// `on_disk` is the vote with which this node starts.
+    /// `on_disk` is the vote that this node starts with.
     pub(crate) fn new(on_disk: RaftVote) -> Self {
         Self(Arc::new(Mutex::new(Given { latest: on_disk, asked: Vec::new() })))
     }
 
-    /// Notes a vote before openraft is asked for it. It counts as given until openraft has answered.
+    /// Records a vote before openraft is asked for it. It counts as given until openraft has answered.
     pub(crate) fn ask(&self, vote: RaftVote) -> AskedVote {
         self.0.lock().asked.push(vote);
         AskedVote { all: Arc::clone(&self.0), vote }
     }
 
-    /// The latest of `own`, which the metrics show, and of those that were or may be given.
+    /// The latest of `own`, which the metrics show, and the votes that were or may be given.
     pub(crate) fn latest(&self, own: RaftVote) -> RaftVote {
         let given = self.0.lock();
         let all = given.asked.iter().copied().chain([given.latest]);
@@ -39,7 +39,7 @@ impl GivenVotes {
     }
 }
 
-/// A vote for which openraft is being asked.
+/// A vote that openraft is being asked for.
 pub(crate) struct AskedVote {
     all: Arc<Mutex<Given>>,
     vote: RaftVote,
@@ -68,7 +68,7 @@ impl Drop for AskedVote {
     }
 }
 
-/// The later vote. One that cannot be compared with the other counts as later.
+/// The later vote. A vote that cannot be compared with the other counts as later.
 fn later(one: RaftVote, other: RaftVote) -> RaftVote {
     if other <= one { one } else { other }
 }

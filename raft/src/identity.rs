@@ -1,7 +1,7 @@
 //! Who this node is, what its store is prepared for, whose messages it accepts, and who may say what.
 //!
-//! A member is a node id and a **store**: one data directory, with an identity of its own. A node stops
-//! as soon as it learns of a doubt about either.
+//! A member is a node id and a **store**: one data directory, which has its own identity. A node stops as soon as
+//! either is in doubt.
 
 mod admission;
 mod authority;

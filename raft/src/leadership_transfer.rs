@@ -10,17 +10,17 @@ use tokio::time::Instant;
 
 use crate::types::RaftVote;
 
-/// A node that gave leadership away is not handed it for this long because it would lead better.
+/// For this long after a node gave leadership away, no leader hands it back just because the node would lead better.
 const LEFT_FOR: Duration = Duration::from_secs(60);
 
-/// What the tasks of a node need to know of a transfer of leadership, away from this node or to it.
+/// What the tasks of a node need to know about a transfer of leadership, away from this node or to it.
 #[derive(Default)]
 pub(crate) struct LeadershipTransfer {
     /// Held while a batch is appended and applied, and while leadership is transferred.
     appends: tokio::sync::Mutex<()>,
-    /// Set towards the end of a transfer: no heartbeats, so that the leader lease runs out at the followers.
+    /// Set towards the end of a transfer: no heartbeats are sent, so that the leader lease runs out at the followers.
     heartbeats_paused: AtomicBool,
-    /// The vote of the leader that told this node to take over.
+    /// The vote of the leader that asked this node to take over.
     transferred_by: Mutex<Option<RaftVote>>,
     /// When this node last asked another to take over, or declined to lead.
     left: Mutex<Option<Instant>>,
@@ -32,7 +32,7 @@ impl LeadershipTransfer {
         self.appends.lock().await
     }
 
-    /// Keeps transfers from beginning while a batch is appended; `None` while one is under way.
+    /// Keeps transfers from beginning while a batch is appended. Returns `None` while one is under way.
     pub(crate) fn try_lock_appends(&self) -> Option<MutexGuard<'_, ()>> {
         self.appends.try_lock().ok()
     }
@@ -53,25 +53,24 @@ impl LeadershipTransfer {
         *self.left.lock() = Some(Instant::now());
     }
 
-    /// Whether this node gave leadership away lately: it is about to stop, or another leads better.
+    /// Whether this node gave leadership away lately, because it is about to stop or because another leads better.
     pub(crate) fn has_left_lately(&self) -> bool {
         self.left.lock().is_some_and(|at| at.elapsed() < LEFT_FOR)
     }
 
-    /// Records the leader that told this node to take over.
+    /// Records the leader that asked this node to take over.
     pub(crate) fn take_over_from(&self, leader: RaftVote) {
         *self.transferred_by.lock() = Some(leader);
     }
 
-    /// The vote of the leader that told this node to take over, if `term` is the one right after the
-    /// leader's.
+    /// The vote of the leader that asked this node to take over, if `term` is the one right after the leader's.
     pub(crate) fn transferred_by(&self, term: u64) -> Option<RaftVote> {
         let by = *self.transferred_by.lock();
         by.filter(|by| by.leader_id.term.checked_add(1) == Some(term))
     }
 }
 
-/// Lets heartbeats flow again when it is dropped, however the transfer ends.
+/// Lets heartbeats flow again when dropped, no matter how the transfer ends.
 pub(crate) struct HeartbeatPause<'a>(&'a LeadershipTransfer);
 
 impl Drop for HeartbeatPause<'_> {

@@ -1,4 +1,4 @@
-//! Everything that travels between nodes, with no behaviour above it.
+//! All messages between nodes; this module knows nothing of what nodes do with them.
 //!
 //! Messages are encoded by position, so the order of fields and variants is the protocol; names are not.
 

@@ -42,7 +42,7 @@ pub use status::{MemberStatus, Role, Status};
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The environment of a node. [`Node::open`] gives it this machine's disk and network.
+/// The environment of a node. [`Node::open`] supplies this machine's disk and network.
 pub struct Environment {
     /// The data directory of the node.
     pub dir: DataDir,
@@ -57,9 +57,9 @@ pub struct Node {
     core: Arc<Core>,
     membership: Arc<Membership>,
     tasks: JoinSet<()>,
-    /// The task that campaigns, and follows the campaigns of others.
+    /// The task that campaigns and judges the campaigns of others.
     elections: Option<AbortHandle>,
-    /// The task that tells of lost members.
+    /// The task that reports lost members.
     reports: Option<AbortHandle>,
     transport: Arc<dyn Transport>,
     // Holds the directory's lock until every task that writes to the directory has ended.
@@ -67,8 +67,8 @@ pub struct Node {
 }
 
 impl Node {
-    /// Opens the data directory and starts to take part. A new node founds or joins its cluster in the
-    /// background. The runtime on which this is called runs all of the node's tasks.
+    /// Opens the data directory and starts to take part. A new node founds or joins its cluster in the background.
+    /// All of the node's tasks run on the runtime that calls this.
     ///
     /// # Errors
     /// When the data directory is damaged, locked or belongs to another node, the address is taken, or the
@@ -118,7 +118,7 @@ impl Node {
             heard: Arc::clone(&heard),
             transfer: Arc::clone(&transfer),
         };
-        // The reason to stop may say better than the error why opening fails.
+        // The reason to stop may explain better than the error why opening fails.
         let or_stopped = |error: NodeError| stop.reason().map_or(error, NodeError::Stopped);
         let machine =
             StateMachineAdapter::open(Arc::clone(&state), snapshots, durable, stop.clone())
@@ -159,7 +159,7 @@ impl Node {
     ) -> Result<(), NodeError> {
         let (core, membership) = (Arc::clone(&self.core), Arc::clone(&self.membership));
         let mut metrics = core.raft.metrics();
-        // A leader that comes back before its first entry was durable has appended another by now.
+        // A leader that comes back before its first entry was durable has appended another one by then.
         let loaded = metrics.wait_for(|now| now.last_log_index >= last_log_index);
         timeout(START_TIMEOUT, loaded)
             .await
@@ -187,7 +187,7 @@ impl Node {
         Ok(())
     }
 
-    /// Runs a task of the node. Should the task panic, the node stops, because nobody else does its work.
+    /// Runs a task of the node. If the task panics, the node stops, because no other task does its work.
     fn spawn(&mut self, task: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
         let guard = StopOnPanic(self.core.identity.stop_handle().clone());
         let task: Pending<'static, ()> = in_process(async move {
@@ -221,7 +221,7 @@ impl Node {
         Ok(())
     }
 
-    /// The address at which the internal listener is bound.
+    /// The address that the internal listener is bound to.
     #[must_use]
     pub fn listens_on(&self) -> Option<SocketAddr> {
         self.transport.listens_on()
@@ -233,13 +233,14 @@ impl Node {
         Handle { core: Arc::clone(&self.core), membership: Arc::clone(&self.membership) }
     }
 
-    /// Resolves with the reason once this node must stop: openraft ended, its storage failed, it was
-    /// removed, or its peers found its data in doubt. Doubt stops a node; it never guesses.
+    /// Resolves with the reason once this node must stop: openraft ended, its storage failed, it was removed, or its
+    /// peers found its data in doubt. A node stops when in doubt; it never guesses.
     pub async fn stopped(&self) -> StopReason {
         self.core.identity.stop_handle().stopped().await
     }
 
-    /// Campaigns no more, and misses nobody. Of nodes that end together none shall depose another on the way.
+    /// Stops campaigning and stops reporting lost members. When several nodes end together, none of them should
+    /// depose another on the way.
     pub fn stand_down(&self) {
         [&self.elections, &self.reports].into_iter().flatten().for_each(AbortHandle::abort);
     }
@@ -272,8 +273,8 @@ async fn open_transport(
     }
 }
 
-/// Opens the log engine on a thread of lower priority. sled's own threads inherit that priority, so the end of
-/// a killed process does not delay the other nodes of its machine.
+/// Opens the log engine on a thread of lower priority. sled's own threads inherit that priority, so the end of a
+/// killed process does not delay the other nodes on its machine.
 fn open_engine(dir: &DataDir) -> Result<SledEngine, StorageError> {
     let open = || {
         lower_priority();
@@ -285,8 +286,8 @@ fn open_engine(dir: &DataDir) -> Result<SledEngine, StorageError> {
     }
 }
 
-/// Loads the node's identity and begins an incarnation of its store, unless an earlier start learned that the
-/// store must not take part any more.
+/// Loads the node's identity and begins an incarnation of its store, unless an earlier start found that the store
+/// must no longer take part.
 async fn open_identity(
     options: &Options,
     dir: &DataDir,
@@ -307,7 +308,7 @@ struct Started {
     raft: Raft,
     vote: RaftVote,
     last_log_id: Option<RaftLogId>,
-    /// Term and end of the log of a leader that was restarted.
+    /// If a leader was restarted: its term, and the index of the last entry in its log.
     resumed: Option<(u64, u64)>,
 }
 
@@ -326,8 +327,8 @@ async fn start_raft(
     Ok(Started { raft: raft.map_err(NodeError::raft)?, vote, last_log_id, resumed })
 }
 
-/// The term and the end of the log, if this node was the leader when it ended. openraft lets such a leader lead
-/// on in its old term. What it acknowledged before lies anywhere up to the end of its log, above the commit
+/// The term and the end of the log, if this node was the leader when it ended. openraft lets such a leader continue
+/// to lead in its old term. What it acknowledged before lies anywhere up to the end of its log, above the commit
 /// index that it finds on disk, and a linearizable read must wait for all of it.
 fn resumed_as_leader(
     vote: RaftVote,
@@ -338,7 +339,8 @@ fn resumed_as_leader(
     Some((vote.leader_id.term, last_log_id?.index)).filter(|_| led)
 }
 
-/// Refuses a directory whose snapshot does not hold what was purged from the log: the state would miss it.
+/// Refuses a directory whose snapshot does not cover what was purged from the log: those entries would be missing
+/// from the state.
 fn check_snapshot(machine: &StateMachineAdapter, log: &LogStore) -> Result<(), NodeError> {
     let purged = log.purged().map_err(NodeError::raft)?;
     if machine.last_applied() >= purged {
@@ -348,8 +350,8 @@ fn check_snapshot(machine: &StateMachineAdapter, log: &LogStore) -> Result<(), N
     Err(NodeError::Storage(StorageError::Damaged { what }))
 }
 
-/// The internal address that this node tells others: the one of the options, or of its own entry in `--peers`,
-/// or else the bound one.
+/// The internal address that this node advertises: the one in the options, or its own entry in `--peers`, or else the
+/// bound address.
 fn advertised(options: &Options, listens_on: Option<SocketAddr>) -> String {
     let listed = || options.peers.get(&options.node_id).cloned();
     let bound = || listens_on.map(|address| address.to_string());

@@ -1,13 +1,12 @@
-//! A node's directory while no node runs on it: what a stopped one holds, and the making of one with which a
-//! new cluster of one node begins.
+//! A node's directory while no node runs on it: reading a stopped node's directory, and making the directory of a new
+//! cluster's only node.
 //!
-//! What is read is all that the directory holds: the snapshot, and every entry of the log above it, whether it
-//! was committed or not. Of an entry that one node appended nobody can say that no quorum has it, so each may have
-//! been answered.
+//! Reading returns all that the directory holds: the snapshot, and every log entry above it, committed or not. An
+//! entry that one node appended may also be on a quorum, so each entry may have been acknowledged.
 //!
-//! What is made has the cluster id and the store that the caller drew. No message of any other cluster is
-//! accepted by the node that starts on it, and none of its own by any other (`identity`). The log is empty: it
-//! begins behind one snapshot, which holds the state that the caller gave and a membership of that one node.
+//! A new directory has the cluster id and the store that the caller drew. The node that starts on it accepts no
+//! message of any other cluster, and no other cluster accepts its messages (`identity`). The log is empty: it begins
+//! after one snapshot, which holds the state that the caller supplied and a membership of that one node.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
@@ -23,23 +22,23 @@ use crate::raft_storage::{disk_format, stamp_of};
 use crate::state_machine::{FrozenState, Newer, RestoreError, StateMachine};
 use crate::types::{Member, RaftLogId, RaftMembership, RaftVote};
 
-/// The term in which the one entry behind the snapshot of a new cluster counts as written.
+/// The term of the last entry that a new cluster's snapshot covers.
 const FIRST_TERM: u64 = 1;
-/// Bytes of log entries that are read at once.
+/// How many bytes of log entries are read at once.
 const READ_BYTES: usize = 1 << 20;
 
-/// What a stopped node's directory says of it, besides its state.
+/// What a stopped node's directory records about it, besides its state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoppedNode {
     /// The node that the directory belongs to.
     pub node_id: Option<u64>,
     /// The cluster that the node belongs to; `None` before it has taken part in one.
     pub cluster_id: Option<u128>,
-    /// The last entry in its log or its snapshot; `None` where there is none.
+    /// The last entry in its log or its snapshot; `None` if both are empty.
     pub log_index: Option<u64>,
 }
 
-/// What a new cluster of one node begins with.
+/// The beginning of a new cluster of one node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Beginning {
     /// The one node's Raft id, 1 or more.
@@ -48,11 +47,11 @@ pub struct Beginning {
     pub store: u128,
     /// A random number, which becomes the cluster's identity.
     pub cluster_id: u128,
-    /// The index as of which the state counts as applied, 1 or more.
+    /// The index up to which the state counts as applied, 1 or more.
     pub log_index: u64,
 }
 
-/// Why a directory could not be read, or made.
+/// Why a directory could not be read or made.
 #[derive(Debug, Error)]
 pub enum OfflineError {
     /// The directory is damaged: it holds less than what its node acknowledged.
@@ -71,13 +70,13 @@ pub enum OfflineError {
     Storage(StorageError),
 }
 
-/// Reads a stopped node's directory into `state`, which is empty: first the snapshot, then every entry of the log
-/// above it, whose index `applied` hears. The directory is not written to. A copy of its log is kept in `scratch`
-/// meanwhile, a directory that must not exist.
+/// Reads a stopped node's directory into `state`, which is empty: first the snapshot, then every log entry above it.
+/// `applied` receives the index of each entry. The directory is not written to. A copy of its log is kept in
+/// `scratch` until this returns, a directory that must not exist.
 ///
 /// # Errors
-/// [`OfflineError`]: when a node runs on the directory, when anything is damaged that its node acknowledged, or
-/// when this build does not support its level.
+/// [`OfflineError`]: when a node runs on the directory, when anything that its node acknowledged is damaged, or when
+/// this build does not support its level.
 pub fn read_stopped(
     source: &Path,
     scratch: &Path,
@@ -117,7 +116,7 @@ pub fn read_stopped(
     Ok(StoppedNode { node_id: dir.owner(), cluster_id, log_index: last })
 }
 
-/// Restores the snapshot, and answers how far it reaches.
+/// Restores the snapshot, and returns the index that it reaches.
 fn restore_snapshot(
     dir: &StoppedDir,
     state: &dyn StateMachine,
@@ -135,7 +134,7 @@ fn restore_snapshot(
     Ok(meta.last_log_id.map(|id| id.index))
 }
 
-/// The next entries above `last`, some of them; `None` when there are no more.
+/// Some of the next entries above `last`; `None` when there are no more.
 fn read_entries(
     log: &dyn LogEngine,
     last: Option<u64>,
@@ -146,13 +145,13 @@ fn read_entries(
     Ok((!read.is_empty()).then_some(read))
 }
 
-/// The directory with which a new cluster of one node begins. As long as it has not begun, no node starts on it,
-/// and dropping this removes it.
+/// The directory where a new cluster of one node begins. Until the cluster has begun, no node starts on it, and
+/// dropping this removes it.
 #[derive(Debug)]
 pub struct NewCluster(NewDir);
 
 impl NewCluster {
-    /// Prepares a directory at `data`, where nothing is or an empty directory.
+    /// Prepares a directory at `data`, which must not exist or must be an empty directory.
     ///
     /// # Errors
     /// [`OfflineError::Storage`] when the directory is not empty, or cannot be written.
@@ -160,13 +159,13 @@ impl NewCluster {
         NewDir::begin(data).map(Self).map_err(OfflineError::Storage)
     }
 
-    /// Where a directory may be made for what is needed until the cluster begins.
+    /// Where a directory may be made for temporary data until the cluster begins.
     #[must_use]
     pub fn scratch(&self) -> PathBuf {
         self.0.scratch()
     }
 
-    /// Begins the cluster with this state. The directory is whole when this returns.
+    /// Begins the cluster with this state. The directory is complete when this returns.
     ///
     /// # Errors
     /// [`OfflineError::Storage`] when the directory cannot be written.
@@ -189,8 +188,8 @@ fn fill(new: &NewDir, beginning: &Beginning, state: FrozenState) -> Result<(), S
     engine.sync()
 }
 
-/// Writes the state as a snapshot up to `last`, in a membership of the one node, which does not know its
-/// addresses yet. It tells them when it has started.
+/// Writes the state as a snapshot up to `last`, in a membership of the one node. That node's addresses are not known
+/// yet; it announces them once it has started.
 fn write_snapshot(dir: &DataDir, last: RaftLogId, state: FrozenState) -> Result<(), StorageError> {
     let node_id = last.leader_id.node_id;
     let member = Member { store: dir.store_id(), ..Member::default() };
@@ -205,7 +204,7 @@ fn write_snapshot(dir: &DataDir, last: RaftLogId, state: FrozenState) -> Result<
     })
 }
 
-/// The error of a directory that is read. It may be the last one, so nobody is told to remove it.
+/// The error for a directory that is being read. It may be the last copy, so the text never advises removing it.
 fn in_directory(dir: &Path, error: StorageError) -> OfflineError {
     match error {
         StorageError::Damaged { what } => OfflineError::Damaged { dir: dir.to_path_buf(), what },

@@ -1,4 +1,4 @@
-//! The options with which a node is opened: timers, bounds and the clock.
+//! The options of a node: timers, bounds and the clock.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -22,35 +22,35 @@ pub trait Clock: Send + Sync + 'static {
 pub struct Tuning {
     /// Time between two heartbeats.
     pub heartbeat: Duration,
-    /// A candidate gets this long to win at first, on fast disks and links. openraft's clock ticks once in one and a half
-    /// times this.
+    /// How long a candidate gets to win at first, on fast disks and links. openraft's clock ticks once in one and a
+    /// half times this.
     pub message_max: Duration,
-    /// The leader lease: a follower refuses for this long after a leader's last message to elect another.
+    /// The leader lease: for this long after a leader's last message, a follower refuses to elect another leader.
     pub lease: Duration,
     /// Shortest silence of a leader after which a follower campaigns.
     pub election_min: Duration,
-    /// Longest silence of a leader after which a follower campaigns. A leader that no quorum answered for so
-    /// long falls silent itself.
+    /// Longest silence of a leader after which a follower campaigns. A leader that no quorum answered for this long
+    /// falls silent itself.
     pub election_max: Duration,
-    /// Duration of one incarnation of the store at most: every start begins one, and so does a process after
-    /// this time. Peers tell a running node from an image of it that is older than this.
+    /// Longest duration of one incarnation of the store: every start begins one, and so does a process after this
+    /// time. Peers can distinguish a running node from an image of it that is older than this.
     pub incarnation_max: Duration,
-    /// Log entries after which a snapshot is taken.
+    /// Number of log entries after which a snapshot is taken.
     pub snapshot_entries: u64,
-    /// Log entries that are kept behind a snapshot, for followers that are a little late.
+    /// Number of log entries kept behind a snapshot, for followers that are slightly behind.
     pub keep_entries: u64,
-    /// Connections of others at a time that the internal listener keeps open, proven or not.
+    /// How many incoming connections the internal listener keeps open at a time, proven or not.
     pub peer_connections_max: usize,
 }
 
-/// Connections of others at a time that the internal listener of a node in production keeps open: 128 that have not
-/// proved themselves yet, and 256 that have.
+/// How many incoming connections the internal listener of a node in production keeps open at a time: 128 that have
+/// not proved themselves yet, and 256 that have.
 pub const PEER_CONNECTIONS_MAX: usize = 384;
 
 impl Default for Tuning {
     /// The timers of production. A leader whose process is gone is replaced after its leader lease, in a fifth of a
-    /// second. A leader that is only silent gets 350 to 500 ms: a busy machine stutters for less, and a follower misses
-    /// three heartbeats before it campaigns. On slow links all of these grow (`peers/timers.rs`).
+    /// second. A leader that is only silent gets 350 to 500 ms: a busy machine stutters for less, and a follower
+    /// misses three heartbeats before it campaigns. On slow links all of these grow (`peers/timers.rs`).
     fn default() -> Self {
         Self {
             heartbeat: Duration::from_millis(100),
@@ -67,7 +67,7 @@ impl Default for Tuning {
 }
 
 impl Tuning {
-    /// Takes a snapshot after so many log entries, and keeps a twentieth of them behind it.
+    /// Takes a snapshot after this many log entries, and keeps a twentieth of them behind it.
     #[must_use]
     pub fn with_snapshots_every(self, entries: u64) -> Self {
         let keep_entries = (entries / 20).clamp(1, Self::default().keep_entries);
@@ -81,12 +81,12 @@ impl Tuning {
             // `election/heartbeat.rs` sends the heartbeats.
             enable_heartbeat: false,
             heartbeat_interval: ms(self.message_max),
-            // openraft holds no elections of its own (`election/campaign.rs`). The shorter of these two is
-            // the timeout of a request for a vote, the longer one the leader lease.
+            // openraft holds no elections itself (`election/campaign.rs`). The shorter of these two is the timeout of
+            // a vote request, the longer one is the leader lease.
             election_timeout_min: ms(self.lease) - 1,
             election_timeout_max: ms(self.lease),
-            // Time for one chunk; the last chunk includes restoring the state. The leader sends nothing else
-            // to a receiver while it waits for a lost chunk, and the receiver must serve within 10 s.
+            // Time for one chunk; the last chunk includes restoring the state. The leader sends nothing else to a
+            // receiver while it waits for a lost chunk, and the receiver must serve within 10 s.
             install_snapshot_timeout: 5_000,
             snapshot_max_chunk_size: 1 << 20,
             max_payload_entries: 1024,
@@ -117,15 +117,15 @@ pub struct Options {
     pub boot_nonce: u128,
     /// The address of the internal listener; `None` for a cluster of one, which has no peers.
     pub listen: Option<SocketAddr>,
-    /// The internal address that others are told instead of the bound one.
+    /// The internal address that this node advertises instead of the bound one.
     pub advertise_raft: Option<String>,
-    /// The address at which clients reach this node.
+    /// The address where clients reach this node.
     pub advertise_http: String,
-    /// Where this node is, for clients that prefer nodes near by; empty where nobody said so.
+    /// The zone of this node, for clients that prefer nearby nodes; empty if none was given.
     pub zone: String,
-    /// The founders' internal addresses, this node among them. Only a new node founds a cluster with them.
+    /// The founders' internal addresses, this node's included. Only a new node founds a cluster with them.
     pub peers: BTreeMap<u64, String>,
-    /// The address of a member that a new node asks to be added, instead of founding a cluster.
+    /// The address of the member that a new node asks to add it, instead of founding a cluster.
     pub join: Option<String>,
     /// How members prove themselves to each other.
     pub security: Security,
@@ -134,7 +134,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// The list of founders with which this node was started, in order; empty for a node that joins.
+    /// The list of founders that this node was started with, in order; empty for a node that joins.
     pub(crate) fn founders(&self) -> String {
         let listed = self.peers.iter().map(|(id, address)| format!("{id}={address}"));
         listed.collect::<Vec<_>>().join(",")

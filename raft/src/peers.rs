@@ -1,5 +1,5 @@
-//! What this node has heard of its peers: their clocks, when it was last in contact with a leader or a
-//! quorum, which of them can be reached, and how long messages and syncs take.
+//! What this node has learned from its peers' messages: their clocks, its last contact with a leader or a quorum,
+//! which of them can be reached, and how long messages and syncs take.
 
 mod clocks;
 mod heard;

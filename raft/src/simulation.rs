@@ -1,5 +1,5 @@
-//! What a simulated network and a simulated machine need to know of a node: its process, and what its
-//! frames and records say.
+//! What a simulated network and a simulated machine need to know about a node: its process, and the contents of its
+//! frames and records.
 
 mod words;
 
@@ -31,7 +31,7 @@ pub fn asks_to_prepare(frame: &[u8]) -> bool {
     matches!(frame, Ok(Request::Prepare(_)))
 }
 
-/// The data directory of the coordinator for whose cluster a store is prepared, by the store's record under
+/// The data directory of the coordinator whose cluster a store is prepared for, according to the store's record under
 /// [`MetaKey::Prepared`](mintleaf_storage::MetaKey::Prepared).
 #[must_use]
 pub fn prepared_by(record: &[u8]) -> Option<u128> {

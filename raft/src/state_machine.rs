@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Rejected;
 
-/// A state taken out of a [`StateMachine`], to be written while the state machine goes on applying.
+/// A state taken out of a [`StateMachine`], to be written while the state machine continues to apply commands.
 pub type FrozenState = Box<dyn FnOnce(&mut dyn Write) -> io::Result<()> + Send>;
 
 /// A build: its version, and the highest level of a cluster that it supports.
@@ -53,10 +53,10 @@ pub enum RestoreError {
     Io(#[from] io::Error),
 }
 
-/// What the commands of a log entry are told of the entry: on every replica the same.
+/// Information about a log entry for its commands, the same on every replica.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Stamp {
-    /// The leader's view of the time when it appended the entry, in Unix milliseconds; it may go back from entry to
+    /// The leader's view of the time when it appended the entry, in Unix milliseconds. It may go back from entry to
     /// entry.
     pub now_ms: u64,
     /// The term in which the entry was appended.
@@ -65,32 +65,32 @@ pub struct Stamp {
     pub leader_id: u64,
 }
 
-/// The replicated state machine. Every replica applies the same commands in the same order, so `apply`
-/// must be deterministic: no clock, no randomness, no I/O. It fails only where the log goes on above the
-/// level that this build supports. A command that it cannot interpret must panic, which stops the node,
-/// rather than let replicas differ.
+/// The replicated state machine. Every replica applies the same commands in the same order, so `apply` must be
+/// deterministic: no clock, no randomness, no I/O. It fails only if the log rises above the level that this build
+/// supports. On a command that it cannot interpret it must panic, which stops the node, rather than let replicas
+/// differ.
 pub trait StateMachine: Send + Sync + 'static {
-    /// Checks whether a command may be appended: it decodes, keeps its bounds, and every member that will
-    /// apply it is able to. The node asks this of every proposed command before it appends it; a command
-    /// that passed once passes for ever.
+    /// Checks whether a command may be appended: it decodes, keeps its bounds, and every member that will apply it
+    /// can do so. The node checks every proposed command before it appends it. A command that passed once passes for
+    /// ever.
     ///
     /// # Errors
-    /// The reason, which the proposer is told.
+    /// The reason, which the proposer receives.
     fn check(&self, command: &[u8]) -> Result<(), Rejected>;
 
     /// What this build supports.
     fn supports(&self) -> Release;
 
-    /// What a build needs in order to apply the log as of the last applied entry: the cluster's level,
-    /// which never falls, and the first version that supports it.
+    /// What a build needs to apply the log as of the last applied entry: the cluster's level, which never falls, and
+    /// the first version that supports it.
     fn needs(&self) -> Release;
 
-    /// The commands that raise the cluster's level to one that this build supports, and bring along what that level has
-    /// from its beginning. The leader appends them as one entry and without a check; [`StateMachine::check`] refuses
-    /// them, because only a leader may propose them.
+    /// The commands that raise the cluster's level to one that this build supports, together with what that level
+    /// needs from its beginning. The leader appends them as one entry and without a check. [`StateMachine::check`]
+    /// refuses them, because only a leader may propose them.
     ///
     /// # Errors
-    /// When the machine cannot make them; the level stays as it is.
+    /// When the machine cannot create them; the level stays as it is.
     fn raising(&self, to: u32) -> io::Result<Vec<Vec<u8>>>;
 
     /// Applies one committed command of the entry with this stamp, and returns the reply for the proposer.
@@ -102,7 +102,7 @@ pub trait StateMachine: Send + Sync + 'static {
     /// Takes out the current state. Must be quick: applying waits for it.
     fn freeze(&self) -> FrozenState;
 
-    /// Replaces the state by one that [`FrozenState`] wrote.
+    /// Replaces the state with one that [`FrozenState`] wrote.
     ///
     /// # Errors
     /// When the bytes are not such a state, cannot be read, or have a higher level than this build

@@ -1,4 +1,4 @@
-//! The handle by which any part of a node stops it. Doubt stops a node; it never guesses.
+//! A handle that lets any part of a node stop the node. A node stops when in doubt; it never guesses.
 
 use std::sync::Arc;
 
@@ -6,12 +6,12 @@ use tokio::sync::watch;
 
 use crate::error::StopReason;
 
-/// Stops a node, and tells whether and why it must stop. Clones stop the same node.
+/// Stops a node, and reports whether and why it must stop. Clones stop the same node.
 #[derive(Clone)]
 pub(crate) struct StopHandle(Arc<watch::Sender<Option<StopReason>>>);
 
 impl StopHandle {
-    /// A handle of a node that has no reason to stop yet.
+    /// The handle of a node that has no reason to stop yet.
     pub(crate) fn new() -> Self {
         Self(Arc::new(watch::Sender::new(None)))
     }
@@ -28,8 +28,7 @@ impl StopHandle {
         });
     }
 
-    /// Stops the node because its build does not support the level of the cluster. Only another build
-    /// can go on.
+    /// Stops the node because its build does not support the level of the cluster. Only another build can continue.
     pub(crate) fn stop_as_outdated(&self, why: &impl ToString) {
         self.stop(StopReason::operator(why.to_string()));
     }
@@ -52,7 +51,7 @@ impl StopHandle {
     }
 }
 
-/// Stops the node when a panic drops what holds this guard.
+/// Stops the node when a panic drops the owner of this guard.
 pub(crate) struct StopOnPanic(pub(crate) StopHandle);
 
 impl Drop for StopOnPanic {

@@ -1,4 +1,4 @@
-//! Whole nodes over real directories and real sockets of this machine.
+//! Whole nodes, with real directories and real sockets of this machine.
 
 mod addresses;
 mod cluster;

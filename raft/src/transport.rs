@@ -1,8 +1,8 @@
 //! How frames travel between nodes: the trait, and TCP.
 //!
-//! This module carries bytes and does not read them. `Channel` sends frames of bounded length over any byte stream,
-//! and a `Layer` makes that stream of a TCP connection, at either end: `Tls`, in which both ends prove which node they
-//! are, or `Plain`, which proves nothing (`DESIGN.md`, "Transport").
+//! This module carries bytes and does not read them. `Channel` sends frames of bounded length over any byte stream. A
+//! `Layer` turns a TCP connection into that stream, at either end. With `Tls` both ends prove which node they are;
+//! `Plain` proves nothing (`DESIGN.md`, "Transport").
 
 mod channel;
 mod connect;

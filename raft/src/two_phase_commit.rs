@@ -1,19 +1,18 @@
-//! Rules of bootstrap, which is a two-phase commit among the founders of a cluster. They do no I/O.
+//! The rules of bootstrap, a two-phase commit among the founders of a cluster. They do no I/O.
 //!
-//! The coordinator is the founder with the lowest id. Once all founders have answered as new, with the same
-//! list, it draws a cluster id, prepares its own store for it, and asks the others to prepare theirs. A
-//! store is prepared for one id at most, and its record is on disk before anybody hears of it. When all
-//! have accepted, the coordinator commits: it writes the first membership, which names those stores. It
-//! aborts an id by ending its own record first, on its disk. From then on nobody will ever write that id's
-//! membership, and the others may be set free. So two first memberships never share a store: the store
-//! would have to be prepared for both ids.
+//! The coordinator is the founder with the lowest id. Once all founders have answered as new, with the same list, it
+//! draws a cluster id, prepares its own store for it, and asks the others to prepare theirs. A store is prepared for
+//! one id at most, and its record is on disk before any other node learns of it. When all have accepted, the
+//! coordinator commits: it writes the first membership, which names those stores. To abort an id, it first ends its
+//! own record, on its disk. From then on that id's membership is never written, and the others may be set free. So
+//! two first memberships never share a store: the store would have to be prepared for both ids.
 
 use crate::message::{Prepare, Prepared, Refusal};
 
-/// A founder as a participant of bootstrap: what it says of itself, and judges requests by.
+/// A founder as a participant of bootstrap: the state that it reports about itself and judges requests by.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Participant {
-    /// The cluster in which it takes part.
+    /// The cluster that it takes part in.
     pub(crate) cluster: Option<u128>,
     pub(crate) prepared: Option<Prepared>,
     pub(crate) ticket: u128,
@@ -29,7 +28,7 @@ pub(crate) enum Accepted {
 }
 
 impl Participant {
-    /// Judges a prepare request. `node_id` and `founders` are those with which this founder was started.
+    /// Judges a prepare request. `node_id` and `founders` are this founder's own settings.
     pub(crate) fn judge(
         &self,
         node_id: u64,
@@ -56,8 +55,8 @@ impl Participant {
 }
 
 impl Prepared {
-    /// Whether the store `said_by` shows, by its present state, that it aborted this id. The coordinator's
-    /// store is prepared before it asks anybody, and stays so, or belongs to the cluster, until it aborts.
+    /// Whether the store `said_by` shows, by its current state, that it aborted this id. The coordinator's store is
+    /// prepared before it asks any founder. Until it aborts, it stays prepared or belongs to the cluster.
     pub(crate) fn is_aborted(&self, said_by: u128, participant: &Participant) -> bool {
         let holds = participant.prepared.as_ref().is_some_and(|own| own.cluster == self.cluster);
         said_by == self.store && !holds && participant.cluster != Some(self.cluster)
@@ -69,7 +68,7 @@ impl Prepared {
     }
 }
 
-/// Refuses founders that were started with another list: each might create a cluster of its own.
+/// Refuses founders that were started with another list: each of them might create a cluster.
 pub(crate) fn check_lists(ours: &str, theirs: &str) -> Result<(), Refusal> {
     if ours == theirs {
         return Ok(());
@@ -96,15 +95,15 @@ pub(crate) enum FounderAnswer {
 pub(crate) enum Decision {
     /// Do nothing, and ask again.
     Wait(String),
-    /// Draw a cluster id, prepare the own store for it, then the others.
+    /// Draw a cluster id, and prepare first the coordinator's own store and then the others for it.
     Draw,
-    /// Ask all others to prepare for the id for which the own store is prepared.
+    /// Ask all others to prepare for the id that the coordinator's own store is prepared for.
     Prepare,
-    /// Abort the own id.
+    /// Abort the coordinator's own id.
     Abort(String),
 }
 
-/// Decides what the coordinator, whose store is `me`, does after the answers of all other founders.
+/// Decides what the coordinator, whose store is `me`, does after all other founders have answered.
 pub(crate) fn decide<'a>(
     me: u128,
     own: Option<&Prepared>,
@@ -146,7 +145,7 @@ pub(crate) fn decide<'a>(
 
 /// Why a founder cannot prepare now.
 enum Hindrance {
-    /// The founder will not be able to, as far as is known.
+    /// As far as is known, the founder will never be able to.
     Final(String),
     /// The founder may be able to soon.
     Passing(String),

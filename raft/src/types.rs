@@ -1,4 +1,4 @@
-//! The types with which openraft is instantiated, and the bounds of what travels and is stored.
+//! The types that openraft is instantiated with, and the bounds of what is sent and stored.
 
 pub(crate) mod bounds;
 mod metrics;

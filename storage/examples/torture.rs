@@ -1,13 +1,13 @@
-//! Writes to a store as fast as it can and prints what was acknowledged; verifies, after the process
-//! was killed or the power was cut, that all of it is there.
+//! Writes to a store as fast as it can and prints what was acknowledged. After the process was killed or the power
+//! was cut, verifies that all of it is there.
 //!
-//! `torture write DIR` prints `ack ROUND` after each round of operations. When it is started again,
-//! it goes on after the last round in the store. `torture verify DIR ROUND` exits with 1 unless the
-//! store has exactly the content after some round, ROUND or later. A last argument says how many
-//! records a purge leaves, 300 by default: the fewer it leaves, the more often there is a purge.
+//! `torture write DIR` prints `ack ROUND` after each round of operations. When it is started again, it continues
+//! after the last round in the store. `torture verify DIR ROUND` exits with 1 unless the store has exactly the
+//! content after some round, ROUND or later. A last argument sets how many records a purge leaves, 300 by default:
+//! the fewer it leaves, the more often there is a purge.
 //!
-//! The operations of a round depend on nothing but its number and that last argument, so the content
-//! after each round can be computed. The store keeps the number of its last round as its vote.
+//! The operations of a round depend only on its number and that last argument, so the content after each round can be
+//! computed. The store keeps the number of its last round as its vote.
 
 use mintleaf_storage::{DataDir, LogEngine, MetaKey, SledEngine, StorageError};
 use std::collections::VecDeque;
@@ -18,7 +18,7 @@ use std::process::ExitCode;
 
 const USAGE: &str = "usage: torture write DIR [KEEP] | torture verify DIR ROUND [KEEP]";
 
-/// Records that a purge leaves, unless told otherwise.
+/// Default for the number of records that a purge leaves.
 const KEEP: &str = "300";
 
 /// The operations of one batch.
@@ -40,7 +40,7 @@ fn round(number: u64, records: u64, keep: u64) -> Round {
     }
 }
 
-/// Splitmix64: a number that looks random and depends on its argument only.
+/// Splitmix64: a number that looks random and depends only on its argument.
 fn mix(number: u64) -> u64 {
     let mut z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -5,14 +5,14 @@ use mintleaf_codec::Blob;
 use crate::manifest::Manifest;
 use serde::{Deserialize, Serialize};
 
-/// Format of [`Batch`] on disk. Format 1 has the same layout, but an opening by that release wrote
-/// the newest batch a second time, without its values.
+/// Format of [`Batch`] on disk. Format 1 has the same layout, but an opening by its release wrote the newest batch a
+/// second time, without its values.
 pub(crate) const BATCH_FORMAT: u8 = 2;
 
 /// The operations between two syncs: the manifest after them, and the records they appended.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Batch {
-    /// Of the named values it has those that the batch changed.
+    /// Its named values are only those that the batch changed.
     pub(crate) manifest: Manifest,
     /// Index of the first of `records`.
     pub(crate) first: u64,
@@ -21,7 +21,7 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
-    /// Whether it changed nothing but the extent of the log.
+    /// Whether the batch changed only the extent of the log.
     pub(crate) fn is_empty(&self) -> bool {
         self.records.is_empty() && self.manifest.meta.is_empty()
     }
@@ -31,7 +31,7 @@ impl Batch {
         self.manifest.without_values() == other.manifest.without_values()
     }
 
-    /// Whether this crate could have written a batch that was read.
+    /// Whether this crate could have written this batch.
     pub(crate) fn is_sound(&self) -> bool {
         let end = self.first.checked_add(self.records.len() as u64);
         self.manifest.is_sound() && end.is_some_and(|end| end < u64::MAX)

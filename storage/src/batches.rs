@@ -48,8 +48,8 @@ impl Batches {
         Ok(Self { by_number, shells, newest })
     }
 
-    /// The batches that lead from a manifest to the newest batch, in order; `None` when one of them
-    /// is missing, or when the manifest contradicts the newest batch.
+    /// The batches that lead from a manifest to the newest batch, in order. `None` if one of them is missing, or if
+    /// the manifest contradicts the newest batch.
     pub(crate) fn since(&self, manifest: &Manifest) -> Option<Vec<&Batch>> {
         let last = self.newest.manifest.batch;
         if manifest.batch >= last {
@@ -68,12 +68,12 @@ impl Batches {
     }
 }
 
-/// Numbers of the batches of which only a *shell* may be left.
+/// Numbers of the batches that may survive only as a *shell*.
 ///
-/// An opening by release 0.1 wrote the newest batch a second time, without its values, to the head of
-/// the file that did not hold it. That copy is a shell. A truncation or a purge without values looks
-/// the same. It can be told from a shell when it follows the last batch of the other file; when that
-/// file has been overwritten since, the checkpoint already had the truncation or purge.
+/// An opening by release 0.1 wrote the newest batch a second time, without its values, to the head of the file that
+/// did not hold it. That copy is a shell. A truncation or a purge without values looks the same. It can be
+/// distinguished from a shell if it follows the last batch of the other file. If that file has been overwritten
+/// since, the checkpoint already had the truncation or purge.
 fn shells(found: &[Found]) -> BTreeSet<u64> {
     let may_be =
         |found: &&Found| found.is_head && found.format < BATCH_FORMAT && found.batch.is_empty();

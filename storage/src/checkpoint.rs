@@ -1,7 +1,7 @@
-//! A checkpoint: the log as it was after some batch, in a sled database with a directory of its own.
+//! A checkpoint: the log as it was after some batch, in a separate sled database and directory.
 //!
-//! sled is not trusted. A checkpoint is judged by what is found in it, and an unusable one is remade
-//! from the other. `DESIGN.md` has the order in which that is safe.
+//! sled is not trusted. A checkpoint is judged by what is found in it, and an unusable one is remade from the other.
+//! `DESIGN.md` has the order of steps that makes this safe.
 
 use crate::batches::Batches;
 use crate::error::{Context, StorageError};
@@ -14,15 +14,14 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Memory for the page cache of each checkpoint, in bytes. The log in use is smaller.
+/// Memory for the page cache of each checkpoint, in bytes. The part of the log that is in use is smaller.
 const CACHE_BYTES: u64 = 32 << 20;
 
-/// How often and how long an opening waits for an engine of this process that was just dropped to
-/// release its files.
+/// How often and how long an opening waits for an engine of this process that was just dropped to release its files.
 const UNLOCK_TRIES_MAX: u32 = 500;
 const UNLOCK_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Name of the thread that opens sled. It appears in the message of a panic.
+/// Name of the thread that opens sled. It appears in panic messages.
 const THREAD: &str = "checkpoint-open";
 
 /// An open sled database.
@@ -34,7 +33,7 @@ pub(crate) struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// Makes the checkpoint of a manifest anew. Whatever the directory held before is removed.
+    /// Makes the checkpoint of a manifest from scratch. Any previous content of the directory is removed.
     pub(crate) fn make(
         dir: &Path,
         manifest: &Manifest,
@@ -52,15 +51,15 @@ impl Checkpoint {
         Ok(made)
     }
 
-    /// Opens a checkpoint and replays the batches that it lacks; the result is on disk when this
-    /// returns. Whatever sled does with damaged files becomes an error, even a panic.
+    /// Opens a checkpoint and replays the batches that it lacks; the result is on disk when this returns. Any failure
+    /// of sled on damaged files becomes an error, even a panic.
     pub(crate) fn open(dir: &Path, batches: &Batches) -> Result<(Self, Manifest), StorageError> {
         // sled takes a failed read for the end of its log and overwrites what follows.
         files::read_through(dir)?;
         let open = || {
             let opened = Self::open_sled(dir)?;
             let manifest = replay::recover(&opened.trees, batches)?;
-            // The bytes that were read may so far be in the kernel's memory only.
+            // The bytes that were read may only be in the kernel's memory so far.
             opened.sync_all(dir)?;
             Ok((opened, manifest))
         };
@@ -80,8 +79,8 @@ impl Checkpoint {
             if !is_locked(&opened) {
                 break;
             }
-            // sled gives no sign when it has released its files, and a log is opened where a wait does
-            // no harm.
+            // sled gives no sign when it has released its files. A wait does no harm here, because the log is only
+            // being opened.
             #[expect(clippy::disallowed_methods)]
             std::thread::sleep(UNLOCK_INTERVAL);
             opened = config.open();
@@ -97,9 +96,9 @@ impl Checkpoint {
         Ok(Self { db, file, trees })
     }
 
-    /// Advances to a later manifest. `records` are the records of its log that were put since, from
-    /// index `since` on; they replace whatever the checkpoint has there, and records outside the log
-    /// are removed. Until this returns, the checkpoint is unusable on disk.
+    /// Advances to a later manifest. `records` are the records of its log that were put since, from index `since` on.
+    /// They replace the checkpoint's records there, and records outside the log are removed. Until this returns, the
+    /// checkpoint is unusable on disk.
     pub(crate) fn advance(
         &self,
         manifest: &Manifest,
@@ -115,16 +114,15 @@ impl Checkpoint {
         self.sync()
     }
 
-    /// Makes the records durable. sled's `flush` only hands its buffers to the kernel, so a sync of
-    /// its file follows.
+    /// Makes the records durable. sled's `flush` only hands its buffers to the kernel, so a sync of its file follows.
     fn sync(&self) -> Result<(), StorageError> {
         self.db.flush().map(|_| ()).context(|| "flush the log".into())?;
         self.file.sync_data().context(|| "sync the log".into())
     }
 
-    /// Makes everything durable that opening sled changed. sled writes its settings when it makes a
-    /// database, and replaces the snapshot of its page table when it opens one; it never syncs the
-    /// settings or the name of that snapshot, and cannot do without either.
+    /// Makes everything durable that opening sled changed. sled writes its settings when it creates a database, and
+    /// replaces the snapshot of its page table when it opens one. It never syncs the settings or the name of that
+    /// snapshot, but needs both.
     fn sync_all(&self, dir: &Path) -> Result<(), StorageError> {
         self.sync()?;
         let conf = dir.join("conf");
@@ -146,8 +144,7 @@ impl Checkpoint {
     }
 }
 
-/// Replaces the checkpoint `to` by a durable copy of the files of the checkpoint `from`. Neither is
-/// open.
+/// Replaces the checkpoint `to` with a durable copy of the files of the checkpoint `from`. Neither is open.
 pub(crate) fn copy(from: &Path, to: &Path) -> Result<(), StorageError> {
     let temp = unfinished(to);
     files::copy_dir(from, &temp)?;
@@ -157,14 +154,13 @@ pub(crate) fn copy(from: &Path, to: &Path) -> Result<(), StorageError> {
     files::sync_dir(to.parent().unwrap_or(Path::new("")))
 }
 
-/// The directory of a copy that is not finished yet.
+/// The directory of an unfinished copy.
 pub(crate) fn unfinished(dir: &Path) -> PathBuf {
     dir.with_extension("tmp")
 }
 
-/// Whether sled found its file locked. This process already holds the lock of the data directory, so
-/// the holder is an engine of this process that was just dropped: sled's threads release the file a
-/// little later.
+/// Whether sled found its file locked. This process already holds the lock of the data directory, so the holder is an
+/// engine of this process that was just dropped: sled's threads release the file a little later.
 fn is_locked(opened: &sled::Result<Db>) -> bool {
     matches!(opened, Err(sled::Error::Io(error)) if error.to_string().contains("acquire lock"))
 }

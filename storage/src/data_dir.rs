@@ -1,4 +1,4 @@
-//! One data directory: its owner, the lock that keeps other processes out, and how often it was opened.
+//! A data directory: its owner, the lock that keeps other processes out, and how often it was opened.
 
 mod entry;
 mod identity;
@@ -15,19 +15,19 @@ use std::sync::Arc;
 
 const LOCK: &str = "lock";
 
-/// The names that may stand in a directory without an identity: what a crash before the identity
-/// was written leaves behind, and what a fresh file system holds.
+/// The names that a directory without an identity may contain: what a crash before the identity was written leaves
+/// behind, and what a fresh file system holds.
 const HARMLESS: [&str; 3] = [LOCK, "identity.tmp", "lost+found"];
 
-/// Whether a directory is opened that is a copy of another one.
+/// What to do with a directory that is a copy of another one.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Copies {
     Opened,
     Refused,
 }
 
-/// A data directory, open and locked. The lock is held until this and everything opened from it
-/// (the log engine, the snapshots) is dropped.
+/// A data directory, open and locked. The lock is held until this and everything opened from it (the log engine, the
+/// snapshots) is dropped.
 #[derive(Debug)]
 pub struct DataDir {
     path: PathBuf,
@@ -37,25 +37,23 @@ pub struct DataDir {
 }
 
 impl DataDir {
-    /// Opens the data directory at `path`, or creates it together with missing parents, and
-    /// durably counts this opening. Its owner alone may enter it from then on, as far as the file system
-    /// lets itself be told.
+    /// Opens the data directory at `path`, or creates it together with missing parents, and durably counts this
+    /// opening. From then on only its owner may enter it, if the file system allows that to be set.
     ///
-    /// `fresh_id` becomes the store id of a new directory: 128 random bits, so that no two
-    /// directories ever share one. An existing directory keeps the id it has.
+    /// `fresh_id` becomes the store id of a new directory: 128 random bits, so that no two directories ever share
+    /// one. An existing directory keeps its id.
     ///
     /// # Errors
-    /// [`StorageError::Locked`] when another process uses the directory,
-    /// [`StorageError::Foreign`] when it holds somebody else's files (nothing is changed then),
-    /// [`StorageError::Format`] when another release wrote it, and
-    /// [`StorageError::Damaged`] when the identity file is altered.
+    /// [`StorageError::Locked`] when another process uses the directory, [`StorageError::Foreign`] when it holds
+    /// files that this crate did not write (it is then left unchanged), [`StorageError::Format`] when another release
+    /// wrote it, and [`StorageError::Damaged`] when the identity file is altered.
     pub fn open(path: &Path, fresh_id: u128) -> Result<DataDir, StorageError> {
         Self::open_as(path, fresh_id, None, Copies::Opened)
     }
 
-    /// Opens the data directory as [`DataDir::open`] does, for the node `node_id`. The directory
-    /// belongs to that node from then on. A directory that belongs to another node, or is a copy, is refused
-    /// before anything in it is changed.
+    /// Opens the data directory as [`DataDir::open`] does, for the node `node_id`. The directory belongs to that node
+    /// from then on. A directory that belongs to another node, or is a copy, is refused before anything in it is
+    /// changed.
     ///
     /// # Errors
     /// The errors of [`DataDir::open`], [`StorageError::OtherNode`] when it belongs to another node, and
@@ -64,8 +62,8 @@ impl DataDir {
         Self::open_as(path, fresh_id, Some(node_id), Copies::Refused)
     }
 
-    /// Opens the data directory as [`DataDir::open_for`] does, even if it is a copy. Whoever calls this knows
-    /// that no other copy of the directory is in use, nor will be.
+    /// Opens the data directory as [`DataDir::open_for`] does, even if it is a copy. The caller must know that no
+    /// other copy of the directory is in use or ever will be.
     ///
     /// # Errors
     /// The errors of [`DataDir::open`], and [`StorageError::OtherNode`] when it belongs to another node.
@@ -104,7 +102,7 @@ impl DataDir {
         Ok(DataDir { path, identity, is_new, lock: Arc::new(lock) })
     }
 
-    /// Where the directory is, as it was given to [`DataDir::open`].
+    /// The path of the directory, as it was given to [`DataDir::open`].
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -114,11 +112,10 @@ impl DataDir {
         self.identity.lock().store_id
     }
 
-    /// How often the directory was opened, this time included, so 1 on the first open. The count rises
-    /// durably before `open` returns. The caller numbers the incarnations of the directory, its lives as
-    /// its peers see them, from this count on: one begins at each start, and more may follow in one
-    /// process. A directory that was restored from an older image therefore begins one with a number
-    /// that its peers have seen before.
+    /// How often the directory was opened, including this time, so 1 on the first open. The count rises durably
+    /// before `open` returns. The caller numbers the incarnations of the directory, its lives as its peers see them,
+    /// from this count on: one begins at each start, and more may follow in one process. So a directory that was
+    /// restored from an older image begins one with a number that its peers have seen before.
     pub fn starts(&self) -> u64 {
         self.identity.lock().starts
     }
@@ -133,12 +130,12 @@ impl DataDir {
         self.is_new
     }
 
-    /// Whether the log was ever made completely.
+    /// Whether the log was ever created completely.
     pub(crate) fn log_made(&self) -> bool {
         self.identity.lock().log_made
     }
 
-    /// Durably notes that the log was made, so that from now on a missing log is damage.
+    /// Durably records that the log was created, so that a missing log counts as damage from now on.
     pub(crate) fn note_log_made(&self) -> Result<(), StorageError> {
         let mut identity = self.identity.lock();
         identity.log_made = true;
@@ -154,28 +151,28 @@ impl DataDir {
 /// The name of the file that makes a directory a data directory.
 pub(crate) const IDENTITY: &str = FILE_NAME;
 
-/// Whether this is the data directory of a node. Reads only.
+/// Whether this is the data directory of a node. Only reads.
 #[must_use]
 pub fn is_data_dir(path: &Path) -> bool {
     path.join(FILE_NAME).exists()
 }
 
-/// What is known of a data directory that nobody opened.
+/// What can be known about a data directory that is not open.
 pub(crate) struct Known {
     /// The node that it belongs to.
     pub(crate) owner: Option<u64>,
-    /// Whether the log was ever made completely.
+    /// Whether the log was ever created completely.
     pub(crate) log_made: bool,
 }
 
-/// What is known of a data directory; `None` when it is none. Reads only, and takes copies for what they are.
+/// Reads what is known about a data directory; `None` if it is not one. Only reads, and treats copies like originals.
 pub(crate) fn known(path: &Path) -> Result<Option<Known>, StorageError> {
     let found = identity::read(path)?;
     Ok(found.map(|found| Known { owner: found.identity.owner, log_made: found.identity.log_made }))
 }
 
-/// Keeps nodes from opening a directory, without writing to it; `None` when it has no lock, so that no process
-/// can have it open.
+/// Keeps nodes from opening a directory, without writing to it. `None` if it has no lock file, so that no process can
+/// have it open.
 ///
 /// # Errors
 /// [`StorageError::Locked`] when a process has it open.
@@ -193,7 +190,7 @@ pub(crate) fn lock_for_reading(path: &Path) -> Result<Option<File>, StorageError
     }
 }
 
-/// Refuses a directory that has no identity but holds files of somebody else.
+/// Refuses a directory that has no identity but holds files that this crate did not write.
 fn refuse_foreign(path: &Path) -> Result<(), StorageError> {
     if is_data_dir(path) {
         return Ok(());
@@ -226,7 +223,7 @@ mod tests {
     use super::*;
     use mintleaf_codec as codec;
 
-    /// The identity file as the release wrote it whose directories have no owner.
+    /// The identity file as written by the release whose directories have no owner.
     const WITHOUT_OWNER: [u8; 12] = [
         1, 0x9a, 0x16, 0x75, 0xb1, // format, crc32
         251, 2, 1, // store id
@@ -271,7 +268,7 @@ mod tests {
         assert_eq!(DataDir::open_for(dir.path(), 1, 5).unwrap().starts(), 2);
     }
 
-    /// Copies the files of a directory, and says where to.
+    /// Copies the files of a directory, and returns the directory of the copy.
     fn copy_of(dir: &Path) -> tempfile::TempDir {
         let copy = tempfile::tempdir().unwrap();
         for entry in fs::read_dir(dir).unwrap() {
@@ -310,7 +307,7 @@ mod tests {
             assert!(refused.needs_operator() && !text.contains("wipe"), "{text}");
         }
         assert_eq!(fs::read(copy.path().join(FILE_NAME)).unwrap(), before);
-        // Whose it is counts first: nobody shall say of another node's directory that it has moved.
+        // The owner is checked first: an operator must never declare another node's directory as moved.
         let refused = DataDir::open_moved(copy.path(), 1, 3).unwrap_err();
         assert!(matches!(refused, StorageError::OtherNode { owner: 5, .. }), "{refused}");
         assert_eq!(DataDir::open_moved(copy.path(), 1, 5).unwrap().starts(), 2);

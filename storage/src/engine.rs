@@ -1,5 +1,5 @@
-//! The log engine: the write-ahead log, the two checkpoints and the recent records together.
-//! `DESIGN.md` says why each step is where it is.
+//! The log engine: the write-ahead log, the two checkpoints and the recent records together. `DESIGN.md` explains the
+//! order of the steps.
 
 use mintleaf_codec::Blob;
 
@@ -25,19 +25,19 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-/// The log engine: a write-ahead log, which alone makes a [`LogEngine::sync`] durable, and two
-/// checkpoints in sled, which are advanced to its newest batch in turn.
+/// The log engine: a write-ahead log, which alone makes a [`LogEngine::sync`] durable, and two checkpoints in sled,
+/// which are advanced to its newest batch in turn.
 pub struct SledEngine {
-    /// Where several locks are needed, `durable` is taken first, `live` second and `recent` last.
-    /// `durable` is held for a whole sync, so batches reach the disk one after the other.
+    /// If several locks are needed, `durable` is taken first, `live` second and `recent` last. `durable` is held for
+    /// a whole sync, so batches reach the disk one after the other.
     durable: Mutex<Durable>,
     live: RwLock<Live>,
     recent: RwLock<Recent>,
-    /// The trees of both checkpoints, from which records are read that are not recent.
+    /// The trees of both checkpoints, for reading records that are not recent.
     trees: [Trees; 2],
     /// The first failure of a write or sync. It is set once; every later call returns it.
     failure: OnceLock<String>,
-    /// How long each batch took to the disk.
+    /// How long each batch took to reach the disk.
     sync_times: SyncTimes,
     _lock: Arc<File>,
 }
@@ -49,9 +49,9 @@ struct Live {
     changed: BTreeMap<u8, Blob>,
     /// The stored records appended since the last sync.
     pending: Vec<Blob>,
-    /// Index of the first of them.
+    /// Index of the first record in `pending`.
     pending_first: u64,
-    /// Their size in bytes.
+    /// Size of `pending` in bytes.
     pending_bytes: usize,
     /// Whether anything has changed since the last sync.
     dirty: bool,
@@ -67,9 +67,9 @@ struct Durable {
 }
 
 impl SledEngine {
-    /// Opens the log in `dir`, or makes it in a new directory. The log has exactly the content that
-    /// was synced last, or that of one batch later when a crash interrupted the sync of that batch.
-    /// Appends and values that were never synced are gone.
+    /// Opens the log in `dir`, or creates it in a new directory. The log has exactly the content that was synced
+    /// last, or that of one batch later if a crash interrupted the sync of that batch. Appends and values that were
+    /// never synced are gone.
     ///
     /// # Errors
     /// [`StorageError::Damaged`] when anything that was acknowledged is missing or altered.
@@ -101,7 +101,7 @@ impl SledEngine {
         })
     }
 
-    /// Fails when a write or sync has failed before.
+    /// Fails if a write or sync has failed before.
     fn check(&self) -> Result<(), StorageError> {
         match self.failure.get() {
             Some(cause) => Err(StorageError::Stopped { cause: cause.clone() }),
@@ -109,8 +109,7 @@ impl SledEngine {
         }
     }
 
-    /// Stops the engine for good when `result` is a failed write or sync, because what is on disk is
-    /// unknown then.
+    /// Stops the engine for good if `result` is a failed write or sync, because it is then unknown what is on disk.
     fn fatal<T>(&self, result: Result<T, StorageError>) -> Result<T, StorageError> {
         result.map_err(|error| {
             let cause = self.failure.get_or_init(|| error.to_string());
@@ -129,8 +128,8 @@ impl SledEngine {
         Batch { manifest, first: live.pending_first, records }
     }
 
-    /// Makes a batch durable in the write-ahead log. When the current file is full, this advances a
-    /// checkpoint first, which frees the other file.
+    /// Makes a batch durable in the write-ahead log. If the current file is full, this first advances a checkpoint,
+    /// which frees the other file.
     fn commit(&self, durable: &mut Durable, batch: Batch) -> Result<(), StorageError> {
         let bytes = twice(&encode_batch(&batch));
         if !durable.wal.has_room(bytes.len()) {
@@ -145,16 +144,16 @@ impl SledEngine {
         Ok(())
     }
 
-    /// Advances the checkpoint of the file that is filled next to the newest batch. The checkpoint of
-    /// the full file is not touched meanwhile.
+    /// Advances the checkpoint of the file that is filled next to the newest batch. The checkpoint of the full file
+    /// is not touched.
     fn checkpoint(&self, durable: &Durable) -> Result<(), StorageError> {
         let next = 1 - durable.wal.current();
         let manifest = &durable.manifest;
         let (since, records) = self.recent.read().lacking(next, manifest)?;
         let advanced = durable.checkpoints[next].advance(manifest, since, &records);
         if advanced.as_ref().is_err_and(StorageError::is_damage) {
-            // The next opening copies the other checkpoint in its place. When the removal fails, the
-            // next opening finds the damage itself.
+            // The next opening copies the other checkpoint in its place. If the removal fails, the next opening finds
+            // the damage itself.
             let _ = files::remove_dir(&open::path(&durable.dir, next));
         }
         advanced?;
@@ -177,8 +176,8 @@ impl SledEngine {
         Ok(())
     }
 
-    /// A record inside the log, as it is stored: from the recent records, or else from whichever
-    /// checkpoint has it unaltered.
+    /// A record inside the log, as it is stored: from the recent records, or else from either checkpoint that has it
+    /// unaltered.
     fn stored(&self, recent: &Recent, index: u64) -> Result<IVec, StorageError> {
         if let Some(stored) = recent.get(index) {
             return Ok(stored.clone());
@@ -194,7 +193,7 @@ impl SledEngine {
         Err(failure.unwrap_or_else(|| missing(index)))
     }
 
-    /// The extent that remains when the log is cut before `index`, which lies inside it.
+    /// The extent that remains if the log is cut before `index`, which lies inside it.
     fn extent_before(&self, extent: Extent, index: u64) -> Result<Option<Extent>, StorageError> {
         if index <= extent.first {
             return Ok(None);
@@ -270,7 +269,7 @@ impl LogEngine for SledEngine {
         live.manifest.extent = self.extent_before(extent, index)?;
         let batch = Self::close_batch(&mut live);
         self.commit(&mut durable, batch)?;
-        // The lock on `live` is still held, so nothing is appended where records are being removed.
+        // The lock on `live` is still held, so no record is appended where records are being removed.
         self.recent.write().truncate(index);
         Ok(())
     }
@@ -291,7 +290,7 @@ impl LogEngine for SledEngine {
         let batch = Self::close_batch(&mut live);
         drop(live);
         self.commit(&mut durable, batch)?;
-        // The extent now begins above the mark, so nothing reads or writes these records any more.
+        // The extent now begins above the mark, so these records are no longer read or written.
         self.recent.write().forget_below(index + 1);
         Ok(())
     }
@@ -313,7 +312,7 @@ impl LogEngine for SledEngine {
 
     fn sync(&self) -> Result<(), StorageError> {
         let mut durable = self.durable.lock();
-        // The check follows the lock: the call that held it may have failed with operations of this one.
+        // The check comes after the lock: the call that held it may have failed with operations of this one.
         self.check()?;
         let mut live = self.live.write();
         if !live.dirty {
@@ -353,7 +352,7 @@ mod tests {
         let failed = engine.sync().unwrap_err();
         assert!(matches!(failed, StorageError::Stopped { .. }), "{failed}");
         assert!(!failed.is_retryable());
-        // A later sync must not succeed, even when the device has recovered.
+        // A later sync must not succeed, even if the device has recovered.
         engine.durable.lock().wal = Wal::open(dir.path()).unwrap().0;
         let later = [
             engine.sync(),

@@ -14,7 +14,7 @@ pub enum StorageError {
         /// The operating system's answer.
         source: io::Error,
     },
-    /// Stored bytes are missing or altered. A node that went on could forget what it acknowledged.
+    /// Stored bytes are missing or altered. A node that continued could forget what it acknowledged.
     #[error(
         "{what}; stop using this data directory: remove the node from the cluster, then wipe it and \
          join the node again as a learner; see 'A damaged node' in docs/operating.md"
@@ -41,7 +41,7 @@ pub enum StorageError {
         .dir.display(), .found
     )]
     Foreign {
-        /// The directory that was asked for.
+        /// The directory that the caller named.
         dir: PathBuf,
         /// One of the files in it.
         found: String,
@@ -52,7 +52,7 @@ pub enum StorageError {
         .dir.display(), .owner, .node
     )]
     OtherNode {
-        /// The directory that was asked for.
+        /// The directory that the caller named.
         dir: PathBuf,
         /// The node that it belongs to.
         owner: u64,
@@ -68,19 +68,19 @@ pub enum StorageError {
         .dir.display()
     )]
     Copied {
-        /// The directory that was asked for.
+        /// The directory that the caller named.
         dir: PathBuf,
     },
-    /// The directory holds no data of a node.
+    /// The directory is not the data directory of a node.
     #[error("{} is not the data directory of a node: there is no identity in it", .dir.display())]
     Missing {
-        /// The directory that was asked for.
+        /// The directory that the caller named.
         dir: PathBuf,
     },
-    /// The directory in which a node shall be made is in use already.
+    /// The directory for a new node is already in use.
     #[error("{} is not empty ({} is in it): give a directory that is empty or does not exist", .dir.display(), .found)]
     NotEmpty {
-        /// The directory that was asked for.
+        /// The directory that the caller named.
         dir: PathBuf,
         /// One of the files in it.
         found: String,
@@ -106,13 +106,13 @@ pub enum StorageError {
     /// The caller named an index that does not fit the log.
     #[error("log index {index} is out of order: {expected}")]
     OutOfOrder {
-        /// The index that was named.
+        /// The index that the caller named.
         index: u64,
-        /// Which index would have fitted.
+        /// The index that would have fitted.
         expected: String,
     },
-    /// An earlier write or sync failed. What is on disk is unknown from then on, so every later
-    /// call fails; the process must end and open the directory again.
+    /// An earlier write or sync failed. What is on disk is unknown from then on, so every later call fails. The
+    /// process must end and open the directory again.
     #[error("storage stopped after a failed write: {cause}")]
     Stopped {
         /// The first failure.
@@ -121,8 +121,8 @@ pub enum StorageError {
 }
 
 impl StorageError {
-    /// Whether the same call may succeed later in the same process without an operator. This is
-    /// never true for a failed write or sync, because what is on disk is unknown after one.
+    /// Whether the same call may succeed later in the same process without an operator. This is never true for a
+    /// failed write or sync, because it is then unknown what is on disk.
     pub fn is_retryable(&self) -> bool {
         matches!(self, StorageError::Locked { .. })
     }
@@ -131,7 +131,7 @@ impl StorageError {
     pub(crate) fn is_damage(&self) -> bool {
         match self {
             StorageError::Damaged { .. } => true,
-            // Damaged files make sled ask the file system for what does not exist.
+            // Damaged files make sled request things that do not exist from the file system.
             StorageError::Io { source, .. } => matches!(
                 source.kind(),
                 ErrorKind::NotFound
@@ -143,8 +143,8 @@ impl StorageError {
         }
     }
 
-    /// Whether every later open fails alike until an operator changes the directory, the flags or
-    /// the release.
+    /// Whether every later open fails in the same way until an operator changes the directory, the flags or the
+    /// release.
     pub fn needs_operator(&self) -> bool {
         matches!(
             self,
@@ -161,7 +161,7 @@ impl StorageError {
     }
 }
 
-/// Adds to a failed result which action failed.
+/// Adds to an error which action failed.
 pub(crate) trait Context<T> {
     fn context(self, action: impl FnOnce() -> String) -> Result<T, StorageError>;
 }

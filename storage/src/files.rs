@@ -1,5 +1,5 @@
-//! Steps on files and directories. Each change is on disk when its function returns, unless the
-//! function says otherwise.
+//! Operations on files and directories. Each change is on disk when its function returns, unless the function's
+//! documentation differs.
 
 use crate::error::{Context, StorageError};
 use std::fs::{self, DirBuilder, File};
@@ -14,8 +14,8 @@ pub(crate) fn sync_dir(dir: &Path) -> Result<(), StorageError> {
         .context(|| format!("sync directory {}", dir.display()))
 }
 
-/// Creates a directory and its missing parents, which nobody but their owner may enter, whatever the
-/// umask; nothing happens when it exists.
+/// Creates a directory and its missing parents, which only their owner may enter, independent of the umask. Does
+/// nothing if it exists.
 pub(crate) fn create_dir(dir: &Path) -> Result<(), StorageError> {
     if dir.as_os_str().is_empty() || dir.is_dir() {
         return Ok(());
@@ -42,7 +42,7 @@ fn private_dirs() -> DirBuilder {
     DirBuilder::new()
 }
 
-/// Replaces the file `dir/name` so that a crash leaves the old content or the new, never a mix.
+/// Replaces the file `dir/name` so that a crash leaves either the old content or the new, never a mix.
 pub(crate) fn replace(dir: &Path, name: &str, content: &[u8]) -> Result<(), StorageError> {
     let temp = dir.join(format!("{name}.tmp"));
     File::create(&temp)
@@ -69,8 +69,8 @@ pub(crate) fn read_through(dir: &Path) -> Result<(), StorageError> {
     })
 }
 
-/// Copies a directory with everything in it. On return the copy is on disk, except for its own name
-/// in the directory above.
+/// Copies a directory with everything in it. On return the copy is on disk, except for its own name in its parent
+/// directory.
 pub(crate) fn copy_dir(from: &Path, to: &Path) -> Result<(), StorageError> {
     fs::create_dir(to).context(|| format!("create directory {}", to.display()))?;
     each_in(from, |path, is_dir| {
@@ -84,8 +84,7 @@ pub(crate) fn copy_dir(from: &Path, to: &Path) -> Result<(), StorageError> {
     sync_dir(to)
 }
 
-/// Removes a directory with everything in it; nothing happens when there is none. The removal is not
-/// synced.
+/// Removes a directory with everything in it; does nothing if it does not exist. The removal is not synced.
 pub(crate) fn remove_dir(dir: &Path) -> Result<(), StorageError> {
     match fs::remove_dir_all(dir) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
@@ -93,7 +92,7 @@ pub(crate) fn remove_dir(dir: &Path) -> Result<(), StorageError> {
     }
 }
 
-/// Visits each entry of a directory, and says whether it is a directory itself.
+/// Calls `visit` with each entry of a directory and whether the entry is a directory itself.
 fn each_in(
     dir: &Path,
     mut visit: impl FnMut(&Path, bool) -> Result<(), StorageError>,
@@ -107,7 +106,7 @@ fn each_in(
     Ok(())
 }
 
-/// Reads a whole file; `None` when there is none.
+/// Reads a whole file; `None` if it does not exist.
 pub(crate) fn read(path: &Path) -> Result<Option<Vec<u8>>, StorageError> {
     match fs::read(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),

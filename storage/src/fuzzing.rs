@@ -13,19 +13,19 @@ use crate::replay;
 use crate::trees::Trees;
 use crate::wal::{self, Found};
 
-/// Verifies a stored record and stores it again; `None` when it is refused.
+/// Verifies a stored record and stores it again; `None` if it is refused.
 pub fn record(index: u64, bytes: &[u8]) -> Option<Vec<u8>> {
     let record = record::open(index, bytes).ok()?;
     Some(record::seal(index, record.link, record.payload).0)
 }
 
-/// Decodes a batch of the write-ahead log and encodes it again; `None` when it is torn.
+/// Decodes a batch of the write-ahead log and encodes it again; `None` if it is torn.
 pub fn batch(bytes: &[u8]) -> Option<Vec<u8>> {
     wal::decode_batch(bytes).map(|(_, batch, _)| wal::encode_batch(&batch))
 }
 
-/// The parts of a log after a crash, an accident or an attack. Its records are payloads; each is
-/// stored with the checksum that it should have.
+/// The parts of a log after a crash, an accident or an attack. Its records are payloads; each is stored with the
+/// checksum that it should have.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Store {
     /// Whether each manifest gets the right checksum of its last record.
@@ -46,7 +46,7 @@ pub struct Recovered {
     pub indices: Vec<u64>,
 }
 
-/// A temporary sled database, in which one log after another is recovered.
+/// A temporary sled database that recovers one log after another.
 pub struct Recovery(Trees);
 
 impl Default for Recovery {
@@ -61,8 +61,7 @@ impl Default for Recovery {
 }
 
 impl Recovery {
-    /// Writes a log and recovers it twice, as after a crash of the first opening; `None` when it is
-    /// refused.
+    /// Writes a log and recovers it twice, as after a crash during the first opening; `None` if it is refused.
     ///
     /// # Panics
     /// When the second recovery refuses the log, or its result differs from the first.

@@ -1,8 +1,7 @@
 //! How bytes survive: the replicated log, a few named values, snapshots, and the one binary encoding.
 //!
-//! The log is a mirrored, double-buffered write-ahead log that checkpoints into sled. Everything
-//! here is synchronous and deals in bytes; what the bytes mean is the caller's business. sled and
-//! bincode are used in this crate only.
+//! The log is a mirrored, double-buffered write-ahead log that checkpoints into sled. Everything here is synchronous
+//! and deals in bytes; their meaning is the caller's concern. Only this crate uses sled and bincode.
 //!
 //! A data directory holds
 //!
@@ -15,35 +14,35 @@
 //! | `snapshot/current` | [`Snapshots`] | the current snapshot |
 //! | `hot-tags` | the caller | a hint for its next start, which nothing here reads |
 //!
-//! **What is acknowledged is there.** After [`LogEngine::sync`] has returned, a process kill or a
-//! power cut at any later moment leaves a directory that opens with exactly the synced content, or
-//! with one batch of later operations more. A directory that was altered in another way opens with
-//! everything that was acknowledged, or is refused as [`StorageError::Damaged`]; it never opens
-//! with less. `DESIGN.md` gives the reason for each step, crash point by crash point.
+//! **What is acknowledged is there.** After [`LogEngine::sync`] has returned, a process kill or a power cut at any
+//! later moment leaves a directory that opens with exactly the synced content, or with one batch of later operations
+//! more. A directory that was altered in another way opens with everything that was acknowledged, or is refused as
+//! [`StorageError::Damaged`]; it never opens with less. `DESIGN.md` gives the reason for each step, crash point by
+//! crash point.
 //!
-//! A sync walks [`LogEngine::sync`], `SledEngine::commit`, `Wal::write` and `WalFile::write`, whose `sync_data` is
-//! the barrier. The modules, from the bottom up:
+//! A sync passes through [`LogEngine::sync`], `SledEngine::commit`, `Wal::write` and `WalFile::write`, whose
+//! `sync_data` is the barrier. The modules, from the bottom up:
 //!
 //! | module | what it is |
 //! | --- | --- |
 //! | `limits`, `error` | the largest sizes; the errors |
 //! | `sync_times` | how long syncs took |
-//! | `files` | durable steps on files |
+//! | `files` | durable operations on files |
 //! | `log_engine` | the interface of a log engine |
 //! | `data_dir` | a data directory: its lock, its owner, how often it was opened |
 //! | `snapshot` | the current snapshot |
 //! | `record` | one record as it is stored, chained to the record before |
-//! | `manifest` | everything that the log holds beside the records, as one small value |
+//! | `manifest` | everything that the log holds besides the records, as one small value |
 //! | `batch` | the operations between two syncs |
 //! | `wal` | the write-ahead log: two files filled in turn, each in two copies |
 //! | `batches` | the batches that an opening found in the write-ahead log |
 //! | `trees` | the two sled trees of a checkpoint |
-//! | `replay` | batches into a checkpoint, and the proof that nothing is missing |
-//! | `checkpoint` | one checkpoint: made, opened, advanced, copied |
-//! | `open` | opening the log, whatever a crash left of it |
+//! | `replay` | applying batches to a checkpoint, and verifying that nothing is missing |
+//! | `checkpoint` | one checkpoint: creating, opening, advancing, copying |
+//! | `open` | opening the log after any crash |
 //! | `recent` | the records that a checkpoint still lacks, in memory |
 //! | `engine` | the log engine |
-//! | `stopped` | a stopped node's directory, read and never written; a directory that is made as a whole |
+//! | `stopped` | reading a stopped node's directory without writing; making a directory that is complete or absent |
 //! | `fuzzing` | entry points for `tests/fuzz` |
 
 mod batch;

@@ -1,4 +1,4 @@
-//! The manifest: everything that the store holds beside the records, in one small value.
+//! The manifest: everything that the store holds besides the records, in one small value.
 
 use mintleaf_codec::Blob;
 
@@ -9,17 +9,17 @@ use std::collections::BTreeMap;
 /// Format of [`Manifest`] on disk.
 pub(crate) const MANIFEST_FORMAT: u8 = 1;
 
-/// The store after a batch of operations. The write-ahead log has one with every batch, and a
-/// checkpoint has one beside its records.
+/// The store after a batch of operations. The write-ahead log has one with every batch, and a checkpoint has one
+/// beside its records.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Manifest {
     /// Number of the batch, one more with each. 0 is the empty store.
     pub(crate) batch: u64,
-    /// The log, or `None` when it is empty. A record outside the extent is a left-over and void.
+    /// The log, or `None` if it is empty. A record outside the extent is a leftover and void.
     pub(crate) extent: Option<Extent>,
     pub(crate) purged: Option<Purged>,
-    /// The named values, by the byte of their key. In the write-ahead log a batch has those that it
-    /// changed; the batch that an opening writes has all of them.
+    /// The named values, by the byte of their key. In the write-ahead log a batch has the values that it changed; the
+    /// batch that an opening writes has all of them.
     pub(crate) meta: BTreeMap<u8, Blob>,
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct Extent {
 pub(crate) struct Purged {
     /// Last index purged.
     pub(crate) index: u64,
-    /// The note that the caller left about it.
+    /// The note that the caller left for the purged records.
     pub(crate) mark: Blob,
 }
 
@@ -50,8 +50,8 @@ impl Extent {
 }
 
 impl Manifest {
-    /// Whether this crate could have written a manifest that was read: every number has a
-    /// successor, and the log lies above the purged index.
+    /// Whether this crate could have written this manifest: every number has a successor, and the log lies above the
+    /// purged index.
     pub(crate) fn is_sound(&self) -> bool {
         let purged = self.purged.as_ref().map(|purged| purged.index);
         let in_order =
@@ -59,9 +59,8 @@ impl Manifest {
         self.batch < u64::MAX && purged < Some(u64::MAX) && self.extent.is_none_or(in_order)
     }
 
-    /// Checks that a record may be appended at `index`: right after the last one, or, when the log
-    /// is empty, anywhere above the purged index. The largest index is never used, so that the
-    /// index past the end is always a number.
+    /// Checks that a record may be appended at `index`: right after the last one, or, if the log is empty, anywhere
+    /// above the purged index. The largest index is never used, so that the index past the end is always a number.
     pub(crate) fn check_append(&self, index: u64) -> Result<(), StorageError> {
         let (fits, expected) = match (self.extent, &self.purged) {
             (Some(extent), _) => (index == extent.last + 1, format!("{} is next", extent.last + 1)),
@@ -88,8 +87,8 @@ impl Manifest {
         Manifest { batch: *batch, extent: *extent, purged: purged.clone(), meta: BTreeMap::new() }
     }
 
-    /// Advances to the manifest of the next batch, which has the values that the batch changed; the
-    /// other values stay.
+    /// Advances to the manifest of the next batch, which has the values that the batch changed; the other values
+    /// stay.
     pub(crate) fn advance(&mut self, next: Manifest) {
         let mut meta = std::mem::take(&mut self.meta);
         meta.extend(next.meta);

@@ -1,9 +1,8 @@
-//! Opening the log of a data directory: the write-ahead log, and both checkpoints with the batches
-//! replayed that they lack.
+//! Opens the log of a data directory: the write-ahead log, and both checkpoints, with the batches replayed that they
+//! lack.
 //!
-//! At any moment one checkpoint is intact and nothing writes to it: the one of the file that holds
-//! the newest batch. The other may be unusable, so it is opened first. `DESIGN.md`, "Opening", has
-//! the reason for this order.
+//! At any moment one checkpoint is intact and nothing writes to it: the one of the file that holds the newest batch.
+//! The other may be unusable, so it is opened first. `DESIGN.md`, "Opening", has the reason for this order.
 
 use crate::batch::Batch;
 use crate::batches::Batches;
@@ -51,8 +50,7 @@ pub(crate) fn open(data: &DataDir) -> Result<Opened, StorageError> {
         adopt(dir, intact)?;
         open_other(dir, intact, &batches)?
     };
-    // Both checkpoints are intact now. After this batch, the one that was opened first is the one
-    // that nothing writes to.
+    // Both checkpoints are intact now. After this batch, nothing writes to the one that was opened first.
     manifest.batch += 1;
     let begun = Batch { manifest: manifest.clone(), ..Batch::default() };
     wal.begin(&begun).context(|| "write the write-ahead log".into())?;
@@ -64,7 +62,7 @@ pub(crate) fn open(data: &DataDir) -> Result<Opened, StorageError> {
     Ok(Opened { wal, manifest, checkpoints })
 }
 
-/// The names of everything that a log has in its data directory.
+/// The names of all files and directories that a log has in its data directory.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     NAMES.into_iter().chain([LEGACY]).chain(wal::names())
 }
@@ -74,7 +72,7 @@ pub(crate) fn path(dir: &Path, checkpoint: usize) -> PathBuf {
     dir.join(NAMES[checkpoint])
 }
 
-/// Removes what an earlier, unfinished making of the log left behind.
+/// Removes what an earlier, unfinished creation of the log left behind.
 fn clear(dir: &Path) -> Result<(), StorageError> {
     [LEGACY, NAMES[0], NAMES[1]].iter().try_for_each(|name| files::remove_dir(&dir.join(name)))
 }
@@ -90,8 +88,8 @@ fn adopt(dir: &Path, intact: usize) -> Result<(), StorageError> {
     files::sync_dir(dir)
 }
 
-/// Opens the checkpoint that may be unusable, and advances it to the newest batch. When it is
-/// unusable, it is replaced by a copy of the intact one, which is copied without being opened.
+/// Opens the checkpoint that may be unusable, and advances it to the newest batch. If it is unusable, it is replaced
+/// with a copy of the intact one, which is copied without being opened.
 fn open_other(
     dir: &Path,
     intact: usize,
@@ -112,8 +110,8 @@ fn open_other(
     Checkpoint::open(&other, batches)
 }
 
-/// Opens the checkpoint that was taken for intact, and advances it to the newest batch. When it
-/// turns out to be unusable, it is remade from the other, which has manifest `manifest`.
+/// Opens the checkpoint that was taken for intact, and advances it to the newest batch. If it turns out to be
+/// unusable, it is remade from the other, which has manifest `manifest`.
 fn open_intact(
     dir: &Path,
     batches: &Batches,

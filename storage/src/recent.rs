@@ -1,4 +1,4 @@
-//! The recent records: those that one of the two checkpoints lacks, kept in memory.
+//! The recent records: those that at least one of the two checkpoints lacks, kept in memory.
 
 use crate::error::StorageError;
 use crate::manifest::Manifest;
@@ -6,15 +6,15 @@ use crate::trees::missing;
 use sled::IVec;
 use std::collections::BTreeMap;
 
-/// The records that one of the checkpoints lacks, or has in an older version.
+/// The records that at least one of the checkpoints lacks, or has in an older version.
 pub(crate) struct Recent {
     records: BTreeMap<u64, IVec>,
-    /// For each checkpoint the lowest index at which that may be so.
+    /// For each checkpoint, the lowest index where it may lack a record.
     since: [u64; 2],
 }
 
-/// The records that a checkpoint lacks, with their indices, and the lowest index at which the
-/// checkpoint may differ from the log.
+/// The records that a checkpoint lacks, with their indices, and the lowest index where the checkpoint may differ from
+/// the log.
 pub(crate) type Lacking = (u64, Vec<(u64, IVec)>);
 
 impl Recent {
@@ -59,8 +59,8 @@ impl Recent {
         Ok((since, records))
     }
 
-    /// Notes that a checkpoint holds the whole log of this manifest, and removes the records that
-    /// neither checkpoint lacks any more.
+    /// Records that a checkpoint holds the whole log of this manifest, and removes the records that neither
+    /// checkpoint lacks any more.
     pub(crate) fn note_checkpoint(&mut self, checkpoint: usize, manifest: &Manifest) {
         self.since[checkpoint] = end(manifest);
         let both_have = self.since[0].min(self.since[1]);

@@ -1,14 +1,13 @@
 //! One record of the log as it is stored: `[crc32 u32 LE][crc32 of the record before][payload]`.
 //!
-//! The checksum covers the index, the link and the payload. The link, which is the checksum of the
-//! record before, chains the records together, so the checksum of the last record vouches for all
-//! of them.
+//! The checksum covers the index, the link and the payload. The link, which is the checksum of the record before,
+//! chains the records together, so the checksum of the last record vouches for all of them.
 
 use crate::error::StorageError;
 
 const HEADER_BYTES: usize = 8;
 
-/// Link of a record that has none before it.
+/// Link of the first record in a chain.
 pub(crate) const NO_LINK: u32 = 0;
 
 /// A verified record.

@@ -1,5 +1,5 @@
-//! Replay: advancing a checkpoint to the batch that was acknowledged last, and verifying that
-//! nothing is missing then. `DESIGN.md` has the argument, crash point by crash point.
+//! Replay: advancing a checkpoint to the batch that was acknowledged last, and then verifying that nothing is
+//! missing. `DESIGN.md` has the argument, crash point by crash point.
 
 use crate::batch::Batch;
 use crate::batches::Batches;
@@ -12,8 +12,8 @@ use crate::trees::{Trees, key, missing};
 /// caller makes the trees durable.
 ///
 /// # Errors
-/// [`StorageError::Damaged`] when the batches do not lead on from the checkpoint, or when a record
-/// of the log is missing or altered after all of them.
+/// [`StorageError::Damaged`] when the batches do not continue from the checkpoint, or when a record of the log is
+/// missing or altered after all of them.
 pub(crate) fn recover(trees: &Trees, batches: &Batches) -> Result<Manifest, StorageError> {
     let manifest = trees.manifest()?;
     let Some(missed) = batches.since(&manifest) else {
@@ -26,8 +26,8 @@ pub(crate) fn recover(trees: &Trees, batches: &Batches) -> Result<Manifest, Stor
     Ok(manifest)
 }
 
-/// Replays the batches since the manifest in sled. Each of them may have reached sled in part, in
-/// whole, or not at all.
+/// Replays the batches since the manifest into sled. Each of them may have reached sled in part, completely, or not
+/// at all.
 fn replay(
     trees: &Trees,
     mut manifest: Manifest,
@@ -43,8 +43,8 @@ fn replay(
     Ok(manifest)
 }
 
-/// Removes the records outside the log: those that were appended but never synced, and those that
-/// were truncated or purged but not yet removed.
+/// Removes the records outside the log: those that were appended but never synced, and those that were truncated or
+/// purged but not yet removed.
 fn trim(trees: &Trees, extent: Option<Extent>) -> Result<(), StorageError> {
     let Some(extent) = extent else {
         return trees.remove_from(0);

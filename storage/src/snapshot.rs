@@ -17,13 +17,13 @@ const DIR: &str = "snapshot";
 const CURRENT: &str = "current";
 const TEMP_PREFIX: &str = "temp-";
 
-/// The snapshots of one data directory. Several writers may run at the same time; the snapshot of
-/// the last to finish becomes the current one, so the caller decides which is newer.
+/// The snapshots of one data directory. Several writers may run at the same time. The snapshot that finishes last
+/// becomes the current one, so the caller decides which is newer.
 pub struct Snapshots {
     dir: PathBuf,
     temps: AtomicU64,
-    /// The parts of the current file, once this process has verified it. A leader sends the file
-    /// often and must not read all of it each time; the receiver verifies it anyway.
+    /// The parts of the current file, once this process has verified it. A leader sends the file often and must not
+    /// read all of it each time; the receiver verifies it anyway.
     verified: Mutex<Option<Parts>>,
     _lock: Arc<File>,
 }
@@ -42,8 +42,8 @@ impl Snapshots {
         })
     }
 
-    /// Creates an empty file for a snapshot that is being received. The file is removed when it is
-    /// dropped without being installed.
+    /// Creates an empty file for a snapshot that is being received. The file is removed if it is dropped without
+    /// being installed.
     pub fn create(&self) -> Result<SnapshotTemp, StorageError> {
         let number = self.temps.fetch_add(1, Ordering::Relaxed);
         let path = self.dir.join(format!("{TEMP_PREFIX}{number}"));
@@ -97,8 +97,8 @@ impl Snapshots {
         self.make_current(&temp, Some(parts))
     }
 
-    /// Opens the current snapshot, and verifies it unless this process has done so before; `None`
-    /// when there is none. The opened file stays readable after a newer snapshot has replaced it.
+    /// Opens the current snapshot, and verifies it unless this process has done so before; `None` if no snapshot
+    /// exists. The opened file stays readable after a newer snapshot has replaced it.
     ///
     /// # Errors
     /// [`StorageError::Damaged`] when the file is incomplete or altered.
@@ -119,8 +119,8 @@ impl Snapshots {
     }
 }
 
-/// A snapshot file that is being received: written in any order, then installed. The file is
-/// removed when this is dropped without being installed.
+/// A snapshot file that is being received: written in any order, then installed. The file is removed if this is
+/// dropped without being installed.
 #[derive(Debug)]
 pub struct SnapshotTemp {
     file: File,
@@ -129,8 +129,7 @@ pub struct SnapshotTemp {
 
 impl Drop for SnapshotTemp {
     fn drop(&mut self) {
-        // An installed file has another name by now. One that cannot be removed here is removed by
-        // the next open.
+        // An installed file has another name by now. A file that cannot be removed here is removed by the next open.
         let _ = fs::remove_file(&self.path);
     }
 }
@@ -176,8 +175,8 @@ impl Snapshot {
     }
 }
 
-/// The current snapshot of a data directory that nobody has opened, verified; `None` when there is none. Nothing
-/// is written.
+/// The current snapshot of a data directory that is not open, verified; `None` if no snapshot exists. Nothing is
+/// written.
 pub(crate) fn current_of(data: &Path) -> Result<Option<Snapshot>, StorageError> {
     let current = open_current(&data.join(DIR), None)?;
     Ok(current.map(|(file, Parts { meta, body })| Snapshot { meta, file, body }))

@@ -1,5 +1,5 @@
-//! The data directory of a node that has stopped: read, and never written. And a new directory, filled by the
-//! caller, that is whole or not there.
+//! The data directory of a stopped node, which is read and never written. Also a new directory that the caller fills,
+//! and that is either complete or absent.
 
 use crate::data_dir::{self, DataDir};
 use crate::engine::SledEngine;
@@ -11,14 +11,14 @@ use std::fs::{self, File};
 use std::iter;
 use std::path::{Path, PathBuf};
 
-/// Where a caller may keep what it needs while a new directory is filled, within that.
+/// Where a caller may keep temporary data while a new directory is filled: inside that directory.
 const SCRATCH: &str = "scratch.tmp";
-/// Where a new directory is filled, within itself.
+/// Where a new directory is filled, inside itself.
 const FILLED: &str = "restoring.tmp";
 /// What the root of a file system holds from the beginning.
 const LOST_AND_FOUND: &str = "lost+found";
 
-/// The data directory of a node that has stopped. It cannot be opened by a node while this lives.
+/// The data directory of a stopped node. No node can open it while this lives.
 #[derive(Debug)]
 pub struct StoppedDir {
     path: PathBuf,
@@ -31,9 +31,9 @@ impl StoppedDir {
     /// Opens the directory for reading.
     ///
     /// # Errors
-    /// [`StorageError::Missing`] when it is no data directory, [`StorageError::Locked`] when a process uses it,
-    /// [`StorageError::Format`] when another release wrote it, and [`StorageError::Damaged`] when the identity
-    /// file is altered.
+    /// [`StorageError::Missing`] when it is not a data directory, [`StorageError::Locked`] when a process uses it,
+    /// [`StorageError::Format`] when another release wrote it, and [`StorageError::Damaged`] when the identity file
+    /// is altered.
     pub fn open(path: &Path) -> Result<Self, StorageError> {
         let lock = data_dir::lock_for_reading(path)?;
         let Some(data_dir::Known { owner, log_made }) = data_dir::known(path)? else {
@@ -47,7 +47,7 @@ impl StoppedDir {
         self.owner
     }
 
-    /// The current snapshot, verified; `None` when there is none.
+    /// The current snapshot, verified; `None` if no snapshot exists.
     ///
     /// # Errors
     /// [`StorageError::Damaged`] when the file is incomplete or altered.
@@ -55,8 +55,8 @@ impl StoppedDir {
         snapshot::current_of(&self.path)
     }
 
-    /// Opens a copy of the log, which is made in a new directory `scratch`; `None` when no log was ever made. The
-    /// opening of a log writes to it, and so it is not the original that is opened.
+    /// Opens a copy of the log, which is made in a new directory `scratch`; `None` if no log was ever created.
+    /// Opening a log writes to it, so the original is not opened.
     ///
     /// # Errors
     /// [`StorageError::Damaged`] when anything that was acknowledged is missing or altered.
@@ -82,7 +82,7 @@ impl StoppedDir {
     }
 }
 
-/// A copy of the log of a stopped directory. It is removed with this.
+/// A copy of the log of a stopped directory, which is removed when this is dropped.
 pub struct CopiedLog {
     /// The log.
     pub engine: SledEngine,
@@ -90,7 +90,7 @@ pub struct CopiedLog {
     _scratch: Scratch,
 }
 
-/// A directory that is removed when this is dropped. What cannot be removed is in nobody's way.
+/// A directory that is removed when this is dropped. A failed removal does no harm.
 struct Scratch(PathBuf);
 
 impl Drop for Scratch {
@@ -99,21 +99,20 @@ impl Drop for Scratch {
     }
 }
 
-/// A data directory that is being made. As long as it is not finished, no node starts on it, and dropping
-/// this removes it.
+/// A data directory that is being made. Until it is finished, no node starts on it, and dropping this removes it.
 #[derive(Debug)]
 pub struct NewDir {
     path: PathBuf,
-    /// Whether the directory was there, and empty, before.
+    /// Whether the directory existed before, empty.
     existed: bool,
     finished: bool,
 }
 
 impl NewDir {
-    /// Begins a data directory at `path`, where nothing is or an empty directory.
+    /// Begins a data directory at `path`, which must not exist or must be an empty directory.
     ///
     /// # Errors
-    /// [`StorageError::NotEmpty`] when there is something.
+    /// [`StorageError::NotEmpty`] when the directory is not empty.
     pub fn begin(path: &Path) -> Result<Self, StorageError> {
         let existed = path.exists();
         files::create_dir(path)?;
@@ -131,7 +130,7 @@ impl NewDir {
         Ok(new)
     }
 
-    /// Opens what is made as the data directory of a node. All that is opened from it must be dropped before
+    /// Opens the new directory as the data directory of a node. Everything opened from it must be dropped before
     /// [`NewDir::finish`].
     ///
     /// # Errors
@@ -140,13 +139,13 @@ impl NewDir {
         DataDir::open_for(&self.filled_at(), fresh_id, node_id)
     }
 
-    /// Where the caller may make a directory for what it needs until this one is finished.
+    /// Where the caller may make a directory for temporary data until this one is finished.
     pub fn scratch(&self) -> PathBuf {
         self.path.join(SCRATCH)
     }
 
-    /// Puts everything in its place, the identity last: without one a directory is refused. Everything is on
-    /// disk when this returns.
+    /// Moves everything to its place, the identity last: a directory without one is refused. Everything is on disk
+    /// when this returns.
     ///
     /// # Errors
     /// When the file system refuses.
@@ -182,7 +181,7 @@ impl Drop for NewDir {
         if self.finished {
             return;
         }
-        // What cannot be removed has no identity, so no node starts on it.
+        // Leftovers that cannot be removed have no identity, so no node starts on them.
         let names = fs::read_dir(&self.path).into_iter().flatten().flatten();
         for entry in names.filter(|entry| entry.file_name() != LOST_AND_FOUND) {
             let path = entry.path();

@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Upper bounds of the buckets, in microseconds: from a disk with a cache that survives a power cut to one that an
-/// operator has to look at. What takes longer is in one more bucket.
+/// Upper bounds of the buckets, in microseconds: from a disk with a cache that survives a power cut to one that needs
+/// an operator's attention. One more bucket holds everything slower.
 const BOUNDS_US: [u64; 14] = [
     100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000,
     1_000_000, 2_500_000,
@@ -20,10 +20,10 @@ pub(crate) struct SyncTimes {
 /// How long the syncs of a log took since it was opened, in seconds.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SyncReadings {
-    /// For each upper bound, the last of which is infinite, how many syncs took no longer, and longer than the one
-    /// before.
+    /// For each upper bound, how many syncs took at most that long but longer than the bound before. The last bound
+    /// is infinite.
     pub buckets: Vec<(f64, u64)>,
-    /// All of them together.
+    /// The total time of all syncs.
     pub sum_s: f64,
 }
 

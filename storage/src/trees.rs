@@ -36,17 +36,17 @@ impl Trees {
         put.map(|_| ()).context(|| format!("write log record {index}"))
     }
 
-    /// A record as it is stored, not yet verified; `None` when there is none.
+    /// A record as it is stored, not yet verified; `None` if it does not exist.
     pub(crate) fn record(&self, index: u64) -> Result<Option<IVec>, StorageError> {
         self.log.get(key(index)).context(|| format!("read log record {index}"))
     }
 
-    /// Removes every record at `index` and above, the last one first, so that a crash leaves no hole.
+    /// Removes every record at `index` and above, from the last one down, so that a crash leaves no hole.
     pub(crate) fn remove_from(&self, index: u64) -> Result<(), StorageError> {
         self.remove_all(self.log.range(key(index)..).rev())
     }
 
-    /// Removes every record below `index`, the first one first, so that a crash leaves no hole.
+    /// Removes every record below `index`, from the first one up, so that a crash leaves no hole.
     pub(crate) fn remove_below(&self, index: u64) -> Result<(), StorageError> {
         self.remove_all(self.log.range(..key(index)))
     }

@@ -1,11 +1,10 @@
 //! The write-ahead log: every batch of operations since the older of the two checkpoints.
 //!
-//! It is double-buffered: two files, a and b, are filled in turn. The checkpoint of a letter holds
-//! the store as it was before the first batch of the file of that letter. It is mirrored: each file
-//! is kept as two copies. A batch is appended to both copies of the current file, and twice to each,
-//! always from the start of a block, so that no write touches a block that holds another batch.
-//! `DESIGN.md`, "The write-ahead log", says why there are two of everything and what each crash
-//! leaves behind.
+//! It is double-buffered: two files, a and b, are filled in turn. The checkpoint with the same letter as a file holds
+//! the store as it was before the first batch of that file. It is mirrored: each file is kept as two copies. A batch
+//! is appended to both copies of the current file, and twice to each, always from the start of a block, so that no
+//! write touches a block that holds another batch. `DESIGN.md`, "The write-ahead log", explains why there are two of
+//! everything and what each crash leaves behind.
 
 mod file;
 mod layout;
@@ -31,12 +30,12 @@ pub(crate) struct Wal {
     files: [WalFile; 2],
     /// The file that is being filled.
     current: usize,
-    /// Offset in it of the next batch, in bytes.
+    /// Offset of the next batch in that file, in bytes.
     end: usize,
 }
 
 impl Wal {
-    /// Makes both files. File a holds the empty batch 0.
+    /// Creates both files. File a holds the empty batch 0.
     pub(crate) fn create(dir: &Path) -> Result<(), StorageError> {
         for (names, batch) in COPY_NAMES.iter().zip([Some(Batch::default()), None]) {
             let mut bytes = batch.map(|batch| twice(&encode_batch(&batch))).unwrap_or_default();
@@ -46,8 +45,7 @@ impl Wal {
         Ok(())
     }
 
-    /// Opens both files, and makes sure that what is read from them is on disk. The first write
-    /// must be [`Wal::begin`].
+    /// Opens both files, and ensures that what is read from them is on disk. The first write must be [`Wal::begin`].
     pub(crate) fn open(dir: &Path) -> Result<(Wal, Vec<Found>), StorageError> {
         let (a, in_a) = WalFile::open(dir, 0)?;
         let (b, in_b) = WalFile::open(dir, 1)?;
@@ -67,37 +65,34 @@ impl Wal {
         })
     }
 
-    /// The file that is being filled: 0 for a, 1 for b. After opening, the file that holds the
-    /// newest batch.
+    /// The file that is being filled: 0 for a, 1 for b. After opening, the file that holds the newest batch.
     pub(crate) fn current(&self) -> usize {
         self.current
     }
 
-    /// Writes the first batch after opening, which has all named values, to the start of the file
-    /// that does not hold the newest batch, and syncs both copies. The checkpoint of the other
-    /// letter must be durable with everything before this batch.
+    /// Writes the first batch after opening, which has all named values, to the start of the file that does not hold
+    /// the newest batch, and syncs both copies. The checkpoint of the other letter must be durable with everything
+    /// before this batch.
     pub(crate) fn begin(&mut self, first: &Batch) -> io::Result<()> {
         self.switch();
         self.write(first.manifest.batch, &twice(&encode_batch(first)))?;
         self.files[self.current].sync()
     }
 
-    /// Whether so many bytes fit into the current file. If they do not, the checkpoint of the other
-    /// letter must be advanced to the newest batch, which frees the other file, before
-    /// [`Wal::switch`].
+    /// Whether this many bytes fit into the current file. If they do not, the checkpoint of the other letter must be
+    /// advanced to the newest batch, which frees the other file, before [`Wal::switch`].
     pub(crate) fn has_room(&self, bytes: usize) -> bool {
         self.end + bytes <= self.files[self.current].len()
     }
 
-    /// Goes on at the start of the other file.
+    /// Continues at the start of the other file.
     pub(crate) fn switch(&mut self) {
         self.current = 1 - self.current;
         self.end = 0;
     }
 
-    /// Writes the bytes of batch `number`, made by [`twice`], to both copies of the current file,
-    /// and returns when one copy is on disk. The sync of the next batch brings the other copy to
-    /// disk.
+    /// Writes the bytes of batch `number`, made by [`twice`], to both copies of the current file, and returns when
+    /// one copy is on disk. The sync of the next batch brings the other copy to disk.
     pub(crate) fn write(&mut self, number: u64, batch: &[u8]) -> io::Result<()> {
         self.files[self.current].write(number, self.end, batch)?;
         self.end += batch.len();

@@ -1,8 +1,8 @@
 //! How founders bootstrap their cluster, by the rules of `two_phase_commit`.
 //!
-//! Every founder sends handshakes to all others, again and again, until it takes part in a cluster. From the
-//! answers it learns which cluster may add it, which of the nodes that it prepared have still to hear of an
-//! abort, and whether its own preparation was aborted. The coordinator does the rest.
+//! Every founder sends handshakes to all others, over and over, until it takes part in a cluster. The answers show
+//! which cluster may add it, which of the nodes that it prepared still have to learn of an abort, and whether its own
+//! preparation was aborted. The coordinator does the rest.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,22 +26,22 @@ use crate::types::Member;
 
 /// Pause between two rounds of handshakes.
 const ROUND_INTERVAL: Duration = Duration::from_millis(200);
-/// A founder that waits looks this often whether it waits in vain, or whether the log shall say that it waits.
+/// How often a waiting founder checks whether it waits in vain, and whether to log that it waits.
 const REMINDER_INTERVAL: Duration = Duration::from_secs(5);
-/// A founder gets this long to write down that it is prepared, or free.
+/// How long a founder gets to write down that it is prepared, or free.
 const PREPARE_TIMEOUT: Duration = Duration::from_secs(2);
-/// A coordinator that has not prepared all founders after this long aborts its id, so that the founders that it
-/// prepared are free for another coordinator while one is missing.
+/// A coordinator that has not prepared all founders after this long aborts its id. The founders that it did prepare
+/// are then free for another coordinator while one is missing.
 const PREPARING_MAX: Duration = Duration::from_secs(5);
-/// Syncs of this node's own disk that both times leave room for: other disks may be as slow.
+/// Both times leave room for this many syncs of this node's own disk: other disks may be as slow.
 const SYNCS_OF_A_FOUNDER: u32 = 4;
-/// Both times double with each id that was given up, up to this often: a disk may be slower than is known.
+/// Both times double with each id that was given up, at most this often: a disk may be slower than is known.
 const DOUBLINGS_MAX: u32 = 4;
-/// Two coordinators that were in each other's way wait for a random time of up to this long: far longer than
-/// preparing everybody takes, so that one of them is first the next time.
+/// Two coordinators that got in each other's way each wait for a random time up to this bound. It is far longer than
+/// preparing all founders takes, so one of them is first the next time.
 const RETREAT_MAX: Duration = Duration::from_secs(2);
 
-/// What each of the other founders answered, and what a founder that answered is as a member.
+/// What each of the other founders answered, and the member record of each one that did.
 type Answers = BTreeMap<u64, (FounderAnswer, Option<Member>)>;
 
 /// How long a coordinator waits.
@@ -92,7 +92,7 @@ pub(crate) async fn prepare_for_coordinator(
     Ok(Response::Done)
 }
 
-/// Takes part in the bootstrap of the cluster; returns once there is one that contains this node.
+/// Takes part in the bootstrap of the cluster. Returns once there is a cluster that contains this node.
 pub(super) async fn found(core: &Arc<Core>) -> Result<(), NodeError> {
     let mut reminded = Instant::now();
     let mut patience = Patience { since: Instant::now(), aborted: 0 };
@@ -123,8 +123,8 @@ pub(super) async fn found(core: &Arc<Core>) -> Result<(), NodeError> {
     Ok(())
 }
 
-/// Whether all other founders belong to one cluster that knows this node's id with another data
-/// directory. Then waiting is of no use, and because this directory holds nothing yet, ending loses nothing.
+/// Whether all other founders belong to one cluster that knows this node's id with another data directory. Waiting is
+/// useless then, and because this directory holds nothing yet, ending the node loses nothing.
 async fn is_known_otherwise(core: &Core) -> bool {
     let mut clusters = BTreeSet::new();
     for (&id, address) in &core.options.peers {
@@ -155,7 +155,7 @@ fn remind(core: &Core, missing: &str) {
     }
 }
 
-/// Asks all founders once, and does what follows from their answers.
+/// Asks all founders once and acts on their answers.
 async fn round(core: &Arc<Core>, patience: &mut Patience) -> Result<Round, NodeError> {
     let before = core.identity.bootstrap().prepared();
     let answers = ask_founders(core).await;
@@ -191,7 +191,7 @@ async fn round(core: &Arc<Core>, patience: &mut Patience) -> Result<Round, NodeE
     }
 }
 
-/// Draws a cluster id, and prepares this store for it first.
+/// Draws a cluster id, preparing this store for it first.
 async fn draw(
     core: &Arc<Core>,
     founders: String,
@@ -206,7 +206,7 @@ async fn draw(
     prepare_all(core, prepared, answers, within).await
 }
 
-/// Prepares every other founder for this coordinator's cluster id, all at once, and commits once all are prepared.
+/// Prepares all other founders for this coordinator's cluster id in parallel, and commits once all are prepared.
 async fn prepare_all(
     core: &Arc<Core>,
     prepared: Prepared,
@@ -251,8 +251,8 @@ async fn prepare_all(
     Ok(Round::Formed)
 }
 
-/// Aborts the cluster id that this store has drawn, for good, and then tells the founders that may be
-/// prepared for it. A founder that cannot be told now is told when it answers next.
+/// Aborts the cluster id that this store has drawn, for good, and then notifies the founders that may be prepared for
+/// it. A founder that cannot be reached now is notified when it next answers.
 async fn abort(
     core: &Core,
     own: Prepared,
@@ -281,10 +281,10 @@ async fn send_abort(core: &Core, cluster: u128, id: u64, member: &Member) {
     }
 }
 
-/// Frees the founders that are prepared for an id that this store has aborted, and this store if its
+/// Frees the founders that are prepared for an id that this store has aborted. Frees this store too, if its
 /// coordinator has aborted. A store draws one id at a time, so it has aborted every other id that it drew.
 ///
-/// `before` is what this store was prepared for when it asked. An answer may not know of a later one yet.
+/// `before` is what this store was prepared for when it asked. An answer may not reflect a later preparation.
 async fn resolve(core: &Core, before: Option<Prepared>, answers: &Answers) {
     let me = core.identity.store();
     for (&id, (answer, member)) in answers {
@@ -304,7 +304,7 @@ async fn resolve(core: &Core, before: Option<Prepared>, answers: &Answers) {
     }
 }
 
-/// Asks every other founder, all at once: on a slow link the first answer takes several round trips.
+/// Asks all other founders in parallel: on a slow link the first answer takes several round trips.
 async fn ask_founders(core: &Arc<Core>) -> Answers {
     let mut asked = JoinSet::new();
     for (&id, address) in
@@ -354,7 +354,7 @@ fn known(from: &Origin, reply: HandshakeReply) -> (FounderAnswer, Option<Member>
     (FounderAnswer::Participant(Participant { cluster, prepared, ticket }), Some(member))
 }
 
-/// What a founder that does not coordinate waits for: everybody who hinders it.
+/// Lists what a founder that does not coordinate is waiting for: every node that holds it up.
 fn missing_of(answers: &Answers) -> String {
     let hindered = answers.iter().filter_map(|(id, (answer, _))| match answer {
         FounderAnswer::Silent(why) | FounderAnswer::Refused(why) => {

@@ -1,4 +1,4 @@
-//! How nodes introduce themselves to each other before they are members of one cluster.
+//! How nodes introduce themselves before they are members of one cluster.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use crate::two_phase_commit::{Participant, check_lists};
 use crate::types::Member;
 use crate::types::bounds::check_address;
 
-/// A handshake waits this long for its answer: three round trips of half a second to open a connection, and one more.
+/// Timeout of a handshake: three round trips of half a second to open a connection, and one more.
 pub(crate) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Introduces this node to the node at an address, and returns who answered. `node_id` is the node that has to
-/// listen there, if that is known.
+/// Introduces this node to the node at an address, and returns who answered. `node_id` is the node that must listen
+/// there, if known.
 pub(crate) async fn send(
     core: &Core,
     node_id: Option<u64>,
@@ -39,8 +39,8 @@ pub(crate) async fn send(
     }
 }
 
-/// Judges and answers a handshake. The asker may belong to another cluster, so the answer says what is known
-/// here, and no refusal may stop the asker.
+/// Judges and answers a handshake. The asker may belong to another cluster, so the answer only states what this node
+/// knows, and no refusal may stop the asker.
 pub(crate) fn answer(core: &Core, handshake: &Handshake) -> Result<HandshakeReply, Refusal> {
     let (ours, invited) = (core.cluster(), core.identity.bootstrap().invited());
     if let (Some(ours), Some(theirs)) = (ours.or(invited), handshake.cluster)
@@ -70,8 +70,8 @@ pub(crate) fn answer(core: &Core, handshake: &Handshake) -> Result<HandshakeRepl
     Ok(HandshakeReply { raft, http, cluster: ours, prepared, ticket, asker, release })
 }
 
-/// Refuses a cluster that wants to add this new node while it waits for another: a cluster that added it by
-/// a mistaken address would take it away from the founders that wait for it.
+/// Refuses a cluster that wants to add this new node while it waits for another one. Otherwise a cluster that was
+/// given a wrong address could take the node away from the founders that wait for it.
 fn check_invited(core: &Core, cluster: Option<u128>) -> Result<(), Refusal> {
     if let Some(prepared) = core.identity.bootstrap().prepared() {
         return Err(prepared.refusal());

@@ -1,4 +1,4 @@
-//! How a new node joins a cluster by one of its members.
+//! How a new node joins a cluster through one of its members.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::types::Member;
 const ROUND_INTERVAL: Duration = Duration::from_millis(200);
 const JOIN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Asks the member at `seed` to be added; returns once this node takes part.
+/// Asks the member at `seed` to add this node. Returns once this node takes part.
 pub(super) async fn join(core: &Core, seed: &str) -> Result<(), NodeError> {
     let mut waiting = WaitingLog::default();
     loop {

@@ -1,4 +1,4 @@
-//! How a member that was restarted comes back, and how its peers judge what it has forgotten.
+//! How a restarted member comes back, and how its peers detect what it has forgotten.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,11 +11,11 @@ use crate::message::{Origin, Refusal, Request};
 use crate::runtime::in_process;
 use crate::types::RaftVote;
 
-/// A member gets this long to take this node back, the opening of a connection included.
+/// Timeout for a member to take this node back, including the time to open a connection.
 const RETURN_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Asks the other members, all at once, whether they still know this store, before it takes part. Peers that do not
-/// answer are left out: a whole cluster may be starting.
+/// Asks all other members in parallel whether they still know this store, before it takes part. Peers that do not
+/// answer are skipped: the whole cluster may be starting.
 pub(crate) async fn announce(core: &Arc<Core>, last: Option<u64>) {
     let vote = core.vote();
     let mut asked = JoinSet::new();
@@ -38,10 +38,10 @@ pub(crate) async fn announce(core: &Arc<Core>, last: Option<u64>) {
     }
 }
 
-/// Judges a member that comes back: whether it has lost log entries.
+/// Judges whether a returning member has lost log entries.
 ///
-/// The leader knows how far every follower's log reached, and a shorter log has lost entries. The exception is
-/// a follower that has seen a later leader, maybe of the same term: that leader may have truncated its log.
+/// The leader knows how far every follower's log reached, and a shorter log has lost entries. The exception is a
+/// follower that has seen a later leader, possibly of the same term: that leader may have truncated its log.
 pub(crate) fn judge(
     core: &Core,
     from: &Origin,

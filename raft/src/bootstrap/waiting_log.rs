@@ -1,19 +1,18 @@
-//! When a node that waits to enter a cluster says so: at once when it waits for something else than before, and each
-//! minute while it does not.
+//! When a node that waits to enter a cluster logs it: at once when the reason changes, and otherwise once a minute.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// A wait for the same is told of again after this long.
+/// The same reason is logged again after this long.
 const REPEAT_INTERVAL: Duration = Duration::from_secs(60);
 
-/// What was told last, and when.
+/// The reason that was logged last, and when.
 #[derive(Default)]
 pub(super) struct WaitingLog(Option<(String, Instant)>);
 
 impl WaitingLog {
-    /// Whether the log says that this node waits for `what` now.
+    /// Returns whether to log now that this node waits for `what`.
     pub(super) fn is_told(&mut self, what: &str, now: Instant) -> bool {
         let is_known = self.0.as_ref().is_some_and(|(told, at)| {
             told == what && now.saturating_duration_since(*at) < REPEAT_INTERVAL

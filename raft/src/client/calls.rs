@@ -18,17 +18,16 @@ use crate::types::Member;
 /// Why a call brought no answer.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CallError {
-    /// The request was not sent, or not sent whole: nothing happened at the other end.
+    /// The request was not sent, or not completely: it had no effect at the other end.
     #[error("cannot reach {address}: {reason}")]
     Unreachable { address: String, reason: String },
-    /// The request was sent, but no answer came: it may have had its effect.
+    /// The request was sent but not answered: it may have had its effect.
     #[error("no answer from {address}: {reason}")]
     Lost { address: String, reason: String },
     /// The other end refused the request; nothing happened.
     #[error("refused by {address}: {refusal}")]
     Refused { address: String, refusal: Refusal },
-    /// An incarnation or a store answered that does not count any more: the request may have had its
-    /// effect.
+    /// The answer came from an incarnation or a store that no longer counts. The request may have had its effect.
     #[error("the answer of {address} does not count: {refusal}")]
     Discounted { address: String, refusal: Refusal },
 }
@@ -38,7 +37,7 @@ pub(crate) struct Client {
     identity: Arc<NodeIdentity>,
     heard: Arc<Heard>,
     transport: Arc<dyn Transport>,
-    /// The founders' addresses as the operator gave them.
+    /// The founders' addresses, as the operator gave them.
     listed: BTreeMap<u64, String>,
 }
 
@@ -52,7 +51,7 @@ impl Client {
         Self { identity, heard, transport, listed }
     }
 
-    /// Calls a member of this node's cluster, and nobody else at its address.
+    /// Calls a member of this node's cluster. No other process at its address is accepted in its place.
     pub(crate) async fn call(
         &self,
         node_id: u64,
@@ -67,7 +66,7 @@ impl Client {
         self.call_in(cluster, node_id, member, request, within).await
     }
 
-    /// Calls a member of a cluster to which this node may not belong yet.
+    /// Calls a member of a cluster that this node may not belong to yet.
     pub(crate) async fn call_in(
         &self,
         cluster: u128,
@@ -92,7 +91,7 @@ impl Client {
         if missed(&answer, &header.to)
             && let Some(listed) = self.listed.get(&node_id).filter(|listed| *listed != address)
         {
-            // The whole cluster may have moved, maybe to each other's addresses. Then only the operator's
+            // The whole cluster may have moved, and members may even have swapped addresses. Then only the operator's
             // list is up to date.
             address = listed;
             answer = self.send(at(address), &frame, within).await;
@@ -118,8 +117,8 @@ impl Client {
         Header { cluster, from: self.identity.origin(), to, clock_ms, median_ms }
     }
 
-    /// Sends a handshake to the node that listens at an address, or to the one that has to listen there. No
-    /// answer of a stranger stops this node.
+    /// Sends a handshake to any node at an address, or to the one that must listen there. The answer of a stranger
+    /// never stops this node.
     pub(crate) async fn handshake(
         &self,
         target: Target<'_>,
@@ -135,7 +134,7 @@ impl Client {
         }
     }
 
-    /// Judges who answered, and what the answer means here. `waits` says whether the answer counts only once the
+    /// Judges who answered, and what the answer means here. If `waits` is set, the answer counts only once the
     /// incarnation that gave it is on disk.
     async fn conclude(
         &self,
@@ -168,8 +167,8 @@ impl Client {
         Ok(response)
     }
 
-    /// Whether a member's refusal ends this node. Doubt about its data does at once. That it is no member any more is
-    /// not for any one member to say.
+    /// Whether a member's refusal ends this node. Doubt about its data does so at once. Its removal from the
+    /// membership is not for one member alone to declare.
     fn ends_this_node(&self, refusal: &Refusal, from: &Origin) -> bool {
         match refusal {
             Refusal::Removed { members_index } | Refusal::Replaced { members_index } => {
@@ -179,16 +178,16 @@ impl Client {
         }
     }
 
-    /// Whether the very store that the membership names gave an answer, to a message of this node's own
-    /// cluster. Only such an answer may stop this node. A stranger at the address knows nothing of this
-    /// node, however sure it is.
+    /// Whether the answer came from the very store that the membership names, in reply to a message of this node's
+    /// own cluster. Only such an answer may stop this node. A stranger at the address knows nothing of this node, no
+    /// matter what it claims.
     fn is_from_a_member(&self, header: &Header, from: &Origin) -> bool {
         let ours = self.identity.cluster() == Some(header.cluster);
         let named = self.identity.knows(from.node_id, from.store);
         ours && named && header.to.is(from)
     }
 
-    // An answer by an older copy of a peer's store must not count either.
+    // An answer from an older copy of a peer's store must not count either.
     async fn check_answer(
         &self,
         header: &Header,
@@ -217,8 +216,8 @@ impl Client {
         answer.await.map_err(|_| lost(format!("timed out after {within:?}")))?
     }
 
-    /// Carries a frame there and its answer back. An answer in the name of another node than the proven one
-    /// is none.
+    /// Carries a frame to the target and its answer back. An answer in the name of a node other than the proven one
+    /// counts as lost.
     async fn carry(&self, target: Target<'_>, frame: &Frame) -> Result<Answer, CallError> {
         let answer = self.transport.call(target, codec::encode(PROTOCOL, frame)).await;
         let address = target.address.to_owned();
@@ -245,8 +244,8 @@ impl Client {
     }
 }
 
-/// Whether the intended member does not listen at the address, whoever else does: then nothing happened
-/// there.
+/// Whether the intended member does not listen at the address, even if another process does. The request then had no
+/// effect on it.
 fn missed(answer: &Result<Answer, CallError>, to: &Destination) -> bool {
     match answer {
         Ok(answer) => answer.result.is_err() && !to.is(&answer.from),

@@ -4,21 +4,21 @@ use openraft::raft::AppendEntriesRequest;
 
 use crate::types::{RaftLogId, Types};
 
-/// What a member has been told of the commit index on one connection.
+/// What a member knows of the commit index, through one connection.
 ///
-/// openraft sends every follower a message of its own whenever an entry is committed. That is half of all
-/// messages, and nobody waits for it: the leader answers the proposer, a linearizable read asks the leader,
-/// and the next entries carry the index, as does the next heartbeat. So such a message is held back once. A
-/// message that openraft sends again is sent.
+/// openraft sends every follower a separate message whenever an entry is committed. These are half of all messages,
+/// and no task waits for them: the leader answers the proposer, a linearizable read asks the leader, and both the
+/// next entries and the next heartbeat carry the index. So such a message is held back once. If openraft sends it
+/// again, it goes out.
 #[derive(Default)]
 pub(super) struct CommitNotice {
-    /// The newest commit index that arrived; `None` before any message has.
+    /// The newest commit index that arrived; `None` before the first message arrives.
     told: Option<Option<RaftLogId>>,
     held_back: Option<RaftLogId>,
 }
 
 impl CommitNotice {
-    /// Whether a message says only that more is committed, and says so for the first time.
+    /// Whether a message only announces that more is committed, and is the first one to do so.
     pub(super) fn can_wait(&mut self, message: &AppendEntriesRequest<Types>) -> bool {
         let committed = message.leader_commit;
         let is_notice = self.told.is_some_and(|told| told < committed);

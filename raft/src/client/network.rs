@@ -21,11 +21,11 @@ use crate::peers::Heard;
 use crate::runtime::MESSAGE_MAX;
 use crate::types::{Member, RaftVote, Types};
 
-/// Replication leaves an unreachable peer alone for this long before it tries again. An attempt costs more
-/// than a heartbeat that arrives.
+/// Replication leaves an unreachable peer alone for this long before it tries again. A failed attempt costs more than
+/// a heartbeat that arrives.
 const UNREACHABLE_BACKOFF: Duration = Duration::from_millis(400);
 
-/// Time between two looks whether a message that is not answered was lost.
+/// How often an unanswered message is checked for having been lost.
 const LOOK_INTERVAL: Duration = Duration::from_millis(150);
 
 /// Makes openraft's connections to members.
@@ -68,20 +68,20 @@ pub(crate) struct Connection {
 #[error("no quorum answers this leader")]
 struct WithoutQuorum;
 
-/// The error that openraft gets for an answer whose later vote does not count.
+/// The error that openraft gets in place of an answer whose later vote does not count.
 #[derive(Debug, thiserror::Error)]
 #[error("a later vote of one that is no voter of the leader's membership")]
 struct NoVoter;
 
-/// The error that openraft gets for a message that takes longer than others do, and whose receiver does not say that it
-/// is writing it.
+/// The error that openraft gets for a message that takes longer than usual while its receiver does not report that it
+/// is writing.
 #[derive(Debug, thiserror::Error)]
 #[error("no answer, and the receiver is not writing it")]
 struct Unanswered;
 
 impl Connection {
-    /// Sends a message, and waits until it is answered or lost. A receiver that says that it is writing has the time
-    /// that its disk needs: sent again, the message would only wait behind itself.
+    /// Sends a message and waits until it is answered or lost. A receiver that reports that it is writing gets the
+    /// time that its disk needs: a second copy of the message would only wait behind the first.
     async fn call<E: std::error::Error>(
         &self,
         request: Request,
@@ -89,7 +89,7 @@ impl Connection {
         let (sent, weather) = (Instant::now(), self.heard.weather());
         let mut called = pin!(self.client.call(self.target, &self.member, request, MESSAGE_MAX));
         let called = loop {
-            // Each answer to a heartbeat may move it.
+            // Each heartbeat answer may move this.
             let lost_at = weather.lost_at(self.target, sent).min(Instant::now() + LOOK_INTERVAL);
             tokio::select! {
                 biased;
@@ -102,8 +102,8 @@ impl Connection {
             }
         };
         called.map_err(|error| match error {
-            // openraft leaves an unreachable peer alone for a while, and asks again at once if only the
-            // answer was late.
+            // openraft leaves an unreachable peer alone for a while, but asks again at once if only the answer was
+            // late.
             CallError::Lost { .. } => RPCError::Network(NetworkError::new(&error)),
             CallError::Unreachable { .. }
             | CallError::Refused { .. }
@@ -111,9 +111,9 @@ impl Connection {
         })
     }
 
-    /// Lets a later vote depose this leader only if it comes from a voter of its membership. A learner has
-    /// no say, and a learner that was a voter of an older membership must not depose leaders (compare the
-    /// disruptive servers of the Raft thesis, 4.2.3).
+    /// Lets a later vote depose this leader only if it comes from a voter of its membership. A learner has no say. In
+    /// particular, a learner that was a voter of an older membership must not depose leaders (compare the disruptive
+    /// servers of the Raft thesis, 4.2.3).
     fn may_depose<E: std::error::Error>(
         &self,
         vote: RaftVote,
@@ -121,7 +121,7 @@ impl Connection {
         let members = self.identity.members();
         let named = members.membership().get_node(&self.target);
         let is_voter = members.voter_ids().any(|id| id == self.target);
-        // A lone voter has nobody to transfer leadership to, and is elected again at once.
+        // A lone voter has no other voter to transfer leadership to, and is elected again at once.
         let is_alone = members.voter_ids().eq([self.identity.node_id()]);
         let counts =
             is_alone || is_voter && named.is_some_and(|named| named.store == self.member.store);
@@ -192,7 +192,8 @@ impl RaftNetwork<Types> for Connection {
         _: RPCOption,
     ) -> Result<VoteResponse<u64>, RPCError<u64, Member, RaftError<u64>>> {
         let transferred_by = self.transfer.transferred_by(rpc.vote.leader_id.term);
-        // The voter writes its vote down first. The candidate stands anew when it has waited for long enough.
+        // The voter writes its vote down before it answers. The candidate decides how long it waits before it stands
+        // again.
         let request = Request::Vote { rpc, transferred_by };
         match self.client.call(self.target, &self.member, request, MESSAGE_MAX).await {
             Ok(Response::Vote(response)) => Ok(response),

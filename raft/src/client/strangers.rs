@@ -1,4 +1,4 @@
-//! What a node makes of answers by processes that it did not ask.
+//! How a node treats answers from processes that it did not ask.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -39,7 +39,7 @@ const FATAL: [Refusal; 4] = [
 /// Gives one answer to every request at every address.
 struct OneAnswer {
     bytes: Mutex<Vec<u8>>,
-    /// Who has proved to give it.
+    /// The proven identity of the sender.
     from: Mutex<Peer>,
     /// The node that the last call wanted.
     wanted: Mutex<Option<u64>>,

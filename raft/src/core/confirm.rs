@@ -11,8 +11,8 @@ use crate::message::{Request, Response};
 use crate::types::{RaftMembership, RaftVote};
 
 impl Core {
-    /// Has a quorum confirm that this node leads, in a round of messages that are sent after this call began, and
-    /// returns the term in which it does. `DESIGN.md` ("Confirmed leadership") has the argument.
+    /// Has a quorum confirm that this node leads, with messages sent after this call began. Returns the term that it
+    /// leads. `DESIGN.md` ("Confirmed leadership") has the argument.
     pub(crate) async fn confirm_leadership(
         self: &Arc<Self>,
         deadline: Instant,
@@ -34,7 +34,7 @@ impl Core {
         }
     }
 
-    /// Asks the voters, all at once, for the latest vote that they may have given. Returns whether a quorum, this node
+    /// Asks all voters in parallel for the latest vote that they may have given. Returns whether a quorum, this node
     /// included, has given none after `vote`.
     async fn ask_for_later_votes(
         self: &Arc<Self>,
@@ -50,15 +50,15 @@ impl Core {
         confirmed.await && self.latest_vote() <= vote
     }
 
-    /// The same by openraft's own round, which waits for the disks of voters that are writing: for voters of a release
-    /// that does not say what it voted.
+    /// Does the same through openraft's own round, which waits for the disks of voters that are writing. Used while a
+    /// voter runs a release that does not report its vote.
     async fn confirm_by_openraft(&self, deadline: Instant) -> Result<u64, NotConfirmed> {
         let confirmed = match timeout_at(deadline, self.raft.get_read_log_id()).await {
             Ok(Ok(confirmed)) => confirmed.0.map(|log_id| log_id.leader_id),
             Ok(Err(RaftError::APIError(CheckIsLeaderError::ForwardToLeader(_)))) => None,
             Ok(Err(_)) | Err(_) => return Err(NotConfirmed::NoQuorum),
         };
-        // The term is that of the log id, and no metric's: metrics lag.
+        // The term comes from the log id, not from a metric: metrics lag.
         let own = confirmed.filter(|leader| leader.node_id == self.identity.node_id());
         own.map(|leader| leader.term).ok_or(NotConfirmed::NotLeading)
     }

@@ -1,8 +1,8 @@
 //! Proposals, and the check that every command passes before it is appended.
 //!
-//! Every replica applies a committed entry, at every start. An entry that cannot be applied would end all of
-//! them for good. So the node that appends commands checks them first, whether a caller or a peer proposed
-//! them. Nothing else makes [`CheckedCommands`], and the batcher takes nothing else.
+//! Every replica applies a committed entry, at every start. An entry that cannot be applied would end all of them for
+//! good. So the node that appends commands checks them first, whether a caller or a peer proposed them. Only this
+//! check creates [`CheckedCommands`], and the batcher takes nothing else.
 
 use std::ops::Deref;
 
@@ -19,13 +19,13 @@ pub(crate) struct Proposal {
     pub(crate) commands: CheckedCommands,
     pub(crate) delivery: Delivery,
     pub(crate) deadline: Instant,
-    /// Another node sent the proposal here, and decides itself where to try next.
+    /// Another node forwarded the proposal, and decides itself where to try next.
     pub(crate) forwarded: bool,
     pub(crate) answer: oneshot::Sender<Result<Vec<Vec<u8>>, ProposeError>>,
 }
 
 impl Proposal {
-    // Nobody listens any more once the caller's own deadline has passed.
+    // The send fails if the caller's own deadline has passed, because the receiver is gone. That is harmless.
     pub(crate) fn settle(self, result: Result<Vec<Vec<u8>>, ProposeError>) {
         let _ = self.answer.send(result);
     }
@@ -36,8 +36,8 @@ impl Proposal {
 pub(crate) struct CheckedCommands(Vec<Vec<u8>>);
 
 impl CheckedCommands {
-    /// Checks all commands, so that the proposer of many learns at once which to leave out. If the state
-    /// machine refuses some, it returns those and gives the commands back.
+    /// Checks all commands, so that the proposer of several learns at once which to leave out. If the state machine
+    /// refuses some, the error lists those and hands the commands back.
     pub(crate) fn check(
         state: &dyn StateMachine,
         commands: Vec<Vec<u8>>,

@@ -10,8 +10,8 @@ use crate::runtime::in_process;
 use crate::types::{Member, RaftMembership, has_quorum};
 
 impl Core {
-    /// Asks the other voters, all at once. Returns `true` as soon as a quorum agrees, which includes this node, and
-    /// `false` once all have answered without one. `ask` bounds its own wait.
+    /// Asks the other voters in parallel. Returns `true` as soon as a quorum agrees, this node included, and `false`
+    /// once all have answered without one. `ask` bounds its own wait.
     pub(crate) async fn quorum_agrees<A>(
         self: &Arc<Self>,
         members: &RaftMembership,

@@ -1,4 +1,4 @@
-//! What other members ask of this node as the leader, and who answers it.
+//! What other members ask this node in its role as leader, and the answers.
 
 use std::sync::{Arc, OnceLock};
 
@@ -8,10 +8,10 @@ use tokio::time::{Instant, timeout_at};
 use crate::leader_requests::{LEADER_REQUEST_BYTES_MAX, LeaderRequests};
 use crate::message::Unasked;
 
-/// Requests that are answered at once. One more is refused as overload: their answers may take 32 MiB.
+/// Number of requests that may be answered at once. One more is refused as overload: the answers may take 32 MiB.
 const REQUESTS_MAX: usize = 256;
 
-/// Passes requests to whoever answers them.
+/// Passes requests to the registered answerer.
 pub(crate) struct Requests {
     answerer: OnceLock<Arc<dyn LeaderRequests>>,
     places: Semaphore,
@@ -24,7 +24,7 @@ impl Default for Requests {
 }
 
 impl Requests {
-    /// Has `answerer` answer from now on; the first one stays.
+    /// Registers `answerer`. The first one stays.
     pub(crate) fn answer_by(&self, answerer: Arc<dyn LeaderRequests>) {
         let _ = self.answerer.set(answerer);
     }

@@ -1,14 +1,14 @@
 //! When a node campaigns.
 //!
 //! - A node campaigns only if the membership that it holds names its present store as a voter.
-//! - It first asks the voters whether they would elect it (pre-vote; Raft thesis, 9.6). Nothing is written
-//!   for that and no term rises, so a node without a quorum disturbs nobody.
-//! - A voter agrees only if it has heard no leader for the length of a leader lease, and a leader only if
-//!   no quorum answers it. Voters judge the vote itself in the same way when it arrives (Raft thesis, 4.2.3).
-//! - A leader whose process is gone is replaced as soon as its leader lease has passed: its machine refuses
+//! - It first asks the voters whether they would elect it (pre-vote; Raft thesis, 9.6). Nothing is written and no
+//!   term rises, so a node without a quorum causes no disturbance.
+//! - A voter agrees only if it has heard no leader for the length of a leader lease, and a leader only if no quorum
+//!   answers it. Voters judge the vote itself in the same way when it arrives (Raft thesis, 4.2.3).
+//! - A leader whose process is gone is replaced as soon as its leader lease has passed. Its machine refuses
 //!   connections at once, so there is no doubt to wait out.
 //!
-//! These rules concern speed and disturbance alone: every candidate needs the votes of a quorum.
+//! These rules only affect speed and disturbance: every candidate needs the votes of a quorum.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -25,32 +25,33 @@ use crate::runtime::random_below;
 use crate::transport::{Target, Transport};
 use crate::types::{Member, has_quorum};
 
-/// A leader that listens again within this long was restarted, and leads on. On a slow link a refusal takes two round
+/// A leader that listens again within this long was restarted and leads on. On a slow link a refusal takes two round
 /// trips.
 const LOOK_AGAIN_TIMEOUT: Duration = Duration::from_millis(50);
-/// Added to a leader lease, because timers are not exact and the last message of a leader does not reach all
-/// followers at once.
+/// Added to a leader lease, because timers are not exact and a leader's last message does not reach all followers at
+/// once.
 const MARGIN: Duration = Duration::from_millis(10);
-/// Time between the campaigns of two voters whose leader's process is gone, at least: the first has won by then. It
-/// needs three round trips.
+/// Minimum time between the campaigns of two voters whose leader's process is gone: the first has won by then. A
+/// campaign needs three round trips.
 const TURN: Duration = Duration::from_millis(60);
-/// A candidate gets this long at most to win before it tries again, unless its disk or its links are as slow as that.
+/// Longest time that a candidate gets to win before it tries again, unless its disk or its links are slower than
+/// that.
 const ATTEMPT_MAX: Duration = Duration::from_secs(2);
-/// Pause after the first failed attempt. It is short because the others may have been a moment behind, and
-/// doubles up to [`PAUSE_MAX`], or to two round trips, in which another candidate may win.
+/// Pause after the first failed attempt. It is short because the other voters may just have been a moment behind. It
+/// doubles up to [`PAUSE_MAX`], or up to two round trips, so that another candidate may win.
 const PAUSE: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_millis(160);
 
-/// Pause of a node that may not campaign before it looks at its membership again.
+/// How often a node that may not campaign looks at its membership again.
 const MEMBERSHIP_INTERVAL: Duration = Duration::from_millis(200);
 
 type Metrics = watch::Receiver<RaftServerMetrics<u64, Member>>;
 
-/// Campaigns whenever the leader is silent or its process is gone, for as long as the node runs.
+/// Campaigns whenever the leader is silent or its process is gone, as long as the node runs.
 pub(crate) async fn run(core: Arc<Core>, transport: Arc<dyn Transport>) {
     let mut metrics = core.raft.server_metrics();
     let mut failures = 0;
-    // The leader whose end the log has told of.
+    // The leader whose end was logged last.
     let mut told_of = None;
     loop {
         let leader = metrics.borrow_and_update().current_leader;
@@ -82,7 +83,7 @@ pub(crate) async fn run(core: Arc<Core>, transport: Arc<dyn Transport>) {
     }
 }
 
-/// Resolves when no leader was heard for an election timeout; never on a node that leads or may not
+/// Resolves when no leader was heard for an election timeout. Never resolves on a node that leads or may not
 /// campaign.
 async fn until_silent(core: &Core, leader: Option<u64>) {
     let contact = core.heard.contact();
@@ -90,15 +91,15 @@ async fn until_silent(core: &Core, leader: Option<u64>) {
     if leader == Some(core.identity.node_id()) {
         return std::future::pending().await;
     }
-    // A membership may be seen a moment after the change that has woken this task.
+    // The membership may become visible a moment after the change that woke this task.
     while !may_campaign(core) {
         sleep(MEMBERSHIP_INTERVAL).await;
     }
-    // Nobody else could win against a lone voter.
+    // No other node could win against a lone voter.
     if has_quorum(&core.identity.members(), &BTreeSet::from([core.identity.node_id()])) {
         return;
     }
-    // Which part of the time between the two election timeouts this node waits.
+    // When this node campaigns, as a fraction of the time between the two election timeouts.
     let part = random_below(Duration::from_secs(1)).as_secs_f64();
     let began = Instant::now();
     loop {
@@ -116,19 +117,19 @@ async fn until_silent(core: &Core, leader: Option<u64>) {
     }
 }
 
-/// When this node campaigns if it hears of no leader: the leader gets its patience, and a candidate that this node has
-/// voted for the time to win.
+/// When this node campaigns if it hears no leader. The leader gets its patience, and a candidate that this node has
+/// voted for gets the time to win.
 fn campaign_at(core: &Core, leader_is_known: bool, began: Instant, part: f64) -> Instant {
     let (contact, timers) = (core.heard.contact(), core.heard.timers());
     let beyond_min = (timers.election_max - timers.election_min).mul_f64(part);
-    // Without a known leader there is none to wait for: a leader lease is all that others may keep.
+    // No leader is known, so only the leader leases that other nodes may hold have to run out.
     let patience = if leader_is_known { timers.election_min } else { timers.lease + MARGIN };
     let missed = contact.silent_since().unwrap_or(began) + patience;
     let lost = contact.voted_at().map(|at| at + patience.max(core.heard.election_time()));
     lost.map_or(missed, |lost| lost.max(missed)) + beyond_min
 }
 
-/// Resolves when the leader's process is gone and it is this node's turn; never if there is no leader to
+/// Resolves when the leader's process is gone and it is this node's turn. Never resolves if there is no leader to
 /// follow.
 async fn until_gone(core: &Core, transport: &dyn Transport, leader: Option<u64>) {
     let Some((leader, turn)) = leader.and_then(|leader| follow(core, leader)) else {
@@ -161,8 +162,7 @@ fn follow(core: &Core, leader: u64) -> Option<((u64, Member), u32)> {
     Some(((leader, core.member(leader)?), u32::try_from(turn).ok()?))
 }
 
-/// Stands for election once, if a quorum would elect this node. Returns whether some leader is known
-/// afterwards.
+/// Stands for election once, if a quorum would elect this node. Returns whether a leader is known afterwards.
 ///
 /// # Errors
 /// When openraft has ended.
@@ -171,7 +171,7 @@ async fn campaign(core: &Arc<Core>, metrics: &mut Metrics, failures: u32) -> Res
         return Ok(false);
     }
     let before = metrics.borrow_and_update().vote;
-    // Meanwhile the leader may have been heard again, or this node may have voted.
+    // During the pre-vote the leader may have been heard again, or this node may have voted.
     let is_wanted = is_wanted(core).await
         && would_elect_another(core)
         && metrics.borrow_and_update().vote == before;
@@ -180,8 +180,8 @@ async fn campaign(core: &Arc<Core>, metrics: &mut Metrics, failures: u32) -> Res
     }
     elect(core).await.map_err(|_| Ended)?;
     let elected = metrics.wait_for(|now| now.vote > before && now.vote.is_committed());
-    // Every attempt gets more time, for disks and links that are slower than is known: each makes the votes of the one
-    // before void.
+    // Every attempt makes the votes of the previous one void, so each gets more time than the last, in case disks and
+    // links are slower than is known.
     let expected = core.heard.election_time();
     let patience = expected.saturating_mul(2_u32.saturating_pow(failures.min(8)));
     match timeout(patience.min(ATTEMPT_MAX.max(2 * expected)), elected).await {
@@ -194,8 +194,7 @@ async fn campaign(core: &Arc<Core>, metrics: &mut Metrics, failures: u32) -> Res
 /// The error of a node whose openraft has ended, which ends the node.
 struct Ended;
 
-/// Asks the other voters whether they would elect this node. It needs the consent of a quorum, which
-/// includes its own.
+/// Asks the other voters whether they would elect this node. It needs the consent of a quorum, its own included.
 async fn is_wanted(core: &Arc<Core>) -> bool {
     let (last, members) = (core.last_log_id(), core.identity.members());
     let asked = core.quorum_agrees(&members, move |core, id, member| async move {

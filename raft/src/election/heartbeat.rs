@@ -1,10 +1,10 @@
 //! A leader's heartbeats.
 //!
-//! A heartbeat is answered from memory, on connections that carry no entries, so that silence means that a node is gone
-//! and never that a disk is busy: neither a follower's, nor the leader's own, for which openraft's core waits. Several
-//! travel at once on a slow link, so that one lost packet delays one of them. A leader that no quorum answers pauses its
-//! heartbeats, so that its followers may elect another: an election timeout later than they would if its process were
-//! gone.
+//! A heartbeat is answered from memory, on connections that carry no entries. So silence means that a node is gone,
+//! never that a disk is busy: neither a follower's nor the leader's own, which openraft's core waits for. Several
+//! heartbeats travel at once on a slow link, so that one lost packet delays only one of them. A leader that no quorum
+//! answers pauses its heartbeats, so that its followers may elect another leader. They do so an election timeout
+//! later than if its process were gone.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,10 +20,11 @@ use crate::peers::LATE;
 use crate::runtime::in_process;
 use crate::types::{Member, RaftLogId, RaftVote};
 
-/// Heartbeats to one member that are under way at once, at most.
+/// Maximum number of heartbeats to one member that are under way at once.
 const UNDER_WAY_MAX: usize = 4;
-/// openraft sends heartbeats of its own this often, so that nothing that its streams have lost stays lost. They carry what
-/// those of this module do, and keep a stream busy for a round trip, in which it carries no entry.
+/// How often openraft sends its own heartbeats, so that nothing that its streams lost stays lost. They carry the same
+/// information as the heartbeats of this module, but keep a stream busy for a round trip, and it carries no entry
+/// while they do.
 const OPENRAFT_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The heartbeats to one member.
@@ -33,15 +34,15 @@ struct Line {
     sent: Option<Instant>,
 }
 
-/// What an answer asks for.
+/// What an answer calls for.
 enum Answer {
     /// The member follows this leader, or did not answer.
     Nothing,
-    /// The member knows of a later vote, which openraft has to hear.
+    /// The member knows of a later vote, which openraft has to learn of.
     LaterVote,
 }
 
-/// Sends heartbeats while this node leads, for as long as it runs.
+/// Sends heartbeats whenever this node leads, as long as it runs.
 pub(crate) async fn run(core: Arc<Core>) {
     let me = Some(core.identity.node_id());
     // The server metrics change when the leader does, not with every answer.
@@ -61,7 +62,7 @@ pub(crate) async fn run(core: Arc<Core>) {
 /// The error of a node whose openraft has ended.
 struct Ended;
 
-/// Sends heartbeats until this node leads no more by this vote.
+/// Sends heartbeats until this node no longer leads by this vote.
 async fn lead(core: &Arc<Core>, vote: RaftVote) -> Result<(), Ended> {
     let term = vote.leader_id.term;
     let interval = core.options.tuning.heartbeat;
@@ -100,7 +101,7 @@ async fn lead(core: &Arc<Core>, vote: RaftVote) -> Result<(), Ended> {
                 core.raft.trigger().heartbeat().await.map_err(|_| Ended)?;
             }
         }
-        // A leader that did not run has sent nothing, so its followers owe it no answer.
+        // A leader that was not running has sent nothing, so its followers owe it no answer.
         if Instant::now() > due + LATE {
             core.heard.contact().await_followers_anew(Instant::now());
         }
@@ -108,8 +109,9 @@ async fn lead(core: &Arc<Core>, vote: RaftVote) -> Result<(), Ended> {
     Ok(())
 }
 
-/// Whether a heartbeat to a member is due: it has acknowledged nothing that was sent since the last one, and on a slow
-/// link the last one is half of its way.
+/// Whether a heartbeat to a member is due. It is not if the member has acknowledged a message that was sent within
+/// the last half interval, or if the last heartbeat went out too recently: heartbeats are an interval apart, or half
+/// a round trip on a slow link.
 fn is_due(core: &Core, id: u64, term: u64, line: &Line) -> bool {
     let (weather, interval) = (core.heard.weather(), core.options.tuning.heartbeat);
     let now = Instant::now();
@@ -125,7 +127,7 @@ fn is_due(core: &Core, id: u64, term: u64, line: &Line) -> bool {
         && !is_acknowledged()
 }
 
-/// Sends one heartbeat, and records its answer.
+/// Sends one heartbeat and records its answer.
 async fn send(core: Arc<Core>, id: u64, member: Member, vote: RaftVote) -> Answer {
     let (matched, committed) = progress(&core, id);
     let patience = core.heard.patience_with(id);

@@ -1,4 +1,4 @@
-//! How a node judges candidates, and whether it may be one.
+//! How a node judges candidates, and whether it may be a candidate itself.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use crate::message::{Refusal, Response};
 use crate::runtime::Spawner;
 use crate::types::{RaftLogId, RaftVote};
 
-/// Whether this node would let another lead: it leads itself and no quorum answers it, or it has heard no
-/// leader for the length of a leader lease (Raft thesis, 4.2.3 and 6.2).
+/// Whether this node would let another node lead: it leads itself and no quorum answers it, or it has heard no leader
+/// for the length of a leader lease (Raft thesis, 4.2.3 and 6.2).
 pub(crate) fn would_elect_another(core: &Core) -> bool {
     let now = Instant::now();
     let (contact, timers) = (core.heard.contact(), core.heard.timers());
@@ -23,19 +23,19 @@ pub(crate) fn would_elect_another(core: &Core) -> bool {
     contact.without_quorum_for(core.identity.node_id(), &members, now) >= timers.election_max
 }
 
-/// Answers a pre-vote (Raft thesis, 9.6): whether this node would vote for a candidate with such a log.
+/// Answers a pre-vote (Raft thesis, 9.6): whether this node would vote for a candidate with this log.
 pub(crate) fn pre_vote(core: &Core, last: Option<RaftLogId>) -> Response {
     let reaches = core.last_log_id() <= last;
     Response::PreVote { granted: reaches && would_elect_another(core) }
 }
 
-/// Whether a leader transferred its leadership to the candidate: the leader that this node follows, or this
-/// node itself. Then the leader lease of that leader binds nobody.
+/// Whether the leader that this node follows, or this node itself as leader, transferred its leadership to the
+/// candidate. That leader's lease then no longer binds any node.
 pub(crate) fn is_transfer(core: &Core, by: Option<RaftVote>) -> bool {
     by.is_some_and(|by| by.is_committed() && by == core.vote())
 }
 
-/// Stands for election at the leader's request (Raft thesis, 3.10). Nobody else may request it.
+/// Stands for election at the leader's request (Raft thesis, 3.10). A request from any other node is refused.
 pub(crate) async fn timeout_now(
     core: &Arc<Core>,
     sender: u64,
@@ -52,16 +52,16 @@ pub(crate) async fn timeout_now(
     elect(core).await.map_err(|error| Refusal::Failed(error.to_string()))
 }
 
-/// Has openraft stand for election in the next term.
+/// Makes openraft stand for election in the next term.
 pub(super) async fn elect(core: &Arc<Core>) -> Result<(), Fatal<u64>> {
-    // openraft gives this vote before its metrics tell of it.
+    // openraft gives this vote before its metrics show it.
     let vote = Vote::new(core.vote().leader_id.term + 1, core.identity.node_id());
     let asked = core.given_votes.ask(vote);
     core.raft.trigger().elect().await?;
     let core = Arc::clone(core);
     Spawner::current().spawn(async move {
-        // openraft carries out one request after the other. It ignores this one if it leads by now, and stands in a
-        // later term than metrics told if it has voted meanwhile.
+        // openraft processes requests in order. If it leads by now, it ignores this one. If it has voted since, it
+        // stands in a later term than the metrics showed.
         if let Ok(own) = core.raft.with_raft_state(|state| *state.vote_ref()).await {
             asked.ended_with(own);
         }
@@ -69,8 +69,8 @@ pub(super) async fn elect(core: &Arc<Core>) -> Result<(), Fatal<u64>> {
     Ok(())
 }
 
-/// Whether the membership that this node holds names its present store as a voter. An older membership may
-/// name a store that was lost since, under the same id.
+/// Whether the membership that this node holds names its present store as a voter. An older membership may name a
+/// store that was lost since, under the same id.
 pub(super) fn may_campaign(core: &Core) -> bool {
     let (members, me) = (core.identity.members(), core.identity.node_id());
     let named = members.membership().get_node(&me);

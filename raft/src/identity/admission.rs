@@ -1,14 +1,13 @@
 //! Whose messages a node accepts.
 //!
-//! Raft trusts a member to keep what it acknowledged. A data directory that was wiped, copied or restored
-//! from an old image breaks that trust and leaves no trace in Raft's own messages. So every message names
-//! the cluster, the **store** (the identity of one data directory) on both ends, and the sender's
-//! incarnation. A node refuses a message that does not fit, and stops when it learns that its own store
-//! is in doubt.
+//! Raft trusts a member to keep what it acknowledged. A data directory that was wiped, copied or restored from an old
+//! image breaks that trust and leaves no trace in Raft's own messages. So every message names the cluster, the
+//! **store** (the identity of one data directory) on both ends, and the sender's incarnation. A node refuses a
+//! message that does not fit, and stops when it learns that its own store is in doubt.
 //!
-//! A node learns that from members only: a refusal stops a node if it comes from the store that the
-//! membership names, in answer to a message within one cluster. A process that listens at an address by a
-//! mix-up or a typo can say that it is the wrong one, and stops nobody.
+//! A node accepts that only from members: a refusal stops it only if the store that the membership names gave it, in
+//! answer to a message within one cluster. A process that listens at the address because of a mix-up or a typo can
+//! refuse as the wrong node, but cannot stop this one.
 
 use super::authority::Speaker;
 use crate::message::{Header, Incarnation, Origin, Prepared, Refusal};
@@ -21,7 +20,7 @@ pub(crate) struct AdmissionView<'a> {
     pub(crate) cluster: Option<u128>,
     /// What the node is prepared for, while it belongs to no cluster.
     pub(crate) prepared: Option<&'a Prepared>,
-    /// The cluster of the nodes that it was told to ask, while it belongs to none.
+    /// While the node belongs to no cluster: the cluster of the nodes that its options name.
     pub(crate) invited: Option<u128>,
     pub(crate) members: &'a RaftMembership,
     /// The latest incarnation seen of the sender's store.
@@ -34,7 +33,7 @@ pub(crate) fn admit(
     header: &Header,
     speaker: Speaker,
 ) -> Result<(), Refusal> {
-    // The cluster comes first: how another cluster names its nodes and directories means nothing here.
+    // The cluster is checked first: how another cluster names its nodes and directories means nothing here.
     if !speaker.is_of_no_cluster() {
         check_cluster(view, header.cluster)?;
     }
@@ -48,9 +47,9 @@ pub(crate) fn admit(
     check_incarnation(view.seen, &header.from)
 }
 
-/// Refuses messages of another cluster than this node's own. A node that belongs to none enters the one
-/// that it is prepared for, or else the one that its operator pointed it to, and no other. Otherwise
-/// any cluster that knows its store could take it away from the nodes with which it was started.
+/// Refuses messages of any cluster except this node's own. A node that belongs to none enters the one that it is
+/// prepared for, or else the one that its operator pointed it to, and no other. Otherwise any cluster that knows its
+/// store could take it away from the nodes that it was started with.
 fn check_cluster(view: &AdmissionView<'_>, cluster: u128) -> Result<(), Refusal> {
     match (view.cluster, view.prepared, view.invited) {
         (Some(ours), ..) if ours != cluster => Err(Refusal::WrongCluster { ours }),
@@ -223,7 +222,7 @@ mod tests {
         let members = members(8, &[(1, 10), (2, 20)]);
         let view = AdmissionView { cluster: Some(78), ..new(node(1, 10, 8), &members) };
         let header = header(node(2, 20, 8), TO_ME);
-        // Whatever it calls its nodes and their directories.
+        // No matter how it names its nodes and their directories.
         for to in [TO_ME, Destination { node_id: 3, ..TO_ME }, Destination { store: 11, ..TO_ME }] {
             let refused = admit(&view, &Header { to, ..header }, Speaker::Leader);
             assert_eq!(refused, Err(Refusal::WrongCluster { ours: 78 }));

@@ -1,38 +1,38 @@
-//! Who may say what: the node that each request has to come from.
+//! Who may say what: which node each request must come from.
 //!
-//! The transport proves which node sends a message. This table says what that node has to be, and
-//! `DESIGN.md` ("Who may say what") why.
+//! The transport proves which node sends a message. This table defines what that node has to be, and `DESIGN.md`
+//! ("Who may say what") gives the reasons.
 
 use crate::message::{Change, Origin, Refusal, Request};
 use crate::types::{Member, RaftMembership};
 
-/// The node that may make a request.
+/// The kind of node that may make a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Speaker {
     /// Any node that the transport lets in: the request asks who this node is, or says who the sender is.
     Anybody,
-    /// A node that asks to be added, for itself; or a member that passes its request on.
+    /// A node that asks to be added, on its own behalf; or a member that passes its request on.
     Newcomer { node_id: u64, store: u128 },
-    /// A member that tells its own addresses; or a member that passes them on.
+    /// A member that announces its own addresses; or a member that passes them on.
     Moved { node_id: u64, store: u128 },
-    /// A store that was a member, and asks whether it is one still. If it is none, its refusal ends it.
+    /// A store that was a member and asks whether it still is. If it is not, the refusal ends it.
     Returning,
-    /// A member of this node's membership, or of a newer one. The refusal of another ends it.
+    /// A member of this node's membership, or of a newer one. A refusal ends a former member.
     Candidate,
-    /// The leader of its term, which need not be a member: this node's membership may be older than the
-    /// leader's, or one that was never committed and that the leader is about to replace, and a leader that
-    /// commits its own removal must finish (Raft paper, 6). Whether the sender leads is judged by the vote
-    /// in the request (`rpc_handler`, `check_leads`).
+    /// The leader of its term, which need not be a member. This node's membership may be older than the leader's, or
+    /// may be one that was never committed and that the leader is about to replace. A leader that commits its own
+    /// removal must also be able to finish (Raft paper, 6). The vote in the request decides whether the sender leads
+    /// (`rpc_handler`, `check_leads`).
     Leader,
-    /// The coordinator of a cluster that nobody belongs to yet. Whether the sender coordinates is judged by
-    /// what it offers (`two_phase_commit`).
+    /// The coordinator of a cluster that has no members yet. The contents of its offer decide whether the sender
+    /// coordinates (`two_phase_commit`).
     Coordinator,
     /// A store that this node's membership names.
     Member,
 }
 
 impl Speaker {
-    /// The node that may make this request.
+    /// The kind of node that may make this request.
     pub(crate) fn of(request: &Request) -> Self {
         match request {
             Request::Handshake(_)
@@ -72,18 +72,18 @@ impl Speaker {
         }
     }
 
-    /// Whether the sender may be of no cluster that this node knows: the cluster is still to be formed.
+    /// Whether the sender may belong to no cluster that this node knows, because the cluster is still to be formed.
     pub(crate) fn is_of_no_cluster(self) -> bool {
         self == Self::Coordinator
     }
 
-    /// Whether this node relies on what the sender remembers, so that the sender's incarnation has to be known
-    /// even if this node's membership does not name the sender.
+    /// Whether this node relies on what the sender remembers. The sender's incarnation must then be known even if
+    /// this node's membership does not name the sender.
     pub(crate) fn is_relied_on(self) -> bool {
         matches!(self, Self::Leader | Self::Candidate | Self::Coordinator)
     }
 
-    /// Refuses a sender that must not make the request, as far as the membership tells.
+    /// Refuses a sender that must not make the request, as far as the membership shows.
     pub(crate) fn check(self, members: &RaftMembership, from: &Origin) -> Result<(), Refusal> {
         check_store(members, from)?;
         let is_member = names(members, from.node_id, from.store);
@@ -98,7 +98,7 @@ impl Speaker {
             Self::Returning => check_member(members, from),
             Self::Candidate => {
                 check_member(members, from)?;
-                // A newcomer votes for nobody, and nobody votes for it.
+                // A newcomer takes no part in elections.
                 if knows_newer(members, from) { Ok(()) } else { Err(only_members()) }
             }
             Self::Newcomer { .. } | Self::Moved { .. } => {
@@ -111,7 +111,7 @@ impl Speaker {
 }
 
 /// Refuses a store that the membership names for another node: a data directory keeps its node id for good. A
-/// certificate need not name a store, and what is recorded of a store must not come from another node.
+/// certificate need not name a store, and what is recorded about a store must not come from another node.
 fn check_store(members: &RaftMembership, from: &Origin) -> Result<(), Refusal> {
     let of_another =
         |(id, member): (&u64, &Member)| member.store == from.store && *id != from.node_id;
@@ -121,8 +121,8 @@ fn check_store(members: &RaftMembership, from: &Origin) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Refuses a sender that this node's membership does not contain, unless the sender knows a newer membership
-/// that contains it: then it has joined meanwhile.
+/// Refuses a sender that this node's membership does not contain, unless the sender knows a newer membership that
+/// contains it: it has joined since.
 fn check_member(members: &RaftMembership, from: &Origin) -> Result<(), Refusal> {
     let Some(members_index) = members.log_id().map(|id| id.index) else { return Ok(()) };
     match (members.membership().get_node(&from.node_id), from.members_index) {
@@ -130,14 +130,14 @@ fn check_member(members: &RaftMembership, from: &Origin) -> Result<(), Refusal> 
         (_, Some(index)) if index > members_index => Ok(()),
         (Some(_), _) => Err(Refusal::Replaced { members_index }),
         (None, Some(_)) => Err(Refusal::Removed { members_index }),
-        // The sender was never a member as far as it knows. It may be joining, and this node may be behind.
+        // As far as it knows, the sender was never a member. It may be joining, and this node may be behind.
         (None, None) => Ok(()),
     }
 }
 
-/// Whether the sender knows a newer membership than this one, which contains it. Every sender may, as long as
-/// this node knows none: the first candidate of a cluster sends its vote at the very moment in which its own
-/// membership takes effect, and its header need not show that yet.
+/// Whether the sender knows a newer membership than this one, which contains it. Every sender passes while this node
+/// knows no membership: the first candidate of a cluster sends its vote at the very moment when its own membership
+/// takes effect, and its header may not show that yet.
 fn knows_newer(members: &RaftMembership, from: &Origin) -> bool {
     members.log_id().is_none_or(|id| from.members_index > Some(id.index))
 }
@@ -168,9 +168,9 @@ mod tests {
     /// The index of the membership, which names node 2 with store 20.
     const INDEX: u64 = 8;
     const MEMBER: Origin = origin(2, 20, Some(INDEX));
-    /// A node that knows of no membership which contains it.
+    /// A node that knows of no membership that contains it.
     const STRANGER: Origin = origin(3, 30, None);
-    /// A node that says that it has joined by a membership which this node does not know yet.
+    /// A node that claims to have joined by a membership that this node does not know yet.
     const JOINED_SINCE: Origin = origin(3, 30, Some(INDEX + 1));
     /// A store that was a member once.
     const FORMER: Origin = origin(3, 30, Some(INDEX - 1));
@@ -216,7 +216,7 @@ mod tests {
         Request::Prepare(Prepare { prepared, ticket: 1 })
     }
 
-    /// What the judge says to the four senders, in the order of the columns below.
+    /// The verdicts on the four senders, in the order of the columns below.
     fn verdicts(request: &Request) -> [bool; 4] {
         let speaker = Speaker::of(request);
         let judge = |from| speaker.check(&members(), &from).is_ok();

@@ -1,4 +1,4 @@
-//! How far this node's store has come with bootstrap: what it is prepared for, and which cluster it enters.
+//! How far this node's store has come in bootstrap: what it is prepared for, and which cluster it enters.
 
 use std::sync::Arc;
 
@@ -16,15 +16,14 @@ pub(crate) struct BootstrapState {
     node_id: u64,
     cluster: Mutex<Option<u128>>,
     prepared: Mutex<Option<Prepared>>,
-    /// The number that a prepare request has to quote; a handshake tells it. Every change of `prepared` and
-    /// every start spends the ticket and replaces it, so that a request that was under way meanwhile prepares
-    /// nobody.
+    /// The number that a prepare request has to quote; this node announces it in its handshakes. Every change of
+    /// `prepared` and every start replaces the ticket, so a request that was under way at the time prepares no store.
     ticket: Mutex<u128>,
-    /// The cluster to which the nodes belong that this node was told to ask, by `--peers` or `--join`. It is
-    /// not on disk: the store owes that cluster nothing.
+    /// The cluster of the nodes named by `--peers` or `--join`. It is not on disk: the store owes that cluster
+    /// nothing.
     invited: Mutex<Option<u128>>,
-    /// Held while `prepared` or `cluster` is judged and written: each excludes the other. Whoever holds it
-    /// runs to completion, because a change is first on disk and then in memory.
+    /// Held while `prepared` or `cluster` is judged and written, so that neither changes during the other's turn. A
+    /// task that holds it runs to completion, because a change goes to disk first and to memory after that.
     changing: tokio::sync::Mutex<()>,
     records: Arc<Records>,
 }
@@ -71,12 +70,13 @@ impl BootstrapState {
         *self.invited.lock()
     }
 
-    /// Records the cluster of the nodes that this node was told to ask. That cluster may add this node.
+    /// Records the cluster of the nodes that this node's options name. That cluster may add this node.
     pub(crate) fn invite(&self, cluster: Option<u128>) {
         *self.invited.lock() = cluster;
     }
 
-    /// Prepares this store at a coordinator's request, or says why not. The record is on disk on return.
+    /// Prepares this store at a coordinator's request, or returns the reason for refusing. The record is on disk on
+    /// return.
     pub(crate) async fn prepare(
         self: &Arc<Self>,
         founders: &str,
@@ -100,8 +100,8 @@ impl BootstrapState {
         }
     }
 
-    /// Prepares this store for a cluster that this node coordinates itself. Returns `false` if the node
-    /// entered another cluster meanwhile or is prepared already.
+    /// Prepares this store for a cluster that this node coordinates itself. Returns `false` if the node has entered
+    /// another cluster by then or is prepared already.
     pub(crate) async fn prepare_itself(
         self: &Arc<Self>,
         prepared: Prepared,
@@ -120,8 +120,8 @@ impl BootstrapState {
         Ok(free)
     }
 
-    /// Frees this store from a cluster id that the store `by` has aborted, which is this store itself if
-    /// this node coordinates.
+    /// Frees this store from a cluster id that the store `by` has aborted. If this node coordinates, `by` is this
+    /// store itself.
     pub(crate) async fn abort(self: &Arc<Self>, cluster: u128, by: u128) -> Result<(), Refusal> {
         let this = Arc::clone(self);
         to_completion(async move { this.abort_if_prepared(cluster, by).await }).await
@@ -152,8 +152,8 @@ impl BootstrapState {
         *ticket = ticket.wrapping_add(1);
     }
 
-    /// Makes this node take part in a cluster, for good once it has voted or holds an entry. Returns
-    /// `false` if the node is prepared for another cluster, or entered another meanwhile.
+    /// Makes this node take part in a cluster, for good once it has voted or holds an entry. Returns `false` if the
+    /// node is prepared for another cluster, or has entered another one by then.
     pub(crate) async fn enter(self: &Arc<Self>, cluster: u128) -> Result<bool, StorageError> {
         let this = Arc::clone(self);
         to_completion(async move { this.enter_if_free(cluster).await }).await
@@ -175,9 +175,8 @@ impl BootstrapState {
     }
 }
 
-/// The cluster in which a store has taken part. A start forgets a cluster whose id the store wrote down
-/// without voting or accepting an entry in it: the store owes that cluster nothing, and another cluster may
-/// have been created since.
+/// The cluster that a store has taken part in. A start forgets a cluster whose id the store wrote down without voting
+/// or accepting an entry in it: the store owes that cluster nothing, and another cluster may have been created since.
 fn taken_part_in(records: &Records) -> Result<Option<u128>, StorageError> {
     let log = records.log();
     let vote = log.get_meta(MetaKey::Vote)?.map(|vote| disk_format::decode_vote(&vote)).transpose();

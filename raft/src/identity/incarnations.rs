@@ -1,20 +1,20 @@
-//! The incarnations of this node's own store: what tells an older copy of it from the one that went on.
+//! The incarnations of this node's own store, which distinguish it from an older copy.
 
 use serde::{Deserialize, Serialize};
 
 use crate::message::Incarnation;
 
-/// The incarnations of this very store, the current one last. Each is on disk before any peer hears of it.
+/// The incarnations of this very store, the current one last. Each is on disk before any peer sees it.
 ///
-/// A copy of the store that is started often enough counts past the incarnation that its peers know. But
-/// that incarnation is not among its own, so the copy stops as soon as a peer says what it has seen.
+/// A copy of the store that is started often enough counts past the incarnation that its peers know. But that
+/// incarnation is not in the copy's own list, so the copy stops as soon as a peer names it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct OwnIncarnations(Vec<Incarnation>);
 
 impl OwnIncarnations {
-    /// Incarnations kept at most: a value of 13 KB. What a peer saw before the oldest of them is not
-    /// judged. A peer that was away for so many incarnations is likelier than a copy that met nobody in as
-    /// many.
+    /// Maximum number of incarnations kept: a value of 13 KB. An incarnation before the oldest of them is not judged.
+    /// A peer that was away for this many incarnations is more likely than a copy that went through as many without
+    /// meeting a peer.
     const KEPT_MAX: usize = 512;
 
     /// The current incarnation.
@@ -22,7 +22,7 @@ impl OwnIncarnations {
         self.0.last().copied()
     }
 
-    /// These incarnations and one after them, whose number is `floor` at least.
+    /// These incarnations and one after them, numbered `floor` or higher.
     pub(crate) fn with_next(&self, floor: u64, nonce: u128) -> Self {
         let number = self.current().map_or(floor, |last| floor.max(last.number + 1));
         let forgotten = (self.0.len() + 1).saturating_sub(Self::KEPT_MAX);
@@ -30,8 +30,8 @@ impl OwnIncarnations {
         Self(kept.chain([Incarnation { number, nonce }]).collect())
     }
 
-    /// Whether a peer saw an incarnation that this store never had. Then another copy of the store had it
-    /// and has gone on elsewhere, and this is an older copy.
+    /// Whether a peer saw an incarnation that this store never had. That incarnation belongs to another copy of the
+    /// store that has gone on elsewhere, so this is an older copy.
     pub(crate) fn is_contradicted_by(&self, seen: Incarnation) -> bool {
         match self.0.binary_search_by_key(&seen.number, |own| own.number) {
             Ok(at) => self.0[at].nonce != seen.nonce,

@@ -20,7 +20,7 @@ use crate::runtime::{Spawner, to_completion};
 use crate::stop::StopHandle;
 use crate::types::{Member, RaftMembership, RaftMetrics, read_metrics};
 
-/// This node's identity. The node stops as soon as it learns of a doubt about it.
+/// This node's identity. The node stops as soon as its identity is in doubt.
 pub(crate) struct NodeIdentity {
     node_id: u64,
     store: u128,
@@ -29,7 +29,7 @@ pub(crate) struct NodeIdentity {
     /// The incarnations of this store that are on its disk.
     own: Mutex<OwnIncarnations>,
     seen: Mutex<SeenIncarnations>,
-    /// Held while a task records an incarnation for which no message waits.
+    /// Held while a task records an incarnation that no message waits for.
     recording: Arc<tokio::sync::Mutex<()>>,
     bootstrap: Arc<BootstrapState>,
     metrics: Mutex<Option<watch::Receiver<RaftMetrics>>>,
@@ -63,8 +63,7 @@ impl NodeIdentity {
         })
     }
 
-    /// Begins an incarnation of this store, numbered `floor` or higher. Peers hear of it once it is on
-    /// disk.
+    /// Begins an incarnation of this store, numbered `floor` or higher. Peers see it only once it is on disk.
     pub(crate) async fn begin_incarnation(&self, floor: u64) -> Result<(), StorageError> {
         let incarnations = self.own.lock().with_next(floor, self.boot_nonce);
         self.records.write(MetaKey::Starts, &incarnations).await?;
@@ -148,15 +147,15 @@ impl NodeIdentity {
         Destination { node_id: to, store: member.store, incarnation_seen }
     }
 
-    /// Judges a message, which has to come from `speaker`, and this node itself by what the sender has seen of
-    /// its store.
+    /// Judges a message, which has to come from `speaker`. Also judges this node itself by what the sender has seen
+    /// of its store.
     pub(crate) async fn admit(&self, header: &Header, speaker: Speaker) -> Result<(), Refusal> {
         if header.to.store == self.store
             && self.cluster().is_none_or(|ours| ours == header.cluster)
             && let Some(seen) = header.to.incarnation_seen
             && self.is_contradicted(seen, &header.from).await
         {
-            // The refusal of a stale incarnation would say that the sender's own data is in doubt.
+            // Refusing it as a stale incarnation would say that the sender's own data is in doubt.
             let why = "this node's data directory never had the start that was seen of it";
             return Err(Refusal::Failed(why.to_owned()));
         }
@@ -185,10 +184,10 @@ impl NodeIdentity {
         admission::admit(&view, header, speaker)
     }
 
-    /// Records the incarnation of a store that was never seen before, and later ones of the same process;
-    /// refuses an older copy. Another process on a known store has to confirm first what was seen: see
-    /// [`NodeIdentity::record_incarnation`]. Of a stranger on whose memory nothing rests, nothing is
-    /// recorded, so it cannot have this node write to its disk.
+    /// Records the incarnation of a store that was never seen before, and later ones of the same process; refuses an
+    /// older copy. Another process on a known store first has to confirm what was seen: see
+    /// [`NodeIdentity::record_incarnation`]. For a stranger whose memory this node does not rely on, nothing is
+    /// recorded, so it cannot cause writes to this node's disk.
     pub(crate) async fn observe_incarnation(
         &self,
         from: &Origin,
@@ -204,7 +203,7 @@ impl NodeIdentity {
         }
     }
 
-    /// The same for a request that waits for no disk. Returns whether the incarnation is on disk already.
+    /// Does the same for a request that waits for no disk. Returns whether the incarnation is on disk already.
     pub(crate) fn observe_in_passing(self: &Arc<Self>, from: &Origin) -> Result<bool, Refusal> {
         let known = self.seen.lock().latest(from.store);
         match known {
@@ -215,8 +214,8 @@ impl NodeIdentity {
         }
     }
 
-    /// [`NodeIdentity::record_incarnation`] for a message that waits for no disk, because nothing rests on it that must
-    /// outlive this process: the incarnation of a member is noted in memory, and written by a task, one at a time.
+    /// [`NodeIdentity::record_incarnation`] for a message that waits for no disk, because nothing that must outlive
+    /// this process rests on it. The incarnation of a member is noted in memory and written by a task, one at a time.
     /// Returns whether it is on disk already.
     pub(crate) fn note_incarnation(
         self: &Arc<Self>,
@@ -239,7 +238,7 @@ impl NodeIdentity {
         if let Ok(turn) = Arc::clone(&self.recording).try_lock_owned() {
             let (identity, from) = (Arc::clone(self), *from);
             Spawner::current().spawn(async move {
-                // Where it is refused or fails, so will the next message that has to wait for it.
+                // If this is refused or fails, so will the next message that has to wait for it.
                 let _ = identity.record_incarnation(told, &from).await;
                 drop(turn);
             });
@@ -247,8 +246,8 @@ impl NodeIdentity {
         Ok(false)
     }
 
-    /// Refuses a process that is new on a store that was seen before. The process may run on an older copy
-    /// of the store. It finds that out itself once it is told what was seen.
+    /// Refuses a process that is new on a store that was seen before. The process may run on an older copy of the
+    /// store, and finds that out itself once it gets the incarnation that was seen.
     pub(crate) fn check_confirmed(&self, from: &Origin) -> Result<(), Refusal> {
         match self.seen.lock().latest(from.store) {
             Some(seen) if !from.incarnation.is_same_process(seen) => {
@@ -258,8 +257,8 @@ impl NodeIdentity {
         }
     }
 
-    /// Whether `by` has seen an incarnation that this store never had. Then this is an older copy of the store,
-    /// and must not take part. The node stops if a member says so; a stranger stops nobody.
+    /// Whether `by` has seen an incarnation that this store never had. If so, this is an older copy of the store and
+    /// must not take part. The node stops if `by` is a member; a stranger cannot stop it.
     pub(crate) async fn is_contradicted(&self, seen: Incarnation, by: &Origin) -> bool {
         let contradicted = self.own.lock().is_contradicted_by(seen);
         if contradicted && self.knows(by.node_id, by.store) {
@@ -277,9 +276,9 @@ impl NodeIdentity {
 
     /// Records on disk an incarnation of a peer's store; refuses an older copy of the store.
     ///
-    /// `told` is the last incarnation seen, as the peer was told. The peer confirms it only if it was one of
-    /// its own, so that the present one comes after it. If another incarnation was seen meanwhile, the peer
-    /// has to be told of that one first.
+    /// `told` is the last incarnation seen, as this node reported it to the peer. The peer confirms it only if it was
+    /// one of its own, so the present one comes after it. If another incarnation was seen since, that one has to be
+    /// reported to the peer first.
     pub(crate) async fn record_incarnation(
         &self,
         told: Option<Incarnation>,
@@ -288,15 +287,15 @@ impl NodeIdentity {
         let written = {
             let mut seen = self.seen.lock();
             check_told(seen.latest(from.store), told, from)?;
-            // An incarnation that is known but not on disk yet is written again: the answer to the first
-            // request may still be waiting for the disk.
+            // An incarnation that is known but not on disk yet is written again: the answer to the first request may
+            // still be waiting for the disk.
             if seen.is_on_disk(from) {
                 return Ok(());
             }
             let members = self.members();
             seen.record(from, |store| members.nodes().any(|(_, member)| member.store == store));
-            // Several threads call peers. The list is written under its lock, so that no older list replaces
-            // it on disk.
+            // Several threads call peers. The write is queued under the list's lock, so that no older list replaces
+            // this one on disk.
             self.records.write(MetaKey::Members, &seen.to_write())
         };
         written.await.map_err(|error| Refusal::Failed(error.to_string()))?;
@@ -304,7 +303,7 @@ impl NodeIdentity {
         Ok(())
     }
 
-    /// Writes the peers' incarnations once more, which changes nothing, so that the time of another sync is known.
+    /// Rewrites the peers' incarnations unchanged, to measure another sync.
     ///
     /// # Errors
     /// The storage failed, which has stopped the node.
@@ -316,8 +315,9 @@ impl NodeIdentity {
         written.await
     }
 
-    /// Whether this node was removed by the membership at `members_index`, or replaced, now that a member says it. A
-    /// claim about a membership that names this node, or about one before it, is out of date.
+    /// Counts a member's claim that this node was removed or replaced by the membership at `members_index`, and
+    /// returns whether this node now believes it. A claim is out of date if it concerns a membership that names this
+    /// node, or an earlier one.
     pub(crate) fn believes_removal(&self, by: &Origin, members_index: u64) -> bool {
         if self.member_since() >= Some(members_index) {
             return false;
@@ -333,7 +333,7 @@ impl NodeIdentity {
         self.removal_claims.count(&own, by.node_id, members_index)
     }
 
-    /// Stops this node for good because it was removed. Its later starts end with the same reason.
+    /// Stops this node for good because it was removed. Later starts end with the same reason.
     pub(crate) async fn stop_as_removed(&self, members_index: u64) {
         let records = Arc::clone(&self.records);
         to_completion(async move {
@@ -345,8 +345,8 @@ impl NodeIdentity {
         .await;
     }
 
-    /// Stops this node because it was refused. Doubt about its data is written down: peers may not notice
-    /// it again, because the next incarnation counts past the one that they know.
+    /// Stops this node because it was refused. Doubt about its data is written down: peers may not notice it again,
+    /// because the next incarnation counts past the one that they know.
     pub(crate) async fn stop_as_refused(&self, refusal: &Refusal, why: String) {
         let (records, is_about_data) = (Arc::clone(&self.records), refusal.is_about_data());
         to_completion(async move {
@@ -359,7 +359,7 @@ impl NodeIdentity {
         .await;
     }
 
-    /// Why this store must not take part any more, if an earlier start learned so.
+    /// Why this store must no longer take part, if an earlier start found out.
     pub(crate) fn ended_before(&self) -> Result<Option<StopReason>, StorageError> {
         let refused: Option<String> = self.records.read(MetaKey::Refused, "the note of refusal")?;
         let members_index = self.records.read(MetaKey::Removed, "the note of removal")?;
@@ -369,8 +369,8 @@ impl NodeIdentity {
     }
 }
 
-/// Refuses an older copy of a store, and a process of which `told`, the last incarnation seen as the process was told,
-/// is not the last one that was seen.
+/// Refuses an older copy of a store. Also refuses a new process if `told`, the incarnation that was reported to it as
+/// the last one seen, is no longer the last one seen.
 fn check_told(
     known: Option<Incarnation>,
     told: Option<Incarnation>,

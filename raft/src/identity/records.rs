@@ -13,7 +13,7 @@ use crate::stop::StopHandle;
 /// Format byte of the values.
 const FORMAT: u8 = 1;
 
-/// Reads and writes the values. A node that cannot write one stops.
+/// Reads and writes the values. The node stops if it cannot write one.
 pub(super) struct Records {
     log: LogStore,
     stop: StopHandle,
@@ -42,7 +42,7 @@ impl Records {
         record.transpose().map_err(|error| disk_format::damaged(what, &error))
     }
 
-    /// Encodes a value and writes it at once. The future resolves when it is on disk; a failure stops the
+    /// Encodes a value and queues it for writing at once. The future resolves when it is on disk; a failure stops the
     /// node.
     pub(super) fn write<'a, T: Serialize + ?Sized>(
         &'a self,
@@ -52,7 +52,7 @@ impl Records {
         self.write_bytes(key, &codec::encode(FORMAT, value))
     }
 
-    /// Writes an encoded value at once. The future resolves when it is on disk; a failure stops the node.
+    /// Queues an encoded value for writing at once. The future resolves when it is on disk; a failure stops the node.
     pub(super) fn write_bytes(
         &self,
         key: MetaKey,
@@ -65,8 +65,7 @@ impl Records {
         }
     }
 
-    /// Writes why the node ends, for its later starts. The node ends in any case, so a failure is logged
-    /// and nothing else.
+    /// Writes why the node ends, for its later starts. The node ends in any case, so a failure is only logged.
     pub(super) async fn write_end(&self, key: MetaKey, why: &impl Serialize, failure: &str) {
         if let Err(error) = self.log.put_meta(key, &codec::encode(FORMAT, why)).await {
             tracing::warn!(%error, "{failure}");

@@ -1,8 +1,8 @@
-//! Whose word ends this node as one that was removed.
+//! Which members' claims end this node as removed.
 //!
-//! A member that lies, or one whose disk lost the membership, must not end another. Its word alone counts where it is
-//! the leader that this node follows: the leader commits removals. Otherwise a majority of the other voters has to say
-//! the same, as this node's membership names them.
+//! A member that lies, or whose disk lost the membership, must not end another. One member's claim suffices only if
+//! it is the leader that this node follows: the leader commits removals. Otherwise a majority of the other voters in
+//! this node's membership has to make the same claim.
 
 use std::collections::BTreeSet;
 
@@ -10,11 +10,11 @@ use parking_lot::Mutex;
 
 use crate::types::RaftMembership;
 
-/// How far behind its leader's log a node can be that follows it: a day of 50,000 entries a second. A removal further
-/// on than that is none of this cluster's log.
+/// How far a node that follows its leader can be behind the leader's log: a day of 50,000 entries a second. A removal
+/// further ahead than that is not in this cluster's log.
 const BEHIND_MAX: u64 = 1 << 32;
 
-/// The members that have said that this node is none any more.
+/// The members that claim that this node was removed.
 #[derive(Default)]
 pub(super) struct RemovalClaims(Mutex<Claims>);
 
@@ -25,7 +25,7 @@ struct Claims {
     by: BTreeSet<u64>,
 }
 
-/// What a node holds against a claim that it was removed.
+/// What a node checks a removal claim against.
 pub(super) struct Own<'a> {
     pub(super) node_id: u64,
     pub(super) members: &'a RaftMembership,
@@ -35,7 +35,8 @@ pub(super) struct Own<'a> {
 }
 
 impl RemovalClaims {
-    /// Whether this node was removed by the membership at `claimed_index`, now that the member `by` says it, too.
+    /// Records the claim of member `by` that the membership at `claimed_index` removed this node, and returns whether
+    /// the claims now suffice.
     pub(super) fn count(&self, own: &Own<'_>, by: u64, claimed_index: u64) -> bool {
         if own.leader == Some(by) {
             let furthest = own.last_log_index.unwrap_or(0).saturating_add(BEHIND_MAX);
@@ -72,7 +73,7 @@ mod tests {
     use super::*;
     use crate::types::{Member, RaftLogId};
 
-    /// A membership at index 8, of these voters.
+    /// A membership at index 8 with these voter configurations.
     fn members(configs: &[&[u64]]) -> RaftMembership {
         let configs: Vec<BTreeSet<u64>> =
             configs.iter().map(|ids| ids.iter().copied().collect()).collect();

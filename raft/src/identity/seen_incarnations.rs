@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 
 use crate::message::{Incarnation, Origin};
 
-/// Stores kept besides those of members. Those of a membership that this node does not know yet are few; a
-/// store that left the membership is refused for that.
+/// Number of stores kept besides those of members. Few stores belong to a membership that this node does not know
+/// yet, and a store that left the membership is refused for that reason.
 const STRANGERS_MAX: usize = 64;
 
 /// The latest incarnation of a store.
 #[derive(Debug, Clone, Copy)]
 struct Seen {
     latest: Incarnation,
-    /// The one that is certainly on disk.
+    /// The incarnation that is certainly on disk.
     on_disk: Option<Incarnation>,
 }
 
@@ -21,7 +21,7 @@ struct Seen {
 pub(super) struct SeenIncarnations(BTreeMap<u128, Seen>);
 
 impl SeenIncarnations {
-    /// What was read from the disk.
+    /// The incarnations that were read from disk.
     pub(super) fn on_disk(read: BTreeMap<u128, Incarnation>) -> Self {
         let seen = |latest| Seen { latest, on_disk: Some(latest) };
         Self(read.into_iter().map(|(store, latest)| (store, seen(latest))).collect())
@@ -31,16 +31,16 @@ impl SeenIncarnations {
         self.0.get(&store).map(|seen| seen.latest)
     }
 
-    /// Whether the sender's incarnation, or a later one of the same process, is on disk. Every message asks
-    /// this, so the answer needs no disk.
+    /// Whether the sender's incarnation, or a later one of the same process, is on disk. Every message asks this, so
+    /// the check reads no disk.
     pub(super) fn is_on_disk(&self, from: &Origin) -> bool {
         self.0.get(&from.store).and_then(|seen| seen.on_disk).is_some_and(|on_disk| {
             from.incarnation.is_same_process(on_disk) && from.incarnation.number <= on_disk.number
         })
     }
 
-    /// Records the sender's incarnation, unless a later one of the same process is known. Keeps few stores
-    /// besides those of members.
+    /// Records the sender's incarnation, unless a later one of the same process is known. Keeps few stores besides
+    /// those of members.
     pub(super) fn record(&mut self, from: &Origin, is_member: impl Fn(u128) -> bool) {
         let newest = Seen { latest: from.incarnation, on_disk: None };
         let seen = self.0.entry(from.store).or_insert(newest);
@@ -62,7 +62,7 @@ impl SeenIncarnations {
         }
     }
 
-    /// What belongs on the disk.
+    /// The list to write to disk.
     pub(super) fn to_write(&self) -> BTreeMap<u128, Incarnation> {
         self.0.iter().map(|(&store, seen)| (store, seen.latest)).collect()
     }
@@ -95,7 +95,7 @@ mod tests {
         assert!(!seen.is_on_disk(&from(20, 5, 55)));
         seen.record(&from(20, 6, 55), |_| true);
         seen.written(&from(20, 6, 55));
-        // The write of the one before ends later.
+        // The earlier write ends later.
         seen.written(&from(20, 5, 55));
         assert!(seen.is_on_disk(&from(20, 6, 55)) && seen.is_on_disk(&from(20, 5, 55)));
         seen.record(&from(20, 5, 55), |_| true);

@@ -32,7 +32,7 @@ fn log() -> (TempDir, LogStore) {
     (temp, LogStore::start(Arc::new(engine), everything_covered()).unwrap())
 }
 
-/// Node 2, as its process with this nonce loads it.
+/// Node 2, as loaded by the process with this nonce.
 fn node_two(log: &LogStore, nonce: u128) -> NodeIdentity {
     NodeIdentity::load(2, 7, nonce, log.clone(), StopHandle::new()).unwrap()
 }
@@ -62,7 +62,7 @@ async fn a_store_stays_prepared_over_a_restart_until_its_coordinator_aborts() {
     ask_to_prepare(&restarted, prepared(6, 11)).await.unwrap();
 }
 
-/// Starts what a peer has asked for, and drops it as a server does when that peer hangs up.
+/// Starts an operation for a peer and drops it, as a server does when that peer hangs up.
 async fn hang_up(asked: impl Future<Output = Result<(), Refusal>>) {
     tokio::select! {
         biased;
@@ -139,7 +139,7 @@ async fn a_restart_forgets_a_cluster_in_which_the_store_took_no_part() {
     assert_eq!(node_two(&log, 3).cluster(), Some(5));
 }
 
-/// An engine on which the first write of the peers' incarnations takes until another is done, or for long.
+/// An engine whose first write of the peers' incarnations blocks until another write is done, or for a while.
 struct SlowAtFirst {
     engine: SledEngine,
     has_written: AtomicBool,
@@ -201,7 +201,7 @@ async fn incarnations_that_two_threads_record_are_both_on_disk() {
     let incarnation = Incarnation { number: 4, nonce: 44 };
     let peer = |node_id, store| Origin { node_id, store, incarnation, members_index: None };
     let (first, second) = (peer(1, 10), peer(3, 30));
-    // As a caller of the node, whose thread is not Raft's.
+    // Runs on a thread other than Raft's, as a caller of the node does.
     let caller = thread::spawn({
         let (identity, runtime) = (Arc::clone(&identity), tokio::runtime::Handle::current());
         move || runtime.block_on(identity.record_incarnation(None, &first))

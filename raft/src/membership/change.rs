@@ -1,4 +1,4 @@
-//! What each change does on the leader.
+//! How the leader carries out each kind of change.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,10 +20,10 @@ use crate::runtime::SparseLines;
 use crate::types::Member;
 use crate::types::bounds::{BATCH_BYTES_MAX, check_address};
 
-/// A learner may take this long to catch up before it is left a learner for now.
+/// A learner that takes longer than this to catch up stays a learner for now.
 const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(6);
 
-/// Lines on nodes that tell addresses at which they do not answer.
+/// Log lines about nodes that do not answer at the address that they announce.
 static UNREACHED: SparseLines = SparseLines::each_second();
 
 pub(super) async fn carry_out(core: &Arc<Core>, change: Change, precaution: Precaution) -> Outcome {
@@ -33,7 +33,7 @@ pub(super) async fn carry_out(core: &Arc<Core>, change: Change, precaution: Prec
         Change::Add { id, raft, http, voter, store, release } => {
             match release {
                 Some(release) => level::check_supports(core, id, &release)?,
-                // A member that tells its addresses may have been removed meanwhile.
+                // A member that announces its addresses may have been removed since.
                 None if store.is_some() && core.member(id).is_none() => {
                     return Err(MembershipError::Unknown(id));
                 }
@@ -47,10 +47,10 @@ pub(super) async fn carry_out(core: &Arc<Core>, change: Change, precaution: Prec
     }
 }
 
-/// Waits until the membership in effect here is committed, this node is sure to lead, and it has applied whatever
-/// was committed before. Only then may it say that a change is done already or impossible: an uncommitted
-/// membership of a leader that was cut off is in effect there, and nowhere else ever; and a leader that was just
-/// elected may not have applied the entry that raised the level.
+/// Waits until the membership in effect here is committed, this node is sure to lead, and it has applied everything
+/// that was committed before. Only then may it report a change as done already or impossible. The uncommitted
+/// membership of a leader that was cut off is in effect only on that leader and never elsewhere, and a leader that
+/// was just elected may not have applied the entry that raised the level.
 async fn settle_members(core: &Core) -> Outcome {
     let settled = async {
         let committed = core.read_index_as_leader().await?;
@@ -64,7 +64,7 @@ async fn settle_members(core: &Core) -> Outcome {
     settled.ok().flatten().ok_or_else(no_quorum)
 }
 
-/// Refuses addresses that the membership must not hold, whether an operator named them or a node tells its own.
+/// Refuses addresses that the membership must not hold, whether an operator or the node itself supplied them.
 pub(super) fn check_addresses(change: &Change) -> Outcome {
     let Change::Add { raft, http, .. } = change else { return Ok(()) };
     [raft, http]
@@ -72,8 +72,8 @@ pub(super) fn check_addresses(change: &Change) -> Outcome {
         .try_for_each(|address| check_address(address).map_err(MembershipError::Conflict))
 }
 
-/// Refuses a membership whose entry might outgrow a record of the log, also once all of its nodes vote: a leader that
-/// appended it would stop, and so would each one after it that is asked the same.
+/// Refuses a membership whose entry might outgrow a record of the log, now or once all of its nodes vote. A leader
+/// that appended it would stop, and so would each later leader that got the same request.
 fn check_size(core: &Core, id: u64, member: &Member) -> Outcome {
     let members = core.identity.members();
     let others = members.nodes().filter(|(other, _)| **other != id);
@@ -88,12 +88,12 @@ fn check_size(core: &Core, id: u64, member: &Member) -> Outcome {
     Err(MembershipError::Conflict(why.to_owned()))
 }
 
-/// Dials an internal address that a node tells of itself, before the membership says that the node is there: a
-/// node that joins, and a member that has moved. That very node and its store have to answer. So nobody makes
-/// a cluster send a member's messages somewhere else, and a node that was given a wrong address learns it.
+/// Dials the internal address that a joining node or a moved member announces, before the membership records it. That
+/// very node and its store have to answer. So no node can make the cluster send a member's messages elsewhere, and a
+/// node that was given a wrong address finds out.
 ///
-/// The error says nothing of what listens there instead, and takes as long as silence would, so that nobody
-/// explores a network with this request. It leaves the node free to ask again.
+/// The error does not reveal what listens there instead, and takes as long as silence would, so this request is no
+/// way to explore a network. The node is free to ask again.
 pub(super) async fn dial_told_address(core: &Core, change: &Change) -> Outcome {
     let Change::Add { id, raft, store: Some(store), .. } = change else { return Ok(()) };
     let is_there = |member: &Member| (&member.raft, member.store) == (raft, *store);
@@ -153,9 +153,9 @@ async fn add(
     }
 }
 
-/// Asks a newcomer for its store. A member that is down is added as the membership knows it. Everything else
-/// at the address is no node that can be added. Only the log says what exactly it is, and the error takes as
-/// long as silence would, so that callers cannot explore a network with this request.
+/// Asks a newcomer for its store. A member that is down at its known address is added as the membership describes it.
+/// Anything else at the address is not a node that can be added. Only the log says what it is, and the error takes as
+/// long as silence would, so that callers cannot use this request to explore a network.
 async fn ask_newcomer(
     core: &Core,
     id: u64,
@@ -201,8 +201,8 @@ async fn ask_newcomer(
     }
 }
 
-/// Makes a voter a learner. A leader that is to become a learner first makes another voter lead, and the
-/// caller asks that one.
+/// Makes a voter a learner. A leader that is to become a learner first makes another voter lead, and the caller asks
+/// that one.
 async fn demote(core: &Arc<Core>, id: u64, precaution: Precaution) -> Outcome {
     let voters: BTreeSet<u64> = core.identity.members().voter_ids().collect();
     if !voters.contains(&id) {
@@ -213,7 +213,8 @@ async fn demote(core: &Arc<Core>, id: u64, precaution: Precaution) -> Outcome {
         return Err(MembershipError::Conflict(why));
     };
     if id == core.identity.node_id() {
-        // The successor asks again. This node asks first, so that a change that is refused changes nothing.
+        // The successor asks the voters again. This node asks first, so that a refused change leaves everything as it
+        // was.
         if precaution == Precaution::AskVoters {
             ask_voters(core, &voters.into_iter().filter(|voter| *voter != id).collect()).await?;
         }
@@ -226,7 +227,8 @@ async fn demote(core: &Arc<Core>, id: u64, precaution: Precaution) -> Outcome {
     Ok(())
 }
 
-/// The voter that leads if this one does not: the one of the others that follows most closely.
+/// The voter that leads if this one does not: of the other voters, the one that follows most closely, reachable ones
+/// first.
 fn successor(core: &Core, voters: &BTreeSet<u64>, id: u64) -> Option<u64> {
     let matched = core.metrics(|now| now.replication.clone()).unwrap_or_default();
     let others = voters.iter().copied().filter(|voter| *voter != id);
@@ -243,7 +245,7 @@ async fn promote(core: &Arc<Core>, id: u64, precaution: Precaution) -> Outcome {
         return Ok(());
     }
     let member = core.member(id).ok_or(MembershipError::Unknown(id))?;
-    // Its last known progress and sign of life say nothing if it is down by now, and once it has a vote the
+    // A member's last known progress and sign of life mean nothing if it is down by now, and once it has a vote the
     // cluster needs it. So it is pinged.
     let caught_up = async {
         wait_until_caught_up(core, id, LAG_ENTRIES_MAX).await;
@@ -279,7 +281,7 @@ async fn remove(core: &Arc<Core>, id: u64, store: u128, precaution: Precaution) 
     Ok(())
 }
 
-/// Tells a node that it was removed: replication to it has ended, so it would not learn it otherwise.
+/// Notifies a node that it was removed. Replication to it has ended, so it would not learn of it otherwise.
 async fn tell_removed(core: &Core, id: u64, member: &Member) {
     if id == core.identity.node_id() {
         return;
@@ -291,7 +293,7 @@ async fn tell_removed(core: &Core, id: u64, member: &Member) {
     }
 }
 
-/// The one answer about an address at which there is no node that can be added.
+/// The only answer about an address where there is no node that can be added.
 fn nobody_to_add(id: u64, raft: &str) -> MembershipError {
     MembershipError::Conflict(format!(
         "there is no new node {id} at {raft}: check both, that it was started with --join, and that it has \

@@ -1,8 +1,7 @@
 //! A change of the voters that could never be committed is not begun.
 //!
-//! A joint configuration is in effect once it is appended, committed or not, and never goes back: where a majority
-//! of the new voters is down, the cluster is lost, however well the nodes are that are left. So the leader asks
-//! first.
+//! A joint configuration is in effect once it is appended, committed or not, and cannot be undone. If a majority of
+//! the new voters is down, the cluster is lost, even if the remaining nodes are healthy. So the leader asks first.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,11 +16,11 @@ use crate::message::{MembershipError, Request};
 use crate::runtime::in_process;
 use crate::types::Member;
 
-/// The voters get this long to answer: a few of the longest round trips, and the start of a process that is just
-/// being restarted.
+/// How long the voters get to answer: a few of the longest round trips, and the start of a process that is just being
+/// restarted.
 const ASKING_MAX: Duration = Duration::from_secs(2);
 
-/// Pings the voters that a change leaves, this node excepted, until a majority of them has answered.
+/// Pings the voters that a change leaves, except this node, until a majority of them has answered.
 ///
 /// # Errors
 /// [`MembershipError::Conflict`], which names the voters that do not answer.

@@ -1,10 +1,10 @@
 //! The level of the cluster: what its log may hold, so that every member can apply it.
 //!
-//! While nodes are upgraded one by one, members of two releases apply one log, and the operator may still go
-//! back. What only the newer release can read has a level, and so has the replicated state. The state machine
-//! accepts nothing above the state's level into the log. The level rises by an entry that a leader appends
-//! once every member has said that it supports it. A build that meets a higher level than it supports stops,
-//! and says which version is needed: it would have to guess.
+//! While nodes are upgraded one by one, members of two releases apply one log, and the operator may still go back.
+//! Every feature that only the newer release can read has a level, and the replicated state has a level too. The
+//! state machine accepts nothing above the state's level into the log. The level rises through an entry that a leader
+//! appends once every member has reported that it supports it. A build that meets a higher level than it supports
+//! stops and names the version that is needed: it could only guess how to apply the rest.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,9 +17,9 @@ use crate::message::{Description, MembershipError, Request, Response};
 use crate::state_machine::Release;
 use crate::types::{Batch, Member};
 
-/// A member gets this long to say what it supports, the opening of a connection included.
+/// How long a member gets to report what it supports, including the time to open a connection.
 const ASK_TIMEOUT: Duration = Duration::from_secs(3);
-/// Bytes of a version, and of a zone, at most; a longer one is cut.
+/// Maximum length of a version and of a zone in bytes; a longer one is cut.
 const VERSION_BYTES_MAX: usize = 64;
 
 /// Asks a member what it supports.
@@ -27,7 +27,7 @@ pub(crate) async fn ask_release(core: &Core, id: u64, member: &Member) -> Result
     ask(core, id, member, Request::Supports).await
 }
 
-/// Asks a member what it supports, and where it is. A member of an older build does not know the question.
+/// Asks a member what it supports and where it is. A member of an older build does not know this request.
 pub(crate) async fn ask_description(core: &Core, id: u64, member: &Member) -> Result<(), String> {
     ask(core, id, member, Request::Describe).await.map(drop)
 }
@@ -47,8 +47,8 @@ async fn ask(core: &Core, id: u64, member: &Member, what: Request) -> Result<Rel
     Ok(release)
 }
 
-/// Raises the level to the highest that every member supports. Its caller keeps changes of the membership
-/// apart, so that the members that are asked are the ones that will apply the entry.
+/// Raises the level to the highest that every member supports. The caller excludes concurrent changes of the
+/// membership, so that the members that are asked are the ones that will apply the entry.
 pub(super) async fn raise(core: &Core) -> Result<(), MembershipError> {
     let asked_as = core.vote();
     let mut releases = BTreeMap::from([(core.identity.node_id(), core.state.supports())]);
@@ -73,9 +73,9 @@ pub(super) async fn raise(core: &Core) -> Result<(), MembershipError> {
     }
 }
 
-/// Appends the one entry that passes the state machine's check by: the check refuses this command to every
-/// proposer, because only a leader that has asked all members may append it. [`raise`] has done so, and every
-/// member can apply the entry.
+/// Appends the one entry that bypasses the state machine's check. The check refuses these commands to every proposer,
+/// because only a leader that has asked all members may append them. [`raise`] has asked them, and every member can
+/// apply the entry.
 async fn append_raise(core: &Core, to: u32) -> Result<(), MembershipError> {
     let unavailable = |error: &dyn fmt::Display| MembershipError::Unavailable(error.to_string());
     let commands = core.state.raising(to).map_err(|error| unavailable(&error))?;
@@ -116,8 +116,8 @@ pub(super) fn check_supports(
     )))
 }
 
-/// The highest level that all members support, if it is above the cluster's or no member supports more than
-/// that. Otherwise the error names the members that are too old.
+/// The highest level that all members support, if it is above the cluster's or no member supports more than that.
+/// Otherwise the error names the members that are too old.
 fn highest_common(has: u32, releases: &BTreeMap<u64, Release>) -> Result<u32, String> {
     let levels = || releases.values().map(|release| release.level);
     let (lowest, highest) = (levels().min().unwrap_or(has), levels().max().unwrap_or(has));

@@ -15,7 +15,7 @@ use crate::core::Core;
 use crate::message::{MembershipError, Precaution};
 use crate::types::Member;
 
-/// What becomes of voters that a change leaves without a vote.
+/// What happens to voters that a change leaves without a vote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FormerVoters {
     /// The voters become learners.
@@ -24,10 +24,9 @@ pub(super) enum FormerVoters {
     Leave,
 }
 
-/// Ends a joint configuration that another leader left behind, in which the cluster needs the majorities of
-/// both configurations (Raft thesis, 4.3). openraft does not do so by itself. A former voter stays as a
-/// learner: nobody knows any more whether it was to be removed, and the operator who asked for that asks
-/// again.
+/// Ends a joint configuration that another leader left behind. While it lasts, the cluster needs the majorities of
+/// both configurations (Raft thesis, 4.3), and openraft does not end it by itself. A former voter stays as a learner:
+/// the log does not show whether it was to be removed. An operator who wanted that asks again.
 pub(super) async fn leave_joint_configuration(core: &Arc<Core>) -> Outcome {
     if !is_joint(core) {
         return Ok(());
@@ -42,8 +41,8 @@ pub(super) fn is_joint(core: &Core) -> bool {
     core.identity.members().membership().get_joint_config().len() > 1
 }
 
-/// Carries a change through. One of the voters begins only once a majority of those that it leaves has answered,
-/// unless an operator forces it.
+/// Carries a change through. Unless an operator forces it, a change of the voters begins only once a majority of the
+/// voters that it leaves has answered.
 pub(super) async fn change_membership(
     core: &Arc<Core>,
     change: ChangeMembers<u64, Member>,
@@ -57,8 +56,8 @@ pub(super) async fn change_membership(
     }
     let retain = former_voters == FormerVoters::Stay;
     let mut change = pin!(core.raft.change_membership(change, retain));
-    // A leader that is deposed may never hear what became of its entry. A leader that removes itself hears it
-    // a little after it has stopped leading.
+    // A leader that is deposed may never learn the fate of its entry. A leader that removes itself learns it shortly
+    // after it has stopped leading.
     let changed = tokio::select! {
         changed = &mut change => changed,
         () = core.until_deposed() => {
@@ -77,7 +76,7 @@ pub(super) async fn change_membership(
     }
 }
 
-/// The voters that a change leaves; `None` if it changes none.
+/// The voters that a change leaves; `None` if it does not change them.
 fn voters_after(core: &Core, change: &ChangeMembers<u64, Member>) -> Option<BTreeSet<u64>> {
     let members = core.identity.members();
     let voters = members.membership().get_joint_config().last()?;

@@ -1,11 +1,11 @@
-//! How far members are behind, and the outcome and the errors that all changes share.
+//! How far members are behind, and the outcome and errors that all changes share.
 
 use std::time::Duration;
 
 use crate::core::Core;
 use crate::message::MembershipError;
 
-/// What became of a change.
+/// The outcome of a change.
 pub(super) type Outcome = Result<(), MembershipError>;
 
 /// A new member counts as caught up if its log is at most this many entries behind.
@@ -13,7 +13,7 @@ pub(super) const LAG_ENTRIES_MAX: u64 = 100;
 pub(super) const CALL_TIMEOUT: Duration = Duration::from_secs(1);
 /// Pause before a member is pinged again.
 pub(super) const PING_AGAIN_INTERVAL: Duration = Duration::from_millis(100);
-/// Pause between two looks at a follower's progress.
+/// How often a follower's progress is checked.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Waits until a member's log is at most `lag_max` entries behind. Callers set a timeout.

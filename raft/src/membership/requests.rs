@@ -1,4 +1,4 @@
-//! Who carries a change out, and when: on the leader, one at a time, in a task of its own.
+//! Who carries a change out, and when: the leader, one at a time, in a separate task.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,12 +16,12 @@ use crate::message::{Change, MembershipError, Precaution, Request, Response};
 use crate::runtime::Spawner;
 use crate::types::Member;
 
-/// A caller waits this long for a change; the change itself goes on.
+/// How long a caller waits for a change; the change itself goes on.
 const CHANGE_TIMEOUT: Duration = Duration::from_secs(8);
-/// A change waits this long for the one before: a newcomer is visible a moment before the change that adds
-/// it has ended.
+/// How long a change waits for the previous one: a newcomer is visible a moment before the change that adds it has
+/// ended.
 const TURN_TIMEOUT: Duration = Duration::from_millis(500);
-/// Pause before the leader is looked for again.
+/// Pause before the leader is looked up again.
 const ASK_AGAIN_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Has changes carried out.
@@ -31,9 +31,9 @@ pub(crate) struct Membership {
     changing: Arc<Mutex<()>>,
     /// Runs the changes, which must outlive their callers.
     spawner: Spawner,
-    /// Why this node's addresses could not be told, as its operator last read it.
+    /// Why the membership does not take this node's new addresses, as last logged for the operator.
     untold: parking_lot::Mutex<Option<String>>,
-    /// The voter that was to take over last, so that a learner could follow.
+    /// The voter that was last asked to take over so that a learner could follow.
     asked_last: parking_lot::Mutex<Option<u64>>,
 }
 
@@ -44,7 +44,7 @@ impl Membership {
         Self { core, changing, spawner: Spawner::current(), untold, asked_last }
     }
 
-    /// Has a change carried out, and waits for a leader until the deadline. Asking again is safe: a change that
+    /// Has a change carried out, and waits for a leader until the deadline. Asking again is safe: a change that has
     /// happened already has nothing left to do, and a removal names the data directory that it means.
     pub(crate) async fn change(
         &self,
@@ -63,7 +63,7 @@ impl Membership {
             };
             match (outcome, &change) {
                 (Err(MembershipError::NoLeader(_)), _) => may_have_happened = true,
-                // An earlier attempt, which its caller has lost sight of, is still under way.
+                // An earlier attempt that its caller lost track of is still under way.
                 (Err(MembershipError::Busy), _) if may_have_happened => {}
                 (Err(MembershipError::Unknown(_)), Change::Remove { .. }) if may_have_happened => {
                     return Ok(());
@@ -97,14 +97,14 @@ impl Membership {
         }
     }
 
-    /// Carries a change out, one at a time, in a task of its own: a caller that goes away must not leave the
+    /// Carries changes out one at a time, each in a separate task. A caller that goes away must not leave the
     /// membership half-way between two configurations, or the leader without heartbeats.
     pub(crate) async fn change_as_leader(&self, change: Change, precaution: Precaution) -> Outcome {
         if !self.core.leads() {
             return Err(no_leader());
         }
         change::check_addresses(&change)?;
-        // This precedes the turn, so that a node with a wrong address does not keep others waiting.
+        // Dialled before the turn is taken, so that a node with a wrong address does not keep others waiting.
         change::dial_told_address(&self.core, &change).await?;
         let turn = timeout(TURN_TIMEOUT, Arc::clone(&self.changing).lock_owned());
         let Ok(one_at_a_time) = turn.await else {
@@ -122,7 +122,7 @@ impl Membership {
         }
     }
 
-    /// Asks the voters other than `id` as its removal would, and changes nothing.
+    /// Asks the voters other than `id`, as its removal would, and changes nothing.
     pub(crate) async fn ask_voters_without(&self, id: u64) -> Outcome {
         let mut voters: BTreeSet<u64> = self.core.identity.members().voter_ids().collect();
         if voters.remove(&id) && !voters.is_empty() {
@@ -131,7 +131,7 @@ impl Membership {
         Ok(())
     }
 
-    /// Tells the leader this node's addresses if the membership has others.
+    /// Sends the leader this node's addresses if the membership has others.
     pub(crate) async fn tell_addresses(&self) {
         let (me, myself) = (self.core.identity.node_id(), self.core.myself());
         let known = self.core.member(me).filter(|known| known.store == myself.store);
@@ -153,7 +153,7 @@ impl Membership {
         }
     }
 
-    /// Hands the lead over to a voter that would lead better, unless a change is under way.
+    /// Hands leadership to a voter that would lead better, unless a change is under way.
     pub(crate) async fn hand_over(&self, id: u64) -> Outcome {
         let Ok(_one_at_a_time) = self.changing.try_lock() else {
             return Err(MembershipError::Busy);
@@ -166,7 +166,7 @@ impl Membership {
         &self.core
     }
 
-    /// Ends a change that its leader did not live to end, unless another change is under way.
+    /// Finishes a change that its leader did not live to finish, unless another change is under way.
     pub(crate) async fn finish_joint_change(&self) {
         if !openraft_change::is_joint(&self.core) || !self.core.leads() {
             return;
@@ -177,10 +177,10 @@ impl Membership {
         }
     }
 
-    /// Has another voter lead in the next term while a learner holds a later vote than this leader's: one whose log
-    /// reaches as far, and after a failure the next one, because a voter may be cut off from all but this leader. The
-    /// learner was a voter once, and takes no entry of an earlier term. Its vote deposes nobody, so the term
-    /// rises by a transfer of leadership.
+    /// Makes another voter lead in the next term while a learner holds a later vote than this leader's. That voter's
+    /// log must reach as far as the leader's. After a failure the next voter is tried, because a voter may be cut off
+    /// from all nodes except this leader. The learner was a voter once, and takes no entry of an earlier term. Its
+    /// vote deposes no leader, so the term rises by a transfer of leadership.
     pub(crate) async fn raise_term_for_learners(&self) {
         let core = &self.core;
         let (me, own) = (core.identity.node_id(), core.vote());
@@ -200,7 +200,7 @@ impl Membership {
     }
 }
 
-/// The id that follows the last one in turn, which it becomes.
+/// Returns the id after the last one in turn, and makes it the last one.
 fn next_in_turn(ids: &BTreeSet<u64>, last: &mut Option<u64>) -> Option<u64> {
     let after = last.and_then(|last| ids.range(last.saturating_add(1)..).next());
     let next = after.or_else(|| ids.first()).copied();

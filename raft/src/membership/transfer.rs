@@ -1,4 +1,4 @@
-//! Transfer of leadership, on the leader.
+//! Transfer of leadership, on the leader's side.
 
 use std::time::Duration;
 
@@ -11,20 +11,20 @@ use crate::core::Core;
 use crate::message::{MembershipError, Request};
 use crate::types::Member;
 
-/// A transfer may hold up proposals for this long, or for as long as an election takes on slow disks and links. A failed
-/// transfer has most often deposed the old leader, and ends in an election.
+/// Longest time that a transfer may hold up proposals, unless an election takes longer on slow disks and links. A
+/// failed transfer has usually deposed the old leader, and ends in an election.
 const TRANSFER_MAX: Duration = Duration::from_secs(1);
 
-/// Transfers leadership (Raft thesis, 3.10): stops appends, lets the target catch up, and has it stand for
-/// election with this leader's consent. Proposals wait meanwhile, on three nodes for as long as an election
-/// takes. With more nodes they wait also until the leader lease has run out at the other followers.
+/// Transfers leadership (Raft thesis, 3.10): stops appends, lets the target catch up, and makes it stand for election
+/// with this leader's consent. Proposals wait until the transfer ends. On three nodes that takes as long as an
+/// election. With more nodes the leader lease must also run out at the other followers.
 pub(super) async fn transfer(core: &Core, id: u64) -> Outcome {
     carry_out(core, id, false).await
 }
 
-/// Transfers leadership even if an entry that is under way does not end. Such an entry waits for this leader's own disk:
-/// openraft sends entries once they are on it. (Where a follower has the entry after all, the target's log may be the
-/// shorter one, and the target is not elected.)
+/// Transfers leadership even if an entry that is under way does not complete. Such an entry waits for this leader's
+/// own disk, because openraft sends an entry only once it is on that disk. (If a follower has the entry after all,
+/// the target's log may be the shorter one, and the target is not elected.)
 pub(super) async fn hand_over(core: &Core, id: u64) -> Outcome {
     carry_out(core, id, true).await
 }
@@ -42,18 +42,18 @@ async fn carry_out(core: &Core, id: u64, leaves_entry: bool) -> Outcome {
         return Ok(());
     }
     let member = core.member(id).ok_or(MembershipError::Unknown(id))?;
-    // This precedes the stop of appends: a target that is down would stop all writes for nothing.
+    // Checked before appends stop: a target that is down would stop all writes for nothing.
     let late = |_| unavailable(format!("node {id} does not follow closely enough"));
     let close = wait_until_caught_up(core, id, LAG_ENTRIES_MAX);
     timeout(CALL_TIMEOUT, close).await.map_err(late)?;
     if !core.heard.is_reachable(id) {
         return Err(unavailable(format!("node {id} cannot be reached")));
     }
-    // openraft has a new leader refuse its vote to everybody for as long as a leader lease.
+    // For the length of a leader lease, openraft makes a new leader refuse its vote to every candidate.
     if let Some(since) = core.heard.contact().leading_since() {
         sleep_until(since + lease_end(core)).await;
     }
-    // An entry that is under way ends first: it would make this leader's log longer than the target's.
+    // An entry that is under way completes first: it would make this leader's log longer than the target's.
     let no_appends = timeout(CALL_TIMEOUT, core.transfer.lock_appends()).await;
     if no_appends.is_err() && !leaves_entry {
         return Err(unavailable("no quorum confirms what was proposed before".to_owned()));
@@ -64,8 +64,8 @@ async fn carry_out(core: &Core, id: u64, leaves_entry: bool) -> Outcome {
     transferred.unwrap_or_else(|_| Err(late()))
 }
 
-/// The time after which the lease of this leader has run out at every follower, even if its last message took as long as
-/// a message may.
+/// The time after which this leader's lease has run out at every follower, even if its last message took the longest
+/// possible time.
 fn lease_end(core: &Core) -> Duration {
     core.heard.timers().lease + core.options.tuning.message_max + core.heard.quorum_round_trip()
 }
@@ -73,8 +73,8 @@ fn lease_end(core: &Core) -> Duration {
 async fn send_timeout_now(core: &Core, id: u64, member: &Member) -> Outcome {
     wait_until_caught_up(core, id, 0).await;
     let _no_heartbeats = core.transfer.pause_heartbeats();
-    // Of three voters, the target and this leader are a quorum. Of five, the other voters refuse their votes
-    // for a leader lease.
+    // Of three voters, the target and this leader are a quorum. Of five, the other voters refuse their votes for the
+    // length of a leader lease.
     if core.identity.members().voter_ids().count() > 3 {
         tokio::time::sleep(lease_end(core)).await;
     }

@@ -6,11 +6,11 @@ use serde::{Deserialize, Deserializer};
 
 use crate::types::{RaftEntry, RaftLogId, Types, bounds};
 
-/// Deserializes a replication message, which has a bounded number of entries.
+/// Deserializes a replication message with a bounded number of entries.
 pub(super) fn append<'de, D: Deserializer<'de>>(
     input: D,
 ) -> Result<AppendEntriesRequest<Types>, D::Error> {
-    // The fields of openraft's own type, in its order.
+    // The fields of openraft's own type, in the same order.
     #[derive(Deserialize)]
     struct Append {
         vote: Vote<u64>,

@@ -1,4 +1,4 @@
-//! Requests of the user of this crate to the leader.
+//! Requests to the leader from the user of this crate.
 
 use mintleaf_codec::Blob;
 use serde::de::Error;
@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::leader_requests::LEADER_REQUEST_BYTES_MAX;
 
-/// Why the node that was taken for the leader does not answer a request.
+/// Why the node that was asked as the leader does not answer a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Unasked {
     /// The node has no answer: it does not lead, or no quorum confirmed that it does.

@@ -17,14 +17,14 @@ use super::refusal::Refusal;
 use crate::state_machine::Release;
 use crate::types::{RaftLogId, RaftVote, Types, bounds};
 
-/// A request on its way; `header` is absent only from a [`Request::Handshake`].
+/// A request in transit. Only a [`Request::Handshake`] has no `header`.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Frame {
     pub(crate) header: Option<Header>,
     pub(crate) request: Request,
 }
 
-/// An answer on its way, and the node that gave it.
+/// An answer in transit, and the node that gave it.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Answer {
     pub(crate) from: Origin,
@@ -37,13 +37,12 @@ pub(crate) struct Answer {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Request {
     Append(#[serde(deserialize_with = "append::append")] AppendEntriesRequest<Types>),
-    /// Vote for the sender. `transferred_by` is the leader's vote, if the leader asked the candidate to
-    /// take over.
+    /// Vote for the sender. `transferred_by` is the leader's vote, if the leader asked the candidate to take over.
     Vote {
         rpc: VoteRequest<u64>,
         transferred_by: Option<RaftVote>,
     },
-    /// Say whether you would vote for a candidate whose log ends here. The answer binds nobody.
+    /// Report whether you would vote for a candidate whose log ends here. The answer is not a commitment.
     PreVote {
         last: Option<RaftLogId>,
     },
@@ -54,9 +53,9 @@ pub(crate) enum Request {
         commands: Vec<Vec<u8>>,
         within_ms: u64,
     },
-    /// Confirm leadership, and answer the index for which a linearizable read must wait.
+    /// Confirm your leadership, and return the index that a linearizable read must wait for.
     ReadIndex,
-    /// Say who you are. Nodes ask this before they are members of one cluster.
+    /// Introduce yourself. Nodes send this before they are members of one cluster.
     Handshake(Handshake),
     /// Change the membership, the leader or the level.
     Change(Change),
@@ -64,12 +63,12 @@ pub(crate) enum Request {
     TimeoutNow {
         from: RaftVote,
     },
-    /// Learn that the membership at this log index removed you.
+    /// Notice that the membership at this log index removed you.
     Removed {
         members_index: u64,
     },
-    /// Accept that the incarnation that you have seen of the sender's store was one of its own, so that
-    /// its present one comes after it.
+    /// Accept that the incarnation that you have seen of the sender's store was one of its own, so that its present
+    /// one comes after it.
     ConfirmIncarnation {
         seen: Incarnation,
     },
@@ -81,14 +80,14 @@ pub(crate) enum Request {
     },
     /// Give a sign of life.
     Ping,
-    /// Take the sender back, which was restarted with a log up to this index and with this vote.
+    /// Take back the sender, which was restarted with this vote and a log up to this index.
     Return {
         vote: RaftVote,
         last_log_index: Option<u64>,
     },
-    /// Say what your build supports.
+    /// Report what your build supports.
     Supports,
-    /// Say what your build supports, and in which zone you are.
+    /// Report what your build supports, and which zone you are in.
     Describe,
     /// Answer a request of the sender's user as the leader, within this many milliseconds.
     Ask {
@@ -96,17 +95,17 @@ pub(crate) enum Request {
         request: Blob,
         within_ms: u64,
     },
-    /// Change the membership without asking first whether enough voters answer. A member of an older build does
-    /// not know this request, and never asks first as the leader.
+    /// Change the membership without first asking whether enough voters answer. A member of an older build does not
+    /// know this request, and as the leader never asks first.
     ForceChange(Change),
-    /// Say how you are, from memory. A leader says with it that it leads.
+    /// Report your condition, from memory. In it, a leader announces that it leads.
     Heartbeat {
         lead: Option<Lead>,
     },
 }
 
 impl Request {
-    /// Whether the answer waits for no disk and for no other node, so that its time is that of a round trip.
+    /// Whether the answer waits for no disk and no other node, so that it takes one round trip.
     pub(crate) fn is_answered_from_memory(&self) -> bool {
         matches!(
             self,
@@ -119,35 +118,37 @@ impl Request {
     }
 }
 
-/// What a leader says in a heartbeat. It is what an empty replication message says, and is answered before it is carried
-/// out: silence shall mean that a node is gone, and not that a disk is busy.
+/// What a leader announces in a heartbeat: the same as in an empty replication message. A heartbeat is answered
+/// before it is carried out, so that silence means that a node is gone and not that a disk is busy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Lead {
-    /// The vote by which a quorum elected the leader.
+    /// The vote that a quorum gave the leader.
     pub(crate) vote: RaftVote,
     /// The last entry that the receiver has acknowledged.
     pub(crate) matched: Option<RaftLogId>,
     /// The last entry that is committed.
     pub(crate) committed: Option<RaftLogId>,
-    /// How long the receiver shall miss this leader before it campaigns, by the round trips that the leader measures.
+    /// How long the receiver should wait for this leader before it campaigns, based on the round trips that the
+    /// leader measures.
     pub(crate) patience_ms: u64,
 }
 
-/// How a node is, as it says in answer to a heartbeat.
+/// The condition of a node, as it reports it in answer to a heartbeat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Condition {
     /// The latest vote that it knows.
     pub(crate) vote: RaftVote,
     /// Whether it is carrying out what a leader sent: entries, or a part of a snapshot.
     pub(crate) writing: bool,
-    /// What a sync takes lately; `None` before the first.
+    /// How long a recent sync took; `None` before the first.
     pub(crate) sync_us: Option<u64>,
-    /// What few commits would exceed if it led: its own sync, and the round trip and the sync of the slowest member that
-    /// a quorum needs. `None` while it does not know that, and while it wants no lead that it gave away lately.
+    /// If this node led, few commits would take longer than this: its own sync, plus the round trip and the sync of
+    /// the slowest member that a quorum needs. `None` while it does not know that, and while it does not want to lead
+    /// because it gave leadership away lately.
     pub(crate) commit_us: Option<u64>,
 }
 
-/// What a node answers.
+/// The answer to a request.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Response {
     Append(AppendEntriesResponse<u64>),
@@ -168,10 +169,10 @@ pub(crate) enum Response {
     Heartbeat(Condition),
 }
 
-/// What a node says of itself.
+/// How a node describes itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Description {
     pub(crate) release: Release,
-    /// Empty where it was started without one.
+    /// Empty if the node was started without a zone.
     pub(crate) zone: String,
 }

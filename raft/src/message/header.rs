@@ -1,11 +1,10 @@
-//! Who sends a message and whom it is for.
+//! The sender and the receiver of a message.
 
 use serde::{Deserialize, Serialize};
 
-/// One incarnation of a store: a numbered, nonce-marked life of its data directory. Every start begins one,
-/// and a process begins another every minute (`Tuning::incarnation_max`). The number counts up on the
-/// store's disk. Each process draws the nonce at random, so that a copy of the disk that reaches the same
-/// number is told apart.
+/// One incarnation of a store: a numbered, nonce-marked life of its data directory. Every start begins one, and a
+/// process begins another every minute (`Tuning::incarnation_max`). The number counts up on the store's disk. Each
+/// process draws the nonce at random, so a copy of the disk that reaches the same number can be distinguished.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Incarnation {
     pub(crate) number: u64,
@@ -13,7 +12,7 @@ pub(crate) struct Incarnation {
 }
 
 impl Incarnation {
-    /// Whether one process made both incarnations.
+    /// Whether both incarnations belong to one process.
     pub(crate) fn is_same_process(self, other: Self) -> bool {
         self.nonce == other.nonce
     }
@@ -31,7 +30,7 @@ pub(crate) struct Origin {
     pub(crate) store: u128,
     /// The current incarnation of the store.
     pub(crate) incarnation: Incarnation,
-    /// Log index of the membership that the sender knows, if that holds this store.
+    /// Log index of the membership that the sender knows, if that names this store.
     pub(crate) members_index: Option<u64>,
 }
 

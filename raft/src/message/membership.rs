@@ -1,4 +1,4 @@
-//! Changes of the membership, and why one did not happen.
+//! Changes of the membership, and why a change may not happen.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,8 +7,8 @@ use crate::state_machine::Release;
 /// A change of the membership, of the leader or of the cluster's level.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Change {
-    /// Add a node as a learner and, if asked, make it a voter once it has caught up; or make a voter
-    /// a learner. `store` is present when the node asks for itself, which leaves its role as it is.
+    /// Add a node as a learner and, if requested, make it a voter once it has caught up; or make a voter a learner.
+    /// `store` is present when the node asks on its own behalf, which leaves its role as it is.
     Add {
         id: u64,
         raft: String,
@@ -18,8 +18,8 @@ pub(crate) enum Change {
         /// What the node supports, if it asks to be added itself.
         release: Option<Release>,
     },
-    /// Remove a node, voter or learner. `store` is the one that the membership named where the removal
-    /// was requested: a request that arrives late must not remove a node that has joined since.
+    /// Remove a node, voter or learner. `store` is the one that the membership named where the removal was requested:
+    /// a request that arrives late must not remove a node that has joined since.
     Remove { id: u64, store: u128 },
     /// Make a voter the leader.
     Transfer { id: u64 },
@@ -37,7 +37,7 @@ pub(crate) enum Precaution {
 }
 
 impl Change {
-    /// Whether this node asks for itself: to be added, or to be known by its new addresses.
+    /// Whether this node asks on its own behalf: to be added, or to have its new addresses recorded.
     pub(crate) fn is_for(&self, node_id: u64) -> bool {
         matches!(self, Self::Add { id, store: Some(_), .. } if *id == node_id)
     }
@@ -58,12 +58,11 @@ pub enum MembershipError {
     /// The change did not happen in time, or cannot happen yet; another try may succeed.
     #[error("{0}")]
     Unavailable(String),
-    /// No leader with a quorum was there to carry the change out, or the leader was lost on the way and
-    /// the change may have happened. Another try may succeed once a leader is elected.
+    /// There was no leader with a quorum to carry the change out, or the leader was lost on the way and the change
+    /// may have happened. Another try may succeed once a leader is elected.
     #[error("{0}")]
     NoLeader(String),
-    /// A member or a newcomer does not support the level that the cluster has or is to have, or could
-    /// not be asked.
+    /// A member or a newcomer does not support the level that the cluster has or is to have, or could not be asked.
     #[error("{0}")]
     Level(String),
     /// Another change is under way; another try may succeed.

@@ -4,20 +4,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Rejected;
 
-/// Why the node that was taken for the leader did not carry a proposal out.
+/// Why the node that was asked as the leader did not carry a proposal out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum ForwardError {
     /// The commands are certainly not in the log, so it is safe to propose them again.
     NotAppended,
     /// The commands may be in the log, now or later.
     Unknown,
-    /// Too many proposals wait already; the commands are certainly not in the log.
+    /// Too many proposals are waiting already; the commands are certainly not in the log.
     Overloaded,
-    /// The leader refuses these commands of the proposal, and so none of the proposal is in the log.
+    /// The leader refuses these commands, so no command of the proposal is in the log.
     Refused(Vec<RefusedCommand>),
 }
 
-/// A refused command: its place among those that were proposed together, and the reason.
+/// A refused command: its place among those proposed together, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RefusedCommand {
     pub(crate) at: u32,

@@ -1,4 +1,4 @@
-//! Why a node refuses a message, as the operator of the refused node reads it.
+//! Why a node refuses a message, in words for the operator of the refused node.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use super::header::Incarnation;
 pub(crate) enum Refusal {
     /// The receiver belongs to another cluster.
     WrongCluster { ours: u128 },
-    /// Another node than the intended one listens at this address.
+    /// A node other than the intended one listens at this address.
     WrongNode { ours: u64 },
     /// The receiver's data directory is not the one that was admitted as a member.
     WrongStore,
@@ -25,16 +25,16 @@ pub(crate) enum Refusal {
     LostLog { acknowledged: u64 },
     /// The receiver is not ready for the request, or failed at it, for the reason given.
     Failed(String),
-    /// Another process was seen on the sender's store. The sender is heard once it confirms that this
-    /// incarnation was one of its own.
+    /// Another process was seen on the sender's store. The sender is heard once it confirms that this incarnation was
+    /// one of its own.
     Restarted { seen: Incarnation },
     /// The receiver's data directory is prepared for a cluster that is still to be bootstrapped.
     Prepared { cluster: u128, coordinator: u64, store: u128 },
 }
 
 impl Refusal {
-    /// Whether the refused node must stop: its own data cannot be trusted, or it is no member. This holds
-    /// only if a member gives the refusal, in answer to a message with a header.
+    /// Whether the refused node must stop: its own data cannot be trusted, or it is not a member. This applies only
+    /// if a member gives the refusal, in answer to a message with a header.
     pub(crate) fn is_fatal(&self) -> bool {
         matches!(
             self,
@@ -98,8 +98,8 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// What to do where an id and a data directory do not belong together. Either of them may be the mistake,
-/// so the text advises nobody to delete anything.
+/// What to do if an id and a data directory do not belong together. Either of them may be the mistake, so the text
+/// never advises deleting anything.
 pub(crate) const KNOWN_OTHERWISE: &str = "the cluster knows this node id with another data directory; \
     check --node-id and --data; if that directory is lost, remove the node from the cluster, and join it \
     again with a new one";

@@ -15,10 +15,10 @@ use crate::message::{Change, ForwardError, MembershipError, Precaution};
 use crate::peers::PeerClock;
 use crate::types::bounds::COMMANDS_MAX;
 
-/// Bytes of one proposal at most, all of its commands together.
+/// Maximum size of one proposal in bytes, all of its commands together.
 pub const PROPOSAL_BYTES_MAX: usize = 32 << 10;
-/// A change of the membership takes this long at most, the wait for a leader included. Clients wait longer,
-/// so that they hear the reason.
+/// Longest time that a change of the membership takes, including the wait for a leader. Clients wait longer, so that
+/// they receive the reason.
 const CHANGE_MAX: Duration = Duration::from_millis(9_500);
 /// Pause before the leader is asked again for a read index.
 const READ_RETRY_INTERVAL: Duration = Duration::from_millis(20);
@@ -31,12 +31,12 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// Has commands applied, in order and together, and returns their replies in that order. It works on any
-    /// node, because followers send the commands to the leader.
+    /// Has commands applied, in order and together, and returns their replies in that order. It works on any node,
+    /// because followers send the commands to the leader.
     ///
     /// # Errors
-    /// See [`ProposeError`]; always by the deadline. Commands that are larger than [`PROPOSAL_BYTES_MAX`], or more
-    /// than 2,048, are [`Rejected::Unfit`].
+    /// See [`ProposeError`]; always by the deadline. A proposal larger than [`PROPOSAL_BYTES_MAX`], or of more than
+    /// 2,048 commands, is [`Rejected::Unfit`].
     pub async fn propose(
         &self,
         commands: Vec<Vec<u8>>,
@@ -77,9 +77,9 @@ impl Handle {
         }
     }
 
-    /// Has a quorum confirm that this node leads, and returns the term in which it does. The round of messages
-    /// begins after this call, and trusts no clock and no lease: no other node led in a later term when the call
-    /// was made (`DESIGN.md`, "Confirmed leadership"). When it returns that may be over.
+    /// Has a quorum confirm that this node leads, and returns its term as the leader. The round of messages begins
+    /// after this call, and trusts no clock and no lease: no other node led in a later term when the call was made
+    /// (`DESIGN.md`, "Confirmed leadership"). By the time it returns, another node may lead.
     ///
     /// # Errors
     /// See [`NotConfirmed`]; by the deadline.
@@ -87,8 +87,8 @@ impl Handle {
         self.core.confirm_leadership(deadline).await
     }
 
-    /// Sends a request to the node that leads as far as this node knows, whose [`LeaderRequests`] answers it. The
-    /// request is carried there once; a node that does not lead passes it on to nobody.
+    /// Sends a request to the node that leads as far as this node knows; its [`LeaderRequests`] answers. The request
+    /// is sent there once, and a node that does not lead does not forward it.
     ///
     /// # Errors
     /// See [`AskError`]; by the deadline.
@@ -104,7 +104,7 @@ impl Handle {
         self.core.ask_leader(request, deadline).await
     }
 
-    /// Sends a request to this member, whether it leads or not; otherwise as [`ask_leader`](Self::ask_leader).
+    /// Sends a request to this member, whether it leads or not; otherwise like [`ask_leader`](Self::ask_leader).
     ///
     /// # Errors
     /// See [`AskError`]; by the deadline.
@@ -121,7 +121,7 @@ impl Handle {
         self.core.ask_member(id, request, deadline).await
     }
 
-    /// Has `answerer` answer what other members ask of this node, from now on. The first one stays.
+    /// Registers `answerer` for the requests that other members send to this node. The first one stays.
     pub fn answer_by(&self, answerer: Arc<dyn LeaderRequests>) {
         self.core.requests.answer_by(answerer);
     }
@@ -138,7 +138,7 @@ impl Handle {
         self.core.leader()
     }
 
-    /// Resolves when another node is known to lead than `than`, or none any more.
+    /// Resolves when a node other than `than` is known to lead, or when no leader is known any more.
     pub async fn leader_other_than(&self, than: Option<u64>) {
         let mut metrics = self.core.raft.server_metrics();
         if metrics.wait_for(|now| now.current_leader != than).await.is_err() {
@@ -147,10 +147,10 @@ impl Handle {
         }
     }
 
-    /// Adds a node as a learner and, if `voter`, promotes it once it has caught up; otherwise a voter becomes
-    /// a learner. Waits out an election, for under 10 s. A caller may repeat a request that was not finished
-    /// in time. If `http` is empty, the node itself is asked for it. A change of the voters begins only once a
-    /// majority of those that it leaves has answered, unless `force` is set.
+    /// Adds a node as a learner and, if `voter`, promotes it once it has caught up; otherwise makes a voter a
+    /// learner. Waits out an election, for under 10 s. A caller may repeat a request that was not finished in time.
+    /// If `http` is empty, the node itself is asked for it. A change of the voters begins only once a majority of the
+    /// voters that it leaves has answered, unless `force` is set.
     ///
     /// # Errors
     /// See [`MembershipError`].
@@ -166,9 +166,8 @@ impl Handle {
         self.membership.change(add, precaution(force), change_deadline()).await
     }
 
-    /// Removes a node, voter or learner, which stops when it learns of that. Waits out an election, for under
-    /// 10 s. The removal of a voter begins only once a majority of the others has answered, unless `force` is
-    /// set.
+    /// Removes a node, voter or learner, which stops when it learns of that. Waits out an election, for under 10 s.
+    /// The removal of a voter begins only once a majority of the others has answered, unless `force` is set.
     ///
     /// # Errors
     /// See [`MembershipError`].
@@ -187,8 +186,8 @@ impl Handle {
         self.membership.change(removal, precaution(force), deadline).await
     }
 
-    /// Asks the voters other than `id` as its removal would, and changes nothing: for a caller that records a removal
-    /// before it asks for it.
+    /// Asks the voters other than `id`, as its removal would, and changes nothing. For a caller that records a
+    /// removal before it requests it.
     ///
     /// # Errors
     /// [`MembershipError::Conflict`] when too few of them answer this node.
@@ -196,8 +195,8 @@ impl Handle {
         self.membership.ask_voters_without(id).await
     }
 
-    /// Makes a voter the leader. Waits out an election, for under 10 s. New proposals wait meanwhile, for about
-    /// one election timeout.
+    /// Makes a voter the leader. Waits out an election, for under 10 s. New proposals wait during the transfer, for
+    /// about one election timeout.
     ///
     /// # Errors
     /// See [`MembershipError`].
@@ -206,13 +205,13 @@ impl Handle {
         self.membership.change(transfer, Precaution::AskVoters, change_deadline()).await
     }
 
-    /// Has no leader hand over to this node, for a minute, because it would lead better: it is about to stop.
+    /// For a minute, keeps leaders from handing over to this node because it would lead better: it is about to stop.
     pub fn decline_leadership(&self) {
         self.core.transfer.leave();
     }
 
-    /// Raises the level of the cluster to the highest that every member supports, learners included. The
-    /// leader asks all of them; it does nothing if they support no higher level than the cluster has.
+    /// Raises the level of the cluster to the highest that every member supports, learners included. The leader asks
+    /// all of them, and does nothing if they support no higher level than the cluster has.
     ///
     /// # Errors
     /// [`MembershipError::Level`] names the members that could not be asked or are too old; see [`MembershipError`].
@@ -221,22 +220,22 @@ impl Handle {
         self.membership.change(raise, Precaution::AskVoters, change_deadline()).await
     }
 
-    /// Every peer's clock compared with this node's, as far as messages told it lately. The leader hears from
-    /// every member, a follower mostly from the leader.
+    /// Every peer's clock compared with this node's, according to recent messages. The leader hears from every
+    /// member, a follower mostly from the leader.
     #[must_use]
     pub fn clocks(&self) -> Vec<PeerClock> {
         self.core.heard.clocks().offsets(self.core.heard.own_ms())
     }
 
-    /// The median of the voters' clocks in Unix milliseconds, with which the leader stamps entries. `None` while
-    /// this node has not heard it lately. The median may step, forward or back.
+    /// The median of the voters' clocks in Unix milliseconds, which the leader stamps entries with. `None` if this
+    /// node has not received it lately. The median may step, forward or back.
     #[must_use]
     pub fn median_now_ms(&self) -> Option<u64> {
         self.core.heard.cluster_now_ms()
     }
 
-    /// What few changes exceed lately that are proposed here: a commit of the leader, the way there and back, and this
-    /// node's own part, until it has applied what it is told. `None` while that is not known.
+    /// A time that few changes proposed here have exceeded lately: a commit of the leader, the way there and back,
+    /// and this node's own part, until it has applied the change. `None` while that is not known.
     #[must_use]
     pub fn change_time(&self) -> Option<Duration> {
         let leads = self.core.leads();
@@ -244,8 +243,8 @@ impl Handle {
         Some(self.proposal_time()? + own_part)
     }
 
-    /// What few proposals of this node exceed lately until they are answered: a commit of the leader, and the way there
-    /// and back. `None` while that is not known.
+    /// A time that few proposals of this node have exceeded lately until they were answered: a commit of the leader,
+    /// and the way there and back. `None` while that is not known.
     #[must_use]
     pub fn proposal_time(&self) -> Option<Duration> {
         let (heard, leader) = (&self.core.heard, self.core.leader()?);
@@ -255,7 +254,7 @@ impl Handle {
         Some(heard.weather().commit(leader)? + heard.weather().round_trip(leader)?)
     }
 
-    /// How long the syncs of this node's log took since its start; `None` where nobody measures them.
+    /// How long the syncs of this node's log took since its start; `None` if they are not measured.
     #[must_use]
     pub fn sync_times(&self) -> Option<SyncReadings> {
         self.core.log.sync_times()
@@ -281,7 +280,7 @@ fn change_deadline() -> Instant {
     Instant::now() + CHANGE_MAX
 }
 
-/// The error of the caller. Its commands succeed or fail together, so the first reason is as good as any.
+/// The error for the caller. Its commands succeed or fail together, so it is enough to report the first reason.
 fn not_checked(error: ForwardError) -> ProposeError {
     match error {
         ForwardError::Refused(refused) => refused.into_iter().next().map_or_else(

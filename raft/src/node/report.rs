@@ -1,5 +1,5 @@
-//! What the log says of the leader and of the other members, for somebody who reads it the next day: one line for
-//! each change that lasted, and none that is true for a moment only.
+//! Log lines about the leader and the other members, for an operator who reads them the next day: one line for each
+//! change that lasted, and none for a change that lasted only a moment.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,14 +11,14 @@ use tokio::time::{Instant, sleep};
 use super::status::known_leader;
 use crate::core::Core;
 
-/// Time between two looks at the peers. A change of the leader is seen at once.
+/// How often the peers are checked. A change of the leader is seen at once.
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
-/// A cluster without a leader for so long is told of: an election takes less.
+/// A cluster without a leader for this long is reported: an election takes less.
 const LEADERLESS_AFTER: Duration = Duration::from_secs(2);
-/// A member that was silent for so long counts as lost. A restart may take less, and is not told of then.
+/// A member that was silent for this long counts as lost. A restart may take less, and is then not reported.
 const LOST_AFTER: Duration = Duration::from_secs(2);
 
-/// Logs who leads, and which members are lost and back; for as long as the node runs.
+/// Logs who leads, and which members are lost or back, as long as the node runs.
 pub(super) async fn report(core: Arc<Core>) {
     let mut changes = core.raft.server_metrics();
     let mut leaders = LeaderLog { me: core.identity.node_id(), shown: None, lost: None };
@@ -29,7 +29,7 @@ pub(super) async fn report(core: Arc<Core>) {
         if leaders.note(leader, Instant::now()) {
             core.leader_changes.fetch_add(1, Relaxed);
         }
-        // A node that is not let in yet has no peers to miss.
+        // A node that has not been let in yet has no peers to lose.
         if core.cluster().is_some() {
             let silences = core
                 .others()
@@ -44,17 +44,17 @@ pub(super) async fn report(core: Arc<Core>) {
     }
 }
 
-/// What was told of the leader.
+/// What was reported about the leader.
 struct LeaderLog {
     me: u64,
-    /// The leader that was told of last, and its term.
+    /// The leader that was reported last, and its term.
     shown: Option<(u64, u64)>,
-    /// Since when none is known, and whether that was told.
+    /// Since when no leader is known, and whether that was reported.
     lost: Option<(Instant, bool)>,
 }
 
 impl LeaderLog {
-    /// Takes in who leads now, in which term. Answers whether another leader took over.
+    /// Records the current leader and its term. Returns whether another leader took over.
     fn note(&mut self, leader: Option<(u64, u64)>, now: Instant) -> bool {
         let Some((id, term)) = leader else {
             let (since, told) = self.lost.get_or_insert((now, false));
@@ -79,17 +79,17 @@ impl LeaderLog {
     }
 }
 
-/// What was told of the other members.
+/// What was reported about the other members.
 struct PeerLog {
     me: u64,
-    /// Since when this node knows of each member: the silence of one that was never heard begins then.
+    /// Since when this node knows each member. The silence of a member that was never heard begins then.
     known: BTreeMap<u64, Instant>,
-    /// Since when each lost member is silent.
+    /// Since when each lost member has been silent.
     lost: BTreeMap<u64, Instant>,
 }
 
 impl PeerLog {
-    /// Takes in where each member is, and how long it has been silent, if it was ever heard.
+    /// Records each member's address, and how long the member has been silent if it was ever heard.
     fn note(&mut self, members: &BTreeMap<u64, (String, Option<Duration>)>, now: Instant) {
         let me = self.me;
         self.lost.retain(|id, _| members.contains_key(id));

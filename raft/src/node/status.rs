@@ -32,21 +32,21 @@ pub struct MemberStatus {
     pub http: String,
     /// Role in the cluster.
     pub role: Role,
-    /// Last log index known to be on that member's disk. The leader knows it of every member, another node
-    /// of itself only.
+    /// Last log index known to be on that member's disk. The leader knows it for every member, any other node only
+    /// for itself.
     pub matched_index: Option<u64>,
     /// Whether the member showed a sign of life within the last 2 s.
     pub reachable: bool,
     /// How long ago the member last showed a sign of life; `None` when it has shown none since this node started.
     pub silence: Option<Duration>,
-    /// The median of the last round trips from this node to the member; `None` of this node itself, and before the
+    /// The median of the last round trips from this node to the member; `None` for this node itself, and before the
     /// first.
     pub round_trip: Option<Duration>,
-    /// What a sync takes lately on the member's disk, as it last said; `None` while that is not known.
+    /// How long recent syncs took on the member's disk, as it last reported; `None` while that is not known.
     pub sync: Option<Duration>,
-    /// What the member runs, as it last said; `None` while it was not heard.
+    /// What the member runs, as it last reported; `None` until it was heard.
     pub release: Option<Release>,
-    /// Where it is, as it last said; `None` when it is in no zone, or was not heard.
+    /// The member's zone, as it last reported; `None` if it has no zone or was not heard.
     pub zone: Option<String>,
 }
 
@@ -57,10 +57,10 @@ pub struct Status {
     pub cluster_id: Option<u128>,
     /// This node's id.
     pub node_id: u64,
-    /// The leader, if one is known. This node counts as the leader only while a quorum answers it, another only
-    /// while this node hears it.
+    /// The leader, if one is known. This node counts as the leader only while a quorum answers it, and another node
+    /// only while this node hears it.
     pub leader_id: Option<u64>,
-    /// How many leaders took over since this node started, the first that it knew not counted.
+    /// How many times a leader took over since this node started, not counting the first leader that it knew.
     pub leader_changes: u64,
     /// Raft's current term.
     pub term: u64,
@@ -70,7 +70,7 @@ pub struct Status {
     pub last_applied_index: Option<u64>,
     /// Last index covered by this node's newest snapshot.
     pub snapshot_index: Option<u64>,
-    /// Last index that this node has purged from its log, which only its snapshot holds.
+    /// Last index that this node has purged from its log; only its snapshot covers it.
     pub purged_index: Option<u64>,
     /// Every member, by id.
     pub members: Vec<MemberStatus>,
@@ -100,7 +100,7 @@ impl Status {
 }
 
 /// The leader to show: one that answers. openraft notices neither that this node lost its quorum as the leader, nor
-/// that the leader it follows is gone, and starts with the leader that its disk names.
+/// that the leader it follows is gone, and it starts with the leader that its disk names.
 pub(super) fn known_leader(core: &Core, now: &RaftMetrics) -> Option<u64> {
     let at = Instant::now();
     now.current_leader.filter(|&leader| match leader == core.identity.node_id() {

@@ -1,9 +1,9 @@
 //! The voters' clocks and their median.
 //!
-//! Every message carries its sender's clock. The leader stamps entries with the median of the voters'
-//! clocks and tells it to its followers, so one wild clock, be it the leader's own, moves nobody's time. This
-//! machine's monotonic clock, which no adjustment touches, carries a reading forward. An old reading
-//! does not count.
+//! Every message carries its sender's clock. The leader stamps entries with the median of the voters' clocks and
+//! sends the median to its followers, so one wild clock cannot shift the cluster's time, even if it is the leader's.
+//! This machine's monotonic clock, which no adjustment touches, carries a reading forward. An old reading does not
+//! count.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,7 +17,7 @@ const READING_AGE_MAX: Duration = Duration::from_secs(3);
 /// A node's clock, as another node sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PeerClock {
-    /// The node whose clock it is.
+    /// The node that the clock belongs to.
     pub node_id: u64,
     /// How far the clock is ahead of this node's, in milliseconds; negative if it is behind.
     pub offset_ms: i64,
@@ -40,7 +40,7 @@ impl Reading {
         self.at.elapsed()
     }
 
-    /// What the clock shows now if nobody has set it since.
+    /// What the clock shows now, unless it was set since.
     fn carried_forward_ms(self) -> u64 {
         let age_ms = u64::try_from(self.age().as_millis()).unwrap_or(u64::MAX);
         self.clock_ms.saturating_add(age_ms)
@@ -64,18 +64,18 @@ impl Clocks {
         self.peers.lock().insert(node_id, Reading::now(clock_ms));
     }
 
-    /// Records the median as the leader told it just now.
+    /// Records the median that the leader has just sent.
     pub(crate) fn read_median(&self, median_ms: u64) {
         *self.median.lock() = Some(Reading::now(median_ms));
     }
 
-    /// The median as the leader told it, carried forward; `None` if that was too long ago.
+    /// The last median from the leader, carried forward; `None` if it is too old.
     pub(crate) fn told_median_ms(&self) -> Option<u64> {
         let told = *self.median.lock();
         told.filter(|reading| reading.is_fresh()).map(Reading::carried_forward_ms)
     }
 
-    /// The median of the voters' clocks: this node's own, when it votes, and every fresh reading.
+    /// The median of the voters' clocks: this node's own if it votes, and every fresh reading.
     pub(crate) fn median_ms(&self, me: u64, own_ms: u64, voters: impl Iterator<Item = u64>) -> u64 {
         let peers = self.peers.lock();
         let mut clocks: Vec<u64> = voters
@@ -104,8 +104,8 @@ impl Clocks {
     }
 }
 
-/// The middle value, or the lower middle of an even number of values: of two clocks, neither must be able
-/// to push time ahead alone.
+/// The middle value, or the lower middle of an even number of values: of two clocks, neither alone must be able to
+/// push time ahead.
 fn lower_median(clocks: &mut [u64]) -> Option<u64> {
     clocks.sort_unstable();
     let middle = clocks.len().checked_sub(1)? / 2;

@@ -1,4 +1,4 @@
-//! All that messages have told this node of its peers.
+//! What this node has learned about its peers from messages.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,12 +14,11 @@ use crate::identity::NodeIdentity;
 use crate::options::{Clock, Tuning};
 use crate::raft_storage::SyncPace;
 
-/// What the messages of an election are waited for at most, before the candidate stands again. A link that was bad for a
+/// Upper bound on the message time that a candidate allows for before it stands again. A link that was bad for a
 /// moment must not hold up the elections after it.
 const ELECTION_MESSAGES_MAX: Duration = Duration::from_secs(2);
 
-/// What messages have told this node of its peers. Nothing of it is on disk, and safety rests on none of
-/// it.
+/// What this node has learned about its peers from messages. None of it is on disk, and safety does not depend on it.
 pub(crate) struct Heard {
     identity: Arc<NodeIdentity>,
     clock: Arc<dyn Clock>,
@@ -64,18 +63,18 @@ impl Heard {
         &self.reachability
     }
 
-    /// How long messages to each peer take, and what it said of itself.
+    /// How long messages to each peer take, and what it last reported about itself.
     pub(crate) fn weather(&self) -> &Weather {
         &self.weather
     }
 
-    /// How long this node's own syncs take lately.
+    /// How long this node's recent syncs took.
     pub(crate) fn syncs(&self) -> &SyncPace {
         &self.syncs
     }
 
-    /// The timers of elections: for the link to the leader that this node follows, as that leader measures it, or else
-    /// for the links to the members that a quorum needs.
+    /// The election timers. They fit the link to the leader that this node follows, as that leader measures it, or
+    /// else the links to the members that a quorum needs.
     pub(crate) fn timers(&self) -> Timers {
         let leader = self.identity.leader().filter(|id| *id != self.identity.node_id());
         let silence = match leader {
@@ -87,12 +86,12 @@ impl Heard {
         Timers::new(&self.tuning, silence)
     }
 
-    /// How long a follower shall miss this node, which leads.
+    /// How long a follower should wait for this node, which leads, before it campaigns.
     pub(crate) fn patience_with(&self, id: u64) -> Duration {
         Timers::new(&self.tuning, self.weather.silence(id)).election_min
     }
 
-    /// The time in which a candidate wins, if it can: two rounds of messages, and some syncs of each voter.
+    /// The time that a candidate needs to win if it can: two rounds of messages, and several syncs of each voter.
     pub(crate) fn election_time(&self) -> Duration {
         let messages = ELECTION_MESSAGES_MAX.min(2 * self.quorum_round_trip());
         let others_sync = self.of_quorum(|id| self.weather.sync(id)).unwrap_or_default();
@@ -100,26 +99,27 @@ impl Heard {
         self.tuning.message_max.max(messages + 8 * sync)
     }
 
-    /// The round trip to the slowest member that a quorum needs, which few exceed; zero while it is not known.
+    /// A round trip that the slowest member needed for a quorum rarely exceeds; zero while it is not known.
     pub(crate) fn quorum_round_trip(&self) -> Duration {
         self.of_quorum(|id| self.weather.bound(id)).unwrap_or_default()
     }
 
-    /// What a commit takes if this node leads: its own sync, and the answer of the slowest member that a quorum needs.
-    /// `None` while that is not known.
+    /// How long a commit takes if this node leads: its own sync, and the answer of the slowest member that a quorum
+    /// needs. `None` while that is not known.
     pub(crate) fn commit_time(&self) -> Option<Duration> {
         let answer = |id| Some(self.weather.round_trip(id)? + self.weather.sync(id)?);
         Some(self.syncs.usually()? + self.of_quorum(answer)?)
     }
 
-    /// What few commits would exceed if this node led: the same, of what few syncs and round trips exceed.
+    /// A time that few commits would exceed if this node led: the same sum, of bounds that few syncs and round trips
+    /// exceed.
     pub(crate) fn commit_bound(&self) -> Option<Duration> {
         let answer = |id| Some(self.weather.bound(id)? + self.weather.sync(id)?);
         Some(self.syncs.bound() + self.of_quorum(answer)?)
     }
 
-    /// The longest of the times of the fastest members that make a quorum together with this node. `None` while the
-    /// time of one of them is not known, or the voters are not.
+    /// The longest time among the fastest members that make a quorum together with this node. `None` while one of
+    /// those times is not known, or the voters are not.
     fn of_quorum(&self, time: impl Fn(u64) -> Option<Duration>) -> Option<Duration> {
         let (me, members) = (self.identity.node_id(), self.identity.members());
         let mut longest = Duration::ZERO;
@@ -142,26 +142,26 @@ impl Heard {
         self.reachability.is_fresh(node_id)
     }
 
-    /// How long no quorum has answered this node as the leader of `term`.
+    /// How long this node has led in `term` without an answer from a quorum.
     pub(crate) fn without_quorum_for(&self, term: u64, now: Instant) -> Duration {
         self.contact.leads(term, now);
         self.contact.without_quorum_for(self.identity.node_id(), &self.identity.members(), now)
     }
 
-    /// Whether this node leads in `term`, and a quorum has said so and answers it still.
+    /// Whether this node leads in `term`, a quorum has confirmed that, and a quorum still answers it.
     pub(crate) fn leads_with_quorum(&self, term: u64, now: Instant) -> bool {
         let is_answered = self.without_quorum_for(term, now) <= self.timers().election_max;
         let (me, members) = (self.identity.node_id(), self.identity.members());
         is_answered && self.contact.is_confirmed(term, me, &members)
     }
 
-    /// Whether this node, which follows, has heard its leader lately: within the time in which another is elected,
-    /// with room for an election that takes a second try.
+    /// Whether this node, as a follower, has heard its leader lately: within the time that the election of another
+    /// leader takes, a second try included.
     pub(crate) fn hears_leader(&self, now: Instant) -> bool {
         self.contact.has_heard_leader_within(3 * self.timers().election_max, now)
     }
 
-    /// Whether this node, which leads in `term`, sends at the moment.
+    /// Whether this node, which leads in `term`, may send at the moment.
     pub(crate) fn may_send(&self, term: u64, now: Instant) -> bool {
         may_send(self.without_quorum_for(term, now), self.timers().election_max)
     }
@@ -172,13 +172,13 @@ impl Heard {
         self.clocks.median_ms(self.identity.node_id(), self.clock.now_ms(), members.voter_ids())
     }
 
-    /// The median that a leader tells its followers; `None` on other nodes.
+    /// The median that a leader sends to its followers; `None` on other nodes.
     pub(crate) fn median_as_leader_ms(&self) -> Option<u64> {
         self.identity.leads().then(|| self.median_ms())
     }
 
-    /// The cluster's time, in Unix milliseconds: the leader takes the median itself, the others know it from
-    /// the leader.
+    /// The cluster's time, in Unix milliseconds: the leader takes the median itself, the others receive it from the
+    /// leader.
     pub(crate) fn cluster_now_ms(&self) -> Option<u64> {
         if self.identity.leads() { Some(self.median_ms()) } else { self.clocks.told_median_ms() }
     }

@@ -1,8 +1,8 @@
 //! When a follower last heard its leader, and a leader its quorum.
 //!
-//! These times decide who may campaign, who may be deposed, and whether a leader goes on sending. They
-//! concern availability alone: every leader was elected by a quorum, whatever these times say. Callers
-//! pass the time in, so that tests need not wait.
+//! These times decide who may campaign, who may be deposed, and whether a leader continues to send. They only affect
+//! availability: a quorum elected every leader, no matter what these times are. Callers pass the time in, so that
+//! tests need not wait.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -12,12 +12,12 @@ use tokio::time::Instant;
 
 use crate::types::{RaftMembership, RaftVote};
 
-/// A timer that fires this much too late shows that the process did not run: it was paused, or its
-/// machine was busy. Messages of that time may still wait to be read.
+/// A timer that fires this late shows that the process was not running: it was paused, or its machine was busy.
+/// Messages from that time may still be unread.
 pub(crate) const LATE: Duration = Duration::from_millis(100);
 
-/// A later vote that a learner answered is forgotten after this long. Replication tries again sooner, and is
-/// told again.
+/// A later vote in a learner's answer is forgotten after this long. Replication retries sooner, and gets the same
+/// answer again.
 const LATER_VOTE_AGE_MAX: Duration = Duration::from_secs(1);
 
 /// The times of the last contact with the leader and, on a leader, with every other member.
@@ -26,18 +26,18 @@ pub(crate) struct LeaderContact(Mutex<Times>);
 
 #[derive(Default)]
 struct Times {
-    /// When a leader was last heard, or the count of its silence began anew.
+    /// When a leader was last heard, or when the count of its silence began anew.
     leader: Option<Instant>,
     /// When a leader's message last came in; `None` before the first one since this node started.
     message: Option<Instant>,
-    /// How long a leader shall be missed before this node campaigns, as that leader said last.
+    /// How long this node waits for a leader before it campaigns, as that leader last announced.
     patience: Option<(u64, Duration)>,
     /// When this node last voted for another.
     voted: Option<Instant>,
-    /// When the election timer is to fire next, while it runs.
+    /// When the election timer fires next, while it runs.
     timer: Option<Instant>,
     leading: Option<Leading>,
-    /// A vote later than this leader's own with which a learner answered, and when it did.
+    /// A vote later than this leader's own that a learner answered with, and when.
     later_vote: Option<(RaftVote, Instant)>,
 }
 
@@ -45,36 +45,36 @@ struct Times {
 struct Leading {
     term: u64,
     since: Instant,
-    /// When the newest message was sent that each member has acknowledged.
+    /// When the newest message that each member has acknowledged was sent.
     acknowledged: BTreeMap<u64, Instant>,
 }
 
 impl LeaderContact {
-    /// Counts the leader's silence from now on: at a start, and after a time in which no message was read.
+    /// Counts the leader's silence from now on: at a start, and after a period without reading messages.
     pub(crate) fn begin_anew(&self, now: Instant) {
         let mut times = self.0.lock();
         times.leader = times.leader.max(Some(now));
     }
 
-    /// Records a message of the leader.
+    /// Records a message from the leader.
     pub(crate) fn heard_leader(&self, now: Instant) {
         self.begin_anew(now);
         let mut times = self.0.lock();
         times.message = times.message.max(Some(now));
     }
 
-    /// Records how long a leader shall be missed, as it says itself.
+    /// Records how long to wait for a leader, as that leader announced.
     pub(crate) fn set_patience(&self, leader: u64, patience: Duration) {
         self.0.lock().patience = Some((leader, patience));
     }
 
-    /// How long a leader shall be missed, if it has said so since this node heard another.
+    /// How long to wait for this leader, if it has announced that since this node heard another.
     pub(crate) fn patience_of(&self, leader: u64) -> Option<Duration> {
         self.0.lock().patience.filter(|(id, _)| *id == leader).map(|(_, patience)| patience)
     }
 
-    /// Whether a leader's message has come in no longer than `time` ago. A node that was started again has heard
-    /// none, whatever leader its disk names.
+    /// Whether a leader's message has arrived within the last `time`. A node that was just restarted has heard none,
+    /// even if its disk names a leader.
     pub(crate) fn has_heard_leader_within(&self, time: Duration, now: Instant) -> bool {
         let message = self.0.lock().message;
         message.is_some_and(|at| now.saturating_duration_since(at) <= time)
@@ -85,7 +85,7 @@ impl LeaderContact {
         self.0.lock().voted = Some(now);
     }
 
-    /// When the silence of the leader began that a follower counts; `None` if it never heard one.
+    /// When the current silence of the leader began, as a follower counts it; `None` if it never heard one.
     pub(crate) fn silent_since(&self) -> Option<Instant> {
         self.0.lock().leader
     }
@@ -106,7 +106,7 @@ impl LeaderContact {
     }
 
     /// Whether no leader was heard for the length of a leader lease. A node that was just resumed cannot know yet,
-    /// because messages may wait to be read.
+    /// because there may be unread messages.
     pub(crate) fn leader_is_silent(&self, now: Instant, lease: Duration) -> bool {
         let heard = self.0.lock().leader;
         !self.is_late(now) && heard.is_none_or(|heard| now > heard + lease)
@@ -122,7 +122,7 @@ impl LeaderContact {
         }
     }
 
-    /// When the newest message was sent that a member has acknowledged to this leader of `term`.
+    /// When the newest message that a member has acknowledged to this leader of `term` was sent.
     pub(crate) fn acknowledged_at(&self, term: u64, member: u64) -> Option<Instant> {
         let times = self.0.lock();
         let leading = times.leading.as_ref().filter(|leading| leading.term == term)?;
@@ -137,20 +137,20 @@ impl LeaderContact {
         }
     }
 
-    /// Since when this node leads, or has run again after a pause; `None` if it never led.
+    /// Since when this node has led, or has been running again after a pause; `None` if it never led.
     pub(crate) fn leading_since(&self) -> Option<Instant> {
         self.0.lock().leading.as_ref().map(|leading| leading.since)
     }
 
-    /// Counts the silence of this leader's followers from now on, after a time in which it did not run.
+    /// Counts the silence of this leader's followers from now on, because the leader was not running before.
     pub(crate) fn await_followers_anew(&self, now: Instant) {
         if let Some(leading) = &mut self.0.lock().leading {
             leading.since = now;
         }
     }
 
-    /// How long ago this leader sent the newest message that a quorum has acknowledged. A new leader counts
-    /// from its election.
+    /// How long ago this leader sent the newest message that a quorum has acknowledged. A new leader counts from its
+    /// election.
     pub(crate) fn without_quorum_for(
         &self,
         me: u64,
@@ -173,8 +173,8 @@ impl LeaderContact {
         acknowledged.map_or(Duration::ZERO, |at| now.saturating_duration_since(at))
     }
 
-    /// Whether a quorum has acknowledged any message that this node sent as the leader of `term`. A node that was
-    /// started again takes itself for the leader that it was, until its peers say otherwise.
+    /// Whether a quorum has acknowledged any message that this node sent as the leader of `term`. A restarted node
+    /// still takes itself for the leader that it was, until its peers contradict it.
     pub(crate) fn is_confirmed(&self, term: u64, me: u64, members: &RaftMembership) -> bool {
         let times = self.0.lock();
         let Some(leading) = times.leading.as_ref().filter(|leading| leading.term == term) else {
@@ -190,17 +190,17 @@ impl LeaderContact {
         self.0.lock().later_vote = Some((vote, now));
     }
 
-    /// The later vote with which a learner answered this leader lately.
+    /// The later vote that a learner answered this leader with lately.
     pub(crate) fn later_vote(&self, now: Instant) -> Option<RaftVote> {
         let told = self.0.lock().later_vote;
         told.filter(|(_, at)| now < *at + LATER_VOTE_AGE_MAX).map(|(vote, _)| vote)
     }
 }
 
-/// Whether a leader that has been without a quorum for so long goes on sending (a check quorum; Raft thesis,
-/// 6.2). It does so for one election timeout, and then for one in three. In between its followers hear
-/// nothing and may elect another leader. It must not fall silent for good, because it may hold the longest
-/// log and be the only node that can win.
+/// Whether a leader that has been without a quorum for this long continues to send (a check quorum; Raft thesis,
+/// 6.2). It sends for one election timeout at first, and then for one in three. In between its followers hear nothing
+/// and may elect another leader. It must not fall silent for good, because it may hold the longest log and be the
+/// only node that can win.
 pub(crate) fn may_send(without_quorum: Duration, election_max: Duration) -> bool {
     let Some(beyond) = without_quorum.checked_sub(election_max) else { return true };
     let (silence, cycle) = (2 * election_max, 3 * election_max);

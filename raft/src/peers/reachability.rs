@@ -6,8 +6,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// A node counts as reachable for this long after a sign of life, so that an answer about it is 2 s old at
-/// most.
+/// A node counts as reachable for this long after a sign of life, so that an answer about it is at most 2 s old.
 const FRESH_MAX: Duration = Duration::from_millis(1_800);
 
 /// When each peer last showed a sign of life, and when it last answered this node.
@@ -20,12 +19,12 @@ struct Contact {
     heard: Option<Instant>,
     /// When it last showed a sign of life, whether or not a process listens there now.
     last_heard: Option<Instant>,
-    /// When it last answered, on a connection that this node has opened and the transport keeps.
+    /// When it last answered, on a connection that this node opened and the transport keeps.
     answered: Option<Instant>,
 }
 
 impl Reachability {
-    /// Records a sign of life of a member: a message by the store that the membership names.
+    /// Records a sign of life of a member: a message from the store that the membership names.
     pub(crate) fn heard(&self, node_id: u64) {
         let now = Some(Instant::now());
         let mut contacts = self.0.lock();
@@ -46,7 +45,7 @@ impl Reachability {
         }
     }
 
-    /// How long ago a member showed its last sign of life; `None` when it has shown none since this node started.
+    /// How long ago a member last showed a sign of life; `None` if it has shown none since this node started.
     pub(crate) fn silence(&self, node_id: u64) -> Option<Duration> {
         self.since(node_id, |contact| contact.last_heard)
     }
@@ -70,7 +69,7 @@ impl Reachability {
         self.0.lock().get(&node_id).and_then(what).map(|at| at.elapsed())
     }
 
-    /// Forgets nodes that are no members any more.
+    /// Forgets nodes that are no longer members.
     pub(crate) fn keep_only(&self, is_member: impl Fn(u64) -> bool) {
         self.0.lock().retain(|&node_id, _| is_member(node_id));
     }

@@ -1,28 +1,29 @@
-//! The timers of elections, as long as the weather asks for.
+//! The election timers, adjusted to the measured links.
 
 use std::time::Duration;
 
 use crate::options::Tuning;
 
-/// A leader may be silent for this long at most, however slow its links are.
+/// Longest time that a leader may be silent, even on the slowest links.
 const PATIENCE_MAX: Duration = Duration::from_secs(10);
-/// A node that knows no round trip yet is as patient as round trips of half a second ask for.
+/// Patience of a node that knows no round trip yet: what round trips of half a second call for.
 const PATIENCE_UNKNOWN: Duration = Duration::from_secs(3);
 
-/// How long a leader may be silent before its followers do something about it. On a fast network these are the times of
-/// [`Tuning`]; on a slow one all of them grow alike.
+/// How long a leader may be silent before its followers react. On a fast network these are the times of [`Tuning`];
+/// on a slow one all of them grow by the same factor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Timers {
-    /// A follower helps to elect no other leader for this long after it heard one.
+    /// For this long after it heard a leader, a follower helps to elect no other.
     pub(crate) lease: Duration,
     /// Shortest silence of a leader after which a follower campaigns.
     pub(crate) election_min: Duration,
-    /// Longest silence of a leader after which a follower campaigns, and of a quorum after which a leader falls silent.
+    /// Longest silence of a leader after which a follower campaigns, and of a quorum after which a leader falls
+    /// silent.
     pub(crate) election_max: Duration,
 }
 
 impl Timers {
-    /// The timers where a leader's messages may be this far apart; `None` while that is unknown.
+    /// The timers for a leader whose messages may be this far apart; `None` while that is unknown.
     pub(crate) fn new(tuning: &Tuning, silence: Option<Duration>) -> Self {
         let patience = silence.unwrap_or(PATIENCE_UNKNOWN).min(PATIENCE_MAX);
         let Tuning { lease, election_min, election_max, .. } = *tuning;

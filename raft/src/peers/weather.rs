@@ -1,7 +1,7 @@
-//! How long messages to each peer take lately, and what each peer said of itself last.
+//! How long recent messages to each peer took, and what each peer last reported about itself.
 //!
-//! Timers follow these measurements, so that a cluster forms and keeps its leader on slow links and slow disks. Safety
-//! rests on no timer.
+//! Timers follow these measurements, so that a cluster forms and keeps its leader on slow links and slow disks.
+//! Safety rests on no timer.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,14 +12,14 @@ use tokio::time::Instant;
 use crate::estimate::Estimate;
 use crate::message::Condition;
 
-/// A message is not given up before this, however fast the link: three heartbeats pass meanwhile.
+/// A message is not given up before this, even on a fast link: three heartbeats pass in this time.
 const MESSAGE_MIN: Duration = Duration::from_millis(300);
-/// The time in which TCP sends a lost packet again, at least.
+/// Minimum time before TCP sends a lost packet again.
 const RETRANSMISSION: Duration = Duration::from_millis(200);
-/// A message is given up after this at the latest, unless its receiver says that it is writing it: a link that was bad for
-/// a moment must not hold up what was lost on it.
+/// A message is given up after this at the latest, unless its receiver reports that it is writing it. A link that was
+/// bad for a moment must not delay sending again what was lost on it.
 const MESSAGE_MAX: Duration = Duration::from_secs(3);
-/// What is allowed for a message to a peer whose round trip is not known yet, the opening of a connection included.
+/// Time allowed for a message to a peer whose round trip is not known yet, including the time to open a connection.
 const MESSAGE_UNKNOWN: Duration = Duration::from_secs(2);
 /// A member that refused a heartbeat, as an older build does, is asked again after this long.
 const REFUSED_INTERVAL: Duration = Duration::from_secs(5);
@@ -65,8 +65,8 @@ impl Weather {
         self.0.lock().entry(id).or_default().refused = Some(Instant::now());
     }
 
-    /// Whether a peer takes heartbeats, as far as is known: a member of an older build refuses them. One that refused
-    /// takes none until it has answered one.
+    /// Whether a peer takes heartbeats, as far as is known: a member of an older build refuses them. A peer that
+    /// refused one counts as not taking them until it has answered one.
     pub(crate) fn takes_heartbeats(&self, id: u64) -> bool {
         self.of(id, |link| link.refused).is_none()
     }
@@ -87,18 +87,18 @@ impl Weather {
         self.of(id, |link| link.round_trip.median())
     }
 
-    /// What a sync takes lately at a peer, as it said itself.
+    /// How long recent syncs took at a peer, as it reported.
     pub(crate) fn sync(&self, id: u64) -> Option<Duration> {
         self.condition(id)?.sync_us.map(Duration::from_micros)
     }
 
-    /// What a commit would take if the peer led, as it said itself.
+    /// How long a commit would take if the peer led, as it reported.
     pub(crate) fn commit(&self, id: u64) -> Option<Duration> {
         self.condition(id)?.commit_us.map(Duration::from_micros)
     }
 
-    /// How long a leader at the other end of a link may be silent before it is missed: time for several heartbeats, of
-    /// which some are lost on the way. `None` while the round trip is not known.
+    /// How long a leader at the other end of a link may be silent before its follower reacts: time for several
+    /// heartbeats, even if some are lost on the way. `None` while the round trip is not known.
     pub(crate) fn silence(&self, id: u64) -> Option<Duration> {
         self.of(id, |link| {
             link.round_trip.median()?;
@@ -106,13 +106,13 @@ impl Weather {
         })
     }
 
-    /// What few round trips to a peer exceed; `None` before the first.
+    /// A time that few round trips to a peer exceed; `None` before the first.
     pub(crate) fn bound(&self, id: u64) -> Option<Duration> {
         self.of(id, |link| link.round_trip.median().map(|_| link.round_trip.bound()))
     }
 
-    /// The time after which a message that needs no disk counts as lost: few round trips take so long, even if a packet
-    /// is sent again.
+    /// The time after which a message that needs no disk counts as lost: few round trips take this long, even if a
+    /// packet is sent again.
     pub(crate) fn message_max(&self, id: u64) -> Duration {
         match self.bound(id) {
             Some(bound) => (bound + bound / 2 + RETRANSMISSION).clamp(MESSAGE_MIN, MESSAGE_MAX),
@@ -120,9 +120,9 @@ impl Weather {
         }
     }
 
-    /// When a message counts as lost that was sent to a peer at `sent`. While the peer says that it is writing, the
-    /// message is not lost: a slow disk delays a commit, and not the leader. It is lost if the peer says that it is not
-    /// writing, in answer to a heartbeat that was sent well after the message.
+    /// When a message that was sent to a peer at `sent` counts as lost. While the peer reports that it is writing,
+    /// the message is not lost: a slow disk delays a commit, not the leader. It is lost if the peer reports that it
+    /// is not writing, in answer to a heartbeat that was sent well after the message.
     pub(crate) fn lost_at(&self, id: u64, sent: Instant) -> Instant {
         let patience = self.message_max(id);
         let Some(last) = self.of(id, |link| link.answered).filter(|last| last.sent >= sent) else {
@@ -136,7 +136,7 @@ impl Weather {
         }
     }
 
-    /// Forgets nodes that are no members any more.
+    /// Forgets nodes that are no longer members.
     pub(crate) fn keep_only(&self, is_member: impl Fn(u64) -> bool) {
         self.0.lock().retain(|&id, _| is_member(id));
     }
@@ -218,7 +218,7 @@ mod tests {
         assert!(!weather.may_take_heartbeats(2));
         advance(REFUSED_INTERVAL).await;
         assert!(weather.may_take_heartbeats(2));
-        // The leader goes on with openraft's heartbeats while it asks.
+        // The leader continues with openraft's heartbeats while it asks.
         assert!(!weather.takes_heartbeats(2));
         weather.answered(2, Instant::now(), condition(false));
         assert!(weather.takes_heartbeats(2));

@@ -1,7 +1,6 @@
-//! The records on disk, as structs of this crate, so that a later openraft needs no migration of disks.
+//! The records on disk, as structs of this crate, so that a later openraft version needs no migration of disks.
 //!
-//! Fields and variants are only ever appended, under a new format byte. Tests compare the encoding with
-//! fixed bytes.
+//! Fields and variants are only ever appended, under a new format byte. Tests compare the encoding with fixed bytes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -75,7 +74,8 @@ pub(crate) fn encode_entry(entry: RaftEntry) -> Vec<u8> {
     codec::encode(FORMAT, &EntryRecord { log_id: entry.log_id.into(), payload })
 }
 
-/// Bytes of the longest entry that a change among these members may append: all of them vote, before it and after it.
+/// Size in bytes of the longest entry that a change among these members may append: all of them vote, before and
+/// after the change.
 pub(crate) fn longest_membership_entry(nodes: BTreeMap<u64, Member>) -> usize {
     let voters: BTreeSet<u64> = nodes.keys().copied().collect();
     let membership = Membership::new(vec![voters.clone(), voters], nodes);
@@ -83,7 +83,7 @@ pub(crate) fn longest_membership_entry(nodes: BTreeMap<u64, Member>) -> usize {
     encode_entry(RaftEntry { log_id, payload: EntryPayload::Membership(membership) }).len()
 }
 
-/// Decodes a log entry, whose checksum is verified once more after the log engine's own check.
+/// Decodes a log entry. This verifies its checksum once more, after the log engine's own check.
 pub(crate) fn decode_entry(bytes: &[u8]) -> Result<RaftEntry, codec::CodecError> {
     let record: EntryRecord = codec::decode_as(FORMAT, bytes)?;
     let payload = match record.payload {
@@ -163,7 +163,7 @@ pub(crate) fn decode_cluster_id(record: &[u8]) -> Result<u128, codec::CodecError
     codec::decode_as(FORMAT, record)
 }
 
-/// The error of a record that passed the storage's checksums and cannot be decoded all the same.
+/// The error for a record that passed the storage's checksums but cannot be decoded.
 pub(crate) fn damaged(what: &str, error: &codec::CodecError) -> StorageError {
     StorageError::Damaged { what: format!("{what} cannot be decoded: {error}") }
 }
@@ -247,8 +247,7 @@ mod tests {
         assert!(longest(120) > crate::types::bounds::BATCH_BYTES_MAX, "{}", longest(120));
     }
 
-    // A change of these bytes is a change of the format on disk: it needs a new format byte and a
-    // decoder for the old one.
+    // Changing these bytes changes the format on disk: that needs a new format byte and a decoder for the old one.
     #[test]
     fn the_bytes_on_disk_are_as_they_were() {
         let batch = Batch { now_ms: 5, commands: vec![vec![7, 8]] };

@@ -1,4 +1,4 @@
-//! How much of the log the snapshot on disk replaces.
+//! How much of the log is covered by the snapshot on disk.
 
 use mintleaf_storage::StorageError;
 use parking_lot::Mutex;
@@ -6,12 +6,12 @@ use tokio::sync::watch;
 
 use crate::types::RaftLogId;
 
-/// The last log entry that the current snapshot file holds. The state machine adapter updates it whenever
-/// it replaces that file.
+/// The last log entry that the current snapshot file holds. The state machine adapter updates it whenever it replaces
+/// that file.
 ///
-/// openraft asks for the log to be purged as soon as it has passed a received snapshot on to be installed.
-/// A crash after the purge leaves nothing but the snapshot, so the log waits until the snapshot is on disk:
-/// see [`DurableSnapshotReader::reaches`].
+/// openraft asks for the log to be purged as soon as it has passed a received snapshot on to be installed. A crash
+/// after the purge leaves nothing except the snapshot, so the log waits until the snapshot is on disk: see
+/// [`DurableSnapshotReader::reaches`].
 #[derive(Default)]
 pub(crate) struct DurableSnapshot {
     reach: watch::Sender<Option<RaftLogId>>,
@@ -25,14 +25,14 @@ impl DurableSnapshot {
         DurableSnapshotReader(self.reach.subscribe())
     }
 
-    /// Records how far the file that was found at a start reaches.
+    /// Records how far the file that was found at the start reaches.
     pub(crate) fn begin_at(&self, reach: Option<RaftLogId>) {
         self.reach.send_replace(reach);
     }
 
-    /// Replaces the current snapshot by one that reaches this far. `install` returns once the new one is on
-    /// disk. A snapshot is dropped if a later one arrived from the leader while it was being written: the
-    /// log may be purged up to the later one by then.
+    /// Replaces the current snapshot with one that reaches this far. `install` returns once the new one is on disk. A
+    /// snapshot is dropped if a later one arrived from the leader while it was being written: the log may be purged
+    /// up to the later one by then.
     pub(crate) fn replace(
         &self,
         reach: Option<RaftLogId>,
@@ -49,13 +49,13 @@ impl DurableSnapshot {
     }
 }
 
-/// What the log store knows of the snapshots.
+/// The log store's view of the snapshots.
 #[derive(Clone)]
 pub(crate) struct DurableSnapshotReader(watch::Receiver<Option<RaftLogId>>);
 
 impl DurableSnapshotReader {
     /// Waits until the snapshot on disk holds this entry. Returns `false` if it never will: after a failed
-    /// installation nobody is left to write it.
+    /// installation no task is left to write it.
     pub(crate) async fn reaches(&mut self, log_id: RaftLogId) -> bool {
         self.0.wait_for(|reach| *reach >= Some(log_id)).await.is_ok()
     }

@@ -1,8 +1,8 @@
 //! openraft's log storage over a [`LogEngine`], and the one thread that syncs.
 //!
-//! Appends and votes are written at once and readable at once. The sync thread acknowledges them: it
-//! drains its queue, syncs the engine once, then fires every callback. openraft waits for that callback
-//! before it sends an entry on. Truncations and purges run on that thread too, in the order of requests.
+//! Appends and votes are written immediately and can be read immediately. The sync thread acknowledges them: it
+//! drains its queue, syncs the engine once, then fires every callback. openraft waits for that callback before it
+//! sends an entry on. Truncations and purges run on that thread too, in the order of requests.
 
 use std::fmt::Debug;
 use std::future::Future;
@@ -25,10 +25,10 @@ use crate::types::{RaftEntry, RaftLogId, RaftVote, Types};
 
 type RaftStorageError = openraft::StorageError<u64>;
 
-/// Bytes of entries that one replication message carries at most; a longer entry travels alone.
+/// Maximum size of the entries in one replication message; a longer entry travels alone.
 ///
-/// A message is given up that takes much longer than others lately do, unless its receiver says that it is writing
-/// it (`client/network.rs`). 64 KiB in 300 ms is the slowest link that works.
+/// A message that takes much longer than recent ones is given up, unless its receiver reports that it is writing it
+/// (`client/network.rs`). 64 KiB in 300 ms is the slowest link that works.
 const READ_BYTES_MAX: usize = 64 << 10;
 
 /// The replicated log of this node. Clones share one engine and one sync thread.
@@ -40,10 +40,10 @@ pub(crate) struct LogStore {
     pace: Arc<SyncPace>,
 }
 
-/// A job of the sync thread. openraft waits for each job before it requests the next, and the node's own
-/// records are few, so the queue stays short by itself.
+/// A job of the sync thread. openraft waits for each job before it requests the next, and the node writes few records
+/// itself, so the queue stays short without a bound.
 enum Job {
-    /// Sync, then tell openraft that its entries are on disk.
+    /// Sync, then notify openraft that its entries are on disk.
     Flushed(LogFlushed<Types>),
     /// Sync, then answer.
     Sync(oneshot::Sender<Result<(), StorageError>>),
@@ -54,12 +54,12 @@ enum Job {
 }
 
 impl LogStore {
-    /// How long the syncs took since the log was opened; `None` where nobody measures them.
+    /// How long the syncs took since the log was opened; `None` if they are not measured.
     pub(crate) fn sync_times(&self) -> Option<SyncReadings> {
         self.engine.sync_times()
     }
 
-    /// How long syncs take lately.
+    /// How long recent syncs took.
     pub(crate) fn sync_pace(&self) -> &Arc<SyncPace> {
         &self.pace
     }
@@ -102,8 +102,8 @@ impl LogStore {
         self.engine.get_meta(key)
     }
 
-    /// Reads what every start relies on before openraft does, so that a damaged value is told from one
-    /// that could not be read this time.
+    /// Reads the values that every start relies on before openraft does, so that the error distinguishes a damaged
+    /// value from one that could not be read this time.
     pub(crate) fn check(&self) -> Result<(), StorageError> {
         let damaged = |what: &'static str| move |error| disk_format::damaged(what, &error);
         if let Some(vote) = self.get_meta(MetaKey::Vote)? {
@@ -139,7 +139,7 @@ impl LogStore {
         mark.transpose().map_err(|error| undecodable(ErrorSubject::Logs, &error))
     }
 
-    /// Reads those of the entries `from..to` that the log holds.
+    /// Reads the entries in `from..to` that the log holds.
     fn read(&self, from: u64, to: u64, bytes: usize) -> Result<Vec<RaftEntry>, RaftStorageError> {
         let from = self.engine.bounds().map_or(from, |(first, _)| from.max(first));
         let records = self.engine.read(from..to, bytes).map_err(|error| read_failed(&error))?;
@@ -194,7 +194,8 @@ impl Syncer {
         }
     }
 
-    /// Carries a job out, with all that one sync covers. Returns the job that must be carried out next.
+    /// Carries out a job, together with every other one that the same sync covers. Returns the job that must be
+    /// carried out next.
     fn carry_out(&mut self, job: Job) -> Option<Job> {
         match job {
             Job::Truncate(index, answer) => reply(answer, self.engine.truncate_from(index)),
@@ -205,8 +206,8 @@ impl Syncer {
     }
 }
 
-/// Syncs once for `first` and everything queued behind it. Returns the job that ended the run of syncs,
-/// which must be carried out after it.
+/// Syncs once for `first` and everything queued behind it. Returns the job that ended the run of syncs, which must be
+/// carried out after it.
 fn sync_all(
     engine: &dyn LogEngine,
     queue: &mut mpsc::UnboundedReceiver<Job>,
@@ -221,8 +222,8 @@ fn sync_all(
         }
         waiting.push(job);
     }
-    // The sync precedes the callbacks, because openraft counts this node towards the quorum on them
-    // (Raft paper, figure 2: persistent state is updated before responding to RPCs).
+    // The sync comes before the callbacks, because on a callback openraft counts this node towards the quorum (Raft
+    // paper, figure 2: persistent state is updated before responding to RPCs).
     let synced = engine.sync();
     for job in waiting {
         match job {
@@ -243,7 +244,7 @@ fn sync_all(
     next
 }
 
-// At shutdown the asker may be gone; then nobody needs the answer.
+// At shutdown the asker may be gone. The answer is then not needed.
 fn reply(answer: oneshot::Sender<Result<(), StorageError>>, result: Result<(), StorageError>) {
     let _ = answer.send(result);
 }
@@ -319,8 +320,8 @@ impl RaftLogStorage<Types> for LogStore {
         self.clone()
     }
 
-    // A vote is on disk before it is answered (Raft paper, 5.2 and figure 2): openraft's core awaits this
-    // call, and only then does `Raft::vote`, which `rpc_handler` awaits, return the answer.
+    // A vote is on disk before it is answered (Raft paper, 5.2 and figure 2): openraft's core awaits this call, and
+    // only then does `Raft::vote`, which `rpc_handler` awaits, return the answer.
     async fn save_vote(&mut self, vote: &RaftVote) -> Result<(), RaftStorageError> {
         self.put_meta(MetaKey::Vote, &disk_format::encode_vote(vote))
             .await
@@ -333,7 +334,7 @@ impl RaftLogStorage<Types> for LogStore {
         vote.transpose().map_err(|error| undecodable(ErrorSubject::Vote, &error))
     }
 
-    // The committed position only shortens the replay at the next start, so it gets no sync of its own.
+    // The committed position only shortens the replay at the next start, so it is not synced separately.
     async fn save_committed(
         &mut self,
         committed: Option<RaftLogId>,
@@ -383,8 +384,8 @@ impl RaftLogStorage<Types> for LogStore {
     }
 
     async fn purge(&mut self, log_id: RaftLogId) -> Result<(), RaftStorageError> {
-        // openraft may request this before the snapshot that replaces these entries is on disk. Writing
-        // the snapshot needs nothing of openraft's core, so the core may wait here.
+        // openraft may request this before the snapshot that replaces these entries is on disk. Writing the snapshot
+        // needs nothing from openraft's core, so the core may wait here.
         if !self.snapshot.reaches(log_id).await {
             return Err(write_failed(ErrorSubject::Log(log_id), &no_snapshot()));
         }

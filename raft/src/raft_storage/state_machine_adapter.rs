@@ -23,14 +23,14 @@ type RaftSnapshotMeta = SnapshotMeta<u64, Member>;
 
 /// Applies committed entries, in order, to the caller's state machine.
 ///
-/// The state is held in memory: a start restores it from the newest snapshot and the log behind that.
+/// The state is held in memory: a start restores it from the newest snapshot and the log after it.
 pub(crate) struct StateMachineAdapter {
     state: Arc<dyn StateMachine>,
     snapshots: Arc<Snapshots>,
     durable: Arc<DurableSnapshot>,
     last_applied: Option<RaftLogId>,
     membership: RaftMembership,
-    // openraft would wait for ever for the replies of an apply that panicked.
+    // Without this, openraft would wait for ever for the replies of an apply that panicked.
     guard: StopOnPanic,
 }
 
@@ -70,8 +70,8 @@ impl StateMachineAdapter {
     }
 
     fn apply_entry(&mut self, entry: RaftEntry) -> Result<Replies, Newer> {
-        // An entry that is applied twice would raise a watermark twice and let replicas differ. The log
-        // engine sees to it that none is left out: it takes no append behind a gap.
+        // An entry that is applied twice would raise a watermark twice and make replicas differ. The log engine
+        // ensures that no entry is skipped: it accepts no append after a gap.
         let (last, next) = (self.last_applied, entry.log_id);
         assert!(last < Some(next), "entry {next} is applied after {last:?}");
         let replies = match entry.payload {
@@ -167,14 +167,14 @@ impl RaftStateMachine<Types> for StateMachineAdapter {
     }
 }
 
-/// The stamp of the entry with this id and this time of its leader.
+/// The stamp of the entry with this id and its leader's time.
 pub(crate) fn stamp_of(entry: RaftLogId, now_ms: u64) -> Stamp {
     let leader = entry.leader_id;
     Stamp { now_ms, term: leader.term, leader_id: leader.node_id }
 }
 
-/// Restores the newest snapshot, if there is one, and returns its metadata. A snapshot of a level that this
-/// build does not support stops the node, and stays on disk for another build.
+/// Restores the newest snapshot, if there is one, and returns its metadata. A snapshot of a level that this build
+/// does not support stops the node, and stays on disk for another build.
 fn load_newest(
     snapshots: &Snapshots,
     state: &dyn StateMachine,
@@ -213,7 +213,7 @@ fn decode_meta(meta: &[u8]) -> Result<RaftSnapshotMeta, StorageError> {
         .map_err(|error| disk_format::damaged("the snapshot's head", &error))
 }
 
-/// Writes one frozen state to disk while the state machine goes on applying (Raft paper, 7).
+/// Writes one frozen state to disk while the state machine continues to apply entries (Raft paper, 7).
 pub(crate) struct SnapshotWriter {
     snapshots: Arc<Snapshots>,
     durable: Arc<DurableSnapshot>,

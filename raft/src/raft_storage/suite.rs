@@ -14,8 +14,8 @@ use crate::stop::StopHandle;
 use crate::tests::Sum;
 use crate::types::{RaftLogId, Types};
 
-/// A reader that finds every entry in a durable snapshot, because the suite purges entries that no snapshot
-/// holds.
+/// A reader that reports every entry as covered by a durable snapshot, because the suite purges entries that no
+/// snapshot holds.
 pub(crate) fn everything_covered() -> DurableSnapshotReader {
     let durable = DurableSnapshot::default();
     durable.begin_at(Some(RaftLogId::new(LeaderId::new(u64::MAX, u64::MAX), u64::MAX)));

@@ -1,4 +1,4 @@
-//! How long syncs of the log take lately.
+//! How long recent syncs of the log took.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use crate::estimate::Estimate;
 
-/// How long syncs take lately, the one that is under way included.
+/// How long recent syncs took, including the one that is under way.
 #[derive(Default)]
 pub(crate) struct SyncPace(Mutex<Syncs>);
 
@@ -32,22 +32,22 @@ impl SyncPace {
         }
     }
 
-    /// What a sync takes lately: the median of the last ones, or the time that the present one has taken already.
-    /// `None` before the first.
+    /// How long a sync takes lately: the median of the last ones, or the time that the current one has taken so far
+    /// if that is longer. `None` before the first.
     pub(crate) fn lately(&self) -> Option<Duration> {
         let syncs = self.0.lock();
         let present = syncs.began.map(|began| began.elapsed());
         syncs.estimate.median().max(present)
     }
 
-    /// What a sync certainly takes lately: as long as the last two took, at least.
+    /// A time that syncs certainly reach lately: the same, or the shorter of the last two if that is longer.
     pub(crate) fn usually(&self) -> Option<Duration> {
         let last_two = self.0.lock().estimate.at_least_lately();
         self.lately().max(last_two)
     }
 
-    /// Whether the last sync took so long, and many times what syncs usually take: the disk may have turned bad, or that
-    /// was chance. `false` while a sync is under way, which will tell.
+    /// Whether the last sync took at least `slow`, and `times` times as long as syncs usually take: the disk may have
+    /// turned bad, or it was chance. `false` while a sync is under way, because its time will show which.
     pub(crate) fn may_have_turned_bad(&self, slow: Duration, times: u32) -> bool {
         let last = {
             let syncs = self.0.lock();
@@ -56,7 +56,7 @@ impl SyncPace {
         last >= slow && self.usually().is_some_and(|usually| last >= usually * times)
     }
 
-    /// What few syncs exceed.
+    /// A time that few syncs exceed.
     pub(crate) fn bound(&self) -> Duration {
         let syncs = self.0.lock();
         let present = syncs.began.map(|began| began.elapsed());

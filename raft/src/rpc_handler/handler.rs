@@ -31,19 +31,19 @@ use crate::runtime::{Pending, Spawner, to_completion};
 use crate::transport::{FrameHandler, PROTOCOL, Peer};
 use crate::types::{RaftEntry, RaftLogId, RaftVote, Types};
 
-/// Longest wait that a peer may ask for. A commit takes many seconds where a sync does.
+/// Longest wait that a peer may ask for. A commit takes many seconds if a sync does.
 const WITHIN_MAX: Duration = Duration::from_secs(25);
 
 /// Answers the requests of peers.
 pub(crate) struct RpcHandler {
     core: Arc<Core>,
     membership: Arc<Membership>,
-    /// A leader's log is compared with it.
+    /// What a leader's log is compared with.
     known_committed: Mutex<KnownCommitted>,
     vouchers: Arc<Vouchers>,
     /// How many messages of leaders are being carried out.
     writing: AtomicUsize,
-    /// Held while what a heartbeat said is carried out.
+    /// Held while the contents of a heartbeat are carried out.
     heartbeat: Arc<tokio::sync::Mutex<()>>,
 }
 
@@ -65,7 +65,7 @@ impl Drop for Writing<'_> {
 
 impl FrameHandler for RpcHandler {
     fn is_member(&self, caller: Peer, frame: &[u8]) -> bool {
-        // Where nothing is proven, and where a certificate names no store, the sender is taken at its word.
+        // If nothing is proven, or a certificate names no store, the sender's claim is accepted.
         let Ok((_, Frame { header: Some(header), .. })) = codec::decode(frame) else {
             return false;
         };
@@ -98,11 +98,12 @@ impl RpcHandler {
         Self { core, membership, known_committed, vouchers, writing, heartbeat }
     }
 
-    /// Answers one request, after the sender was judged.
+    /// Answers one request, after judging its sender.
     async fn respond(&self, header: Option<Header>, request: Request) -> Result<Response, Refusal> {
         match (header, request) {
             (Some(header), request) => {
-                // From here on, because the first message of an incarnation waits for the record of it.
+                // Counted from here on, because the first message of an incarnation waits until the incarnation is
+                // recorded.
                 let is_append = matches!(request, Request::Append(_));
                 let _writing = is_append.then(|| Writing::begin(&self.writing));
                 let is_recorded = self.admit(&header, &request).await?;
@@ -115,7 +116,7 @@ impl RpcHandler {
         }
     }
 
-    /// Carries out what the sender may ask. `is_recorded` says whether its incarnation is on disk here.
+    /// Carries out a request that the sender may make. `is_recorded` says whether its incarnation is on disk here.
     async fn carry_out(
         &self,
         from: &Origin,
@@ -178,9 +179,10 @@ impl RpcHandler {
         }
     }
 
-    /// Refuses a request whose sender is not who it has to be, and records what the header tells of the
-    /// sender. Clocks are told by members only, and their median by the one that this node follows. Returns whether the
-    /// sender's incarnation is on disk, for which a request that is answered from memory does not wait.
+    /// Refuses a request whose sender is not the kind of node that may make it, and records what the header says
+    /// about the sender. Clocks are taken only from members, and their median only from the leader that this node
+    /// follows. Returns whether the sender's incarnation is on disk; a request that is answered from memory does not
+    /// wait for that.
     async fn admit(&self, header: &Header, request: &Request) -> Result<bool, Refusal> {
         let Core { identity, heard, .. } = &*self.core;
         let Header { from, clock_ms, median_ms, .. } = *header;
@@ -213,7 +215,7 @@ impl RpcHandler {
         self.check_append(sender, &rpc)?;
         self.hear_leader(&rpc.vote);
         let answered = self.core.raft.append_entries(rpc).await.map_err(failed)?;
-        // The append may have taken as long as a sync takes, and the leader waited for it.
+        // The append may have taken as long as a sync, and the leader waited for it.
         if !matches!(answered, AppendEntriesResponse::HigherVote(_)) {
             self.core.heard.contact().heard_leader(Instant::now());
         }
@@ -230,8 +232,8 @@ impl RpcHandler {
         self.check_against_committed(&rpc.vote, rpc.leader_commit.min(last), prev, entries)
     }
 
-    /// Answers a heartbeat from memory, and carries out afterwards what a leader says with it, once the leader's
-    /// incarnation is on disk here.
+    /// Answers a heartbeat from memory. What a leader announces in it is carried out afterwards, and only if the
+    /// leader's incarnation is on disk here.
     fn heartbeat_from(
         &self,
         sender: u64,
@@ -252,22 +254,22 @@ impl RpcHandler {
         Ok(Response::Heartbeat(self.condition()))
     }
 
-    /// Passes to openraft what a heartbeat says, if it says anything new. One such message waits for openraft's core at
-    /// a time; the next heartbeat repeats what another would have said.
+    /// Passes the contents of a heartbeat to openraft if they are new. Only one such message waits for openraft's
+    /// core at a time; the next heartbeat repeats what another one would have announced.
     fn append_later(&self, rpc: AppendEntriesRequest<Types>) {
         let (vote, applied) = self.core.metrics(|now| (now.vote, now.last_applied));
         let is_news = rpc.vote > vote || rpc.vote == vote && rpc.leader_commit > applied;
         if is_news && let Ok(turn) = Arc::clone(&self.heartbeat).try_lock_owned() {
             let core = Arc::clone(&self.core);
             Spawner::current().spawn(async move {
-                // The leader hears of a later vote by the answer to the heartbeat.
+                // The leader learns of a later vote from the answer to the heartbeat.
                 let _ = core.raft.append_entries(rpc).await;
                 drop(turn);
             });
         }
     }
 
-    /// How this node is.
+    /// The current condition of this node.
     fn condition(&self) -> Condition {
         let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         let heard = &self.core.heard;
@@ -282,16 +284,16 @@ impl RpcHandler {
         }
     }
 
-    /// Counts a message against the leader's silence, unless a later leader is known.
+    /// Counts a message as a sign of life of the leader, unless a later leader is known.
     fn hear_leader(&self, leader: &RaftVote) {
         if *leader >= self.core.vote() {
             self.core.heard.contact().heard_leader(Instant::now());
         }
     }
 
-    /// Votes, unless a leader is alive that this node follows or is (Raft thesis, 4.2.3). The voters agreed to
-    /// a pre-vote before, so this concerns a leader that has been heard again since. A leader that transfers
-    /// leadership wants the vote itself.
+    /// Votes, unless the leader that this node follows, or this node itself as leader, is alive (Raft thesis, 4.2.3).
+    /// The voters agreed to a pre-vote before, so this concerns a leader that has been heard again since. A leader
+    /// that transfers leadership wants the vote itself.
     async fn vote_for(
         &self,
         sender: u64,
@@ -306,8 +308,8 @@ impl RpcHandler {
             return Err(failed("a leader is alive"));
         }
         let core = Arc::clone(&self.core);
-        // A candidate hangs up before a slow disk has the vote, which is given all the same. Until then this node leaves
-        // the candidate alone, whose own disk may be as slow.
+        // A candidate hangs up before a slow disk has the vote, which is given all the same. Until then this node
+        // does not compete with the candidate, whose own disk may be just as slow.
         core.heard.contact().voted(Instant::now());
         let voted = to_completion(async move {
             let asked = core.given_votes.ask(rpc.vote);
@@ -348,7 +350,7 @@ impl RpcHandler {
         self.known_committed.lock().check(own, vote, committed, prev, entries)
     }
 
-    /// Carries out what a follower's batcher has forwarded, if this node leads.
+    /// Carries out proposals that a follower's batcher has forwarded, if this node leads.
     async fn propose_for_peer(
         &self,
         commands: Vec<Vec<u8>>,
@@ -367,8 +369,9 @@ impl RpcHandler {
         })
     }
 
-    /// Carries a change out, or passes it on to the leader if the sender asks for itself: a newcomer asks the
-    /// member that it knows. What another node has passed on is not passed on again.
+    /// Carries a change out. If this node does not lead and the sender asks on its own behalf, passes the change on
+    /// to the leader: a newcomer asks the member that it knows. A change that another node has passed on is not
+    /// passed on again.
     async fn change_for_peer(
         &self,
         from: &Origin,

@@ -9,21 +9,21 @@ use crate::message::Refusal;
 use crate::runtime::SparseLines;
 use crate::types::{Member, RaftEntry, RaftLogId, RaftVote};
 
-/// Lines on logs that differ. A node that is still joining takes in what others send, members or not.
+/// Log lines about logs that differ. A node that is still joining accepts messages from members and strangers alike.
 static DIFFERENT_LOGS: SparseLines = SparseLines::each_second();
 
-/// What is committed, as far as this node has heard.
+/// What is committed, as far as this node knows.
 #[derive(Default)]
 pub(super) struct KnownCommitted {
-    /// The vote of the latest leader that agreed with it.
+    /// The vote of the latest leader whose log agreed with it.
     told_by: RaftVote,
-    /// The last entry that was applied, or that a leader has said is committed.
+    /// The last entry that was applied, or that a leader has reported as committed.
     log_id: Option<RaftLogId>,
 }
 
 impl KnownCommitted {
-    /// Refuses a log that differs from what this node knows is committed, and records what the sender says
-    /// is. openraft itself knows that later: it commits when the entries are in its log.
+    /// Refuses a log that differs from what this node knows to be committed, and records what the sender reports as
+    /// committed. openraft itself knows that only later: it commits when the entries are in its log.
     pub(super) fn check(
         &mut self,
         (applied, own_vote): (Option<RaftLogId>, RaftVote),
@@ -32,8 +32,8 @@ impl KnownCommitted {
         prev: Option<RaftLogId>,
         entries: &[RaftEntry],
     ) -> Result<(), Refusal> {
-        // A leader that was deposed may hold entries that are committed nowhere, and openraft tells it of the
-        // higher vote. This node's own vote is behind while openraft takes in the next leader's first message.
+        // A leader that was deposed may hold entries that are committed nowhere, and openraft answers it with the
+        // higher vote. This node's own vote is behind while openraft processes the next leader's first message.
         if *vote < own_vote || *vote < self.told_by {
             return Ok(());
         }
@@ -45,7 +45,7 @@ impl KnownCommitted {
     }
 }
 
-/// Refuses what only a leader sends if no quorum has elected the sender, or if its log is of a later term
+/// Refuses messages that only a leader sends if no quorum has elected the sender, or if its log is of a later term
 /// than its own.
 pub(super) fn check_leads(
     sender: u64,
@@ -73,8 +73,8 @@ pub(super) fn check_order(prev: Option<RaftLogId>, entries: &[RaftEntry]) -> Res
     Ok(())
 }
 
-/// Refuses a membership that no leader makes, without voters or with a voter that is no member: openraft
-/// panics on such a one, at every start.
+/// Refuses a membership that no leader creates: one without voters, or with a voter that is not a member. openraft
+/// panics on such a membership, at every start.
 pub(super) fn check_members(members: &Membership<u64, Member>) -> Result<(), Refusal> {
     let configs = members.get_joint_config();
     let is_known = |id: &u64| members.get_node(id).is_some();
@@ -83,9 +83,9 @@ pub(super) fn check_members(members: &Membership<u64, Member>) -> Result<(), Ref
     if is_whole { Ok(()) } else { Err(failed("the membership has voters that are no members")) }
 }
 
-/// Refuses a log that differs from what is committed, here or by its sender's own word. A leader has
-/// every entry that was ever committed (Raft paper, 5.4.3: Leader Completeness), and openraft takes entries
-/// below the commit index for equal without a look.
+/// Refuses a log that differs from what is committed, according to this node or to the sender itself. A leader has
+/// every entry that was ever committed (Raft paper, 5.4.3: Leader Completeness), and openraft assumes that entries
+/// below the commit index are equal without checking.
 pub(super) fn check_history(
     committed: Option<RaftLogId>,
     prev: Option<RaftLogId>,
@@ -152,7 +152,7 @@ mod tests {
         let members = |ids: &[u64]| -> BTreeMap<u64, Member> {
             ids.iter().map(|&id| (id, Member::default())).collect()
         };
-        // As one comes from a peer; openraft itself makes none that is not whole.
+        // Encoded as if it came from a peer; openraft itself creates only complete ones.
         let check = |configs: &[&[u64]], nodes: &[u64]| {
             let frame = codec::encode(1, &(configs, members(nodes)));
             check_members(&codec::decode(&frame).unwrap().1)

@@ -1,9 +1,9 @@
 //! Leaders and candidates that this node's membership does not name.
 //!
-//! A leader may have joined while this node was away, and a message of it says so. But what a message says of its
-//! sender proves nothing: every node with a certificate could say that it leads. So this node asks the nodes that
+//! A leader may have joined while this node was away, and its messages claim that. But a message's claim about its
+//! sender proves nothing: every node with a certificate could claim that it leads. So this node asks the nodes that
 //! its membership names, and hears the sender once one of them has it as a member. A leader that this node has
-//! followed is heard on in its term, because it may be committing its own removal (Raft paper, 6).
+//! followed is still heard in its term, because it may be committing its own removal (Raft paper, 6).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,29 +16,29 @@ use crate::message::{AskerKnown, Origin, Purpose, Refusal, Request};
 use crate::runtime::{SparseLines, to_completion};
 use crate::types::RaftVote;
 
-/// Lines on nodes that no member has vouched for.
+/// Log lines about nodes that no member has vouched for.
 static UNVOUCHED: SparseLines = SparseLines::each_second();
 
-/// Whom this node hears besides the members that it knows.
+/// The nodes that this node hears besides the members that it knows.
 #[derive(Default)]
 pub(super) struct Vouchers {
     heard: Mutex<Heard>,
-    /// Held while members are asked, so that messages that keep coming ask once.
+    /// Held while members are asked, so that repeated messages ask only once.
     asking: tokio::sync::Mutex<()>,
 }
 
 #[derive(Default)]
 struct Heard {
-    /// The last leader that the membership named, and the vote by which it led.
+    /// The last leader that the membership named, and its vote as the leader.
     followed: Option<(u128, RaftVote)>,
     /// Stores that a member has vouched for, while the membership here had this log index.
     vouched: (Option<u64>, BTreeSet<u128>),
 }
 
 impl Vouchers {
-    /// Refuses a leader or a candidate that is no member, as far as this node can learn. A node whose own store
-    /// its membership does not name is still joining. It knows nobody to ask: what it holds may be an old snapshot,
-    /// of whose members none is left. It hears the cluster that it is bound to or was pointed to.
+    /// Refuses a leader or a candidate that is not a member, as far as this node can find out. If a node's membership
+    /// does not name its own store, the node is still joining. It has no member to ask: it may hold an old snapshot
+    /// none of whose members is left. It hears the cluster that it is bound to or was pointed to.
     pub(super) async fn check(
         self: &Arc<Self>,
         core: &Arc<Core>,
@@ -109,7 +109,7 @@ impl Vouchers {
     }
 }
 
-/// What a message claims of its sender.
+/// What a message claims about its sender.
 #[derive(Clone, Copy)]
 enum Claim {
     /// A quorum has elected the sender, with this vote.

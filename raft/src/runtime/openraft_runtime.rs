@@ -1,5 +1,5 @@
-//! openraft's runtime, which is tokio. With the feature `simulation`, tasks, random numbers and
-//! blocking work belong to the simulated process in which they are started.
+//! openraft's runtime, which is tokio. With the feature `simulation`, tasks, random numbers and blocking work belong
+//! to the simulated process that started them.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -17,11 +17,11 @@ use super::process::{Random, spawn};
 /// A future behind a trait object.
 pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// openraft waits this long for the answer to a message. What counts as lost before depends on the link and on the disk at
-/// its other end, which openraft does not know: `client/network.rs` decides it.
+/// openraft waits this long for the answer to a message. Whether a message counts as lost before that depends on the
+/// link and on the disk at its other end, which openraft does not know: `client/network.rs` decides.
 pub(crate) const MESSAGE_MAX: Duration = Duration::from_secs(60);
 
-/// The type by which openraft spawns tasks, sleeps and draws random numbers.
+/// The type that openraft uses to spawn tasks, sleep and draw random numbers.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Runtime;
 
@@ -38,7 +38,7 @@ where
     tokio::spawn(future)
 }
 
-/// Starts tasks of the process in which it was made, on its runtime. Callers may run elsewhere.
+/// Starts tasks of the process that created it, on that process's runtime. Callers may run elsewhere.
 pub(crate) struct Spawner {
     runtime: Handle,
     #[cfg(feature = "simulation")]
@@ -67,8 +67,8 @@ impl Spawner {
     }
 }
 
-/// Makes a task a part of the process in which it is created: a simulated process is paused and killed
-/// together with all of its tasks.
+/// Makes a task part of the process that creates it: a simulated process is paused and killed together with all of
+/// its tasks.
 pub(crate) fn in_process<T: Send + 'static>(
     task: impl Future<Output = T> + Send + 'static,
 ) -> Pending<'static, T> {
@@ -79,8 +79,8 @@ pub(crate) fn in_process<T: Send + 'static>(
     Box::pin(task)
 }
 
-/// Runs a future to its end, even if its caller is dropped meanwhile. A server drops the answer to a peer
-/// that hangs up; what that answer was changing must not stay changed by half.
+/// Runs a future to its end, even if its caller is dropped first. A server drops the answer to a peer that hangs up,
+/// and the change that was being made for it must not stay half done.
 pub(crate) async fn to_completion<T: Send + 'static>(
     future: impl Future<Output = T> + Send + 'static,
 ) -> T {
@@ -160,7 +160,7 @@ impl AsyncRuntime for Runtime {
         duration: Duration,
         future: F,
     ) -> Self::Timeout<R, F> {
-        // Nearly all that openraft waits for are messages.
+        // Nearly everything that openraft waits for with a timeout is a message.
         TokioRuntime::timeout(duration.max(MESSAGE_MAX), future)
     }
 

@@ -1,8 +1,8 @@
 //! Simulated processes: many nodes run in one thread, and each of them can be paused and killed.
 //!
-//! Tests use them to drive whole nodes through simulated time. A [`Process`] owns the tasks that are
-//! started in it, and those that they start in turn. Its random numbers come from a seed, and its disk
-//! is as slow as the test demands.
+//! Tests use them to drive whole nodes through simulated time. A [`Process`] owns the tasks that are started in it,
+//! and the tasks that those start in turn. Its random numbers come from a seed, and its disk is as slow as the test
+//! demands.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -17,8 +17,8 @@ tokio::task_local! {
     static PROCESS: Arc<Process>;
 }
 
-/// Writing or reading a snapshot waits for the disk this many times: it takes many times as long as a
-/// sync, and much may happen meanwhile.
+/// Writing or reading a snapshot waits for the disk this many times: it takes many times as long as a sync, and a lot
+/// may happen in that time.
 const SNAPSHOT_ACCESSES: usize = 16;
 
 /// One simulated process of a node, from its start to its end.
@@ -55,7 +55,7 @@ impl Process {
         task
     }
 
-    /// Makes a future a part of this process: the future stands still while the process is paused.
+    /// Makes a future part of this process: the future stands still while the process is paused.
     pub(crate) fn own<F: Future>(self: Arc<Self>, future: F) -> impl Future<Output = F::Output> {
         let process = Arc::clone(&self);
         PROCESS.scope(self, async move { process.run(future).await })
@@ -119,8 +119,8 @@ where
     }
 }
 
-/// Waits for as long as blocking work takes on a simulated disk, and returns `true`. Outside of a
-/// simulated process it returns `false` at once.
+/// Waits for as long as blocking work takes on a simulated disk, and returns `true`. Outside of a simulated process
+/// it returns `false` at once.
 pub(crate) async fn work_is_simulated() -> bool {
     let Some(process) = Process::current() else { return false };
     process.wait_for_snapshot().await;

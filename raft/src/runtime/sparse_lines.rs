@@ -5,7 +5,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// One kind of line that strangers can cause: one in each interval at most.
+/// One kind of line that strangers can cause, limited to one per interval.
 pub(crate) struct SparseLines {
     interval: Duration,
     written: Mutex<Written>,
@@ -17,17 +17,17 @@ struct Written {
 }
 
 impl SparseLines {
-    /// A line a second.
+    /// At most one line per second.
     pub(crate) const fn each_second() -> Self {
         Self::each(Duration::from_secs(1))
     }
 
-    /// A line in each interval.
+    /// At most one line per interval.
     pub(crate) const fn each(interval: Duration) -> Self {
         Self { interval, written: Mutex::new(Written { last: None, left_out: 0 }) }
     }
 
-    /// Whether there is room for a line now, and how many were left out before it.
+    /// Returns how many lines were left out since the last one, or `None` if there is no room for a line now.
     pub(crate) fn take(&self) -> Option<u64> {
         let mut written = self.written.lock();
         if written.last.is_some_and(|last| last.elapsed() < self.interval) {

@@ -1,4 +1,4 @@
-//! Messages in words, for the traces of the simulation that people read.
+//! Messages in words, for the simulation traces that people read.
 
 use mintleaf_codec as codec;
 use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse};
@@ -9,7 +9,7 @@ use crate::message::{
 };
 use crate::types::{Member, RaftEntry, RaftLogId, Types};
 
-/// Entries of a message that are described one by one.
+/// Up to this many entries of a message are described one by one.
 const ENTRIES_LISTED_MAX: usize = 2;
 
 /// A message in words.
@@ -17,11 +17,11 @@ const ENTRIES_LISTED_MAX: usize = 2;
 pub struct Words {
     /// Its kind, one word.
     pub kind: &'static str,
-    /// The whole message, which begins with the kind where that is a request.
+    /// The whole message. For a request it begins with the kind.
     pub text: String,
-    /// Whether nodes send such messages all the time, so that one of them says nothing new.
+    /// Whether nodes send such messages all the time, so that one of them is not news.
     pub is_routine: bool,
-    /// The term that the sender says it leads.
+    /// The term that the sender claims to lead.
     pub leads: Option<u64>,
 }
 
@@ -154,7 +154,7 @@ fn entry_words(entry: &RaftEntry) -> String {
     format!("{} {what}", position(Some(entry.log_id)))
 }
 
-/// A membership: its voters, of which there are two sets while it changes, and its learners.
+/// A membership: its voters, in two sets while they change, and its learners.
 fn members_words(members: &Membership<u64, Member>) -> String {
     let set = |ids: &mut dyn Iterator<Item = u64>| {
         let ids: Vec<String> = ids.map(|id| format!("n{id}")).collect();

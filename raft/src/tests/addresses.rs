@@ -60,7 +60,7 @@ async fn a_removed_learner_that_comes_back_elsewhere_is_not_taken_in_again() {
     three.shutdown().await;
     one.handle().remove_member(3, false).await.unwrap();
 
-    // The node reaches nobody at first, so nobody tells it that it was removed.
+    // The node can reach no other node at first, so it cannot learn that it was removed.
     let mut moved = options(3, &data(3), &peers);
     moved.listen = Some("127.0.0.1:0".parse().unwrap());
     let Security::Tls(credentials) = moved.security.clone() else { panic!("they prove a secret") };
@@ -95,7 +95,8 @@ async fn members_that_exchanged_their_addresses_find_each_other_by_the_new_list(
         }
         for node in &nodes {
             let before = sum;
-            // On a busy machine leadership may change, and a proposal meanwhile may or may not be carried out.
+            // On a busy machine leadership may change, and a proposal made during the change may or may not be
+            // carried out.
             sum = loop {
                 match add(node, 1).await {
                     Ok(sum) => break sum,

@@ -100,7 +100,7 @@ async fn leadership_is_transferred_and_the_log_goes_on() {
     let leads = || asked.status().leader_id == Some(target);
     let transferred = timeout(SOON, async {
         while !leads() {
-            // The caller goes away, most often before the end, and the transfer is carried out all the same.
+            // The caller goes away, usually before the end. The transfer is carried out all the same.
             drop(timeout(Duration::from_millis(50), asked.transfer_leader(target)).await);
             drop(timeout(Duration::from_secs(2), eventually("the target leads", leads)).await);
         }

@@ -75,7 +75,7 @@ async fn a_copy_that_counted_past_what_its_peers_saw_stops_when_it_meets_them() 
     three.shutdown().await;
     drop(released(&data("3")).await);
 
-    // A new leader does not know how far its log reached.
+    // A new leader does not know how far this node's log reached.
     let status = || one.handle().status();
     eventually("one of the others leads", || matches!(status().leader_id, Some(1 | 2))).await;
     let target = 3 - status().leader_id.unwrap();

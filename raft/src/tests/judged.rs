@@ -1,4 +1,4 @@
-//! What a leader makes sure of before it judges a change of the membership.
+//! What a leader ensures before it judges a change of the membership.
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -63,7 +63,7 @@ impl StateMachine for Held {
     }
 }
 
-/// Lets go of a state machine also where a test fails, so that its runtime can end.
+/// Releases a state machine even if a test fails, so that its runtime can end.
 struct LetGo(Arc<Held>);
 
 impl Drop for LetGo {
@@ -72,7 +72,7 @@ impl Drop for LetGo {
     }
 }
 
-/// The level is a part of the state, and so a leader that has not applied what is committed does not know it.
+/// The level is part of the state, so a leader that has not applied what is committed does not know it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_change_is_judged_before_what_is_committed_is_applied() {
     let temp = TempDir::new().unwrap();

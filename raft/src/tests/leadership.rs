@@ -97,11 +97,11 @@ async fn a_new_leader_is_confirmed_in_a_later_term_as_soon_as_it_leads() {
                 }
             }
         });
-        // A transfer may fail, and another node lead.
+        // A transfer may fail, and another node may lead.
         let confirmed = confirmed.await;
         drop(transfer.await);
         if let Ok(term) = confirmed {
-            // The first node may hear late who leads, and ask that one to lead.
+            // The first node may learn late who leads, and ask that node to lead.
             let is_later = term > last || target == leader && term == last;
             assert!(is_later, "term {term} of node {target} after {last} of node {leader}");
             (last, leader) = (term, target);

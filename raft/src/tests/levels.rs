@@ -1,4 +1,4 @@
-//! Members of two releases, and the level of what they share.
+//! Members of two releases, and the level of the log that they share.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -100,7 +100,7 @@ impl Site {
         options(id, &self.temp.path().join(id.to_string()), &self.peers)
     }
 
-    /// Opens a node of a build that supports this level, once the node before has released its directory.
+    /// Opens a node of a build that supports this level, once the previous node has released its directory.
     async fn try_open(&self, id: u64, level: u32) -> Result<Node, NodeError> {
         open_as(self.options(id), level).await
     }
@@ -129,7 +129,7 @@ async fn say(node: &Node, command: &str) -> Result<(), ProposeError> {
     node.handle().propose(commands, Delivery::AtMostOnce, deadline).await.map(|_| ())
 }
 
-/// Raises the level, and asks again after an error that is retryable.
+/// Raises the level, and asks again after a retryable error.
 async fn raise(node: &Node) -> Result<(), MembershipError> {
     loop {
         match node.handle().raise_level().await {
@@ -145,7 +145,7 @@ fn level_of(node: &Node) -> u32 {
     node.handle().core.state.needs().level
 }
 
-/// Asserts that a node ended because its build is too old, which another start cannot mend.
+/// Asserts that a node ended because its build is too old, which another start cannot fix.
 fn assert_outdated(why: &StopReason) {
     assert_eq!(why.remedy(), Remedy::Operator, "{why}");
     assert!(why.to_string().contains("0.2.0"), "{why} does not name the version that is needed");
@@ -172,7 +172,7 @@ async fn the_level_rises_once_every_member_supports_the_next() {
     say(&two, "old").await.unwrap();
     raise(&two).await.unwrap();
     for node in [&one, &two, &three] {
-        // The command succeeds at every node, however far behind that node is.
+        // The command succeeds at every node, even at one that is far behind.
         say(node, "new").await.unwrap();
         eventually("the level has risen", || level_of(node) == 2).await;
     }
@@ -194,7 +194,7 @@ async fn a_member_that_is_removed_holds_the_level_back_no_longer() {
     for node in [&one, &three] {
         eventually("the level has risen", || level_of(node) == 2).await;
     }
-    // It is none of those that share the log, whose next entries it could not read.
+    // It no longer shares the log, and could not read the next entries.
     assert_eq!(level_of(&two), 1);
     for node in [one, two, three] {
         node.shutdown().await;
@@ -209,7 +209,7 @@ async fn the_level_rises_whoever_is_asked_while_leadership_moves() {
     tokio::join!(
         async {
             for to in [1, 2, 3, 1, 2, 3] {
-                // Changes are made one at a time, and the level is one: a transfer asks again.
+                // Changes are made one at a time, and raising the level is one: the transfer has to ask again.
                 while let Err(error) = nodes[0].handle().transfer_leader(to).await {
                     assert!(error.is_retryable(), "{error:?}");
                     tokio::time::sleep(Duration::from_millis(10)).await;
@@ -238,14 +238,14 @@ async fn a_build_that_does_not_support_the_level_ends_and_names_the_one_that_doe
     raise(&one).await.unwrap();
     eventually("it is there", || level_of(&three) == 2).await;
     three.shutdown().await;
-    // It learns of the level from its own log, where the entry may be committed or not, or from the others.
+    // It learns the level from its own log, where the entry may or may not be committed, or from the other nodes.
     let why = match site.try_open(3, 1).await {
         Ok(three) => timeout(SOON, three.stopped()).await.expect("it ends"),
         Err(error) => StopReason::from(error),
     };
     assert_outdated(&why);
 
-    // It ends as well at a snapshot whose only part of the higher level is the level itself.
+    // It also ends at a snapshot that holds nothing of the higher level except the level itself.
     for round in 0..120 {
         say(&two, &format!("new {round}")).await.unwrap();
     }
@@ -284,7 +284,7 @@ async fn a_node_that_does_not_support_the_level_cannot_join() {
     assert_outdated(&timeout(SOON, four.stopped()).await.expect("it ends"));
     assert!(one.handle().status().members.iter().all(|member| member.id != 4));
     four.shutdown().await;
-    // The node is refused as well if an operator asks to add it.
+    // The node is refused, too, if an operator asks to add it.
     let four =
         open_as(Options { join: Some("127.0.0.1:1".to_owned()), ..joining.clone() }, 1).await;
     let four = four.unwrap();

@@ -9,7 +9,7 @@ use super::support::{SOON, add, eventually, open, open_three, options, three_pee
 use crate::message::MembershipError;
 use crate::node::{Node, Role};
 
-/// The leader, another node that runs, and the third one, which was stopped.
+/// The leader, another running node, and the id of the third one, which was stopped.
 async fn two_of_three(nodes: [Node; 3]) -> (Node, Node, u64) {
     assert_eq!(add(&nodes[2], 1).await, Ok(1));
     let leader = nodes[0].handle().status().leader_id.expect("a leader");
@@ -45,7 +45,7 @@ async fn a_change_that_could_never_be_committed_is_not_begun() {
     assert!(status.members.iter().all(|member| member.role != Role::Learner), "{status:?}");
     assert_eq!(add(&live, 1).await, Ok(2));
 
-    // Those that are left are a quorum once the one that is down is out of it.
+    // The remaining nodes are a quorum once the stopped node is no longer counted.
     leader.handle().remove_member(dead, false).await.unwrap();
     assert_eq!(add(&live, 1).await, Ok(3));
     leader.handle().remove_member(other, false).await.unwrap();
@@ -61,7 +61,7 @@ async fn a_change_that_is_forced_ends_once_the_missing_voter_is_back() {
     let data = |id: u64| temp.path().join(format!("node-{id}"));
     let (leader, live, dead) = two_of_three(open_three(&peers, data).await).await;
     let (own, other) = (leader.handle().node_id(), live.handle().node_id());
-    // The asker is the node that goes, so the request to force it travels.
+    // The asker is the node that leaves, so the request to force the change travels to the leader.
     let (asked, raft) = (live.handle(), peers[&other].clone());
     let changing =
         tokio::spawn(

@@ -1,4 +1,4 @@
-//! Directories on which no node runs: read, and made for a new cluster.
+//! Directories that no node runs on: reading them, and making one for a new cluster.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ use crate::types::{Batch, RaftLogId};
 
 const CLUSTER: u128 = 0xc1;
 
-/// Reads a directory, once the last tasks of its node have released it.
+/// Reads a directory once the last tasks of its node have released it.
 async fn read(data: &Path) -> (Result<StoppedNode, OfflineError>, Sum) {
     drop(released(data).await);
     let (sum, scratch) = (Sum::default(), TempDir::new().unwrap());
@@ -33,7 +33,7 @@ fn begin(data: PathBuf, node_id: u64, state: &Sum) -> Result<(), OfflineError> {
     NewCluster::prepare(&data)?.begin(&beginning, state.freeze())
 }
 
-/// A node that ran alone, and has stopped: 120 numbers are in its snapshot and its log.
+/// A node that ran alone and has stopped. Its snapshot and its log hold 120 numbers.
 async fn stopped(data: &Path) -> u128 {
     let (node, _) = open(options(1, data, &alone())).await;
     for sum in 1..=120 {
@@ -53,7 +53,7 @@ async fn a_stopped_directory_is_read_with_all_that_its_node_appended() {
     let (read_once, sum) = read(&data).await;
     let StoppedNode { node_id, cluster_id, log_index } = read_once.unwrap();
     assert_eq!((node_id, cluster_id, sum.total()), (Some(1), Some(cluster), 120));
-    // Two more entries are appended; nobody knows whether a quorum has them.
+    // Two more entries are appended. They may or may not be on a quorum.
     let last = log_index.unwrap();
     {
         let engine = SledEngine::open(&released(&data).await).unwrap();
@@ -122,7 +122,7 @@ async fn a_restored_node_and_the_cluster_of_before_refuse_each_other() {
     state.apply(Stamp::default(), b"1000").unwrap();
     let restored = temp.path().join("restored");
     begin(restored.clone(), 1, &state).unwrap();
-    // It comes up under the id and at the address of a member of the old cluster.
+    // It starts under the id and at the address of a member of the old cluster.
     let (one, sum) = open(options(1, &restored, &peers)).await;
     let total = state.total();
     for round in 1..=30 {

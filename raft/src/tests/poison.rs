@@ -1,4 +1,4 @@
-//! Members that propose what no replica can apply.
+//! Members that propose commands that no replica can apply.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,7 +30,7 @@ async fn three(temp: &TempDir) -> (Vec<Node>, usize, usize) {
     (nodes, leader, (leader + 1) % 3)
 }
 
-/// Has one member send commands to another, without a check of its own.
+/// Makes one member send commands to another without checking them itself.
 async fn send(from: &Node, to: &Node, commands: Vec<Vec<u8>>) -> Result<Response, CallError> {
     let (from, to) = (from.handle().core, to.handle().core);
     let request = Request::Propose { commands, within_ms: 2000 };
@@ -108,7 +108,7 @@ async fn a_command_that_the_leader_does_not_know_fails_alone_among_its_neighbour
     if one.handle().status().leader_id == Some(3) {
         one.handle().transfer_leader(1).await.unwrap();
     }
-    // These are more proposals at a time than one batch holds, so they are gathered and forwarded together.
+    // There are more proposals than one batch holds, so they are gathered and forwarded together.
     let core = three.handle().core;
     let mut proposals = tokio::task::JoinSet::new();
     for number in 0..200 {

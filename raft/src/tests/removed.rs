@@ -24,7 +24,7 @@ async fn a_member_that_lies_about_a_removal_ends_no_other() {
     };
     eventually("all follow the leader", || nodes.iter().all(follows)).await;
     for node in nodes.iter().filter(|node| node.handle().node_id() != target) {
-        // A follower's word is none, and that of the leader is none of an index that its log cannot have.
+        // A follower's claim does not count, nor does the leader's about an index that its log cannot have.
         let core = node.handle().core;
         let member = core.member(target).unwrap();
         let notice = Request::Removed { members_index: 1 << 40 };

@@ -1,4 +1,4 @@
-//! Frames of nodes that are no members, and of nodes that speak in another's name.
+//! Frames from nodes that are not members, and from nodes that speak in another's name.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -25,15 +25,15 @@ use crate::runtime::Pending;
 use crate::transport::{FrameHandler, PROTOCOL, Peer, Reply, Target, Transport, TransportError};
 use crate::types::{Member, RaftLogId};
 
-/// A node that wants to join, and the address at which it listens.
+/// A node that wants to join, and its address.
 const NEWCOMER: (u64, u128) = (9, 90);
 const ADDRESS: &str = "newcomer:1";
 
-/// Hands the node under test frames, and answers handshakes at one address.
+/// Hands frames to the node under test, and answers handshakes at one address.
 #[derive(Default)]
 struct Wire {
     handler: Mutex<Option<Arc<dyn FrameHandler>>>,
-    /// Who listens at [`ADDRESS`].
+    /// The node that listens at [`ADDRESS`].
     listens: Mutex<Option<(u64, u128)>>,
     called: Mutex<Vec<(String, Option<u64>)>>,
 }
@@ -86,7 +86,7 @@ fn proven(node_id: u64, store: u128) -> Peer {
     Peer::Proven { node_id, store: Some(store) }
 }
 
-/// A cluster of one, and the wire by which others reach it.
+/// A cluster of one, and the wire that connects others to it.
 struct Alone {
     node: Node,
     wire: Arc<Wire>,
@@ -122,7 +122,7 @@ impl Alone {
         codec::decode(&answer).unwrap().1
     }
 
-    /// Has the newcomer, which proves itself, make a request.
+    /// Makes a request as the newcomer, which proves its identity.
     async fn asked_by_newcomer(&self, request: Request) -> Result<Response, Refusal> {
         let (node_id, store) = NEWCOMER;
         let header = self.header(peer_origin(node_id, store, None));
@@ -314,10 +314,10 @@ async fn a_members_address_changes_only_to_one_at_which_it_answers() {
     alone.end().await;
 }
 
-/// Holds up the next vote on its way to the disk, until the sender's word.
+/// Holds up the next vote on its way to the disk, until the sender releases it.
 type HeldUp = Arc<Mutex<Option<mpsc::Receiver<()>>>>;
 
-/// An engine that may be held up when it writes a vote.
+/// An engine that can be held up when it writes a vote.
 struct SlowVotes {
     engine: SledEngine,
     held_up: HeldUp,
@@ -372,7 +372,7 @@ async fn a_vote_counts_as_contact_though_its_candidate_hung_up_during_the_sync()
     *alone.wire.listens.lock() = Some(NEWCOMER);
     assert!(alone.asked_by_newcomer(joins(NEWCOMER, ADDRESS)).await.is_ok());
     let core = alone.node.handle().core;
-    // openraft has a new leader refuse its vote for as long as its leader lease.
+    // For the length of a leader lease, openraft makes a new leader refuse its vote.
     tokio::time::sleep(core.heard.timers().lease + core.options.tuning.message_max).await;
     let own = core.vote();
     let rpc = VoteRequest {
@@ -388,7 +388,7 @@ async fn a_vote_counts_as_contact_though_its_candidate_hung_up_during_the_sync()
     let asked = alone.deliver(Peer::Unproven, Some(header), vote);
     let answer = timeout(Duration::from_millis(100), asked).await;
     assert!(answer.is_err(), "the disk is not slow: {answer:?}");
-    // A leader that asks now whether a later one may exist must hear of it.
+    // A leader that now asks whether a later leader may exist must learn of the vote.
     assert_eq!((core.vote(), core.latest_vote()), (own, asked_for));
     release.send(()).unwrap();
     eventually("the vote is noted", || core.heard.contact().voted_at() > before).await;

@@ -1,4 +1,4 @@
-//! The state machine, the options and the helpers that all of these tests share.
+//! The state machine, options and helpers that all of these tests share.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -21,12 +21,12 @@ use crate::transport::{Credentials, Security, Transport};
 
 pub(super) const SOON: Duration = Duration::from_secs(20);
 
-/// A state machine that adds up numbers; its commands and replies are decimal text. `panic` stands for a
-/// broken invariant.
+/// A state machine that adds up numbers; its commands and replies are decimal text. `panic` stands for a broken
+/// invariant.
 #[derive(Default)]
 pub(crate) struct Sum {
     total: Mutex<u64>,
-    /// Whether the check accepts the command `new`, as that of a newer release does.
+    /// Whether the check accepts the command `new`, as a newer release's check does.
     accepts_new: bool,
 }
 
@@ -45,7 +45,7 @@ impl StateMachine for Sum {
     fn check(&self, command: &[u8]) -> Result<(), Rejected> {
         let unfit = |why: String| Rejected::Unfit(why);
         let command = std::str::from_utf8(command).map_err(|error| unfit(error.to_string()))?;
-        // A check cannot know of a broken invariant.
+        // A check cannot know about a broken invariant.
         if command == "panic" || self.accepts_new && command == "new" {
             return Ok(());
         }
@@ -130,7 +130,7 @@ pub(super) fn alone() -> BTreeMap<u64, String> {
     BTreeMap::from([(1, String::new())])
 }
 
-/// Opens a node as soon as the one before has released the directory.
+/// Opens a node as soon as the previous one has released the directory.
 pub(super) async fn open(options: Options) -> (Node, Arc<Sum>) {
     let opened = timeout(SOON, async {
         loop {
@@ -138,7 +138,7 @@ pub(super) async fn open(options: Options) -> (Node, Arc<Sum>) {
             let clock = Arc::new(StoppedClock);
             match Node::open(options.clone(), Arc::clone(&sum) as _, clock).await {
                 Ok(node) => return (node, sum),
-                // The last tasks of the node before may hold the directory a little longer.
+                // The last tasks of the previous node may hold the directory a little longer.
                 Err(NodeError::Storage(error)) if error.is_retryable() => {
                     tokio::time::sleep(Duration::from_millis(10)).await;
                 }
@@ -160,7 +160,7 @@ pub(super) async fn open_three(
     [one, two, three]
 }
 
-/// Opens a node with an engine and a transport of the test's own.
+/// Opens a node with an engine and a transport that the test supplies.
 pub(super) async fn open_with(
     dir: DataDir,
     engine: Arc<dyn LogEngine>,
@@ -173,7 +173,7 @@ pub(super) async fn open_with(
     (opened.await.unwrap(), sum)
 }
 
-/// Proposes a number at a node, and returns the sum that its reply holds.
+/// Proposes a number at a node, and returns the sum in its reply.
 pub(super) async fn add(node: &Node, number: u64) -> Result<u64, ProposeError> {
     let commands = vec![number.to_string().into_bytes()];
     let deadline = Instant::now() + SOON;
@@ -190,8 +190,7 @@ pub(super) async fn eventually(what: &str, holds: impl Fn() -> bool) {
     assert!(waited.await.is_ok(), "not in time: {what}");
 }
 
-/// Three founders on free ports. Rarely another process takes a port meanwhile; then the test fails with
-/// that message.
+/// Three founders on free ports. Rarely, another process takes a port first; the test then fails with that message.
 pub(super) fn three_peers() -> BTreeMap<u64, String> {
     let listeners: Vec<_> = (1..=3).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
     let address = |listener: &TcpListener| listener.local_addr().unwrap().to_string();

@@ -1,8 +1,8 @@
 //! The bytes on one connection between two nodes.
 //!
 //! The connecting end sends frames, `[length u32 LE][frame]`. The accepting end answers each frame before it reads
-//! the next, with `[verdict u8][length u32 LE][bytes]`: an answer, or a text that says why there is none. What comes
-//! before the first frame is the layer's.
+//! the next, with `[verdict u8][length u32 LE][bytes]`: an answer, or a text with the reason why there is none. The
+//! layer defines what precedes the first frame.
 
 use std::future::Future;
 use std::io;
@@ -19,16 +19,16 @@ const ANSWERED: u8 = 0;
 const REFUSED: u8 = 1;
 /// An answer after which the accepting end hangs up.
 const ANSWERED_LAST: u8 = 2;
-/// Bytes of the length of a frame.
+/// Size of the length field of a frame, in bytes.
 const LENGTH_BYTES: usize = 4;
-/// Bytes of capacity that one read reserves: an ordinary message fits. A longer message takes memory as
-/// it arrives, not by the length that it announces.
+/// Capacity that one read reserves, in bytes: an ordinary message fits. A longer message takes memory as it arrives,
+/// not by the length that it announces.
 const READ_BYTES: usize = 8 << 10;
 
 /// One end of a connection, over any byte stream.
 pub(super) struct Channel<S> {
     stream: S,
-    /// Bytes that were read and not used yet.
+    /// Bytes that were read but not used yet.
     ahead: BytesMut,
 }
 
@@ -49,7 +49,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Channel<S> {
         self.send(&length.to_le_bytes(), frame).await
     }
 
-    /// Receives a frame. A caller may give up waiting, and wait again: nothing that was read is lost.
+    /// Receives a frame. A caller may give up waiting and wait again later: nothing that was read is lost.
     pub(super) async fn receive_frame(&mut self) -> io::Result<Bytes> {
         self.fill(LENGTH_BYTES).await?;
         let length = checked_length((&self.ahead[..LENGTH_BYTES]).get_u32_le())?;
@@ -100,11 +100,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Channel<S> {
         }
     }
 
-    /// Whether the other end has neither hung up nor sent bytes out of turn, as far as this end knows: a read
-    /// would have to wait. A channel that is not silent is of no use any more.
+    /// Whether the other end has neither hung up nor sent bytes out of turn, as far as this end knows: a read would
+    /// have to wait. A channel that is not silent is no longer usable.
     pub(super) fn is_silent(&mut self) -> bool {
         let mut byte = [0];
-        // tokio would have a task that used up its budget wait, whatever there is to read.
+        // tokio would make a task that has used up its budget wait, even if there are bytes to read.
         let read = pin!(unconstrained(self.stream.read(&mut byte)));
         self.ahead.is_empty() && read.poll(&mut Context::from_waker(Waker::noop())).is_pending()
     }
@@ -114,8 +114,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Channel<S> {
         self.stream.shutdown().await
     }
 
-    /// Reads and drops what still arrives. The operating system resets a connection that is closed with
-    /// unread bytes, and the other end might then lose the text that it was sent.
+    /// Reads and drops what still arrives. The operating system resets a connection that is closed with unread bytes,
+    /// and the other end might then lose the text that was sent to it.
     pub(super) async fn drain(&mut self) -> io::Result<()> {
         let mut left = FRAME_BYTES_MAX;
         while left > 0 {
@@ -157,7 +157,7 @@ fn length(bytes: &[u8]) -> io::Result<u32> {
     if bytes.len() > FRAME_BYTES_MAX { Err(too_long()) } else { Ok(length) }
 }
 
-/// The length of what follows, unless it is out of bounds.
+/// The length of the bytes that follow, unless it is out of bounds.
 fn checked_length(length: u32) -> io::Result<usize> {
     let length = length as usize;
     if length > FRAME_BYTES_MAX {

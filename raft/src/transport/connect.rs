@@ -1,4 +1,4 @@
-//! How this node opens connections: the only place where it does.
+//! How this node opens connections. This is the only place where it does.
 
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
@@ -14,15 +14,15 @@ use super::channel::Channel;
 use super::interface::Target;
 use super::layer::{Layer, Opened, Proof};
 
-/// Time to connect, the layer's handshake included, for all the addresses of a name together: three round trips of half
-/// a second, with a lost packet on the way. Callers wait for as long as they like, and leave the connection to the next.
+/// Time to connect, including the layer's handshake, for all addresses of a name together: three round trips of half
+/// a second, with a lost packet on the way. Callers may wait less, and leave the connection to the next caller.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// Opens connections to other nodes' listeners.
 pub(super) struct Connector<L> {
     layer: Arc<L>,
-    /// The runtime that drives the connections. Callers may run on other, busy runtimes, which must not
-    /// delay Raft's messages.
+    /// The runtime that drives the connections. Callers may run on other, busy runtimes, which must not delay Raft's
+    /// messages.
     runtime: Handle,
 }
 
@@ -33,7 +33,7 @@ pub(super) struct Connection<S> {
 }
 
 impl<L: Layer> Connector<L> {
-    /// The current runtime will drive the connections.
+    /// The connector's connections run on the current runtime.
     pub(super) fn new(layer: Arc<L>) -> Self {
         Self { layer, runtime: Handle::current() }
     }
@@ -42,8 +42,8 @@ impl<L: Layer> Connector<L> {
         &self.layer
     }
 
-    /// Opens a connection to the node that the target names. If nobody listens at the address, the kind of
-    /// the error is [`ErrorKind::ConnectionRefused`].
+    /// Opens a connection to the node that the target names. If no process listens at the address, the kind of the
+    /// error is [`ErrorKind::ConnectionRefused`].
     pub(super) async fn open(&self, target: Target<'_>) -> io::Result<Connection<L::Stream>> {
         self.open_or_leave(target, drop).await
     }
@@ -70,8 +70,7 @@ impl<L: Layer> Connector<L> {
     }
 }
 
-/// Connects to the first address of a name at which the node listens; each address has its share of the
-/// time.
+/// Connects to the first address of a name where the node listens. The addresses share the time equally.
 async fn connect<L: Layer>(
     layer: Arc<L>,
     address: String,

@@ -1,4 +1,4 @@
-//! What a node proves itself by to other nodes, and what it accepts of them.
+//! How a node proves itself to other nodes, and which proofs of theirs it accepts.
 
 mod cluster_ca;
 mod error;
@@ -21,10 +21,10 @@ pub(super) use key::NodeKey;
 pub(super) use names::{CertifiedNode, certified_node, node_name};
 pub use pem_files::PemBytes;
 
-/// Secrets at a time: the present one and the one before it.
+/// Maximum number of secrets at a time: the current one and the one before it.
 pub const SECRETS_MAX: usize = 2;
 
-/// What a node proves itself by, and accepts. It holds keys, so its debug form does not show them.
+/// How a node proves itself, and what it accepts. It holds keys, so its debug form does not show them.
 pub struct Credentials(Kind);
 
 enum Kind {
@@ -33,8 +33,8 @@ enum Kind {
 }
 
 impl Credentials {
-    /// Credentials of a cluster whose members share secrets. A node proves itself by the first that the other
-    /// end accepts, and accepts a node that proves itself by any.
+    /// Credentials of a cluster whose members share secrets. A node proves itself with the first secret that the
+    /// other end accepts, and accepts a node that proves itself with any of them.
     ///
     /// # Errors
     /// When a secret is shorter than [`SECRET_BYTES_MIN`], or there are none or more than [`SECRETS_MAX`].
@@ -51,14 +51,14 @@ impl Credentials {
     /// Credentials of a node whose certificate an operator's CA signed.
     ///
     /// # Errors
-    /// When a file is not PEM of what it has to hold, the key is another certificate's, or the certificate is
-    /// not the CA's for `node-N.mintleaf`, where N is the node's id.
+    /// When a file is not PEM with the expected contents, the key belongs to another certificate, or the certificate
+    /// is not the CA's for `node-N.mintleaf`, where N is the node's id.
     pub fn from_pem(node_id: u64, files: &PemBytes) -> Result<Self, CredentialsError> {
         PemFiles::read(node_id, files).map(|files| Self(Kind::Files(files)))
     }
 
-    /// When the node's own certificate or the last of its CAs expires, in Unix seconds, whichever is first;
-    /// `None` where nothing expires.
+    /// When the node's own certificate or the last of its CAs expires, in Unix seconds, whichever comes first; `None`
+    /// if nothing expires.
     #[must_use]
     pub fn expires_at_s(&self) -> Option<u64> {
         match &self.0 {
@@ -77,7 +77,7 @@ impl Credentials {
         }
     }
 
-    /// The keys by which this node may prove itself, the preferred one first. A key of a shared secret is made
+    /// The keys that may prove this node's identity, the preferred one first. A key of a shared secret is created
     /// here, for this node and its store.
     pub(super) fn certify(
         &self,
@@ -92,8 +92,8 @@ impl Credentials {
         }
     }
 
-    /// The time at which certificates are judged. Certificates of a shared secret do not expire, so that a
-    /// wrong clock shuts no member out.
+    /// The time at which certificates are judged. Certificates of a shared secret do not expire, so a wrong clock
+    /// cannot shut a member out.
     pub(super) fn judged_at(&self, now: Option<UnixTime>) -> Option<UnixTime> {
         match &self.0 {
             Kind::Secrets(_) => Some(cluster_ca::JUDGED_AT),
@@ -101,7 +101,7 @@ impl Credentials {
         }
     }
 
-    /// What an operator checks when another node is not accepted.
+    /// What an operator should check if another node is not accepted.
     pub(super) fn remedy(&self) -> &'static str {
         match &self.0 {
             Kind::Secrets(_) => {
@@ -124,8 +124,8 @@ impl fmt::Debug for Credentials {
 /// How the nodes of a cluster prove themselves to each other.
 #[derive(Clone, Debug)]
 pub enum Security {
-    /// Nodes prove nothing. Every process that reaches the internal port is taken at its word.
+    /// Nodes prove nothing. Any process that reaches the internal port is trusted to be who it claims to be.
     Plain,
-    /// By TLS 1.3, both ends, with the credentials that the channel holds at the time.
+    /// TLS 1.3 at both ends, with the credentials that the channel holds at the time.
     Tls(tokio::sync::watch::Receiver<Arc<Credentials>>),
 }

@@ -16,11 +16,11 @@ use super::server::{PROOF_TIMEOUT, answer_frames, within};
 use super::tls::Tls;
 use crate::runtime::Pending;
 
-/// Bytes of the longest frame that is accepted.
+/// Size of the longest frame that is accepted, in bytes.
 pub const FRAME_MAX: usize = FRAME_BYTES_MAX;
 
-/// Serves the other end of a stream, which has proved itself to be `peer`, and returns the frames that got through,
-/// each with its caller.
+/// Serves the other end of a stream, which has proved itself to be `peer`. Returns the frames that got through, each
+/// with its caller.
 pub async fn conversation<S>(stream: S, peer: Peer) -> Vec<(Peer, Vec<u8>)>
 where
     S: AsyncRead + AsyncWrite + Unpin,
@@ -44,10 +44,10 @@ impl FrameHandler for Record {
     }
 }
 
-/// A node's id, and its data directory where that is named.
+/// A node's id, and its data directory if that is named.
 pub type Named = (u64, Option<u128>);
 
-/// One end of connections of TLS: a node that knows a secret.
+/// One end of TLS connections: a node that knows a secret.
 pub struct TlsEnd {
     layer: Tls,
     node_id: u64,
@@ -68,7 +68,7 @@ impl TlsEnd {
         Self { layer, node_id, store, credentials }
     }
 
-    /// Has the process at the other end of a stream prove itself in time, and returns who it is.
+    /// Makes the process at the other end of a stream prove itself in time, and returns who it is.
     pub async fn accept<S: AsyncRead + AsyncWrite + Unpin>(&self, stream: S) -> Option<Peer> {
         let opened = within(PROOF_TIMEOUT, self.layer.accept_tls(stream)).await;
         opened.ok().map(|opened| opened.proof.peer)
@@ -84,7 +84,7 @@ impl TlsEnd {
         self.layer.connect_tls(target, stream).await.ok().map(|opened| opened.proof.peer)
     }
 
-    /// A certificate by which this node proves itself.
+    /// A certificate that proves this node's identity.
     ///
     /// # Panics
     /// When none can be made.

@@ -12,7 +12,7 @@ use super::interface::{Peer, Target};
 
 /// A connection that was not used for this long is not used again. The listener waits longer than that.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
-/// Unused connections to one peer that are kept at most.
+/// Maximum number of unused connections kept to one peer.
 const KEPT_MAX: usize = 16;
 /// Connections that are not in use, by the address they were opened to; the most recently used one comes last.
 pub(super) struct KeptConnections<S>(Mutex<BTreeMap<String, Vec<Kept<S>>>>);
@@ -23,8 +23,8 @@ struct Kept<S> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Kept<S> {
-    /// Whether the connection can carry a call to a node. The other end may have hung up since, and must be the
-    /// node that is wanted, by a proof that is not outdated.
+    /// Whether the connection can carry a call to a node. The other end must not have hung up since, and must be the
+    /// wanted node, with a proof that is not outdated.
     fn fits(&mut self, node_id: Option<u64>) -> bool {
         let Connection { channel, proof } = &mut self.connection;
         let is_wanted = match (node_id, proof.peer) {
@@ -62,7 +62,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> KeptConnections<S> {
         let mut kept = self.0.lock();
         let is_young = |kept: &Kept<S>| since.duration_since(kept.since) < IDLE_TIMEOUT;
         kept.retain(|_, kept| {
-            // The connections are sorted by time: a connection that was used is put back last.
+            // The connections are sorted by time: a used connection is put back last.
             let old = kept.partition_point(|kept| !is_young(kept));
             kept.drain(..old);
             !kept.is_empty()

@@ -1,4 +1,4 @@
-//! The pace at which the internal listener does what strangers ask of it.
+//! Rate limits on what strangers may ask of the internal listener.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -6,25 +6,25 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Addresses whose handshakes have a pace of their own. Members are fewer.
+/// Maximum number of addresses whose handshakes have a separate pace. There are fewer members than that.
 const KNOWN_MAX: usize = 64;
 
-/// Holds back what comes too fast, by the generic cell rate algorithm (ITU-T I.371).
+/// Holds back what arrives too fast, by the generic cell rate algorithm (ITU-T I.371).
 pub(super) struct Pace {
     interval: Duration,
     /// The time that a burst would have taken at the steady pace.
     burst: Duration,
-    /// When everything so far would have come at the steady pace.
+    /// When everything so far would have arrived at the steady pace.
     due: Instant,
 }
 
 impl Pace {
-    /// The pace of connections: 5,000 a second. Each costs some 40 µs of the thread that Raft runs on.
+    /// The pace of connections: 5,000 per second. Each costs some 40 µs of the thread that Raft runs on.
     pub(super) fn of_connections() -> Self {
         Self::new(Duration::from_micros(200), 1_024)
     }
 
-    /// The pace of handshakes: 500 a second. Each costs some 0.3 ms of that thread.
+    /// The pace of handshakes: 500 per second. Each costs some 0.3 ms of that thread.
     fn of_handshakes() -> Self {
         Self::new(Duration::from_millis(2), 128)
     }
@@ -33,7 +33,7 @@ impl Pace {
         Self { interval, burst: interval * burst, due: Instant::now() }
     }
 
-    /// Takes the next turn, which comes at the moment that is returned, or has come.
+    /// Takes the next turn, and returns the moment when it comes: now, or later.
     pub(super) fn turn(&mut self) -> Instant {
         let now = Instant::now();
         self.due = self.due.max(now) + self.interval;
@@ -41,8 +41,8 @@ impl Pace {
     }
 }
 
-/// The pace of handshakes, in which strangers cannot hold up nodes at other addresses: an address from which a node
-/// has proved itself has a pace of its own.
+/// The pace of handshakes. Strangers cannot hold up nodes at other addresses, because an address has a separate pace
+/// once a node has proved itself from there.
 pub(super) struct Handshakes {
     strangers: Pace,
     known: BTreeMap<IpAddr, Pace>,
@@ -60,7 +60,7 @@ impl Handshakes {
         self.known.get_mut(&from).unwrap_or(&mut self.strangers).turn()
     }
 
-    /// Notes that a node has proved itself from an address.
+    /// Records that a node has proved itself from an address.
     pub(super) fn proven(&mut self, from: IpAddr) {
         if self.known.len() < KNOWN_MAX {
             self.known.entry(from).or_insert_with(Pace::of_handshakes);

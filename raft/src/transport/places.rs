@@ -1,4 +1,4 @@
-//! A bounded number of connections, of which no caller takes more than its share.
+//! A bounded number of connections, with a limited share for each caller.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-/// Places for connections. Each place belongs to a caller, by its address or by its proven name.
+/// Places for connections. Each place belongs to a caller, identified by its address or its proven name.
 pub(super) struct Places<K> {
     max: usize,
     max_per_caller: usize,
@@ -15,7 +15,7 @@ pub(super) struct Places<K> {
 }
 
 struct Taken<K> {
-    /// By the order in which they were taken, so that the oldest comes first.
+    /// Ordered by when they were taken: the oldest comes first.
     places: BTreeMap<u64, (K, oneshot::Sender<()>)>,
     next: u64,
 }
@@ -27,7 +27,7 @@ pub(super) struct Place<K: Copy + Eq> {
     lost: oneshot::Receiver<()>,
 }
 
-/// The address under which connections are counted: of IPv6 the /64, which is what one subscriber gets.
+/// The address that connections are counted under: for IPv6 the /64, which is what one subscriber gets.
 pub(super) fn counted(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
@@ -41,8 +41,8 @@ impl<K: Copy + Eq> Places<K> {
         Arc::new(Self { max, max_per_caller, taken })
     }
 
-    /// Takes a place. Where the caller holds its share already, or nobody's place is free, the oldest
-    /// connection has to go: of this caller, or of all.
+    /// Takes a place. If the caller already holds its share, its oldest connection has to go. If all places are
+    /// taken, the oldest connection of all has to go.
     pub(super) fn take(self: &Arc<Self>, caller: K) -> Place<K> {
         let mut taken = self.taken.lock();
         if self.share_is_used_up(&taken, caller) {

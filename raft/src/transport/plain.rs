@@ -1,7 +1,7 @@
-//! The layer that proves nothing: for nodes of one machine, or of a network that is trusted as a whole.
+//! The layer that proves nothing: for nodes on one machine, or on a network that is trusted as a whole.
 //!
-//! The connecting end begins with a greeting, `["MLRP"][protocol u8]`, which lets the accepting end tell nodes of
-//! other releases, and clients that took this port for another, what is wrong.
+//! The connecting end begins with a greeting, `["MLRP"][protocol u8]`. From it the accepting end recognises nodes of
+//! other releases, and clients that took this port for another, and can send them an explanation.
 
 use std::io::{self, ErrorKind};
 use std::time::Duration;
@@ -16,14 +16,14 @@ use super::layer::{Layer, Opened, Proof};
 
 /// The first bytes of every greeting.
 const MAGIC: [u8; 4] = *b"MLRP";
-/// A refused connection is read from for this long, so that the other end gets to read the reason.
+/// How long a refused connection is read from, so that the other end gets to read the reason.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 /// The answer to a client that took this port for the one of `--http`.
 const TO_STRANGERS: &[u8] = b"HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain\r\n\
     connection: close\r\n\r\nNodes speak with each other here; clients use the address of --http.\n";
 
-/// No proof and no encryption: every process that reaches the port is taken at its word, and whoever reads
-/// the network reads along.
+/// No proof and no encryption: every process that reaches the port is trusted to be who it claims to be, and an
+/// eavesdropper on the network can read everything.
 pub(crate) struct Plain;
 
 impl Layer for Plain {
@@ -43,7 +43,7 @@ impl Layer for Plain {
     }
 }
 
-/// Reads and judges the greeting of an accepted connection, and tells a refused process the reason.
+/// Reads and judges the greeting of an accepted connection, and sends a refused process the reason.
 pub(super) async fn greeted<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S) -> io::Result<S> {
     match receive_greeting(&mut stream).await? {
         Greeting::Node { protocol } if protocol == PROTOCOL => Ok(stream),
@@ -73,7 +73,7 @@ pub(super) enum Greeting {
     Stranger,
 }
 
-/// Reads a greeting, and no byte behind it.
+/// Reads a greeting, and no byte after it.
 pub(super) async fn receive_greeting<S: AsyncRead + Unpin>(tcp: &mut S) -> io::Result<Greeting> {
     for expected in MAGIC {
         if tcp.read_u8().await? != expected {
@@ -83,7 +83,7 @@ pub(super) async fn receive_greeting<S: AsyncRead + Unpin>(tcp: &mut S) -> io::R
     Ok(Greeting::Node { protocol: tcp.read_u8().await? })
 }
 
-/// Tells a node of the plain protocol why it is refused.
+/// Sends a node of the plain protocol the reason why it is refused.
 pub(super) async fn refuse_node<S, T>(tcp: &mut S, why: &str) -> io::Result<T>
 where
     S: AsyncRead + AsyncWrite + Unpin,
@@ -93,7 +93,7 @@ where
     hang_up(tcp, why).await
 }
 
-/// Tells a client that this is no port for it.
+/// Informs a client that this port is not for clients.
 pub(super) async fn refuse_stranger<S, T>(tcp: &mut S) -> io::Result<T>
 where
     S: AsyncRead + AsyncWrite + Unpin,
@@ -102,8 +102,8 @@ where
     hang_up(tcp, "the other end is no node").await
 }
 
-/// Closes a connection so that its other end can read what it was sent: the operating system resets a
-/// connection that is closed with unread bytes.
+/// Closes a connection so that its other end can read what was sent to it: the operating system resets a connection
+/// that is closed with unread bytes.
 async fn hang_up<S, T>(tcp: &mut S, why: &str) -> io::Result<T>
 where
     S: AsyncRead + AsyncWrite + Unpin,

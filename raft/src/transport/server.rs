@@ -20,36 +20,35 @@ use crate::runtime::SparseLines;
 
 /// A connection gets this long to prove itself.
 pub(super) const PROOF_TIMEOUT: Duration = Duration::from_secs(5);
-/// The listener closes a connection on which no frame was completed for this long. Followers keep a silent
-/// connection open to notice the end of a leader's process, and open it again.
+/// The listener closes a connection on which no frame was completed for this long. Followers keep a silent connection
+/// open to notice the end of a leader's process, and open it again.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
-/// A connection of a node that is no member, or that proved nothing, ends with the first answer after this long: it
-/// holds a place that a member may need. A joiner opens another one, without a call that fails.
+/// A connection of a node that is not a member, or that proved nothing, ends with the first answer after this long:
+/// it holds a place that a member may need. A joiner opens another one, and none of its calls fail.
 const STRANGER_MAX: Duration = Duration::from_secs(30);
-/// The other end may take this long to read an answer.
+/// How long the other end may take to read an answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
-/// The listener keeps reading from a refused connection for this long, so that the other end gets to read
-/// the reason.
+/// How long the listener keeps reading from a refused connection, so that the other end gets to read the reason.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
-/// A connection whose proof does not count any more still gets one frame answered within this time. The
-/// caller may have sent it before it could know.
+/// A connection whose proof no longer counts still gets one frame answered within this time. The caller may have sent
+/// it before it could know.
 const DISTRUST_GRACE: Duration = Duration::from_secs(1);
-/// Pause after a failed accept, as when file descriptors ran out.
+/// Pause after a failed accept, for example when file descriptors ran out.
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
-/// Connections that wait to be accepted. The kernel drops further ones, and a caller tries again only after a
-/// second. At the pace at which connections are accepted a full queue is a wait of 0.4 s, less than half of the
-/// time that a node takes to connect.
+/// Number of connections that may wait to be accepted. The kernel drops further ones, and a caller tries again only
+/// after a second. At the accepting pace a full queue is a wait of 0.4 s, less than half of the time that a node
+/// takes to connect.
 const BACKLOG: u32 = 2048;
 /// Connections that failed to prove themselves are logged at most this often.
 const REPORT_INTERVAL: Duration = Duration::from_secs(10);
 
-/// A bound internal listener, not yet answering.
+/// A bound internal listener that does not answer yet.
 pub(super) struct Listener {
     tcp: TcpListener,
-    /// Connections at a time that are kept open. A third of the places is for those that have not proved
-    /// themselves yet, and of either kind one address or node holds half at most. The oldest unproven one makes
-    /// room for a newer one, so connections that send nothing shut no node out. Peers are few, and each keeps a
-    /// handful.
+    /// Maximum number of connections kept open at a time. A third of the places is for those that have not proved
+    /// themselves yet, and one address or node holds at most half of the places of either kind. The oldest unproven
+    /// connection makes room for a newer one, so connections that send nothing cannot shut a node out. There are few
+    /// peers, and each keeps a handful of connections.
     connections_max: usize,
 }
 
@@ -63,7 +62,7 @@ enum Caller {
 impl Listener {
     pub(super) async fn bind(address: SocketAddr, connections_max: usize) -> io::Result<Self> {
         let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-        // A process that starts again takes its port over, whatever connections of before are still ending.
+        // A restarting process takes over its port, even if old connections are still ending.
         socket.set_reuseaddr(true)?;
         socket.bind(address)?;
         Ok(Self { tcp: socket.listen(BACKLOG)?, connections_max })
@@ -115,7 +114,7 @@ impl Listener {
     }
 }
 
-/// Has the other end prove itself, while its place lasts.
+/// Makes the other end prove itself while it holds its place.
 async fn prove<L: Layer>(
     layer: &L,
     tcp: TcpStream,
@@ -149,8 +148,9 @@ async fn serve_node<L: Layer>(
     answer_frames(layer, channel, proof, handler).await
 }
 
-/// Answers frame after frame until the other end hangs up, until this node proves itself by something else, or until
-/// a stranger's time is over: then the next answer is the last, and the other end opens another connection.
+/// Answers frame after frame until the other end hangs up, until this node's credentials change, or until a
+/// stranger's time is over. In the last two cases the next answer is the last, and the other end opens another
+/// connection.
 pub(super) async fn answer_frames<L: Layer, S: AsyncRead + AsyncWrite + Unpin>(
     layer: &L,
     mut channel: Channel<S>,
@@ -174,7 +174,7 @@ pub(super) async fn answer_frames<L: Layer, S: AsyncRead + AsyncWrite + Unpin>(
         let answer = tokio::select! {
             biased;
             answer = handler.handle(proof.peer, &frame) => answer,
-            // The caller has hung up, so nobody waits for the answer.
+            // The caller has hung up, so the answer is not needed.
             () = channel.interrupted() => return Ok(()),
         };
         if stranger_until <= Instant::now() {
@@ -236,7 +236,7 @@ mod tests {
     use crate::runtime::Pending;
     use crate::transport::Plain;
 
-    /// Answers every frame with its bytes, to members or to strangers.
+    /// Answers every frame with its own bytes, to members or to strangers.
     struct Echo {
         to_members: bool,
     }
@@ -251,7 +251,7 @@ mod tests {
         }
     }
 
-    /// For how many seconds a caller that asks once a second keeps its connection, of two minutes.
+    /// For how many seconds, out of two minutes, a caller that asks once a second keeps its connection.
     async fn seconds_kept(to_members: bool) -> u32 {
         let (near, far) = tokio::io::duplex(64);
         let (channel, handler) = (Channel::new(far), Echo { to_members });

@@ -20,7 +20,7 @@ use crate::runtime::Pending;
 
 /// Pause before a broken connection is opened again, after one that lasted.
 const RECONNECT_MIN: Duration = Duration::from_millis(20);
-/// Longest pause before a connection is tried again that keeps failing, as with a node that does not accept
+/// Longest pause before a connection that keeps failing is tried again, for example to a node that does not accept
 /// this one.
 const RECONNECT_MAX: Duration = Duration::from_millis(640);
 
@@ -34,8 +34,8 @@ pub(crate) struct TcpTransport<L: Layer> {
 }
 
 impl<L: Layer> TcpTransport<L> {
-    /// Binds the listener, which keeps so many connections open at most. The current runtime will drive the
-    /// connections.
+    /// Binds the listener, which keeps at most this many connections open. The transport's connections run on the
+    /// current runtime.
     ///
     /// # Errors
     /// When the address cannot be bound.
@@ -78,21 +78,21 @@ impl<L: Layer> TcpTransport<L> {
         Ok(Reply { from, bytes })
     }
 
-    /// Sends a frame on a connection that was kept, or else on a new one.
+    /// Sends a frame on a kept connection, or else on a new one.
     async fn send(
         &self,
         target: Target<'_>,
         frame: &[u8],
     ) -> Result<Connection<L::Stream>, TransportError> {
         while let Some(mut connection) = self.kept.take(target) {
-            // The peer may have restarted since. A frame that was not sent whole had no effect.
+            // The peer may have restarted since. A frame that was not sent completely had no effect.
             if connection.channel.send_frame(frame).await.is_ok() {
                 return Ok(connection);
             }
         }
         let opened = async {
-            // A caller that does not wait for it leaves it to the next: where opening takes longer than callers
-            // wait, each would begin anew otherwise, and none would get through.
+            // A caller that gives up waiting leaves the connection to the next one. If opening takes longer than
+            // callers wait, each would otherwise start over, and none would get through.
             let (kept, address) = (Arc::clone(&self.kept), target.address.to_owned());
             let leave = move |unclaimed| kept.put(&address, unclaimed);
             let mut connection = self.connector.open_or_leave(target, leave).await?;
@@ -140,9 +140,9 @@ impl<L: Layer> Transport for TcpTransport<L> {
     }
 }
 
-/// Resolves when the machine at an address refuses a connection. It keeps a connection open on which it
-/// sends nothing, and tries to open another once that breaks. Only a machine that is up refuses a
-/// connection, and only if no process listens there.
+/// Resolves when the machine at an address refuses a connection. It keeps a connection open without sending anything
+/// on it, and tries to open another once that breaks. Only a machine that is up refuses a connection, and only if no
+/// process listens there.
 async fn until_refused<L: Layer>(connector: &Connector<L>, target: Target<'_>) {
     let mut pause = RECONNECT_MIN;
     loop {

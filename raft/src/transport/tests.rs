@@ -22,7 +22,7 @@ use crate::runtime::Pending;
 
 const WITHIN: Duration = Duration::from_secs(5);
 
-/// Answers every frame with its bytes reversed, `hang` never, and refuses an empty frame.
+/// Answers every frame with its bytes reversed, never answers `hang`, and refuses an empty frame.
 #[derive(Default)]
 struct Mirror {
     frames: AtomicUsize,
@@ -59,7 +59,7 @@ impl Drop for Dropped<'_> {
     }
 }
 
-/// As many as in production.
+/// The same number as in production.
 const CONNECTIONS_MAX: usize = 384;
 
 struct Peer {
@@ -219,7 +219,7 @@ async fn a_process_that_speaks_another_protocol_is_not_waited_for() {
 #[tokio::test]
 async fn a_channel_works_over_a_stream_that_is_not_tcp() {
     let (near, far) = tokio::io::duplex(64);
-    // Such a stream holds back what was written until it is flushed.
+    // Such a stream holds back written bytes until it is flushed.
     let (near, far) = (BufStream::new(near), BufStream::new(far));
     let mirror = Arc::new(Mirror::default());
     let handler = Arc::clone(&mirror);
@@ -242,13 +242,12 @@ async fn a_channel_works_over_a_stream_that_is_not_tcp() {
     assert!(!channel.is_silent(), "the other end has hung up");
 }
 
-/// A layer that changes every byte, has a handshake, and sends bytes of its own behind it, as TLS sends
-/// tickets.
+/// A layer that changes every byte, has a handshake, and then sends its own bytes, as TLS sends tickets.
 struct Masked;
 
 const HELLO: u8 = 0xa5;
 const MASK: u8 = 0x5a;
-/// A byte that the layer keeps to itself; no frame of these tests contains it.
+/// A byte that the layer keeps to itself; no frame in these tests contains it.
 const OWN: u8 = 0xff;
 
 struct MaskedStream(TcpStream);

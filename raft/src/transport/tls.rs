@@ -1,4 +1,4 @@
-//! The layer of TLS 1.3, in which both ends prove themselves before a frame travels.
+//! The layer of TLS 1.3: both ends prove themselves before a frame travels.
 //!
 //! There is no resumption and no early data: every connection is proven anew, and nothing can be replayed. The
 //! version of the frames is negotiated by ALPN (RFC 7301).
@@ -46,7 +46,7 @@ pub(crate) struct Tls {
     store: u128,
     credentials: watch::Receiver<Arc<Credentials>>,
     clock: UnixClock,
-    /// Made of the credentials that were there at the time.
+    /// Built from the credentials of the time.
     made: Mutex<Made>,
     handshakes: Mutex<Handshakes>,
 }
@@ -59,7 +59,7 @@ struct Made {
     ends: Arc<Ends>,
 }
 
-/// The two ends of a connection, by one set of credentials.
+/// The two ends of a connection, with one set of credentials.
 struct Ends {
     connector: TlsConnector,
     acceptor: TlsAcceptor,
@@ -69,7 +69,7 @@ struct Ends {
 
 impl Tls {
     /// # Errors
-    /// When no certificate can be made of the credentials.
+    /// When no certificate can be made from the credentials.
     pub(crate) fn new(
         (node_id, store): (u64, u128),
         credentials: watch::Receiver<Arc<Credentials>>,
@@ -81,7 +81,7 @@ impl Tls {
         Ok(Self { node_id, store, credentials, clock, made, handshakes: Mutex::default() })
     }
 
-    /// Both ends by the present credentials.
+    /// Both ends with the current credentials.
     fn ends(&self) -> Arc<Ends> {
         let mut made = self.made.lock();
         let now = Arc::clone(&*self.credentials.borrow());
@@ -94,14 +94,14 @@ impl Tls {
         Arc::clone(&made.ends)
     }
 
-    /// What the credentials are, from now on, for a connection that is about to be opened.
+    /// Watches the credentials from now on, for a connection that is about to be opened.
     fn watched(&self) -> watch::Receiver<Arc<Credentials>> {
         let mut credentials = self.credentials.clone();
         credentials.mark_unchanged();
         credentials
     }
 
-    /// Has the process at the other end of a stream prove itself.
+    /// Makes the process at the other end of a stream prove itself.
     pub(super) async fn accept_tls<S: AsyncRead + AsyncWrite + Unpin>(
         &self,
         stream: S,
@@ -112,7 +112,7 @@ impl Tls {
         opened(stream.into(), credentials)
     }
 
-    /// Proves itself to the node at the other end of a stream, and has it do the same.
+    /// Proves this node to the node at the other end of a stream, and makes that node do the same.
     pub(super) async fn connect_tls<S: AsyncRead + AsyncWrite + Unpin>(
         &self,
         target: Target<'_>,
@@ -163,7 +163,7 @@ impl Layer for Tls {
     }
 }
 
-/// The refusal of a node that speaks without TLS.
+/// The text that refuses a node without TLS.
 const WITHOUT_TLS: &str = "this node speaks TLS, and the peer does not: give every node the same \
     --cluster-secret-file, or --raft-cert, --raft-key and --raft-ca";
 
@@ -173,7 +173,7 @@ fn wanted(target: Target<'_>) -> ServerName<'static> {
     ServerName::DnsName(DnsName::try_from(name).expect("it is a name"))
 }
 
-/// The proof of a handshake that has succeeded.
+/// The proof from a successful handshake.
 fn opened<S>(
     stream: TlsStream<S>,
     credentials: watch::Receiver<Arc<Credentials>>,
@@ -193,7 +193,7 @@ fn opened<S>(
     Ok(Opened { stream, proof })
 }
 
-/// The version of the frames, as ALPN names it.
+/// The version of the frames, as named in ALPN.
 fn protocol_name() -> Vec<u8> {
     format!("mintleaf/{PROTOCOL}").into_bytes()
 }
@@ -238,13 +238,13 @@ fn ends(
     })
 }
 
-/// The keys by which this node may prove itself, the preferred one first.
+/// The keys that may prove this node's identity, the preferred one first.
 #[derive(Debug)]
 struct Keys(Vec<NodeKey>);
 
 impl Keys {
-    /// The first key whose CA the other end accepts. Without one, the other end is shown the preferred key:
-    /// its refusal then says what is wrong.
+    /// The first key whose CA the other end accepts, or else the preferred key: the other end's refusal then explains
+    /// what is wrong.
     fn choose(&self, accepted: impl Fn(&[u8]) -> bool) -> Option<Arc<CertifiedKey>> {
         let fits =
             |key: &&NodeKey| key.issuer.as_ref().is_some_and(|issuer| accepted(issuer.as_ref()));

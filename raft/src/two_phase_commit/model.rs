@@ -1,9 +1,9 @@
-//! Searches every behaviour, within small bounds, of two nodes that were both started as node 1, and of the
-//! founders 2 and 3 that both of them ask.
+//! Searches every behaviour, within small bounds, of two nodes that were both started as node 1, and of the founders
+//! 2 and 3 that both of them ask.
 //!
-//! The rules are the real ones, [`decide`], [`Participant::judge`] and [`Prepared`]. Messages overtake each
-//! other, are lost, and come twice; what was asked is used at any later time; every process may
-//! crash between any two steps, and a coordinator that does nothing any more is lost for good.
+//! The rules are the real ones, [`decide`], [`Participant::judge`] and [`Prepared`]. Messages overtake each other,
+//! are lost, and arrive twice. An answer may be used at any later time. Every process may crash between any two
+//! steps, and a coordinator that takes no more steps is lost for good.
 //!
 //! The other [`Design`]s are known to be wrong, and the same search finds what they break.
 
@@ -17,7 +17,7 @@ use crate::message::{Prepare, Prepared};
 /// Both coordinators are node 1; their stores are 10 and 11.
 const COORDINATORS: usize = 2;
 const FOUNDERS: usize = 2;
-/// Tickets that each founder may spend.
+/// Number of tickets that each founder may use up.
 const TICKETS_MAX: u128 = 4;
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -33,7 +33,7 @@ pub(super) enum Design {
     PreparedInMemory,
     /// A coordinator that aborts an id writes that down later, or never.
     AbortedInMemory,
-    /// A founder frees itself by what its coordinator said before it prepared.
+    /// A founder frees itself because of an answer that its coordinator gave before the founder prepared.
     FreedByAnOldAnswer,
 }
 
@@ -53,7 +53,7 @@ pub(super) struct Coordinator {
     on_disk: Option<Prepared>,
     prepared: Option<Prepared>,
     answers: [Option<Participant>; FOUNDERS],
-    /// The founders that accepted the present id, as far as this process knows.
+    /// The founders that accepted the current id, as far as this process knows.
     accepted: BTreeSet<usize>,
 }
 
@@ -106,11 +106,11 @@ pub(super) enum Step {
 #[derive(Clone, Debug)]
 pub(super) struct Bootstrap {
     pub(super) design: Design,
-    /// Ids that each coordinator may draw.
+    /// How many ids each coordinator may draw.
     pub(super) draws_max: u128,
-    /// How often any process crashes.
+    /// How many crashes there may be in all.
     pub(super) crashes_max: u8,
-    /// Whether messages come twice.
+    /// Whether messages arrive twice.
     pub(super) doubled: bool,
 }
 

@@ -6,13 +6,13 @@ use super::model::{Bootstrap, Design};
 
 const SAFE: [&str; 2] = ["one cluster", "every named founder is prepared"];
 
-/// Searches all behaviours of up to `steps` steps, shortest first. Returns the length of one that breaks a
-/// property, if there is one, and the number of states.
+/// Searches all behaviours of up to `steps` steps, shortest first. Returns the length of the first one that breaks a
+/// property, if any, and the number of states.
 fn search(bootstrap: Bootstrap, steps: usize) -> (Option<usize>, usize) {
     let checker = bootstrap
         .clone()
         .checker()
-        // The state before the first step has depth one, and the checker leaves out the states at the limit.
+        // The state before the first step has depth one, and the checker omits the states at the limit.
         .target_max_depth(steps + 2)
         .finish_when(HasDiscoveries::AnyFailures)
         .spawn_bfs()
@@ -26,13 +26,13 @@ fn search(bootstrap: Bootstrap, steps: usize) -> (Option<usize>, usize) {
     (broken.map(|(_, steps)| steps.len()), checker.unique_state_count())
 }
 
-/// The length of the shortest behaviour in which a wrong design breaks a property.
+/// The length of the shortest behaviour that shows a wrong design breaking a property.
 fn breaks(design: Design, draws_max: u128, crashes_max: u8) -> Option<usize> {
     search(Bootstrap { design, draws_max, crashes_max, doubled: false }, 10).0
 }
 
-/// Searches with everything that may happen to a process and to a message. In an optimised build it searches
-/// as deep as the longest behaviour in which one of the wrong designs is known to create two clusters.
+/// Searches with everything that may happen to a process and to a message. An optimised build searches as deep as the
+/// longest behaviour that is known to create two clusters with a wrong design.
 #[test]
 fn two_nodes_that_were_started_as_one_never_create_two_clusters() {
     let design = Design::PreparedBeforeMembership;

@@ -1,5 +1,4 @@
-//! Bounds of proposals, log entries and replication messages, which hold before memory is taken for
-//! them.
+//! Bounds of proposals, log entries and replication messages. They are enforced before memory is taken.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -8,16 +7,16 @@ use mintleaf_codec::Blob;
 use serde::Deserializer;
 use serde::de::{DeserializeOwned, Error, SeqAccess, Visitor};
 
-/// Bytes of a member's address at most: the longest host name, a colon and a port. The membership is one log entry
-/// with all addresses in it.
+/// Maximum length of a member's address in bytes: the longest host name, a colon and a port. The membership is one
+/// log entry that holds all addresses.
 pub const ADDRESS_BYTES_MAX: usize = 253 + 6;
-/// Digits of a port at most.
+/// Maximum number of digits of a port.
 const PORT_DIGITS_MAX: usize = 5;
-/// Commands of one log entry at most.
+/// Maximum number of commands in one log entry.
 pub(crate) const COMMANDS_MAX: usize = 2048;
-/// Bytes of one log entry at most; a record of the log engine holds little more.
+/// Maximum size of one log entry in bytes; a record of the log engine holds little more.
 pub(crate) const BATCH_BYTES_MAX: usize = 60 << 10;
-/// Entries of one replication message at most.
+/// Maximum number of entries in one replication message.
 pub(crate) const ENTRIES_MAX: usize = 1024;
 
 /// Refuses an address that the membership must not hold.
@@ -31,12 +30,12 @@ pub(crate) fn check_address(address: &str) -> Result<(), String> {
     ))
 }
 
-/// The bytes of an entry that a command occupies, its length included.
+/// The bytes that a command occupies in an entry, including its length field.
 pub(crate) fn bytes_of(command: &[u8]) -> usize {
     command.len() + 4
 }
 
-/// Deserializes the commands of an entry or a proposal, and refuses more of them than an entry holds.
+/// Deserializes the commands of an entry or a proposal, and refuses more than an entry holds.
 pub(crate) fn commands<'de, D: Deserializer<'de>>(input: D) -> Result<Vec<Vec<u8>>, D::Error> {
     struct Commands;
 

@@ -6,16 +6,16 @@ use tokio::sync::watch;
 
 use super::raft_types::Member;
 
-/// What openraft tells of itself.
+/// The metrics that openraft publishes.
 pub(crate) type RaftMetrics = openraft::RaftMetrics<u64, Member>;
 
 thread_local! {
     static READING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Reads the latest metrics under their lock. `read` must neither wait nor read metrics again: the lock lets no reader
-/// pass a waiting writer, so a read within a read and openraft's core, which writes, would wait for each other for
-/// ever. A debug build panics at a read within a read.
+/// Reads the latest metrics under their lock. `read` must neither wait nor read metrics again. The lock lets no
+/// reader pass a waiting writer, so a nested read and openraft's core, which writes, would wait for each other for
+/// ever. A debug build panics on a nested read.
 pub(crate) fn read_metrics<R>(
     metrics: &watch::Receiver<RaftMetrics>,
     read: impl FnOnce(&RaftMetrics) -> R,
@@ -24,7 +24,7 @@ pub(crate) fn read_metrics<R>(
     read(&metrics.borrow())
 }
 
-/// Marks that this thread reads metrics, until it is dropped.
+/// Marks this thread as reading metrics until it is dropped.
 struct Reading;
 
 impl Reading {

@@ -1,4 +1,4 @@
-//! openraft's type parameters, the body of a log entry, and what the membership says of a member.
+//! openraft's type parameters, the body of a log entry, and a member as the membership describes it.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -41,15 +41,15 @@ pub(crate) struct Batch {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Replies(pub(crate) Vec<Vec<u8>>);
 
-/// A member as the replicated membership knows it.
+/// A member as the replicated membership describes it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Member {
     /// The address of its internal listener for other members, `host:port`.
     pub(crate) raft: String,
     /// The address for clients, `host:port`.
     pub(crate) http: String,
-    /// Identity of the data directory that was admitted under this node id. Votes and
-    /// acknowledgements of every other directory are void.
+    /// Identity of the data directory that was admitted under this node id. Votes and acknowledgements of every other
+    /// directory are void.
     pub(crate) store: u128,
 }
 

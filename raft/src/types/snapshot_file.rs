@@ -8,16 +8,16 @@ use std::task::{Context, Poll};
 use mintleaf_storage::SnapshotTemp;
 use tokio::io::{AsyncRead, AsyncSeek, AsyncWrite, ReadBuf};
 
-/// A snapshot file on its way out of or into this node.
+/// A snapshot file that is being sent or received.
 ///
-/// Reads and writes block the thread: a chunk is at most 1 MiB of page cache, and a
-/// detour through a thread pool per chunk would cost more than it saves.
+/// Reads and writes block the thread: a chunk is at most 1 MiB of page cache, and a detour through a thread pool per
+/// chunk would cost more than it saves.
 pub(crate) enum SnapshotFile {
     Sending(File),
     Receiving(SnapshotTemp),
 }
 
-/// The operations that both kinds of file have.
+/// The operations that both kinds of file support.
 trait ReadWriteSeek: Read + Write + Seek {}
 
 impl<T: Read + Write + Seek> ReadWriteSeek for T {}

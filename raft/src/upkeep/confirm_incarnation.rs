@@ -1,11 +1,10 @@
-//! How members tell each other's stores from older copies of them, for as long as they run.
+//! How running members distinguish each other's stores from older copies of them.
 //!
-//! A member that comes back as an older copy of its store has forgotten what it acknowledged. Its peers have
-//! seen an incarnation of the store that the copy never had, and the copy learns that from the first peer
-//! that tells it. So a member that was restarted is told what was last seen of its store before its votes
-//! and entries count, and confirms that this was one of its own incarnations. An image of a running process
-//! must be found out as well. So an incarnation ends after a minute, and the next one is shown to the other
-//! members.
+//! A member that comes back as an older copy of its store has forgotten what it acknowledged. Its peers have seen an
+//! incarnation of the store that the copy never had, and the copy learns that from the first peer that names it. So a
+//! restarted member gets the last incarnation that was seen of its store before its votes and entries count, and
+//! confirms that this was one of its own. An image of a running process must be found out as well. So an incarnation
+//! ends after a minute, and the next one is shown to the other members.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,10 +12,10 @@ use std::time::Duration;
 use crate::core::Core;
 use crate::message::Request;
 
-/// A member gets this long to take notice.
+/// Timeout for a member to take notice.
 const NOTICE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Begins a new incarnation of this store every so often, and shows it to the other members.
+/// Periodically begins a new incarnation of this store, and shows it to the other members.
 pub(crate) async fn renew_incarnation(core: Arc<Core>) {
     loop {
         tokio::time::sleep(core.options.tuning.incarnation_max).await;

@@ -1,9 +1,9 @@
-//! Hands the lead over from a node whose disk or links are bad to a voter that would lead better.
+//! Hands leadership over from a node whose disk or links are bad to a voter that would lead better.
 //!
-//! Every commit waits for the leader's own disk, and for the answer of the members that a quorum needs. Each node works
-//! out what a commit would take if it led, from what it measures itself, and says so in answer to heartbeats. A leader
-//! that is several times worse than a voter with the same log hands over. Where all disks or links are slow, nobody is
-//! better, and the leader stays.
+//! Every commit waits for the leader's own disk, and for the answers of the members that a quorum needs. From what it
+//! measures itself, each node calculates how long a commit would take if it led, and reports that in answer to
+//! heartbeats. A leader that is several times worse than a voter with the same log hands over. If all disks or links
+//! are slow, no voter is better, and the leader stays.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,31 +16,33 @@ use crate::runtime::Spawner;
 
 /// Time between two comparisons.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
-/// Another voter leads better if few of its commits would take more than this part of the leader's usual ones,
+/// Another voter leads better only if few of its commits would exceed the leader's usual time divided by this.
 const BETTER_BY: u32 = 4;
-/// and if it saves this much. On a disk that is now fast and now slow, as one that many share, no voter is better.
+/// Another voter leads better only if it also saves at least this much. On a disk that alternates between fast and
+/// slow, such as a shared one, no voter is better.
 const SAVES_MIN: Duration = Duration::from_millis(100);
-/// Another voter must lead better for this long, so that one slow sync moves nobody.
+/// Another voter must lead better for this long, so that one slow sync does not move leadership.
 const HELD_MIN: Duration = Duration::from_millis(500);
-/// What a voter said of itself counts for this long.
+/// A voter's report about itself counts for this long.
 const CONDITION_AGE_MAX: Duration = Duration::from_secs(1);
 /// A leader that handed over does not try again for this long.
 const REST: Duration = Duration::from_secs(60);
-/// One that tried in vain does not for this long, and for twice as long after each further time, up to [`REST`].
+/// A leader whose attempt failed does not try again for this long. The time doubles with each further failure, up to
+/// [`REST`].
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Compares this node with the other voters while it leads, for as long as it runs.
+/// Compares this node with the other voters while it leads, as long as it runs.
 pub(crate) async fn hand_over(membership: Arc<Membership>) {
     let core = Arc::clone(membership.core());
     let mut better_since: Option<Instant> = None;
     let mut failures = 0_u32;
     loop {
         sleep(LOOK_INTERVAL).await;
-        // One slow sync may be chance, and a leader without changes syncs so rarely that it would not learn more.
+        // One slow sync may be chance, and a leader without changes syncs so rarely that it would not find out.
         let may_be_bad = core.heard.syncs().may_have_turned_bad(SAVES_MIN, BETTER_BY);
         if core.leads() && may_be_bad {
             let identity = Arc::clone(&core.identity);
-            // Failed storage has stopped the node.
+            // If the storage failed, that has stopped the node.
             Spawner::current().spawn(async move { identity.try_disk().await.is_ok() });
         }
         let Some((id, commit, own)) = better_leader(&core) else {
@@ -72,8 +74,8 @@ pub(crate) async fn hand_over(membership: Arc<Membership>) {
     }
 }
 
-/// The voter that would lead best, if it is much better than this leader: its id, and what a commit would take it and
-/// this node.
+/// The voter that would lead best, if it is much better than this leader. Returns its id, and how long a commit would
+/// take with it and with this node as the leader.
 fn better_leader(core: &Core) -> Option<(u64, Duration, Duration)> {
     if !core.leads() {
         return None;
@@ -83,7 +85,7 @@ fn better_leader(core: &Core) -> Option<(u64, Duration, Duration)> {
     let members = core.identity.members();
     let (matched, applied) = core.metrics(|now| (now.replication.clone(), now.last_applied));
     let matched = matched.unwrap_or_default();
-    // A voter that lags would first have to catch up.
+    // A voter that lags would have to catch up first.
     let is_close = |id: u64| matched.get(&id).copied().flatten() >= applied;
     let voters = members.voter_ids().filter(|&id| {
         id != me && is_close(id) && !heard.weather().is_older_than(id, CONDITION_AGE_MAX)

@@ -9,15 +9,15 @@ use crate::membership::{ask_description, ask_release};
 
 /// Time between two rounds of asking.
 const LEARN_INTERVAL: Duration = Duration::from_secs(2);
-/// Rounds after which a member is taken for one of an older build that always answers what such a build knows, and
-/// never the other question, on which it ends the connection.
+/// A member that for this many rounds answered only the question that older builds know is taken for one of an older
+/// build. Such a build ends the connection on the full question.
 const ROUNDS_OF_DOUBT: u32 = 6;
-/// Rounds after which such a member is asked anew: it may have been upgraded.
+/// After this many further rounds such a member is asked the full question again: it may have been upgraded.
 const ROUNDS_OF_REST: u32 = 30;
 
-/// Keeps asking the other members what they run, for as long as the node does.
+/// Keeps asking the other members what they run, as long as this node runs.
 pub(crate) async fn learn_releases(core: Arc<Core>) {
-    // For how many rounds a member, by its store, has answered nothing but what an older build knows.
+    // For how many rounds a member, by its store, has answered only what an older build knows.
     let mut doubts = BTreeMap::<u128, u32>::new();
     loop {
         let others = core.others();
@@ -38,8 +38,8 @@ pub(crate) async fn learn_releases(core: Arc<Core>) {
     }
 }
 
-/// Whether a member is asked everything that is in doubt for so many rounds. One that was merely not there answers it
-/// in one of the next.
+/// Whether to ask the full question of a member that has been in doubt for `rounds` rounds. A member that was merely
+/// unreachable answers it in one of the next rounds.
 fn asks_all(rounds: u32) -> bool {
     rounds < ROUNDS_OF_DOUBT && rounds.is_multiple_of(2)
 }

@@ -1,12 +1,12 @@
 //! Probes of members, so that every node knows which others can be reached, and keeps a connection to each.
 //!
-//! The leader and its followers hear of each other with every heartbeat. Followers are silent to each other,
-//! so a node pings a member that was silent for a while. That is one ping a second for each pair, because it
-//! shows both ends to each other.
+//! The leader and its followers hear each other with every heartbeat. Followers do not hear each other, so a node
+//! pings a member that was silent for a while. That is one ping a second for each pair, because a ping shows both
+//! ends to each other.
 //!
-//! A ping of one end keeps that end's connection alone. The transport closes one that was idle for 30 s, and a
-//! candidate that has to open one needs a listener that accepts it just then. So each end calls the other
-//! every few seconds, whatever it hears of it, and learns the round trip and the other's condition by it.
+//! A ping keeps only its sender's connection in use. The transport closes a connection that was idle for 30 s, and a
+//! candidate that has to open one needs a listener that accepts it at that moment. So each end calls the other every
+//! few seconds even if it hears it, and measures the round trip and learns the other's condition that way.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,16 +22,16 @@ use crate::types::Member;
 
 /// A member that was silent for this long is pinged.
 const SILENCE_MAX: Duration = Duration::from_millis(700);
-/// A member that has not answered this node for this long is pinged: a third of the time for which the
-/// transport keeps an idle connection.
+/// A member that has not answered this node for this long is pinged: a third of the time that the transport keeps an
+/// idle connection.
 const UNANSWERED_MAX: Duration = Duration::from_secs(9);
-/// A member whose condition was last heard this long ago is asked for it.
+/// A member whose condition is this old is asked for it.
 const CONDITION_AGE_MAX: Duration = Duration::from_secs(3);
-/// Time between two looks at which members were silent.
+/// How often members are checked for silence.
 const LOOK_INTERVAL: Duration = Duration::from_millis(350);
-/// A ping waits this long for its answer, or for longer on a slow link. Another ping is sent meanwhile.
+/// Timeout of a ping, or longer on a slow link. Further pings are sent while it waits.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(1_000);
-/// Pings under way at once. Members are few, and a member that does not answer is pinged again.
+/// Maximum number of pings under way. There are few members, and a member that does not answer is pinged again.
 const PINGS_MAX: usize = 64;
 
 /// Whether a ping is due.
@@ -41,8 +41,8 @@ fn is_due(reachability: &Reachability, weather: &Weather, node_id: u64) -> bool 
         || weather.may_take_heartbeats(node_id) && weather.is_older_than(node_id, CONDITION_AGE_MAX)
 }
 
-/// Pings a member: asks for its condition, or for a mere sign of life where its build knows no other question. The
-/// client records that it answered.
+/// Pings a member: asks for its condition, or only for a sign of life if its build knows no other request. The client
+/// records that it answered.
 async fn ping(core: &Core, id: u64, member: &Member) {
     let (weather, sent) = (core.heard.weather(), Instant::now());
     let within = ANSWER_TIMEOUT.max(weather.message_max(id));
@@ -57,7 +57,7 @@ async fn ping(core: &Core, id: u64, member: &Member) {
     }
 }
 
-/// Pings members, for as long as the node runs.
+/// Pings members, as long as the node runs.
 pub(crate) async fn probe(core: Arc<Core>) {
     let mut pings = JoinSet::new();
     loop {

@@ -1,24 +1,23 @@
 //! The one binary encoding of everything that is stored or sent.
 //!
-//! A *frame* is `[format u8][crc32 u32 LE][body]`: `body` is bincode's standard configuration
-//! (variable-length little-endian integers) and the checksum covers the format byte and the body.
-//! The format byte says which version of a type the body is: a reader looks at it with
-//! [`format_of`] and decodes the type of that format, so that files and messages of the previous
-//! release stay readable.
+//! A *frame* is `[format u8][crc32 u32 LE][body]`: `body` is bincode's standard configuration (variable-length
+//! little-endian integers) and the checksum covers the format byte and the body. The format byte says which version
+//! of a type the body is: a reader looks at it with [`format_of`] and decodes the type of that format, so that files
+//! and messages of the previous release stay readable.
 //!
-//! Three rules keep old bytes readable. Enum variants and struct fields are appended under a new
-//! format. They are never reordered. `flatten`, `untagged` and `skip_serializing_if` are not used.
+//! Three rules keep old bytes readable. Enum variants and struct fields are only appended, under a new format. They
+//! are never reordered. `flatten`, `untagged` and `skip_serializing_if` are not used.
 
 use bincode::config::{Configuration, Limit, LittleEndian, Varint, standard};
 use serde::de::{DeserializeOwned, Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 
-/// Largest body that is encoded or decoded, in bytes. It bounds what a hostile or damaged length
-/// field can make a reader allocate.
+/// Largest body that is encoded or decoded, in bytes. It bounds how much memory a hostile or damaged length field can
+/// make a reader allocate.
 pub const BODY_BYTES_MAX: usize = 64 << 20;
 
-/// Bytes before the body: format and checksum.
+/// Size of the header before the body in bytes: format and checksum.
 const HEADER_BYTES: usize = 5;
 
 const CONFIG: Configuration<LittleEndian, Varint, Limit<BODY_BYTES_MAX>> =
@@ -27,7 +26,7 @@ const CONFIG: Configuration<LittleEndian, Varint, Limit<BODY_BYTES_MAX>> =
 /// Why bytes are not a frame of the expected type.
 #[derive(Debug, thiserror::Error)]
 pub enum CodecError {
-    /// The bytes are fewer than the smallest frame has.
+    /// There are fewer bytes than in the smallest frame.
     #[error("frame of {0} bytes is too short")]
     Short(usize),
     /// The body is larger than [`BODY_BYTES_MAX`].
@@ -50,8 +49,8 @@ pub enum CodecError {
 /// Encodes `value` as a frame of the given format.
 ///
 /// # Panics
-/// When the body would be larger than [`BODY_BYTES_MAX`], which no reader accepts, or when the
-/// value's `Serialize` fails, which derived ones do not. Callers bound their values first.
+/// When the body would be larger than [`BODY_BYTES_MAX`], which no reader accepts, or when the value's `Serialize`
+/// fails, which derived ones never do. Callers bound their values first.
 pub fn encode<T: Serialize + ?Sized>(format: u8, value: &T) -> Vec<u8> {
     let mut frame = vec![format, 0, 0, 0, 0];
     let body_bytes = bincode::serde::encode_into_std_write(value, &mut frame, CONFIG)
@@ -62,8 +61,8 @@ pub fn encode<T: Serialize + ?Sized>(format: u8, value: &T) -> Vec<u8> {
     frame
 }
 
-/// Decodes a whole frame and returns its format and the value. The checksum is verified before
-/// anything else is looked at, and no byte may follow the value.
+/// Decodes a whole frame and returns its format and the value. The checksum is verified before anything else is read,
+/// and no byte may follow the value.
 pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<(u8, T), CodecError> {
     let Some((header, body)) = bytes.split_first_chunk::<HEADER_BYTES>() else {
         return Err(CodecError::Short(bytes.len()));
@@ -90,7 +89,7 @@ pub fn decode_as<T: DeserializeOwned>(format: u8, bytes: &[u8]) -> Result<T, Cod
     }
 }
 
-/// Whether bytes are a frame, of whatever format and value: by their checksum.
+/// Whether bytes are a frame of any format and value, according to their checksum.
 pub fn is_whole(bytes: &[u8]) -> bool {
     match bytes.split_first_chunk::<HEADER_BYTES>() {
         Some((&[format, crc @ ..], body)) => checksum(format, body) == u32::from_le_bytes(crc),
@@ -98,7 +97,7 @@ pub fn is_whole(bytes: &[u8]) -> bool {
     }
 }
 
-/// The format byte of a frame, which only [`decode`] verifies. `None` when there are no bytes.
+/// The format byte of a frame, which only [`decode`] verifies. `None` if there are no bytes.
 pub fn format_of(bytes: &[u8]) -> Option<u8> {
     bytes.first().copied()
 }
@@ -110,8 +109,8 @@ fn checksum(format: u8, body: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-/// Bytes inside an encoded value, copied as one run. A plain `Vec<u8>` field has the same encoding,
-/// but serde walks it byte by byte.
+/// Bytes inside an encoded value, copied as one run. A plain `Vec<u8>` field has the same encoding, but serde walks
+/// it byte by byte.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Blob(pub Vec<u8>);
 

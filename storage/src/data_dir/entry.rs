@@ -1,10 +1,9 @@
-//! Who may enter a data directory: its owner alone.
+//! Access to a data directory: only its owner may enter.
 
 use std::path::Path;
 
-/// Takes the right to enter from everybody but the owner. The names, descriptions and addresses inside are
-/// nobody else's business, and neither is a copy of the log. A directory that cannot be changed is used all
-/// the same, and the log says so.
+/// Revokes the right to enter from all users except the owner. The names, descriptions and addresses inside, and the
+/// log itself, are private. A directory that cannot be changed is used all the same, and the log warns about it.
 #[cfg(unix)]
 pub(crate) fn keep_others_out(dir: &Path) {
     use std::fs::{self, Permissions};

@@ -1,5 +1,5 @@
-//! The file `identity`: which store a directory holds, whose it is, how often it was opened, and which file it
-//! is itself.
+//! The file `identity`: which store a directory holds, its owner, how often it was opened, and the inode of the file
+//! itself.
 
 use mintleaf_codec as codec;
 
@@ -12,26 +12,26 @@ use std::path::Path;
 
 /// Format of the whole directory: identity, write-ahead log, checkpoints and snapshot together.
 pub(super) const FORMAT: u8 = 3;
-/// The previous format, in which the identity does not name its own inode.
+/// The previous format: the identity does not name its own inode.
 const FORMAT_WITHOUT_INODE: u8 = 2;
-/// The format before that, in which the identity does not name the node that owns the directory either.
+/// The format before that: the identity does not name the node that owns the directory either.
 const FORMAT_WITHOUT_OWNER: u8 = 1;
 
 pub(super) const FILE_NAME: &str = "identity";
 
-/// The content of the identity file. The file is replaced as a whole on each open, and a directory
-/// without it was never used.
+/// The content of the identity file. The file is replaced as a whole on each open, and a directory without it was
+/// never used.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Identity {
     pub(super) store_id: u128,
     /// How often the directory was opened.
     pub(super) starts: u64,
-    /// Whether the log was ever made completely. From then on a missing log is damage; before that
-    /// it is a first start that was cut short.
+    /// Whether the log was ever created completely. From then on a missing log is damage; before that it is a first
+    /// start that was cut short.
     pub(super) log_made: bool,
     /// The node that the directory belongs to: the first that opened it as its own.
     pub(super) owner: Option<u64>,
-    /// The inode of the file that this was written to. A rename keeps it, and a copy has another one.
+    /// The inode of the file that this was written to. A rename keeps it; a copy has another one.
     pub(super) inode: Option<u64>,
 }
 
@@ -69,18 +69,18 @@ impl From<IdentityWithoutOwner> for Identity {
 /// An identity that was read.
 pub(super) struct Found {
     pub(super) identity: Identity,
-    /// Whether the file is the very one that was written, as far as it says so.
+    /// Whether the file is the very one that was written, as far as it records that.
     pub(super) is_original: bool,
 }
 
-/// Reads the identity of a directory; `None` when there is none.
+/// Reads the identity of a directory; `None` if it has none.
 pub(super) fn read(path: &Path) -> Result<Option<Found>, StorageError> {
     let file = path.join(FILE_NAME);
     let Some(bytes) = files::read(&file)? else {
         return Ok(None);
     };
-    // The checksum is verified before the format is judged: an altered format byte is damage, not
-    // the sign of another release.
+    // The checksum is verified before the format is judged: an altered format byte is damage, not the sign of another
+    // release.
     let decoded = match codec::format_of(&bytes) {
         Some(format @ FORMAT_WITHOUT_OWNER) => {
             codec::decode_as::<IdentityWithoutOwner>(format, &bytes)
@@ -108,7 +108,7 @@ pub(super) fn read(path: &Path) -> Result<Option<Found>, StorageError> {
     }
 }
 
-/// Replaces the identity of a directory, and notes the inode of the new file in it. It is on disk when this
+/// Replaces the identity of a directory, and records the inode of the new file in it. It is on disk when this
 /// returns.
 pub(super) fn write(path: &Path, identity: &mut Identity) -> Result<(), StorageError> {
     let temp = path.join(format!("{FILE_NAME}.tmp"));

@@ -15,7 +15,7 @@ const FORMAT: u8 = 1;
 const HEADER_BYTES: u64 = 9;
 const TRAILER_BYTES: u64 = 12;
 
-/// Reads a file from a position of its own, beside the one that the file has.
+/// Reads a file from a separate position, independent of the file's own.
 pub(super) struct FileAt<'a> {
     pub(super) file: &'a File,
     /// Offset of the next byte.
@@ -30,7 +30,7 @@ impl Read for FileAt<'_> {
     }
 }
 
-/// Passes bytes through to `inner` and keeps their checksum and their number.
+/// Passes bytes through to `inner`, and keeps their checksum and their number.
 struct Summed<T> {
     inner: T,
     hasher: crc32fast::Hasher,
@@ -106,8 +106,7 @@ pub(super) struct Parts {
     pub(super) body: (u64, u64),
 }
 
-/// Reads a whole file from its start and verifies it. The inner error says what is wrong with the
-/// content.
+/// Reads a whole file from its start and verifies it. The inner error describes what is wrong with the content.
 pub(super) fn verify(file: &File) -> io::Result<Result<Parts, String>> {
     let len = file.metadata()?.len();
     if len < HEADER_BYTES + TRAILER_BYTES {

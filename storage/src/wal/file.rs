@@ -12,14 +12,14 @@ const COPIES: usize = 2;
 /// The names of the copies, by file.
 pub(super) const COPY_NAMES: [[&str; COPIES]; 2] = [["tail-a0", "tail-a1"], ["tail-b0", "tail-b1"]];
 
-/// Bytes that a new file has. A write inside these bytes needs no change of metadata on disk, which
-/// makes its `fdatasync` cheap. Most batches take two blocks in each copy.
+/// Size of a new file in bytes. A write inside this size needs no change of metadata on disk, which makes its
+/// `fdatasync` cheap. Most batches take two blocks in each copy.
 pub(super) const FILE_BYTES_MIN: usize = 512 << 10;
 
 /// One file of the write-ahead log: two copies that are written alike.
 pub(super) struct WalFile {
     copies: [File; COPIES],
-    /// Bytes that each copy has.
+    /// Size of each copy in bytes.
     len: usize,
 }
 
@@ -51,14 +51,14 @@ impl WalFile {
         Ok(WalFile { copies, len: FILE_BYTES_MIN })
     }
 
-    /// Bytes that each copy has.
+    /// Size of each copy in bytes.
     pub(super) fn len(&self) -> usize {
         self.len
     }
 
-    /// Writes the bytes of batch `number` to both copies at offset `at`, and syncs one of them: the
-    /// copies take turns, so that the next batch syncs the other. The batch is on disk when this
-    /// returns; every sync of the engine comes down to this `fdatasync`.
+    /// Writes the bytes of batch `number` to both copies at offset `at`, and syncs one of them. The copies take
+    /// turns, so the next batch syncs the other. The batch is on disk when this returns; every sync of the engine
+    /// comes down to this `fdatasync`.
     pub(super) fn write(&mut self, number: u64, at: usize, batch: &[u8]) -> io::Result<()> {
         if at + batch.len() > self.len {
             self.grow(at + batch.len())?;
@@ -74,8 +74,7 @@ impl WalFile {
         self.copies.iter().try_for_each(File::sync_data)
     }
 
-    /// Doubles a file that is too small for its first batch until it holds `len` bytes. No file ever
-    /// shrinks.
+    /// Doubles a file that is too small for its first batch until it holds `len` bytes. Files never shrink.
     fn grow(&mut self, len: usize) -> io::Result<()> {
         let grown = vec![0; len.next_power_of_two() - self.len];
         for copy in &self.copies {

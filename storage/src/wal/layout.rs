@@ -1,19 +1,19 @@
 //! The bytes of a batch in the write-ahead log.
 //!
-//! A batch is `[length u32 LE][frame]`, where the frame is an encoded [`Batch`]; it starts at a
-//! block and is padded to one. Bytes that do not decode are *torn*: their write never ended, they
-//! were altered later, or nothing was ever written there.
+//! A batch is `[length u32 LE][frame]`, where the frame is an encoded [`Batch`]. It starts at a block and is padded
+//! to a whole number of blocks. Bytes that do not decode are *torn*: their write never ended, they were altered
+//! later, or nothing was ever written there.
 
 use mintleaf_codec as codec;
 
 use crate::batch::{BATCH_FORMAT, Batch};
 
-/// The least that a disk writes at once: a batch starts at a multiple of it.
+/// The smallest unit that a disk writes: a batch starts at a multiple of it.
 pub(super) const BLOCK_BYTES: usize = 4 << 10;
 
 const LENGTH_BYTES: usize = 4;
 
-/// A batch in one of the places where it was found.
+/// A batch, and one place where it was found.
 #[derive(Clone)]
 pub(crate) struct Found {
     pub(crate) batch: Batch,
@@ -31,8 +31,7 @@ pub(crate) fn encode_batch(batch: &Batch) -> Vec<u8> {
     [&len.to_le_bytes()[..], &frame].concat()
 }
 
-/// The batch at the start of `bytes` with its format, and how many bytes it takes; `None` when it
-/// is torn.
+/// The batch at the start of `bytes` with its format, and how many bytes it takes; `None` if it is torn.
 pub(crate) fn decode_batch(bytes: &[u8]) -> Option<(u8, Batch, usize)> {
     let (len, rest) = bytes.split_first_chunk::<LENGTH_BYTES>()?;
     let len = u32::from_le_bytes(*len) as usize;
@@ -44,7 +43,7 @@ pub(crate) fn decode_batch(bytes: &[u8]) -> Option<(u8, Batch, usize)> {
     }
 }
 
-/// The bytes of a batch two times, each padded to whole blocks.
+/// The bytes of a batch twice, each time padded to whole blocks.
 pub(crate) fn twice(batch: &[u8]) -> Vec<u8> {
     let len = batch.len().next_multiple_of(BLOCK_BYTES);
     let mut bytes = Vec::with_capacity(2 * len);
@@ -54,8 +53,7 @@ pub(crate) fn twice(batch: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The batches in a copy of file number `file`. After torn bytes the search goes on at the next
-/// block.
+/// The batches in a copy of file number `file`. After torn bytes the search continues at the next block.
 pub(super) fn batches_in(bytes: &[u8], file: usize) -> Vec<Found> {
     let (mut found, mut at) = (Vec::<Found>::new(), 0);
     while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {

@@ -30,7 +30,7 @@ pub(crate) const CHECKPOINTS: [&str; 2] = ["log-a", "log-b"];
 /// The copies of both files of the write-ahead log.
 pub(crate) const WAL_FILES: [[&str; 2]; 2] = [["tail-a0", "tail-a1"], ["tail-b0", "tail-b1"]];
 
-/// A directory for tests that sync often: in memory where the machine has such a place.
+/// A directory for tests that sync often: in memory if the machine has such a place.
 pub(crate) fn quick_dir() -> tempfile::TempDir {
     let memory = Path::new("/dev/shm");
     let parent = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
@@ -69,13 +69,13 @@ pub(crate) fn copy(from: &Path, to: &Path) {
         if entry.file_type().unwrap().is_dir() {
             copy(&entry.path(), &target);
         } else if let Err(error) = fs::copy(entry.path(), target) {
-            // sled replaces its `snap.*` file on a thread of its own, at any moment.
+            // sled replaces its `snap.*` file on a separate thread, at any moment.
             assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
         }
     }
 }
 
-/// Replaces a part of a directory by the same part of another.
+/// Replaces a part of a directory with the same part of another.
 pub(crate) fn replace(from: &Path, to: &Path, part: &str) {
     let (from, to) = (from.join(part), to.join(part));
     if from.is_dir() {
@@ -121,8 +121,8 @@ pub(crate) fn files_in(dir: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Makes a part of `to` what a power cut between two moments may leave: each name, length and sector
-/// is as it was at one of the two.
+/// Makes a part of `to` what a power cut between two moments may leave: each name, length and sector is as it was at
+/// one of the two.
 pub(crate) fn scatter(before: &Path, after: &Path, to: &Path, part: &str, random: &mut Random) {
     let unit = if random.coin() { 512 } else { 4096 };
     let names = |dir: &Path| {

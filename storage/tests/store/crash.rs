@@ -1,5 +1,5 @@
-//! Crash points of a sync, each built from copies of a directory made before and after it. Each copy
-//! of the write-ahead log's file is taken from before or from after the sync, as a crash may leave it.
+//! Crash points of a sync, each built from copies of a directory made before and after it. Each copy of the
+//! write-ahead log's file is taken from before or from after the sync, as a crash may leave it.
 
 use crate::common::{
     CHECKPOINTS, Content, content, copy, is_damaged, open, quick_dir, records, reopened, replace,
@@ -9,8 +9,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// One sync, which a crash interrupts, with the directory as it was before and after it. The sync
-/// writes batch 3; batches 1 and 2 were acknowledged.
+/// A sync that a crash interrupts, with the directory before and after it. The sync writes batch 3; batches 1 and 2
+/// were acknowledged.
 struct Step {
     root: TempDir,
     before: Content,
@@ -60,7 +60,7 @@ impl Step {
         [Step::append(), Step::truncate(), Step::purge()]
     }
 
-    /// The directory that a crash leaves: each copy of the file with batch 3 from the given side.
+    /// The directory that a crash leaves: each copy of the file with batch 3 is taken from the given side.
     fn crashed(&self, copies: [&str; 2]) -> PathBuf {
         let dir = self.root.path().join("crashed");
         let _ = fs::remove_dir_all(&dir);
@@ -75,7 +75,7 @@ impl Step {
 /// The copies of the file that holds the batches since the directory was made.
 const WAL_FILE: [&str; 2] = ["tail-b0", "tail-b1"];
 
-/// Spoils a batch in one copy, as a torn write would. Each batch here takes one block, twice.
+/// Corrupts a batch in one copy, as a torn write would. Each batch here takes one block, twice.
 fn tear(dir: &Path, copy: &str, batch: usize) {
     let path = dir.join(copy);
     let mut bytes = fs::read(&path).unwrap();
@@ -132,8 +132,8 @@ fn crash_after_the_wal_is_synced_replays_every_batch_since_the_checkpoint() {
 #[test]
 fn second_crash_right_after_recovery_loses_nothing() {
     for step in Step::every() {
-        // Batch 3 is in one copy only. The opening must bring it to a checkpoint before it overwrites
-        // the file that holds it.
+        // Batch 3 is in one copy only. The opening must bring it to a checkpoint before it overwrites the file that
+        // holds it.
         let dir = step.crashed(["after", "before"]);
         drop(open(&dir).unwrap());
         tear(&dir, "tail-b0", 3);
@@ -210,7 +210,7 @@ fn store_goes_on_after_every_crash() {
 
 #[test]
 fn records_that_a_truncation_left_behind_do_not_come_back() {
-    // The truncation is durable in the write-ahead log, and no checkpoint has it.
+    // The truncation is durable in the write-ahead log, but not in any checkpoint.
     let step = Step::truncate();
     let dir = step.crashed(["after", "after"]);
     let engine = open(&dir).unwrap();

@@ -1,7 +1,7 @@
-//! One flipped bit anywhere in a store that was killed. In a checkpoint or in the write-ahead log it
-//! is harmless; elsewhere it is harmless, or the store is refused.
+//! One flipped bit anywhere in a store that was killed. In a checkpoint or in the write-ahead log it is harmless.
+//! Elsewhere it is harmless, or the store is refused.
 //!
-//! The environment variable `MINTLEAF_HISTORIES` says how many histories are tried, 8 by default.
+//! The environment variable `MINTLEAF_HISTORIES` sets how many histories are tried, 8 by default.
 
 use crate::common::{
     CHECKPOINTS, Content, Random, content, copy, files_in, open, quick_dir, records, reopened,
@@ -65,7 +65,7 @@ fn killed_store(root: &Path, random: &mut Random) -> (PathBuf, Content) {
         copy(&dir, &killed);
         drop(engine);
         assert_eq!(reopened(&dir).unwrap(), acknowledged);
-        // The history goes on from the copy, which is what the kill left and nobody has opened.
+        // The history continues from the copy: the state that the kill left, never opened since.
         dir = killed;
     }
     let copied = root.join("copied");
@@ -119,8 +119,8 @@ fn flipped_bit_is_harmless_or_refused_in_every_history() {
     assert!(refused > 0 && whole > 10 * refused, "{refused} refused, {whole} harmless");
 }
 
-/// The newest vote is in the first batch of a file, the process is killed, and the next incarnation
-/// fills one more file. That overwrites the batch with the vote, so only the checkpoints have it.
+/// The newest vote is in the first batch of a file, the process is killed, and the next incarnation fills one more
+/// file. That overwrites the batch with the vote, so only the checkpoints have it.
 #[test]
 fn no_flipped_bit_brings_an_older_vote_back() {
     let root = quick_dir();

@@ -45,7 +45,7 @@ fn creation_that_was_cut_short_is_taken_up_again() {
     let dir = DataDir::open(parent.path(), 5).unwrap();
     assert_eq!((dir.store_id(), dir.starts(), dir.is_new()), (5, 1, true));
     drop(dir);
-    // The first start ended while the log was being made.
+    // The first start ended while the log was being created.
     for checkpoint in ["log-a", "log-b"] {
         fs::create_dir(parent.path().join(checkpoint)).unwrap();
         fs::write(parent.path().join(checkpoint).join("db"), "half").unwrap();

@@ -1,8 +1,8 @@
-//! Directories of release 0.1, each left by a kill. They open with everything that they hold, however
-//! often the power goes while they are taken over.
+//! Directories of release 0.1, each left by a kill. They open with everything that they hold, even if the power goes
+//! repeatedly while they are taken over.
 //!
-//! `release-0.1/` has them packed, as that release wrote them; [`unpack`] says how. `DESIGN.md`,
-//! "Directories of release 0.1", says what a *shell* is.
+//! `release-0.1/` has them packed, as that release wrote them; [`unpack`] describes the format. `DESIGN.md`,
+//! "Directories of release 0.1", explains what a *shell* is.
 
 use crate::common::{
     CHECKPOINTS, Random, WAL_FILES, content, copy, differs, open, quick_dir, records, reopened,
@@ -61,10 +61,10 @@ fn number(packed: &mut &[u8]) -> usize {
     u32::from_le_bytes(*number) as usize
 }
 
-/// Writes the files of a packed directory. A packed file is the length of its path, the length of its
-/// pieces, its path, and its pieces. A piece is a kind, a length and its data: `=` has that many bytes,
-/// `*` one byte to repeat that many times, `^` nothing, since it repeats that many of the bytes before,
-/// and `@` the path of a file with the same content.
+/// Writes the files of a packed directory. A packed file is the length of its path, the length of its pieces, its
+/// path, and its pieces. A piece is a kind, a length and its data: `=` has that many bytes, `*` one byte to repeat
+/// that many times, `^` nothing, since it repeats that many of the bytes before, and `@` the path of a file with the
+/// same content.
 fn unpack(mut packed: &[u8], dir: &Path) {
     while !packed.is_empty() {
         let (path, len) = (number(&mut packed), number(&mut packed));

@@ -1,5 +1,5 @@
-//! Power cuts while a checkpoint is written or opened. Each name, length and sector that this changes
-//! may be left as it was before or after, or be gone. The other checkpoint is not touched.
+//! Power cuts while a checkpoint is written or opened. Each affected name, length and sector may be left as it was
+//! before or after, or be gone. The other checkpoint is not touched.
 
 use crate::common::{
     CHECKPOINTS, Content, Random, WAL_FILES, content, copy, differs, is_damaged, open, quick_dir,
@@ -15,8 +15,8 @@ const SEED: u64 = 0x706f_7765;
 /// Number of power cuts at each crash point.
 const CUTS: usize = 6;
 
-/// One sync that found its file of the write-ahead log full and switched files, with the directory
-/// before and after it. Four batches fill a file.
+/// A sync that found its file of the write-ahead log full and switched files, with the directory before and after it.
+/// Four batches fill a file.
 struct Switch {
     root: TempDir,
     before: Content,
@@ -78,7 +78,7 @@ impl Switch {
     }
 }
 
-/// Spoils a checkpoint so that it is no sled database any more.
+/// Corrupts a checkpoint so that it is no longer a sled database.
 fn spoil(checkpoint: &Path, random: &mut Random) {
     let db = checkpoint.join("db");
     let mut bytes = fs::read(&db).unwrap();
@@ -144,9 +144,9 @@ fn either_checkpoint_may_be_unusable_but_not_both() {
     });
 }
 
-/// Opens a copy of a directory, and returns the directory before and after, and the number of the
-/// checkpoint that was opened first. An opening changes, in this order, that checkpoint, the file of
-/// the same number, and the checkpoint that was taken for intact.
+/// Opens a copy of a directory. Returns the directory before and after, and the number of the checkpoint that was
+/// opened first. An opening changes, in this order, that checkpoint, the file of the same number, and the checkpoint
+/// that was taken for intact.
 fn opening(switch: &Switch, dir: &Path) -> (PathBuf, PathBuf, usize) {
     let (before, after) = (switch.side("unopened"), switch.side("opened"));
     for side in [&before, &after] {
@@ -201,7 +201,7 @@ fn cuts_while_opening_that_follow_each_other_lose_nothing() {
 fn an_opening_that_cannot_read_one_checkpoint_leaves_the_intact_one_alone() {
     Switch::each(|switch| {
         let dir = switch.crashed();
-        // The checkpoint that an opening opens first is the one that the next switch writes.
+        // The checkpoint that an opening opens first is the one that the next switch writes to.
         let unreadable = dir.join(CHECKPOINTS[switch.written]).join("unreadable");
         symlink("unreadable", unreadable).unwrap();
         assert!(matches!(open(&dir).map(drop), Err(StorageError::Io { .. })));

@@ -112,7 +112,7 @@ fn a_new_directory_is_whole_or_not_there() {
         let dir = new.open_for(9, 4).unwrap();
         let snapshots = Snapshots::open(&dir).unwrap();
         snapshots.write(b"head", &mut |out| out.write_all(b"body")).unwrap();
-        // Whoever finds the directory half made cannot start on it.
+        // A node that finds the directory half made cannot start on it.
         let refused = DataDir::open_for(&path, 1, 4).unwrap_err();
         assert!(matches!(refused, StorageError::Foreign { .. }), "{refused}");
     };

@@ -1,10 +1,10 @@
-//! The CA that members derive from the secret that they share.
+//! The CA that members derive from their shared secret.
 //!
-//! HKDF (RFC 5869) makes the seed of an Ed25519 key of the secret, the same on every node, and that key is the
-//! CA's. Nothing of the secret crosses the wire: a node signs itself a certificate with the CA's key, and proves by
-//! it that it knows the secret. The name of the CA, a fingerprint of its public key, travels in clear in every
-//! hello, so that the other end can choose its certificate. Anybody who records the network can test a guess of the
-//! secret against it, so a secret has to be random: `mintleaf secret new` draws 32 bytes.
+//! HKDF (RFC 5869) derives the seed of an Ed25519 key from the secret, the same on every node, and that key is the
+//! CA's. Nothing of the secret crosses the wire: a node signs itself a certificate with the CA's key, which proves
+//! that it knows the secret. The name of the CA, a fingerprint of its public key, travels in clear in every hello, so
+//! that the other end can choose its certificate. An attacker who records the network can test guesses of the secret
+//! against it, so a secret has to be random: `mintleaf secret new` draws 32 bytes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,12 +23,12 @@ use super::error::CredentialsError;
 use super::key::NodeKey;
 use super::names::{node_name, store_name};
 
-/// Bytes of a secret at least: less could be found by trying.
+/// Minimum length of a secret in bytes: a shorter one could be found by trial.
 pub const SECRET_BYTES_MIN: usize = 32;
-/// Certificates are valid from 1975 to 4096, and judged as of this moment, whatever a clock says.
+/// Certificates are valid from 1975 to 4096, and judged as of this moment, independent of any clock.
 pub(super) const JUDGED_AT: UnixTime =
     UnixTime::since_unix_epoch(Duration::from_secs(1_800_000_000));
-/// What the derivation is for. Another use of the same secret would take another text.
+/// The purpose of the derivation. Another use of the same secret would take another text.
 const PURPOSE: &[u8] = b"mintleaf: seed of the Ed25519 key of the CA between nodes";
 const SEED_BYTES: usize = 32;
 /// An Ed25519 private key in PKCS #8 up to the seed (RFC 8410, 7).
@@ -61,7 +61,7 @@ impl ClusterCa {
         let key =
             KeyPair::try_from(&PrivatePkcs8KeyDer::from(private_key(secret))).map_err(failed)?;
         let mut params = CertificateParams::default();
-        // The name tells the CAs of two secrets apart.
+        // The name distinguishes the CAs of two secrets.
         let fingerprint = digest::digest(&digest::SHA256, key.public_key_raw());
         let shown: String =
             fingerprint.as_ref()[..16].iter().map(|byte| format!("{byte:02x}")).collect();

@@ -1,4 +1,4 @@
-//! A key by which a node proves itself.
+//! A key that proves a node's identity.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use rustls::sign::CertifiedKey;
 /// A key with its certificate.
 #[derive(Debug)]
 pub(in super::super) struct NodeKey {
-    /// The CA that signed the certificate, where a node has keys of several.
+    /// The CA that signed the certificate, if a node has keys of several CAs.
     pub(in super::super) issuer: Option<DistinguishedName>,
     pub(in super::super) key: Arc<CertifiedKey>,
 }

@@ -1,4 +1,4 @@
-//! The names in the certificate of a node: `node-N.mintleaf`, and its store where a secret made the certificate.
+//! The names in a node's certificate: `node-N.mintleaf`, and its store if the certificate was made from a secret.
 
 use rustls::pki_types::{CertificateDer, DnsName, ServerName};
 use webpki::EndEntityCert;
@@ -24,7 +24,7 @@ pub(super) fn store_name(store: u128) -> String {
     format!("{STORE}{store:032x}{DOMAIN}")
 }
 
-/// Reads which node a certificate names. Whether it is to be believed is the verifier's to judge.
+/// Reads which node a certificate names. Whether to believe it is the verifier's decision.
 ///
 /// # Errors
 /// When it names no node, or more than one.
@@ -36,7 +36,7 @@ pub(in super::super) fn certified_node(
     for name in certificate.valid_dns_names() {
         let Some(label) = name.strip_suffix(DOMAIN) else { continue };
         if let Some(number) = label.strip_prefix(NODE) {
-            // A second spelling of a number would be a second name of one node.
+            // A second spelling of a number would be a second name of the same node.
             let id = number.parse().ok().filter(|id: &u64| *id >= 1 && id.to_string() == number);
             nodes.extend(id.map(|id| (id, name)));
         } else if let Some(number) = label.strip_prefix(STORE) {

@@ -1,4 +1,4 @@
-//! The certificate, the key and the CA that an operator gives a node.
+//! The certificate, key and CA that an operator supplies for a node.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use super::names::{certified_node, node_name};
 
 /// The contents of an operator's PEM files.
 pub struct PemBytes {
-    /// The node's certificate, and those between it and the CA.
+    /// The node's certificate, and any between it and the CA.
     pub certificate: Vec<u8>,
     /// Its private key: PKCS #8, SEC 1 or PKCS #1.
     pub key: Vec<u8>,
@@ -46,8 +46,8 @@ impl PemFiles {
         };
         let [valid_from_s, expires_at_s] = validity("--raft-cert", own)?;
         check_name(node_id, own)?;
-        // Structure and CA are judged as of a moment at which the certificate is valid. Whether it has expired
-        // by now is reported, and keeps no node from starting.
+        // Structure and CA are judged as of a moment when the certificate is valid. Whether it has expired by now is
+        // reported, but does not keep a node from starting.
         let middle =
             UnixTime::since_unix_epoch(Duration::from_secs(valid_from_s.midpoint(expires_at_s)));
         check_chain(own, intermediates, &roots, middle)?;
@@ -65,7 +65,7 @@ fn certificates(flag: &str, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, 
     if found.is_empty() { Err(fault(flag, "holds no certificate")) } else { Ok(found) }
 }
 
-/// From when to when a certificate is valid, in Unix seconds.
+/// The start and the end of a certificate's validity, in Unix seconds.
 fn validity(flag: &str, certificate: &CertificateDer<'_>) -> Result<[u64; 2], CredentialsError> {
     let parsed = X509Certificate::from_der(certificate);
     let (_, parsed) =

@@ -1,10 +1,10 @@
-//! Errors of a handshake, in words that help an operator.
+//! Handshake errors, in words that help an operator.
 
 use std::io::{self, ErrorKind};
 
 use rustls::{AlertDescription, CertificateError, Error};
 
-/// An error of a connection, with what to do about it. Errors that are not TLS's stay as they are.
+/// An error of a connection, together with the remedy. Errors outside of TLS stay as they are.
 pub(super) fn explained(error: io::Error, remedy: &str) -> io::Error {
     match tls_error(&error).map(|cause| explanation(cause, remedy)) {
         Some(text) => io::Error::new(ErrorKind::PermissionDenied, text),
@@ -12,8 +12,8 @@ pub(super) fn explained(error: io::Error, remedy: &str) -> io::Error {
     }
 }
 
-/// The words in which the other end has said that it does not accept this node. It says so after this node has
-/// sent its first frame, and has not looked at the frame.
+/// The text for a refusal of this node's certificate by the other end. The refusal arrives after this node has sent
+/// its first frame, which the other end has not looked at.
 pub(super) fn refusal_of_proof(error: &io::Error, remedy: &str) -> Option<String> {
     let cause = tls_error(error)?;
     let is_refusal = matches!(cause, Error::AlertReceived(alert) if is_certificate_alert(*alert));

@@ -16,7 +16,7 @@ const OLD: &[u8] = b"the secret of before, in 32 bytes";
 const NEW: &[u8] = b"the present secret, in some bytes";
 const WITHIN: Duration = Duration::from_secs(5);
 
-/// Answers with the id and the store that the caller has proved, after a wait if it is asked to wait.
+/// Answers with the id and the store that the caller has proved, after a wait if asked to wait.
 #[derive(Default)]
 struct WhoCalls {
     frames: AtomicUsize,
@@ -165,7 +165,7 @@ impl rustls::client::danger::ServerCertVerifier for BelievesAll {
     }
 }
 
-/// The certificates with which a caller tries.
+/// The certificates that a caller tries.
 fn client(keys: Option<Keys>) -> TlsConnector {
     let provider = Arc::new(default_provider());
     let roots = Credentials::from_secrets(&[NEW]).unwrap().roots();
@@ -199,7 +199,7 @@ async fn a_caller_without_a_certificate_of_this_cluster_gets_no_frame_through() 
     for keys in [None, Some(other), Some(unnamed)] {
         let tcp = TcpStream::connect(&two.address).await.unwrap();
         let any = ServerName::DnsName(DnsName::try_from(ANY_NODE).unwrap());
-        // The listener's end judges the caller last, so the caller takes the handshake for whole.
+        // The listener judges the caller last, so for the caller the handshake looks complete.
         let mut stream = client(keys).connect(any, tcp).await.unwrap();
         let _ = stream.write_all(b"\x03\0\0\0abc").await;
         let mut heard = Vec::new();
@@ -222,7 +222,7 @@ async fn a_node_proves_itself_by_whichever_secret_the_other_end_accepts() {
     }
 }
 
-/// The secrets of a node, the present one first.
+/// The secrets of a node, the current one first.
 type Set<'a> = &'a [&'a [u8]];
 
 #[tokio::test]
@@ -312,7 +312,7 @@ fn the_ca_of_a_secret_is_the_same_in_every_release() {
     let name = String::from_utf8_lossy(&subject[subject.len() - 32..]).into_owned();
     let key: String =
         roots.roots[0].subject_public_key_info.iter().map(|byte| format!("{byte:02x}")).collect();
-    // As Python's hmac and OpenSSL derive them.
+    // As derived by Python's hmac and by OpenSSL.
     assert_eq!(name, "a438902fcbda313c64d7684ff92c6983");
     assert_eq!(
         key[key.len() - 64..],

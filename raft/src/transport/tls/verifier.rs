@@ -1,4 +1,4 @@
-//! Whom a node accepts at the other end of a connection.
+//! Which nodes a node accepts at the other end of a connection.
 
 use std::sync::Arc;
 
@@ -15,11 +15,11 @@ use rustls::{
 
 use super::super::credentials::{certified_node, node_name};
 
-/// The name of a target that may be any node.
+/// The name for a target that may be any node.
 pub(super) const ANY_NODE: &str = "mintleaf";
 
-/// Accepts a certificate that a CA of this cluster signed for a node: for the one that is wanted, where the
-/// caller knows. rustls judges the certificate and its chain. This verifier adds which name it has to be for.
+/// Accepts a certificate that a CA of this cluster signed for a node: for the wanted node, if the caller knows which.
+/// rustls judges the certificate and its chain. This verifier adds the check of the name.
 #[derive(Debug)]
 pub(super) struct NodeVerifier {
     servers: Arc<WebPkiServerVerifier>,
@@ -72,7 +72,7 @@ impl ServerCertVerifier for NodeVerifier {
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         let named = name_of(certificate)?;
-        // The chain comes first: a stranger is a stranger, whatever name it gives itself.
+        // The chain comes first: a stranger is a stranger, no matter which name it uses.
         let verified = self.servers.verify_server_cert(
             certificate,
             intermediates,

@@ -24,7 +24,7 @@ impl OperatorCa {
         self.files_for(name, years, &[])
     }
 
-    /// The same, for these purposes only; for any without one.
+    /// The same, for these purposes only, or for all purposes if the list is empty.
     fn files_for(
         &self,
         name: &str,
@@ -50,7 +50,7 @@ impl OperatorCa {
     }
 }
 
-/// PEM by hand, so that the tests need no more of rcgen than the product does.
+/// PEM by hand, so that the tests need no more of rcgen's features than the product does.
 fn pem(label: &str, der: &[u8]) -> Vec<u8> {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = format!("-----BEGIN {label}-----\n").into_bytes();

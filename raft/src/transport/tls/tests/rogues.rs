@@ -1,11 +1,11 @@
-//! Processes that pass themselves off as a node, and connections that were proven by what counts no more.
+//! Processes that pass themselves off as a node, and connections whose proof no longer counts.
 
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
 use super::*;
 
-/// A listener that asks its callers for nothing, and shows a certificate for node 2 of another secret.
+/// A listener that asks its callers for nothing, and shows a certificate for node 2 from another secret.
 fn rogue() -> TlsAcceptor {
     let keys = Keys(Credentials::from_secrets(&[OLD]).unwrap().certify(2, 2 << 100).unwrap());
     let mut config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
