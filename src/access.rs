@@ -1,7 +1,7 @@
-//! Who may do what: roles, what each request and command needs, and the tokens of the auth file.
+//! Which callers may do what: roles, what each request and command needs, and the tokens of the auth file.
 //!
 //! ```text
-//! caller      one connection: whom its requests come from, remembered
+//! caller      one connection: the sender of its requests, remembered
 //!   tokens    the tokens that hold now; a number that rises with every change of them
 //!     auth_file   the file that lists them, read strictly
 //!       token     one token, known by its hash
@@ -9,7 +9,7 @@
 //!     role    the three roles
 //! ```
 //!
-//! Without an auth file nobody is asked for a token, and `http/access.rs` has rules of its own.
+//! Without an auth file clients need no token, and `http/access.rs` has separate rules.
 
 mod auth_file;
 mod caller;
@@ -35,7 +35,7 @@ use std::sync::Arc;
 pub struct Doors {
     /// The tokens that clients show; `None` without an auth file.
     pub tokens: Option<Arc<Tokens>>,
-    /// Whether changes without a token are taken from whoever reaches the HTTP port, and not from this machine
-    /// alone. With an auth file, only where that lets callers without a token change anything.
+    /// Whether every client that reaches the HTTP port may make changes without a token, rather than clients on this
+    /// machine alone. With an auth file, only if that lets callers without a token change anything.
     pub insecure: bool,
 }

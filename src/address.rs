@@ -1,10 +1,10 @@
-//! Addresses as people write them, `HOST:PORT`, and what may be said of them without a look-up.
+//! Addresses as people write them, `HOST:PORT`, and what can be found out about them without a look-up.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Longest host name.
 const HOST_BYTES_MAX: usize = 253;
-/// Most digits of a port. With zeros in front, without an end, an address would be as long as its writer likes.
+/// Most digits of a port. Without this bound, zeros in front could make an address arbitrarily long.
 const PORT_DIGITS_MAX: usize = 5;
 
 /// Which ports an address may have.
@@ -41,15 +41,15 @@ pub(crate) fn check_host_port(text: &str, allowed: PortRule) -> Result<(), &'sta
     }
 }
 
-/// Whether an address means every address of the machine that uses it: one can listen there, and
-/// nobody else can be sent there.
+/// Whether an address means every address of the machine that uses it: a server can listen there, but it cannot be
+/// given to others as a destination.
 pub(crate) fn is_everywhere(host_port: &str) -> bool {
     let host = host_of(host_port).trim_start_matches('[').trim_end_matches(']');
     host.parse::<IpAddr>().is_ok_and(|ip| ip.to_canonical().is_unspecified())
 }
 
-/// Whether a host, an IPv6 address in its brackets, is this machine to whoever uses it: `localhost`, an
-/// address of 127.0.0.0/8, or [::1]. No other name is, whatever it resolves to at the moment.
+/// Whether a host, an IPv6 address in its brackets, always means the machine that uses it: `localhost`, an address of
+/// 127.0.0.0/8, or [::1]. No other name does, whatever it resolves to at the moment.
 pub(crate) fn is_loopback_host(host: &str) -> bool {
     match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
         Some(host) => host.parse::<Ipv6Addr>().is_ok_and(|ip| ip.is_loopback()),
@@ -60,7 +60,7 @@ pub(crate) fn is_loopback_host(host: &str) -> bool {
     }
 }
 
-/// Whether the host of `HOST:PORT` is this machine to whoever uses it: see [`is_loopback_host`].
+/// Whether the host of `HOST:PORT` always means the machine that uses it: see [`is_loopback_host`].
 pub(crate) fn is_loopback(host_port: &str) -> bool {
     is_loopback_host(host_of(host_port))
 }

@@ -1,18 +1,16 @@
 //! The memory of a node's answers that their clients have not read yet.
 //!
-//! One budget for all connections of both protocols. Most answers never meet it: they are short, and the
-//! socket takes them at once. Two kinds are held against it, so that what slow readers can pin is bounded
-//! however many they are:
+//! One budget for all connections of both protocols. Most answers never meet it: they are short, and the socket takes
+//! them at once. Two kinds are held against it, which bounds what any number of slow readers can pin:
 //!
-//! - A long answer, until hyper has handed it on. It may use up to three quarters of the budget; beyond
-//!   that its request is turned away: one for ids before it takes any, because its bytes are reserved first;
-//!   one for a list before its answer leaves the step that made it, of which each worker thread carries out
-//!   one at a time.
-//! - A connection's buffer, once its socket does not take all of it. Where that does not fit any more the
-//!   connection ends.
+//! - A long answer, until hyper has handed it on. It may use up to three quarters of the budget; beyond that its
+//!   request is turned away. A request for ids is turned away before it takes any, because its bytes are reserved
+//!   first; one for a list before its answer leaves the step that made it, and each worker thread carries out one such
+//!   step at a time.
+//! - A connection's buffer, once its socket does not take all of it. If that does not fit any more, the connection
+//!   ends.
 //!
-//! One origin gets half of either at most, so that others get the rest. Callers behind one proxy share an
-//! origin.
+//! One origin gets at most half of either, so that others get the rest. Callers behind one proxy share an origin.
 //!
 //! What is held is counted under one lock, which ordinary answers never take. An origin is counted while it
 //! holds something, which is always more than an ordinary answer: so there are 4,096 of them at most.
@@ -49,7 +47,7 @@ struct Held {
 }
 
 impl Held {
-    /// Whether `origin` may hold so many bytes more, where all may hold `bytes_max`.
+    /// Whether `origin` may hold this many more bytes, where all together may hold `bytes_max`.
     fn has_room(&self, origin: Origin, bytes: usize, bytes_max: usize) -> bool {
         let fits = |held: usize, max| held.checked_add(bytes).is_some_and(|held| held <= max);
         let own = self.by_origin.get(&origin).copied().unwrap_or_default();
@@ -158,13 +156,14 @@ impl OriginBudget {
         !self.budget.held.lock().has_room(self.origin, 1, self.budget.long_bytes_max())
     }
 
-    /// Room for a long answer of up to so many bytes, which is not made yet; `None` where there is none.
+    /// Room for a long answer of up to this many bytes, which is not made yet; `None` if there is no room.
     pub(crate) fn reserve(&self, bytes: usize) -> Option<HeldBytes> {
         self.take(bytes, self.budget.long_bytes_max())
     }
 
-    /// An answer that is held against the budget until the last copy of it is dropped, as part of what was
-    /// reserved for it, if anything was; `None` where it does not fit, as never an answer that was reserved for.
+    /// An answer that is held against the budget until the last copy of it is dropped. It counts as part of what was
+    /// reserved for it, if anything was. `None` if it does not fit, which never happens to an answer that was reserved
+    /// for.
     pub(crate) fn hold_reserved(
         &self,
         reserved: Option<HeldBytes>,
@@ -178,8 +177,8 @@ impl OriginBudget {
         }
     }
 
-    /// An answer that is held against the budget until the last copy of it is dropped, if it is a long one;
-    /// `None` where it does not fit.
+    /// An answer that is held against the budget until the last copy of it is dropped, if it is a long one; `None` if
+    /// it does not fit.
     pub(crate) fn hold_answer(&self, answer: Bytes) -> Option<Bytes> {
         if answer.len() <= ORDINARY_ANSWER_BYTES {
             return Some(answer);
@@ -187,8 +186,7 @@ impl OriginBudget {
         Some(self.reserve(answer.len())?.hold(&answer))
     }
 
-    /// Holds a buffer of so many bytes, which a socket did not take as a whole; nothing if it is an ordinary
-    /// one.
+    /// Holds a buffer of this many bytes that a socket did not take as a whole; nothing if it is an ordinary one.
     ///
     /// # Errors
     /// That the connection must end, because the budget has no room for it.

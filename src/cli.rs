@@ -258,7 +258,7 @@ pub enum ClientCommand {
     },
 }
 
-/// Reads the command line. Ends the process where it asks for help, or cannot be understood.
+/// Reads the command line. Ends the process if it asks for help or cannot be understood.
 #[must_use]
 pub fn parse() -> Cli {
     let (mut cli, sources) = command_line::parse::<Cli>();
@@ -271,13 +271,13 @@ pub fn parse() -> Cli {
     cli
 }
 
-/// What to say of each variable of the environment that looks like a setting and is none.
+/// A warning for each variable of the environment that looks like a setting but is not one.
 #[must_use]
 pub fn unknown_variables() -> Vec<String> {
     command_line::unknown_variables(&Cli::command())
 }
 
-/// Says on stderr why a node or a command cannot begin, and what may help.
+/// Prints on stderr why a node or a command cannot begin, and what may help.
 pub fn refuse(why: &str, hint: Option<&'static str>) {
     match hint {
         Some(hint) => output::complain(&Failure::hinting(why, hint)),
@@ -285,7 +285,7 @@ pub fn refuse(why: &str, hint: Option<&'static str>) {
     }
 }
 
-/// Says on stderr what somebody should know who goes on.
+/// Prints a warning on stderr for the user, and goes on.
 pub fn warn(what: &str) {
     output::warn(what);
 }
@@ -310,7 +310,7 @@ pub fn inspect(args: &inspect::InspectArgs) -> ExitCode {
     finish(inspect::run(args))
 }
 
-/// Makes a new cluster of a copy.
+/// Makes a new cluster from a copy.
 pub fn restore(args: &restore::RestoreArgs) -> ExitCode {
     match restore::run(args) {
         Ok(outcome) => finish(outcome),
@@ -331,7 +331,7 @@ pub fn man(args: &manual::ManArgs) -> ExitCode {
     finish(manual::man(args, Cli::command()))
 }
 
-/// Runs a client command to its end; prints what it has to say.
+/// Runs a client command to its end, and prints its output.
 pub fn run(command: ClientCommand) -> ExitCode {
     let outcome = tokio::runtime::Builder::new_current_thread()
         .enable_all()

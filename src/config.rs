@@ -1,8 +1,8 @@
 //! The settings of `mintleaf serve` and `mintleaf dev`, and their checks.
 //!
-//! A setting comes from a flag, else from the environment, else from the `--config` file, else from its
-//! default. [`ServeArgs`] names every one of them once, for all three sources; the checks run on the
-//! merged settings, so that a mistake reads the same wherever it was made.
+//! A setting comes from a flag, else from the environment, else from the `--config` file, else from its default.
+//! [`ServeArgs`] names every one of them once, for all three sources. The checks run on the merged settings, so that
+//! the error for a mistake is the same in all sources.
 //!
 //! ```text
 //! serve, dev    one node of a cluster; a cluster in one process
@@ -10,9 +10,9 @@
 //!   checks      the checks of each value
 //!     byte_size   sizes of memory as people write them
 //!   exposure    the addresses that other machines can reach
-//!   peer_keys   the files by which nodes prove themselves to each other
+//!   peer_keys   the files that a node proves itself with to other nodes
 //!   auth_source the auth file on disk
-//!   client_tls_files    the files by which a node proves itself to clients
+//!   client_tls_files    the files that a node proves itself with to clients
 //!     named_file  such a file, read within a bound
 //!   settings_file       the `--config` file
 //!     toml_lists        lists in it

@@ -173,7 +173,7 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> ConnectionBuffers<'a, R, W
         self.fill(Some(phase)).await
     }
 
-    /// Reads more, however far the end of the node has come; 0 when nothing more comes. The caller bounds the wait.
+    /// Reads more, in any phase of the node's end; 0 when nothing more comes. The caller bounds the wait.
     ///
     /// # Errors
     /// The errors of the transport.

@@ -1,7 +1,7 @@
 //! How far the end of a node has come, as its client connections see it.
 //!
-//! A node that is asked to stop serves for a while: a load balancer needs time to notice that the node is not
-//! ready, and clients need a moment at which they can leave without losing a request.
+//! A node that is asked to stop serves for a while: a load balancer needs time to notice that the node is not ready,
+//! and clients need a moment when they can leave without losing a request.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -13,17 +13,17 @@ use tokio::task::unconstrained;
 /// How far the end of a node has come. It only goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum DrainPhase {
-    /// Connections are served as ever, be the node about to end or not.
+    /// Connections are served as usual, whether or not the node is about to end.
     Serving,
     /// Each connection ends with its next answer.
     LastAnswers,
-    /// Connections of the Redis protocol that rest end too: nothing there tells a client that it should leave.
+    /// Idle connections of the Redis protocol end too: that protocol has no way to ask a client to leave.
     RestingEnd,
     /// Every connection ends, and no other is accepted.
     Ended,
 }
 
-/// The side that says how far the end has come. Dropping it is [`DrainPhase::Ended`].
+/// The side that sets how far the end has come. Dropping it is [`DrainPhase::Ended`].
 #[derive(Debug)]
 pub(crate) struct DrainSender(watch::Sender<DrainPhase>);
 

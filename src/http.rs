@@ -2,14 +2,14 @@
 //!
 //! ```text
 //! connection        one connection: its bounds, its end
-//!   date_cache      the date of hyper's answers, which a thread has before it serves anybody
+//!   date_cache      the date of hyper's answers, which each thread reads before it serves requests
 //!   fast_path       plain requests for ids, answered from the bytes
 //!   write_buffer    for hyper, which takes all else: one write for many answers
-//!   unread_request  what a client is told whose request hyper could not read
+//!   unread_request  the answer to a client whose request hyper could not read
 //!   dispatch        ids, else the router; problems get their bodies here
 //!     spelling      Leaf's paths with more slashes than they need
 //!     host          what a request's `Host` must be
-//!     access        whether its sender may make a request, and under which name
+//!     access        whether the sender of a request may make it, and the sender's name
 //!     id_answers    ids, at once or after a wait
 //!       id_request  the one reading of a request for them
 //!       ids         how version 1 writes them
@@ -25,9 +25,8 @@
 //!         problem             what goes wrong: status and code
 //! ```
 //!
-//! Each handler is given the one of the [`Services`](crate::service::Services) that it needs, and sees
-//! nothing behind it. `openapi.json` describes every route of `access/matrix.rs`; a test holds the
-//! two together.
+//! Each handler is given the one of the [`Services`](crate::service::Services) that it needs, and sees nothing behind
+//! it. `openapi.json` describes every route of `access/matrix.rs`; a test checks that the two agree.
 
 mod access;
 mod audit;

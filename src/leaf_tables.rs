@@ -1,7 +1,7 @@
 //! Reads the tables of Leaf and tinyid, as `mysqldump` or a spreadsheet wrote them. Bytes come in, rows go out.
 //!
-//! A row with a fault costs itself only, and is named by its line. Tables are known by their columns, whatever they
-//! are called, so that other tables of a dump are passed over.
+//! A row with a fault costs only itself, and is named by its line. Tables are recognized by their columns, under any
+//! name, so that other tables of a dump are skipped.
 //!
 //! ```text
 //! dump         INSERT rows of mysqldump, found among all else that it writes

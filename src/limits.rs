@@ -10,7 +10,7 @@
 
 use std::time::Duration;
 
-/// Tags whose ids a restarted node holds again before it is ready: those that were used last. `service/hot_tags.rs`.
+/// Tags whose ids a restarted node holds again before it is ready: the most recently used. `service/hot_tags.rs`.
 pub(crate) const HOT_TAGS_MAX: usize = 1_000;
 
 // Ids and rows in one answer.
@@ -47,7 +47,7 @@ pub(crate) const PARAMETERS_MAX: usize = 16;
 /// Longest body: the largest sensible one is a tag with its description, far below this.
 /// `http/body.rs`.
 pub(crate) const BODY_BYTES_MAX: usize = 64 * 1024;
-/// Most tags in one request of an import: so few that all are done in the time of a request. `http/import.rs`.
+/// Most tags in one request of an import: few enough to finish all in the time of a request. `http/import.rs`.
 pub(crate) const IMPORT_TAGS_MAX: usize = 100;
 /// Most fields in a body: more than any request knows. `http/body.rs`.
 pub(crate) const FIELDS_MAX: usize = 16;
@@ -60,7 +60,7 @@ pub(crate) const CLIENT_NAME_BYTES_MAX: usize = 256;
 
 // Crowds.
 
-/// Open connections of each protocol; one more is told so and closed. `listener.rs`.
+/// Open connections of each protocol; one more gets an error and is closed. `listener.rs`.
 pub(crate) const CONNECTIONS_MAX: usize = 10_000;
 /// Handshakes of TLS in flight on each worker thread, half of them of one origin at most. A client can have the node
 /// keep 64 KiB of an unfinished one, so all of them take 32 MiB. `tls/crowd.rs`.
@@ -71,9 +71,8 @@ pub(crate) const WAITERS_MAX: usize = 10_000;
 /// tags, each used in the first second, notices nothing. They take 10 MB at most.
 /// `service/tag_creation.rs`.
 pub(crate) const FIRST_USES_BURST: u64 = 10_000;
-/// Tags that a node creates on first use in each further second. At this rate a flood of made-up names takes
-/// at most 1 MB a second, and hours to fill a cluster, in which somebody sees it.
-/// `service/tag_creation.rs`.
+/// Tags that a node creates on first use in each further second. At this rate a flood of made-up names takes at most 1
+/// MB a second, and hours to fill a cluster, so an operator has time to notice it. `service/tag_creation.rs`.
 pub(crate) const FIRST_USES_PER_SECOND_MAX: u64 = 1_000;
 /// Bytes of answers that one connection may have waiting for its client to read; above it nothing
 /// more of that connection is answered. `http/fast_path.rs`, `http/write_buffer.rs` and
@@ -84,7 +83,7 @@ pub(crate) const UNSENT_BYTES_MAX: usize = 64 * 1024;
 /// ordinary ones: beyond three quarters of it a request for a long answer is turned away.
 /// `answer_budget.rs`.
 pub(crate) const UNREAD_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// The same for the page of metrics, which has a budget of its own: an operator reads it while all else is used up.
+/// The same for the page of metrics, which has a separate budget: an operator reads it while all else is used up.
 pub(crate) const UNREAD_PAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// An answer, or a buffer of answers, up to this size is an ordinary one: `answer_budget.rs`.
 pub(crate) const ORDINARY_ANSWER_BYTES: usize = 16 * 1024;
@@ -94,10 +93,10 @@ pub(crate) const READ_RATE_MIN: u64 = 4 * 1024;
 
 // Time.
 
-/// Longest time from a request to its answer. A guard against waits that nobody bounded: those for
-/// a segment or a quorum end sooner, with a better reason. `http/dispatch.rs` and `resp/connection.rs`.
+/// Longest time from a request to its answer. A guard against waits without another bound: a wait for a segment or a
+/// quorum ends sooner, with a better reason. `http/dispatch.rs` and `resp/connection.rs`.
 pub(crate) const REQUEST_MAX: Duration = Duration::from_secs(10);
-/// The same of a request that may wait for slow disks: a change of a tag. `http/dispatch.rs`.
+/// The same for a request that may wait for slow disks: a change of a tag. `http/dispatch.rs`.
 pub(crate) const SLOW_REQUEST_MAX: Duration = Duration::from_secs(30);
 /// Longest time from the head of a request to the end of its body: `http/body.rs`.
 pub(crate) const BODY_MAX: Duration = Duration::from_secs(5);
@@ -113,8 +112,8 @@ pub(crate) const DRAIN_MAX: Duration = Duration::from_secs(5);
 /// How long a client may take to read its last answers, once the node has ended the connection:
 /// `tls/client_stream.rs` and `resp/connection.rs`.
 pub(crate) const LINGER_MAX: Duration = Duration::from_millis(500);
-/// Longest wait for a segment, and for the read that must see every change before it, where commits are quick; elsewhere
-/// `Replica::patience` makes it longer. `service/ids.rs`, `service/grabber.rs` and `service/log_access.rs`.
+/// Longest wait for a segment, and for the read that must see every change before it, where commits are quick;
+/// elsewhere `Replica::patience` makes it longer. `service/ids.rs`, `service/grabber.rs` and `service/log_access.rs`.
 pub(crate) const GRAB_MAX: Duration = Duration::from_secs(2);
 /// Longest that a restarted node keeps away from clients for the ids of its hot tags: `service/warm_start.rs`.
 pub(crate) const WARM_START_MAX: Duration = Duration::from_secs(2);

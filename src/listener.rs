@@ -1,15 +1,14 @@
 //! Sockets and threads of the client side: an acceptor for each address, one worker per core.
 //!
-//! Each worker runs a single-threaded runtime of its own, so a request never moves between
-//! threads, and the Raft runtime never competes with id traffic for a queue. Each acceptor deals its
-//! connections out in turn. HTTP and the Redis protocol share the workers, but each has its own limit of
-//! connections. (Several sockets on one port would spare the acceptor, but would also let a second
-//! process share the port in silence.)
+//! Each worker runs its own single-threaded runtime, so a request never moves between threads, and the Raft runtime
+//! never competes with id traffic for a queue. Each acceptor deals its connections out in turn. HTTP and the Redis
+//! protocol share the workers, but each has a separate limit of connections. (Several sockets on one port would spare
+//! the acceptor, but would also let a second process share the port in silence.)
 //!
 //! ```text
 //! listener     ports and workers
 //!   acceptor   accepts, deals out, turns away
-//!     places   who holds how many places, and who makes room
+//!     places   which connections hold places, and which make room
 //! ```
 
 mod acceptor;
@@ -51,7 +50,7 @@ const HANDOVER_MAX: usize = 256;
 pub struct ClientCapacity {
     /// Threads that answer requests.
     pub workers: NonZeroUsize,
-    /// Open connections of each protocol; one more is told so and closed.
+    /// Open connections of each protocol; one more gets an error and is closed.
     pub connections_max: usize,
 }
 
@@ -63,7 +62,7 @@ impl Default for ClientCapacity {
     }
 }
 
-/// A bound address on which no connection is accepted yet.
+/// A bound address that no connection is accepted on yet.
 #[derive(Debug)]
 pub struct ClientPort {
     listener: TcpListener,
@@ -92,8 +91,8 @@ impl ClientPort {
     }
 }
 
-/// Has the kernel buffer no more than [`UNSENT_BYTES_MAX`] of each accepted connection that it cannot send
-/// yet. Otherwise it takes megabytes for a client that does not read, and nobody sees for how long.
+/// Has the kernel buffer no more than [`UNSENT_BYTES_MAX`] of each accepted connection that it cannot send yet.
+/// Otherwise it takes megabytes for a client that does not read, and the node cannot see how long they wait.
 fn bound_kernel_buffers(listener: &TcpListener) -> io::Result<()> {
     // Other systems have no such bound.
     #[cfg(target_os = "linux")]
@@ -109,11 +108,11 @@ pub struct ClientPorts {
     pub http: ClientPort,
     /// Where the Redis protocol is spoken, if anywhere.
     pub resp: Option<ClientPort>,
-    /// What the node proves itself by, at any time; `None`: neither port speaks TLS.
+    /// The node's credentials, at any time; `None`: neither port speaks TLS.
     pub tls: Option<watch::Receiver<Arc<ClientTls>>>,
 }
 
-/// Starts to answer on the ports, on threads of its own, behind `doors`.
+/// Starts to answer on the ports, on new threads, behind `doors`.
 ///
 /// # Errors
 /// The errors of starting threads.
@@ -183,7 +182,7 @@ impl RunningServer {
 /// The prefix of the names of threads that serve clients.
 pub(crate) const CLIENT_THREADS: &str = "clients-";
 
-/// Runs `task` on a new thread with a runtime of its own.
+/// Runs `task` on a new thread, with a runtime for it alone.
 fn on_thread<F>(name: &str, task: F) -> io::Result<()>
 where
     F: Future<Output = ()> + Send + 'static,
@@ -200,7 +199,7 @@ struct Served {
     dispatch: Dispatch,
     /// The tokens that clients of the Redis protocol show; those of HTTP are the dispatch's matter.
     tokens: Option<Arc<Tokens>>,
-    /// What the node proves itself by; `None`: clients speak without TLS.
+    /// The node's credentials; `None`: clients speak without TLS.
     tls: Option<watch::Receiver<Arc<ClientTls>>>,
     /// The handshakes of this worker.
     handshakes: Arc<Handshakes>,

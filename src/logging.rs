@@ -1,7 +1,7 @@
 //! The log of a process, on standard error: how its lines look, and which there are.
 //!
-//! A level concerns the lines of this project. Libraries warn, and openraft is silent: its lines are for those who
-//! develop it, of a kilobyte each, and whatever an operator needs of them is in a line of this project.
+//! A level concerns the lines of this project. Libraries warn, and openraft is silent: its lines are for its
+//! developers, a kilobyte each, and a line of this project has what an operator needs of them.
 
 mod lines;
 
@@ -29,7 +29,7 @@ use crate::config::{LogFormat, LogLevel, LogSettings};
 use crate::metrics::LOG_LINES_DROPPED;
 use crate::timestamp::rfc3339;
 
-/// The crates of this project, by which the targets of its lines begin.
+/// The crates of this project. The targets of its lines begin with these.
 const OWN_CRATES: [&str; 3] = ["mintleaf", "mintleaf_raft", "mintleaf_storage"];
 
 /// The lines of this process, once it has a log.
@@ -39,7 +39,7 @@ static LINES: OnceLock<Lines> = OnceLock::new();
 pub struct Log {
     settings: LogSettings,
     level: LogLevel,
-    /// Whether `RUST_LOG` says which lines there are.
+    /// Whether `RUST_LOG` sets which lines there are.
     is_fixed: bool,
     filter: Handle<Targets, Registry>,
 }
@@ -48,7 +48,7 @@ impl Log {
     /// Begins the log. A level in `RUST_LOG` is as good as one of `--log-level`.
     ///
     /// # Errors
-    /// When `RUST_LOG` is no filter, or the system has no thread for the log.
+    /// When `RUST_LOG` is not a filter, or the system has no thread for the log.
     ///
     /// # Panics
     /// When this process has a log already.
@@ -75,7 +75,7 @@ impl Log {
         Ok(Self { settings, level, is_fixed, filter })
     }
 
-    /// Reads the level again where it may have changed, which is the settings file, and says what came of it.
+    /// Reads the level again from the settings file, the only source that may have changed, and logs the outcome.
     pub fn read_level_again(&mut self) {
         if self.is_fixed {
             return tracing::info!("the log level is unchanged: RUST_LOG decides");
@@ -109,7 +109,7 @@ impl Log {
 }
 
 fn start_lines() -> io::Result<&'static Lines> {
-    // A descriptor of its own, so that no lock of the standard library is held while a write waits.
+    // A separate descriptor, so that no lock of the standard library is held while a write waits.
     let out = File::from(io::stderr().as_fd().try_clone_to_owned()?);
     let say_dropped = |lines| {
         tracing::warn!(lines, "lines of the log were dropped, because nothing read it");
@@ -152,7 +152,7 @@ pub fn last_words(words: &impl fmt::Display) {
     }
 }
 
-/// Has `say` write to standard error by itself behind the log, and waits for both for a second at most.
+/// Has `say` write to standard error itself, behind the log, and waits for both for at most a second.
 pub fn say_last(say: impl FnOnce() + Send + 'static) {
     let deadline = LINES.get().map_or_else(Instant::now, Lines::flush);
     let (says, said) = mpsc::sync_channel(1);
@@ -170,7 +170,7 @@ fn parsed(filter: &str) -> Result<Targets, String> {
     parsed.map_err(|error| format!("RUST_LOG is no filter of log lines: {error}"))
 }
 
-/// The level of this name, in any case of its letters.
+/// The level of this name, in upper or lower case.
 fn level_named(text: &str) -> Option<LogLevel> {
     <LogLevel as clap::ValueEnum>::from_str(text.trim(), true).ok()
 }

@@ -74,8 +74,8 @@ fn run_nodes(
     exit_code
 }
 
-/// Says why nodes ended; answers the exit code for that. A node that ran says it in its log, and so does one whose log
-/// is read by programs.
+/// Reports why nodes ended; returns the exit code for that. A node that ran reports it in its log, and so does one
+/// whose log is read by programs.
 fn ended(outcome: Result<(), NodeFailure>, format: LogFormat, sources: &Sources) -> ExitCode {
     let Err(failure) = outcome else { return ExitCode::SUCCESS };
     let exit_code = failure.exit_code();
@@ -92,7 +92,7 @@ fn ended(outcome: Result<(), NodeFailure>, format: LogFormat, sources: &Sources)
     ExitCode::from(exit_code)
 }
 
-/// Says which setting is wrong; exit code 2.
+/// Reports which setting is wrong; exit code 2.
 fn bad_usage(command: &str, error: &ConfigError) -> ExitCode {
     let hint = match command {
         "dev" => "mintleaf help dev lists every setting",

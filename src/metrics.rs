@@ -62,7 +62,7 @@ pub struct Metrics {
     registry: Registry,
     /// That of the process, whose names have no prefix.
     process_registry: Registry,
-    /// That of what goes with the next minor release.
+    /// The registry of what goes away with the next minor release.
     deprecated_registry: Registry,
     deprecated: DeprecatedGauges,
     ids: [HotCounter; MODES - 1],
@@ -182,12 +182,12 @@ impl Metrics {
         self.grab_seconds.observe(seconds);
     }
 
-    /// Counts a round that a quorum confirmed for so many requests, and the seconds it took.
+    /// Counts a round that a quorum confirmed for this many requests, and the seconds it took.
     pub(crate) fn round_confirmed(&self, requests: usize, seconds: f64) {
         self.rounds.confirmed(requests, seconds);
     }
 
-    /// Counts a round that nobody confirmed.
+    /// Counts a round that was not confirmed.
     pub(crate) fn round_failed(&self) {
         self.rounds.failed();
     }
@@ -197,7 +197,7 @@ impl Metrics {
         self.rounds.message(outcome);
     }
 
-    /// Records that a caller waited this many seconds for a segment, in vain or not.
+    /// Records that a caller waited this many seconds for a segment, with or without success.
     pub fn waited(&self, seconds: f64) {
         self.wait_seconds.observe(seconds);
     }
@@ -247,7 +247,7 @@ impl Metrics {
         self.doors.client_certificate_expiry.set(at_s);
     }
 
-    /// Counts a connection on which TLS was not agreed on.
+    /// Counts a connection whose TLS handshake failed.
     pub(crate) fn handshake_failed(&self, protocol: Protocol) {
         self.doors.handshakes_failed[protocol as usize].inc();
     }

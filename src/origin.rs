@@ -1,4 +1,4 @@
-//! Where clients are counted together, so that one of them cannot use up what all of them share.
+//! The groups that clients are counted in, so that one client cannot use up what all of them share.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

@@ -26,34 +26,35 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::limits::SLOW_CHANGE_MAX;
 
-/// Most commands of one [`Replica::propose_all`] or [`Replica::propose_as_leader`]: so many of the longest grabs fit a
-/// proposal, whose bytes `mintleaf_raft` bounds.
+/// Most commands of one [`Replica::propose_all`] or [`Replica::propose_as_leader`]: this many of the longest grabs fit
+/// a proposal, whose bytes `mintleaf_raft` bounds.
 pub const COMMANDS_MAX: usize = PROPOSAL_BYTES_MAX / GRAB_BYTES_MAX;
 
-/// Bytes of the longest grab: a tag of the longest characters, and 96 for all else, of which a grab of a period in
-/// strict order needs most: format, checksum, lengths, size, line and leadership.
+/// Bytes of the longest grab: a tag of the longest characters, and 96 for the rest. A grab of a period in strict order
+/// needs most: format, checksum, lengths, size, line and leadership.
 const GRAB_BYTES_MAX: usize = 96 + 4 * TAG_CHARS_MAX;
 
-/// Draws keys of hidden ids: bytes that nobody can guess.
+/// Draws keys of hidden ids: bytes that cannot be guessed.
 pub type DrawKey = fn() -> io::Result<[u8; 32]>;
 
-/// Hears on every node of what keeps callers from taking ids of a tag, whichever node it was asked of.
+/// Receives, on every node, each change of what keeps callers from taking ids of a tag, on whichever node it was
+/// requested.
 pub trait TagListener: Send + Sync + 'static {
     /// A tag was deleted.
     fn tag_deleted(&self, tag: &str);
 
-    /// An administrator or an import has named this mark of a tag: no id below it is to be given any more.
+    /// An administrator or an import has named this mark of a tag: from now on, no id below it is to be given.
     fn tag_raised(&self, tag: &str, mark: u64);
 
-    /// A tag was changed, and is protected so from now on, as it may have been before.
+    /// A tag was changed. It has this protection from now on, which may be the same as before.
     fn tag_protected(&self, tag: &str, protection: Protection);
 
-    /// The whole state was replaced by a snapshot. What was told of each tag since is not known: any may have been
+    /// A snapshot replaced the whole state. What happened to each tag in between is unknown: any tag may have been
     /// deleted, protected, or raised.
     fn state_replaced(&self);
 }
 
-/// A listener for a copy of the state behind which nobody hands out ids.
+/// A listener for a copy of the state that no node hands out ids from.
 #[derive(Debug)]
 pub struct NoListener;
 
@@ -78,11 +79,11 @@ pub fn snapshot_of(frozen: state::FrozenState) -> FrozenState {
 
 /// This node's copy of the [`State`], which the log drives.
 ///
-/// Entries change it, by [`State::apply`], and a snapshot replaces it, by [`StateMachine::restore`]. No
-/// watermark falls by that. At a start the copy is empty. Later a leader's snapshot replaces it only if the
-/// snapshot reaches beyond every entry that this node knows to be committed, and so beyond every entry that
-/// it has applied: openraft drops any other (`install_full_snapshot` of its `FollowingHandler`). Nor does an
-/// older file take the place of a newer one (`DurableSnapshot::replace` in `raft/`).
+/// Entries change it, by [`State::apply`], and a snapshot replaces it, by [`StateMachine::restore`]. Neither lets a
+/// watermark fall. At a start the copy is empty. Later a leader's snapshot replaces it only if the snapshot reaches
+/// beyond every entry that this node knows to be committed, and so beyond every entry that it has applied: openraft
+/// drops any other (`install_full_snapshot` of its `FollowingHandler`). Nor does an older file take the place of a
+/// newer one (`DurableSnapshot::replace` in `raft/`).
 pub struct StateReplica {
     state: RwLock<State>,
     listener: Arc<dyn TagListener>,
@@ -107,8 +108,8 @@ impl StateReplica {
         self.state.into_inner()
     }
 
-    /// Tells the listener what a command did to a tag. Applying waits for that, so the listener hears of changes
-    /// in their order, and of each before this node applies the next.
+    /// Passes what a command did to a tag to the listener. Applying waits for that, so the listener receives changes in
+    /// their order, and each before this node applies the next.
     fn tell(&self, command: &Command, response: &Response) {
         let (change, tag) = match command {
             Command::Administer { change, .. } => (Some(change), change.tag()),
@@ -116,7 +117,7 @@ impl StateReplica {
             _ => return,
         };
         let Some(tag) = tag.map(BizTag::as_str) else { return };
-        // The mark that was named, and not the tag's own, which may be far above: what is held between them stays.
+        // The listener gets the named mark, not the tag's own, which may be far above: what is held between them stays.
         let raised = change.and_then(Change::mark);
         let raise = || raised.into_iter().for_each(|mark| self.listener.tag_raised(tag, mark));
         match response {
@@ -160,7 +161,7 @@ impl StateMachine for StateReplica {
         Release { level: state.level(), version: state.version_needed().to_owned() }
     }
 
-    /// With the level that has one comes the root key, in one entry: a cluster of that level has one.
+    /// The level that has a root key brings it along, in one entry, so every cluster of that level has one.
     fn raising(&self, to: u32) -> io::Result<Vec<Vec<u8>>> {
         let mut commands =
             vec![Command::RaiseLevel { to, version: first_version_of(to).to_owned() }];
@@ -227,8 +228,8 @@ impl Replica {
         Self { node, state, last_barrier: Mutex::new(None), doubt }
     }
 
-    /// Has the node stop, because a command had a response that only another can have. Replies were mixed up
-    /// then, so that an interval which this process holds may be somebody else's, too.
+    /// Stops the node, because a command had a response that only another command can have. Replies were mixed up, so
+    /// an interval that this process holds may belong to another process, too.
     pub(crate) fn mixed_up(&self, what: &str, response: &Response) {
         tracing::error!("{what} had the response to another command: {response:?}");
         let why = format!("{what} had the response to another command, so replies were mixed up");
@@ -256,8 +257,8 @@ impl Replica {
         &self.node
     }
 
-    /// How long this node waits for a proposal of its own or of a caller: `least`, or as long as four commits take where
-    /// disks or links are slow, [`SLOW_CHANGE_MAX`] at most.
+    /// How long this node waits for a proposal, whether its own or a caller's: `least`, or as long as four commits take
+    /// if disks or links are slow, at most [`SLOW_CHANGE_MAX`].
     pub fn patience(&self, least: Duration) -> Duration {
         let lately = self.node.proposal_time().unwrap_or_default();
         least.max(SLOW_CHANGE_MAX.min(4 * lately))
@@ -273,7 +274,7 @@ impl Replica {
         look(&self.state.state.read())
     }
 
-    /// Whether a command can be proposed as things are, without proposing it.
+    /// Whether a command could be proposed now. Does not propose it.
     ///
     /// # Errors
     /// [`ProposeError::Rejected`].
@@ -295,7 +296,7 @@ impl Replica {
         decode(&replies[0])
     }
 
-    /// Proposes commands together, [`COMMANDS_MAX`] at most, each of which may be applied twice.
+    /// Proposes commands together, at most [`COMMANDS_MAX`]. The log may apply each of them twice.
     ///
     /// # Errors
     /// [`ProposeError`], by the deadline at the latest.
@@ -313,7 +314,7 @@ impl Replica {
     /// applied at most once.
     ///
     /// # Errors
-    /// [`ProposeError`], by the deadline at the latest; at once where this node does not lead.
+    /// [`ProposeError`], by the deadline at the latest; at once if this node does not lead.
     pub async fn propose_as_leader(
         &self,
         commands: &[Command],
@@ -344,9 +345,9 @@ impl Replica {
     }
 }
 
-/// Reads a reply of the log, which a [`StateReplica`] encoded: in this process, or in the leader's. The
-/// command was applied, and what it did is not known here. That is doubt about one answer of another process,
-/// and none about this node's data, which its own replica applies from its own log.
+/// Reads a reply of the log, which a [`StateReplica`] encoded: in this process, or in the leader's. If that fails, the
+/// command was applied, but its effect is not known here. The doubt concerns one answer of another process, and not
+/// this node's data, which its own replica applies from its own log.
 fn decode(reply: &[u8]) -> Result<Response, ProposeError> {
     decode_response(reply).map_err(|error| {
         tracing::error!(%error, "the reply to a proposal cannot be read");

@@ -9,7 +9,7 @@
 //!       permission    whether a connection may have a command carried out; its login
 //!       call          one command that is carried out
 //!       gathered      commands for numbers of keys that are carried out together
-//!       pending       ids that are not buffered, and how the reply tells them
+//!       pending       ids that are not buffered, and how the reply shows them
 //!       session       what a connection remembers
 //!   parser            bytes into commands
 //!   reply             replies into bytes

@@ -1,10 +1,10 @@
-//! A new cluster, made of a copy of another one: of a backup, or of one data directory that survived.
+//! A new cluster, made from a copy of another one: from a backup, or from one data directory that survived.
 //!
-//! What must not be read is not read: a copy is checked to its end before anything of it is taken for true, and
-//! its source is never written to. What must not be found is not there: the directory of the new cluster is whole
-//! or not there, its state is raised before it is written, and it has neither the log nor the store nor the
-//! cluster id of before. So no node of the old cluster hears the new one or is heard by it, and nothing that the
-//! old one appended is ever applied on top of a mark that rose. (Lines 1 and 3 of `lib.rs` rest on that.)
+//! Nothing is read that must not be: a copy is checked to its end before any of it is used, and its source is never
+//! written to. Nothing is left over that must not be: the directory of the new cluster is either whole or not there,
+//! its state is raised before it is written, and it has neither the log nor the store nor the cluster id of the old
+//! one. So no node of the old cluster and the new one ever listen to each other, and nothing that the old one appended
+//! is ever applied on top of a mark that rose. (Lines 1 and 3 of `lib.rs` rest on that.)
 
 use std::fs::{self, File};
 use std::io;
@@ -31,17 +31,17 @@ pub struct Copy {
 /// Where a copy comes from.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Origin {
-    /// The cluster; `None` of a directory whose node has taken part in none.
+    /// The cluster; `None` for a directory whose node has taken part in none.
     pub cluster_id: Option<u128>,
     /// The node that took the backup, or that the directory belongs to.
     pub node_id: Option<u64>,
-    /// The last log entry that the copy holds; of a backup, that it holds at least.
+    /// The last log entry that the copy holds; for a backup, one that it holds at least.
     pub log_index: Option<u64>,
     /// The level of the cluster.
     pub level: u32,
-    /// The version that took the backup; of a directory, the first that supports its level.
+    /// The version that took the backup; for a directory, the first that supports its level.
     pub version: String,
-    /// When the backup was taken; of a directory, the time of the last command in it. In Unix milliseconds.
+    /// When the backup was taken; for a directory, the time of the last command in it. In Unix milliseconds.
     pub taken_at_ms: u64,
     /// How many tags there are.
     pub tags: u64,
@@ -52,7 +52,7 @@ pub struct Origin {
 pub struct Inspection {
     /// Where the copy comes from, as far as that can be read.
     pub origin: Option<Origin>,
-    /// Whether the copy has the root key that hidden ids are made of; `None` of a copy that is damaged.
+    /// Whether the copy has the root key that hidden ids are made of; `None` for a damaged copy.
     pub root_key: Option<bool>,
     /// What is wrong with it; `None` when it is whole.
     pub damage: Option<SourceError>,
@@ -99,7 +99,7 @@ impl SourceError {
     }
 }
 
-/// What to make of a copy.
+/// What to make from a copy.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// How far the state rises.
@@ -128,8 +128,8 @@ pub enum RestoreError {
     Directory(#[from] OfflineError),
 }
 
-/// Reads a backup, or the data directory of a node that has stopped. A copy of a directory's log is kept in
-/// `scratch` meanwhile, which must not exist. `progress` hears of bytes of a backup, or of entries of a log.
+/// Reads a backup, or the data directory of a node that has stopped. While it reads a directory, it keeps a copy of the
+/// log in `scratch`, which must not exist. `progress` is called with the bytes of a backup, or the entries of a log.
 ///
 /// # Errors
 /// [`SourceError`], also when anything in the source is damaged.
@@ -147,10 +147,10 @@ pub fn read_copy(
     }
 }
 
-/// Says where a copy comes from, and whether it is whole. Parameters as for [`read_copy`].
+/// Reports where a copy comes from, and whether it is whole. Parameters as for [`read_copy`].
 ///
 /// # Errors
-/// [`SourceError`] when the source is no copy that this build can judge.
+/// [`SourceError`] when the source is not a copy that this build can check.
 pub fn inspect(
     source: &Path,
     scratch: &Path,
@@ -172,8 +172,8 @@ pub fn inspect(
     }
 }
 
-/// Makes a new cluster of a copy, in a prepared directory. The directory is whole when this returns, and the audit
-/// in it says what was made of what.
+/// Makes a new cluster from a copy, in a prepared directory. The directory is whole when this returns, and the audit in
+/// it says what was made from what.
 ///
 /// # Errors
 /// [`RestoreError`]; nothing is left in the directory then.
@@ -184,7 +184,7 @@ pub fn restore(new: NewCluster, copy: Copy, plan: &Plan) -> Result<(), RestoreEr
     let restoration =
         Restoration { time_ms: now_ms, from_cluster, log_index, to_cluster: cluster_id };
     let restored = state.restored(raise, &restoration).map_err(RestoreError::UnknownTag)?;
-    // Whoever compares the two clusters finds that the new one begins behind the copy.
+    // A comparison of the two clusters shows that the new one begins behind the copy.
     let log_index = log_index.unwrap_or(0).saturating_add(1);
     let beginning = Beginning { node_id, store, cluster_id, log_index };
     Ok(new.begin(&beginning, snapshot_of(restored.freeze()))?)

@@ -1,5 +1,5 @@
-//! A node in its process: Raft on a runtime of its own, the services, and listeners in front of them.
-//! There are two ways to run it, [`serve`] and [`dev`].
+//! A node in its process: Raft on its own runtime, the services, and listeners in front of them. There are two ways to
+//! run it, [`serve`] and [`dev`].
 //!
 //! ```text
 //! serve, dev    one node until a signal; a cluster in one process
@@ -13,7 +13,7 @@
 //!     hot_tags_file  the tags that were used lately, for the next start
 //!     machine_watch  what it takes of its machine, for the metrics
 //!     quorum_watch   what the log says about a lost quorum
-//!     supervisor     what the service manager is told
+//!     supervisor     what the node reports to the service manager
 //!     peer_credentials    its keys towards other nodes, read again when their files change
 //!     client_credentials  its certificate for clients, likewise
 //!     client_tokens       the tokens of clients, read again likewise

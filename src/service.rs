@@ -6,11 +6,11 @@
 //!   held_ids    takes ids that are buffered, without a wait
 //!   taken       ids that were taken, as a face shows them
 //!   single_ids  ids for requests that came together, of one id each
-//!   cluster_time  the time by which periods are chosen
+//!   cluster_time  the time that selects the period
 //!   warm_start  holds ids again of the tags that were hot before a restart
 //!     hot_tags  which those are
 //!   slot_table  tag to slot, no lock
-//!     slot      one tag: double buffer, waiting callers; one lock of its own
+//!     slot      one tag: double buffer, waiting callers; has its own lock
 //!       rate_limit  how many ids of it may be handed out now
 //!     first_segments  what is heard of tags whose first segment has no slot yet
 //!     shaped    the tags that are not plain: which line is drawn from now, and a slot for each

@@ -1,17 +1,17 @@
 //! Ends connections that make no progress, read their answers too slowly, or are idle while others need
 //! their places.
 //!
-//! A head that trickles in, a client that does not read its answers and a connection that is no longer
-//! used each hold a place that other clients need. Every few seconds the watchdog looks whether a
-//! connection has made progress; a request costs a few counters and no clock. (Hyper's header timeout
-//! counts idle time as well, so that one bound would have to serve for both.)
+//! A head that trickles in, a client that does not read its answers and a connection that is no longer used each hold a
+//! place that other clients need. Every few seconds the watchdog checks whether a connection has made progress; a
+//! request costs a few counters and no clock. (Hyper's header timeout counts idle time as well, so that one bound would
+//! have to serve for both.)
 //!
-//! On a node with an auth file, requests of strangers are none: a caller that shows no token that holds, and may do
-//! nothing without one, keeps no place by asking again and again. And a connection on which no such token was shown is
-//! unproven: it ends when its place is needed, whatever it does.
+//! On a node with an auth file, requests of strangers do not count: a caller without a valid token that may do nothing
+//! without one keeps no place by asking again and again. And a connection that has shown no valid token is unproven: it
+//! ends when its place is needed, whatever it does.
 //!
-//! The looks also tell the acceptor how long a connection has been idle, and so which one makes room when
-//! places run out.
+//! The acceptor also learns from the looks how long a connection has been idle, and so which one makes room when places
+//! run out.
 
 mod progress;
 
@@ -27,7 +27,7 @@ use crate::limits::READ_RATE_MIN;
 pub(crate) const LOOK_INTERVAL: Duration = Duration::from_secs(5);
 /// How many looks without progress end a connection with a half-sent request or an unread answer.
 const STALLED_LOOKS_MAX: u64 = 2;
-/// Looks over which the rate of a reader is measured: a socket takes answers in lumps of 32 KiB, which
+/// The rate of a reader is measured over this many looks: a socket takes answers in lumps of 32 KiB, which
 /// 64 kbit/s carries in four seconds.
 const RATE_LOOKS: u64 = 4;
 
@@ -64,7 +64,7 @@ struct Watchdog<'a> {
 /// How fast a client takes the answers that wait for it.
 #[derive(Default)]
 struct Reader {
-    /// Looks on end, after the first, at which answers waited.
+    /// Consecutive looks, after the first, that found answers waiting.
     looks: u64,
     sent_at_first: u64,
 }
@@ -121,7 +121,7 @@ impl Watchdog<'_> {
 }
 
 impl Reader {
-    /// Whether answers waited over so many looks, and fewer bytes were taken than there had to be.
+    /// Whether answers waited over [`RATE_LOOKS`] looks, and fewer bytes were taken than required.
     fn is_too_slow(&mut self, sent: u64, unsent: bool) -> bool {
         if !unsent {
             *self = Self::default();
@@ -238,7 +238,7 @@ mod tests {
         assert_eq!(seconds_until_stalled(&progress, false).await, 10);
     }
 
-    /// Answers wait from the first moment on; the client takes so many bytes each second.
+    /// Answers wait from the first moment on; the client takes `bytes_per_second` each second.
     async fn seconds_of_a_reader(bytes_per_second: usize) -> Option<(u64, Verdict)> {
         let progress = Progress::default();
         progress.received(100);

@@ -22,9 +22,9 @@ pub const START_DEFAULT: u64 = 1;
 pub const ID_MAX: u64 = ID_END - 1;
 /// First number past every id: where a tag's `max_id` stands once all are reserved. `state/watermark.rs`.
 pub const ID_END: u64 = 1 << 63;
-/// Longest window of a worker id, and the furthest that one reaches past the stamp of its entry, so
-/// that nobody can take a worker id's future away. An hour is more than any node need go on without
-/// the quorum. `state/command.rs` and `state/worker_entry.rs`.
+/// Longest window of a worker id, and the furthest that one reaches past the stamp of its entry, so that no node can
+/// take a worker id's future away. No node need go on without the quorum for more than an hour. `state/command.rs` and
+/// `state/worker_entry.rs`.
 pub const AHEAD_MS_MAX: u64 = 60 * 60 * 1000;
 
 /// Highest snowflake floor, in Unix milliseconds: no layout shows a later time. `state/change.rs`.
@@ -36,7 +36,7 @@ pub const UNFORCED_FLOOR_AHEAD_MS_MAX: u64 = 60 * 60 * 1000;
 
 /// Most ids a second that a tag's rate limit says: `state/protection.rs`.
 pub const RATE_LIMIT_MAX: u32 = 1_000_000_000;
-/// Most characters in the name of who makes an admin change: `state/actor.rs`.
+/// Most characters in the name of an actor of admin changes: `state/actor.rs`.
 pub const ACTOR_CHARS_MAX: usize = 64;
 /// Longest address of a node that the audit holds, a host name of 253 bytes with its port: `state/change.rs`.
 pub const ADDRESS_BYTES_MAX: usize = 253 + 6;

@@ -68,7 +68,7 @@ impl SegmentBuffer {
         Self::sized(Sizing::new(step))
     }
 
-    /// A buffer that holds nothing, of a line of so many ids.
+    /// A buffer that holds nothing, of a line of `line_ids` ids.
     pub fn of_line(step: u32, line_ids: u64) -> Self {
         Self::sized(Sizing::of_line(step, line_ids))
     }
@@ -112,8 +112,8 @@ impl SegmentBuffer {
         Some(first..self.cursor)
     }
 
-    /// The next `count` ids as ascending ranges; `None`, and nothing is taken, when fewer are held. The
-    /// clock is read at most once, on entering a segment.
+    /// The next `count` ids as ascending ranges; `None`, and nothing is taken, when fewer are held. The clock is read
+    /// at most once, on entering a segment.
     pub fn take(&mut self, count: u64, now_ms: impl FnOnce() -> u64) -> Option<Vec<Range<u64>>> {
         if count > self.remaining() {
             return None;
@@ -183,7 +183,7 @@ impl SegmentBuffer {
         self.cursor >= self.low_water && self.in_flight.is_none() && self.upcoming.is_empty()
     }
 
-    /// Begins a grab and answers how many ids to ask for, at least `step`, the tag's own step now.
+    /// Begins a grab and returns how many ids to ask for, at least `step`, the tag's own step now.
     ///
     /// `demand` is how many ids callers wait for. The size covers it, whatever is held and even above
     /// the sizing's own cap, up to [`STEP_MAX`](crate::limits::STEP_MAX).
@@ -217,13 +217,13 @@ impl SegmentBuffer {
         }
     }
 
-    /// Gives no id below `floor` from now on. Ids below it are skipped, and so wasted: those that are held, and those
-    /// that the grab in flight may bring, whose entry may have come before the floor was known.
+    /// Gives no id below `floor` from now on. Ids below it are skipped, and so wasted: the held ones, and ids that the
+    /// grab in flight may bring, because its entry may have come before the floor was known.
     pub fn rise_to(&mut self, floor: u64) {
         self.floor = self.floor.max(floor);
         let skipped = self.floor.min(self.current.end).saturating_sub(self.cursor);
         self.cursor += skipped;
-        // The rate of use counts ids that were given.
+        // The rate of use counts only ids that were given.
         self.current.start += skipped;
         self.skip_upcoming();
     }
@@ -251,7 +251,7 @@ impl SegmentBuffer {
         self.current.end - self.cursor + upcoming
     }
 
-    /// The buffer as Leaf shows it: two places for a segment, which are current by turns.
+    /// The buffer as Leaf shows it: two places for a segment, which take turns in being current.
     pub fn view(&self) -> BufferView {
         let current =
             SegmentView { value: self.cursor, max: self.current.end, step: self.current.len() };
@@ -270,7 +270,7 @@ impl SegmentBuffer {
         }
     }
 
-    /// How far the ids reach that are held. It moves nothing.
+    /// How far the held ids reach. It moves nothing.
     pub fn outlook(&self, now_ms: u64) -> Outlook {
         let left = self.current.end - self.cursor;
         let ids_to_grab = match self.upcoming.back() {
@@ -314,7 +314,7 @@ pub struct BufferView {
     pub next_ready: bool,
     /// Which of the two segments is the current one, 0 or 1.
     pub position: usize,
-    /// The current segment and the next one, in the place that each has; all zeros where there is none.
+    /// The current segment and the next one, each in its place; all zeros for a missing one.
     pub segments: [SegmentView; 2],
 }
 

@@ -1,16 +1,16 @@
-//! What ids of a tag look like, in which order they are given, and which number lines they come from.
+//! What ids of a tag look like, the order that they are given in, and the number lines that they come from.
 //!
-//! Pure. A tag without a shape of its own is *plain*: one number line, ids in trend order, answered as bare
-//! numbers. Every other tag is *shaped*. Its shape stands in the log from its creation on, never changes, and stays
-//! with the name for ever, because another shape could show an id of before a second time.
+//! Pure. A tag without its own shape is *plain*: one number line, ids in trend order, returned as bare numbers. Every
+//! other tag is *shaped*. Its shape is in the log from its creation on, never changes, and stays with the name for
+//! ever, because another shape could show an earlier id a second time.
 //!
 //! | file | what it has |
 //! | --- | --- |
 //! | `shape.rs` | [`Shape`] and what can be combined |
-//! | `line.rs` | the number lines of a tag: [`Line`], and [`Leadership`], under which some of them are drawn from |
+//! | `line.rs` | the number lines of a tag: [`Line`], and the [`Leadership`] that some grabs need |
 //! | `period.rs` | periods, their time zones and numbers |
 //! | `text_format.rs` | the text that clients get instead of a bare number |
-//! | `hidden.rs` | ids in an order that nobody can guess, and their key |
+//! | `hidden.rs` | ids in an order that cannot be guessed, and their key |
 //! | `ff1.rs` | that order |
 //! | `id_text.rs` | how the ids of a line are written |
 
@@ -47,7 +47,7 @@ pub enum Kind {
     Sequence,
 }
 
-/// In which order ids of a tag are given.
+/// The order that ids of a tag are given in.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub enum Order {
     /// Ids grow over time, and those of two nodes overtake each other.
@@ -139,7 +139,7 @@ impl Shape {
         *self == Self::default()
     }
 
-    /// The shape with what its fields call for where nothing was said: a period shows itself in each id.
+    /// The shape with the defaults that its fields call for: a period shows itself in each id.
     #[must_use]
     pub fn completed(mut self) -> Self {
         if self.period.is_some() && self.format.is_none() {
@@ -184,13 +184,13 @@ impl Shape {
         }
     }
 
-    /// Whether a name of this shape may be used again with the other: all is equal but the key of hidden ids, of
-    /// which the first one stays.
+    /// Whether a name of this shape may be used again with the other: all is equal except the key of hidden ids, where
+    /// the first one stays.
     pub fn is_like(&self, other: &Self) -> bool {
         self.differs_from(other).is_none()
     }
 
-    /// The first field in which two shapes differ, as the HTTP API calls it; `None` when they are alike.
+    /// The first field that differs between two shapes, as the HTTP API calls it; `None` when they are alike.
     pub fn differs_from(&self, other: &Self) -> Option<&'static str> {
         let Self { kind, order, period, format, hidden } = self;
         let digits = |hidden: &Option<Hidden>| hidden.as_ref().map(|hidden| hidden.digits);
@@ -233,7 +233,7 @@ impl Shape {
         *kind == Kind::Segment && period.is_none() && format.is_none() && hidden.is_none()
     }
 
-    /// Whether its numbers may begin at another one than 1: those of one line of numbers that are shown.
+    /// Whether its numbers may begin at a number other than 1: only those of a single line of visible numbers may.
     pub fn takes_start(&self) -> bool {
         self.has_whole_line() && self.hidden.is_none()
     }
@@ -244,7 +244,7 @@ impl Shape {
     }
 }
 
-/// What sets it apart from that of a plain tag, in words; nothing of the key.
+/// How it differs from the shape of a plain tag, in words; nothing of the key.
 impl fmt::Display for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { kind, order, period, format, hidden } = self;

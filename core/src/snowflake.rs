@@ -6,11 +6,10 @@
 //! - [`Rules`] are what a cluster settles for good: the format, the [`WorkerPool`], the longest window.
 //! - [`Generator`] makes the ids of one process inside the [`Window`]s that it holds.
 //!
-//! A window is ownership of some milliseconds of a worker id, and no timeout ends it: no other process is
-//! ever given a millisecond that this one may have stamped. The owner alone can end it early: it first
-//! stops stamping ([`Generator::give_up`]), then gives back the milliseconds that it has not stamped. So
-//! uniqueness needs no clock. A clock says only which of its milliseconds a process stamps, and a process
-//! stamps each id above the one before.
+//! A window is ownership of some milliseconds of a worker id, and no timeout ends it: no other process is ever given a
+//! millisecond that this one may have stamped. Only the owner can end it early: it first stops stamping
+//! ([`Generator::give_up`]), then gives back the milliseconds that it has not stamped. So uniqueness needs no clock. A
+//! clock decides only which of its milliseconds a process stamps, and a process stamps each id above the one before.
 //!
 //! **Nothing is carried over a restart.** None of the generator's types can be stored: a process
 //! that ends wastes what is left of its windows, and a process that starts is given new ones.
@@ -39,7 +38,7 @@ pub struct SnowflakeSettings {
     pub window: Duration,
     /// How far the clock may be from the cluster's time for a node to be given windows.
     pub max_clock_skew: Duration,
-    /// The worker ids of the pool to use, all of them; when empty, whichever are free, as many as are needed.
+    /// The worker ids of the pool to use, all of them; when empty, as many free ones as are needed.
     pub worker_ids: Vec<u16>,
 }
 

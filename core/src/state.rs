@@ -5,27 +5,27 @@
 //! replica: there is no clock here (the leader's stamp comes in), no I/O, no randomness and no
 //! order that depends on a hash.
 //!
-//! **Apply is the only writer of a watermark, and only ever raises it.** [`State::apply`] is the
-//! only way to change a state, and `watermark.rs` holds the only code that can write a mark. A grab
-//! answers the interval between the old mark and the new one, so no two intervals of a tag overlap.
+//! **Apply is the only writer of a watermark, and only ever raises it.** [`State::apply`] is the only way to change a
+//! state, and `watermark.rs` holds the only code that can write a mark. A grab reserves the interval between the old
+//! mark and the new one, so no two intervals of a tag overlap.
 //!
-//! A snapshot changes no state: it takes the place of a whole one, and no mark falls by that. A snapshot
-//! is a state that applying committed entries made, and the one installed always reaches further than
-//! this replica has applied; `StateReplica` in `replica.rs` says where that is enforced.
+//! A snapshot changes no state: it replaces a whole one, and no mark falls because of that. A snapshot is a state that
+//! applying committed entries made, and the one installed always reaches further than this replica has applied;
+//! `StateReplica` in `replica.rs` says where that is enforced.
 //!
-//! A restored cluster begins with the state of another one, of which a copy was taken at some time. It is raised
-//! as a whole before anybody may read it (`raise.rs`), because what was given since is in no copy. Line 1 holds
-//! over both clusters by that, as far as the operator's number reaches.
+//! A restored cluster begins with the state of another one, taken from a copy of some earlier time. The whole state is
+//! raised before any client may read it (`raise.rs`), because no copy has what was given since. So line 1 holds over
+//! both clusters, as far as the operator's number reaches.
 //!
 //! A deleted tag leaves a tombstone that keeps its watermark for ever. Created again, the name goes
 //! on above it; ids of its earlier life are never given a second time.
 //!
 //! The cluster's level decides which commands it may use at all; `level.rs` says why.
 //!
-//! A worker id has a number line of milliseconds in the same way, whose mark is called a fence;
-//! `worker_entry.rs` holds the only code that can write one. A fence falls in one case: its holder, and
-//! nobody else, gives back the end of its window that it has not stamped and never will. Under the lines of all
-//! worker ids lies one more mark, the snowflake floor; `window_bounds.rs` says what it is for.
+//! A worker id has a number line of milliseconds in the same way, whose mark is called a fence; `worker_entry.rs` holds
+//! the only code that can write one. A fence falls in one case: its holder, and no other process, gives back the end of
+//! its window that it has not stamped and never will. Under the lines of all worker ids lies one more mark, the
+//! snowflake floor; `window_bounds.rs` says what it is for.
 //!
 //! ```text
 //! apply            State: one committed command at a time
@@ -45,7 +45,7 @@
 //!     window_bounds the pool, the longest window, the snowflake floor
 //!   headroom       how much is left of the tag that is nearest to its end
 //!   level          how far the cluster has come
-//! command, response   what goes in and what comes out; stamp is what the log says beside
+//! command, response   what goes in and what comes out; stamp is what the log adds to it
 //! ```
 
 mod actor;

@@ -1,8 +1,7 @@
 //! The names of tags, and the error of a value that breaks its bound.
 //!
-//! Pure. A value is checked once where it enters and again when its command is applied: replicas may
-//! then trust their state, whoever wrote the log. The bounds themselves stand in
-//! [`limits`](crate::limits).
+//! Pure. A value is checked once where it enters and again when its command is applied: replicas may then trust their
+//! state, no matter which node wrote the log. The bounds themselves stand in [`limits`](crate::limits).
 
 use std::borrow::Borrow;
 use std::error::Error;
@@ -34,9 +33,9 @@ impl BizTag {
         Self::try_from(name.to_owned())
     }
 
-    /// Checks that a tag may be created under this name, which no other name looks like: people cannot tell a blank at
+    /// Checks that a tag may be created under this name. No other name may look like it: people cannot see a blank at
     /// an end or a character without a shape, and paths cannot hold `.` or `..`. Tags that were created under such a
-    /// name before that was checked go on.
+    /// name before this check existed go on.
     ///
     /// # Errors
     /// [`InvalidTag`] says what is wrong with the name.
@@ -129,7 +128,8 @@ impl fmt::Display for InvalidTag {
 
 impl Error for InvalidTag {}
 
-/// Characters that have no shape of their own: the categories Cf, Zl and Zp of Unicode 16.0, first and last of each run.
+/// Characters that have no shape of their own: the categories Cf, Zl and Zp of Unicode 16.0, first and last of each
+/// run.
 const FORMAT_CHARACTERS: &[(char, char)] = &[
     ('\u{ad}', '\u{ad}'),
     ('\u{600}', '\u{605}'),
@@ -219,7 +219,7 @@ pub fn exceeds(text: &str, chars_max: usize) -> bool {
     text.chars().nth(chars_max).is_some()
 }
 
-/// Checks what an import is called.
+/// Checks the name of an import.
 ///
 /// # Errors
 /// [`OutOfBounds::Import`].

@@ -1,7 +1,7 @@
-//! The auth file: which tokens there are, and what each allows. Read strictly, because a key that nobody looks at
-//! would be a door that nobody has closed.
+//! The auth file: which tokens there are, and what each allows. It is read strictly, because a key that is ignored
+//! would leave a door open.
 //!
-//! An error names the line and what is wrong there, and quotes neither key nor value: somebody may have written a
+//! An error names the line and what is wrong there, and quotes neither key nor value: the operator may have written a
 //! token where its hash or a name belongs.
 
 use std::collections::{HashMap, HashSet};
@@ -35,7 +35,7 @@ pub enum AuthFileError {
     Line {
         /// The line, counted from 1.
         line: usize,
-        /// What is wrong there, and what would do.
+        /// What is wrong there, and what would work.
         what: String,
     },
     /// Something is wrong with the whole.

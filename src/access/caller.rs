@@ -1,8 +1,7 @@
-//! Whom the requests of one connection come from.
+//! The sender of the requests of one connection.
 //!
-//! A client shows the same token with every request. It is hashed and looked up once; after that the bytes that it
-//! shows are compared with those it showed before, and what they allow holds for as long as nobody has changed
-//! the tokens.
+//! A client shows the same token with every request. It is hashed and looked up once. After that the bytes that it
+//! shows are compared with the earlier ones, and what they allow holds until the tokens change.
 
 use std::sync::Arc;
 
@@ -35,16 +34,16 @@ enum Shown {
     /// None.
     #[default]
     Nothing,
-    /// Something that can be no token.
+    /// Something that cannot be a token.
     Nonsense,
     /// One with this hash.
     Token(Hash),
 }
 
-/// Whom the requests of one connection come from.
+/// The sender of the requests of one connection.
 #[derive(Debug, Default)]
 pub(crate) struct Caller {
-    /// The `Authorization` that was read last, and the number of the tokens by which it was judged.
+    /// The `Authorization` that was read last, and the generation of the tokens that it was checked against.
     header: Vec<u8>,
     generation: u64,
     shown: Shown,
@@ -69,7 +68,7 @@ impl Caller {
         self.shown = match authorization {
             None | Some([]) => Shown::Nothing,
             Some(header) => {
-                // One byte more than is looked at: whatever begins so is too long as well.
+                // One byte more than is looked at: any text that begins like this is too long as well.
                 let length = header.len().min(SHOWN_BYTES_MAX + 1);
                 self.header.extend_from_slice(&header[..length]);
                 match bearer(header) {
@@ -101,8 +100,8 @@ impl Caller {
         self.token = known;
     }
 
-    /// Logs in with a token, whose name must be `name` where one is given; answers whether it holds. Otherwise
-    /// everything stays as it is.
+    /// Logs in with a token, whose name must be `name` if one is given; returns whether it holds. If not, everything
+    /// stays as it is.
     pub(crate) fn log_in(&mut self, tokens: &Tokens, name: Option<&[u8]>, token: &[u8]) -> bool {
         if token.len() > TOKEN_BYTES_MAX {
             return false;
@@ -124,7 +123,7 @@ impl Caller {
         self.token.as_ref()
     }
 
-    /// Whether it may do nothing but what is open to everybody, by what it has shown.
+    /// Whether what it has shown lets it do only what is open to all.
     pub(crate) fn is_stranger(&self) -> bool {
         self.check(Needs::AnyRole).is_err()
     }
@@ -134,7 +133,7 @@ impl Caller {
         self.shown != Shown::Nothing && self.token.is_none()
     }
 
-    /// Checks whether it may do what needs so much.
+    /// Checks whether it may do what needs this much.
     ///
     /// # Errors
     /// Why not.

@@ -67,7 +67,7 @@ const fn row(
     Route { method, path, endpoint, needs, scope }
 }
 
-/// Every route. Those that are asked for most stand first, and no two rows of one method fit the same path.
+/// Every route. The most requested ones stand first, and no two rows of one method fit the same path.
 pub(crate) static ROUTES: &[Route] = &[
     row("*", "/api/segment/get/{key}", Endpoint::LeafSegment, Needs::Issue, Scope::TagOfPath),
     row("*", "/v1/segment/{tag}", Endpoint::Segment, Needs::Issue, Scope::TagOfPath),
@@ -113,7 +113,7 @@ pub(crate) static ROUTES: &[Route] = &[
     row("GET", "/openapi", Endpoint::Reference, Needs::Nothing, Scope::NoTag),
 ];
 
-/// The row by which a `GET` reaches a handler. In a constant, a handler without one does not compile.
+/// The row of a handler that `GET` reaches. In a constant, a handler without such a row does not compile.
 pub(crate) const fn get_of(endpoint: Endpoint) -> Route {
     let mut at = 0;
     while at < ROUTES.len() {
@@ -142,7 +142,7 @@ fn reads(method: &str) -> bool {
     matches!(method, "GET" | "HEAD" | "OPTIONS")
 }
 
-/// What a request needs. One that has no row needs the most that its method allows it to do.
+/// What a request needs. A request without a row needs the most that its method could do.
 #[inline]
 pub(crate) fn route<'a>(method: &str, path: &'a str) -> Demand<'a> {
     let listed_as = if reads(method) { "GET" } else { method };
@@ -157,7 +157,7 @@ pub(crate) fn route<'a>(method: &str, path: &'a str) -> Demand<'a> {
     }
 }
 
-/// Whether a path is the one of a row: the first text that a `{…}` of it stands for, if it has any.
+/// Whether a path is the one of a row. Returns the first text that a `{…}` of it stands for, if it has any.
 #[inline]
 fn fit<'a>(pattern: &str, path: &'a str) -> Option<Option<&'a str>> {
     let fixed = pattern.find('{').unwrap_or(pattern.len());
@@ -229,7 +229,7 @@ pub(crate) const COMMANDS: [CommandRule; 22] = [
     rule("COMMAND", Needs::AnyRole, NamedTags::None),
     rule("CONFIG", Needs::AnyRole, NamedTags::None),
     rule("INFO", Needs::AnyRole, NamedTags::None),
-    // HELLO asks for a role by itself, because it may bring the token.
+    // HELLO asks for a role itself, because it may bring the token.
     rule("HELLO", Needs::Nothing, NamedTags::None),
     rule("AUTH", Needs::Nothing, NamedTags::None),
     rule("RESET", Needs::Nothing, NamedTags::None),
@@ -238,7 +238,7 @@ pub(crate) const COMMANDS: [CommandRule; 22] = [
     rule("HOST:", Needs::Nothing, NamedTags::None),
 ];
 
-/// The rule of a command. In a constant, a command without one does not compile.
+/// The rule of a command. In a constant, a command without a rule does not compile.
 pub(crate) const fn command(name: &'static str) -> CommandRule {
     let mut at = 0;
     while at < COMMANDS.len() {

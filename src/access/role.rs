@@ -30,7 +30,7 @@ impl Role {
         }
     }
 
-    /// Whether the role is enough for what needs so much.
+    /// Whether the role is enough for what needs this much.
     #[inline]
     pub(crate) const fn is_enough_for(self, needs: Needs) -> bool {
         match needs {
@@ -45,9 +45,9 @@ impl Role {
 /// What a request needs of its sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Needs {
-    /// Nothing: it is open to everybody.
+    /// Nothing: it is open to all.
     Nothing,
-    /// A role, whichever.
+    /// Any role.
     AnyRole,
     /// The role `issue`, or `admin`.
     Issue,
@@ -57,8 +57,8 @@ pub(crate) enum Needs {
     Admin,
 }
 
-/// What of the cluster a request is about: a token that is confined to some tags is refused where it is about
-/// others.
+/// What part of the cluster a request is about: a token that is confined to some tags is refused if the request is
+/// about others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
     /// No tag.

@@ -1,4 +1,4 @@
-//! One token: what it allows, and the SHA-256 by which alone a node knows it.
+//! One token: what it allows, and its SHA-256, which is all that a node knows of it.
 //!
 //! A token is looked up by its hash in a map: how long that takes says nothing of how much of a guess was right,
 //! because no guess can come near a hash step by step.
@@ -47,14 +47,14 @@ impl TagGlob {
     }
 }
 
-/// The hash by which a token is known.
+/// The hash of a token, which identifies it.
 pub fn hash_of(token: &[u8]) -> Hash {
     let mut hash = Hash::default();
     hash.copy_from_slice(digest(&SHA256, token).as_ref());
     hash
 }
 
-/// A hash as the auth file has it.
+/// A hash as it stands in the auth file.
 pub fn written_hash(hash: &Hash) -> String {
     hash.iter().fold(String::from("sha256:"), |mut text, byte| {
         // Writing to a `String` cannot fail.

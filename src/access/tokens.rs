@@ -14,12 +14,12 @@ const LOG_INTERVAL_MS: u64 = 10_000;
 #[derive(Debug)]
 pub struct Tokens {
     current: RwLock<Arc<AuthFile>>,
-    /// Rises after every change of the tokens. Whoever remembers what a token allows remembers it with this
-    /// number, read before, and asks again once it has another value.
+    /// Rises after every change of the tokens. A connection that remembers what a token allows remembers it with this
+    /// number, read before, and asks again once the number has changed.
     generation: AtomicU64,
-    /// Failed attempts that no log line has told of.
+    /// Failed attempts that the log has not reported yet.
     untold: AtomicU64,
-    /// When the last line told of some, on the caller's clock.
+    /// When the log last reported some, on the caller's clock.
     told_at_ms: AtomicU64,
 }
 
@@ -34,7 +34,7 @@ impl Tokens {
         }
     }
 
-    /// Replaces all of them. From its return on, no request is answered by what held before.
+    /// Replaces all of them. Once it has returned, no request is judged by the earlier ones.
     pub fn replace(&self, file: AuthFile) {
         *self.current.write() = Arc::new(file);
         self.generation.fetch_add(1, Ordering::Release);
@@ -50,7 +50,7 @@ impl Tokens {
         Arc::clone(&self.current.read())
     }
 
-    /// Notes an attempt with a token that does not hold, and tells of such attempts in the log now and then.
+    /// Notes an attempt with a token that does not hold, and reports such attempts in the log now and then.
     #[cold]
     pub(crate) fn attempt_failed(&self, now_ms: u64) {
         let untold = self.untold.fetch_add(1, Ordering::Relaxed) + 1;

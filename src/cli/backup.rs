@@ -40,7 +40,7 @@ pub(super) async fn run(args: BackupArgs, client: &Client, json: bool) -> Result
     ))
 }
 
-/// Receives a backup into `out`, and checks it to its end; answers its length in bytes.
+/// Receives a backup into `out`, and checks it to its end; returns its length in bytes.
 async fn receive(client: &Client, out: &mut impl Write) -> Result<u64, Failure> {
     let mut progress = Progress::new("received", Unit::Bytes);
     let mut incoming = Incoming::default();
@@ -57,7 +57,8 @@ async fn receive(client: &Client, out: &mut impl Write) -> Result<u64, Failure> 
     incoming.finish().map_err(no_use)
 }
 
-/// A file that gets its name once it is whole and on disk. Before, neither its end nor a signal leaves it behind.
+/// A file that gets its name once it is whole and on disk. If the command fails or a signal ends it before
+/// that, nothing is left behind.
 struct NewFile {
     path: PathBuf,
     temp: Temporary,
@@ -72,14 +73,14 @@ impl NewFile {
         let mut temp = path.as_os_str().to_owned();
         temp.push(format!(".{}.tmp", std::process::id()));
         let temp = PathBuf::from(temp);
-        // Nobody but its owner may read what is in a backup.
+        // Only its owner may read what is in a backup.
         let temp = Temporary::at(temp).map_err(|error| cannot("write", path, &error))?;
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(temp.path());
         let file = file.map_err(|error| cannot("write", temp.path(), &error))?;
         Ok(Self { path: path.to_owned(), temp, file })
     }
 
-    /// Gives the file its name, which nobody has taken meanwhile.
+    /// Gives the file its name, unless a file of that name has appeared since.
     fn put(self) -> Result<(), Failure> {
         self.file.sync_all().map_err(|error| cannot("write", self.temp.path(), &error))?;
         match fs::hard_link(self.temp.path(), &self.path) {
@@ -87,7 +88,7 @@ impl NewFile {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 return Err(exists(&self.path));
             }
-            // Not every file system has links.
+            // Some file systems have no links.
             Err(_) => fs::rename(self.temp.path(), &self.path)
                 .map_err(|error| cannot("write", &self.path, &error))?,
         }

@@ -1,4 +1,4 @@
-//! `mintleaf cert`: a small CA, for those who have none.
+//! `mintleaf cert`: a small CA, for clusters without one.
 
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::Write;
@@ -22,9 +22,9 @@ use super::output;
 use crate::clock::{Clock, SystemClock};
 
 const DAY_S: u64 = 24 * 3600;
-/// How long before its making a certificate begins to be valid: clocks of other machines may be behind.
+/// How far before its making the validity of a certificate begins: clocks of other machines may be behind.
 const BACKDATED_S: u64 = 3600;
-/// What all nodes' names end with; a certificate is for one node.
+/// The end of all nodes' names; a certificate is for one node.
 const NODE_DOMAIN: &str = ".mintleaf";
 
 /// What to make.
@@ -237,7 +237,7 @@ fn valid(params: &mut CertificateParams, now_s: u64, until_s: u64) {
     params.not_after = at(until_s);
 }
 
-/// Signs a certificate by the CA in its directory; answers the paths of the certificate and its key.
+/// Signs a certificate by the CA in its directory; returns the paths of the certificate and its key.
 fn sign(
     signing: &SigningArgs,
     stem: &str,
@@ -285,7 +285,7 @@ fn unmade(error: rcgen::Error) -> Failure {
     Failure::new(format!("cannot make the certificate: {error}"))
 }
 
-/// Writes a certificate and its key, which its owner alone may read; answers their paths.
+/// Writes a certificate and its key, which only its owner may read; returns their paths.
 fn write(
     dir: &Path,
     stem: &str,
@@ -297,7 +297,7 @@ fn write(
     };
     DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|e| failed(dir, e))?;
     let mode = dir.metadata().map_err(|e| failed(dir, e))?.permissions().mode() & 0o7777;
-    // In a directory like /tmp, which has the sticky bit, none but the owner of a file can put another in its place.
+    // In a directory like /tmp, which has the sticky bit, only the owner of a file can put another in its place.
     if mode & 0o022 != 0 && mode & 0o1000 == 0 {
         let why = format!(
             "others can write to {} (mode {mode:o}), and so put a key of theirs in place of one made here",

@@ -108,7 +108,7 @@ enum Attempt {
 pub(super) struct Client {
     urls: Vec<BaseUrl>,
     token: Option<ShownToken>,
-    /// Whether there is a token that these nodes are not to see.
+    /// Whether there is a token that these nodes must not see.
     withholds_token: bool,
     http: legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
     /// Longest wait for the head of an answer, and for all of a short one.
@@ -126,7 +126,7 @@ impl Client {
         let mut connector = HttpConnector::new();
         connector.set_connect_timeout(Some(Duration::from_millis(CONNECT_MS_MAX)));
         connector.set_nodelay(true);
-        // The scheme is the next layer's matter.
+        // The next layer checks the scheme.
         connector.enforce_http(false);
         let connector = tls.connector(connector, urls.iter().any(BaseUrl::is_https));
         let connector = connector.map_err(|error| Failure::new(error.to_string()))?;
@@ -134,11 +134,12 @@ impl Client {
         Ok(Self { urls, token, withholds_token: false, http, patience: REQUEST_MAX })
     }
 
-    /// The same client for one member of the cluster, at the address that the cluster tells. The token goes to a node
-    /// that the user has not named only within TLS, or where no network lies between: the cluster may tell anything.
+    /// The same client for one member of the cluster, at the address that the cluster reports. The user has not named
+    /// that node, and the cluster may report any address. So the token goes there only within TLS, or where no network
+    /// lies between.
     ///
     /// # Errors
-    /// When the member has told none.
+    /// When the member has not reported an address.
     pub(super) fn of_member(&self, address: &str, patience: Duration) -> Result<Self, Failure> {
         let scheme = if self.urls.iter().any(BaseUrl::is_https) { "https" } else { "http" };
         let untold = |_| Failure::new("it has not told the address at which it serves clients");
@@ -157,7 +158,7 @@ impl Client {
     pub(super) async fn readiness(&self) -> Result<Value, Failure> {
         let ask = async |url: &BaseUrl| {
             let response = self.open(url, &Method::GET, "/readyz", None).await?;
-            // Who is not ready says so with 503, and why.
+            // A node that is not ready answers 503, with its reasons.
             let body = self.whole(url, response.into_body()).await?;
             as_json(url, &body)
         };
@@ -167,7 +168,7 @@ impl Client {
     /// Reads `path` from the first node that can answer.
     ///
     /// # Errors
-    /// Why the last node that answered could not serve, or else the failure at the last node.
+    /// Why the last node that answered could not serve; if none answered, the failure at the last node.
     pub(super) async fn get(&self, path: &str) -> Result<Value, Failure> {
         self.call(&Method::GET, path, None).await
     }
@@ -186,7 +187,8 @@ impl Client {
         self.call(&method, path, body).await
     }
 
-    /// As [`change`](Self::change), of what may be done twice: a lost answer is asked for at the next node.
+    /// The same as [`change`](Self::change), for a request that may be carried out twice: if an answer is lost, the
+    /// next node is asked.
     pub(super) async fn repeatable(&self, path: &str, body: &Value) -> Result<Value, Failure> {
         self.first(true, async |url| self.attempt(url, &Method::POST, path, Some(body)).await).await
     }
@@ -209,9 +211,9 @@ impl Client {
         self.first(repeatable, async |url| self.attempt(url, method, path, body).await).await
     }
 
-    /// The answer of the first node that gives one. A request that must not be repeated goes to the next node
-    /// only when it cannot have been sent. Where all fail, what a node said of itself tells more than that another
-    /// could not be reached.
+    /// The answer of the first node that gives one. A request that must not be repeated goes to the next node only when
+    /// it cannot have been sent. Where all fail, an error from a node that answered takes precedence over one from a
+    /// node that could not be reached: it is more useful.
     async fn first<T>(
         &self,
         repeatable: bool,
@@ -284,7 +286,7 @@ impl Client {
         if body.is_empty() { Ok(Value::Null) } else { as_json(url, &body) }
     }
 
-    /// Why a node did not do what it was asked for.
+    /// Why a node did not do what was asked.
     async fn refusal(&self, url: &BaseUrl, response: Response<Incoming>) -> Attempt {
         let status = response.status();
         match self.whole(url, response.into_body()).await {
@@ -379,7 +381,7 @@ fn unconnected(url: &BaseUrl, error: &(dyn std::error::Error + 'static)) -> Atte
 }
 
 fn lost(url: &BaseUrl, error: &(dyn std::error::Error + 'static)) -> Attempt {
-    // A node says within TLS 1.3 that it does not accept a client, once that believes to be connected.
+    // Within TLS 1.3, a node rejects a client only after the client believes that it is connected.
     let why = explained(error).unwrap_or_else(|| root_cause(error));
     Attempt::Lost(Failure::new(format!("lost {url}: {why}")).unanswered())
 }

@@ -15,8 +15,8 @@ use crate::config::{Sources, nearest};
 /// Begin of all variables that settings are read from.
 const OWN: &str = "MINTLEAF_";
 
-/// Reads the command line, and how each setting of its command was given. Ends the process where it asks for help,
-/// or cannot be understood.
+/// Reads the command line, and how each setting of its command was given. Ends the process if it asks for help or
+/// cannot be understood.
 pub(super) fn parse<C: CommandFactory + FromArgMatches>() -> (C, Sources) {
     let words: Vec<OsString> = env::args_os().collect();
     read(words.clone()).unwrap_or_else(|error| retold(error, C::command(), &words).exit())
@@ -37,8 +37,8 @@ fn sources(matches: &ArgMatches) -> Sources {
     Sources::new(from(ValueSource::CommandLine), from(ValueSource::EnvVariable))
 }
 
-/// The error with what its reader has written: a variable where that is what is wrong, and no flag in the usage that a
-/// variable gave. What may hold a secret is not repeated.
+/// The error in terms of what the user wrote. It names a variable if that is what is wrong, and its usage shows no flag
+/// that a variable gave. It does not repeat what may hold a secret.
 fn retold(mut error: Error, mut root: Command, words: &[OsString]) -> Error {
     root.build();
     let mut command = &mut root;
@@ -61,8 +61,8 @@ fn retold(mut error: Error, mut root: Command, words: &[OsString]) -> Error {
     error
 }
 
-/// Takes out of an error what settings hold that may be secret, which are those whose variable help does not show; and
-/// words behind them, which may be the rest of such a value that was not quoted.
+/// Takes possible secrets out of an error: values of settings whose variable the help does not show, and words behind
+/// them, which may be the rest of such a value without quotes.
 fn hide_secrets(error: &mut Error, command: &Command, words: &[OsString]) {
     const HIDDEN: &str = "(not shown)";
     let secret: Vec<_> = command.get_arguments().filter(|it| it.is_hide_env_values_set()).collect();
@@ -98,7 +98,7 @@ fn hide_secrets(error: &mut Error, command: &Command, words: &[OsString]) {
     }
 }
 
-/// The variable that gives this flag, if it does and no word of the command line.
+/// The variable that gives this flag, if one does and no word of the command line gives it.
 fn of_environment(arg: &Arg, words: &[OsString]) -> Option<String> {
     let variable = arg.get_env().filter(|variable| env::var_os(variable).is_some())?;
     let flag = format!("--{}", arg.get_long()?);
@@ -110,7 +110,7 @@ fn of_environment(arg: &Arg, words: &[OsString]) -> Option<String> {
     (!is_typed).then(|| variable.to_string_lossy().into_owned())
 }
 
-/// What to say of each variable of the environment that looks like a setting and is none.
+/// A warning for each variable of the environment that looks like a setting but is not one.
 pub(super) fn unknown_variables(command: &Command) -> Vec<String> {
     let mut known = BTreeSet::new();
     collect_variables(command, &mut known);
@@ -140,8 +140,8 @@ fn complaint(name: &str, value: &str, known: &BTreeSet<String>) -> Option<String
     Some(format!("{name} is set, and no setting{nearest}"))
 }
 
-/// Whether the rest of a variable's name is one that Kubernetes and Docker give to containers beside a service whose
-/// name begins with `mintleaf`: `SERVICE_HOST`, `PORT_8080_TCP_ADDR` and the like.
+/// Whether the rest of a variable's name is like the names that Kubernetes and Docker set in containers next to a
+/// service whose name begins with `mintleaf`: `SERVICE_HOST`, `PORT_8080_TCP_ADDR` and the like.
 fn names_a_service(rest: &str, value: &str) -> bool {
     let has_port = rest
         .split_once("PORT_")

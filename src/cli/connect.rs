@@ -6,7 +6,7 @@ use super::client::{BaseUrl, Client, ShownToken};
 use super::failure::Failure;
 use super::https::TlsArgs;
 
-/// The node that is asked where none is named.
+/// The node that is asked if the user names none.
 const URL_DEFAULT: &str = "http://127.0.0.1:8080";
 
 /// Which nodes to ask, and how to print what they say.
@@ -37,7 +37,7 @@ impl Connect {
         Ok((Client::new(self.urls, self.token, &self.tls)?, self.json))
     }
 
-    /// The same, asking the node at `own` where no other than the default is named.
+    /// The same, but if no node other than the default is named, the one at `own` is asked.
     pub(super) fn or_at(mut self, own: BaseUrl) -> Self {
         if matches!(self.urls.as_slice(), [url] if url.to_string() == URL_DEFAULT) {
             self.urls = vec![own];

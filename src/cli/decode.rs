@@ -50,7 +50,7 @@ pub(super) async fn run(args: &DecodeArgs, connect: Connect) -> Result<(), Failu
     }
 }
 
-/// What the id says by the layout and the epoch that are given, or those that clusters have unless told otherwise.
+/// What the id says by the layout and the epoch that are given, or by the defaults of clusters.
 fn here(args: &DecodeArgs) -> Result<Value, Failure> {
     let layout = args.layout.unwrap_or(Layout::LEAF);
     let epoch_ms = args.epoch_ms.unwrap_or(SNOWFLAKE_EPOCH_MS_DEFAULT);

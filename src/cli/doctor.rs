@@ -48,7 +48,7 @@ pub(super) async fn run(args: ServeArgs, connect: Connect) -> Result<(), Failure
     report(&findings, json)
 }
 
-/// The settings that a node would be started with here; `None` where it would not start.
+/// The settings that a node would start with here; `None` if it would not start.
 fn settings(args: ServeArgs, findings: &mut Vec<Finding>) -> Option<ServeConfig> {
     match resolved(args) {
         Ok((config, None)) => {
@@ -73,7 +73,7 @@ fn settings(args: ServeArgs, findings: &mut Vec<Finding>) -> Option<ServeConfig>
 /// The settings, and what they lack that only a node needs.
 fn resolved(args: ServeArgs) -> Result<(ServeConfig, Option<&'static str>), ConfigError> {
     let mut args = with_file(args)?;
-    // What was read of the file is in there.
+    // It already contains what the file said.
     args.config = None;
     let lacks_id = args.node_id.is_none();
     if lacks_id {

@@ -12,7 +12,7 @@ use super::table::shown;
 pub(super) struct Failure {
     pub(super) detail: String,
     pub(super) hint: Option<Cow<'static, str>>,
-    /// The `code` of the problem with which a node refused, if it did.
+    /// The `code` of the problem in the node's refusal, if a node refused.
     code: Option<String>,
     /// Whether no node could be asked, or none has answered.
     unanswered: bool,
@@ -27,7 +27,7 @@ impl Failure {
         Self { hint: Some(hint.into()), ..Self::new(detail) }
     }
 
-    /// The failure of a request that nobody answered.
+    /// The failure of a request without an answer.
     pub(super) fn unanswered(self) -> Self {
         Self { unanswered: true, ..self }
     }

@@ -2,8 +2,8 @@
 
 use clap::Command;
 
-/// The same command and those below it, with each paragraph of that help on a line of its own: the terminal knows how
-/// wide a line may be.
+/// The same command and those below it, with each paragraph of that help on one line: the terminal knows how wide a
+/// line may be.
 pub(super) fn unbroken(command: Command) -> Command {
     let names: Vec<String> =
         command.get_subcommands().map(|below| below.get_name().to_owned()).collect();

@@ -1,4 +1,4 @@
-//! TLS of the command line: whom it believes, what it shows, and errors that a person can act on.
+//! TLS of the command line: which servers it trusts, what it shows, and errors that a person can act on.
 
 mod named_certificates;
 
@@ -39,7 +39,7 @@ pub(super) struct TlsArgs {
 pub(super) struct HttpsError(String);
 
 impl TlsArgs {
-    /// The connector for requests over `http`, and over TLS where `wanted`: without, no file is read.
+    /// The connector for requests over `http`, and over TLS if `wanted`; otherwise no file is read.
     ///
     /// # Errors
     /// The first file that cannot be used.
@@ -91,7 +91,7 @@ impl TlsArgs {
             }
             None => {
                 let found = rustls_native_certs::load_native_certs();
-                // A CA that this TLS library cannot read cannot be believed, and is left out.
+                // This TLS library cannot trust a CA that it cannot read, so that CA is left out.
                 let (added, _) = roots.add_parsable_certificates(found.certs);
                 if added == 0 {
                     return Err(HttpsError(
@@ -132,7 +132,7 @@ fn unusable(flag: &str, path: &Path, why: &dyn std::fmt::Display) -> HttpsError 
     HttpsError(format!("{flag} {}: {why}", path.display()))
 }
 
-/// What is wrong with a connection, where TLS is what is wrong.
+/// What is wrong with a connection, if TLS is the cause.
 pub(super) fn explained(error: &(dyn StdError + 'static)) -> Option<String> {
     let error = tls_error(error)?;
     Some(match error {

@@ -50,7 +50,7 @@ pub(super) async fn next(args: &NextArgs, client: &Client, json: bool) -> Result
     let (mut ids, answer) = listed(&path, args.count.min(LISTED_IDS_MAX), client).await?;
     while (ids.len() as u64) < args.count {
         let rest = args.count - ids.len() as u64;
-        // Ids of a tag with a format, or with digits, cannot be told by their ends.
+        // The ends of a range do not determine formatted or hidden ids, so they come as a list.
         ids.extend(match answer["lease"] == false {
             true => listed(&path, rest.min(LISTED_IDS_MAX), client).await?.0,
             false => take(&path, rest, client).await?.iter().map(u64::to_string).collect(),
@@ -108,7 +108,7 @@ pub(super) async fn raise_floor(
     ))
 }
 
-/// Takes exactly `count` ids. They come as ranges, which stay short however many ids there are.
+/// Takes exactly `count` ids. They come as ranges, which stay short for any number of ids.
 pub(super) async fn take(path: &str, count: u64, client: &Client) -> Result<Vec<u64>, Failure> {
     let answer = client.get(&format!("{path}?format=ranges&count={count}")).await?;
     let ranges = answer["ranges"].as_array().ok_or_else(not_understood)?;

@@ -29,10 +29,10 @@ const _: () = assert!(REQUEST_ROWS <= IMPORT_TAGS_MAX);
 const ROW_BYTES: usize = 100;
 /// Requests under way: enough that no node waits for the next, and few beside what a node can have under way.
 const REQUESTS_AT_ONCE: usize = 4;
-/// How often rows are sent again that the cluster had no time for, and the pause before.
+/// How often rows are sent again if the cluster had no time for them, and the pause before.
 const RETRIES: u32 = 10;
 const RETRY_INTERVAL: Duration = Duration::from_millis(500);
-/// Faults and pairs that are printed; the rest is counted.
+/// Faults and pairs that are printed; the others are only counted.
 const SHOWN_MAX: usize = 100;
 /// Longest part of a file's name that the audit shows.
 const NAME_CHARS_SHOWN: usize = 100;
@@ -117,7 +117,7 @@ fn unread(file: &Path, error: &io::Error) -> Failure {
     Failure::new(format!("cannot read {}: {error}", file.display()))
 }
 
-/// The rows, each with a mark that is higher by so many ids.
+/// The rows, each with a mark that is higher by `by` ids.
 fn advanced(rows: Vec<Row>, by: u64, faults: &mut Vec<Fault>) -> Vec<Row> {
     let raise = |mut row: Row| match row.max_id.checked_add(by).filter(|mark| *mark <= ID_END) {
         Some(mark) => {
@@ -133,7 +133,7 @@ fn advanced(rows: Vec<Row>, by: u64, faults: &mut Vec<Fault>) -> Vec<Row> {
     rows.into_iter().filter_map(raise).collect()
 }
 
-/// The name by which the audit knows this import: that of the file, and one of this run.
+/// The name of this import in the audit: the file's name, and one of this run.
 fn name(file: &Path) -> Result<String, Failure> {
     let run = random_hex::<4>().map_err(|error| Failure::new(error.to_string()))?;
     let file = file.file_name().map(|name| name.to_string_lossy().into_owned());
@@ -170,8 +170,8 @@ async fn send(
     }
 }
 
-/// The rows in parts, each of which fits one request. Rows of one tag follow each other in one part, as far as they fit:
-/// a node takes the rows of a request in turn, and those of several in any order.
+/// The rows in parts that each fit one request. Rows of one tag follow each other in one part, as far as they fit: a
+/// node takes the rows of a request in order, but those of several requests in any order.
 fn parts(mut rows: Vec<Row>) -> VecDeque<Vec<Row>> {
     // Where the first row of each tag stands, and how many it has.
     let mut of_tag = BTreeMap::<BizTag, (usize, usize)>::new();
@@ -219,7 +219,7 @@ fn body(import: &str, dry_run: bool, rows: &[Row]) -> Value {
     json!({ "import": import, "dry_run": dry_run, "tags": tags })
 }
 
-/// Has the cluster take over the rows of one request. Those that it had no time for are sent again: the second time
+/// Has the cluster take over the rows of one request. Rows that it had no time for are sent again: the second time
 /// changes nothing that the first has done.
 async fn send_part(
     client: &Client,
@@ -240,7 +240,7 @@ async fn send_part(
 }
 
 impl Report {
-    /// Notes what became of some rows; answers those that are to be sent again, unless this was the last time.
+    /// Notes the outcomes of some rows. Returns the rows to send again, unless this was the last time.
     fn take(&mut self, rows: Vec<Row>, answer: &Value, is_last: bool) -> Result<Vec<Row>, Failure> {
         let outcomes = answer["tags"].as_array().map(Vec::as_slice).unwrap_or_default();
         if outcomes.len() != rows.len() {

@@ -1,4 +1,4 @@
-//! `mintleaf completions` and `mintleaf man`: what shells and readers of manuals are given, made of the arguments.
+//! `mintleaf completions` and `mintleaf man`: completions for shells and pages for readers, made from the arguments.
 
 use std::fs;
 use std::path::PathBuf;
@@ -54,7 +54,7 @@ pub(super) fn man(args: &ManArgs, command: Command) -> Result<(), Failure> {
     print(&format!("{dir}: {count} pages; man -l {dir}/mintleaf.1 shows the first\n"))
 }
 
-/// How many pages a command takes: one, and those of its commands.
+/// How many pages a command takes: its own, and those of its commands.
 fn pages(command: &Command) -> usize {
     1 + command.get_subcommands().map(pages).sum::<usize>()
 }

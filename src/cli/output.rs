@@ -1,8 +1,8 @@
 //! Text and JSON on a stdout that may close early, and what goes wrong on stderr. Colour is for terminals alone, and
 //! `NO_COLOR` keeps it off them.
 //!
-//! What a server sent may hold anything, and is shown without what a terminal could take for more than text: here, on
-//! its way out. ([`cell`] and tables escape it before that, so that it cannot bring styles or lines of its own.)
+//! What a server sent may hold anything. Before it is printed here, everything that a terminal could take for more than
+//! text is removed. ([`cell`] and tables escape it before that, so that it cannot bring its own styles or lines.)
 
 use std::io::{self, BufRead, IsTerminal, Write};
 
@@ -26,8 +26,8 @@ fn print_as_it_is(text: &str) -> Result<(), Failure> {
     ignoring_closed_pipe(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
 }
 
-/// Prints text whose styles are for terminals alone. What others have written is [`shown`] in it, so that no style is
-/// theirs.
+/// Prints text with styles, which only terminals get. Text that others have written is [`shown`] in it, so that it
+/// brings no styles.
 ///
 /// # Errors
 /// As [`print()`].
@@ -62,7 +62,7 @@ fn ignoring_closed_pipe(outcome: io::Result<()>) -> Result<(), Failure> {
     }
 }
 
-/// Says on stderr what went wrong, and what may help.
+/// Prints on stderr what went wrong, and what may help.
 pub(super) fn complain(failure: &Failure) {
     say(BAD, "error", &failure.detail);
     if let Some(hint) = &failure.hint {
@@ -70,21 +70,21 @@ pub(super) fn complain(failure: &Failure) {
     }
 }
 
-/// Says on stderr what somebody should know who goes on.
+/// Prints a warning on stderr for the user, and goes on.
 pub(super) fn warn(what: &str) {
     say(DOUBTFUL, "warning", what);
 }
 
 fn say(style: Style, kind: &str, what: &str) {
-    // Nobody is left to tell when stderr fails.
+    // If stderr fails, there is no place left to report it.
     let _ = writeln!(anstream::stderr().lock(), "{style}{kind}{style:#}: {}", shown_lines(what));
 }
 
-/// Asks whoever sits at the terminal whether to go on; `yes` answers for them. Without a terminal nobody is there to
-/// ask, and a script that says what to do means it.
+/// Asks the user at the terminal whether to go on; `yes` is the answer if it is set. Without a terminal there is no
+/// user to ask, and a script means what it says.
 ///
 /// # Errors
-/// When they do not want to.
+/// When the user does not want to.
 pub(super) fn confirm(question: &str, yes: bool) -> Result<(), Failure> {
     if yes || !io::stdin().is_terminal() || !io::stderr().is_terminal() {
         return Ok(());
@@ -98,7 +98,7 @@ pub(super) fn confirm(question: &str, yes: bool) -> Result<(), Failure> {
     }
 }
 
-/// A field of a node's answer as a person reads it, [`shown`]; `-` when it is missing, null or empty.
+/// A field of a node's answer for people, [`shown`]; `-` when it is missing, null or empty.
 pub(super) fn cell(object: &Value, field: &str) -> String {
     match &object[field] {
         Value::Null => "-".to_owned(),

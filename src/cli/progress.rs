@@ -1,19 +1,19 @@
-//! How far a long command has come, for whoever watches it on a terminal.
+//! How far a long command has come, for a user who watches it on a terminal.
 
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// Time between two turns of the sign that something goes on.
+/// Time between two turns of the spinner.
 const TICK: Duration = Duration::from_millis(120);
 /// Reports in a second, at most.
 const REPORTS_PER_SECOND: u8 = 10;
 
-/// One line on stderr that is written over and over, and is gone at the end. Nothing where stderr is no terminal.
+/// One line on stderr that is rewritten again and again, and is gone at the end. Nothing if stderr is not a terminal.
 pub(super) struct Progress(ProgressBar);
 
-/// In what is counted.
+/// The unit of what is counted.
 #[derive(Clone, Copy)]
 pub(super) enum Unit {
     Bytes,
@@ -22,12 +22,12 @@ pub(super) enum Unit {
 }
 
 impl Progress {
-    /// A report of something whose end is not known.
+    /// A report of work without a known end.
     pub(super) fn new(what: &'static str, unit: Unit) -> Self {
         Self::of(what, unit, None)
     }
 
-    /// A report of something of which so much is to be done.
+    /// A report of work that takes `all` units.
     pub(super) fn until(what: &'static str, unit: Unit, all: u64) -> Self {
         Self::of(what, unit, Some(all))
     }
@@ -53,7 +53,7 @@ impl Progress {
         Self(bar)
     }
 
-    /// Reports that so much is done.
+    /// Reports that this much is done.
     pub(super) fn at(&mut self, done: u64) {
         self.0.set_position(done);
     }

@@ -10,7 +10,7 @@ use super::table::shown;
 /// Asks the node. It wants no token.
 ///
 /// # Errors
-/// When no node answers, and when the one that does is not ready: then with its reasons.
+/// When no node answers, and when the one that answers is not ready: then with its reasons.
 pub(super) async fn run(connect: Connect) -> Result<(), Failure> {
     let (client, json) = connect.open()?;
     let readiness = client.readiness().await?;

@@ -19,10 +19,10 @@ use crate::entropy;
 use crate::restore::{Copy, Plan, read_copy, restore};
 use crate::timestamp::rfc3339;
 
-/// Most ids by which a line rises: half of all that there are. More would use up what is meant to be saved.
+/// Most ids that a line rises by: half of all that exist. More would use up what the restore is meant to save.
 const ADVANCE_MAX: u64 = ID_END / 2;
 
-/// What a copy cannot cover that is older than the root key of hidden ids.
+/// What a copy from before the root key of hidden ids cannot cover.
 const NOT_COVERED: &str = "tags with digits that were made after this copy may repeat ids when they are made again: the \
                            copy is from before its cluster had a root key, so it does not know their keys. All other \
                            tags are covered, those with digits that the copy knows among them. Make such a tag under \
@@ -96,7 +96,7 @@ impl FromStr for Moment {
         }
         let time: jiff::Timestamp =
             text.parse().map_err(|_| "must be a time such as 2026-11-22T09:00:00Z, or `now`")?;
-        // A part of a millisecond counts as a whole one.
+        // A fraction of a millisecond counts as a whole one.
         let ms = time.as_nanosecond().div_euclid(1_000_000) + 1;
         u64::try_from(ms).map(Self).map_err(|_| "must be after 1970")
     }
@@ -109,11 +109,11 @@ enum SnowflakesAfter {
     Id(u64),
 }
 
-/// What must be said, and is not.
+/// An argument that is required, but missing.
 pub(super) struct Unsaid(pub(super) Failure);
 
 impl RestoreArgs {
-    /// The two things that no copy can tell.
+    /// The two things that no copy holds.
     fn said(&self) -> Result<(u64, SnowflakesAfter), Unsaid> {
         let after = match (self.stopped_at, self.snowflake_above) {
             (Some(moment), _) => Some(SnowflakesAfter::StoppedAt(moment)),
@@ -223,7 +223,7 @@ fn floor(state: &State, after: SnowflakesAfter) -> Result<u64, Failure> {
                     rfc3339(state.clock_ms())
                 )));
             }
-            // A window may reach so far past the moment at which it was given.
+            // A window may reach this far past the moment when it was given.
             Ok(stopped_ms.saturating_add(state.snowflake_window_ms_max()))
         }
         SnowflakesAfter::Id(id) => {

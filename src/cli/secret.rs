@@ -1,4 +1,4 @@
-//! `mintleaf secret`: secrets by which nodes prove themselves to each other.
+//! `mintleaf secret`: secrets that nodes prove themselves to each other with.
 
 use clap::Subcommand;
 use serde_json::json;
@@ -7,7 +7,7 @@ use super::failure::Failure;
 use super::output;
 use crate::entropy;
 
-/// Bytes of randomness in a secret: as many as the key that is derived from it has.
+/// Bytes of randomness in a secret: the same as in the key that is derived from it.
 const SECRET_BYTES: usize = 32;
 
 /// What to do with secrets.

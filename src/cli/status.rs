@@ -14,7 +14,7 @@ use super::table::{TextTable, shown};
 /// The longest wait for one member: a node answers these questions from memory.
 const MEMBER_MAX: Duration = Duration::from_secs(2);
 
-/// Asks the first node that answers who is a member, and then each of them.
+/// Asks the first node that answers for the members, and then each of these.
 ///
 /// # Errors
 /// When no node answers.
@@ -29,7 +29,7 @@ pub(super) async fn run(client: &Client, json: bool) -> Result<(), Failure> {
     show(&cluster, json)
 }
 
-/// Shows the members, with what they have said of themselves as far as they were asked.
+/// Shows the members, with what they have reported of themselves as far as they were asked.
 ///
 /// # Errors
 /// When nothing can be printed.
@@ -106,7 +106,7 @@ fn add_answer(node: &mut Value, view: &Value, readiness: &Value) {
     node["draining"] = json!(reasons(readiness).any(|reason| reason.starts_with("draining:")));
 }
 
-/// Adds how many entries each member's log lacks: by its own word, or else by that of the leader.
+/// Adds how many entries each member's log lacks: as it says itself, or else as the leader says.
 fn add_lags(cluster: &mut Value, said: &[Said]) {
     let last = nodes(cluster).filter_map(|node| node["last_log_index"].as_u64()).max();
     let matched = |id: &Value| {
@@ -152,7 +152,7 @@ fn text(cluster: &Value) -> String {
     format!("{heading}\n\n{}{}{}", table(cluster).styled(), remarks(cluster), quorum_loss(cluster))
 }
 
-/// What to say of a node that belongs to no cluster.
+/// The text about a node that belongs to no cluster.
 fn unformed(cluster: &Value) -> String {
     let node = cell(cluster, "node_id");
     let mut text =
@@ -188,7 +188,7 @@ fn table(cluster: &Value) -> TextTable<11> {
     table
 }
 
-/// A time in milliseconds, with a digit behind the point where it is short.
+/// A time in milliseconds, with a digit behind the point if it is short.
 fn lately(ms: &Value) -> String {
     match ms.as_f64() {
         Some(ms) if ms < 10.0 => format!("{ms:.1} ms"),
@@ -197,7 +197,7 @@ fn lately(ms: &Value) -> String {
     }
 }
 
-/// A member in a word: by what it says, or else by whether its peer reaches it.
+/// A member in a word: from what it reports, or else from whether its peer reaches it.
 fn state(node: &Value) -> &'static str {
     match (&node["ready"], node["reachable"] == true) {
         (Value::Bool(true), _) => "ready",
@@ -208,7 +208,7 @@ fn state(node: &Value) -> &'static str {
     }
 }
 
-/// A line for each member of which the table does not say all.
+/// A line for each member that the table does not fully describe.
 fn remarks(cluster: &Value) -> String {
     let mut remarks = String::new();
     for node in nodes(cluster) {
@@ -236,12 +236,12 @@ fn remarks(cluster: &Value) -> String {
     }
 }
 
-/// What to say about a cluster whose asked node has no quorum; nothing while it has one.
+/// What to say about the cluster if the node that was asked has no quorum; empty while it has one.
 fn quorum_loss(cluster: &Value) -> String {
     if !cluster["leader_id"].is_null() {
         return String::new();
     }
-    // A node of an earlier release does not say which voters there are before and after a change.
+    // A node of an earlier release does not report the voters before and after a change.
     let all = || vec![voters(cluster).map(|node| node["id"].clone()).collect()];
     let halves = cluster["voters"].as_array();
     let halves: Vec<Vec<Value>> = halves.map_or_else(all, |halves| {
@@ -265,7 +265,7 @@ fn quorum_loss(cluster: &Value) -> String {
     format!("\nno quorum: {joint}{lost}\nwhat to do: docs/operating.md#quorum-loss\n")
 }
 
-/// Who is missing of these voters, where no majority of them can be reached.
+/// Which of these voters are missing, if no majority of them can be reached.
 fn lost_majority(cluster: &Value, voters: &[Value]) -> Option<String> {
     let is_missing = |node: &&Value| voters.contains(&node["id"]) && node["reachable"] == false;
     let missing: Vec<&Value> = nodes(cluster).filter(is_missing).collect();

@@ -6,7 +6,7 @@ use anstyle::{AnsiColor, Style};
 pub(super) const BOLD: Style = Style::new().bold();
 /// What went well.
 pub(super) const GOOD: Style = AnsiColor::Green.on_default();
-/// What somebody should look at.
+/// What the user should look at.
 pub(super) const DOUBTFUL: Style = AnsiColor::Yellow.on_default().bold();
 /// What went wrong.
 pub(super) const BAD: Style = AnsiColor::Red.on_default().bold();

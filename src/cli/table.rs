@@ -7,13 +7,14 @@ use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, Wi
 
 use super::style::BOLD;
 
-/// Fewest columns of a terminal that a table is fitted to; nobody reads at less.
+/// Fewest columns of a terminal that a table is fitted to. A table in fewer would be hard to read.
 const WIDTH_MIN: u16 = 20;
 /// Fewest columns that a cell is wrapped to.
 const WRAPPED_MIN: u16 = 16;
 
-/// Rows under a head. Where they do not fit the terminal, cells are wrapped that may be; then columns are left out
-/// that may be; and at last each row is a list of its fields. What goes elsewhere than to a terminal is never cut.
+/// Rows under a head. If they do not fit the terminal, cells are wrapped if that is allowed; next, columns are left out
+/// if that is allowed; finally, each row becomes a list of its fields. Output that does not go to a terminal is never
+/// cut.
 pub(super) struct TextTable<const N: usize> {
     head: [&'static str; N],
     rows: Vec<[String; N]>,
@@ -33,19 +34,19 @@ impl<const N: usize> TextTable<N> {
         self
     }
 
-    /// Columns of sentences, which go on in the next line where the terminal ends.
+    /// Columns of sentences, which continue on the next line at the end of the terminal.
     pub(super) fn wrapped(mut self, columns: &'static [&'static str]) -> Self {
         self.wrapped = columns;
         self
     }
 
-    /// Columns that a narrow terminal does not show, the first of them first.
+    /// Columns that a narrow terminal leaves out, beginning with the first of these.
     pub(super) fn dispensable(mut self, columns: &'static [&'static str]) -> Self {
         self.dispensable = columns;
         self
     }
 
-    /// Adds a row. What would not show as itself is escaped: cells hold what others have written.
+    /// Adds a row. What would not show as itself is escaped, because cells hold text that others have written.
     pub(super) fn row(&mut self, cells: [String; N]) {
         self.rows.push(cells.map(|cell| shown(&cell)));
     }
@@ -117,7 +118,7 @@ fn plain(width: Option<u16>) -> Table {
     table.load_style(presets::NOTHING);
     match width {
         Some(width) => {
-            // The last column is padded too, and that is cut off.
+            // The padding of the last column is cut off, so it does not count.
             table.set_width(width.saturating_add(2));
             table.set_content_arrangement(ContentArrangement::Dynamic);
         }
@@ -128,7 +129,7 @@ fn plain(width: Option<u16>) -> Table {
     table
 }
 
-/// The lines of a table, none of which ends in blanks.
+/// The lines of a table, without blanks at their ends.
 fn ended(table: &Table) -> String {
     table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
 }
@@ -138,7 +139,7 @@ fn columns(text: &str) -> usize {
     unicode_width::UnicodeWidthStr::width(text)
 }
 
-/// The columns that a table may have; `None` where standard output is no terminal. `COLUMNS` says it for both.
+/// The columns that a table may have; `None` if standard output is not a terminal. `COLUMNS` overrides both.
 fn terminal_width() -> Option<u16> {
     #[expect(clippy::disallowed_methods)] // It is of the terminal, and no setting.
     let said = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
@@ -146,18 +147,18 @@ fn terminal_width() -> Option<u16> {
     said.or_else(measured).map(|width: u16| width.max(WIDTH_MIN))
 }
 
-/// A text with `\u{…}` for each character by which a terminal could be told to do, or to show, something else:
-/// control characters, line and paragraph separators, and what turns the direction of text.
+/// A text with `\u{…}` for each character that could make a terminal do or show something else: control characters,
+/// line and paragraph separators, and what turns the direction of text.
 pub(super) fn shown(text: &str) -> String {
     escaped(text, "", |shown, c| shown.extend(c.escape_unicode()))
 }
 
-/// As [`shown`], with line breaks and tabs as they are.
+/// The same as [`shown`], but line breaks and tabs stay as they are.
 pub(super) fn shown_lines(text: &str) -> String {
     escaped(text, "\n\t", |shown, c| shown.extend(c.escape_unicode()))
 }
 
-/// As [`shown_lines`], with the sequences that set a style as they are.
+/// The same as [`shown_lines`], but sequences that set a style stay as they are.
 pub(super) fn shown_styled(text: &str) -> String {
     let (mut shown, mut rest) = (String::with_capacity(text.len()), text);
     while let Some(at) = rest.find("\u{1b}[") {
@@ -165,7 +166,7 @@ pub(super) fn shown_styled(text: &str) -> String {
         let end = sequence[2..].find(|c: char| !c.is_ascii_digit() && c != ';').map(|end| 2 + end);
         let is_style = end.filter(|&end| sequence[end..].starts_with('m'));
         let kept = is_style.map_or(0, |end| end + 1);
-        // What is no style loses its first character, which tells a terminal to act.
+        // Any other sequence loses its first character, the one that makes a terminal act.
         let skipped = kept.max(1);
         shown += &shown_lines(before);
         shown += if kept > 0 { &sequence[..kept] } else { "\\u{1b}" };
@@ -174,7 +175,8 @@ pub(super) fn shown_styled(text: &str) -> String {
     shown + &shown_lines(rest)
 }
 
-/// As [`shown`], for a document in JSON, where such characters stand in strings only: it says the same as before.
+/// The same as [`shown`], for a document in JSON, where such characters stand in strings only: its meaning stays the
+/// same.
 pub(super) fn shown_json(document: &str) -> String {
     escaped(document, "\n", |shown, c| {
         // All of them have four digits at most. Writing to a `String` cannot fail.

@@ -192,11 +192,11 @@ fn object<const N: usize>(fields: [(&str, Option<Value>); N]) -> Value {
     Value::Object(given.collect::<Map<_, _>>())
 }
 
-/// Shows a tag that there was already, and says in what it differs from the one that was asked for.
+/// Shows a tag that exists already, and how it differs from the one that was asked for.
 async fn existing(name: &str, asked: &Value, client: &Client, json: bool) -> Result<(), Failure> {
     let tag = client.get(&path(name)).await?;
     for (field, wanted) in asked.as_object().into_iter().flatten() {
-        // Where a tag began is not kept.
+        // A tag does not keep its first id.
         if field != "start" && tag[field] != *wanted {
             warn(&format!("{name} exists, and its {field} is {} and not {wanted}", tag[field]));
         }
@@ -214,13 +214,13 @@ async fn list(
     let mut tags = Vec::new();
     let mut after = String::new();
     if !prefix.is_empty() {
-        // Pages begin behind a name, and the first name that begins so may be the prefix itself.
+        // Pages begin behind a name, and the first name with this prefix may be the prefix itself.
         match client.get(&path(prefix)).await {
             Ok(tag) => {
                 tags.push(tag);
                 left -= 1;
             }
-            // A token may be for names that begin so, and not for this one.
+            // A token may be for names with this prefix, but not for this one.
             Err(refused) if refused.is("unknown_tag") || refused.is("forbidden") => {}
             Err(failure) => return Err(failure),
         }
@@ -245,7 +245,8 @@ async fn list(
     }
 }
 
-/// Whether a tag's name begins so. Names are listed in the order of their bytes, so those that do stand together.
+/// Whether a tag's name begins with `prefix`. Names are listed in the order of their bytes, so such names stand
+/// together.
 fn begins(tag: &Value, prefix: &str) -> bool {
     tag["tag"].as_str().is_some_and(|name| name.starts_with(prefix))
 }
@@ -270,7 +271,7 @@ fn table(tags: &[Value]) -> TextTable<8> {
     table
 }
 
-/// What sets a tag apart from a plain one, in words.
+/// How a tag differs from a plain one, in words.
 fn shape(tag: &Value) -> String {
     let text = |field: &str| tag[field].as_str().map(str::to_owned);
     let words = [

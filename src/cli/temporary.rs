@@ -1,6 +1,6 @@
 //! Files and directories that a command makes for the time that it runs. A signal that ends the command leaves none of
-//! them behind: a thread waits for it, removes them all, and ends the process. (A file without a name would be gone by
-//! itself, but not every file system can name one later, and directories have none.)
+//! them behind: a thread waits for it, removes them all, and ends the process. (A file without a name would disappear
+//! by itself, but not every file system can name one later, and directories always have names.)
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,15 +16,15 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// What is to be removed.
 static ALL: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
-/// Attempts at a directory in which the command still makes files.
+/// Attempts to remove a directory while the command still makes files in it.
 const ATTEMPTS_MAX: u32 = 20;
 
-/// The name of a file or a directory, which is removed with this, if there is one then.
+/// The name of a file or a directory. When this is dropped, it removes what is there, if anything.
 #[derive(Debug)]
 pub(super) struct Temporary(PathBuf);
 
 impl Temporary {
-    /// Takes care of what is made at a path from now on. Nothing is there yet.
+    /// From now on, removes what is made at a path. Nothing is there yet.
     ///
     /// # Errors
     /// When signals cannot be waited for.
@@ -50,7 +50,7 @@ impl Drop for Temporary {
     }
 }
 
-/// Waits for the signals with which people and supervisors end a command, on a thread of its own.
+/// Waits, on a separate thread, for the signals that people and supervisors use to end a command.
 fn watch() -> io::Result<()> {
     let runtime = Builder::new_current_thread().enable_io().build()?;
     let signals = {
@@ -70,10 +70,10 @@ fn end_at_one_of(runtime: &Runtime, [mut interrupt, mut terminate, mut hangup]: 
             _ = hangup.recv() => SignalKind::hangup(),
         }
     });
-    // Nothing is added or put in its place any more: the lock is kept to the end.
+    // The lock is kept to the end, so nothing more is added, and no file gets its final name.
     let all = ALL.lock();
     all.iter().for_each(|path| remove(path));
-    // As a shell tells of a command that a signal has ended.
+    // The code that a shell reports for a command that a signal has ended.
     process::exit(128 + kind.as_raw_value())
 }
 
@@ -85,7 +85,7 @@ fn remove(path: &Path) {
         };
         match removed {
             Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
-            // What is gone already needs nothing, and for what cannot be removed nothing more can be done.
+            // What is gone already needs no removal, and if something cannot be removed, there is nothing more to do.
             _ => return,
         }
     }

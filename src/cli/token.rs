@@ -1,4 +1,4 @@
-//! `mintleaf token`: tokens by which clients prove themselves to a node with an auth file.
+//! `mintleaf token`: tokens that clients prove themselves with to a node with an auth file.
 
 use clap::Subcommand;
 use serde_json::json;
@@ -10,7 +10,7 @@ use crate::entropy;
 
 /// Bytes of randomness in a token.
 const TOKEN_BYTES: usize = 32;
-/// What a token begins with, so that one that strayed is known for what it is.
+/// The beginning of every token, so that a stray one is recognized.
 const TOKEN_BEGIN: &str = "mlt_";
 
 /// What to do with tokens.

@@ -1,4 +1,4 @@
-//! `mintleaf worker`: who holds which worker id of snowflakes.
+//! `mintleaf worker`: which node holds which worker id of snowflakes.
 
 use clap::Subcommand;
 use serde_json::Value;

@@ -13,9 +13,9 @@ const FLAG: &str = "auth-file";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuthSource {
     path: PathBuf,
-    /// The flags with addresses at which clients on other machines reach the node.
+    /// The flags with addresses that clients on other machines can reach.
     reachable: Vec<String>,
-    /// Whether something else keeps strangers from them.
+    /// Whether strangers are kept from these in another way.
     insecure: bool,
 }
 
@@ -28,7 +28,7 @@ impl AuthSource {
     /// Reads the file.
     ///
     /// # Errors
-    /// When it cannot be read, is no regular file, is too long, or somebody other than its owner may read it.
+    /// When it cannot be read, is not a regular file, is too long, or users other than its owner may read it.
     pub fn read(&self) -> Result<Vec<u8>, ConfigError> {
         named_file::read(FLAG, &self.path, AUTH_FILE_BYTES_MAX, Kept::Private)
     }
@@ -52,8 +52,8 @@ impl AuthSource {
         }
     }
 
-    /// Warns of what strangers may do, if the file allows callers without a token anything where they reach the
-    /// node.
+    /// Warns of what strangers may do, if strangers reach the node and the file allows callers without a token
+    /// anything.
     pub fn warn_of_strangers(&self, file: &AuthFile) {
         if let Some(role) = file.anonymous().filter(|_| !self.reachable.is_empty()) {
             tracing::warn!(

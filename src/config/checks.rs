@@ -23,7 +23,7 @@ const TAGS_MAX: RangeInclusive<u64> = 1..=1_000_000_000;
 const SEQUENCE_MEMORY: RangeInclusive<usize> = 1 << 20..=1 << 40;
 /// Longest time that a node serves after it was asked to stop: no supervisor waits longer.
 const DRAIN_LONGEST: Duration = Duration::from_secs(600);
-/// Most configured worker ids: more than any one node can use up.
+/// Most configured worker ids: more than one node can ever use up.
 const WORKER_IDS_MAX: usize = 16;
 
 /// Reads the list of the first voters.
@@ -78,7 +78,7 @@ pub(super) fn resp_address(text: Option<&str>) -> Result<Option<SocketAddr>, Con
     text.map(|text| listen_address("resp", text)).transpose()
 }
 
-/// Checks an address that other nodes are told, if one is given.
+/// Checks an address for other nodes to use, if one is given.
 ///
 /// # Errors
 /// When it is not `HOST:PORT`, or no other node can reach it.
@@ -106,10 +106,10 @@ pub(super) fn zone(name: Option<String>) -> Result<Option<String>, ConfigError> 
     }
 }
 
-/// Reads a duration within `bounds`, both of which are allowed.
+/// Reads a duration within `bounds`, both inclusive.
 ///
 /// # Errors
-/// When it is no duration, or out of bounds.
+/// When it is not a duration, or out of bounds.
 pub(super) fn duration(
     name: &str,
     text: &str,
@@ -131,7 +131,7 @@ pub(super) fn duration(
 /// How long a node goes on serving after it was asked to stop.
 ///
 /// # Errors
-/// When it is no duration, or out of bounds.
+/// When it is not a duration, or out of bounds.
 pub(super) fn drain(text: &str) -> Result<Duration, ConfigError> {
     match text {
         "0" => Ok(Duration::ZERO),
@@ -187,7 +187,7 @@ pub(super) fn tags_max(given: Option<u64>) -> Result<u64, ConfigError> {
 /// Bytes for the counters of sequences.
 ///
 /// # Errors
-/// When they are out of bounds, or no size.
+/// When they are out of bounds, or not a size.
 pub(super) fn sequence_memory(given: Option<&str>) -> Result<usize, ConfigError> {
     let given = given.unwrap_or(SEQUENCE_MEMORY_DEFAULT);
     let size = byte_size::parse(given).filter(|size| SEQUENCE_MEMORY.contains(size));

@@ -1,4 +1,4 @@
-//! The files by which a node proves itself to clients.
+//! The files that a node proves itself with to clients.
 
 use std::path::{Path, PathBuf};
 

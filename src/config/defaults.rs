@@ -14,12 +14,12 @@ pub(super) const SEQUENCE_MEMORY_DEFAULT: &str = "256MiB";
 pub const SNOWFLAKE_WINDOW_DEFAULT: &str = "60s";
 /// Origin of snowflake times: that of Leaf and Twitter, so that ids go on where theirs ended.
 pub const SNOWFLAKE_EPOCH_MS_DEFAULT: u64 = 1_288_834_974_657;
-/// How far from the cluster's median clock a node may be and still make snowflake ids.
+/// How far a node may be from the cluster's median clock and still make snowflake ids.
 pub const MAX_CLOCK_SKEW_DEFAULT: &str = "2s";
 /// Log entries between two snapshots, and about how much of the log a start replays.
 pub const SNAPSHOT_ENTRIES_DEFAULT: u64 = 20_000;
 /// How long a node goes on serving after it was asked to stop: load balancers look every second or two, and clients
-/// are given as long again to leave.
+/// then get the same time to leave.
 pub(super) const DRAIN_DEFAULT: &str = "5s";
-/// The same for `mintleaf dev`, which stands behind no load balancer.
+/// The same for `mintleaf dev`, which has no load balancer in front of it.
 pub(super) const DEV_DRAIN_DEFAULT: &str = "0";

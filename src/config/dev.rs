@@ -106,13 +106,14 @@ pub struct DevConfig {
     pub moved: bool,
     /// The tokens that clients have to show, if they have to.
     pub auth_file: Option<AuthSource>,
-    /// By which files the nodes prove themselves to clients, if at all.
+    /// The files that the nodes prove themselves with to clients, if any.
     pub client_tls: Option<ClientTlsFiles>,
-    /// Whether whoever reaches a client address may change everything, and not this machine alone.
+    /// Whether every client that reaches a client address may change everything, rather than clients on this machine
+    /// alone.
     pub insecure: bool,
     /// The flags with addresses that strangers can reach; empty unless `insecure`.
     pub exposed: Vec<String>,
-    /// The flags with addresses to which clients show tokens across a network without TLS.
+    /// The flags with addresses where clients show tokens across a network without TLS.
     pub tokens_in_clear: Vec<String>,
     /// Most names of tags that the cluster keeps, those of deleted ones included.
     pub tags_max: u64,
@@ -134,7 +135,7 @@ impl DevConfig {
     /// Checks `args`.
     ///
     /// # Errors
-    /// The first setting that cannot be used, by the name under which it was given.
+    /// The first setting that cannot be used, by the name it was given under.
     pub fn resolve(args: DevArgs) -> Result<Self, ConfigError> {
         let sources = args.sources.clone();
         Self::check(args).map_err(|error| error.told(&sources))

@@ -8,7 +8,7 @@ use thiserror::Error;
 
 use super::sources::Sources;
 
-/// A setting that cannot be used; the message names it and says what would do.
+/// A setting that cannot be used. The message names it and says what would work.
 #[derive(Debug, Error, PartialEq, Eq)]
 #[error("{message}")]
 pub struct ConfigError {
@@ -23,18 +23,18 @@ impl ConfigError {
         Self { message: error.to_string(), is_missing: false }
     }
 
-    /// The same error, which names settings as they were given.
+    /// The same error, with settings named as they were given.
     pub(super) fn told(self, sources: &Sources) -> Self {
         Self { message: sources.told(&self.message), ..self }
     }
 
-    /// Whether a file that the setting names is not there, which it may be for a moment while it is replaced.
+    /// Whether a file that the setting names is missing. That may be so for a moment while it is replaced.
     pub(crate) fn is_missing(&self) -> bool {
         self.is_missing
     }
 }
 
-/// The error for the setting `name`; `what` goes on after its flag.
+/// The error for the setting `name`; `what` continues the sentence after its flag.
 pub(super) fn fault(name: &str, what: impl fmt::Display) -> ConfigError {
     ConfigError::of(format_args!("--{name} {what}"))
 }

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use super::error::{ConfigError, fault};
 use crate::address::is_loopback;
 
-/// Where a node is to be reached, and by whom.
+/// The addresses of a node, and the strangers that they are open to.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Exposure<'a> {
     pub(super) http: SocketAddr,
@@ -16,18 +16,18 @@ pub(super) struct Exposure<'a> {
     pub(super) clients_speak_tls: bool,
     /// The internal address, where one is opened.
     pub(super) raft: Option<SocketAddr>,
-    /// The internal address that others are told, and the flag that it comes from.
+    /// The internal address that other nodes get, and the flag that it comes from.
     pub(super) advertised_raft: Option<(&'static str, &'a str)>,
-    /// Whether whoever connects to the internal address must prove to be a member.
+    /// Whether a node that connects to the internal address must prove that it is a member.
     pub(super) raft_is_proven: bool,
-    /// Whether all of it is allowed, whoever can reach it.
+    /// Whether all of it is allowed, for every client and node that can reach it.
     pub(super) insecure: bool,
 }
 
-/// Checks that nothing listens for strangers who could do harm: that clients show tokens or come from this machine,
-/// because a node does not ask them who they are then, and other nodes too, unless they prove it. Where clients show tokens,
-/// users of this machine are strangers as well: a node must prove itself on a loopback address, too. Returns the
-/// addresses that `insecure` lets through, each behind its flag.
+/// Checks that strangers who could do harm reach nothing. Clients must show tokens or come from this machine, because a
+/// node does not identify them otherwise. Other nodes must come from this machine too, unless they prove themselves.
+/// Where clients show tokens, users of this machine are strangers as well: a node must prove itself on a loopback
+/// address, too. Returns the addresses that `insecure` lets through, each behind its flag.
 ///
 /// # Errors
 /// The first address that strangers can reach, what could happen, and what to do.
@@ -67,7 +67,7 @@ pub(super) fn check_exposure(exposure: &Exposure<'_>) -> Result<Vec<String>, Con
     Ok(exposed)
 }
 
-/// The addresses, each behind its flag, to which clients show their tokens across a network without TLS.
+/// The addresses, each behind its flag, where clients show their tokens across a network without TLS.
 pub(super) fn tokens_in_clear(exposure: &Exposure<'_>) -> Vec<String> {
     match exposure.clients_are_known && !exposure.clients_speak_tls {
         true => reachable(exposure.http, exposure.resp),

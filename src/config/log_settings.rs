@@ -15,14 +15,14 @@ pub struct LogSettings {
     pub level: LogLevel,
     /// `RUST_LOG`: a level alone, or a filter by module, which wins over the level.
     pub filter: Option<String>,
-    /// The file that says which lines there are, if it may: a flag and the environment win over it.
+    /// The file that may set which lines there are; a flag and the environment win over it.
     pub(super) level_file: Option<PathBuf>,
 }
 
 impl LogSettings {
     pub(super) fn of(format: Option<LogFormat>, level: Option<LogLevel>) -> Self {
         let (format, level) = (format.unwrap_or_default(), level.unwrap_or_default());
-        // Whoever looks for a fault knows this variable of other programs, so it has no name of this one's.
+        // Users who look for a fault know this variable from other programs, so it does not have this program's prefix.
         #[expect(clippy::disallowed_methods)]
         let filter = std::env::var("RUST_LOG").ok().filter(|filter| !filter.trim().is_empty());
         Self { format, level, filter, level_file: None }

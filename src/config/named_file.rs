@@ -1,7 +1,7 @@
 //! Files that settings name: opened without a wait, read whole, and within a bound.
 //!
-//! A node reads them while it starts, and again while it runs. A pipe in their place would hold it up until
-//! somebody writes, and a device might never end; so they must be regular files.
+//! A node reads them while it starts, and again while it runs. A pipe in their place would block it until a process
+//! writes to the pipe, and a device might never end; so they must be regular files.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read};
@@ -16,10 +16,10 @@ use super::error::{ConfigError, fault, unreadable};
 /// Longest file of keys or certificates: a chain of certificates and a bundle of CAs fit many times.
 pub(super) const PEM_BYTES_MAX: usize = 1 << 20;
 
-/// Who may own, read and write a file.
+/// Which users may own, read and write a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kept {
-    /// Anybody.
+    /// Any user may.
     Public,
     /// Only the node's own user, or root, may own it, because the owner can replace it at any time.
     Owned,
@@ -30,8 +30,8 @@ pub(super) enum Kept {
 /// Reads the file that a flag names.
 ///
 /// # Errors
-/// When it cannot be read, is no regular file, is longer than `bytes_max`, a number of MiB, or is not kept as it
-/// has to be.
+/// When it cannot be read, is not a regular file, is longer than `bytes_max`, a number of MiB, or is not kept
+/// as it has to be.
 pub(super) fn read(
     flag: &str,
     path: &Path,
@@ -62,12 +62,13 @@ pub(super) fn read(
     }
 }
 
-/// Opens a file, and does not wait for whoever would write to a pipe.
+/// Opens a file. If it is a pipe, does not wait for a process that writes to it.
 fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path)
 }
 
-/// Whether a file of this user is one of the process's user `own`. Root's are: root can replace any.
+/// Whether a file of `user` counts as one of the process's user `own`. Files of root do, because root can replace any
+/// file.
 fn is_own(user: u32, own: u32) -> bool {
     user == own || user == 0
 }

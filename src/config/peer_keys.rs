@@ -1,4 +1,4 @@
-//! The files by which a node proves itself to other nodes: the cluster's secret, or a certificate.
+//! The files that a node proves itself with to other nodes: the cluster's secret, or a certificate.
 
 use std::path::{Path, PathBuf};
 
@@ -27,7 +27,7 @@ pub enum PeerKeys {
     },
 }
 
-/// What the files held when they were read. The debug form would show secrets, so there is none.
+/// What the files held when they were read. It has no debug form, because that would show secrets.
 #[derive(Clone, PartialEq, Eq)]
 pub struct KeyFiles(Vec<Vec<u8>>);
 

@@ -41,25 +41,24 @@ pub struct ServeConfig {
     pub peers: Vec<(u64, String)>,
     /// A member's raft address, for a node that joins; never together with `peers`.
     pub join: Option<String>,
-    /// The client address that other nodes are told; `None` for the bound one. Port 0 stands for the
-    /// bound port.
+    /// The client address that other nodes get; `None` for the bound one. Port 0 stands for the bound port.
     pub advertise_http: Option<String>,
-    /// The raft address that other nodes are told: the flag's, else this node's among `peers`; `None` for
-    /// the bound one.
+    /// The raft address that other nodes get: the flag's, else this node's among `peers`; `None` for the bound one.
     pub advertise_raft: Option<String>,
     /// Where the node is, for clients that prefer nodes near by.
     pub zone: Option<String>,
-    /// By which files the node proves itself to other nodes, if at all.
+    /// The files that the node proves itself with to other nodes, if any.
     pub peer_keys: Option<PeerKeys>,
     /// The tokens that clients have to show, if they have to.
     pub auth_file: Option<AuthSource>,
-    /// By which files the node proves itself to clients, if at all.
+    /// The files that the node proves itself with to clients, if any.
     pub client_tls: Option<ClientTlsFiles>,
-    /// Whether whoever reaches the client address may change everything, and not this machine alone.
+    /// Whether every client that reaches the client address may change everything, rather than clients on this machine
+    /// alone.
     pub insecure: bool,
     /// The flags with addresses that strangers can reach; empty unless `insecure`.
     pub exposed: Vec<String>,
-    /// The flags with addresses to which clients show tokens across a network without TLS.
+    /// The flags with addresses where clients show tokens across a network without TLS.
     pub tokens_in_clear: Vec<String>,
     /// Whether an unknown tag is created on first use.
     pub auto_create_tags: bool,
@@ -83,7 +82,7 @@ impl ServeConfig {
     /// Adds the `--config` file to `args` and checks the merged settings.
     ///
     /// # Errors
-    /// The first setting that cannot be used, by the name under which it was given.
+    /// The first setting that cannot be used, by the name it was given under.
     pub fn resolve(args: ServeArgs) -> Result<Self, ConfigError> {
         let level_file = args.config.clone().filter(|_| args.log_level.is_none());
         let args = with_file(args)?;

@@ -10,13 +10,13 @@ use super::args::ServeArgs;
 use super::error::{ConfigError, fault};
 use super::names::nearest;
 
-/// The settings, and for each that is not set the one of the `--config` file, if one is given.
+/// The settings; a setting that is not set comes from the `--config` file, if one is given.
 ///
 /// # Errors
 /// When the file cannot be used.
 pub fn with_file(mut args: ServeArgs) -> Result<ServeArgs, ConfigError> {
     let Some(path) = args.config.clone() else { return Ok(args) };
-    // Once: it may be a pipe.
+    // The file is read once, because it may be a pipe.
     let (file, keys) = read_file(&path).map_err(|error| error.told(&args.sources))?;
     args.sources.add_file(path, keys);
     Ok(args.or(file))

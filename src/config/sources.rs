@@ -1,11 +1,11 @@
-//! Where settings come from, so that an error names what somebody has written.
+//! Where settings come from, so that an error names them as the user wrote them.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use super::names::variable;
 
-/// Which settings were given how. Settings bear the names of their flags, without the dashes.
+/// How each setting was given. Settings have the names of their flags, without the dashes.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
     by_flag: BTreeSet<String>,
@@ -26,7 +26,7 @@ impl Sources {
         self.file = Some((path, settings));
     }
 
-    /// An error about flags, with the names by which the settings were given: a flag's own, the variable, or the key
+    /// An error about flags, but each setting has the name that it was given under: the flag, the variable, or the key
     /// of the file.
     pub fn told(&self, message: &str) -> String {
         let mut told = String::with_capacity(message.len());

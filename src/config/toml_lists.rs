@@ -1,4 +1,4 @@
-//! Lists in the `--config` file, as flags have them or as TOML has them.
+//! Lists in the `--config` file: in the form of flags, or of TOML.
 
 use serde::Deserialize;
 use serde::de::Deserializer;

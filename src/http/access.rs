@@ -1,13 +1,13 @@
 //! Whether the sender of a request may make it.
 //!
-//! With an auth file its token says so. Without one, every caller that reaches the port may take ids and read. Admin
-//! requests change something, or read everything there is, and clients have no names then. So these requests are
-//! taken from the node's own machine alone, and so are those of callers without a token, where an auth file allows
-//! them any. A page that a browser there shows can send requests too, under whatever name its site has given
-//! to 127.0.0.1, and a proxy on that machine passes on requests of others: the headers tell them apart from an
-//! administrator's own. A page of another site gets nothing at all of what is open to callers without a token: it
-//! would use up numbers, or learn the names of tags. Only what says nothing of the cluster is open to links from there,
-//! such as the page of the console.
+//! With an auth file, the token of the request decides. Without one, every caller that reaches the port may take ids
+//! and read. Admin requests change something, or read everything there is, and clients have no names then. So a node
+//! takes these requests from its own machine alone, and likewise the admin requests of callers without a token, where
+//! an auth file allows them any. A page that a browser on that machine shows can send requests too, under any name that
+//! its site has given to 127.0.0.1, and a proxy on that machine passes on requests from elsewhere: the headers
+//! distinguish them from an administrator's own. A page of another site gets nothing at all of what is open to callers
+//! without a token: it would use up numbers, or learn the names of tags. Links from there reach only what reveals
+//! nothing about the cluster, such as the page of the console.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::access::{Caller, Denial, Doors, Needs, Token, Tokens, route};
 use crate::address::is_loopback_host;
 use crate::service::Actor;
 
-/// Headers by which proxies tell for whom they ask.
+/// Headers that show that a proxy passed the request on.
 static OF_PROXIES: [HeaderName; 8] = [
     FORWARDED,
     VIA,
@@ -35,11 +35,11 @@ static OF_PROXIES: [HeaderName; 8] = [
     HeaderName::from_static("cf-connecting-ip"),
     HeaderName::from_static("true-client-ip"),
 ];
-/// By which a browser tells whose page a request comes from, and what it says of pages of others.
+/// The header that names the relation of the page that sends a request to this site, and its values for other sites.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const OTHER_SITES: [&[u8]; 2] = [b"cross-site", b"same-site"];
 
-/// Whom a connection's requests can come from.
+/// Where a connection's requests can come from.
 #[derive(Clone, Debug)]
 pub(super) struct Access {
     doors: Doors,
@@ -64,8 +64,7 @@ impl Access {
         self.doors.tokens.as_deref()
     }
 
-    /// Why a request is refused whose sender may not make it. `caller` is whom the requests of its connection
-    /// come from.
+    /// Why a request is refused, if its sender may not make it. `caller` is the sender of the connection's requests.
     pub(super) fn refusal<B>(&self, request: &Request<B>, caller: &mut Caller) -> Option<Problem> {
         let (method, path) = (request.method(), request.uri().path());
         if let Some(tokens) = self.tokens() {
@@ -82,7 +81,7 @@ impl Access {
         self.refusal_without_a_token(request, route(method.as_str(), path).needs)
     }
 
-    /// Why a request is refused that may be made without a token, by what it needs.
+    /// Why a request without a token is refused, if it is, given what the request needs.
     fn refusal_without_a_token<B>(&self, request: &Request<B>, needs: Needs) -> Option<Problem> {
         let why = match needs {
             _ if self.doors.insecure => None,
@@ -97,7 +96,7 @@ impl Access {
         why.map(Problem::forbidden)
     }
 
-    /// Why a request is not taken for an administrator's on this machine.
+    /// Why a request does not count as one of an administrator on this machine.
     fn not_admin<B>(&self, request: &Request<B>) -> Option<&'static str> {
         let headers = request.headers();
         if !self.is_local {
@@ -134,7 +133,7 @@ impl Access {
     }
 }
 
-/// The one `Authorization` of a request; two of them are one that is no token.
+/// The one `Authorization` of a request. Two of them count as one that is not a token.
 #[inline]
 pub(super) fn authorization(headers: &HeaderMap) -> Option<&[u8]> {
     let mut given = headers.get_all(AUTHORIZATION).iter();
@@ -144,13 +143,13 @@ pub(super) fn authorization(headers: &HeaderMap) -> Option<&[u8]> {
     }
 }
 
-/// The token that a request was taken with, if any: for handlers that learn from the body which tag it is about,
-/// or record who changed something.
+/// The token of an admitted request, if it has one. Handlers need it that learn from the body which tag a request is
+/// about, or that record the actor of a change.
 #[derive(Clone, Debug)]
 pub(super) struct Sender(pub(super) Option<Arc<Token>>);
 
 impl Sender {
-    /// Under which name changes of this sender are recorded.
+    /// The name that changes of this sender are recorded under.
     pub(super) fn actor(&self) -> Actor {
         let token = self.0.as_deref();
         token.and_then(|token| Actor::parse(&token.name)).unwrap_or_default()
@@ -190,8 +189,8 @@ pub(super) fn refused(denial: Denial) -> Problem {
     }
 }
 
-/// Whether a browser says that the page of another site sends this. One that names the site in `Sec-Fetch-Site` has
-/// compared it itself; `Origin` counts where that is missing.
+/// Whether a browser reports that a page of another site sends this. A browser that sends `Sec-Fetch-Site` has compared
+/// the sites itself; `Origin` counts where that header is missing.
 fn is_of_another_site(headers: &HeaderMap) -> bool {
     let mut sites = headers.get_all(SEC_FETCH_SITE).iter().peekable();
     if sites.peek().is_some() {
@@ -206,7 +205,7 @@ fn is_of_another_site(headers: &HeaderMap) -> bool {
     !headers.get_all(ORIGIN).iter().all(|origin| is_own(origin.as_bytes()))
 }
 
-/// Whether a browser tells in these headers whose page sends a request.
+/// Whether these headers show that a page in a browser sends a request.
 pub(super) fn is_of_a_page(headers: &HeaderMap) -> bool {
     headers.contains_key(SEC_FETCH_SITE) || headers.contains_key(ORIGIN)
 }
@@ -224,7 +223,7 @@ fn is_loopback(host_port: &[u8]) -> bool {
     host::name(host_port).is_some_and(is_loopback_host)
 }
 
-/// Whether an `Origin` is one site of this machine: `null` is none, and a list of them is not one.
+/// Whether an `Origin` is one site of this machine. `null` is not a site, and a list of sites is not one.
 fn is_loopback_origin(origin: &[u8]) -> bool {
     let host_port = origin.strip_prefix(b"http://").or(origin.strip_prefix(b"https://"));
     host_port.is_some_and(is_loopback)

@@ -73,7 +73,7 @@ impl From<AuditEntry> for EntryBody {
 #[derive(Serialize)]
 pub(super) struct Page {
     entries: Vec<EntryBody>,
-    /// The number after which the next page begins; `None` on the last page.
+    /// The next page begins after this number; `None` on the last page.
     next: Option<u64>,
 }
 

@@ -30,13 +30,13 @@ pub(super) async fn take(
     Ok((TYPE, Body::new(Streamed(pieces).boxed_unsync())).into_response())
 }
 
-/// The head of a backup, for which none is taken.
+/// The head of the answer with a backup, without taking a backup.
 pub(super) async fn head(uri: Uri) -> Result<Response, Problem> {
     Query::parse(uri.query())?.finish()?;
     Ok((TYPE, Body::new(LengthUnknown)).into_response())
 }
 
-/// No body, where nobody knows how long it would be.
+/// An empty body for an answer of unknown length.
 struct LengthUnknown;
 
 impl HttpBody for LengthUnknown {

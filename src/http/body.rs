@@ -1,8 +1,8 @@
 //! JSON bodies: bounded in size and time, and read field by field, strictly.
 //!
-//! An unknown, repeated or mistyped field is an error that names it. Integers that may pass
-//! 2^53 are taken as decimal strings as well, because JavaScript cannot write them otherwise. What is an
-//! integer is what JSON Schema, and so the description of the interface, says: 590.0 is one.
+//! An unknown, repeated or mistyped field is an error that names it. Integers that may pass 2^53 are taken as decimal
+//! strings as well, because JavaScript cannot write them otherwise. An integer is what JSON Schema, and so the
+//! description of the interface, calls one: 590.0 is an integer.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -32,7 +32,7 @@ impl<S: Sync> FromRequest<S> for Fields {
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
         let (head, body) = request.into_parts();
-        // What a request with a body asks for stands in its body.
+        // A request with a body has its parameters in the body.
         Query::parse(head.uri.query())?.finish()?;
         if !is_json(&head.headers) {
             return Err(Problem::not_json());
@@ -176,8 +176,8 @@ pub(super) fn required<T>(name: &str, value: Option<T>) -> Result<T, Problem> {
     value.ok_or_else(|| Problem::invalid(name, "is required"))
 }
 
-/// Where numbers with a fraction or an exponent stop being read exactly: 2^53. From there on an integer has plain
-/// digits, because a mark that is read one too low would let ids be handed out that somebody has.
+/// Where numbers with a fraction or an exponent stop being read exactly: 2^53. From there on an integer must have plain
+/// digits: if a mark were read one too low, an id could be handed out twice.
 const EXACT_END: f64 = 9_007_199_254_740_992.0;
 
 /// The integer that a JSON value is.
@@ -216,7 +216,7 @@ pub(super) async fn collected(body: Body) -> Result<Bytes, Problem> {
     read.await.map_err(|_| Problem::stalled_body())?
 }
 
-/// Reads a body that nobody looks at. One that is longer, or comes more slowly, than a body may is left where it is.
+/// Reads and discards a body that is not needed. A body that is longer or slower than allowed is left where it is.
 pub(super) async fn read_off<B>(body: B)
 where
     B: HttpBody<Error: Into<axum::BoxError>>,

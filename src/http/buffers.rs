@@ -49,7 +49,7 @@ pub(super) async fn list(
 #[derive(Serialize)]
 pub(super) struct Page {
     tags: Vec<Holding>,
-    /// The tag after which the next page begins; `None` on the last page.
+    /// The next page begins after this tag; `None` on the last page.
     next: Option<String>,
     /// How many tags there are on all pages, whatever the prefix.
     total: usize,

@@ -21,8 +21,8 @@ pub(super) async fn show(State(service): Cluster) -> Json<ClusterView> {
     Json(service.view())
 }
 
-/// Adds a node: as a voter unless `"voter": false`. For a learner this is the promotion; for a voter,
-/// `"voter": false` takes its vote, with `"force": true` also where the change may never be committed.
+/// Adds a node: as a voter unless `"voter": false`. For a learner this is the promotion. For a voter, `"voter": false`
+/// takes its vote away; with `"force": true` also where the change may never be committed.
 pub(super) async fn add(
     State(service): Cluster,
     sender: Sender,

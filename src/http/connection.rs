@@ -44,8 +44,8 @@ pub(crate) const WITHOUT_TLS: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
     {\"type\":\"about:blank\",\"title\":\"Bad Request\",\"status\":400,\
     \"code\":\"invalid_argument\",\"detail\":\"this port speaks TLS: ask it by https://\"}";
 
-/// Serves a connection until it ends, its watchdog ends it, or the node stops; answers the watchdog's
-/// verdict, if it came to one.
+/// Serves a connection until it ends, its watchdog ends it, or the node stops. Returns the watchdog's verdict, if there
+/// is one.
 pub(crate) async fn serve(
     mut stream: impl ClientStream,
     dispatch: Dispatch,
@@ -89,8 +89,8 @@ where
         write_buffer.send(&mut write).await?;
         write.shutdown().await
     };
-    // A client that is ended for its slowness, does not read its last answers in time, or is gone, does
-    // without them; and so does one without a token whose place is needed.
+    // The last answers are not sent to a client whose connection ends because it is slow, does not read them in time,
+    // or is gone, nor to one without a token whose place is needed.
     let makes_room = verdict == Some(Verdict::MakesRoom) && write_buffer.progress().is_unproven();
     if verdict != Some(Verdict::ReadsTooSlowly) && !makes_room {
         let _ = tokio::time::timeout(DRAIN_MAX, last_answers).await;
@@ -142,12 +142,12 @@ where
     };
     match ended {
         Ok(Some(leftover)) => FastPathEnd::ForHyper(leftover),
-        // A connection that breaks leaves nobody to tell.
+        // A connection that breaks has no client left to answer.
         Ok(None) | Err(_) => FastPathEnd::Closed,
     }
 }
 
-/// Serves every request; answers the watchdog's verdict, if it came to one.
+/// Serves every request. Returns the watchdog's verdict, if there is one.
 async fn with_hyper<R, W>(
     transport: AttachedTransport<R>,
     write: &mut W,
@@ -191,7 +191,7 @@ where
     }
 }
 
-/// Answers the requests of one connection, counts them, and remembers whom they come from.
+/// Answers the requests of one connection, counts them, and remembers their sender.
 struct Watched {
     dispatch: Dispatch,
     caller: RefCell<Caller>,
@@ -214,7 +214,7 @@ impl Service<Request<Incoming>> for Watched {
     }
 }
 
-/// An answer, which says so if it is the last one of its connection.
+/// An answer. If it is the last one of its connection, its `connection` header announces that.
 struct AnswerFuture {
     answer: ResponseFuture<DispatchResponse>,
     is_last: bool,

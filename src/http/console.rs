@@ -1,7 +1,7 @@
 //! The console at `/`: one page for people, with its style and its script, which are files of this folder.
 //!
-//! The page itself is the same for everybody and says nothing of the cluster. Its script asks the paths of version 1
-//! for that, with the token that its reader has typed, and no other host for anything.
+//! The page itself is the same for every reader and says nothing of the cluster. Its script gets that from the paths of
+//! version 1, with the token that the reader has typed, and contacts no other host.
 
 use std::fmt::Write;
 use std::sync::LazyLock;
@@ -38,7 +38,7 @@ static SCRIPT: LazyLock<File> = LazyLock::new(|| {
 struct File {
     media_type: &'static str,
     text: &'static str,
-    /// By which a browser knows that what it has is still the same.
+    /// A browser compares it to find out whether its copy is still current.
     tag: HeaderValue,
 }
 

@@ -1,10 +1,10 @@
-//! hyper's own copy of the date, read once before a thread serves anybody.
+//! hyper's own copy of the date, read once before a thread serves requests.
 //!
 //! hyper keeps the `date` of its answers for each thread, and reads the machine's clock anew once the second is over.
-//! It panics when a thread's first reading shows a time before 1970. A later reading below the first one it passes
-//! over, and goes on with the date that it has. Somebody may set the clock of a machine to anything while its node
-//! runs, which must not end the node: so every thread has its first reading when the node starts, which looks at the
-//! clock by then.
+//! It panics when a thread's first reading shows a time before 1970. It ignores a later reading below the first one,
+//! and goes on with the date that it has. The clock of a machine may be set to anything while its node runs, and that
+//! must not end the node. So every thread makes its first reading when the node starts, which has checked the clock by
+//! then.
 
 use std::convert::Infallible;
 use std::future::ready;
@@ -21,6 +21,6 @@ pub(crate) async fn fill() {
     let unasked =
         service_fn(|_: Request<Incoming>| ready(Ok::<_, Infallible>(Response::new(String::new()))));
     let ended = http1::Builder::new().header_read_timeout(None).serve_connection(nobody, unasked);
-    // Nobody asks anything, so there is nothing to tell.
+    // The connection carries no request and sends no answer.
     let _ = ended.await;
 }

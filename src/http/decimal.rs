@@ -1,7 +1,7 @@
 //! Decimal numbers: read strictly, and consecutive ones written at about the speed of memory.
 //!
-//! Ten ids that differ in their last digit only are written once; the next ten are the same bytes
-//! with another digit in a few places. Formatting each by itself costs ten times as much.
+//! Ten ids that differ in their last digit only are written once; the next ten are the same bytes with another digit in
+//! a few places. Formatting each id by itself costs ten times as much.
 
 use std::ops::Range;
 
@@ -62,7 +62,7 @@ struct Decade {
     items: Pieces,
     /// Bytes of one item.
     stride: usize,
-    /// Where in an item the digits stand that all ten have in common.
+    /// The place in an item of the digits that all ten have in common.
     shared: Range<usize>,
 }
 

@@ -1,8 +1,9 @@
-//! The first and last code that sees a request, but for those that the fast path answers.
+//! The first and last code that sees a request, unless the fast path answers it.
 //!
-//! A request whose `Host` is at fault, or whose sender may not make it, gets no further than here. Ids are answered
-//! here: those that are held at once, without a future on the heap, and others after a wait. Every other request
-//! goes to the router. Both have a deadline; on the way out problems get their bodies and everything is counted.
+//! A request with a bad `Host`, or whose sender may not make it, gets no further than here. The dispatch answers
+//! requests for ids: ids that are held at once, without a future on the heap, and others after a wait. Every other
+//! request goes to the router. Both have a deadline; on the way out problems get their bodies and everything is
+//! counted.
 
 use std::convert::Infallible;
 use std::net::IpAddr;
@@ -109,7 +110,7 @@ impl Dispatch {
         let mode = if sequences::is_taken_at(&path) { Mode::Sequence } else { Mode::Admin };
         let request_id = RequestId::of(request.headers());
         let pages = (path == "/metrics").then(|| self.answers().of_pages());
-        // Numbers of keys find memory for their answer before they are taken.
+        // Numbers of keys reserve memory for their answer before they are taken.
         if mode == Mode::Sequence {
             request.extensions_mut().insert(self.answers().clone());
         }
@@ -126,7 +127,7 @@ impl Dispatch {
         B: HttpBody<Data = Bytes, Error: Into<axum::BoxError>>,
     {
         let began = Instant::now();
-        // Leaf looks at no body, and the next request comes behind it.
+        // Leaf ignores the body, but it is read off, because the next request comes behind it.
         if !body.is_end_stream() {
             body::read_off(body).await;
         }
@@ -136,8 +137,8 @@ impl Dispatch {
         self.finish(mode, &head.method, path, None, response).map(Either::Right)
     }
 
-    /// The answer to a request that is not carried out, if it must not be. Never a part of the fast path's
-    /// own code, which passes requests on to here.
+    /// The refusal of a request, if it must not be carried out. This is never inlined into the fast path's own code,
+    /// which passes requests on to here.
     #[inline(never)]
     fn refusal<B>(&self, request: &Request<B>, caller: &mut Caller) -> Option<DispatchResponse> {
         let fault = host::fault(request.version(), request.headers());
@@ -157,13 +158,13 @@ impl Dispatch {
             tokens.attempt_failed(self.ids().now_ms());
         }
         if fault.is_some() {
-            // Whatever stands before the node may read the next request in another way than the node.
+            // A proxy before the node may read the next request differently from the node.
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         Some(response.map(Either::Right))
     }
 
-    /// Answers a request. `caller` is whom the requests of its connection come from.
+    /// Answers a request. `caller` is the sender of the connection's requests.
     #[inline]
     pub(super) fn call<B>(
         &self,
@@ -193,8 +194,8 @@ impl Dispatch {
         ResponseFuture::Awaited(Box::pin(self.clone().routed(request)))
     }
 
-    /// Counts an answer, and gives it the headers and the body that it still lacks. The log has a line of a request
-    /// with an id that failed by the node's fault.
+    /// Counts an answer, and adds the headers and the body that it still lacks. The log reports a request with an id if
+    /// it failed by the node's fault.
     fn finish(
         &self,
         mode: Mode,
@@ -220,7 +221,7 @@ impl Dispatch {
         if let Some(request_id) = request_id {
             request_id.tell(response.headers_mut());
         }
-        // The files of the console say themselves for how long they hold.
+        // The files of the console state themselves how long they are valid.
         let no_store = HeaderValue::from_static("no-store");
         response.headers_mut().entry(CACHE_CONTROL).or_insert(no_store);
         if *method == Method::HEAD && mode != Mode::Admin {
@@ -232,7 +233,7 @@ impl Dispatch {
     }
 }
 
-/// A response that is there already, or one that is waited for.
+/// A response that is there already, or a future one.
 pub(crate) enum ResponseFuture<T> {
     /// The response, until it was polled for.
     Ready(Option<T>),

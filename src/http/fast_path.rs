@@ -54,7 +54,7 @@ enum AnswersEnd {
     OutputFull,
     /// The next request is for the dispatch.
     ForDispatch,
-    /// So many equal requests ask for ids in strict order, which cost a round to the quorum.
+    /// This many equal requests ask for ids in strict order, which cost a round to the quorum.
     InStrictOrder(u64),
     /// The next request is for hyper.
     ForHyper,
@@ -76,8 +76,8 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> FastPath<'a, R, W> {
         Self { buffers, dispatch, request, template, permit: Permit::default() }
     }
 
-    /// Serves until the connection ends, the node stops, or hyper has to take over: it is hyper that says in an
-    /// answer that it is the last one.
+    /// Serves until the connection ends, the node stops, or hyper has to take over. Only hyper announces in an answer
+    /// that it is the last one.
     ///
     /// # Errors
     /// The errors of the transport.
@@ -116,8 +116,8 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> FastPath<'a, R, W> {
         }
     }
 
-    /// Answers the requests that have come in, for as long as ids are buffered and the output has room.
-    /// What these answers say in `date` costs one reading of the clock; a take of snowflakes reads it too.
+    /// Answers the requests that have come in, for as long as ids are buffered and the output has room. All these
+    /// answers share one reading of the clock for their `date`; a take of snowflakes reads it too.
     fn answer(&mut self) -> AnswersEnd {
         self.read_clock();
         let ids = self.dispatch.ids();
@@ -186,8 +186,8 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> FastPath<'a, R, W> {
         self.dispatch.ids().metrics().requests_answered(answered);
     }
 
-    /// Answers equal requests that came together with ids in strict order: they share a round to the quorum, and are
-    /// measured once. Where that fails, the dispatch answers the first of them.
+    /// Answers equal requests that came together, with ids in strict order: they share a round to the quorum and one
+    /// measure of time. If that fails, the dispatch answers the first of them.
     async fn ask_in_strict_order(&mut self, count: u64) -> io::Result<()> {
         let ids = self.dispatch.ids();
         let began = Instant::now();
@@ -224,13 +224,13 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> FastPath<'a, R, W> {
         answered[Mode::Segment as usize] = count;
         ids.metrics().request_took(Protocol::Http, Mode::Segment, began.elapsed());
         ids.metrics().requests_answered(answered);
-        // Those that got none are asked by themselves, which says why.
+        // Those without an id are asked again one by one, which shows the reason.
         self.buffers.consume(self.request.length() * count as usize);
         Ok(())
     }
 
-    /// Has the dispatch answer the request, which may take its time. Answers that are there already are
-    /// not held back meanwhile.
+    /// Has the dispatch answer the request, which may take its time. Answers that are there already are sent before
+    /// that.
     async fn ask_dispatch(&mut self) -> io::Result<()> {
         self.buffers.progress.requests_begun_but(0);
         let request = self.request.to_http();
@@ -268,7 +268,7 @@ fn take(
     }
 }
 
-/// The answer with one id of a tag whose ids are in strict order; `None` where the request's form has none for it.
+/// The answer with one id of a tag in strict order; `None` where the request's form has no such answer.
 fn one(request: &IdRequest<String>, text: Option<&IdText>, number: u64) -> Option<Response<Bytes>> {
     let numbers = number..number + 1;
     match (&request.form, text) {

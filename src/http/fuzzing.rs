@@ -24,7 +24,7 @@ pub struct Connections {
 }
 
 impl Connections {
-    /// Connections to a node's services; without tokens, of clients that may change everything.
+    /// Connections to a node's services. Without tokens, their clients may change everything.
     pub fn new(services: Services, tokens: Option<Arc<Tokens>>) -> Self {
         let doors = Doors { tokens, insecure: true };
         let (_node, drain) = drain::drain();
@@ -39,14 +39,14 @@ impl Connections {
     }
 }
 
-/// Where the plain requests for ids end that `bytes` begin with: as the fast path reads one after the
-/// other, and as hyper's parser reads each.
+/// Where the plain requests for ids end that `bytes` begin with: as the fast path reads one after the other, and as
+/// hyper's parser reads each.
 pub fn plain_requests(bytes: &[u8]) -> [Vec<usize>; 2] {
     fast_path::ends(bytes)
 }
 
-/// Whether the request that `head` is, sent from this machine, is taken for an administrator's; `None` when
-/// hyper's parser or the dispatch refuses to read it.
+/// Whether the request with this head, sent from this machine, counts as an administrator's; `None` when hyper's parser
+/// or the dispatch refuses to read it.
 pub fn is_admin(head: &[u8]) -> Option<bool> {
     let mut parsed = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut parsed = httparse::Request::new(&mut parsed);

@@ -4,8 +4,8 @@ use axum::http::header::HOST;
 use axum::http::{HeaderMap, Version};
 use std::net::Ipv6Addr;
 
-/// What is wrong with the `Host` of a request (RFC 9112, 3.2). It may be empty: that is what a client
-/// sends who knows no name of the server.
+/// What is wrong with the `Host` of a request (RFC 9112, 3.2). It may be empty: a client sends that when it knows no
+/// name of the server.
 pub(super) fn fault(version: Version, headers: &HeaderMap) -> Option<&'static str> {
     let mut hosts = headers.get_all(HOST).iter();
     match (hosts.next(), hosts.next()) {

@@ -78,7 +78,7 @@ impl IdAnswers {
         Some(Response::from_parts(head, body))
     }
 
-    /// The answer to a request that may have to wait, or that asks in a way in which no ids are given.
+    /// The answer to a request that may have to wait, or that asks in a way that gives no ids.
     pub(super) async fn waited(&self, request: &IdRequest<String>, head: &Parts) -> Response<Body> {
         if request.path.takes_by(&head.method) || head.method == Method::HEAD {
             let answer = tokio::time::timeout(REQUEST_MAX, self.answer(request, head));
@@ -93,7 +93,7 @@ impl IdAnswers {
         response
     }
 
-    /// Takes the ids, or for HEAD looks whether there are any.
+    /// Takes the ids, or for HEAD checks whether there are any.
     async fn answer(&self, request: &IdRequest<String>, head: &Parts) -> Response<Body> {
         let is_head = head.method == Method::HEAD;
         if request.path.is_leafs() {
@@ -154,7 +154,7 @@ impl IdAnswers {
     /// Memory for an answer, if that may be long.
     ///
     /// # Errors
-    /// When there is none. The request must be turned away then, before it takes ids.
+    /// When there is no memory. The caller must then turn the request away before it takes ids.
     fn reserve(
         &self,
         tag: Option<&str>,
@@ -174,7 +174,7 @@ impl IdAnswers {
     }
 }
 
-/// The answer with one id in this form; `None` where that is none.
+/// The answer with one id in this form; `None` where the form has no such answer.
 #[inline]
 fn one(form: &Form, tag: Option<&str>, id: u64) -> Option<Response<Bytes>> {
     match form {
@@ -185,8 +185,8 @@ fn one(form: &Form, tag: Option<&str>, id: u64) -> Option<Response<Bytes>> {
     }
 }
 
-/// The response, held against the budget if it is long; or a problem where that has no room. A list that finds no
-/// memory has cost nothing but its making.
+/// The response, held against the budget if it is long; or a problem if the budget has no room. A list that gets no
+/// memory has cost nothing except the work of making it.
 pub(super) async fn hold(
     budget: &OriginBudget,
     reserved: Option<HeldBytes>,

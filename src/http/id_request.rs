@@ -1,7 +1,7 @@
-//! The one reading of a request for ids: at which path, of which tag, how many, and in which form.
+//! The one reading of a request for ids: its path, its tag, its count, and the form of the answer.
 //!
-//! The fast path reads requests by it from their bytes, and the dispatch those that hyper has read; both take
-//! and answer what [`Asked`] says.
+//! The fast path uses it to read requests from their bytes, and the dispatch for requests that hyper has read. Both
+//! take and answer what [`Asked`] says.
 
 use std::borrow::Cow;
 
@@ -29,7 +29,7 @@ const BARE_ID: HeaderValue = HeaderValue::from_static("text/plain;charset=UTF-8"
 
 const BARE_ID_AS_JSON: HeaderValue = HeaderValue::from_static("application/json;charset=UTF-8");
 
-/// The paths at which ids are asked for.
+/// The paths that give ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum IdPath {
     /// `/api/segment/get/KEY`
@@ -54,7 +54,7 @@ impl IdPath {
         matches!(self, Self::LeafSegment | Self::LeafSnowflake)
     }
 
-    /// As what its requests are counted.
+    /// The mode that counts its requests.
     #[inline]
     pub(super) fn mode(self) -> Mode {
         match self {
@@ -101,7 +101,7 @@ pub(super) struct IdTarget<'a> {
 }
 
 impl<'a> IdTarget<'a> {
-    /// Reads a path and a query; `None` when no ids are asked for there.
+    /// Reads a path and a query; `None` when this is not a path of ids.
     #[inline]
     pub(super) fn read(path: &'a str, query: Option<&'a str>) -> Option<Self> {
         let (path, raw) = if let Some(raw) = path.strip_prefix(LEAF_SEGMENT) {
@@ -123,12 +123,12 @@ impl<'a> IdTarget<'a> {
     }
 }
 
-/// What the headers of a request say of its answer. They are judged once for all requests that bring the same ones.
+/// What the headers of a request say about its answer. They are judged once for all requests with the same headers.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Wish {
     /// Whether ids are wanted as text in version 1.
     text: bool,
-    /// The media type of a bare id on Leaf's paths; `None` when the client accepts none that it could have.
+    /// The media type of a bare id on Leaf's paths; `None` when the client accepts no possible one.
     bare: Option<HeaderValue>,
 }
 
@@ -145,10 +145,10 @@ impl Default for Wish {
     }
 }
 
-/// The media type of a bare id, as Leaf chooses it. Types of images are passed over: nobody looks at a number as
-/// at a picture, but browsers say that they take both.
+/// The media type of a bare id, as Leaf chooses it. Types of images are skipped: browsers say that they take both, but
+/// a number is not a picture.
 fn bare_type(headers: &HeaderMap) -> Option<HeaderValue> {
-    // What nearly all clients send is not worth a sort.
+    // Sorting is not worth it for what nearly all clients send.
     let mut values = headers.get_all(ACCEPT).iter();
     match (values.next().map(HeaderValue::as_bytes), values.next()) {
         (None | Some(b"" | b"*/*"), None) => return Some(BARE_ID),
@@ -169,12 +169,12 @@ fn bare_type(headers: &HeaderMap) -> Option<HeaderValue> {
     HeaderValue::try_from(chosen.named()).ok()
 }
 
-/// In which form the ids of an answer come, and how many they are.
+/// The form of the ids in an answer, and how many there are.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Form {
-    /// One id as the whole body, of this media type; `None` when the client accepts none that it could have.
+    /// One id as the whole body, of this media type; `None` when the client accepts no possible one.
     Bare(Option<HeaderValue>),
-    /// So many ids, as version 1 writes them; or what is wrong with the query.
+    /// This many ids, as version 1 writes them; or what is wrong with the query.
     Listed(Result<IdQuery, Problem>),
 }
 
@@ -189,22 +189,22 @@ impl Form {
     }
 }
 
-/// The ids that a request asks for, where nothing is wrong with it.
+/// The ids that a request asks for, if there is nothing wrong with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asked<'a> {
     /// The next id of a tag.
     Segment(&'a str),
-    /// Many ids of a tag, or some in more words than that takes.
+    /// Many ids of a tag, or one id in another style than a request without a query gets.
     Segments(&'a str, &'a IdQuery),
     /// A snowflake id.
     Snowflake,
     /// Many snowflake ids.
     Snowflakes(&'a IdQuery),
-    /// None: the answer is an error.
+    /// No ids: the answer is an error.
     Nothing,
 }
 
-/// A request for ids. `T` holds its tag, which is empty where there is none that can be read.
+/// A request for ids. `T` holds its tag, which is empty where the path has no readable tag.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct IdRequest<T> {
     pub(super) path: IdPath,

@@ -33,7 +33,7 @@ struct AnswerStyle {
     text: bool,
 }
 
-/// How many ids a request asks for, and in which style.
+/// How many ids a request asks for, and the style of the answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct IdQuery {
     pub(super) count: u64,
@@ -79,15 +79,15 @@ impl IdQuery {
         self.style.text
     }
 
-    /// The bytes of the answer at most, if that may be a long one: its ids belong to `tag` or to none, and come
-    /// in runs of `run_min` ids, but for the first and the last.
+    /// The bytes of the answer at most, if that may be a long one. Its ids belong to `tag` or to no tag, and come in
+    /// runs of `run_min` ids, except for the first and the last.
     pub(super) fn long_bytes_max(&self, tag: Option<&str>, run_min: u64) -> Option<usize> {
         // JSON may write a character of a tag as two.
         let bytes = FRAME_BYTES + 2 * tag.map_or(0, str::len) + self.items_bytes_max(run_min);
         (bytes > ORDINARY_ANSWER_BYTES).then_some(bytes)
     }
 
-    /// As [`long_bytes_max`](Self::long_bytes_max), of numbers of a key, which come in one run.
+    /// The same as [`long_bytes_max`](Self::long_bytes_max), for numbers of a key, which come in one run.
     pub(super) fn long_bytes_max_of_key(&self, tag: &str, key: &str) -> Option<usize> {
         // JSON may write a character of a key as `\u0000`.
         let names = FRAME_BYTES + 2 * tag.len() + 6 * key.len();
@@ -103,15 +103,15 @@ impl IdQuery {
         items as usize
     }
 
-    /// Whether ids of a tag of this shape can be told in this style.
+    /// Checks whether this style suits ids of a tag of this shape.
     ///
     /// # Errors
-    /// `invalid_argument`, where ids that nobody can guess would be told by the first and the last of them.
+    /// `invalid_argument` for ranges of hidden ids: their ends would show ids that must be hard to guess.
     pub(super) fn check(&self, shape: &Shape) -> Result<(), Problem> {
         if self.style.ranges && shape.hidden.is_some() { Err(no_ranges()) } else { Ok(()) }
     }
 
-    /// As [`long_bytes_max`](Self::long_bytes_max), of a tag of this shape, whose ids come in few runs.
+    /// The same as [`long_bytes_max`](Self::long_bytes_max), for a tag of this shape, whose ids come in few runs.
     pub(super) fn long_bytes_max_shaped(&self, tag: Option<&str>, shape: &Shape) -> Option<usize> {
         if self.style.ranges {
             return self.long_bytes_max(tag, RANGED_IDS_MAX);
@@ -154,9 +154,8 @@ impl IdQuery {
         self.style.media_type()
     }
 
-    /// Writes the answer with these ids, of a tag or of none: first the head, by `head`, which is given
-    /// the length of the body, then the body. A list of ids as text, the longest answer for its count, is
-    /// written straight into `out`.
+    /// Writes the answer with these ids, of a tag or of none. `head` gets the length of the body and writes the head,
+    /// then comes the body. A list of ids as text, the longest answer for its count, is written straight into `out`.
     pub(super) fn write(
         &self,
         out: &mut Vec<u8>,

@@ -58,7 +58,7 @@ fn to_import(mut fields: Fields) -> Result<TagToImport, Problem> {
     Ok(TagToImport { tag, step, max_id, description })
 }
 
-/// What became of each tag, in the order of the request.
+/// The outcome for each tag, in the order of the request.
 #[derive(Serialize)]
 pub(super) struct Outcomes {
     tags: Vec<Outcome>,

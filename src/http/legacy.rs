@@ -1,7 +1,7 @@
 //! Leaf's own paths: the bare id on success, Leaf's answer on failure.
 //!
-//! Programs written for Leaf read the status and the media type and, some of them, the `id=-n` inside `message`,
-//! so all of that is as Leaf has it.
+//! Programs written for Leaf read the status and the media type and, some of them, the `id=-n` inside `message`, so all
+//! of that is the same as in Leaf.
 
 mod decode;
 mod failure;
@@ -56,7 +56,8 @@ pub(super) async fn answer(
     Ok(typed(taken.map_err(refused)?, media_type.clone()))
 }
 
-/// Keeps browsers from carrying out what a format may hold: the caller names the media type, which may be that of a page.
+/// Keeps browsers from running what a format may hold: the caller names the media type, which may be one that browsers
+/// show as a page.
 fn show_only(answer: &mut Response<Bytes>) {
     let nothing = HeaderValue::from_static("default-src 'none'; sandbox");
     answer.headers_mut().insert(CONTENT_SECURITY_POLICY, nothing);

@@ -1,5 +1,5 @@
-//! Media types, and which of those that a client accepts an answer has: by the rules of Spring 4, on which Leaf
-//! runs, down to those that are odd. A type that is more specific comes before one of higher quality, `q=0` refuses
+//! Media types, and which of the types that a client accepts an answer has. The rules are those of Spring 4, which Leaf
+//! runs on, including the odd ones: a type that is more specific comes before one of higher quality, `q=0` refuses
 //! nothing, and one malformed range spoils the whole `Accept`.
 
 use std::cmp::Ordering;
@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 use axum::http::HeaderMap;
 use axum::http::header::ACCEPT;
 
-/// Most media ranges of one request that count; the others are not looked at.
+/// Most media ranges of one request that count; the others are ignored.
 const RANGES_MAX: usize = 31;
 
 /// A media range, or a media type where it has no wildcard.
@@ -16,7 +16,7 @@ pub(super) struct MediaType {
     /// In lower case, as is the subtype.
     kind: String,
     subtype: String,
-    /// Its parameters but `q`, as they came.
+    /// Its parameters except `q`, as they came.
     parameters: Vec<(String, String)>,
     quality: Option<f64>,
 }
@@ -32,7 +32,7 @@ impl MediaType {
     fn parse(text: &str) -> Option<Self> {
         let mut parts = split_unquoted(text).map(str::trim);
         let name = parts.next().filter(|name| !name.is_empty())?;
-        // What Java's own client means by a lone star is `*/*`.
+        // Java's own client writes `*/*` as a lone star.
         let (kind, subtype) = if name == "*" { ("*", "*") } else { name.split_once('/')? };
         if !is_token(kind) || !is_token(subtype) || (kind == "*" && subtype != "*") {
             return None;
@@ -73,8 +73,7 @@ impl MediaType {
         Some(found.1.trim_matches('"'))
     }
 
-    /// The type as a header says it, with a charset: its own, if a text of digits and ASCII is the same in it, or
-    /// else UTF-8.
+    /// The type as a header has it, with a charset: its own, if digits and ASCII are the same in that, or else UTF-8.
     pub(super) fn named(&self) -> String {
         const NAMES: [&str; 4] = ["UTF-8", "UTF8", "US-ASCII", "ISO-8859-1"];
         let own = self.parameter("charset").filter(|own| is_any(own, &NAMES));
@@ -123,7 +122,7 @@ impl MediaType {
         self.quality.unwrap_or(1.0)
     }
 
-    /// Which of two comes first by what they say of the type, where they differ in that.
+    /// The order of two types by their wildcards, if these differ.
     fn by_wildcards(&self, other: &Self) -> Option<Ordering> {
         let wild_last = |one: bool, two: bool| (one != two).then(|| one.cmp(&two));
         wild_last(self.has_wild_kind(), other.has_wild_kind())
@@ -147,7 +146,7 @@ impl MediaType {
             .unwrap_or_else(|| self.by_quality(other).then_with(|| self.by_parameters(other)))
     }
 
-    /// The order of choice. It is none that mathematics would call so: three types can stand in a circle.
+    /// The order of choice. It is not a mathematical order: three types can form a cycle.
     fn by_choice(&self, other: &Self) -> Ordering {
         self.by_specificity(other)
             .then_with(|| self.by_quality(other))
@@ -197,8 +196,8 @@ pub(super) fn chosen(accepted: &[MediaType], producible: &[MediaType]) -> Option
     Some(if first.is_concrete() { MediaType { quality: None, ..first } } else { any })
 }
 
-/// Sorts as Java does up to 31 elements, which makes a difference where types stand in a circle: the run that the
-/// list begins with, then each other element by a binary search.
+/// Sorts as Java does up to 31 elements, which matters where types form a cycle: the run at the front of the list comes
+/// first, then each other element by a binary search.
 fn sort(types: &mut [MediaType]) {
     let descends = |types: &[MediaType], at: usize| types[at].by_choice(&types[at - 1]).is_lt();
     let mut sorted = types.len().min(2);
@@ -233,7 +232,7 @@ fn split_unquoted(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Whether Java has a charset of this name, or one of such a name.
+/// Whether Java has a charset of this name or of one that begins like it.
 fn is_charset(name: &str) -> bool {
     const BEGINNINGS: [&str; 16] = [
         "UTF",

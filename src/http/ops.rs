@@ -17,12 +17,12 @@ pub(super) const OPENAPI: &str = include_str!("openapi.json");
 /// A body with its content type.
 type Typed<T> = ([(HeaderName, &'static str); 1], T);
 
-/// Says that the process answers, and nothing more.
+/// Reports that the process answers, and nothing more.
 pub(super) async fn livez() -> &'static str {
     "ok"
 }
 
-/// Says whether this node can hand out ids, and why not.
+/// Reports whether this node can hand out ids, and why not.
 pub(super) async fn readyz(
     State(service): State<Arc<ClusterService>>,
 ) -> (StatusCode, Json<Value>) {

@@ -15,8 +15,8 @@ use crate::limits::{HTML_ROWS_MAX, PAGE_BYTES_MAX};
 use crate::service::{Consistency, TagService};
 use crate::timestamp::rfc3339;
 
-/// The headers of a page without a script: a browser loads nothing for it, takes it for nothing else, and shows it in
-/// no frame of another page.
+/// The headers of a page without a script: a browser loads nothing for it, treats it as nothing else, and never shows
+/// it in a frame of another page.
 pub(super) const HTML_HEADERS: [(HeaderName, &str); 3] = [
     (CONTENT_TYPE, "text/html;charset=UTF-8"),
     (
@@ -67,7 +67,7 @@ pub(super) async fn db(State(service): State<Arc<TagService>>) -> Result<Html, P
     Ok(html("db", &table(columns, rows, page.next.is_some())))
 }
 
-/// A table of the first rows, up to [`PAGE_BYTES_MAX`]; `more` says that there are others behind them.
+/// A table of the first rows, up to [`PAGE_BYTES_MAX`]; `more` is true when there are others behind them.
 fn table<const N: usize>(
     columns: [&str; N],
     rows: impl Iterator<Item = [String; N]>,

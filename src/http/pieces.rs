@@ -1,14 +1,15 @@
 //! Short copies and comparisons that call nothing.
 //!
-//! An answer of a hundred bytes is copied, and a request of as many compared with the one before it, for each id. By
-//! pieces of one length the compiler does both in place. musl's own functions for that take a byte, or eight, at a time.
+//! For each id, an answer of a hundred bytes is copied, and a request of about that length is compared with the
+//! previous one. With pieces of one fixed length the compiler does both in place. musl's own functions for that take a
+//! byte, or eight, at a time.
 
 /// Bytes that are copied at once.
 pub(super) const PIECE: usize = 64;
 /// Bytes that are compared at once.
 const WORD: usize = 16;
 
-/// Bytes in whole pieces, of which those behind `length` mean nothing.
+/// Bytes in whole pieces. The bytes behind `length` mean nothing.
 #[derive(Debug, Default)]
 pub(super) struct Pieces {
     pieces: Vec<[u8; PIECE]>,
@@ -53,7 +54,7 @@ pub(super) fn are_same(one: &[u8], other: &[u8]) -> bool {
         return false;
     }
     let ((words, rest), (others, other_rest)) = (one.as_chunks::<WORD>(), other.as_chunks());
-    // The last word overlaps the one before it, which is cheaper than the rest by itself.
+    // The last word overlaps the one before it, which is cheaper than comparing the rest by itself.
     words.iter().zip(others).all(|(one, other)| one == other)
         && match (one.last_chunk::<WORD>(), other.last_chunk()) {
             (Some(one), Some(other)) => one == other,

@@ -21,7 +21,7 @@ pub(super) struct Problem {
     detail: String,
     /// When the same request may succeed, in seconds from now.
     retry_after_s: Option<u64>,
-    /// The largest count that would not be refused so.
+    /// The largest count that would not be refused for this reason.
     count_max: Option<u64>,
 }
 
@@ -33,7 +33,7 @@ impl Problem {
         Self { status, code, detail: detail.into(), retry_after_s, count_max: None }
     }
 
-    /// An argument that is missing, malformed or out of bounds; `fault` goes on after its name.
+    /// An argument that is missing, malformed or out of bounds; `fault` continues the sentence after its name.
     pub(super) fn invalid(field: &str, fault: impl std::fmt::Display) -> Self {
         Self::invalid_argument(format!("{field} {fault}"))
     }
@@ -43,7 +43,7 @@ impl Problem {
         Self::new(StatusCode::BAD_REQUEST, "invalid_argument", detail)
     }
 
-    /// A request whose sender has to show a token that holds.
+    /// A request whose sender has to show a valid token.
     pub(super) fn unauthenticated(why: &str) -> Self {
         Self::new(StatusCode::UNAUTHORIZED, "unauthenticated", why)
     }
@@ -81,7 +81,7 @@ impl Problem {
         )
     }
 
-    /// A request that is none of HTTP.
+    /// A request that is not HTTP.
     pub(super) fn unreadable() -> Self {
         Self::invalid_argument("this is no request of HTTP/1.1 that can be read")
     }
@@ -106,13 +106,13 @@ impl Problem {
         )
     }
 
-    /// A long answer for which there is no memory, because clients do not read theirs.
+    /// A long answer that has no memory left, because clients do not read theirs.
     pub(super) fn unread_answers() -> Self {
         let detail = "too many answers wait to be read; try again soon";
         Self::new(StatusCode::TOO_MANY_REQUESTS, "overloaded", detail)
     }
 
-    /// An answer that was waited for until its deadline.
+    /// An answer that was not ready by its deadline.
     pub(super) fn too_late() -> Self {
         Self::unavailable("no answer could be had in time")
     }
@@ -132,7 +132,7 @@ impl Problem {
         self.status
     }
 
-    /// The same problem of a tag, whose name the detail says where it is about the tag as such.
+    /// The same problem for a tag. The detail names the tag where the problem is about the tag as such.
     pub(super) fn of_tag(error: Error, tag: &str) -> Self {
         let names_tag = matches!(error, Error::Exhausted | Error::UnknownTag);
         let mut problem = Self::from(error);
@@ -152,8 +152,8 @@ impl Problem {
         self.detail
     }
 
-    /// Gives `response` this problem's headers and answers with the body to send.
-    /// `instance` is the path that was asked for, `request_id` the request's id, if it has one.
+    /// Gives `response` this problem's headers and returns the body to send. `instance` is the path that was asked for,
+    /// `request_id` the request's id, if it has one.
     pub(super) fn render(
         &self,
         response: &mut Response,
@@ -174,7 +174,7 @@ impl Problem {
         self.json_of(Some(instance), request_id)
     }
 
-    /// The body of a refusal of which nobody knows what was asked for.
+    /// The body of a refusal of an unknown request.
     pub(super) fn json(&self) -> String {
         self.json_of(None, None)
     }
@@ -195,7 +195,7 @@ impl Problem {
     }
 }
 
-/// The members of RFC 9457 in the order in which people read them, and `code`.
+/// The members of RFC 9457 in the order that people read them, and `code`.
 #[derive(Serialize)]
 struct ProblemBody<'a> {
     #[serde(rename = "type")]
@@ -272,7 +272,7 @@ impl IntoResponse for Problem {
     }
 }
 
-/// Marks an answer that failed with this code but has a body of its own, for the error counters.
+/// Marks an answer that failed with this code but has its own body, for the error counters.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FailedWith(pub(super) &'static str);
 

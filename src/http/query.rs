@@ -64,7 +64,7 @@ impl<'a> Query<'a> {
     /// The choice `name` among `choices`, if it was given.
     ///
     /// # Errors
-    /// `invalid_argument` when it is none of them.
+    /// `invalid_argument` when it is another text.
     pub(super) fn choice<T: Copy>(
         &mut self,
         name: &str,

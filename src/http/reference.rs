@@ -1,7 +1,7 @@
 //! `GET /openapi`: the description of the interface as a page for people.
 //!
-//! Made of `openapi.json` once, without scripts, and from nothing but this binary: it can be read where there is no
-//! network, and saved. It tells nothing of the cluster, so anybody may read it.
+//! Made from `openapi.json` once, without scripts, and from nothing but this binary: it can be read without a network,
+//! and saved. It reveals nothing of the cluster, so it is open to all.
 
 mod schema;
 mod words;
@@ -16,7 +16,7 @@ use super::ops::OPENAPI;
 use super::pages::{HTML_HEADERS, escape};
 use words::{fields, members, prose, text};
 
-/// What the description says of a method that Leaf answers as it answers GET.
+/// The description's words for a method that Leaf treats as GET.
 const SAME_AS_GET: &str = "The same as GET: Leaf looks at no method";
 
 static PAGE: LazyLock<String> = LazyLock::new(|| {
@@ -40,10 +40,10 @@ struct Page<'a> {
 struct Operation<'a> {
     method: String,
     path: &'a str,
-    /// What all methods of the path share, and what is this one's own.
+    /// What all methods of the path share, and what this one adds.
     shared: &'a Value,
     own: &'a Value,
-    /// Methods that are answered alike.
+    /// Methods with the same answer.
     others: Vec<String>,
 }
 

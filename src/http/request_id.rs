@@ -1,13 +1,13 @@
-//! The id of a request, by which a client's log and a node's are put together. Requests for ids have none: they are too
-//! many.
+//! The id of a request, which connects a line in a client's log with one in a node's. Requests for ids have none: there
+//! are too many of them.
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::entropy;
 
-/// The header that brings a request's id, and the answer's that tells it.
+/// The header that carries a request's id, in requests and in answers.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-/// An id of a client's own that is longer is none.
+/// A longer id from a client is ignored.
 const REQUEST_ID_CHARACTERS_MAX: usize = 128;
 
 /// The id of a request: up to 128 visible ASCII characters.
@@ -15,7 +15,7 @@ const REQUEST_ID_CHARACTERS_MAX: usize = 128;
 pub(super) struct RequestId(HeaderValue);
 
 impl RequestId {
-    /// The id that the client gives, or else one that is drawn; `None` where there is no randomness to be had.
+    /// The id that the client gives, or else a random one; `None` where no randomness is available.
     pub(super) fn of(headers: &HeaderMap) -> Option<Self> {
         Self::given(headers).or_else(Self::drawn)
     }
@@ -37,7 +37,7 @@ impl RequestId {
         self.0.to_str().unwrap_or_default()
     }
 
-    /// Has an answer tell the id.
+    /// Adds the id to an answer's headers.
     pub(super) fn tell(self, headers: &mut HeaderMap) {
         headers.insert(REQUEST_ID, self.0);
     }

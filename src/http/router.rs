@@ -1,5 +1,5 @@
-//! The handler of every route but those of ids, which the dispatch answers. Which routes there are, and who may
-//! use them, is one table: `access/matrix.rs`.
+//! The handler of every route except those of ids, which the dispatch answers. `access/matrix.rs` is the one table of
+//! all routes and of who may use them.
 
 use std::sync::Arc;
 
@@ -85,10 +85,10 @@ fn by_any_method<T: 'static>(handler: impl Handler<T, Services>) -> MethodRouter
         .options(async || legacy::options(LEAF_METHODS))
 }
 
-/// The answer where there is nothing: below `/api/` it is Leaf's.
+/// The answer for a path without a handler: below `/api/` it is Leaf's.
 async fn nothing_here(State(ids): State<Arc<IdService>>, request: Request) -> Response<Body> {
     let path = spelling::asked_path(&request);
-    // A path that was respelt is Leaf's, though its last slash may be gone.
+    // A respelt path is one of Leaf's, even if its last slash is gone.
     if path == request.uri().path() && !spelling::is_below_api(path) {
         return Problem::not_found().into_response();
     }

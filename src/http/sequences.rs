@@ -21,10 +21,10 @@ use crate::service::{IdService, KeyName, KeyRequest};
 
 type Ids = State<Arc<IdService>>;
 
-/// How many segments of the path stand before the tag: none, `v1` and `sequence`.
+/// How many segments of the path precede the tag: the empty one, `v1` and `sequence`.
 const BEFORE_TAG: usize = 3;
 
-/// Whether a path is one of sequences.
+/// Whether a path belongs to sequences.
 pub(super) fn is_taken_at(path: &str) -> bool {
     path.starts_with("/v1/sequence/")
 }
@@ -85,7 +85,7 @@ fn name(uri: &Uri) -> Result<KeyName, Problem> {
     Ok(KeyName::parse(&tag, &key)?)
 }
 
-/// Numbers of a key in answers. Nobody keeps them for later: another caller may be given higher ones meanwhile.
+/// Numbers of a key in answers. They are not for later use: another caller may get higher ones at any time.
 #[derive(Serialize)]
 struct SequenceBody {
     tag: String,

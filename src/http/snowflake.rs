@@ -1,4 +1,5 @@
-//! What snowflake ids say, made as they are of time, worker id and sequence; their floor; and who may make them.
+//! What snowflake ids say, made as they are of time, worker id and sequence; their floor; and which nodes may make
+//! them.
 
 use std::sync::Arc;
 

@@ -5,7 +5,7 @@
 use axum::http::uri::{PathAndQuery, Uri};
 use axum::http::{Request, request::Parts};
 
-/// What all paths of Leaf's interface begin with, but for its pages.
+/// What all paths of Leaf's interface begin with, except its pages.
 const LEAF_API: &str = "/api/";
 const LEAF_PAGES: [&str; 3] = ["/cache", "/db", "/decodeSnowflakeId"];
 
@@ -49,12 +49,12 @@ pub(super) fn asked_path_of(head: &Parts) -> &str {
     head.extensions.get::<AskedPath>().map_or(head.uri.path(), |asked| &asked.0)
 }
 
-/// Whether failures at a path are told in Leaf's way.
+/// Whether failures at a path are reported in Leaf's way.
 pub(super) fn is_below_api(path: &str) -> bool {
     path.starts_with(LEAF_API)
 }
 
-/// The path of Leaf's that a path means in another spelling; `None` for any other path.
+/// The path of Leaf that another spelling stands for; `None` for any other path.
 fn respelt(path: &str) -> Option<String> {
     let mut plain = String::with_capacity(path.len());
     for character in path.chars() {

@@ -187,6 +187,6 @@ impl From<TagRow> for TagBody {
 #[derive(Serialize)]
 pub(super) struct Page {
     tags: Vec<TagBody>,
-    /// The tag after which the next page begins; `None` on the last page.
+    /// The next page begins after this tag; `None` on the last page.
     next: Option<String>,
 }

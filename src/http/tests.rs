@@ -254,7 +254,7 @@ fn fast_path_and_hyper_answer_alike() {
     }
 }
 
-/// Each request comes on a connection of its own, and again behind another request, which hyper answers.
+/// Each request comes on its own connection, and again behind another request, which hyper answers.
 #[test]
 fn fast_path_and_hyper_refuse_the_same_hosts() {
     let served = Served::start();

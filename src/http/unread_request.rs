@@ -1,4 +1,4 @@
-//! What a client is told whose request hyper could not read.
+//! The answer to a client whose request hyper could not read.
 //!
 //! hyper answers such a request by itself, with a head alone, and ends the connection. The body that every other
 //! refusal has is put behind that head before it is sent.
@@ -11,8 +11,8 @@ const STATUS_LINE: &[u8] = b"HTTP/1.1 ";
 const HEAD_END: &[u8] = b"\r\n\r\n";
 const NO_BODY: &[u8] = b"content-length: 0\r\n";
 
-/// Gives the head that hyper wrote last, if it is one of a refusal without a body, the body of a problem. `unsent` is
-/// what the client has not been sent.
+/// If the last head that hyper wrote is a refusal without a body, gives it the body of a problem. `unsent` is what the
+/// client has not been sent.
 pub(super) fn explain(unsent: &mut Vec<u8>) {
     let Some((head_at, refusal)) = last_refusal(unsent) else { return };
     let Some(length_at) = find(&unsent[head_at..], NO_BODY).map(|at| head_at + at) else { return };
@@ -25,7 +25,7 @@ pub(super) fn explain(unsent: &mut Vec<u8>) {
     unsent.extend_from_slice(body.as_bytes());
 }
 
-/// Where the head begins that ends the bytes, and what it refuses the request for.
+/// Where the last head begins, if it is a refusal that ends the bytes, and the problem that it stands for.
 fn last_refusal(bytes: &[u8]) -> Option<(usize, Problem)> {
     let at = bytes.windows(STATUS_LINE.len()).rposition(|window| window == STATUS_LINE)?;
     let head = &bytes[at..];

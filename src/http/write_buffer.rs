@@ -1,10 +1,9 @@
 //! Writes with one system call what one turn of a connection produced.
 //!
-//! A pipelining client sends many requests at once; answering each with a write of its own costs eight
-//! times the CPU. So hyper writes into a [`WriteBuffer`], and [`WriteBuffer::drive`] sends its content
-//! each time hyper has done what it could. (Hyper's own `pipeline_flush` holds answers back for as long
-//! as unread input is buffered: behind a slow request, and for ever when the connection ends there, be
-//! it by an error, by `connection: close` or by a shutdown.)
+//! A pipelining client sends many requests at once; a separate write for each answer costs eight times the CPU. So
+//! hyper writes into a [`WriteBuffer`], and [`WriteBuffer::drive`] sends its content each time hyper has done what it
+//! could. (Hyper's own `pipeline_flush` holds answers back for as long as unread input is buffered: behind a slow
+//! request, and for ever when the connection ends there, whether by an error, by `connection: close` or by a shutdown.)
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -74,7 +73,7 @@ impl WriteBuffer {
         change(bytes);
     }
 
-    /// Runs a connection on an attached transport until it ends, as what this returns, or the socket breaks.
+    /// Runs a connection on an attached transport until it ends, returning its outcome, or until the socket breaks.
     pub(super) async fn drive<F, W>(
         &self,
         mut connection: Pin<&mut F>,

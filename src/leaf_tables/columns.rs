@@ -14,7 +14,7 @@ enum System {
     Tinyid,
 }
 
-/// Where in a row the columns are that are needed.
+/// Where the needed columns are in a row.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Columns {
     system: System,
@@ -30,7 +30,7 @@ pub(super) struct Columns {
 pub(super) type Value<'a> = Option<std::borrow::Cow<'a, [u8]>>;
 
 impl Columns {
-    /// The columns with these names; `None` where they are of no known table.
+    /// The columns with these names; `None` if they are of no known table.
     pub(super) fn named<'a>(names: impl IntoIterator<Item = &'a [u8]>) -> Option<Self> {
         let names: Vec<String> = names
             .into_iter()

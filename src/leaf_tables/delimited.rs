@@ -58,7 +58,7 @@ pub(super) fn read(bytes: &[u8], header: &Header) -> Result<Table, Unreadable> {
     Ok(table)
 }
 
-/// Reads rows, the first of which begins on `line`. Answers where to go on.
+/// Reads rows, beginning on `line`. Returns where to go on.
 fn read_on(
     bytes: &[u8],
     line: u64,

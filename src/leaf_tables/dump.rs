@@ -1,7 +1,7 @@
 //! The INSERT rows of a dump, as `mysqldump` of MySQL and `mariadb-dump` write them.
 //!
-//! Other statements are passed over. Where a row cannot be read, reading goes on at what looks like the next
-//! one, so that a broken row of many in one statement costs itself only.
+//! Other statements are skipped. If a row cannot be read, reading goes on at what looks like the next one, so that in a
+//! statement with many rows a broken one costs only itself.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::table::{Fault, ROW_BYTES_MAX, Row, Table, Unreadable};
 
 /// Most columns of a table.
 const COLUMNS_MAX: usize = 4_096;
-/// What an element of `CREATE TABLE` begins with that is no column.
+/// The first words of elements of `CREATE TABLE` that are not columns.
 const NO_COLUMNS: [&str; 9] =
     ["PRIMARY", "KEY", "UNIQUE", "CONSTRAINT", "INDEX", "FULLTEXT", "SPATIAL", "CHECK", "FOREIGN"];
 
@@ -31,9 +31,9 @@ pub(super) fn read(bytes: &[u8]) -> Result<Table, Unreadable> {
 
 struct Dump {
     table: Table,
-    /// The columns of the tables that the dump creates; `None` of tables that nobody knows.
+    /// The columns of the tables that the dump creates; `None` for unknown tables.
     created: BTreeMap<Vec<u8>, Option<Columns>>,
-    /// Whether a table was found that is known.
+    /// Whether a known table was found.
     is_known: bool,
 }
 
@@ -102,7 +102,7 @@ impl Dump {
         }
     }
 
-    /// Reads up to the first row, and finds out what the columns are; `None` for a table that nobody knows.
+    /// Reads up to the first row, and finds out what the columns are; `None` for an unknown table.
     fn columns(&self, cursor: &mut Cursor<'_>) -> Result<Option<Columns>, NotSql> {
         let name = loop {
             cursor.skip_blanks();
@@ -148,7 +148,7 @@ fn tuple(cursor: &mut Cursor<'_>, columns: &Columns) -> Result<Result<Row, Fault
         }
     }
     cursor.go_to(&inside);
-    // A row is followed by another or ends its statement: else a quote is missing in it.
+    // A row is followed by another or ends its statement; otherwise a quote is missing in it.
     let mut behind = *cursor;
     behind.skip_blanks();
     match behind.peek() {
@@ -222,7 +222,7 @@ fn skip_statement(cursor: &mut Cursor<'_>) {
             Some(b';') => return cursor.skip(1),
             _ => {}
         }
-        // A text without an end: its quote is passed over by itself.
+        // A text without an end: its opening quote is skipped alone.
         let before = *cursor;
         if cursor.skip_token().is_err() {
             *cursor = before;

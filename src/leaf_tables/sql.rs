@@ -1,4 +1,4 @@
-//! Just as much of MySQL's language as stands around the rows of a dump.
+//! The small part of MySQL's language that surrounds the rows of a dump.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ pub(super) struct Cursor<'a> {
     line: u64,
 }
 
-/// A text was found that is no MySQL, or none that a dump has.
+/// The text is not MySQL, or not of a kind that a dump has.
 #[derive(Debug, Eq, PartialEq)]
 pub(super) struct NotSql;
 
@@ -21,7 +21,7 @@ impl<'a> Cursor<'a> {
         Self { bytes, at: 0, line: 1 }
     }
 
-    /// The same place, with an end after so many bytes.
+    /// The same place, with an end `bytes` bytes from here.
     pub(super) fn within(self, bytes: usize) -> Self {
         Self { bytes: &self.bytes[..self.bytes.len().min(self.at + bytes)], ..self }
     }
@@ -58,8 +58,8 @@ impl<'a> Cursor<'a> {
         is_next
     }
 
-    /// Goes past blanks and comments. A comment for some releases only (`/*!40101 … */`) is one as well: rows never
-    /// stand in one.
+    /// Goes past blanks and comments. A comment for some releases only (`/*!40101 … */`) counts as one: it never holds
+    /// rows.
     pub(super) fn skip_blanks(&mut self) {
         loop {
             let rest = self.rest();
@@ -99,7 +99,7 @@ impl<'a> Cursor<'a> {
         word
     }
 
-    /// The next name of a table or a column, of which `database.table` gives the last part.
+    /// The next name of a table or a column. Of `database.table`, only the last part is returned.
     pub(super) fn name(&mut self) -> Result<Cow<'a, [u8]>, NotSql> {
         loop {
             let name = match self.peek() {
@@ -166,7 +166,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The text within quotes: two of them are one, and a backslash escapes where the quote is none of a name.
+    /// The text within quotes. Two quotes stand for one, and a backslash escapes unless the text is a name.
     fn quoted(&mut self, quote: u8) -> Result<Cow<'a, [u8]>, NotSql> {
         let inner = &self.rest()[1..];
         let plain = inner.iter().position(|byte| *byte == quote || *byte == b'\\').ok_or(NotSql)?;
@@ -236,7 +236,8 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// Goes to where a row could begin again behind this place, or a line that is no row. `false` at the end.
+    /// Goes to a place behind this one where a row could begin again, or to a line that is not a row. `false` at the
+    /// end.
     pub(super) fn resync(&mut self) -> bool {
         loop {
             let rest = self.rest();

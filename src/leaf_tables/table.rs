@@ -4,11 +4,12 @@ use thiserror::Error;
 
 use mintleaf_core::tag::BizTag;
 
-/// Most bytes of a file: hundreds of times what a thousand services have, and few beside a machine's memory.
+/// Most bytes of a file: hundreds of times the tags of a thousand services, but little compared with a machine's
+/// memory.
 pub const FILE_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// Most rows of a file.
 pub const ROWS_MAX: usize = 1_000_000;
-/// Most rows with a fault; behind so many there is another mistake.
+/// Most rows with a fault; with more, there must be another mistake.
 pub const FAULTS_MAX: usize = 10_000;
 /// Longest row in bytes: a hundred times the longest sensible one.
 pub(super) const ROW_BYTES_MAX: usize = 64 * 1024;
@@ -16,7 +17,7 @@ pub(super) const ROW_BYTES_MAX: usize = 64 * 1024;
 /// A tag as another system left it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Row {
-    /// The line of the file on which the row begins, from 1 on.
+    /// The line of the file that the row begins on, from 1 on.
     pub line: u64,
     /// The tag's name.
     pub tag: BizTag,
@@ -31,7 +32,7 @@ pub struct Row {
 /// A row that cannot be taken over.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Fault {
-    /// The line of the file on which the row begins, from 1 on.
+    /// The line of the file that the row begins on, from 1 on.
     pub line: u64,
     /// The fault in words.
     pub detail: String,
@@ -75,7 +76,7 @@ impl Table {
     }
 }
 
-/// The text of at most so many bytes of a value, for a message.
+/// At most the first `SHOWN_BYTES` bytes of a value as text, for a message.
 pub(super) fn shown(value: &[u8]) -> String {
     const SHOWN_BYTES: usize = 40;
     let cut = &value[..value.len().min(SHOWN_BYTES)];

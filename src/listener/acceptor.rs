@@ -1,4 +1,4 @@
-//! One address on which clients are accepted.
+//! One address that accepts clients.
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Shutdown, TcpListener};
@@ -17,10 +17,11 @@ use crate::metrics::Protocol;
 use crate::resp;
 use crate::service::Services;
 
-/// Pause after the kernel could not give a connection, most likely because descriptors ran out.
+/// Pause after the kernel could not provide a connection, most likely because descriptors ran out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// The longest that a newcomer waits for one that was asked to leave: those that do so are only polled once more.
+/// The longest that a newcomer waits for a connection that was asked to leave. One that does leave only needs to be
+/// polled once more.
 const PLACE_WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// A connection, and the place that it holds until it closes.
@@ -55,7 +56,7 @@ impl Acceptor {
             Err(error) => return warn!(%error, "cannot listen for clients"),
         };
         let mut ended = pin!(drain.reached(DrainPhase::Ended));
-        // A streak of failures is logged once, however long it lasts.
+        // A streak of failures is logged once.
         let mut failing = false;
         loop {
             let accepted = tokio::select! {
@@ -110,8 +111,8 @@ impl Acceptor {
     }
 }
 
-/// Tells the client why and closes the connection, without waiting: the socket does not block, its send
-/// buffer is empty, and a client that is gone already need not be told.
+/// Sends the client the reason and closes the connection, without waiting: the socket does not block, its send buffer
+/// is empty, and a client that is gone already needs no answer.
 fn turn_away(protocol: Protocol, mut stream: &std::net::TcpStream) {
     let reason = match protocol {
         Protocol::Http => http::TURNED_AWAY,

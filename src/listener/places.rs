@@ -1,21 +1,21 @@
-//! The places for connections of one protocol, and who makes room when they run out.
+//! The places for connections of one protocol, and which connection makes room when they run out.
 //!
 //! A client address holds half of the places at most, and the one that holds most makes room when all are
 //! taken. It does so with the connection that has been idle for longest, so that neither idle clients nor
 //! one address keep others out; callers behind one proxy share an address, and only their idle connections
 //! end. Where none is idle the newcomer is turned away.
 //!
-//! On a node that asks for tokens, a connection on which none was shown makes room before all others, whatever it
-//! sends ([`Unproven`] says which of them): callers without a token never keep out those that have one. A newcomer may
-//! be one that has a token, so it waits until such a connection has left, rather than being turned away.
+//! On a node that asks for tokens, a connection that has shown none makes room before all others, even if it is active
+//! ([`Unproven`] has the order among them): callers without a token never keep out callers with one. A newcomer may
+//! have a token, so it waits until such a connection has left, rather than being turned away.
 //!
 //! ```text
-//! places       who holds how many, who is idle, who is leaving
-//!   unproven   who makes room first on a node that asks for tokens
+//! places       how many places each origin holds, which connections are idle, which are leaving
+//!   unproven   which connection makes room first on a node that asks for tokens
 //! ```
 //!
-//! The registry belongs to one acceptor: a connection tells its end by a message, and a request meets
-//! nothing of all this.
+//! The registry belongs to one acceptor: a connection reports its end by a message, and requests meet nothing of all
+//! this.
 
 mod unproven;
 
@@ -30,15 +30,15 @@ use self::unproven::{PlaceId, Unproven};
 use crate::origin::Origin;
 use crate::watchdog::{LOOK_INTERVAL, Progress};
 
-/// Connections that may be about to end while their places are given to others already, of each protocol.
+/// Connections of each protocol that may be about to end while their places are given to others already.
 pub(crate) const LEAVING_MAX: usize = 32;
-/// A used connection gives up its place after it was idle for so many looks, which is longer than any
-/// answer takes: a request that waits for its answer looks idle from here.
+/// A used connection gives up its place after this many idle looks, which take longer than any answer: a request that
+/// waits for its answer looks idle from here.
 const IDLE_LOOKS_MIN: u64 = 2;
 /// A connection that never sent a byte may be asked to leave after this long.
 const UNUSED_MIN: Duration = Duration::from_secs(1);
-/// After a search that found nobody idle, the next one waits for this long: a flood of newcomers must not
-/// keep the acceptor searching.
+/// After a search that found no idle connection, the next one waits for this long: a flood of newcomers must not keep
+/// the acceptor searching.
 const SEARCH_PAUSE: Duration = Duration::from_millis(100);
 
 /// A connection's place, which is free again when this is dropped.
@@ -80,7 +80,7 @@ impl Taken {
 #[derive(Debug, Default)]
 struct Holder {
     taken: Vec<Taken>,
-    /// When a search for an idle one was last in vain.
+    /// When a search for an idle one last failed.
     searched_in_vain: Option<Instant>,
 }
 
@@ -89,8 +89,8 @@ struct Holder {
 struct Leaver {
     id: PlaceId,
     progress: Arc<Progress>,
-    /// What had come in by then. The connection stays if more came in before it heard; `None`: if it has shown a
-    /// token before it heard.
+    /// What had come in by then. The connection stays if more came in before it learned of the request. `None`: it
+    /// stays if it has shown a token before that.
     received: Option<u64>,
 }
 
@@ -129,11 +129,11 @@ pub(super) struct Places {
 /// The outcome of a newcomer's claim.
 #[derive(Debug)]
 pub(super) enum Claim {
-    /// A place, for which another connection may have made room.
+    /// A place. Another connection may have made room for it.
     Granted(Place),
-    /// There is a place once one of those that are leaving has left.
+    /// There will be a place once a connection that was asked to leave has left.
     Awaited,
-    /// There is no place, and nobody makes room.
+    /// There is no place, and no connection makes room.
     Refused,
 }
 
@@ -173,7 +173,8 @@ impl Places {
         if !has_half && self.taken - self.leaving.len() < self.places_max {
             return Claim::Granted(self.take(origin, now));
         }
-        // Those who were asked to leave, and showed a token before they heard, are here beyond the places.
+        // A connection that was asked to leave, and showed a token before it learned of that, stays: these exceed the
+        // places.
         if self.leaving.len() >= LEAVING_MAX || self.taken >= self.places_max + LEAVING_MAX {
             let some_leave = self.asks_for_tokens && !self.leaving.is_empty();
             return if some_leave { Claim::Awaited } else { Claim::Refused };
@@ -217,7 +218,7 @@ impl Places {
         }
     }
 
-    /// How many places an origin holds, without those that it is about to give up.
+    /// How many places an origin holds, not counting the ones that it is about to give up.
     fn held_by(&self, origin: Origin) -> usize {
         let leaving = self.leaving.iter().filter(|leaver| leaver.id.0 == origin).count();
         self.by_origin.get(&origin).map_or(0, |holder| holder.taken.len()) - leaving
@@ -227,8 +228,8 @@ impl Places {
         self.by_origin.keys().copied().max_by_key(|&origin| self.held_by(origin))
     }
 
-    /// Asks a connection on which no token was shown to leave; returns whether there is one, of this origin if one is
-    /// given.
+    /// Asks a connection without a shown token to leave; returns whether there is one. If an origin is given, it must
+    /// be one of that origin.
     fn ask_an_unproven_one(&mut self, of: Option<Origin>) -> bool {
         let Some((id, progress)) = self.unproven.next(of) else { return false };
         self.leaving.push(Leaver::of(id, progress));

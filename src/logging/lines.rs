@@ -1,13 +1,13 @@
 //! The lines of the log on their way to standard error.
 //!
-//! Whatever reads standard error may sleep: a log shipper that is stuck, a pager, a terminal after Ctrl-S. Then a write
-//! waits for ever. So a thread of its own writes, and every other thread puts its lines into a bounded queue, which takes
-//! no lock that is held across a write. A line that finds the queue full is dropped and counted, and the log says how
-//! many were once it is read again.
+//! The reader of standard error may sleep: a log shipper that is stuck, a pager, a terminal after Ctrl-S. Then a write
+//! waits for ever. So a separate thread writes, and every other thread puts its lines into a bounded queue, which takes
+//! no lock that is held across a write. A line that finds the queue full is dropped and counted, and once the log is
+//! read again, it reports how many were.
 //!
-//! `tracing-appender` has such a writer. It waits at its end for as long as its own bounds say, knows nothing of the last
-//! words of a panic, and its queue is bounded by lines, of which one may have megabytes. What is needed of it is less than
-//! this file.
+//! `tracing-appender` has such a writer. At its end it waits for as long as its own bounds say, it knows nothing of the
+//! last words of a panic, and its queue is bounded by lines, although a single line may have megabytes. What is needed
+//! of it is less than this file.
 
 use std::fmt::Display;
 use std::io::{self, Write};
@@ -29,12 +29,12 @@ const LINE_BYTES: usize = 64;
 const LAST_WORDS_MAX: Duration = Duration::from_secs(1);
 /// How long a grant waits for its line to be written.
 const GRANT_WRITTEN_MAX: Duration = Duration::from_millis(100);
-/// Lines of this target are read by recorders, which hold every id against the grants that they have read.
+/// Recorders read lines of this target, and check every id against the grants that they have read.
 const GRANTS: &str = "mintleaf::grants";
 
 enum Message {
     Line(Vec<u8>),
-    /// Says when everything before it is written.
+    /// Signals when everything before it is written.
     Flush(SyncSender<()>),
 }
 
@@ -48,7 +48,7 @@ pub(super) struct Lines {
 struct Shared {
     waiting_bytes: AtomicUsize,
     dropped: Counter,
-    /// Whether a grant has waited in vain since the last line was written.
+    /// Whether a grant has waited without success since the last line was written.
     stuck: AtomicBool,
 }
 
@@ -87,7 +87,8 @@ impl Lines {
         self.push(format!("{text}\n").into_bytes());
     }
 
-    /// Waits until everything is written that is in the queue, a second at most. Returns when the wait would have ended.
+    /// Waits until everything is written that is in the queue, a second at most. Returns when the wait would have
+    /// ended.
     pub(super) fn flush(&self) -> Instant {
         let deadline = Instant::now() + LAST_WORDS_MAX;
         self.flush_until(deadline);
@@ -100,8 +101,8 @@ impl Lines {
         is_written.recv_timeout(deadline.saturating_duration_since(Instant::now())).is_ok()
     }
 
-    /// Waits until a grant is written that was put in last. While nothing reads the log, the first one waits, and no
-    /// further one.
+    /// Waits until the grant that was put in last is written. While nothing reads the log, the first grant waits, and
+    /// no further one.
     fn flush_grant(&self) {
         if !self.shared.stuck.load(Relaxed) && !self.flush_until(Instant::now() + GRANT_WRITTEN_MAX)
         {
@@ -179,7 +180,7 @@ mod tests {
 
     impl Write for Reader {
         fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-            // Reads everything, once whoever holds the other end has gone.
+            // Reads everything, once the holder of the other end has gone.
             let _ = self.is_back.recv();
             let _ = self.read.send(line.to_vec());
             Ok(line.len())

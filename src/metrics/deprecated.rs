@@ -1,5 +1,5 @@
-//! Metrics that other names have taken the place of. They stay for one minor release, in the format in which Prometheus
-//! asks for the page, so that a dashboard of the release before goes on.
+//! Metrics that others have replaced. They stay for one minor release, in the format of the page that Prometheus asks
+//! for, so that a dashboard of the previous release goes on working.
 
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -8,7 +8,7 @@ use prometheus_client::registry::Registry;
 use super::gauges::{ClusterReadings, SnowflakeReadings};
 use super::registration::{gauge, metric};
 
-/// Offsets of clocks in milliseconds, which is no unit of Prometheus.
+/// Offsets of clocks in milliseconds, which is not a unit of Prometheus.
 #[derive(Debug)]
 pub(super) struct DeprecatedGauges {
     clock_offset: Gauge,

@@ -6,7 +6,7 @@
 pub enum Exposition {
     /// OpenMetrics 1.0.0, for a scraper that asks for it.
     OpenMetrics,
-    /// The text format 0.0.4 of Prometheus, for everybody else.
+    /// The text format 0.0.4 of Prometheus, for all others.
     Text,
 }
 

@@ -126,7 +126,7 @@ pub(crate) enum LeaderMessage {
     Answered,
     /// The leader has too much to do.
     Overloaded,
-    /// No leader answered. Its requests are sent again, as long as somebody waits for them.
+    /// No leader answered. Its requests are sent again while their callers wait.
     Failed,
 }
 

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::labels::{MODES, Mode, Protocol};
 use super::registration::{Labels, metric};
 
-/// One burst of each thread in so many is measured.
+/// Each thread measures one burst of this many.
 const BURSTS_PER_SAMPLE: u32 = 64;
 /// Bounds of the buckets of bursts, in seconds: what is held is answered in microseconds.
 const BURST_BUCKETS: [f64; 12] =

@@ -90,7 +90,7 @@ impl ProcessGauges {
 
     pub(super) fn set(&self, now: &ProcessReadings) {
         self.started.set(now.started_s);
-        // A counter of this kind keeps the bits of its number.
+        // This kind of counter keeps the bits of its number.
         self.cpu.inner().store(now.cpu_s.to_bits(), std::sync::atomic::Ordering::Relaxed);
         self.resident.set(now.resident_bytes);
         self.open_files.set(now.open_files);
@@ -148,7 +148,7 @@ impl DiskGauges {
     }
 }
 
-/// A histogram that somebody else has filled.
+/// A histogram that was filled elsewhere.
 #[derive(Clone, Debug, Default)]
 struct SyncHistogram(std::sync::Arc<Mutex<SyncReadings>>);
 

@@ -1,4 +1,4 @@
-//! The rounds by which a quorum confirms that this node leads, and the messages that carry requests to the leader.
+//! The rounds that confirm, by a quorum, that this node leads, and the messages that carry requests to the leader.
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::histogram::Histogram;
@@ -51,14 +51,14 @@ impl RoundMetrics {
         }
     }
 
-    /// Counts a round that was confirmed for so many requests, and the seconds it took.
+    /// Counts a round that was confirmed for this many requests, and the seconds it took.
     pub(super) fn confirmed(&self, requests: usize, seconds: f64) {
         self.confirmed.inc();
         self.requests.inc_by(requests as u64);
         self.seconds.observe(seconds);
     }
 
-    /// Counts a round that nobody confirmed.
+    /// Counts a round that was not confirmed.
     pub(super) fn failed(&self) {
         self.failed.inc();
     }

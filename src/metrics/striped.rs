@@ -30,7 +30,7 @@ impl Atomic<u64> for Striped {
         self.inc_by(1)
     }
 
-    /// Answers what this thread's stripe held before, which no caller here looks at.
+    /// Returns what this thread's stripe held before. No caller here uses it.
     fn inc_by(&self, count: u64) -> u64 {
         self.own().fetch_add(count, Relaxed)
     }

@@ -38,7 +38,7 @@ impl TagGauges {
             "tag_headroom_ratio",
             "Share of its ids that is left of the tag that is nearest to its end, 0 to 1",
         );
-        // Until the first look there is no tag that would be near its end.
+        // Until the first look, no tag counts as near its end.
         headroom.set(1.0);
         Self {
             tags: gauge(r, "tags", "Tags that exist"),

@@ -50,7 +50,7 @@ fn only_commands_within_their_bounds_are_let_in() {
     }
 }
 
-/// Keeps the marks below which no id is to be given any more.
+/// Keeps the marks that were named for tags: no id below them may be given any more.
 #[derive(Default)]
 struct Raised(parking_lot::Mutex<Vec<u64>>);
 

@@ -13,7 +13,7 @@ const COPIES_MAX: usize = 1_000;
 /// Most bytes of a client's input that an error quotes.
 pub(super) const QUOTED_BYTES_MAX: usize = 128;
 
-/// What connections are served from.
+/// What a connection is served with.
 #[derive(Clone, Copy)]
 pub(super) struct Served<'a> {
     pub(super) services: &'a Services,
@@ -32,7 +32,7 @@ pub(super) struct Call<'a> {
     pub(super) held: &'a HeldIds<'a>,
     pub(super) session: &'a mut Session,
     pub(super) out: &'a mut Vec<u8>,
-    /// The mode under which the command is counted.
+    /// The mode that counts the command.
     pub(super) mode: Mode,
     /// The bytes of the command.
     bytes: &'a [u8],
@@ -89,7 +89,7 @@ impl<'a> Call<'a> {
         self.refuse_as(text, "invalid_argument")
     }
 
-    /// Answers with an error that is counted under this code.
+    /// Answers with an error that counts under this code.
     pub(super) fn refuse_as(&mut self, text: &str, code: &'static str) -> CommandOutcome {
         self.reply().error(text);
         self.services.ids.metrics().request_failed(self.mode, code);

@@ -12,9 +12,9 @@ type Handler = fn(&mut Call<'_>, Args<'_>) -> CommandOutcome;
 /// A command that is served.
 struct ServedCommand {
     name: &'static str,
-    /// What it needs of whoever sends it.
+    /// What it requires of its sender.
     rule: CommandRule,
-    /// How many arguments it takes, its name not counted.
+    /// How many arguments it takes, not counting its name.
     args: RangeInclusive<usize>,
     run: Handler,
 }
@@ -25,7 +25,7 @@ const fn command(name: &'static str, args: RangeInclusive<usize>, run: Handler) 
     ServedCommand { name, rule: access::command(name), args, run }
 }
 
-/// The commands; those that are used most stand first.
+/// The commands; the most used ones stand first.
 static COMMANDS: [ServedCommand; 22] = [
     command("INCR", 1..=1, id_commands::incr),
     command("INCRBY", 2..=2, id_commands::incr_by),
@@ -47,12 +47,12 @@ static COMMANDS: [ServedCommand; 22] = [
     command("INFO", 0..=ANY, connect_commands::info),
     command("RESET", 0..=0, connect_commands::reset),
     command("QUIT", 0..=ANY, connect_commands::quit),
-    // These begin the request of a browser that was lured here: nothing behind it may be carried out.
+    // A browser that was lured here begins its request with these: nothing behind them may be carried out.
     command("POST", 0..=ANY, hang_up),
     command("HOST:", 0..=ANY, hang_up),
 ];
 
-/// Commands of Redis whose meaning ids cannot have.
+/// Commands of Redis that make no sense for ids.
 const NOT_FOR_IDS: [&str; 16] = [
     "APPEND",
     "DECR",
@@ -72,7 +72,7 @@ const NOT_FOR_IDS: [&str; 16] = [
     "UNLINK",
 ];
 
-/// Carries out the command of these arguments; without any there is nothing to do.
+/// Carries out the command with these arguments; without arguments there is nothing to do.
 #[inline]
 pub(super) fn run(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
     let Some(name) = args.get(0) else { return CommandOutcome::Answered };
@@ -116,7 +116,7 @@ fn hang_up(_: &mut Call<'_>, _: Args<'_>) -> CommandOutcome {
     CommandOutcome::Close
 }
 
-/// `COMMAND [COUNT|DOCS|INFO …]`: nothing that a client could complete or route by.
+/// `COMMAND [COUNT|DOCS|INFO …]`: the reply has nothing that a client could complete or route by.
 fn about_commands(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
     let subcommand = args.get(1).map(<[u8]>::to_ascii_uppercase);
     match subcommand.as_deref() {

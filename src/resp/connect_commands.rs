@@ -1,4 +1,4 @@
-//! The commands that clients send at connect, and what the node says of itself: no id is given here.
+//! The commands that clients send at connect, and what the node says of itself. They give no ids.
 
 use super::call::{Call, CommandOutcome, number, shown, wrong_arguments};
 use super::parser::Args;
@@ -49,7 +49,7 @@ pub(super) fn select(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
     CommandOutcome::Answered
 }
 
-/// `AUTH [name] token`. Without an auth file as Redis without a password: its default user may log in with any.
+/// `AUTH [name] token`. Without an auth file, as in Redis without a password: its default user may log in with any.
 pub(super) fn auth(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
     let (user, token) = match (args.get(1), args.get(2)) {
         (Some(user), Some(token)) => (Some(user), token),
@@ -192,7 +192,7 @@ pub(super) fn client(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
     CommandOutcome::Answered
 }
 
-/// `CONFIG GET name …`: there are no settings that clients of this protocol could read.
+/// `CONFIG GET name …`: clients of this protocol can read no settings.
 pub(super) fn config(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
     match args.get(1) {
         Some(get) if get.eq_ignore_ascii_case(b"GET") => call.reply().map(0),
@@ -207,7 +207,7 @@ fn unknown_subcommand(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
     call.refuse(&format!("ERR unknown subcommand '{subcommand}' of '{name}'"))
 }
 
-/// `INFO [section …]`: the fields that clients look for, and those that a person wants to know.
+/// `INFO [section …]`: the fields that clients look for, and some that are useful to people.
 pub(super) fn info(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
     let wanted = |section: &str| {
         let names = || args.iter().skip(1);

@@ -1,9 +1,9 @@
-//! One connection: it reads, carries out the commands that have come in, and sends their answers: together,
-//! unless they fill the buffer or one has to be waited for.
+//! One connection: it reads, carries out the commands that have come in, and sends their answers together, unless they
+//! fill the buffer or one has to be waited for.
 //!
-//! The memory that a client can make a node hold is bounded: one command, the input that was read with
-//! it, and the answers that the client has not taken yet. While the client does not take them, nothing
-//! is read or carried out, and the watchdog ends the connection when that goes on.
+//! The memory that a client can make a node hold is bounded: one command, the input that was read with it, and the
+//! answers that the client has not taken yet. While the client does not take them, nothing is read or carried out, and
+//! the watchdog ends the connection if that goes on.
 
 use std::io;
 use std::pin::pin;
@@ -34,15 +34,15 @@ use crate::watchdog::{Patience, Progress, Verdict};
 /// The answer to a connection above the limit, in the words of Redis.
 pub(crate) const TURNED_AWAY: &[u8] = b"-ERR max number of clients reached\r\n";
 
-/// The answer to a client that does without TLS where there is TLS.
+/// The answer to a client that uses no TLS where TLS is required.
 pub(crate) const WITHOUT_TLS: &[u8] = b"-ERR this port speaks TLS: connect with TLS, rediss://\r\n";
 
 /// A connection that never brought a command counts as idle, too.
 const PATIENCE: Patience =
     Patience { idle_seconds_max: RESP_IDLE_SECONDS_MAX, unused_is_idle: true };
 
-/// Serves a connection until it ends, its watchdog ends it, or the node stops; answers the watchdog's
-/// verdict, if it came to one.
+/// Serves a connection until it ends, its watchdog ends it, or the node stops. Returns the watchdog's verdict, if there
+/// is one.
 pub(crate) async fn serve(
     mut stream: impl ClientStream,
     services: &Services,
@@ -60,7 +60,7 @@ pub(crate) async fn serve(
     verdict
 }
 
-/// Serves a connection on any transport, as [`serve`] does but for the farewell.
+/// Serves a connection on any transport, as [`serve`] does, but without the farewell.
 pub(super) async fn converse<R, W>(
     read: R,
     write: W,
@@ -87,7 +87,7 @@ where
     for phase in [DrainPhase::RestingEnd, DrainPhase::Ended] {
         tokio::select! {
             biased;
-            // A connection that breaks leaves nobody to tell.
+            // A connection that breaks has no client left to answer.
             _ = running.as_mut() => return None,
             verdict = must_end.as_mut() => return Some(verdict),
             () = drain.reached(phase) => {}
@@ -165,7 +165,8 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> RespConnection<'a, R, W> {
         self.served.services.ids.metrics()
     }
 
-    /// Reads more. A client that is within a command when the node ends may send the rest of it, if it hurries.
+    /// Reads more. If the node ends while a client is within a command, the client may still send the rest of it, if it
+    /// hurries.
     async fn read(&mut self, in_between: bool) -> io::Result<usize> {
         if in_between {
             return self.buffers.fill_until(DrainPhase::RestingEnd).await;
@@ -235,8 +236,8 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> RespConnection<'a, R, W> {
         end
     }
 
-    /// Waits for replies about sequences and puts them behind those that are there already, which are not held back
-    /// meanwhile. Commands that share a wait are measured once.
+    /// Waits for replies about sequences and puts them behind the earlier ones, which are sent before the wait.
+    /// Commands that share a wait are measured once.
     async fn reply_later(&mut self, replies: impl Future<Output = Vec<u8>>) -> io::Result<()> {
         let began = Instant::now();
         let mut replies = Box::pin(replies);
@@ -252,12 +253,13 @@ impl<'a, R: AsyncRead + Unpin, W: AsyncWrite + Unpin> RespConnection<'a, R, W> {
         Ok(())
     }
 
-    /// Waits for ids and answers with them, unless too many answers wait to be read already. Answers that are
-    /// there already are not held back meanwhile.
+    /// Waits for ids and answers with them, unless too many answers wait to be read already. Answers that are there
+    /// already are sent before the wait.
     async fn answer_later(&mut self, pending: &PendingIds) -> io::Result<()> {
         let began = Instant::now();
-        // The memory comes first: ids that were taken for a reply without any would be lost. It is given back once
-        // the reply is in the buffer, which is held against the budget itself as far as the socket does not take it.
+        // The memory comes first: if ids were taken for a reply that has no memory, they would be lost. It is given
+        // back once the reply is in the buffer; what the socket does not take of the buffer is held against the budget
+        // itself.
         let reserved = pending
             .long_bytes_max(&self.served.services.ids)
             .map(|bytes| self.buffers.answers.reserve(bytes));

@@ -15,14 +15,14 @@ pub type Parsed = (Vec<Vec<u8>>, usize);
 /// The command that `bytes` begin with; `None` when it has not come in whole.
 ///
 /// # Errors
-/// The error that the client is told, when the bytes cannot become a command.
+/// The error that the client gets, when the bytes cannot become a command.
 pub fn command(bytes: &[u8]) -> Result<Option<Parsed>, String> {
     let mut parser = Parser::default();
     let parsed = parser.parse(bytes).map_err(|malformed| malformed.to_string())?;
     Ok(parsed.map(|(args, length)| (args.iter().map(<[u8]>::to_vec).collect(), length)))
 }
 
-/// Serves one connection to its end; with tokens, it has to show one.
+/// Serves one connection to its end. With tokens, the connection has to show one.
 pub async fn serve(stream: DuplexStream, services: &Services, tokens: Option<&Tokens>) {
     let (read, write) = tokio::io::split(stream);
     let (_node, drain) = crate::drain::drain();

@@ -10,11 +10,11 @@ use crate::service::{IdService, KeyRequest};
 /// Most commands that are carried out together.
 const GATHERED_MAX: usize = 1_024;
 
-/// Commands that are carried out together, in the order in which they came.
+/// Commands that are carried out together, in order of arrival.
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
     requests: Vec<KeyRequest>,
-    /// Replies that are there already, each to stand before that of the request with this place.
+    /// Replies that are there already. Each goes before the reply to the request at this place.
     refused: Vec<(usize, Vec<u8>)>,
 }
 
@@ -24,7 +24,7 @@ impl Gathered {
         self.requests.is_empty()
     }
 
-    /// Whether a command may be carried out before the gathered ones are answered. Any may if there are none.
+    /// Whether a command may be carried out before the gathered ones are answered. If there are none, any command may.
     pub(super) fn admits(&self, command: Args<'_>) -> bool {
         let is_one = || command.get(0).is_some_and(|name| name.eq_ignore_ascii_case(GATHERED));
         let has_room = self.requests.len() + self.refused.len() < GATHERED_MAX;
@@ -41,7 +41,7 @@ impl Gathered {
         self.refused.push((self.requests.len(), reply));
     }
 
-    /// Waits for the numbers of all requests, which the service bounds, and answers the replies in the order of the
+    /// Waits for the numbers of all requests, which the service bounds, and returns the replies in the order of the
     /// commands.
     pub(super) async fn answered(self, ids: &IdService, resp3: bool) -> Vec<u8> {
         let mut refused = self.refused.into_iter().peekable();

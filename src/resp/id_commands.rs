@@ -1,4 +1,4 @@
-//! The commands that give ids, and those that ask about tags.
+//! The commands that give ids or ask about tags.
 
 use super::call::{Call, CommandOutcome, number};
 use super::parser::Args;
@@ -29,7 +29,7 @@ pub(super) fn incr(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
             CommandOutcome::Answered
         }
         None => {
-            // Those that came together share a round to the quorum, where each id costs one.
+            // Copies that came together share a round to the quorum; otherwise each id would cost one.
             if call.services.ids.is_in_strict_order(tag) {
                 call.copies = call.copies_behind();
             }
@@ -39,7 +39,7 @@ pub(super) fn incr(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
     }
 }
 
-/// `INCRBY tag n`: reserves n ids without a gap and answers the last of them.
+/// `INCRBY tag n`: reserves n ids without a gap and returns the last of them.
 pub(super) fn incr_by(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
     call.mode = Mode::Segment;
     let tag = match tag(call, args) {
@@ -92,7 +92,7 @@ pub(super) fn snowflake(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
     }
 }
 
-/// Reads `[COUNT n]`: without it the reply is one id, with it a list, be it of one.
+/// Reads `[COUNT n]`: without it the reply is one id, with it a list, even of one id.
 fn count(call: &mut Call<'_>, args: Args<'_>) -> Result<(u64, ReplyStyle), CommandOutcome> {
     match (args.get(0), args.get(1)) {
         (None, _) => Ok((1, ReplyStyle::Last)),
@@ -106,8 +106,8 @@ fn count(call: &mut Call<'_>, args: Args<'_>) -> Result<(u64, ReplyStyle), Comma
     }
 }
 
-/// `GET tag`: the highest id that any node has reserved, in this node's copy, which may be behind. Where ids are not
-/// the numbers that are reserved, it is refused.
+/// `GET tag`: the highest id that any node has reserved, in this node's copy, which may be behind. It is refused for
+/// tags whose ids are not the reserved numbers.
 pub(super) fn get(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
     let tag = args.get(1).and_then(|tag| std::str::from_utf8(tag).ok());
     if tag.and_then(|tag| call.services.ids.shape(tag)).is_some_and(|shape| !shape.takes_max_id()) {

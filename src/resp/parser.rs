@@ -11,13 +11,13 @@ use crate::limits::{ARGS_MAX, COMMAND_BYTES_MAX};
 
 /// The first bytes of the most frequent command.
 const INCR: &[u8] = b"*2\r\n$4\r\nINCR\r\n";
-/// Where in them its name stands.
+/// Where its name stands in them.
 const INCR_NAME: Range<usize> = 8..12;
 /// Longest line that gives a length: a sign, 19 digits and the line break, with room to spare.
 const LENGTH_LINE_BYTES_MAX: usize = 32;
 
-/// Bytes that cannot become a command. They end the connection, because nobody can tell where the next
-/// command would begin. The words are those of Redis.
+/// Bytes that cannot become a command. They end the connection, because there is no way to find where the next command
+/// would begin. The words are the same as in Redis.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub(super) enum Malformed {
     #[error("invalid multibulk length")]

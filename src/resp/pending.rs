@@ -1,4 +1,4 @@
-//! Ids that may have to be waited for, and how the reply tells them.
+//! Ids that may have to be waited for, and how the reply shows them.
 
 use mintleaf_core::shape::IdText;
 
@@ -13,9 +13,9 @@ const ID_BYTES_MAX: usize = 26;
 /// The ids that a command asks for.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum WantedIds {
-    /// The next id of a tag as an integer, for each of so many commands that came together.
+    /// The next id of a tag as an integer, for each of this many commands that came together.
     Integer(String, u64),
-    /// Ids of a tag, as whatever they are.
+    /// Ids of a tag, in any form.
     Tag(String, u64),
     /// Ids of a tag without a gap.
     Contiguous(String, u64),
@@ -23,12 +23,12 @@ pub(super) enum WantedIds {
     Snowflakes(u64),
 }
 
-/// How a reply tells ids.
+/// How a reply shows ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReplyStyle {
     /// The highest one alone.
     Last,
-    /// Each in a reply of its own.
+    /// Each in a separate reply.
     Each,
     /// All of them.
     List,
@@ -51,7 +51,7 @@ impl PendingIds {
         }
     }
 
-    /// How many commands it is the answer to.
+    /// How many commands it answers.
     pub(super) fn commands(&self) -> u64 {
         match (self.style, &self.wanted) {
             (ReplyStyle::Each, WantedIds::Integer(_, commands)) => *commands,
@@ -79,7 +79,7 @@ impl PendingIds {
     /// Waits for the ids. The service bounds the wait.
     ///
     /// # Errors
-    /// The errors of the service; [`Error::InvalidArgument`] where the ids are not what the command answers.
+    /// The errors of the service; [`Error::InvalidArgument`] if the command cannot answer with such ids.
     pub(super) async fn take(&self, ids: &IdService) -> Result<SingleIds, Error> {
         let all = |taken| SingleIds { taken: vec![taken], refused: None };
         let (tag, is_run) = match &self.wanted {
@@ -105,8 +105,8 @@ impl PendingIds {
         Ok(taken)
     }
 
-    /// Writes the replies: those of the commands that have got ids, and of the rest why they have not. Answers under
-    /// which code each of these is counted.
+    /// Writes the replies: the ids for the commands that have got some, and the reason for the rest. Returns the code
+    /// that counts the refused commands, and how many there are.
     pub(super) fn write_all(
         &self,
         taken: Result<SingleIds, Error>,
@@ -161,7 +161,7 @@ fn integers_only(is_formatted: bool, is_hidden: bool, is_run: bool) -> Result<()
     Err(Error::InvalidArgument { field: "tag", detail: detail.to_owned() })
 }
 
-/// Writes the reply that says why there are no ids; answers the code under which that is counted.
+/// Writes the reply that says why there are no ids; returns the code that counts it.
 pub(super) fn refuse(error: &Error, reply: &mut Reply<'_>) -> &'static str {
     let (word, code) = match error {
         Error::UnknownTag => ("ERR", "unknown_tag"),

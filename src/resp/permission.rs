@@ -10,7 +10,7 @@ pub(super) const WRONG_PASS: &str = "WRONGPASS invalid username-password pair or
 /// The user of a client that names none: Redis' word for it.
 const DEFAULT_USER: &[u8] = b"default";
 
-/// The answer to a command that its sender may not send; `None` where it may.
+/// The answer to a command that its sender may not send; `None` if it may.
 #[inline]
 pub(super) fn denied(
     call: &mut Call<'_>,

@@ -3,7 +3,7 @@
 /// Writes replies behind each other.
 pub(super) struct Reply<'a> {
     pub(super) out: &'a mut Vec<u8>,
-    /// Whether it is version 3, which has maps and a null of its own.
+    /// Whether it is version 3, which has maps and a separate null.
     pub(super) resp3: bool,
 }
 

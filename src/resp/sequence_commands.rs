@@ -11,7 +11,7 @@ use crate::service::{IdService, KeyName, KeyRequest, LastNumber};
 /// The command whose copies are carried out together, whatever their keys are.
 pub(super) const GATHERED: &[u8] = b"HINCRBY";
 
-/// `HINCRBY tag key n`: the key's next n numbers, of which the last is answered.
+/// `HINCRBY tag key n`: the key's next n numbers. The reply is the last of them.
 pub(super) fn hincr_by(call: &mut Call<'_>, args: Args<'_>) -> CommandOutcome {
     call.mode = Mode::Sequence;
     let of = match name(call, args) {

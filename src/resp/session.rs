@@ -5,15 +5,14 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::access::Caller;
 use crate::limits::CLIENT_NAME_BYTES_MAX;
 
-/// The memory of a connection: its id, its name, its version of the protocol, and whom it
-/// is for.
+/// The memory of a connection: its id, its name, its version of the protocol, and its user.
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) id: u64,
     pub(super) name: Vec<u8>,
     /// Whether version 3 of the protocol was chosen.
     pub(super) resp3: bool,
-    /// Whom the commands come from.
+    /// The sender of the commands.
     pub(super) caller: Caller,
 }
 

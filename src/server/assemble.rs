@@ -1,5 +1,5 @@
-//! One node below its sockets, put together. Every caller that runs a node in its own process, be it
-//! the server, a simulation or a benchmark, does it here; they differ in what opens the log.
+//! One node below its sockets, put together. Every caller that runs a node in its own process comes here: the server, a
+//! simulation, a benchmark. They differ only in what opens the log.
 
 use std::sync::Arc;
 
@@ -58,7 +58,7 @@ where
     assemble_around(assembly, StateReplica::new, open).await
 }
 
-/// As [`assemble`], around a copy of the state that the caller makes for this listener: that of a build which
+/// The same as [`assemble`], around a copy of the state that the caller makes for this listener: one of a build that
 /// supports another level than this one does.
 ///
 /// # Errors
@@ -116,14 +116,13 @@ impl AssembledNode {
         }
     }
 
-    /// Stops: nothing more is grabbed, worker ids are given back, the log is flushed; all within
-    /// bounds.
+    /// Stops: nothing more is grabbed, worker ids are given back, the log is flushed, all of it in bounded time.
     pub async fn stop(self) {
         self.stop_services().await.shutdown().await;
     }
 
-    /// Does the first part of a stop, for which the log is needed: nothing more is grabbed, and worker ids are given
-    /// back. The member of the cluster is left.
+    /// Does the first part of a stop, which needs the log: nothing more is grabbed, and worker ids are given back. What
+    /// is left is the member of the cluster.
     pub async fn stop_services(self) -> Node {
         drop(self.task);
         self.lease.release().await;

@@ -1,4 +1,4 @@
-//! The credentials of a node towards clients, kept as its files are.
+//! The credentials of a node towards clients, kept in step with its files.
 
 use std::sync::Arc;
 
@@ -47,7 +47,7 @@ impl ClientCredentials {
     }
 }
 
-/// Warns of a certificate whose key proves more than clients have to know.
+/// Warns if the key of the certificate proves more than clients have to know.
 fn warn_of_a_nodes_name(credentials: &ClientTls) {
     if credentials.names_a_node() {
         tracing::warn!(

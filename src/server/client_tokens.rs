@@ -1,4 +1,4 @@
-//! The tokens of clients, kept as the auth file is.
+//! The tokens of clients, kept in step with the auth file.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! `mintleaf dev`: a working cluster in one process, with nothing to configure.
 //!
-//! Its nodes are real: each has its own data directory, log, ports and threads. Each is watched by
-//! a thread of its own, which starts it again when it had to stop and another start may help.
+//! Its nodes are real: each has its own data directory, log, ports and threads. A separate thread watches each node,
+//! and starts it again when it had to stop and another start may help.
 
 use std::fs::{self, DirEntry, Permissions};
 use std::io::{self, Write};
@@ -94,15 +94,15 @@ pub fn dev(config: &DevConfig, log: Log) -> Result<(), NodeFailure> {
     }
 }
 
-/// Stops nodes as one: each gives its worker ids back while all of them still keep the log, and none takes the end of
-/// another for a reason to stand for election.
+/// Stops nodes as one: each gives its worker ids back while all of them still keep the log, and no node stands for
+/// election because another one ends.
 fn stop_together(nodes: Vec<RunningNode>) {
     let silent = at_once(nodes, RunningNode::stop_serving);
     silent.iter().for_each(SilentNode::stand_down);
     at_once(silent, SilentNode::stop);
 }
 
-/// Does the same with each, at the same time. What panics has printed why, and is left out.
+/// Does the same with each, at the same time. Where that panics, the panic is printed and the result is left out.
 fn at_once<T: Send, R: Send>(all: Vec<T>, act: impl Fn(T) -> R + Copy + Send) -> Vec<R> {
     thread::scope(|scope| {
         let begun: Vec<_> = all.into_iter().map(|one| scope.spawn(move || act(one))).collect();
@@ -110,8 +110,8 @@ fn at_once<T: Send, R: Send>(all: Vec<T>, act: impl Fn(T) -> R + Copy + Send) ->
     })
 }
 
-/// Takes the right to enter from everybody but the owner, where the directory holds nothing but nodes. Each
-/// of them closes its own directory anyway; so it is all the same whether that succeeds here.
+/// Takes the right to enter from all users except the owner, if the directory holds nothing but nodes. Each node closes
+/// its own directory anyway, so a failure here does not matter.
 fn keep_others_out(data: &Path) {
     let is_node = |entry: &DirEntry| entry.file_name().to_string_lossy().starts_with("node-");
     let Ok(mut entries) = fs::read_dir(data) else { return };
@@ -171,8 +171,8 @@ fn own_secret() -> Result<PeerSecurity, NodeFailure> {
     Ok(PeerSecurity::Shared(Arc::new(credentials)))
 }
 
-/// The client and the internal address of the node at this place, counted from 0. The internal one is a
-/// loopback address wherever clients may come from: nodes of one process need only each other.
+/// The client and the internal address of the node at this place, counted from 0. The internal one is a loopback
+/// address even where clients come from elsewhere: nodes of one process need only each other.
 fn addresses(first: SocketAddr, place: u8) -> Result<(SocketAddr, SocketAddr), NodeFailure> {
     let mut raft = first;
     match first.ip() {
@@ -198,7 +198,7 @@ fn at_place(first: SocketAddr, place: u8) -> SocketAddr {
     address
 }
 
-/// Starts a node on a thread of its own, and again whenever it had to stop and another start may help.
+/// Starts a node on its own thread, and again whenever it had to stop and another start may help.
 fn watch_node(
     mut config: NodeConfig,
     mut stopping: watch::Receiver<bool>,
@@ -260,7 +260,7 @@ fn pause(stopping: &mut watch::Receiver<bool>) {
     let _ = runtime.block_on(async { tokio::time::timeout(RESTART_INTERVAL, stopped).await });
 }
 
-/// Tells a person what runs where and what to type next.
+/// Shows a person what runs where and what to type next.
 fn greet(addresses: &[Addresses], data: &Path, has_tls: bool) -> io::Result<()> {
     let mut out = io::stdout().lock();
     let Some(&Addresses { http: first, resp }) = addresses.first() else { return Ok(()) };

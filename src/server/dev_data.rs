@@ -1,5 +1,5 @@
-//! What a directory holds before `dev` begins in it. Ids that a cluster has given are known to its own data alone, so
-//! `dev` begins a new cluster only where there is none, and goes on only where all of one is.
+//! What a directory holds before `dev` begins in it. Only a cluster's own data knows the ids that it has given. So
+//! `dev` begins a new cluster only where it finds none, and goes on only with a whole one.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,10 +9,12 @@ use mintleaf_raft::is_data_dir;
 
 use super::failure::NodeFailure;
 
-/// Refuses a directory that is a node's own, or that holds another number of nodes than `nodes`, or only a part of them.
+/// Refuses a directory that is itself a node's, or that holds another number of nodes than `nodes`, or only a part of
+/// them.
 ///
 /// # Errors
-/// [`NodeFailure::Data`], or [`NodeFailure::Usage`] where another `--nodes` fits; both name what is there, and what helps.
+/// [`NodeFailure::Data`], or [`NodeFailure::Usage`] where another `--nodes` fits; both name what is there, and what
+/// helps.
 pub(super) fn refuse_other_data(data: &Path, nodes: u8) -> Result<(), NodeFailure> {
     let shown = data.display();
     if is_data_dir(data) {
@@ -60,7 +62,7 @@ fn nodes_in(data: &Path) -> BTreeSet<u64> {
 mod tests {
     use super::*;
 
-    /// What a directory with these entries is refused for, by a cluster of so many nodes.
+    /// Why a cluster of `nodes` nodes refuses a directory with these entries.
     fn refused(entries: &[&str], nodes: u8) -> Option<String> {
         let dir = tempfile::tempdir().unwrap();
         entries.iter().for_each(|entry| fs::create_dir(dir.path().join(entry)).unwrap());

@@ -1,23 +1,23 @@
 //! What the log says about the end of a certificate.
 
-/// How long before its end a certificate is warned of.
+/// How long before a certificate's end the warnings begin.
 const EXPIRY_WARNING_S: u64 = 30 * 24 * 3600;
-/// A certificate that is about to expire is warned of once in so many looks: four times a day.
+/// The log warns of a certificate that is about to expire once in this many looks: four times a day.
 const LOOKS_PER_WARNING: u32 = 6 * 3600 / 5;
-/// A certificate that has expired is an error once in so many looks: once a minute.
+/// A certificate that has expired is an error once in this many looks: once a minute.
 const LOOKS_PER_ERROR: u32 = 60 / 5;
 
 /// What the log says about the end of a certificate.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Expiry {
-    /// The certificate ends after so many whole days.
+    /// The certificate ends after this many whole days.
     Near { days: u64 },
     /// The certificate has ended.
     Expired,
 }
 
 impl Expiry {
-    /// What is said at the look with this number about a certificate that is valid for so many more seconds.
+    /// What the log says at look number `look` about a certificate that is valid for `left_s` more seconds.
     pub(super) fn to_report(left_s: u64, look: u32) -> Option<Self> {
         if left_s == 0 {
             return look.is_multiple_of(LOOKS_PER_ERROR).then_some(Self::Expired);

@@ -57,7 +57,7 @@ impl NodeFailure {
         }
     }
 
-    /// What may help, where the message does not say it itself.
+    /// What may help, if the message itself does not say it.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Usage(_) | Self::Raft(NodeError::Options(_)) => {
@@ -91,7 +91,7 @@ const FOR_NODES: [&str; 2] = [
     "no interface of this machine has that address: --raft takes one that has, or 0.0.0.0 for all",
 ];
 
-/// What helps where an address cannot be bound: the first hint where it is taken, the second where it is foreign.
+/// What helps if an address cannot be bound: the first hint if it is taken, the second if it is foreign.
 fn hint_of_address(why: io::ErrorKind, hints: [&'static str; 2]) -> Option<&'static str> {
     let [taken, foreign] = hints;
     match why {

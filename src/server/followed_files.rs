@@ -12,7 +12,7 @@ use crate::service::Services;
 
 /// Time between two looks at the files, which a signal cuts short.
 pub(super) const LOOK_INTERVAL: Duration = Duration::from_secs(5);
-/// How long a look may take: a file of a network disk that is gone answers never.
+/// How long a look may take: a file of a network disk that is gone never answers.
 const READ_MAX: Duration = Duration::from_secs(5);
 /// Time between two log lines about files that still cannot be used.
 const REPORT_INTERVAL: Duration = Duration::from_secs(60);
@@ -39,9 +39,9 @@ pub(super) trait FollowedFiles {
     fn before_look(&self, _metrics: &Metrics, _look: u32) {}
 }
 
-/// Takes the files into use whenever they change, for as long as it is polled. `seen` is what they held when they
-/// were read last. Files that cannot be used change nothing; the log says so at once and each minute, because
-/// what somebody has taken out of them is in force until they can be used again.
+/// Takes the files into use whenever they change, for as long as it is polled. `seen` is what they held when they were
+/// read last. Files that cannot be used change nothing; the log reports them at once and each minute, because what an
+/// operator has removed from them stays in force until they can be used again.
 pub(super) async fn follow<F: FollowedFiles>(
     files: F,
     seen: F::Content,
@@ -87,7 +87,7 @@ struct Following<F: FollowedFiles> {
     seen: F::Content,
     /// Why that cannot be used, if so.
     refused: Option<String>,
-    /// The look that is under way. One that takes too long is waited for again, and no second one begins.
+    /// The look that is under way. If it takes too long, the next look waits for it again and begins no second one.
     reading: Option<JoinHandle<Result<F::Content, ConfigError>>>,
 }
 
@@ -120,7 +120,8 @@ impl<F: FollowedFiles> Following<F> {
     }
 }
 
-/// Writes to the log and the metrics what a look has found. `asked`: somebody waits for the log line.
+/// Writes to the log and the metrics what a look has found. `asked` is true if an operator's signal caused it: the log
+/// line must come then.
 fn report<F: FollowedFiles>(
     streak: &mut Streak,
     outcome: &Outcome,
@@ -152,17 +153,17 @@ fn report<F: FollowedFiles>(
     metrics.reload_failed(F::LABEL, streak.told.is_some());
 }
 
-/// Looks in a row that found files which cannot be used.
+/// Looks in a row that found unusable files.
 #[derive(Debug, Default)]
 struct Streak {
     looks: u32,
-    /// When the log told of it last, and why the files could not be used then.
+    /// When the log last reported it, and why the files could not be used then.
     told: Option<(Instant, String)>,
 }
 
 impl Streak {
-    /// Whether the log tells of one more such look: at once, on request, when there is another reason, and each
-    /// minute; of what may pass by itself from the second look on.
+    /// Whether the log reports one more such look: at once, on request, for another reason than before, and each
+    /// minute. What may pass by itself is reported from the second look on.
     fn is_told(&mut self, why: &str, may_pass: bool, asked: bool, now: Instant) -> bool {
         self.looks += 1;
         let is_due = match &self.told {
@@ -176,7 +177,7 @@ impl Streak {
         is_told
     }
 
-    /// Ends the row; answers whether the log had told of it.
+    /// Ends the row; returns whether the log had reported it.
     fn end(&mut self) -> bool {
         std::mem::take(self).told.is_some()
     }
@@ -191,7 +192,7 @@ mod tests {
 
     use super::*;
 
-    /// The looks of a row, one every 5 s, that the log tells of.
+    /// The looks of a row, one every 5 s, that the log reports.
     fn told(whys: &[(&str, bool)]) -> Vec<usize> {
         let (mut streak, start) = (Streak::default(), Instant::now());
         let mut is_told = |look: usize| {
@@ -228,7 +229,7 @@ mod tests {
         assert!(streak.end() && !streak.end());
     }
 
-    /// Files whose content comes when somebody sends it, with how often they were read.
+    /// Files whose content comes when the test sends it, with how often they were read.
     struct Slow(Arc<Mutex<mpsc::Receiver<u32>>>, Arc<AtomicU32>);
 
     impl FollowedFiles for Slow {

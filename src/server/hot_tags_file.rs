@@ -22,7 +22,7 @@ const FILE_NAME: &str = "hot-tags";
 const FILE_BYTES_MAX: u64 = 1 << 20;
 /// Time between two looks at what was used.
 const LOOK_INTERVAL: Duration = Duration::from_secs(15);
-/// A list of the same tags is written again after this long, for the times that it holds.
+/// Even if the list has the same tags, it is written again after this long, so that its times stay current.
 const WRITE_INTERVAL: Duration = Duration::from_secs(600);
 
 /// The hot tags of a node that runs, and their file.
@@ -51,7 +51,7 @@ impl HotTagsFile {
         self.services.begin_warm_start(&self.hot.lock().tags());
     }
 
-    /// Has the node hold ids of the listed tags, and keeps the list from then on, for as long as it is polled.
+    /// Has the node hold ids of the listed tags, and from then on keeps the list, for as long as it is polled.
     pub(super) async fn run(self: Arc<Self>) {
         let tags = self.hot.lock().tags();
         self.services.warm_start(tags).await;
@@ -80,7 +80,7 @@ impl HotTagsFile {
         self.write();
     }
 
-    /// Looks at what was used; answers whether the list has other tags than before.
+    /// Looks at what was used; returns whether the list has other tags than before.
     fn look(&self) -> bool {
         let used = self.services.ids.take_note_of_use();
         self.hot.lock().note(used, now_s())
@@ -98,7 +98,7 @@ impl HotTagsFile {
     }
 }
 
-/// The list in a file; an empty one when there is none.
+/// The list in a file; an empty one when the file is missing.
 fn read(path: &Path) -> Result<Vec<(String, u64)>, String> {
     let file = match File::open(path) {
         Ok(file) => file,

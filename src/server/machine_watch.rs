@@ -19,7 +19,7 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(5);
 const HEADROOM_INTERVAL: Duration = Duration::from_secs(30);
 /// Ticks of the kernel's clock in a second, as Linux shows them to every program.
 const TICKS_PER_SECOND: f64 = 100.0;
-/// Bytes of a page of memory, as `statm` counts them; 4 KiB wherever this has been built for.
+/// Bytes of a page of memory, as `statm` counts them: 4 KiB on all platforms that this has been built for.
 const PAGE_BYTES: u64 = 4096;
 /// Files that are looked at within a directory at most.
 const FILES_MAX: usize = 10_000;
@@ -31,7 +31,7 @@ pub(super) async fn watch_machine(data: PathBuf, services: Services) {
     let mut started_s = None;
     loop {
         let data = data.clone();
-        // A look that does not end, on a disk that does not answer, is the last one.
+        // If the disk does not answer, this look does not end, and no other one begins.
         let read = spawn_blocking(move || (read_process(), read_disk(&data)));
         if let Ok((mut process, disk)) = read.await {
             // A start does not move with the clock.
@@ -101,7 +101,8 @@ fn read_disk(data: &Path) -> DiskReadings {
     disk
 }
 
-/// Bytes of a file, or of the files in a directory and so many levels below it. What vanishes meanwhile has none.
+/// Bytes of a file, or of the files in a directory and down to `levels` levels below it. A file that vanishes counts as
+/// none.
 fn bytes_below(path: &Path, levels: u32) -> u64 {
     let Ok(about) = fs::symlink_metadata(path) else { return 0 };
     if !about.is_dir() || levels == 0 {

@@ -29,9 +29,8 @@ use crate::config::{AuthSource, ClientTlsFiles, ConfigError, PeerKeys};
 use crate::entropy;
 use crate::listener::{self, ClientCapacity, ClientPort, ClientPorts, RunningServer};
 
-/// Threads of the runtime that carries Raft and the grabs. A commit is a chain of short steps, and a
-/// second thread would be woken for most of them and find nothing to do. Long work (syncs, snapshots)
-/// has threads of its own.
+/// Threads of the runtime that carries Raft and the grabs. A commit is a chain of short steps; a second thread would be
+/// woken for most of them and find nothing to do. Long work (syncs, snapshots) has separate threads.
 const RAFT_THREADS: usize = 1;
 /// Time that a stop leaves to work that does not end by itself.
 const TEARDOWN_MAX: Duration = Duration::from_secs(5);
@@ -55,22 +54,21 @@ pub struct NodeConfig {
     pub peers: BTreeMap<u64, String>,
     /// A member to ask for admission; only looked at while the data directory is new.
     pub join: Option<String>,
-    /// The client address that other nodes are told instead of the bound one; port 0 stands for the bound
-    /// port.
+    /// The client address that other nodes get in place of the bound one; port 0 stands for the bound port.
     pub advertise_http: Option<String>,
     /// Where the node is, for clients that prefer nodes near by.
     pub zone: Option<String>,
-    /// The internal address that other nodes are told instead of the bound one.
+    /// The internal address that other nodes get in place of the bound one.
     pub advertise_raft: Option<String>,
     /// How the node and its peers prove themselves to each other.
     pub security: PeerSecurity,
-    /// By what the node proves itself to clients, if at all.
+    /// What the node proves itself with to clients, if at all.
     pub client_tls: Option<(ClientTlsFiles, Reload)>,
-    /// The auth file that lists the tokens of clients, and requests to read it again; `None` where nobody is asked
-    /// for one.
+    /// The auth file that lists the tokens of clients, and requests to read it again; `None` where clients need no
+    /// token.
     pub auth: Option<(AuthSource, Reload)>,
-    /// Without an auth file: whether whoever reaches the client address may change everything, and not this
-    /// machine alone.
+    /// Without an auth file: whether every client that reaches the client address may change everything, rather than
+    /// clients on this machine alone.
     pub insecure: bool,
     /// Whether an unknown tag is created on first use.
     pub auto_create_tags: bool,
@@ -185,12 +183,12 @@ impl RunningNode {
         self.assembled.node.listens_on()
     }
 
-    /// Tells the service manager how the node is, until it stops, where one listens.
+    /// Reports the node's state to the service manager, if there is one, until the node stops.
     pub(super) fn keep_supervisor_informed(&self) {
         self.runtime.spawn(keep_informed(self.assembled.services.clone()));
     }
 
-    /// Waits until the node must stop, and says why; `None` when a stop was asked for.
+    /// Waits until the node must stop, and returns the reason; `None` when a stop was asked for.
     pub fn run(&mut self, stopping: &mut watch::Receiver<bool>) -> Option<StopReason> {
         self.runtime.block_on(async {
             tokio::select! {
@@ -201,8 +199,9 @@ impl RunningNode {
         })
     }
 
-    /// Goes on serving for `time` after a stop was asked for, out of rotation, so that clients can leave; less than
-    /// that, from half of it on, when none is connected. Answers why the node must stop at once, if it must.
+    /// Goes on serving for `time` after a stop was asked for, out of rotation, so that clients can leave. It ends
+    /// sooner, from half of that time on, once no client is connected. Returns the reason if the node must stop at
+    /// once.
     pub fn drain(&mut self, time: Duration, leadership: Leadership) -> Option<StopReason> {
         let services = self.assembled.services.clone();
         services.cluster.begin_draining();
@@ -223,14 +222,13 @@ impl RunningNode {
         })
     }
 
-    /// Stops: no new connections, requests in flight are finished, the log is flushed; all within
-    /// bounds.
+    /// Stops: no new connections, requests in flight are finished, the log is flushed, all of it in bounded time.
     pub fn stop(self) {
         self.stop_serving().stop();
     }
 
-    /// Does the first part of a stop: no new connections, requests in flight are finished, worker ids are given
-    /// back; within bounds.
+    /// Does the first part of a stop: no new connections, requests in flight are finished, worker ids are given back.
+    /// All of that takes bounded time.
     pub fn stop_serving(self) -> SilentNode {
         let Self { runtime, assembled, clients, hot_tags, .. } = self;
         let node = runtime.block_on(async {
@@ -251,14 +249,14 @@ pub enum Leadership {
     Kept,
 }
 
-/// A node that serves nobody any more, and still takes part in the log.
+/// A node that no longer serves clients, but still takes part in the log.
 pub struct SilentNode {
     runtime: Runtime,
     node: Node,
 }
 
 impl SilentNode {
-    /// Campaigns no more. Of nodes that end together none shall depose another on the way.
+    /// Campaigns no more: nodes that end together must not depose each other on the way.
     pub fn stand_down(&self) {
         self.node.stand_down();
     }
@@ -274,7 +272,7 @@ fn bind(address: SocketAddr) -> Result<ClientPort, NodeFailure> {
     ClientPort::bind(address).map_err(|source| NodeFailure::Clients { address, source })
 }
 
-/// The client address that other nodes are told.
+/// The client address that other nodes get.
 fn advertised(config: &NodeConfig, http_addr: SocketAddr) -> String {
     match &config.advertise_http {
         Some(address) => match address.strip_suffix(":0") {
@@ -285,7 +283,7 @@ fn advertised(config: &NodeConfig, http_addr: SocketAddr) -> String {
     }
 }
 
-/// How to prove oneself to other nodes, and the files to watch for that.
+/// How the node proves itself to other nodes, and the files to watch for that.
 fn security(
     config: &NodeConfig,
 ) -> Result<(Security, Option<(PeerCredentials, Reload)>), NodeFailure> {
@@ -302,8 +300,8 @@ fn security(
     })
 }
 
-/// Refuses a machine whose clock cannot be right. Below 1970 it has no Unix time, without which the log cannot be
-/// opened.
+/// Refuses a machine whose clock cannot be right. Below 1970 it has no Unix time, and the log cannot be opened without
+/// one.
 fn check_clock(clock: &impl Clock) -> Result<(), NodeFailure> {
     if clock.now_ms() > 0 {
         return Ok(());
@@ -313,7 +311,7 @@ fn check_clock(clock: &impl Clock) -> Result<(), NodeFailure> {
     Err(NodeFailure::Usage(why.to_owned()))
 }
 
-/// What a node reads from the files that `of` names, if it is to, and when to read them again.
+/// What a node reads from the files that `of` names, if there are any, and when to read them again.
 fn opened<F: Clone, T>(
     of: Option<&(F, Reload)>,
     open: impl FnOnce(F) -> Result<T, ConfigError>,
@@ -348,7 +346,7 @@ fn options(
     })
 }
 
-/// A path from the root, for people; as it is when it leads nowhere.
+/// A path from the root, for people; unchanged if it leads nowhere.
 pub(super) fn absolute(path: &Path) -> String {
     path.canonicalize().unwrap_or_else(|_| path.to_owned()).display().to_string()
 }

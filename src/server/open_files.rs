@@ -14,7 +14,7 @@ use super::failure::NodeFailure;
 use crate::limits::CONNECTIONS_MAX;
 use crate::listener::{ClientCapacity, LEAVING_MAX};
 
-/// Descriptors of a node for its log, its snapshots, its ports and whatever is opened for a moment.
+/// Descriptors of a node for its log, its snapshots, its ports and files that are opened for a moment.
 const OWN_FILES: usize = 64;
 /// Descriptors of a thread that serves clients: those of its runtime.
 const WORKER_FILES: usize = 4;
@@ -26,12 +26,12 @@ const DEV_CONNECTIONS_PER_PEER: usize = 24;
 const DEV_CONNECTIONS_OF_STRANGERS: usize = 32;
 /// Connections that a node of `dev` opens to each of its peers.
 const DEV_OWN_CONNECTIONS_PER_PEER: usize = 16;
-/// Fewer connections of one protocol are of no use to anybody.
+/// Fewer connections of one protocol are of no use.
 const CONNECTIONS_MIN: usize = 16;
-/// A soft limit that the system may grant where it does not grant the hard one, as macOS.
+/// A soft limit that the system may grant even if it does not grant the hard one, as macOS does.
 const SOFT_LIMIT_FALLBACK: u64 = 10_240;
 
-/// The nodes of a process, for whose clients descriptors are shared out.
+/// The nodes of a process whose clients share its descriptors.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Nodes {
     /// How many there are.
@@ -53,7 +53,7 @@ impl Nodes {
         OWN_FILES + WORKER_FILES * workers + raft_port + self.protocols() * LEAVING_MAX
     }
 
-    /// Connections that each node's internal port keeps open at most, whoever opens them.
+    /// Connections that each node's internal port keeps open at most, from peers and strangers together.
     pub(super) fn peer_connections_max(self) -> usize {
         match self.count.get() - 1 {
             0 => PEER_CONNECTIONS_MAX,
@@ -72,14 +72,14 @@ impl Nodes {
         (left / self.protocols()).min(CONNECTIONS_MAX)
     }
 
-    /// The fewest open files with which each node may have so many connections of each protocol.
+    /// The fewest open files that let each node have `connections` connections of each protocol.
     fn files_for(self, workers: usize, connections: usize) -> usize {
         self.count.get() * (self.reserved(workers) + self.protocols() * connections)
     }
 }
 
-/// Raises the soft limit of open files to the hard one, and shares out what is left for clients; warns
-/// when that is less than the documented number of connections.
+/// Raises the soft limit of open files to the hard one, and shares out what is left for clients. Warns when that is
+/// less than the documented number of connections.
 ///
 /// # Errors
 /// [`NodeFailure::Usage`] when too few files may be open for a node to work.
@@ -108,7 +108,7 @@ pub(super) fn client_capacity(nodes: Nodes) -> Result<ClientCapacity, NodeFailur
     Ok(capacity)
 }
 
-/// Raises the soft limit as far as it goes; answers how many files may be open now.
+/// Raises the soft limit as far as it goes; returns how many files may be open now.
 fn raise_limit() -> usize {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let hard = maximum.unwrap_or(u64::MAX);

@@ -1,4 +1,4 @@
-//! The credentials of a node towards other nodes, kept as its files are.
+//! The credentials of a node towards other nodes, kept in step with its files.
 
 use std::sync::Arc;
 

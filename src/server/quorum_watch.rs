@@ -1,4 +1,4 @@
-//! What the log says about a lost quorum: who is missing since when, and where to read what to do.
+//! What the log says about a lost quorum: which nodes are missing, since when, and where to read what to do.
 
 use std::time::Duration;
 
@@ -8,7 +8,8 @@ use crate::service::Services;
 
 /// Time between two looks.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
-/// A quorum that is gone for so long is lost; sooner, an election or the start of the other nodes is under way.
+/// A quorum counts as lost once it is gone for this long. Before that, an election or the start of the other nodes is
+/// under way.
 const LOST_AFTER: Duration = Duration::from_secs(5);
 /// A loss that lasts is logged again after this long.
 const REMINDER_INTERVAL: Duration = Duration::from_secs(60);

@@ -15,7 +15,7 @@ use crate::config::ServeConfig;
 use crate::listener::{CLIENT_THREADS, ClientCapacity};
 use crate::logging::{self, Log};
 
-/// The longest that stopping may take. The steps of a stop have bounds of their own, 10 s together.
+/// The longest that stopping may take. The steps of a stop have their own bounds, 10 s together.
 const STOP_MAX: Duration = Duration::from_secs(15);
 
 /// Runs one node of a cluster until a signal, or until it stops by itself.
@@ -48,9 +48,9 @@ pub fn serve(config: ServeConfig, log: Log) -> Result<(), NodeFailure> {
     }
 }
 
-/// Ends the process at a panic of any thread but those that serve clients, where a panic costs one
-/// connection. No thread can take over the work of any other, and work that is left half done may hold
-/// up the rest: after a panic within sled, its next flush waits for ever.
+/// Ends the process when any thread panics, except the threads that serve clients, where a panic costs one connection.
+/// No thread can take over the work of another, and work that is left half done may hold up the rest: after a panic
+/// within sled, its next flush waits for ever.
 fn end_on_panic() {
     let report = panic::take_hook();
     panic::set_hook(Box::new(move |what| {
@@ -69,7 +69,7 @@ fn end_on_panic() {
 
 /// Ends the process if it still runs after `stop_max`: a supervisor waits for its end to start it anew.
 fn end_after(stop_max: Duration) {
-    // Without memory for a thread there is none for much else, and the process ends because of that.
+    // A process without memory for a thread lacks it for much else too, and ends because of that.
     let _ = thread::Builder::new().name("mintleaf-end".to_owned()).spawn(move || {
         #[expect(clippy::disallowed_methods)] // A thread that does nothing but wait.
         thread::sleep(stop_max);

@@ -28,9 +28,9 @@ impl Reload {
     }
 }
 
-/// Lets no SIGHUP end the process from here on. The files that one asks for are read later than this in any case.
-/// Called before arguments and settings are read, because whoever replaces a file does not know how far a node has
-/// come with its start.
+/// From here on no SIGHUP ends the process. In any case, the files that a SIGHUP asks for are read later than this.
+/// Called before arguments and settings are read, because an operator who replaces a file does not know how far a node
+/// has come with its start.
 ///
 /// # Errors
 /// The errors of the system.
@@ -41,7 +41,7 @@ pub fn survive_hangup() -> io::Result<()> {
     signal(SignalKind::hangup()).map(drop)
 }
 
-/// Reads the log level again at each SIGHUP, on a thread of its own, because its file may be on a disk that does not
+/// Reads the log level again at each SIGHUP. It has a separate thread, because its file may be on a disk that does not
 /// answer. The thread lives as long as the process.
 ///
 /// # Errors

@@ -1,5 +1,5 @@
-//! What a node tells the service manager that started it, by systemd's protocol: that it is ready, why it is not, that
-//! it lives, and that it stops. Without `NOTIFY_SOCKET` nobody is told anything.
+//! What a node reports to the service manager that started it, by systemd's protocol: that it is ready, why it is not,
+//! that it lives, and that it stops. Without `NOTIFY_SOCKET` it reports nothing.
 
 use std::time::Duration;
 
@@ -12,13 +12,13 @@ use crate::service::{Readiness, Services};
 /// Time between two looks at the readiness.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Tells the service manager when the node is ready for the first time, and what its readiness is from then on; and,
-/// where a watchdog waits for it, that this runtime still runs. Goes on for as long as it is polled.
+/// Reports when the node is ready for the first time, and from then on its readiness. If the service manager has a
+/// watchdog, also reports that this runtime still runs. Goes on for as long as it is polled.
 pub(super) async fn keep_informed(services: Services) {
     if std::env::var_os("NOTIFY_SOCKET").is_none() {
         return;
     }
-    // Three signs of life in the time after which the manager takes the node for hung.
+    // Three signs of life in the time that makes the manager take a silent node for hung.
     let beat_interval = sd_notify::watchdog_enabled().map(|time| time / 3);
     let mut last_beat = Instant::now();
     let (mut was_ready, mut told) = (false, String::new());
@@ -40,14 +40,14 @@ pub(super) async fn keep_informed(services: Services) {
                 news.extend(beats.then_some(NotifyState::Watchdog));
                 send(&news);
             };
-            // A manager that is slow to read holds up nothing but the next sentence.
+            // A manager that is slow to read delays nothing but the next report.
             let _ = spawn_blocking(tell).await;
         }
         sleep(beat_interval.map_or(LOOK_INTERVAL, |time| time.min(LOOK_INTERVAL))).await;
     }
 }
 
-/// Tells the service manager that the node stops, by its own will.
+/// Reports to the service manager that the node stops deliberately.
 pub(super) fn stopping() {
     send(&[NotifyState::Stopping, NotifyState::Status("draining")]);
 }

@@ -11,7 +11,7 @@ pub(super) fn warn_if_exposed(addresses: &[String]) {
     }
 }
 
-/// Warns, once for each start of a process, of addresses to which clients show their tokens in the clear.
+/// Warns, once for each start of a process, of addresses where clients show their tokens in the clear.
 pub(super) fn warn_of_tokens_in_clear(addresses: &[String]) {
     if !addresses.is_empty() {
         tracing::warn!(

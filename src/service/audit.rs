@@ -1,16 +1,16 @@
 //! The audit of admin changes, and the changes that the state does not carry out itself: of the membership, the
 //! leader and the level.
 //!
-//! A change of a tag and its entry in the audit are one command, so neither is without the other. The other
-//! changes are made by `raft/`; the node that was asked has the audit record them afterwards, and tries until
-//! that is acknowledged. So such a change has its entry at least once: an entry whose reply was lost may stand
-//! there twice, and only a node that ends, or finds no leader for [`RECORDING_MAX`], leaves one out. A node that
-//! is asked to remove itself has that recorded beforehand, because it cannot do so as no member; before that it asks
-//! the voters that would be left. A change that the audit could not record is refused before it begins.
+//! A change of a tag and its audit entry are one command, so neither exists without the other. `raft/` makes the other
+//! changes; afterwards the node that was asked has the audit record them, and retries until the record is acknowledged.
+//! So such a change has at least one entry. If a reply was lost, its entry may be there twice; an entry is missing only
+//! if the node ends, or finds no leader for [`RECORDING_MAX`]. A node that is asked to remove itself records that
+//! beforehand, because it cannot do so once it is no longer a member; before that it asks the voters that would be
+//! left. A change that the audit could not record is refused before it begins.
 //!
-//! One log line tells of each change, with the target `mintleaf::audit`, on the node that was asked and nowhere
-//! else: lines that each node wrote when it applies a change would be as many as there are nodes, and come
-//! again whenever a node starts and applies the end of its log.
+//! Each change writes one log line, with the target `mintleaf::audit`, on the node that was asked and on no other. If
+//! every node wrote the line when it applied the change, there would be one line per node, and each would come again
+//! whenever its node starts and applies the end of its log.
 
 use std::fmt;
 use std::sync::Arc;
@@ -29,14 +29,14 @@ use super::log_access::{Consistency, refresh};
 use crate::limits::{GRAB_MAX, REQUEST_MAX};
 use crate::replica::Replica;
 
-/// How long a change that was made is tried to be recorded.
+/// How long the node retries to record a change that was made.
 const RECORDING_MAX: Duration = Duration::from_secs(30);
 /// Pause before the next try.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
-/// How long before its end a request is answered, although the change that it asked for is not recorded yet.
+/// How long before its end a request is answered even if the change that it asked for is not recorded yet.
 const ANSWER_RESERVE: Duration = Duration::from_millis(200);
 
-// The audit holds whatever address the membership may hold.
+// The audit holds every address that the membership may hold.
 const _: () = assert!(mintleaf_raft::ADDRESS_BYTES_MAX <= ADDRESS_BYTES_MAX);
 
 /// Where a page of the audit begins, and which way it goes.
@@ -54,7 +54,8 @@ pub struct AuditService {
 }
 
 impl AuditService {
-    /// One page of the audit: up to `limit` entries, and none that `has_room` refuses but a first one.
+    /// One page of the audit: up to `limit` entries. It ends before the first entry that `has_room` refuses, except
+    /// that its first entry is always on it.
     ///
     /// # Errors
     /// [`Error::Unavailable`] when a linearizable read finds no quorum.
@@ -73,7 +74,7 @@ impl AuditService {
     }
 }
 
-/// The command of a change, for whoever asked for it.
+/// The command that records a change in the audit, with its actor.
 pub(super) fn command(actor: &Actor, change: &Change) -> Command {
     Command::Administer { actor: actor.clone(), change: change.clone() }
 }
@@ -83,7 +84,7 @@ pub(super) fn log_tag_change(actor: &Actor, change: &Change, row: Option<&TagRow
     log(actor, change, &change.facts(row));
 }
 
-/// Writes the log line of a change that says by itself what it has changed.
+/// Writes the log line of a change that itself says what it changed.
 pub(super) fn log_told(actor: &Actor, change: &Change) {
     let (_, after) = change.told();
     log(actor, change, &after);
@@ -109,8 +110,8 @@ pub(super) fn check(replica: &Replica, actor: &Actor, change: &Change) -> Result
     Ok(replica.check(&command(actor, change))?)
 }
 
-/// Carries a change of the membership, the leader or the level through, and has it recorded, also when the
-/// caller goes away before. The answer waits for the entry as long as the request may take.
+/// Carries out a change of the membership, the leader or the level, and has it recorded, even if the caller goes away
+/// first. The answer waits for the entry as long as the request may take.
 ///
 /// # Errors
 /// The errors of the change, which is not recorded then.
@@ -126,7 +127,7 @@ pub(super) async fn carry(
     let recorded = tokio::spawn(async move {
         let outcome = making.await;
         let failed = outcome.is_err();
-        // Nobody hears of it when the caller has gone away; the change is recorded nevertheless.
+        // If the caller has gone away, the outcome has no receiver. The change is recorded nevertheless.
         drop(made.send(outcome));
         if failed {
             return;

@@ -9,12 +9,11 @@ use super::ids::{IdService, Source};
 use crate::limits::GRAB_MAX;
 
 impl IdService {
-    /// Whether [`take`](Self::take) would give `count` ids of a tag now. Takes nothing, reserves nothing
-    /// and creates no tag. Ids that are held need no quorum, and all others need one, as when they are
-    /// taken.
+    /// Whether [`take`](Self::take) would return `count` ids of a tag now. Takes nothing, reserves nothing and creates
+    /// no tag. Ids that are held need no quorum; all others need one, as they do when they are taken.
     ///
     /// # Errors
-    /// As [`take`](Self::take), but for overload, which has passed by the next request.
+    /// The same as [`take`](Self::take), except overload, which has passed by the next request.
     pub async fn could_take(&self, tag: &str, count: u64) -> Result<(), Error> {
         let tag = BizTag::parse(tag)?;
         let held = {
@@ -54,7 +53,7 @@ impl IdService {
     /// for a window that is on its way.
     ///
     /// # Errors
-    /// As [`take_snowflakes`](Self::take_snowflakes), but for overload.
+    /// The same as [`take_snowflakes`](Self::take_snowflakes), except overload.
     pub async fn could_take_snowflakes(&self) -> Result<(), Error> {
         self.snowflakes.could_take().await
     }

@@ -44,7 +44,7 @@ impl BackupService {
         Self { replica, clock, metrics, places: Arc::new(Semaphore::new(BACKUPS_MAX)) }
     }
 
-    /// Takes a backup that holds every change that was acknowledged before the call, for whoever asks.
+    /// Takes a backup that holds every change that was acknowledged before the call.
     ///
     /// # Errors
     /// [`Error::Unavailable`] without a quorum; [`Error::Overloaded`] while the node writes others.
@@ -117,7 +117,7 @@ impl BackupPieces {
     }
 }
 
-/// Writes a backup to its reader. A reader that goes away ends it. Answers whether all of it was taken.
+/// Writes a backup to its reader, and ends early if the reader goes away. Returns whether the reader took all of it.
 fn write_pieces(
     head: &BackupHead,
     frozen: &FrozenState,
@@ -132,7 +132,7 @@ fn write_pieces(
     is_whole
 }
 
-/// Sends whatever is written as one piece.
+/// Sends each write as one piece.
 struct Pieces<'a>(&'a Sender<Option<Bytes>>);
 
 impl Write for Pieces<'_> {

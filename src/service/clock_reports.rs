@@ -1,8 +1,8 @@
 //! Reports of the members' clocks to the log.
 //!
-//! A renewal of worker ids also reports the node's clock. Between renewals the leader's node reports
-//! the clocks of all nodes every few seconds: a commit costs all of them work, and one is enough. Where a commit
-//! takes long, reports are rarer: they must not keep disks busy that others wait for.
+//! A renewal of worker ids also reports the node's clock. Between renewals the leader's node reports the clocks of all
+//! nodes every few seconds: a commit costs every node work, and one is enough. Where a commit takes long, reports are
+//! rarer, because other work waits for the same disks.
 
 use std::sync::Arc;
 
@@ -12,15 +12,15 @@ use mintleaf_raft::{PeerClock, Status};
 use crate::clock::Clock;
 use crate::replica::Replica;
 
-/// How old the report of the leader's clock may be until the leader reports all clocks, where commits take
-/// milliseconds. That happens at least every 3 s; this leaves time for a turn and a commit.
+/// Where commits take milliseconds, the leader reports all clocks once the last report of its clock is this old.
+/// That happens at least every 3 s; this leaves time for a turn and a commit.
 const REPORT_AGE_MS_MAX: u64 = 2_000;
-/// How much older the report of another node's clock may be until that node concludes that the leader leaves
-/// it out, and reports its own clock.
+/// How much older the report of another node's clock may be before that node concludes that the leader leaves it out,
+/// and reports its own clock.
 const LEFT_OUT_MS: u64 = 400;
-/// The leader reports clocks in one of so many commits that would fit, at most.
+/// The leader reports clocks at most once in the time that this many commits take.
 const COMMITS_BETWEEN: u64 = 20;
-/// A node expects to see a report of its leader within so many commits.
+/// A node expects to see a report of its leader within the time that this many commits take.
 const COMMITS_UNTIL_SEEN: u64 = 4;
 /// A reading of another clock that the leader heard longer ago is not reported.
 const READING_AGE_MS_MAX: u64 = 1_000;
@@ -71,7 +71,7 @@ impl ClockReports {
     }
 }
 
-/// How old the report of a node's clock may be until it is due, where a change takes so long.
+/// How old the report of a node's clock may be before the next one is due, where a change takes `change_ms`.
 fn age_ms_max(leads: bool, change_ms: u64) -> u64 {
     let of_leader = REPORT_AGE_MS_MAX.max(change_ms.saturating_mul(COMMITS_BETWEEN));
     let unseen = LEFT_OUT_MS.max(change_ms.saturating_mul(COMMITS_UNTIL_SEEN));

@@ -57,9 +57,9 @@ pub struct NewMember {
     pub id: u64,
     /// Its internal address.
     pub raft: String,
-    /// Its client address; `None` when the node itself tells it.
+    /// Its client address; `None` when the node itself reports it.
     pub http: Option<String>,
-    /// Whether it shall vote, once it has caught up; otherwise it is a learner, even if it voted before.
+    /// Whether it shall vote once it has caught up. Otherwise it is a learner, even if it voted before.
     pub voter: bool,
     /// Whether the voters change even where too few of them answer for the change to be committed.
     pub force: bool,
@@ -79,13 +79,13 @@ impl ClusterService {
     /// Raises the level of the cluster to the highest that all its members support.
     ///
     /// # Errors
-    /// [`Error::Level`] names who is too old or could not be asked; [`Error::Unavailable`].
+    /// [`Error::Level`] names the members that are too old or could not be asked; [`Error::Unavailable`].
     pub async fn raise_level(&self, actor: Actor) -> Result<ClusterView, Error> {
         let from = self.replica.read(State::level);
         let replica = Arc::clone(&self.replica);
         let making = async move {
             replica.node().raise_level().await?;
-            // The copy of this node shows the level that the audit is told of.
+            // The audit entry names the level, so this node's copy must show the new one.
             let _ = replica.node().read_barrier(Instant::now() + SHOWN_MAX).await;
             Ok(())
         };
@@ -134,8 +134,8 @@ impl ClusterService {
     ///
     /// # Errors
     /// [`Error::Conflict`] with the present membership, when no new node is at the address, or when too few of the
-    /// voters that would be left answer; [`Error::WrongCluster`]; [`Error::Unavailable`], also while the node has not caught up: ask
-    /// again.
+    /// voters that would be left answer; [`Error::WrongCluster`]; [`Error::Unavailable`], also while the node has not
+    /// caught up: ask again.
     pub async fn add_node(&self, actor: Actor, member: NewMember) -> Result<ClusterView, Error> {
         let NewMember { id, raft, http, voter, force } = member;
         let http = http.unwrap_or_default();
@@ -218,8 +218,8 @@ impl ClusterService {
         self.own.set_warming(warming);
     }
 
-    /// Why there is no quorum, in words: who is missing since when, and where to read what to do; `None` while this
-    /// node knows a leader, reaches enough voters, or belongs to no cluster.
+    /// Why there is no quorum, in words: which voters are missing, since when, and where to read what to do. `None`
+    /// while this node knows a leader, reaches enough voters, or belongs to no cluster.
     pub fn quorum_loss(&self) -> Option<String> {
         let status = self.replica.node().status();
         QuorumLoss::without_leader(&status).map(|loss| loss.with_advice())
@@ -230,8 +230,8 @@ impl ClusterService {
         self.own.begin_draining();
     }
 
-    /// Hands leadership to the voter that follows most closely; nothing happens when this node does not lead, or
-    /// no other voter can be reached. Answers who leads then.
+    /// Hands leadership to the voter that follows most closely. Nothing happens when this node does not lead, or cannot
+    /// reach another voter. Returns which node leads then.
     ///
     /// # Errors
     /// [`Error::Conflict`], [`Error::Unavailable`]; this node leads on, or an election is under way.
@@ -279,8 +279,8 @@ impl ClusterService {
         self.metrics.render(now, exposition)
     }
 
-    /// Looks how much is left of the tag that is nearest to its end, for the metrics and the log, a few thousand tags
-    /// at a time, so that applying waits for none of it.
+    /// Finds how much is left of the tag that is nearest to its end, for the metrics and the log. It looks at a few
+    /// thousand tags at a time, so that applying does not wait for it.
     pub async fn look_for_headroom(&self, told: &mut HeadroomLog) {
         let (mut lowest, mut after): (Option<(f64, BizTag)>, Option<BizTag>) = (None, None);
         loop {

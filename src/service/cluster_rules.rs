@@ -11,13 +11,13 @@ use crate::replica::Replica;
 
 /// How long a proposal of rules may take until the next.
 const PROPOSAL_MAX: Duration = Duration::from_secs(2);
-/// How long founders are waited for, from the cluster's forming on, to say which level they support.
+/// How long after the cluster's forming the leader waits for founders to say which level they support.
 const FORMING_MAX: Duration = Duration::from_secs(5);
 /// Pause before the next look, unless another leader is known before.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Waits until rules are settled, for which it proposes those of this node's settings, and compares them with
-/// the settings. Settled rules stay for good, so this node's copy of the state is fresh enough.
+/// Waits until rules are settled, and compares them with this node's settings. It proposes the rules of the settings
+/// while there are none. Settled rules stay for good, so this node's copy of the state is fresh enough.
 ///
 /// # Errors
 /// The settings to change, when they are not the cluster's.
@@ -32,8 +32,8 @@ pub(super) async fn settle(replica: &Replica, settings: &SnowflakeSettings) -> R
     }
 }
 
-/// The rules, once there are some. `formed` is when this node first saw that the cluster has a leader, since when founders
-/// are waited for: however long ago this node was started.
+/// The rules, once there are some. `formed` is when this node first saw that the cluster has a leader. The wait for
+/// founders counts from then, not from the start of this node.
 async fn settled(replica: &Replica, own: &Rules, formed: &mut Option<Instant>) -> Option<Rules> {
     let known = || replica.read(|state| state.snowflake_rules());
     if let Some(known) = known() {
@@ -44,14 +44,14 @@ async fn settled(replica: &Replica, own: &Rules, formed: &mut Option<Instant>) -
     if node.leader_id() != Some(node.node_id()) {
         return None;
     }
-    // This node's copy may be behind those of a cluster that formed long ago.
+    // This node's copy may be behind if the cluster formed long ago.
     replica.read_barrier(replica.deadline(PROPOSAL_MAX)).await.ok()?;
     let formed = *formed.get_or_insert_with(Instant::now);
     if let Some(known) = known() {
         return Some(known);
     }
-    // The cluster is about to form. Its level is what all founders support, so that nobody has to raise it; an
-    // upgrade of a cluster that has rules never comes here.
+    // The cluster is about to form. Its level is what all founders support, so no operator has to raise it. An upgrade
+    // of a cluster that has rules never comes here.
     match replica.node().raise_level().await {
         Ok(()) => {}
         Err(error) if formed.elapsed() < replica.patience(FORMING_MAX) => {

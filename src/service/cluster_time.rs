@@ -1,7 +1,8 @@
-//! The cluster's time, by which periods are chosen: the median of its clocks as this node heard it last.
+//! The cluster's time, which selects the period: the median of the members' clocks as this node heard it last.
 //!
-//! A node that hears nobody any more carries the last median forward by its own monotonic clock, so that it goes on
-//! handing out what it holds of the present period and stops when that is over. Nothing is unique by this time.
+//! A node that is cut off from the others carries the last median forward by its own monotonic clock. So it goes on
+//! handing out what it holds of the present period, and stops when that is over. Uniqueness does not depend on this
+//! time.
 
 use std::sync::Arc;
 use std::sync::atomic::{
@@ -11,12 +12,12 @@ use std::sync::atomic::{
 
 use crate::clock::Clock;
 
-/// How long a reading is carried forward before the median is asked for again: so short that nobody notices.
+/// How long a reading is carried forward before the median is asked for again. It is too short for clients to notice.
 const FRESH_MS: u64 = 10;
 /// No median was heard since the start.
 const NEVER: u64 = u64::MAX;
 
-/// Reads the cluster's time. Takes no lock, but for one of the node's every few milliseconds.
+/// Reads the cluster's time. Takes no lock, except one of the node's every few milliseconds.
 pub(super) struct ClusterTime {
     clock: Arc<dyn Clock>,
     /// When the median was read, in milliseconds of the monotonic clock.

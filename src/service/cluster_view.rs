@@ -65,12 +65,12 @@ pub struct NodeView {
     pub sync_ms: Option<f64>,
     /// How far its clock is ahead of this node's, in milliseconds, when it said so lately.
     pub clock_offset_ms: Option<i64>,
-    /// What its clock showed when it last told the cluster, in Unix milliseconds.
+    /// What its clock showed in its last report to the cluster, in Unix milliseconds.
     pub last_reported_ms: Option<u64>,
 }
 
 impl ClusterView {
-    /// The view at `now_ms` of this node's clock, but for the levels and the members' clocks.
+    /// The view at `now_ms` of this node's clock, without the levels and the members' clocks.
     pub(super) fn new(status: &Status, now_ms: u64) -> Self {
         let node = |member: &MemberStatus| NodeView::new(member, status, now_ms);
         let nodes = status.members.iter().map(node).collect();
@@ -105,7 +105,7 @@ impl From<&ClusterView> for ClusterReadings {
         let others = || view.nodes.iter().filter(|node| node.id != view.node_id);
         let leads = view.leader_id == Some(view.node_id);
         let last = own.and_then(|node| node.last_log_index).filter(|_| leads);
-        // A member of which the leader knows nothing lacks everything.
+        // A member that the leader knows nothing of lacks everything.
         let lag = |node: &NodeView| {
             Some((node.id, last?.saturating_sub(node.matched_index.unwrap_or(0))))
         };

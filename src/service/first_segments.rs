@@ -1,8 +1,8 @@
 //! First segments on their way to a slot.
 //!
-//! What the log says of a tag reaches what its slot holds. A tag that is created on first use has a segment before it has
-//! a slot: the entry is applied on one task, and the one that asked for it makes the slot a moment later. What comes in
-//! that moment, from whichever node, is kept here for the slot.
+//! What the log says of a tag reaches the tag's slot. A tag that is created on first use has a segment before it has a
+//! slot: one task applies the entry, and another, which asked for it, makes the slot a moment later. Changes that
+//! arrive in that moment, from any node, are kept here for the slot.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 
 use mintleaf_core::tag::BizTag;
 
-/// The tags of which this node has asked for a first segment, and what it has heard of each since.
+/// The tags that this node has requested a first segment for, and what it has heard of each since.
 #[derive(Debug, Default)]
 pub(super) struct FirstSegments(Mutex<BTreeMap<BizTag, Expected>>);
 
@@ -21,17 +21,17 @@ struct Expected {
     heard: Heard,
 }
 
-/// What was heard of a tag.
+/// The changes of a tag that this node has seen.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Heard {
     /// No id below it is to be given.
     pub(super) floor: u64,
-    /// The tag was deleted, or nobody knows what became of it: nothing is to be given.
+    /// The tag was deleted, or its fate is unknown: nothing is to be given.
     pub(super) is_gone: bool,
 }
 
 impl FirstSegments {
-    /// Keeps what is heard of a tag until the answer is dropped.
+    /// Keeps what this node sees of a tag until the returned value is dropped.
     pub(super) fn expect(&self, tag: &BizTag) -> FirstSegment<'_> {
         self.0.lock().entry(tag.clone()).or_default().callers += 1;
         FirstSegment { all: self, tag: tag.clone() }
@@ -51,7 +51,7 @@ impl FirstSegments {
         }
     }
 
-    /// Notes that all was replaced, by which any tag may have been deleted or raised.
+    /// Notes that the whole state was replaced: any tag may have been deleted or raised.
     pub(super) fn state_replaced(&self) {
         self.0.lock().values_mut().for_each(|expected| expected.heard.is_gone = true);
     }
@@ -65,8 +65,8 @@ pub(super) struct FirstSegment<'a> {
 }
 
 impl FirstSegment<'_> {
-    /// Has `put` make the slot by what was heard. Nothing more is heard before that is done, so whoever hears something
-    /// afterwards finds the slot.
+    /// Has `put` make the slot from what was heard. The lock is held until `put` is done, so a later change finds the
+    /// slot.
     pub(super) fn put<T>(&self, put: impl FnOnce(Heard) -> T) -> T {
         let all = self.all.0.lock();
         put(all.get(&self.tag).map(|expected| expected.heard).unwrap_or_default())

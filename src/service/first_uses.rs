@@ -1,13 +1,13 @@
-//! The rate at which a node creates tags on first use.
+//! The rate limit on the tags that a node creates on first use.
 //!
-//! Pure. Anybody who may ask for an id may make up a name, and each new one costs every member memory for
-//! ever. The name itself is not looked at, so nothing is kept for one that is refused.
+//! Pure. Any client that may ask for an id may make up a name, and each new name costs every member memory for ever.
+//! The limit does not look at the name itself, so nothing is kept for a name that is refused.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::limits::{FIRST_USES_BURST, FIRST_USES_PER_SECOND_MAX};
 
-/// Time in which one more creation becomes possible.
+/// How long it takes until one more creation becomes possible.
 const FIRST_USE_MS: u64 = 1_000 / FIRST_USES_PER_SECOND_MAX;
 const _: () = assert!(FIRST_USE_MS * FIRST_USES_PER_SECOND_MAX == 1_000);
 

@@ -17,8 +17,8 @@ use crate::limits::GRAB_MAX;
 use crate::metrics::{GrabOutcome, Metrics};
 use crate::replica::{COMMANDS_MAX, Replica};
 
-/// Most proposals of grabs in flight. `raft/` carries one batch of proposals at a time; proposals that
-/// come meanwhile make the next.
+/// Most proposals of grabs in flight. `raft/` carries one batch of proposals at a time; proposals that arrive while it
+/// is under way form the next.
 const PROPOSALS_MAX: usize = 3;
 /// Pause before a failed grab that a caller waits for is made again.
 const RETRY_INTERVAL: Duration = Duration::from_millis(50);

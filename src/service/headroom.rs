@@ -1,17 +1,17 @@
-//! What the log says of a tag that is nearly used up: numbers are plenty, but a start that was set high, or few digits,
-//! leave few.
+//! The log's warning about a tag that is nearly used up. Numbers are plenty, but a start that was set high, or few
+//! digits, leave few.
 
-/// A tag with a smaller share of its ids left is told of.
+/// The log warns of a tag with a smaller share of its ids left.
 const NEAR_END: f64 = 0.10;
-/// A tag that was told of is told of again when so much of what was left then is used.
+/// It warns of the same tag again when this share of what was left at the last warning is used.
 const AGAIN_AFTER: f64 = 0.5;
 
-/// The tag that was told of last, and the share of its ids that was left.
+/// The tag of the last warning, and the share of its ids that was left.
 #[derive(Debug, Default)]
 pub struct HeadroomLog(Option<(String, f64)>);
 
 impl HeadroomLog {
-    /// Takes in which tag is nearest to its end, and the share of its ids that is left.
+    /// Takes the tag that is nearest to its end with the share of its ids that is left, and warns of it if that is due.
     pub(super) fn note(&mut self, lowest: Option<(f64, &str)>) {
         let Some((left, tag)) = lowest.filter(|(left, _)| *left < NEAR_END) else {
             self.0 = None;

@@ -8,7 +8,7 @@ use super::slot::Slot;
 use super::slot_table::{PinnedSlots, SlotTable};
 use crate::metrics::{Metrics, Mode};
 
-/// Takes ids, of whichever tags, that this node holds. Never waits.
+/// Takes ids that this node holds, of any tags. Never waits.
 ///
 /// A value enters the table of slots once, and counts all ids that it handed out when it is dropped. So it must not be
 /// kept across a wait.

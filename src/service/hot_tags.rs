@@ -1,4 +1,4 @@
-//! Which tags of this node are hot: those that ids were taken of within a day, as far as there is room for them.
+//! Which tags of this node are hot: ids were taken of them within the last day, and there is room for them on the list.
 //!
 //! A restarted node grabs them again before it says that it is ready. The list names tags and says when each was
 //! used; it holds no id, no segment and no window, because nothing of those is carried over a restart.
@@ -46,8 +46,8 @@ impl HotTags {
         self.0.keys().cloned().collect()
     }
 
-    /// Notes that ids of these tags were taken since the last look, and how many; answers whether the tags on the
-    /// list are others than before.
+    /// Notes that ids of these tags were taken since the last look, and how many. Returns whether the list now has
+    /// other tags than before.
     pub fn note(&mut self, used: Vec<(BizTag, u64)>, now_s: u64) -> bool {
         let before: Vec<BizTag> = self.tags();
         for (tag, ids) in used {
@@ -57,8 +57,8 @@ impl HotTags {
         !before.iter().eq(self.0.keys())
     }
 
-    /// Forgets what was not used for a day, and what there is no room for: of the tags that were used last those
-    /// stay of which most ids were taken.
+    /// Forgets the tags that were not used for a day, and the tags that there is no room for. The tags with the latest
+    /// use stay; among tags of the same use, the ones with the most ids taken.
     fn forget_cold(&mut self, now_s: u64) {
         self.0.retain(|_, last| now_s.saturating_sub(last.at_s) < HOT_S);
         if self.0.len() > HOT_TAGS_MAX {

@@ -71,9 +71,10 @@ impl IdService {
     ///
     /// # Errors
     /// [`Error::UnknownTag`], [`Error::Exhausted`], [`Error::Frozen`]; [`Error::OverRateLimit`] where the tag's rate
-    /// limit is used up, and [`Error::CountOverRateLimit`]; [`Error::Unavailable`] when no segment could be had in time; [`Error::Overloaded`];
-    /// [`Error::InvalidArgument`] for an impossible tag; [`Error::TooManyTags`] and [`Error::RateLimited`] for one that
-    /// would have to be created; [`Error::NotFound`] for a sequence, whose numbers belong to its keys.
+    /// limit is used up, and [`Error::CountOverRateLimit`]; [`Error::Unavailable`] when no segment could be had in
+    /// time; [`Error::Overloaded`]; [`Error::InvalidArgument`] for an impossible tag; [`Error::TooManyTags`] and
+    /// [`Error::RateLimited`] for one that would have to be created; [`Error::NotFound`] for a sequence, whose numbers
+    /// belong to its keys.
     pub async fn take(&self, tag: &str, count: u64) -> Result<TakenIds, Error> {
         self.take_arranged(tag, count, Arrangement::Ranges).await
     }
@@ -112,8 +113,8 @@ impl IdService {
     ) -> Result<TakenIds, Error> {
         let deadline = self.replica.deadline(GRAB_MAX);
         for attempt in 0..2 {
-            // A slot closes when its tag is deleted, however long ago that was. After this barrier the
-            // node knows every deletion before it, so a slot that closes again was deleted meanwhile.
+            // A slot closes when its tag is deleted, even if that was long ago. After this barrier the node knows every
+            // deletion before it. So a slot that closes again was deleted during this call.
             if attempt > 0 {
                 self.replica.read_barrier(deadline).await?;
             }
@@ -191,7 +192,7 @@ impl IdService {
         Ok(taken)
     }
 
-    /// The tags that ids were taken of since the last call, and how many; those with most ids, if they are many. It
+    /// The tags that ids were taken of since the last call, and how many; those with most ids, if there are many. It
     /// looks at every tag, which takes a while with a million.
     pub fn take_note_of_use(&self) -> Vec<(BizTag, u64)> {
         self.table.taken_since_look(HOT_TAGS_MAX)
@@ -258,8 +259,8 @@ impl IdService {
             slot
         };
         let slot = expected.put(|heard| self.table.get_or_insert(&tag, || new(heard)));
-        // The row may be older than the last change that slots were told of. The change after this look is
-        // told to the slot, which is in the table by now.
+        // The row may be older than the last change that the slots received. The slot is in the table by now, so it
+        // receives every change after this look.
         self.replica.read(|state| {
             if let Some(protection) = state.protection(tag.as_str()) {
                 slot.protect(protection);
@@ -279,7 +280,7 @@ impl IdService {
         }
         let shaped = ShapedTag::new(row, shape, Arc::clone(&self.clock))?;
         let shaped = self.table.shaped().get_or_insert(shaped);
-        // The row may be older than the last change that shaped tags were told of, as in `source`.
+        // The row may be older than the last change that the shaped tags received, as in `source`.
         self.replica.read(|state| {
             if let Some(protection) = state.protection(tag) {
                 shaped.protect(protection);
@@ -303,7 +304,7 @@ impl IdService {
             None => Err(Error::UnknownTag),
         };
         if let Ok(Some((row, first))) = created {
-            // This line is written before any id of the segment is handed out, as those of the grabber are.
+            // Like the grabber's, this line is written before any id of the segment is handed out.
             let Segment { start, end } = first;
             tracing::debug!(target: "mintleaf::grants", tag = tag.as_str(), start, end, "segment granted");
             return Ok((row, Some(first)));

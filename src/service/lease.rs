@@ -1,8 +1,8 @@
 //! A node's hold on its worker ids.
 //!
-//! Every start of a node draws a nonce of its own and is given new windows. The node writes nothing about
-//! them to disk that it would read at its next start: the replicated state has each worker id's fence and
-//! the nonce of its grant, and only the process that drew that nonce can renew or release it.
+//! Every start of a node draws its own nonce and is given new windows. The node writes nothing about them to disk that
+//! it would read at its next start: the replicated state has each worker id's fence and the nonce of its grant, and
+//! only the process that drew that nonce can renew or release it.
 
 use std::sync::Arc;
 use std::time::Duration;

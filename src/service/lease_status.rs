@@ -1,5 +1,5 @@
-//! The status of a node's lease: whether anything keeps the node from having windows, or soon will; and
-//! when its operator hears of that.
+//! The status of a node's lease: whether anything keeps the node from having windows, or soon will; and when the log
+//! reports that to an operator.
 
 use std::mem::discriminant;
 use std::time::Duration;

@@ -22,7 +22,7 @@ use crate::replica::Replica;
 
 /// Between two looks at the clock and the windows.
 const TURN_INTERVAL: Duration = Duration::from_millis(500);
-/// Between two looks while callers wait, who hurry the task.
+/// Between two looks while callers wait, which wake the task early.
 const TURN_INTERVAL_MIN: Duration = Duration::from_millis(20);
 /// How long a command may take before the next turn begins.
 const PROPOSAL_MAX: Duration = Duration::from_secs(2);
@@ -93,8 +93,8 @@ impl LeaseTask {
         }
     }
 
-    /// Runs until a stop is asked for, and then answers `None`; or until the node must stop, and then
-    /// answers why.
+    /// Runs until a stop is asked for, and then returns `None`; or until the node must stop, and then returns the
+    /// reason.
     pub(super) async fn run(mut self, stopping: oneshot::Receiver<()>) -> Option<StopReason> {
         tokio::select! {
             why = self.keep() => return Some(why),
@@ -303,7 +303,7 @@ impl LeaseTask {
         }
     }
 
-    /// Ends the use of a worker id for good; answers the release to propose afterwards.
+    /// Ends the use of a worker id for good; returns the release to propose afterwards.
     fn end_use(&self, held: HeldWorkerId) -> Option<Command> {
         let HeldWorkerId { worker_id, nonce, .. } = held;
         let unused_from_ms = self.snowflakes.give_up(worker_id)?;
@@ -335,7 +335,7 @@ impl LeaseTask {
         self.propose_all(&reports).await.map(drop)
     }
 
-    /// Has the node stop; what it holds is not added to until then.
+    /// Makes the node stop. Until then, nothing is added to what it holds.
     fn mixed_up(&self, what: &str, response: &Response) -> LeaseStatus {
         self.replica.mixed_up(what, response);
         LeaseStatus::NoQuorum
@@ -355,7 +355,7 @@ impl LeaseTask {
         proposed.map_err(|error| unanswered(&error))
     }
 
-    /// Proposes commands, each of which may be applied twice.
+    /// Proposes commands. The log may apply each of them twice.
     async fn propose_all(&self, commands: &[Command]) -> Result<Vec<Response>, LeaseStatus> {
         let proposed = self.replica.propose_all(commands, self.deadline()).await;
         proposed.map_err(|error| unanswered(&error))

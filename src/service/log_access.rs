@@ -32,7 +32,7 @@ pub(super) async fn refresh(replica: &Replica, consistency: Consistency) -> Resu
 /// Proposes a change that a client asked for, after its bounds are checked.
 ///
 /// # Errors
-/// [`Error::InvalidArgument`]; those of the log.
+/// [`Error::InvalidArgument`]; the errors of the log.
 pub(super) async fn change(replica: &Replica, command: Command) -> Result<Response, Error> {
     command.check()?;
     let deadline = replica.deadline(TAG_CHANGE_MAX);

@@ -1,9 +1,9 @@
-//! How nodes take note of a change before it is answered: the node that carried it to the leader, and where it binds what
-//! nodes hold, every node that hears the leader.
+//! How nodes take note of a change before it is answered: the node that carried it to the leader, and where it binds
+//! what nodes hold, every node that hears the leader.
 //!
 //! A node that takes note asks the leader how far the log is committed, and applies it up to there, as for a
-//! linearizable read. The leader passes a request to take note on to every member that it reaches, so that a node hears
-//! of it which the asking one cannot reach.
+//! linearizable read. The leader passes a request to take note on to every member that it reaches. So a member also
+//! learns of it when the asking node cannot reach that member.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -20,8 +20,8 @@ use crate::replica::Replica;
 /// How long the answer to a change waits for nodes to take note. They hear of commits within a heartbeat.
 const NOTE_MAX: Duration = Duration::from_millis(500);
 
-/// The format of a [`Note`], in its first byte. A node of a release that does not know it has no answer, and is not waited
-/// for.
+/// The format of a [`Note`], in its first byte. A node of a release that does not know it has no answer, and is not
+/// waited for.
 const FORMAT: u8 = 2;
 
 /// What one member asks of another.
@@ -44,8 +44,8 @@ impl Note {
     }
 }
 
-/// Waits until this node knows of a change that it has carried to the leader, so that it does not go on for a moment as if
-/// there were none. The change is made, whatever becomes of the wait.
+/// Waits until this node knows of a change that it has carried to the leader, so that it does not go on for a moment as
+/// if there were none. The change is made even if the wait fails.
 pub(super) async fn take_note(replica: &Replica) {
     let node = replica.node();
     if node.leader_id() != Some(node.node_id()) {
@@ -53,7 +53,7 @@ pub(super) async fn take_note(replica: &Replica) {
     }
 }
 
-/// Waits until every node that hears the leader knows of a change. The change is made, whatever becomes of the wait.
+/// Waits until every node that hears the leader knows of a change. The change is made even if the wait fails.
 pub(super) async fn all_take_note(replica: &Replica) {
     let (node, deadline) = (replica.node(), Instant::now() + NOTE_MAX);
     if node.leader_id() == Some(node.node_id()) {
@@ -63,7 +63,7 @@ pub(super) async fn all_take_note(replica: &Replica) {
     let _ = tokio::join!(passed_on, replica.read_barrier(deadline));
 }
 
-/// Has every other member take note that showed a sign of life lately.
+/// Has every other member take note that recently showed a sign of life.
 async fn pass_on(node: &Handle, deadline: Instant) {
     let others = node.status().members.into_iter();
     let others = others.filter(|member| member.reachable && member.id != node.node_id());

@@ -1,8 +1,8 @@
 //! Ids of strict tags and numbers of sequences: in an order that holds over the whole cluster.
 //!
 //! ```text
-//! request    what is asked for, what comes of it, and how both travel
-//! confirmed  the rule: which round lets which request have of which interval
+//! request    what is asked for, the outcomes, and how both travel
+//! confirmed  the rule: whether a request that a round covers may get numbers of an interval
 //! holdings   what this process holds: intervals of one term
 //! ledger     the requests that wait, and what can be given to them
 //! engine     the task: rounds, grabs, messages to the leader
@@ -10,8 +10,8 @@
 //! ```
 //!
 //! Only the leader hands out, from what entries of its present term reserved for this process start. For each batch of
-//! requests it has a quorum confirm that it leads, by a round that began after they came; other nodes send it theirs,
-//! many in one message. No clock and no lease is trusted for it, and without a quorum nothing is given.
+//! requests it has a quorum confirm that it leads, by a round that began after they arrived; other nodes send it
+//! theirs, many in one message. It trusts no clock and no lease for that, and without a quorum nothing is given.
 //! `raft/DESIGN.md` ("Confirmed leadership") has the argument, and `model.rs` searches it.
 
 mod confirmed;
@@ -57,7 +57,7 @@ const QUEUE_MAX: usize = 10_000;
 /// Requests that wait at most, in all asks of this node and of members; an ask that has more is turned away. Requests
 /// of usual names take 250 bytes each, so all of them 50 MB.
 const REQUESTS_MAX: usize = 200_000;
-/// Requests of one ask at most, and their bytes: more of one caller make several asks.
+/// Requests of one ask at most, and their bytes: a caller with more makes several asks.
 const ASKED_MAX: usize = 512;
 const ASKED_BYTES_MAX: usize = 32 << 10;
 
@@ -75,7 +75,7 @@ impl SharedLedger {
         self.0.lock().drop_tag(tag);
     }
 
-    /// Gives no id of a tag below this mark from now on, whatever is held or on its way.
+    /// Gives no id of a tag below this mark from now on, neither a held one nor one that is on its way.
     pub(super) fn rise_to(&self, tag: &str, mark: u64) {
         self.0.lock().rise_to(tag, mark);
     }
@@ -85,22 +85,22 @@ impl SharedLedger {
         self.0.lock().drop_all();
     }
 
-    /// How many strict tags and sequences there are of which something is held.
+    /// How many strict tags and sequences this process holds anything of.
     pub(super) fn tags_held(&self) -> usize {
         self.0.lock().tags_held()
     }
 
-    /// What is held of each of these tags; `None` of one that is not strict, or of which nothing is.
+    /// What is held of each of these tags; `None` of a tag that is not strict, or that nothing is held of.
     pub(super) fn statuses(&self, tags: &[BizTag], now_ms: u64) -> Vec<Option<SlotStatus>> {
         if tags.is_empty() { Vec::new() } else { self.0.lock().statuses(tags, now_ms) }
     }
 
-    /// The first buffers of strict tags, up to so many, in the order of their tags.
+    /// The first buffers of strict tags, at most `limit`, in the order of their tags.
     pub(super) fn views(&self, limit: usize) -> Vec<(BizTag, BufferView)> {
         self.0.lock().views(limit)
     }
 
-    /// The strict tags among which those are found that wait soonest, up to so many.
+    /// At most `limit` strict tags that include those whose callers wait soonest.
     pub(super) fn watched(&self, limit: usize) -> Vec<BizTag> {
         self.0.lock().watched(limit)
     }
@@ -111,7 +111,7 @@ impl SharedLedger {
     }
 }
 
-/// Hands out in strict order, whichever node leads; cheap to clone.
+/// Hands out in strict order, whichever node leads. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Ordered {
     queue: mpsc::Sender<Ask<Waits>>,
@@ -145,9 +145,9 @@ impl Ordered {
         Self { queue, places: Arc::new(Semaphore::new(REQUESTS_MAX)), calls: Arc::default() }
     }
 
-    /// Asks for what requests want, and answers with an outcome for each, in their order. The requests have come by
-    /// now: no number that was answered before this call is higher than any of theirs. Those of one line or key get
-    /// their numbers in turn.
+    /// Asks for what requests want, and returns an outcome for each, in their order. The requests count as having
+    /// arrived by now: no number that was answered before this call is higher than any of theirs. Those of one line or
+    /// key get their numbers in turn.
     ///
     /// # Errors
     /// [`Error::Overloaded`]; [`Error::Unavailable`] where no leader with a quorum answered by the deadline.
@@ -198,11 +198,12 @@ impl LeaderRequests for Ordered {
             if requests.len() > FORWARDED_MAX || !requests.iter().all(is_within_bounds) {
                 return None;
             }
-            // The calls of the member are not told apart here: what they want of one line is given in turn.
+            // The member's calls are not kept apart here: their requests for one line are answered in turn.
             let (count, call) = (requests.len(), self.calls.fetch_add(1, Relaxed));
             let answered = match self.send(call, requests, deadline, true) {
                 Ok(answered) => answered.await.ok()?,
-                // The callers are told at once. Without an answer the member would ask again until their deadlines.
+                // The callers get the refusal at once. Without an answer the member would ask again until their
+                // deadlines.
                 Err(_) => vec![Err(Refused::Overloaded); count],
             };
             Some(encode(&answered)).filter(|answer| answer.len() <= LEADER_REQUEST_BYTES_MAX)
@@ -220,8 +221,8 @@ fn chunk(requests: &[Request]) -> usize {
     fitting.count().max(1).min(requests.len())
 }
 
-/// Whether a member may ask for this. A grab of a line that no tag can have would fail with all those that are proposed
-/// together with it.
+/// Whether a member may ask for this. A grab of a line that no tag can have would fail, along with all the grabs that
+/// are proposed together with it.
 fn is_within_bounds(request: &Request) -> bool {
     match &request.wanted {
         Wanted::Ids { line, count, contiguous: _ } => {

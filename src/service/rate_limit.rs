@@ -15,10 +15,10 @@ const REQUEST_S_MAX: u64 = 10;
 pub(super) struct RateLimit {
     /// Ids a second, 1 or more.
     per_second: u32,
-    /// What is in the bucket, in thousandths of an id: so much of it comes in each millisecond as there are ids
-    /// a second. Below 0 it is a debt.
+    /// What is in the bucket, in thousandths of an id: each millisecond adds one thousandth for each id a second of the
+    /// rate. Below 0 it is a debt.
     level: i64,
-    /// The time up to which the bucket was filled, in milliseconds of the clock that never falls.
+    /// The bucket is filled up to this time, in milliseconds of the clock that never falls.
     filled_ms: u64,
 }
 
@@ -63,8 +63,8 @@ impl RateLimit {
     /// Whether a request for `count` ids passes now.
     ///
     /// # Errors
-    /// [`Error::CountOverRateLimit`] where it never does; [`Error::OverRateLimit`] says after how many seconds it would,
-    /// rounded up, if no other request came.
+    /// [`Error::CountOverRateLimit`] where it never does; [`Error::OverRateLimit`] says after how many seconds it
+    /// would, rounded up, if no other request came.
     pub(super) fn admit(&mut self, now_ms: u64, count: u64) -> Result<(), Error> {
         let count_max = u64::from(self.per_second) * REQUEST_S_MAX;
         if count > count_max {

@@ -69,7 +69,7 @@ impl QuorumLoss {
         Self::of(status).filter(|_| is_leaderless)
     }
 
-    /// The loss, as the node sees it whose status this is; `None` while it reaches enough voters.
+    /// The loss from the view of the node that has this status; `None` while that node reaches enough voters.
     pub(super) fn of(status: &Status) -> Option<Self> {
         let lost =
             status.voters.iter().zip(["before it", "after it"]).filter_map(|(voters, when)| {

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use super::error::Error;
 use super::rate_limit::RateLimit;
 
-/// Buckets at which those that tell nothing are first looked for.
+/// Once there are this many buckets, the full ones are removed for the first time.
 const BUCKETS_BEFORE_PRUNING: usize = 64;
 
 /// The buckets of sequences that have a limit.
@@ -16,8 +16,8 @@ pub(super) struct SequenceLimits(Mutex<Buckets>);
 
 struct Buckets {
     of: BTreeMap<BizTag, RateLimit>,
-    /// At so many buckets the full ones go. A full bucket is what a new one would be, and of a tag that is gone
-    /// every bucket is full in the end.
+    /// With this many buckets, the full ones go: a full bucket is the same as a new one. The buckets of deleted tags
+    /// become full in time, so they go too.
     prune_at: usize,
 }
 

@@ -1,7 +1,7 @@
 //! Numbers of keys, and what is known of the last one.
 //!
 //! The node that is asked checks what it can see in its own copy: that the tag is a sequence, is not frozen, and is
-//! within its rate limit here. The rest is done by whoever leads, many requests at a time.
+//! within its rate limit here. The leader does the rest, for many requests at a time.
 
 mod request;
 
@@ -32,7 +32,7 @@ enum Seen {
 }
 
 impl IdService {
-    /// The next numbers of a key: exactly so many, without a gap.
+    /// The next numbers of a key: exactly `count` of them, without a gap.
     ///
     /// # Errors
     /// As [`take_of_keys`](Self::take_of_keys).
@@ -44,9 +44,9 @@ impl IdService {
     /// The next numbers of some keys, or why there are none, in the order of the requests.
     ///
     /// # Errors
-    /// For each request: [`Error::UnknownTag`], [`Error::NotFound`] where the tag is no sequence, [`Error::Frozen`],
-    /// [`Error::OverRateLimit`], [`Error::CountOverRateLimit`], [`Error::Exhausted`]; [`Error::Unavailable`] where no leader with a quorum gave
-    /// numbers in time; [`Error::Overloaded`].
+    /// For each request: [`Error::UnknownTag`], [`Error::NotFound`] if the tag is not a sequence, [`Error::Frozen`],
+    /// [`Error::OverRateLimit`], [`Error::CountOverRateLimit`], [`Error::Exhausted`]; [`Error::Unavailable`] where no
+    /// leader with a quorum gave numbers in time; [`Error::Overloaded`].
     pub async fn take_of_keys(&self, requests: Vec<KeyRequest>) -> Vec<Result<Range<u64>, Error>> {
         let deadline = self.replica.deadline(GRAB_MAX);
         let seen = self.see(requests.iter().map(|request| &request.of.tag), deadline).await;
@@ -75,7 +75,7 @@ impl IdService {
     /// What is known of the last number of a key. It needs the quorum.
     ///
     /// # Errors
-    /// [`Error::UnknownTag`], [`Error::NotFound`] where the tag is no sequence; [`Error::Unavailable`].
+    /// [`Error::UnknownTag`], [`Error::NotFound`] if the tag is not a sequence; [`Error::Unavailable`].
     pub async fn last_of_key(&self, of: KeyName) -> Result<LastNumber, Error> {
         let deadline = self.replica.deadline(GRAB_MAX);
         match self.see([&of.tag].into_iter(), deadline).await.pop() {
@@ -91,8 +91,8 @@ impl IdService {
             Given::LastIs(number) => Ok(LastNumber { number: Some(number), is_exact: true }),
             Given::LastBelow(end) => Ok(LastNumber::below(end)),
             Given::NothingHeld { section } => {
-                // The leader was confirmed after this request came, so this node sees every entry by which anybody was
-                // given a number before.
+                // The leader was confirmed after this request arrived. So after the barrier this node has applied every
+                // entry that reserved a number which a caller got before.
                 self.replica.read_barrier(deadline).await?;
                 let end = |tag: &str| self.replica.read(|state| state.section_end(tag, section));
                 end(of.tag.as_str()).map(LastNumber::below).ok_or(Error::UnknownTag)
@@ -110,7 +110,7 @@ impl IdService {
         }
     }
 
-    /// Whether so many numbers of a key would be given, as far as this node's copy and its rate limit say.
+    /// Whether `count` numbers of a key would be given, as far as this node's copy and its rate limit say.
     ///
     /// # Errors
     /// As [`take_of_keys`](Self::take_of_keys).

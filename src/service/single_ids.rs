@@ -1,6 +1,6 @@
 //! Ids for requests of one id each that came together, where one round to the quorum is to do for all of them.
 //!
-//! What each of them would get by itself it gets here: a rate limit counts each id, and the last ids of a tag go to the
+//! Each of them gets here what it would get by itself: a rate limit counts each id, and the last ids of a tag go to the
 //! first of them.
 
 use super::error::Error;
@@ -36,7 +36,7 @@ impl IdService {
             let together = self.passed_now(tag, run.min(missing));
             match self.take(tag, together).await {
                 Ok(taken) => singles.taken.push(taken),
-                // Fewer are left, or others have used up the limit meanwhile.
+                // Fewer are left, or others have used up the limit since.
                 Err(
                     Error::Exhausted
                     | Error::OverRateLimit { .. }
@@ -50,8 +50,8 @@ impl IdService {
         }
     }
 
-    /// How many of `count` requests for one id each the rate limit lets through now, and 1 at least, which is refused
-    /// if it must be. A tag that this node was not asked for yet has its bucket after the first.
+    /// How many of `count` requests for one id each the rate limit admits now; at least 1, which is then refused if it
+    /// must be. A tag that this node was not asked for yet has no bucket before the first.
     fn passed_now(&self, tag: &str, count: u64) -> u64 {
         let shaped = self.table.shaped().get(tag);
         shaped.map_or(1, |shaped| shaped.passed_now(count)).max(1)

@@ -43,8 +43,8 @@ struct SlotState {
     gate: Gate,
     /// Set for good once every id of the tag is reserved: no grab can bring more.
     exhausted: bool,
-    /// The bucket of the last rate limit, which stays when that is lifted: a limit that is set again forgives
-    /// nobody a debt. `None` before the first.
+    /// The bucket of the last rate limit. It stays when that limit is lifted, so a limit that is set again does not
+    /// forgive a debt. `None` before the first limit.
     limit: Option<Box<RateLimit>>,
     /// How many ids were ever held.
     installed: u64,
@@ -159,13 +159,13 @@ impl Slot {
                 TakeOutcome::Wait(answered)
             }
         };
-        // A caller that waits has paid: others that come meanwhile do not get its ids.
+        // A caller that waits has paid, so later callers do not get its ids.
         held.pay(count);
         (take, held.asks_for_grab())
     }
 
-    /// Begins the grab that was asked for and answers its size in ids; `step` is the tag's own step at
-    /// this moment. `None` when there is no use for the grab any more.
+    /// Begins the grab that was asked for and returns its size in ids; `step` is the tag's own step at this moment.
+    /// `None` when there is no use for the grab any more.
     pub(super) fn begin_grab(&self, step: u32) -> Option<u32> {
         let mut held = self.held.lock();
         held.grab_asked = false;
@@ -200,7 +200,7 @@ impl Slot {
         wants_grab
     }
 
-    /// Notes that the tag has no ids left, and tells the callers that wait for more than is held.
+    /// Notes that the tag has no ids left, and refuses the callers that wait for more than is held.
     pub(super) fn exhausted(&self) {
         let mut held = self.held.lock();
         held.buffer.grab_failed();
@@ -208,23 +208,24 @@ impl Slot {
         held.fail_waiters(&Error::Exhausted);
     }
 
-    /// Ends the slot, because its tag was deleted. The callers that wait must look the tag up again: it
-    /// may have been created anew before they asked, on a node that hears late of either.
+    /// Ends the slot, because its tag was deleted. The waiting callers must look the tag up again: it may have been
+    /// created anew before they asked, and this node may not have learned of either yet.
     pub(super) fn close(&self) {
         let mut held = self.held.lock();
         held.gate = Gate::Closed;
         held.waiters.clear();
     }
 
-    /// Notes that a grab was refused for this reason, such as a frozen tag, and tells the callers that wait. The gate is
-    /// left as it is: this node's copy of the state, which moves it, may be ahead of that answer.
+    /// Notes that a grab was refused for this reason, such as a frozen tag, and refuses the waiting callers for the
+    /// same reason. The gate stays as it is: this node's copy of the state, which moves it, may be ahead of that
+    /// answer.
     pub(super) fn grab_refused(&self, why: &Error) {
         let mut held = self.held.lock();
         held.buffer.grab_failed();
         held.fail_waiters(why);
     }
 
-    /// Moves the gate to where the tag's protection says. A tag that is frozen tells the callers that wait.
+    /// Moves the gate as the tag's protection says. If the tag is frozen, the waiting callers are refused.
     pub(super) fn protect(&self, protection: Protection) {
         let mut held = self.held.lock();
         if held.gate == Gate::Closed {
@@ -249,7 +250,8 @@ impl Slot {
         }
     }
 
-    /// Gives no id below this mark from now on, whatever is held or on its way. Callers that wait for ids go on waiting.
+    /// Gives no id below this mark from now on, neither a held one nor one that is on its way. Callers that wait for
+    /// ids go on waiting.
     pub(super) fn rise_to(&self, mark: u64) {
         self.held.lock().buffer.rise_to(mark);
     }
@@ -257,7 +259,7 @@ impl Slot {
     /// Whether the rate limit would let a call for `count` ids through now. Takes nothing out of it.
     ///
     /// # Errors
-    /// As of [`RateLimit::admit`].
+    /// As for [`RateLimit::admit`].
     pub(super) fn check_rate_limit(&self, count: u64) -> Result<(), Error> {
         let mut held = self.held.lock();
         match (held.gate, &mut held.limit) {
@@ -271,14 +273,14 @@ impl Slot {
         self.held.lock().gate == Gate::Frozen
     }
 
-    /// How many ids are held that may be handed out, be it not all at once.
+    /// How many ids are held that may be handed out, even if not all at once.
     pub(super) fn remaining(&self) -> u64 {
         let held = self.held.lock();
         if held.gate.lets_grab() { held.buffer.remaining() } else { 0 }
     }
 
-    /// How many ids were taken since the last call, those among them that were skipped for a run without a gap or for
-    /// a raised mark; and how many are held.
+    /// How many ids were taken since the last call, and how many are held. Ids that were skipped, for a run without a
+    /// gap or for a raised mark, count as taken.
     pub(super) fn taken_since_look(&self) -> (u64, u64) {
         let mut held = self.held.lock();
         let remaining = held.buffer.remaining();
@@ -362,8 +364,8 @@ impl SlotState {
         wants_grab
     }
 
-    /// How many ids the waiting callers need. Ids that are held do not count: callers who come
-    /// meanwhile may take them, and those who wait must not come up short for that.
+    /// How many ids the waiting callers need. Ids that are held do not count: callers that come later may take them,
+    /// and the waiting ones must not come up short because of that.
     fn demand(&self) -> u64 {
         self.waiters.iter().map(|waiter| waiter.count).sum()
     }
@@ -377,7 +379,7 @@ impl SlotState {
                 continue;
             }
             match self.take(waiter.count, waiter.arrangement, &now_ms) {
-                // Should the caller give up at this very moment, the ids are wasted, not repeated.
+                // If the caller gives up at this very moment, the ids are wasted, not repeated.
                 Some(ranges) => drop(waiter.answer.send(Ok(ranges))),
                 None => unserved.push_back(waiter),
             }

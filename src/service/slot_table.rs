@@ -21,9 +21,9 @@ use crate::replica::TagListener;
 /// The table, entered for several look-ups; see [`SlotTable::pin`].
 pub(super) type PinnedSlots<'a> = HashMapRef<'a, BizTag, Arc<Slot>, RandomState, LocalGuard<'a>>;
 
-/// How long it is taken for granted that no slot holds an id, once none did.
+/// How long "no slot holds an id" is assumed to stay true once it was found.
 const NONE_HELD_MS: u64 = 250;
-/// Most tags that are looked at for one answer about those that wait soonest: 0.1 ms.
+/// Most tags that are looked at to find those whose callers wait soonest: 0.1 ms.
 pub(super) const WATCHED_MAX: usize = 1_000;
 
 /// Slots by tag. Looking one up takes no lock. A tag that this node was not asked for has no slot; a slot,
@@ -31,7 +31,7 @@ pub(super) const WATCHED_MAX: usize = 1_000;
 #[derive(Default)]
 pub struct SlotTable {
     slots: HashMap<BizTag, Arc<Slot>, RandomState>,
-    /// The shaped tags, none of which is among `slots`.
+    /// The shaped tags. None of them is in `slots`.
     shaped: ShapedTable,
     /// What is held in strict order.
     ordered: OnceLock<SharedLedger>,
@@ -44,13 +44,13 @@ pub struct SlotTable {
 }
 
 impl SlotTable {
-    /// Has what is held in strict order of a tag dropped with the tag's slot, too.
+    /// From now on, when a tag's slot is dropped, what is held of the tag in strict order is dropped too.
     pub(super) fn drop_held_from(&self, ledger: SharedLedger) {
         let _ = self.ordered.set(ledger);
     }
 
-    /// The table for as many look-ups as follow each other without a wait: slots that are removed
-    /// meanwhile stay in memory until this is dropped.
+    /// The table for several look-ups without a wait between them. Slots that are removed while this exists stay in
+    /// memory until it is dropped.
     #[inline]
     pub(super) fn pin(&self) -> PinnedSlots<'_> {
         self.slots.pin()
@@ -66,7 +66,7 @@ impl SlotTable {
         &self.shaped
     }
 
-    /// The slot of a tag; `new` makes one when there is none.
+    /// The slot of a tag. If there is no slot, `new` makes one.
     pub(super) fn get_or_insert(&self, tag: &BizTag, new: impl FnOnce() -> Slot) -> Arc<Slot> {
         let slots = self.slots.pin();
         if let Some(slot) = slots.get(tag) {
@@ -115,8 +115,8 @@ impl SlotTable {
         self.slots.pin().len() + self.shaped.with_slots() + ordered
     }
 
-    /// Whether any slot holds an id. As long as none does, all of them are looked at, so the answer is kept
-    /// for [`NONE_HELD_MS`].
+    /// Whether any slot holds an id. As long as none does, finding that out takes a look at all of them, so the answer
+    /// is kept for [`NONE_HELD_MS`].
     pub(super) fn holds_ids(&self, now_ms: u64) -> bool {
         if now_ms < self.none_held_until_ms.load(Relaxed) {
             return false;
@@ -129,8 +129,8 @@ impl SlotTable {
         holds
     }
 
-    /// The tags that ids were taken of since the last call, `limit` at most: those with most ids. Those of them
-    /// that last shortest, if they go on being used so, are [`watched`](Self::watched) from then on.
+    /// The tags that ids were taken of since the last call, at most `limit`: those with most ids. From then on
+    /// [`watched`](Self::watched) has those among them that would be used up first if their use goes on like this.
     pub(super) fn taken_since_look(&self, limit: usize) -> Vec<(BizTag, u64)> {
         let slots = self.slots.pin();
         let of_shaped = self.shaped.taken_since_look();
@@ -152,8 +152,8 @@ impl SlotTable {
         most.into_iter().map(|Reverse((taken, tag))| (tag.clone(), taken)).collect()
     }
 
-    /// The tags among which those are looked for that wait soonest: all that are not in strict order, if they are few
-    /// enough, else those that lasted shortest at the last look.
+    /// Candidates for the tags whose callers wait soonest: all that are not in strict order if there are few enough,
+    /// otherwise the tags that lasted shortest at the last look.
     pub(super) fn watched(&self) -> Vec<BizTag> {
         let slots = self.slots.pin();
         if slots.len() + self.shaped.len() > WATCHED_MAX {
@@ -201,7 +201,8 @@ impl SlotTable {
     }
 }
 
-/// First segments hear of everything before the slots do, so that one that becomes a slot meanwhile does not miss it.
+/// First segments receive every change before the slots do. So a first segment that becomes a slot during that misses
+/// no change.
 impl TagListener for SlotTable {
     fn tag_deleted(&self, tag: &str) {
         self.first_segments.tag_deleted(tag);

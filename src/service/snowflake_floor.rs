@@ -1,12 +1,12 @@
 //! Raises the floor under all snowflake ids, and waits until no window reaches below it any more.
 //!
-//! The log raises the floor at once: no window that it gives or extends from then on begins below. What is
-//! left are the windows of before. A holder that the log reaches stops stamping below the floor and then tells
-//! the log so (`take_note_of_floor` in `service/lease_task.rs`), within a second as a rule. The window of a
-//! holder that is not reached ends by itself: it counts as ended once the median of the cluster's clocks has
-//! passed its end by `--max-clock-skew`. A holder that was cut off may have lost its worker id to another since; so the
-//! log remembers when the last such window ends, and that one is waited for as well. Only a holder that has not heard of the floor, and whose clock is
-//! behind by more, could still show a time of that window.
+//! The log raises the floor at once: no window that it gives or extends from then on begins below. Only earlier windows
+//! can reach below it. A holder that the log reaches stops stamping below the floor and then reports that to the log
+//! (`take_note_of_floor` in `service/lease_task.rs`), within a second as a rule. If the log does not reach a holder,
+//! its window ends by itself: it counts as ended once the median of the cluster's clocks has passed its end by
+//! `--max-clock-skew`. A holder that was cut off may have lost its worker id to another since; so the log remembers
+//! when the last such window ends, and the request waits for that one as well. Only a holder that has not learned of
+//! the floor, and whose clock is behind by more than that skew, could still show a time of that window.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -24,7 +24,7 @@ use crate::timestamp::rfc3339;
 
 /// How long a request waits for holders: several turns of their lease tasks.
 const NOTED_MAX: Duration = Duration::from_secs(4);
-/// How long before the end of a request it is answered, whatever it waits for.
+/// How long before its end a request is answered, even if it still waits.
 const ANSWER_RESERVE: Duration = Duration::from_millis(500);
 /// Windows that an error names.
 const NAMED_MAX: usize = 3;
@@ -34,7 +34,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 /// Where the floor is that a request asked for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct SnowflakeFloor {
-    /// The first millisecond that an id may show which is given from now on, in Unix time.
+    /// The first Unix millisecond that an id may show if it is given from now on.
     pub floor_ms: u64,
 }
 
@@ -86,8 +86,8 @@ impl ClusterService {
         }
     }
 
-    /// The windows that may still be stamped below a floor; and when the last one ends whose worker id has another
-    /// holder by now, while that one may be.
+    /// The windows that may still be stamped below a floor; and, for windows whose worker id has another holder by now,
+    /// when the last of them ends that may still be in use.
     fn windows_below(&self, floor_ms: u64) -> (Vec<WorkerRow>, Option<u64>) {
         let now_ms = self.replica.node().median_now_ms().unwrap_or(0);
         let skew_ms_max = self.snowflakes.skew_ms_max();

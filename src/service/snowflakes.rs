@@ -29,7 +29,7 @@ pub struct Snowflakes {
     format: Format,
     /// The rules of this node's settings, which are the cluster's if it is given windows.
     rules: Rules,
-    /// How far the clock of a node may be off that is given windows.
+    /// A node is given windows only if its clock is off by no more than this.
     skew_ms_max: u64,
     clock: Arc<dyn Clock>,
     generator: Mutex<Generator>,
@@ -151,15 +151,15 @@ impl Snowflakes {
         self.changes.send_replace(());
     }
 
-    /// Stops using a worker id; answers its first unused millisecond, from which on it is given back.
+    /// Stops using a worker id; returns its first unused millisecond. The rest is given back from there on.
     pub(super) fn give_up(&self, worker_id: u16) -> Option<u64> {
         let unused_from_ms = self.generator.lock().give_up(worker_id)?;
         tracing::debug!(target: "mintleaf::grants", worker_id, unused_from_ms, "window given up");
         Some(unused_from_ms)
     }
 
-    /// Stops using the milliseconds below the snowflake floor; answers the worker ids whose windows all lie
-    /// there, each with its first unused millisecond, from which on it is given back.
+    /// Stops using the milliseconds below the snowflake floor; returns the worker ids whose windows lie below it as a
+    /// whole, each with its first unused millisecond. The rest is given back from there on.
     pub(super) fn lift(&self, floor_ms: u64) -> Vec<(u16, u64)> {
         let given_up = self.generator.lock().lift(floor_ms);
         for (worker_id, unused_from_ms) in &given_up {
@@ -189,7 +189,7 @@ impl Snowflakes {
         self.generator.lock().remaining_ms(clock_ms)
     }
 
-    /// Notes the status of the lease; answers the one before.
+    /// Notes the status of the lease; returns the previous one.
     pub(super) fn report(&self, status: LeaseStatus) -> LeaseStatus {
         let before = std::mem::replace(&mut *self.status.lock(), status);
         self.changes.send_replace(());

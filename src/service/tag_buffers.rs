@@ -1,7 +1,8 @@
-//! What this node holds of tags, for people who watch it: a page of tags by name, or those that wait soonest.
+//! What this node holds of tags, for people who monitor it: a page of tags by name, or the tags whose callers wait
+//! soonest.
 //!
-//! Neither looks at all tags of a node, of which there may be a million. A page is a page of the state, and one
-//! look-up for each of its rows. Those that wait soonest are found among a thousand at most.
+//! Neither looks at all tags of a node, since there may be a million. A page is a page of the state, plus one look-up
+//! for each row. The search for the soonest looks at a thousand tags at most.
 
 use mintleaf_core::state::TagRow;
 use mintleaf_core::tag::BizTag;
@@ -17,12 +18,12 @@ use super::tags::TagService;
 pub struct TagHolding {
     /// The tag.
     pub row: TagRow,
-    /// What this node holds of it, and of its present period where it has periods; `None` of which it holds nothing: a
-    /// tag that it was not asked for since it started, a strict one while another node leads, and a sequence, whose
-    /// numbers are held by keys.
+    /// What this node holds of it; of a tag with periods, what it holds of the present one. `None` where it holds
+    /// nothing: of a tag that it was not asked for since it started, of a strict tag while another node leads, and of a
+    /// sequence, because its numbers are held by keys.
     pub status: Option<SlotStatus>,
-    /// Of a strict tag and a sequence the leader, if this node knows one, which alone holds anything of it; `None` of
-    /// all others, of which each node holds ids of its own.
+    /// For a strict tag and a sequence: the leader, if this node knows one, because only the leader holds anything of
+    /// it. `None` for all other tags, since each node holds its own ids of those.
     pub held_by: Option<u64>,
 }
 
@@ -43,9 +44,9 @@ fn is_led(row: &TagRow) -> bool {
 pub struct HoldingsPage {
     /// The tags.
     pub rows: Vec<TagHolding>,
-    /// The name after which the next page begins; `None` on the last page.
+    /// The next page begins after this name; `None` on the last page.
     pub next: Option<BizTag>,
-    /// How many tags there are in this node's copy, on whatever page.
+    /// How many tags there are in this node's copy, on all pages.
     pub total: usize,
 }
 
@@ -67,9 +68,9 @@ impl TagService {
         Ok(HoldingsPage { rows, next: page.next, total: self.total() })
     }
 
-    /// Up to `limit` tags whose names begin with `prefix` and lie behind `after`, and that are in use, those first whose callers wait or
-    /// will wait soonest if no grab brings more ids: among all tags of this node, or where they are more than
-    /// a thousand among those that lasted shortest when the node last looked, every 15 s.
+    /// Up to `limit` tags in use whose names begin with `prefix` and sort after `after`. First come the tags whose
+    /// callers wait already, or will wait soonest if no grab brings more ids. If this node has more than a thousand
+    /// tags, only those are considered that lasted shortest when it last looked, every 15 s.
     ///
     /// # Errors
     /// [`Error::Unavailable`] when a linearizable read finds no quorum.
@@ -98,7 +99,7 @@ impl TagService {
         Ok(HoldingsPage { rows, next: None, total: self.total() })
     }
 
-    /// The tags in use whose names are wanted, among those that are watched, and what is held of each.
+    /// Among the tags that are watched, those in use whose names `is_wanted` accepts, with what is held of each.
     fn in_use(&self, is_wanted: impl Fn(&str) -> bool) -> Vec<(BizTag, SlotStatus)> {
         let now_ms = self.replica.node().median_now_ms();
         let mut strict = self.ordered.watched(WATCHED_MAX);

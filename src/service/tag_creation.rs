@@ -1,12 +1,12 @@
 //! Creates tags: as long as the cluster has a place for another name, and on first use no faster than a
 //! node may.
 //!
-//! A name is kept for ever, because its tombstone keeps its watermark. So what clients may add is bounded,
-//! by `--tags-max`. Applying reads no setting of a node, hence the node that proposes a creation decides,
-//! before it proposes. Where few places are left ([`PLENTY`]), it counts the names after a read barrier, by
-//! which the count is as fresh as the leader's. Else it does not wait: a copy that is behind by as many names
-//! belongs to a node that hears nothing, and whose proposals reach no leader. The creations that are under way
-//! meanwhile are missing in the count, and they are what the bound can be exceeded by:
+//! A name is kept for ever, because its tombstone keeps its watermark. So `--tags-max` bounds how many names clients
+//! may add. Applying reads no setting of a node; hence the node that proposes a creation decides, before it proposes.
+//! Where few places are left ([`PLENTY`]), it counts the names after a read barrier, which makes the count as fresh as
+//! the leader's. Otherwise it does not wait: a copy that lacks that many names belongs to a node that is cut off, and
+//! whose proposals reach no leader. The count does not include the creations that are under way, so they can exceed the
+//! bound:
 //!
 //! - A node has at most [`AT_ONCE_MAX`] creations under way, the one that it decides on among them.
 //! - Where fewer places are left than all members together may have under way, a node creates one tag at a
@@ -16,8 +16,8 @@
 //!   top: [`AT_ONCE_MAX`] for each member but one.
 //! - A creation whose outcome is unknown (503) is not under way any more, and may still happen.
 //!
-//! A name that the cluster knows needs no place: the answer is that the tag exists, or it goes on above its
-//! tombstone. A cluster with more names than the bound (which is lower than it was) hands out ids as before.
+//! A name that the cluster knows needs no place: either the tag exists already, or it goes on above its tombstone. A
+//! cluster that has more names than the bound, because the bound was lowered, hands out ids as before.
 //!
 //! Nothing is kept for a name that was refused.
 
@@ -45,8 +45,8 @@ use crate::replica::{DrawKey, Replica};
 /// that is worth setting.
 pub(super) const AT_ONCE_MAX: u32 = 64;
 
-/// With so many places left for names, beside those that members may be about to take, this node's own copy is as good a
-/// count as the leader's: some seconds of the fastest import.
+/// If this many places for names are left, beyond the names that members may be about to add, this node's own copy is
+/// as good a count as the leader's. It is what the fastest import adds in some seconds.
 const PLENTY: u64 = 100_000;
 
 /// Pause before the next look whether the cluster has settled its level.
@@ -150,8 +150,8 @@ impl TagCreation {
         }
     }
 
-    /// Has these commands import a tag each, by one proposal as long as places are many. It may be applied twice, which
-    /// changes nothing. There are [`AT_ONCE_MAX`] of them at most.
+    /// Has each of these commands import a tag, in one proposal as long as there are many places. The proposal may be
+    /// applied twice, which changes nothing. There are at most [`AT_ONCE_MAX`] commands.
     pub(super) async fn import(
         &self,
         tags: Vec<BizTag>,
@@ -188,12 +188,12 @@ impl TagCreation {
         carry(place, async move { replica.propose(&command, deadline).await }).await
     }
 
-    /// Creates a tag because its first id was asked for, and reserves its first segment with it, so that the caller waits
-    /// for one commit. `None` when another caller was first, here or on another node.
+    /// Creates a tag because its first id was asked for, and reserves its first segment with it, so that the caller
+    /// waits for one commit. `None` when another caller was first, here or on another node.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`], [`Error::TooManyTags`], [`Error::RateLimited`]; [`Error::Overloaded`] or [`Error::Unavailable`] when it
-    /// did not happen in time.
+    /// [`Error::InvalidArgument`], [`Error::TooManyTags`], [`Error::RateLimited`]; [`Error::Overloaded`] or
+    /// [`Error::Unavailable`] when it did not happen in time.
     pub(super) async fn create_on_first_use(
         &self,
         tag: &BizTag,
@@ -221,8 +221,8 @@ impl TagCreation {
         }
     }
 
-    /// Waits for a cluster that is about to form to have its level: a cluster settles that before its first rules. One
-    /// that is older than that is not waited for.
+    /// Waits until a cluster that is about to form has its level, which it settles before its first rules. An older
+    /// cluster is not waited for.
     async fn await_level(&self, level: u32, deadline: Instant) {
         let is_settled =
             |state: &State| state.level() >= level || state.snowflake_rules().is_some();
@@ -231,7 +231,8 @@ impl TagCreation {
         }
     }
 
-    /// Whether a tag may have this name, and there is a place for it, as far as this node's copy shows. Creates nothing.
+    /// Whether a tag may have this name, and there is a place for it, as far as this node's copy shows. Creates
+    /// nothing.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`], [`Error::TooManyTags`].
@@ -248,8 +249,8 @@ impl TagCreation {
     ) -> Result<Option<OwnedSemaphorePermit>, Error> {
         let mut alone = false;
         while !self.knows(tag) {
-            // The copy may be behind, but a name that it shows is there for ever. So what it refuses is
-            // refused rightly, and what is crowded by it is crowded.
+            // The copy may be behind, but a name that it shows is there for ever. So it refuses nothing wrongly, and if
+            // it shows few places left, there are few.
             alone |= self.places_left()? <= self.crowd();
             let permits = if alone { AT_ONCE_MAX } else { 1 };
             let place = Arc::clone(&self.under_way).acquire_many_owned(permits);
@@ -314,8 +315,8 @@ impl TagCreation {
     }
 }
 
-/// Carries a proposal through, which has its place until its outcome is known, also when the caller goes away
-/// before. The proposal's deadline ends it.
+/// Carries a proposal through, even if the caller goes away first. The proposal keeps its place until its outcome is
+/// known, and its deadline ends it.
 async fn carry<T: Send + 'static>(
     place: Option<OwnedSemaphorePermit>,
     proposal: impl Future<Output = Result<T, ProposeError>> + Send + 'static,

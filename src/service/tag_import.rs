@@ -20,7 +20,7 @@ use crate::replica::Replica;
 
 /// Bytes of a command besides its texts, at most.
 const COMMAND_BYTES: usize = 64;
-/// Bytes of the longest command, of which a proposal takes several.
+/// Bytes of the longest command. One proposal takes several commands.
 const COMMAND_BYTES_MAX: usize = COMMAND_BYTES
     + 4 * (TAG_CHARS_MAX + DESCRIPTION_CHARS_MAX + IMPORT_CHARS_MAX + ACTOR_CHARS_MAX);
 const _: () = assert!(COMMAND_BYTES_MAX <= PROPOSAL_BYTES_MAX);
@@ -49,7 +49,7 @@ pub enum Imported {
     Unchanged,
 }
 
-/// What became of each tag, and its mark now, in the order in which they were given.
+/// The outcome for each tag, with the tag's mark now, in the order of the given tags.
 pub type ImportOutcomes = Vec<Result<(Imported, u64), Error>>;
 
 /// Imports these tags, as many by one proposal as fit. What is wrong with one of them in this cluster does not keep the
@@ -115,8 +115,8 @@ fn command(actor: &Actor, import: &str, given: &TagToImport) -> Command {
     )
 }
 
-/// The error of each tag that would be created under a name that no new tag may have. The tag may have been created where
-/// this node's copy is behind, so it is looked at again behind a read barrier.
+/// The error of each tag that would be created under a name that no new tag may have. The tag may have been created
+/// where this node's copy is behind, so it is looked at again behind a read barrier.
 ///
 /// # Errors
 /// [`Error::Unavailable`] without a quorum.
@@ -168,7 +168,7 @@ pub(super) async fn plan<'tags>(
     Ok(tags.iter().map(planned).collect())
 }
 
-/// The error of a mark for a name whose tag has, or had, a shape with lines of its own.
+/// The error for a mark, where the name's tag has or had a shape with its own kind of lines.
 fn shaped() -> Error {
     let why = "tag has or had a shape (kind, order, period, format or digits) that a mark of another system does \
                not fit";

@@ -17,7 +17,7 @@ pub struct ShapeSpec {
     pub order: Order,
     /// How long ids go on before they begin at 1 again; for ever when absent.
     pub period: Option<PeriodLength>,
-    /// The IANA name of the time zone in which periods begin; UTC when absent.
+    /// The IANA name of the time zone that periods begin in; UTC when absent.
     pub time_zone: Option<String>,
     /// The text of an id.
     pub format: Option<String>,

@@ -25,9 +25,9 @@ use crate::clock::Clock;
 use crate::limits::HTML_ROWS_MAX;
 use crate::replica::Replica;
 
-/// Buffers that are shown at most: one more than a page has rows, which tells that there are more.
+/// Buffers that are shown at most: one more than a page has rows, so that the page knows whether there are more.
 const BUFFERS_SHOWN_MAX: usize = HTML_ROWS_MAX + 1;
-/// Buffers that were looked through so recently are shown as they were then.
+/// If the buffers were looked through this recently, the same result is shown again.
 const RECENT: Duration = Duration::from_secs(1);
 
 /// The tags of the cluster, and what this node holds of them.
@@ -190,9 +190,8 @@ impl TagService {
         self.replica.read(|state| state.tag(tag)).map(|row| row.max_id)
     }
 
-    /// The buffers of this node's first 1,001 tags in the order of their names, as they were
-    /// at most a second ago. A node may have many more, so they are looked through on a thread of its own,
-    /// once for all who ask at about the same time.
+    /// The buffers of this node's first 1,001 tags in the order of their names, as they were at most a second ago. A
+    /// node may have many more, so a separate thread looks through them, once for all callers of about the same time.
     pub async fn buffers(&self) -> Arc<BufferViews> {
         let mut recent = self.recent.lock().await;
         if let Some((at, views)) = &*recent
@@ -210,9 +209,8 @@ impl TagService {
 
     /// Refuses a rise of the watermark that would use up most of a tag by a slip of a digit.
     ///
-    /// A watermark never falls. So the rise is at most what any copy shows, however far behind: a small one
-    /// is let through without asking the quorum, and a raise that comes between this check and the change
-    /// makes the rise smaller.
+    /// A watermark never falls. So even an old copy never shows too small a rise: a small one passes without asking the
+    /// quorum, and a raise that comes between this check and the change makes the rise smaller.
     async fn check_rise(&self, tag: &BizTag, max_id: u64) -> Result<(), Error> {
         let rise = |known: Option<u64>| known.map(|known| max_id.saturating_sub(known));
         if rise(self.max_id(tag.as_str())).is_some_and(|rise| rise <= UNFORCED_RISE_MAX) {

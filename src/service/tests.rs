@@ -20,8 +20,8 @@ use crate::server::{AssembledNode, Assembly, assemble};
 
 const NOWHERE: &str = "127.0.0.1:1";
 
-/// A node that is a cluster of its own, keeps so many names of tags at most, and has its log drive what `drives`
-/// makes of its state.
+/// A node that is a cluster by itself and keeps at most `tags_max` names of tags. Its log drives what `drives` makes of
+/// its state.
 pub(crate) async fn alone(
     dir: &TempDir,
     tags_max: u64,

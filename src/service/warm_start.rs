@@ -1,4 +1,4 @@
-//! Holding ids again of the tags that were hot before a restart.
+//! Holds ids again of the tags that were hot before a restart.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::ids::{IdService, Source};
 use super::slot::Slot;
 use crate::limits::{GRAB_MAX, WARM_START_MAX};
 
-/// Between two looks at what has come, or at whether the node is ready but for this.
+/// Between two looks at what has arrived, or at whether only the warm start keeps the node from being ready.
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 
 impl Services {
@@ -21,8 +21,8 @@ impl Services {
         self.cluster.set_warming(!tags.is_empty());
     }
 
-    /// Grabs for these tags, which keep the node out of rotation until it could hand out ids but for this, and
-    /// for 2 s more at most. Every segment is a new one.
+    /// Grabs ids of these tags. They keep the node out of rotation until it is ready otherwise, and for at most 2 s
+    /// more. Every segment is a new one.
     pub async fn warm_start(&self, tags: Vec<BizTag>) {
         if tags.is_empty() {
             return;
@@ -49,8 +49,8 @@ impl Services {
 }
 
 impl IdService {
-    /// Grabs for those of the tags that exist, and waits until ids of all are held that have some; answers of how
-    /// many.
+    /// Grabs ids of those tags that exist, and waits until each of them that can have ids holds some. Returns the
+    /// number of tags.
     async fn hold_again(&self, tags: Vec<BizTag>) -> Result<usize, Error> {
         let deadline = Instant::now() + GRAB_MAX;
         // The tags that were made or deleted while this node was away are known after this.

@@ -1,4 +1,4 @@
-//! How many worker ids a node needs, by how many ids it gives.
+//! How many worker ids a node needs, given how many ids it hands out.
 //!
 //! Pure. One worker id makes 4,096 ids a millisecond, which is plenty for most nodes; a node that
 //! gives more ids runs ahead of its clock until it holds another worker id.
@@ -15,7 +15,7 @@ const BUSY_PERCENT: u64 = 80;
 /// One worker id fewer would do when the node gives at most this percentage of the ids that one fewer
 /// can make.
 const IDLE_PERCENT: u64 = 50;
-/// A worker id is given back after it was idle for so long without a break.
+/// A worker id is given back after it was idle for this long without a break.
 const IDLE_MS_MIN: u64 = 60_000;
 /// A worker id that was refused is wanted again after this time.
 const REFUSED_MS: u64 = 10_000;

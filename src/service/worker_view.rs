@@ -36,13 +36,13 @@ pub struct WorkerView {
     pub state: &'static str,
     /// The node that holds it or was the last to.
     pub node_id: u64,
-    /// The first hexadecimal digits of the holder's nonce, which tell the grants and starts of a node apart.
+    /// The first hexadecimal digits of the holder's nonce, which distinguish the grants and starts of a node.
     pub boot: Option<String>,
     /// The first millisecond of its latest window, in Unix time.
     pub floor_ms: u64,
-    /// The first millisecond that nobody was given, or that its holder gave back unused.
+    /// The first millisecond that was given to no holder, or that its holder gave back unused.
     pub fence_ms: u64,
-    /// What its node's clock showed when it last told the cluster, in Unix milliseconds.
+    /// What its node's clock showed in its last report to the cluster, in Unix milliseconds.
     pub last_reported_ms: Option<u64>,
 }
 
@@ -54,7 +54,7 @@ pub struct ClockView {
     /// How far the clock is ahead of that of the node that answers, in milliseconds, by its latest
     /// reading.
     pub offset_ms: Option<i64>,
-    /// What the clock showed when its node last told the cluster, in Unix milliseconds.
+    /// What the clock showed in its node's last report to the cluster, in Unix milliseconds.
     pub last_reported_ms: Option<u64>,
     /// How far it then was ahead of the cluster's time, in milliseconds.
     pub reported_offset_ms: Option<i64>,

@@ -33,7 +33,7 @@ impl ClientStream for TcpStream {
 }
 
 impl ClientStream for TlsStream<TcpStream> {
-    /// The halves share the session, and so a lock. Both belong to one task: nobody ever waits for it.
+    /// The halves share the session, and so a lock. Both belong to one task, so the lock is never contended.
     fn halves(
         &mut self,
     ) -> (impl AsyncRead + Unpin + Send + '_, impl AsyncWrite + Unpin + Send + '_) {

@@ -1,4 +1,4 @@
-//! What a node proves itself to clients by, and what it asks of them.
+//! How a node proves itself to clients, and what it asks of them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub struct PemContents {
     pub client_ca: Option<Vec<u8>>,
 }
 
-/// Why files are no credentials: the flag, and what is wrong with its file.
+/// Why files cannot be used as credentials: the flag, and what is wrong with its file.
 #[derive(Debug, Error, PartialEq, Eq)]
 #[error("--{flag} {why}")]
 pub struct TlsError {
@@ -48,17 +48,17 @@ impl TlsError {
 pub struct ClientTls {
     http: Arc<ServerConfig>,
     resp: Arc<ServerConfig>,
-    /// Who believes the certificates of clients, where they have to show one; and the file with the CAs.
+    /// What verifies the certificates of clients, if clients have to show one; and the file with the CAs.
     clients: Option<(Arc<dyn ClientCertVerifier>, Vec<u8>)>,
     expires_at_s: u64,
     names_a_node: bool,
 }
 
-/// How the name of a node between nodes begins and ends.
+/// The beginning and the end of the name that a node has towards other nodes.
 const NODE_NAME: [&str; 2] = ["node-", ".mintleaf"];
 
 impl ClientTls {
-    /// Reads PEM files. A certificate that has expired is taken: whether it has is told elsewhere, and keeps no
+    /// Reads PEM files. A certificate that has expired is accepted: another part reports that, and it does not keep a
     /// node from starting.
     ///
     /// # Errors
@@ -114,12 +114,12 @@ impl ClientTls {
         self.expires_at_s
     }
 
-    /// Whether the certificate bears a name by which nodes prove themselves to each other.
+    /// Whether the certificate has a name that nodes use to prove themselves to each other.
     pub fn names_a_node(&self) -> bool {
         self.names_a_node
     }
 
-    /// Whether clients are believed by the same CAs as by `other`.
+    /// Whether the CAs that verify clients are the same as those of `other`.
     pub(super) fn has_the_client_ca_of(&self, other: &Self) -> bool {
         match (&self.clients, &other.clients) {
             (Some((_, own)), Some((_, others))) => own == others,
@@ -128,7 +128,7 @@ impl ClientTls {
     }
 
     /// Whether one of the CAs of clients has signed this certificate, which stands first, and which was shown at that
-    /// time. Everybody is believed where nobody is asked.
+    /// time. Where clients need no certificate, this is always true.
     pub(super) fn believes(&self, chain: &[CertificateDer<'_>], shown_at: UnixTime) -> bool {
         match (&self.clients, chain) {
             (Some((verifier, _)), [own, between @ ..]) => {

@@ -1,10 +1,10 @@
 //! The handshakes in flight on one worker thread, which are bounded in number.
 //!
-//! A client that sends its part of a handshake piece by piece has the node keep up to 64 KiB of it, more than an
-//! open connection ever holds. One origin has half of the handshakes at most, so that it makes nobody else wait.
-//! Who finds no room waits in turn, within the time that a handshake has. Meanwhile a handshake that has lasted
-//! for a second ends: two ends that both go on are done long before, so a crowd that stalls soon makes room, and
-//! a crowd that does not is served in the order of its coming.
+//! A client that sends its part of a handshake piece by piece makes the node keep up to 64 KiB of it, more than an open
+//! connection ever holds. One origin has half of the handshakes at most, so that it does not make others wait. A
+//! handshake that finds no room waits in turn, within the time that a handshake has. While others wait, a handshake
+//! that has lasted for a second ends: two ends that both go on are done long before. So a crowd that stalls soon makes
+//! room, and a crowd that does not is served in order of arrival.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use tokio::time::sleep;
 use crate::limits::HANDSHAKES_MAX;
 use crate::origin::Origin;
 
-/// A handshake that has lasted for so long ends when others wait.
+/// A handshake that has lasted for this long ends when others wait.
 const UNCROWDED_MIN: Duration = Duration::from_secs(1);
 /// Between two looks whether others wait.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
@@ -56,7 +56,7 @@ impl Handshakes {
         handshake: impl Future<Output = T>,
     ) -> Option<T> {
         let own = self.of(origin);
-        // First its own: whoever waits here takes nothing of what others wait for.
+        // The room of its origin comes first: a handshake that waits here takes nothing that others wait for.
         let _of_its_origin = own.room.enter().await;
         let _of_all = self.all.enter().await;
         tokio::select! {
@@ -83,7 +83,7 @@ struct OriginRoom<'a> {
 impl Drop for OriginRoom<'_> {
     fn drop(&mut self) {
         let mut by_origin = self.handshakes.by_origin.lock();
-        // One is in the table, and one is here.
+        // One reference is in the table, and one is here.
         if Arc::strong_count(&self.room) == 2 {
             by_origin.remove(&self.origin);
         }
@@ -143,7 +143,7 @@ mod tests {
         IpAddr::from([10, 0, 0, last]).into()
     }
 
-    /// So many handshakes of one origin that never come to an end by themselves.
+    /// This many handshakes of one origin that never come to an end by themselves.
     async fn stall(handshakes: &Arc<Handshakes>, origin: Origin, count: usize) -> JoinSet<bool> {
         let mut stalled = JoinSet::new();
         for _ in 0..count {

@@ -1,7 +1,7 @@
 //! The beginning of a connection where there is TLS: from a socket to a stream, within bounds.
 //!
 //! A handshake has 10 s, as long as a half-sent request that makes no progress. Until a request comes the connection
-//! counts as unused, so it makes room for others after a second: strangers that stay silent keep nobody out. It takes
+//! counts as unused, so it makes room for others after a second: silent strangers do not keep others out. It takes
 //! place on the worker that the connection was dealt to, holds one place, and from its first byte on is one of a
 //! bounded number there.
 
@@ -25,8 +25,8 @@ use crate::watchdog::{Patience, Progress, Verdict};
 
 /// The first byte of every handshake: a record of that content type (RFC 8446, 5.1).
 const TLS_HANDSHAKE: u8 = 0x16;
-/// Bytes that the session takes for a socket that does not take them. The watchdog measures readers by what the
-/// session takes, in lumps of this size at most.
+/// Bytes that the session accepts while the socket does not. The watchdog measures readers by what the session accepts,
+/// in lumps of at most this size.
 const SESSION_BYTES_MAX: usize = 32 * 1024;
 
 /// A connection without a request counts as half sent, and so is ended after 10 s.
@@ -44,19 +44,19 @@ pub(crate) enum Handshake {
     Gone,
 }
 
-/// On what terms connections begin.
+/// The terms that connections begin on.
 pub(crate) struct Terms<'a> {
-    /// What the node proves itself by.
+    /// The node's credentials.
     pub(crate) tls: &'a watch::Receiver<Arc<ClientTls>>,
     /// The handshakes of this worker.
     pub(crate) handshakes: &'a Handshakes,
-    /// What is spoken within TLS.
+    /// The protocol within TLS.
     pub(crate) protocol: Protocol,
     /// The answer to a client that begins without TLS.
     pub(crate) without_tls: &'a [u8],
 }
 
-/// Has the two ends shake hands, by the credentials of this moment.
+/// Has the two ends shake hands, with the credentials of this moment.
 pub(crate) async fn begin(
     stream: TcpStream,
     terms: Terms<'_>,
@@ -85,7 +85,7 @@ async fn accept(mut stream: TcpStream, terms: &Terms<'_>) -> Handshake {
         |session: &mut ServerConnection| session.set_buffer_limit(Some(SESSION_BYTES_MAX));
     let origin = stream.peer().map_or(Origin::UNKNOWN, Origin::from);
     let handshake = async {
-        // The credentials are those of the moment when its turn has come.
+        // It uses the credentials of the moment when its turn has come.
         let tls = Arc::clone(&terms.tls.borrow());
         let config = Arc::clone(tls.of(terms.protocol));
         let stream = TlsAcceptor::from(config).accept_with(stream, bounded).await?;

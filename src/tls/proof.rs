@@ -1,8 +1,8 @@
-//! What a client has proved itself by, for as long as its connection lasts.
+//! How a client has proved itself, for as long as its connection lasts.
 //!
-//! Sessions are not resumed where clients have to show certificates, so each connection is proven by the CAs of the
-//! moment when it began. They may be replaced while it lasts. A connection whose certificate none of the CAs of today
-//! has signed comes to its end as it would with the node: at the next pause, with all that was asked answered.
+//! Sessions are not resumed where clients have to show certificates, so the CAs of the moment when a connection began
+//! have verified it. They may be replaced while it lasts. If none of today's CAs has signed its certificate, the
+//! connection comes to its end as it would with the node: at the next pause, with all requests answered.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -21,14 +21,14 @@ use super::time::JudgedBy;
 use crate::clock::SystemClock;
 use crate::drain::{Drain, DrainPhase, DrainSender, drain};
 
-/// How long a connection of HTTP may rest once its certificate is not believed any more. One of the Redis protocol
-/// ends at once, and so does an active one, with its next answer.
+/// How long a connection of HTTP may rest once its certificate is not trusted any more. One of the Redis protocol ends
+/// at once, and so does an active one, with its next answer.
 const REST_MAX: Duration = Duration::from_secs(5);
 
-/// Over how long the connections of a node look again, so that those of thousands do not at once.
+/// The connections of a node look again within this time, spread out so that thousands do not look at once.
 const LOOKS_SPREAD_MS: u64 = 1_000;
 
-/// The certificate that a client has shown, and the CAs that it was believed by.
+/// The certificate that a client has shown, and the CAs that verified it.
 pub(crate) struct Proof {
     /// The certificate, with those between it and the CA.
     chain: Vec<CertificateDer<'static>>,
@@ -40,7 +40,7 @@ pub(crate) struct Proof {
 }
 
 impl Proof {
-    /// What the client of a new connection has proved itself by to `judged_by`; `None` where it did not have to.
+    /// What the client of a new connection has shown to `judged_by`; `None` if it did not have to show a certificate.
     pub(super) fn of(
         stream: &TlsStream<TcpStream>,
         judged_by: Arc<ClientTls>,
@@ -54,8 +54,8 @@ impl Proof {
         Some(Self { chain, shown_at, judged_by, tls, looks_after })
     }
 
-    /// Serves the connection by `serve`, for which its end begins with the node's, or once its certificate is not
-    /// believed any more.
+    /// Serves the connection with `serve`. For that, the connection's end begins with the node's, or once its
+    /// certificate is not trusted any more.
     pub(crate) async fn guard<T>(self, node: Drain, serve: impl AsyncFnOnce(Drain) -> T) -> T {
         let (sender, own) = drain();
         tokio::select! {
@@ -77,8 +77,8 @@ impl Proof {
         pending().await
     }
 
-    /// Resolves once no CA of the node has signed the certificate. Whether that has expired meanwhile does not
-    /// matter, and neither does a clock that is wrong by now.
+    /// Resolves once no CA of the node has signed the certificate. It does not matter whether the certificate has
+    /// expired in the course of the connection, nor whether the clock is wrong by now.
     async fn disbelieved(mut self) {
         loop {
             let current = Arc::clone(&self.tls.borrow_and_update());
@@ -90,7 +90,7 @@ impl Proof {
             }
             self.judged_by = current;
             if self.tls.changed().await.is_err() {
-                // Nobody replaces files any more: the node ends.
+                // The files are not replaced any more: the node ends.
                 return pending().await;
             }
         }

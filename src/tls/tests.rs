@@ -81,7 +81,7 @@ fn files_that_do_not_are_refused_with_the_flag() {
     }
 }
 
-/// What comes of a connection on which `client` does what it does, at a node with these files.
+/// The outcome of a connection that `client` drives, at a node with these files.
 async fn begun(files: &PemContents, client: impl AsyncFnOnce(TcpStream)) -> Handshake {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let dialled = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
@@ -118,7 +118,7 @@ async fn shake_hands(
     };
     let name = ServerName::try_from("localhost").unwrap();
     let connector = TlsConnector::from(Arc::new(config));
-    // In version 1.3 a client hears that it is refused after its own end has finished.
+    // In version 1.3 a client learns that it is refused only after its own end has finished.
     if let Ok(mut stream) = connector.connect(name, stream).await {
         let _ = stream.write_all(b"x").await;
     }

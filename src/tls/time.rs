@@ -1,9 +1,9 @@
-//! The time by which TLS judges certificates and renews the keys of its tickets.
+//! The time that TLS uses to judge certificates and to renew the keys of its tickets.
 //!
-//! rustls reads the machine's clock by itself where nobody tells it the time, and panics when that shows a time before
-//! 1970. Somebody may set the clock of a machine to anything while its node runs, which must not end the node. So
-//! certificates are judged by [`Clock`], which never shows a time before 1970; and tickets, whose keys rustls renews by
-//! its own reading, rest for as long.
+//! rustls reads the machine's clock by itself unless it is given the time, and panics when that shows a time before
+//! 1970. The clock of a machine may be set to anything while its node runs, and that must not end the node. So
+//! certificates are judged by [`Clock`], which never shows a time before 1970. Tickets, whose keys rustls renews by its
+//! own reading, are suspended for as long as the clock shows such a time.
 
 use std::fmt;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ impl<C: Clock + fmt::Debug> TimeProvider for JudgedBy<C> {
     }
 }
 
-/// Tickets by which clients resume their sessions, but not while the clock shows 1970, or a time before it.
+/// Tickets that clients resume their sessions with, but not while the clock shows 1970, or a time before it.
 #[derive(Debug)]
 pub(super) struct Tickets<C> {
     clock: C,
@@ -34,7 +34,7 @@ pub(super) struct Tickets<C> {
 }
 
 impl<C: Clock> Tickets<C> {
-    /// Tickets with keys of their own; `None` while the clock shows 1970.
+    /// Tickets with new keys; `None` while the clock shows 1970.
     ///
     /// # Errors
     /// When there are no random numbers.

@@ -11,16 +11,16 @@ pub(crate) struct Progress {
     received: AtomicU64,
     received_at_request: AtomicU64,
     requests: AtomicU64,
-    /// How many times a request was counted whose sender has no right to anything.
+    /// How many requests were counted whose sender has no right to anything.
     of_strangers: AtomicU64,
     sent: AtomicU64,
     /// What had come in at the last look of the watchdog.
     received_at_look: AtomicU64,
-    /// For how many looks on end the connection has been idle.
+    /// How many consecutive looks have found the connection idle.
     idle_looks: AtomicU64,
     /// Whether the node asks for tokens, and none that holds has been shown.
     unproven: AtomicBool,
-    /// Tells the connection that its place is needed.
+    /// Wakes the connection when its place is needed.
     asked_to_leave: Notify,
 }
 
@@ -33,7 +33,7 @@ pub(super) struct Look {
 }
 
 impl Look {
-    /// Whether no request has come but those of strangers.
+    /// Whether all requests so far came from strangers.
     pub(super) fn is_unused(self) -> bool {
         self.requests <= self.of_strangers
     }
@@ -77,7 +77,7 @@ impl Progress {
         self.requests_begun_but(0);
     }
 
-    /// Notes that all input so far, but for the last `unread` bytes, belongs to requests that were begun.
+    /// Notes that all input so far, except the last `unread` bytes, belongs to requests that were begun.
     #[inline]
     pub(crate) fn requests_begun_but(&self, unread: usize) {
         self.requests.fetch_add(1, Relaxed);
@@ -102,14 +102,14 @@ impl Progress {
         self.received.load(Relaxed)
     }
 
-    /// For how many looks on end the connection has been idle, as of the last one; 0 when something has
-    /// come in since.
+    /// How many consecutive looks have found the connection idle, as of the last one; 0 when something has come in
+    /// since.
     pub(crate) fn idle_looks(&self) -> u64 {
         if self.is_untouched() { self.idle_looks.load(Relaxed) } else { 0 }
     }
 
-    /// Asks the connection to end, which it does unless something has come in since the last look. One that is
-    /// unproven by then ends in any case.
+    /// Asks the connection to end. It does so unless something has come in since the last look; if it is unproven by
+    /// then, it ends in any case.
     pub(crate) fn ask_to_leave(&self) {
         self.asked_to_leave.notify_one();
     }
@@ -133,7 +133,7 @@ impl Progress {
         }
     }
 
-    /// Tells the acceptor what the watchdog has seen: for how many looks the connection has been idle.
+    /// Notes, for the acceptor, what the watchdog has seen: for how many looks the connection has been idle.
     pub(crate) fn note_look(&self, idle_looks: u64) {
         self.received_at_look.store(self.received.load(Relaxed), Relaxed);
         self.idle_looks.store(idle_looks, Relaxed);

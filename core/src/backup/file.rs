@@ -62,7 +62,7 @@ pub enum BackupError {
         /// The first version that supports it.
         version: String,
     },
-    /// The content is whole and no state.
+    /// The content is whole, but not a state.
     #[error("{0}")]
     Content(#[from] SnapshotError),
 }
@@ -88,7 +88,7 @@ pub fn write_backup(
     out.write_all(&check.trailer())
 }
 
-/// Reads the head, which has a checksum of its own, from the start of a backup. Nothing is said of the rest.
+/// Reads the head, which has a separate checksum, from the start of a backup. Does not check the rest.
 ///
 /// # Errors
 /// [`BackupError`] when no head of a backup stands there.
@@ -114,8 +114,8 @@ pub fn read_head(input: &mut impl Read) -> Result<BackupHead, BackupError> {
     codec::decode_as(FORMAT, &record).map_err(|_| NotWhole.into())
 }
 
-/// Reads a whole backup. It is checked to its end before anything of it is taken for true. `checked` hears how many
-/// bytes have been.
+/// Reads a whole backup. It is checked to its end before any of it is used. `checked` is called with how many bytes
+/// have been checked.
 ///
 /// # Errors
 /// [`BackupError`] when it is anything but one whole backup, of a level that this build supports.

@@ -1,24 +1,23 @@
 //! How many ids the next grab reserves.
 //!
-//! A segment should last about a quarter of an hour: long enough to ride out an outage of the
-//! quorum, short enough that a crash wastes little. Leaf finds the size by doubling and halving, as
-//! this does, beginning with two grabs of the tag's own step. Doubling alone answers a hundredfold
-//! surge with the seventh grab, so the rate measured in the current segment may raise the size at
-//! once. A grab that begins in the first moments of a surge measures mostly the time before it and may
-//! miss the surge; the next grab does not.
+//! A segment should last about a quarter of an hour: long enough to ride out an outage of the quorum, short enough that
+//! a crash wastes little. Leaf finds the size by doubling and halving, as this does, beginning with two grabs of the
+//! tag's own step. Doubling alone catches up with a hundredfold surge only at the seventh grab, so the rate measured in
+//! the current segment may raise the size at once. A grab that begins in the first moments of a surge measures mostly
+//! the time before it and may miss the surge; the next grab does not.
 
 use crate::limits::STEP_MAX;
 
-/// A segment that lasted less doubles the next one; a size covers the measured rate for so long.
+/// A segment that lasted less doubles the next one; a size covers the measured rate for this long.
 const LASTS_MS_MIN: u64 = 15 * 60 * 1000;
 /// A segment that lasted this long halves the next one.
 const LASTS_MS_MAX: u64 = 2 * LASTS_MS_MIN;
 /// Largest size, unless the tag's own step is larger.
 const SIZE_MAX: u32 = 1_000_000;
-/// A size is no larger than one in so many ids of the whole line, unless the tag's own step is: what nodes hold of a
-/// short line as others come to its end, or lose of it with a process, is little of it.
+/// A size is at most one in this many ids of the whole line, unless the tag's own step is larger. So only a small
+/// part of a short line is held by some nodes while others come to its end, or is lost with a process.
 const LINE_PARTS: u64 = 1_000;
-/// Shortest time over which a rate is measured, lest the first ids of a segment look like a flood.
+/// Shortest time to measure a rate over, so that the first ids of a segment do not look like a flood.
 const RATE_MS_MIN: u64 = 1000;
 /// How many grabs reserve the tag's own step before sizes begin to move.
 const UNSIZED_GRABS: u32 = 2;
@@ -26,7 +25,7 @@ const UNSIZED_GRABS: u32 = 2;
 /// Chooses the sizes of the grabs of one tag on one node.
 #[derive(Debug)]
 pub(super) struct Sizing {
-    /// The tag's own step as this node last heard of it: the floor of every size.
+    /// The tag's own step as this node last learned it: the floor of every size.
     step: u32,
     /// Largest size of this line.
     size_max: u32,
@@ -43,7 +42,7 @@ impl Sizing {
         Self { step, size_max: SIZE_MAX, size: step, grabs: 0, installed_ms: None }
     }
 
-    /// For a line of so many ids.
+    /// For a line of `line_ids` ids.
     pub(super) fn of_line(step: u32, line_ids: u64) -> Self {
         let size_max = capped(line_ids / LINE_PARTS).clamp(1, SIZE_MAX);
         Self { size_max, ..Self::new(step) }
@@ -105,7 +104,7 @@ mod tests {
 
     const MINUTE_MS: u64 = 60 * 1000;
 
-    /// A tag whose every segment lasts as long as it is told to, and is hardly used.
+    /// A tag whose segments each last for a given time, and are hardly used.
     struct Tag {
         sizing: Sizing,
         now_ms: u64,

@@ -305,8 +305,8 @@ fn first_run(ascending: &[u64], count: u64) -> Option<usize> {
 }
 
 proptest! {
-    /// Inside a process, one cursor walks an interval, upward only: the ids that come out are those that
-    /// were installed, each once and in order; only ids below a contiguous run or a raised mark are lost.
+    /// Inside a process, one cursor walks an interval, upward only: the ids that come out are the installed ones, each
+    /// once and in order; only ids below a contiguous run or a raised mark are lost.
     #[test]
     fn what_is_installed_comes_out_once_and_in_order(events in events()) {
         let mut buffer = SegmentBuffer::new(10);

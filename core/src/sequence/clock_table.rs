@@ -18,7 +18,8 @@ pub(super) trait Entry: Copy {
     /// A place that holds nothing.
     const VACANT: Self;
 
-    /// A hash of what the entry is known by; for each table of an even distribution that callers cannot foresee.
+    /// A hash of what identifies the entry. In each table, hashes are evenly distributed in a way that callers cannot
+    /// foresee.
     fn hash(&self) -> u64;
     /// Whether the place holds nothing.
     fn is_vacant(&self) -> bool;
@@ -68,7 +69,7 @@ impl<E: Entry> ClockTable<E> {
         self.held
     }
 
-    /// The entry with this hash that `is_it`, from now on a used one.
+    /// The entry with this hash that `is_it` accepts. It counts as used from now on.
     pub(super) fn find(&mut self, hash: u64, is_it: impl Fn(&E) -> bool) -> Option<&mut E> {
         let page = self.page_of(hash);
         let entry = self.pages[page].find(hash, is_it)?;
@@ -76,7 +77,7 @@ impl<E: Entry> ClockTable<E> {
         Some(entry)
     }
 
-    /// Puts in an entry that is not there. The answer is an entry that was forgotten for it. A new entry counts as
+    /// Puts in an entry that is not there. Returns an entry that was forgotten for it, if any. A new entry counts as
     /// used once it is found: a crowd of entries that come once drives out none that is used again and again.
     pub(super) fn insert(&mut self, mut entry: E) -> Option<E> {
         entry.set_used(false);
@@ -103,7 +104,7 @@ impl<E: Entry> ClockTable<E> {
         self.directory[low_bits(hash, self.depth)] as usize
     }
 
-    /// Deals the entries of a page to itself and a new one; false where the bound allows none.
+    /// Deals the entries of a page to itself and a new one; returns false if the bound allows no new one.
     fn split(&mut self, page: usize) -> bool {
         let depth = self.pages[page].depth;
         if self.pages.len() >= self.pages_max || depth >= self.depth_max {
@@ -160,8 +161,8 @@ impl<E: Entry> Page<E> {
         self.held += 1;
     }
 
-    /// Takes out an entry that was not used for a round of the hand. The hand goes round once at most before it
-    /// comes to one, because it leaves every entry that it passes unused.
+    /// Takes out an entry that was not used for a round of the hand. The hand goes round at most once before it finds
+    /// one, because it leaves every entry that it passes unused.
     fn forget_one(&mut self) -> Option<E> {
         for _ in 0..=2 * PLACES {
             let place = self.hand;
@@ -178,8 +179,8 @@ impl<E: Entry> Page<E> {
         None
     }
 
-    /// Takes the entry of a place out, and moves those behind it up that were put there for want of a place
-    /// nearer to their own, so that every search still ends at a vacant place.
+    /// Takes out the entry of a place. Moves up those behind it that were put there because places nearer to their own
+    /// were taken, so that every search still ends at a vacant place.
     fn remove(&mut self, place: usize) -> E {
         let removed = self.entries[place];
         let (mut gap, mut next) = (place, (place + 1) % PLACES);
@@ -198,7 +199,7 @@ impl<E: Entry> Page<E> {
     }
 }
 
-/// The place of a page where the search for a hash begins: its highest bits, which no directory looks at.
+/// The place of a page where the search for a hash begins: its highest bits, which no directory uses.
 fn home(hash: u64) -> usize {
     (hash >> 58) as usize
 }

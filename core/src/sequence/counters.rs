@@ -1,4 +1,4 @@
-//! The keys' last numbers on the node that leads, and from where a key goes on that nobody remembers.
+//! The keys' last numbers on the node that leads, and where a forgotten key goes on.
 
 use std::hash::Hasher;
 use std::ops::RangeInclusive;
@@ -16,10 +16,10 @@ const TAGS_SHARE: usize = 1;
 
 /// What one leadership of one process start remembers of its sequences, in bounded memory.
 ///
-/// A key is held by 128 bits of a hash under a secret that the process drew, not by its bytes. Two keys with one
-/// hash would share a counter. Both would still only rise, and give no number twice, because each number that is
-/// given to either raises the counter; only [`last`](Self::last) would tell one of them the other's number. With
-/// 128 bits of a hash that nobody outside can compute, this happens in none of 10^20 tables of ten million keys.
+/// A key is held by 128 bits of a hash under a secret that the process drew, not by its bytes. Two keys with one hash
+/// would share a counter. Both would still only rise, and give no number twice, because each number that is given to
+/// either raises the counter; only [`last`](Self::last) would return the number of one for the other. With 128 bits of
+/// a hash that nothing outside of this process can compute, this happens in none of 10^20 tables of ten million keys.
 pub struct Counters {
     secret: [u64; 2],
     tags: TagNumbers,
@@ -34,8 +34,8 @@ pub struct Counters {
 /// Numbers of one key, the last one included.
 pub type Numbers = RangeInclusive<u64>;
 
-/// Why a key got no numbers: what its section holds does not reach so far. A grab of this section must reserve
-/// at least so many as were asked for, and be told by [`Counters::granted`].
+/// Why a key got no numbers: what its section holds does not reach far enough. A grab of this section must reserve at
+/// least the number that was asked for, and [`Counters::granted`] must receive it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct NotHeld {
     /// The section of the key.
@@ -49,7 +49,7 @@ pub enum Last {
     Is(u64),
     /// The last number is below this one, if the key has any.
     Below(u64),
-    /// Nothing is held of the key's section: whatever was given lies below the section's watermark in the log.
+    /// Nothing is held of the key's section: what was given lies below the section's watermark in the log.
     NotHeld {
         /// The section of the key.
         section: u16,
@@ -60,7 +60,7 @@ pub enum Last {
 #[derive(Clone, Copy)]
 struct Section {
     hash: u64,
-    /// Where keys begin that nobody remembers.
+    /// Where keys begin that are not remembered.
     floor: u64,
     /// The first number that is not reserved.
     end: u64,
@@ -136,8 +136,8 @@ impl Counters {
         Ok(first..=last)
     }
 
-    /// The section of the numbers that [`take`](Self::take) gave last, if their key will come to the end of what is held
-    /// soon: more of it can be reserved before anybody waits for that.
+    /// The section of the numbers that [`take`](Self::take) gave last, if their key will soon come to the end of what
+    /// is held: more of it can be reserved before a caller waits for that.
     pub fn low_section(&self) -> Option<u16> {
         self.low
     }
@@ -145,9 +145,9 @@ impl Counters {
     /// Takes over an interval of a section, from `start` to before `end`, which an entry of the present term
     /// granted to this process start.
     ///
-    /// Intervals of one section come in the order of the log: whoever grabs has one grab of a section under way at
-    /// a time, and never brings the answer of one that it gave up. An interval that lies below what the section
-    /// holds is wasted.
+    /// Intervals of one section come in the order of the log: the caller has one grab of a section under way at a time,
+    /// and never brings the answer of one that it gave up. An interval that lies below what the section holds is
+    /// wasted.
     pub fn granted(&mut self, tag: &BizTag, section: u16, start: u64, end: u64) {
         let Some(tag) = self.tags.get_or_add(tag) else {
             // Four thousand million tags have been forgotten: the numbers begin anew, with nothing under them.
@@ -159,7 +159,7 @@ impl Counters {
             if start == held.end {
                 held.end = end;
             } else if start > held.end {
-                // What lies between was granted to somebody else, or its answer was lost.
+                // What lies between was granted to another process, or its answer was lost.
                 (held.floor, held.end) = (start, end);
             }
             return;
@@ -199,7 +199,7 @@ impl Counters {
         *self = Self { forgotten, ..Self::new(self.memory_max, self.secret) };
     }
 
-    /// Sequences of which any section is held.
+    /// Sequences that have a held section.
     pub fn tags_held(&self) -> usize {
         self.tags.held()
     }
@@ -219,7 +219,7 @@ impl Counters {
         self.keys.memory() + self.sections.memory() + self.tags.memory()
     }
 
-    /// Remembers a key, and raises the floor of the section whose key is forgotten for it.
+    /// Remembers a key. If another key is forgotten for it, raises the floor of that key's section.
     fn remember(&mut self, counter: Counter) {
         let Some(forgotten) = self.keys.insert(counter) else { return };
         self.forgotten += 1;

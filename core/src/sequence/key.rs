@@ -43,10 +43,10 @@ impl std::error::Error for InvalidKey {}
 /// The section that a key belongs to, below [`SECTIONS`]: the low bits of SipHash-1-3 of its bytes under a key
 /// of zeros.
 ///
-/// It is the same in every tag, on every node and in every release: the section's watermark in the log stands for
-/// all numbers that the key was ever given, and another section's would not. Everybody can find keys of one
-/// section, and gains nothing by it: the section is one number of the log, not a list of its keys, and the table
-/// that holds their counters is ordered by a hash that nobody outside knows.
+/// It is the same in every tag, on every node and in every release: the section's watermark in the log stands for all
+/// numbers that the key was ever given, and another section's would not. Every client can find keys of one section, and
+/// gains nothing from it: the section is one number of the log, not a list of its keys, and the table that holds their
+/// counters is ordered by a hash that clients cannot compute.
 pub fn section_of(key: SequenceKey<'_>) -> u16 {
     let hash = SipHasher13::new_with_keys(0, 0).hash(key.0.as_bytes());
     u16::try_from(hash % u64::from(SECTIONS)).unwrap_or_default()

@@ -5,7 +5,7 @@ use std::ops::Bound::{Excluded, Unbounded};
 
 use crate::tag::BizTag;
 
-/// What a tag takes beside its name: its place in the tree, and what the allocator adds.
+/// What a tag takes in addition to its name: its place in the tree, and what the allocator adds.
 const TAG_BYTES: usize = 64;
 
 /// Numbers of tags. A number never means another tag than it did once: a tag that was forgotten gets a new one,
@@ -47,7 +47,7 @@ impl TagNumbers {
         Some(numbered.number)
     }
 
-    /// The number of a tag, a new one if it has none; `None` where all numbers are used up.
+    /// The number of a tag, a new one if it has none; `None` when all numbers are used up.
     pub(super) fn get_or_add(&mut self, tag: &BizTag) -> Option<u32> {
         if let Some(number) = self.get(tag.as_str()) {
             return Some(number);

@@ -56,11 +56,11 @@ fn a_gap_between_intervals_is_left_out_by_every_key() {
     let section = section_of(key("a"));
     counters.granted(&tag("chat"), section, 1, 11);
     assert_eq!(counters.take("chat", key("a"), 5), Ok(1..=5));
-    // Numbers 11 to 20 went to somebody else.
+    // Numbers 11 to 20 went to another process.
     counters.granted(&tag("chat"), section, 21, 31);
     assert_eq!(counters.last("chat", key("a")), Last::Is(5));
     assert_eq!(counters.take("chat", key("a"), 1), Ok(21..=21));
-    // An interval of before comes late.
+    // An earlier interval comes late.
     counters.granted(&tag("chat"), section, 11, 21);
     assert_eq!(counters.take("chat", key("a"), 9), Ok(22..=30));
     assert_eq!(counters.take("chat", key("a"), 1), Err(NotHeld { section }));

@@ -1,7 +1,7 @@
-//! In which period of a time zone a moment lies, and when that period begins and ends.
+//! The period of a time zone that a moment lies in, and when that period begins and ends.
 //!
-//! Pure: the time zones are those that this build brings along, never the machine's. A clock that is wrong, or a
-//! build with other time zones, chooses another period; which numbers are unique does not depend on it.
+//! Pure: the time zones are the ones compiled into this build, never the machine's. A clock that is wrong, or a build
+//! with other time zones, chooses another period; which numbers are unique does not depend on it.
 
 use std::sync::LazyLock;
 
@@ -14,8 +14,8 @@ use super::period::{Period, PeriodLength, PeriodNumber};
 
 static TIME_ZONES: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundled);
 
-/// The name of a time zone as the IANA database writes it, whatever the case of its letters is here; `None` when it
-/// has no such time zone.
+/// The name of a time zone as the IANA database writes it, with any case of its letters accepted; `None` for an unknown
+/// one.
 pub fn time_zone_name(name: &str) -> Option<Box<str>> {
     TIME_ZONES.get(name).ok()?.iana_name().map(Into::into)
 }
@@ -32,7 +32,7 @@ pub struct PeriodSpan {
 }
 
 impl PeriodSpan {
-    /// Whether a moment lies in it, or so many milliseconds outside at most.
+    /// Whether a moment lies in it, or at most `skew_ms` outside.
     pub fn holds(&self, now_ms: u64, skew_ms: u64) -> bool {
         self.start_ms <= now_ms.saturating_add(skew_ms)
             && now_ms < self.end_ms.saturating_add(skew_ms)
@@ -100,7 +100,7 @@ impl Calendar {
 
     /// When a date begins.
     fn start_ms(&self, date: Date) -> Option<u64> {
-        // Of two midnights the earlier one; for a midnight that was skipped, the moment at which it was.
+        // Of two midnights the earlier one; for a midnight that was skipped, the moment of the skip.
         let start = self.time_zone.to_ambiguous_timestamp(date.to_datetime(Time::midnight()));
         start.compatible().ok()?.as_millisecond().try_into().ok()
     }

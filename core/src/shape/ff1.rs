@@ -1,4 +1,4 @@
-//! Numbers in an order that nobody can guess who lacks the key: FF1 of NIST SP 800-38G, with radix 10.
+//! Numbers in an order that cannot be guessed without the key: FF1 of NIST SP 800-38G, with radix 10.
 //!
 //! Pure. FF1 is a Feistel network of ten rounds over the two halves of a string of decimal digits; its round
 //! function is AES. Strings of digits are numbers here, padded with zeros on the left as far as the digits go. Up to 18
@@ -24,13 +24,13 @@ struct Ff1<C> {
     moduli: [u64; 2],
     /// Bytes of a half in a block, at its end.
     half_bytes: usize,
-    /// What a block of a round is, without the round and the half: the chained blocks of all that comes before
-    /// are in it.
+    /// The input block of a round, without the round and the half: the chained blocks of all that comes before are in
+    /// it.
     template: [u8; BLOCK_BYTES],
 }
 
 impl<C: BlockCipherEncrypt + BlockSizeUser<BlockSize = U16>> Ff1<C> {
-    /// The permutation of numbers of `digits` digits, as many as [`HIDDEN_DIGITS`] says.
+    /// The permutation of numbers of `digits` digits, within [`HIDDEN_DIGITS`].
     fn new(cipher: C, digits: u8, tweak: &[u8]) -> Self {
         assert!(HIDDEN_DIGITS.contains(&digits), "FF1 over {digits} digits");
         let first_digits = digits / 2;
@@ -59,7 +59,7 @@ impl<C: BlockCipherEncrypt + BlockSizeUser<BlockSize = U16>> Ff1<C> {
         Self { cipher, moduli, half_bytes, template: chained }
     }
 
-    /// Where the permutation takes a number, which is below 10 to the power of the digits.
+    /// The image of a number, which is below 10 to the power of the digits.
     fn encrypt(&self, number: u64) -> u64 {
         let [first_modulus, second_modulus] = self.moduli;
         let (mut first, mut second) = (number / second_modulus, number % second_modulus);
@@ -70,7 +70,7 @@ impl<C: BlockCipherEncrypt + BlockSizeUser<BlockSize = U16>> Ff1<C> {
         first * second_modulus + second
     }
 
-    /// One half, moved by what the round makes of the other.
+    /// One half, moved by what the round computes from the other.
     #[inline]
     fn turned(&self, round: u8, half: u64, other: u64, modulus: u64) -> u64 {
         let mut block = self.template;
@@ -104,30 +104,30 @@ fn encrypted<C: BlockCipherEncrypt + BlockSizeUser<BlockSize = U16>>(
     block.into()
 }
 
-/// The ids of a hidden tag: numbers of exactly so many digits, each once.
+/// The ids of a hidden tag: numbers of exactly `digits` digits, each once.
 pub struct HiddenIds {
     permutation: Ff1<Aes256>,
-    /// The lowest number of so many digits.
+    /// The lowest number with this many digits.
     first: u64,
 }
 
 impl HiddenIds {
-    /// The ids of `digits` digits, as many as [`HIDDEN_DIGITS`] says, under this key.
+    /// The ids of `digits` digits, within [`HIDDEN_DIGITS`], under this key.
     pub fn new(digits: u8, key: &[u8; 32]) -> Self {
         let cipher = Aes256::new(&Array::from(*key));
         Self { permutation: Ff1::new(cipher, digits, &[]), first: power_of_ten(digits - 1) }
     }
 
-    /// How many ids there are: 9 times 10 to the power of the digits but one.
+    /// How many ids there are: 9 times 10 to the power of one less than the digits.
     pub fn count(&self) -> u64 {
         9 * self.first
     }
 
     /// The id of a number, 1 to [`count`](Self::count). Different numbers have different ids.
     ///
-    /// The permutation moves about all numbers of up to so many digits. From one without a leading zero, its
-    /// steps lead through others to one without, at the latest to the one that they began at; the first such is
-    /// the id (cycle walking). One id in nine takes more than one step.
+    /// The permutation also covers numbers with fewer digits. From a number without a leading zero, its steps lead
+    /// through others to one without, at the latest to the number that they began at; the first such number is the id
+    /// (cycle walking). One id in nine takes more than one step.
     ///
     /// # Panics
     /// If there is no such id.

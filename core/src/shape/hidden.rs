@@ -1,4 +1,4 @@
-//! Ids in an order that nobody can guess.
+//! Ids in an order that cannot be guessed.
 
 use std::fmt;
 
@@ -15,8 +15,8 @@ pub struct Hidden {
 }
 
 impl Hidden {
-    /// First number past the last that has an id: the numbers begin at 1, and of a number of so many digits the first
-    /// digit is not 0.
+    /// First number past the last that has an id: the numbers begin at 1, and the first digit of an id with this many
+    /// digits is not 0.
     ///
     /// # Panics
     /// If the digits are out of bounds.
@@ -25,17 +25,17 @@ impl Hidden {
     }
 }
 
-/// What a key of hidden ids is made for, so that nothing else that is made of a root key is ever like it.
+/// The purpose of a key of hidden ids, so that nothing else that is derived from a root key is ever like it.
 const PURPOSE: &[u8] = b"mintleaf hidden ids 1";
 
-/// The key that the keys of all hidden ids of a cluster are made of. It stands in the log and in the state, and is
-/// shown to nobody.
+/// The key that the keys of all hidden ids of a cluster are made of. It is in the log and in the state, and is never
+/// shown.
 #[derive(Clone, Deserialize, Eq, PartialEq, Serialize)]
 pub struct RootKey(pub [u8; 32]);
 
 impl RootKey {
-    /// The key of the tag of this name whose ids have so many digits: HMAC-SHA-256 of both. The same tag has the same
-    /// key wherever it is made, so it walks the same permutation again in a cluster that was restored.
+    /// The key of the tag of this name whose ids have this many digits: HMAC-SHA-256 of both. The same tag always gets
+    /// the same key, so it walks the same permutation again in a cluster that was restored.
     pub fn key_of(&self, name: &str, digits: u8) -> HiddenKey {
         let mut context = hmac::Context::with_key(&hmac::Key::new(hmac::HMAC_SHA256, &self.0));
         let length = (name.len() as u64).to_be_bytes();
@@ -51,7 +51,7 @@ impl fmt::Debug for RootKey {
     }
 }
 
-/// The key of hidden ids. It stands in the log and in the state, and is shown to nobody.
+/// The key of hidden ids. It is in the log and in the state, and is never shown.
 #[derive(Clone, Deserialize, Eq, PartialEq, Serialize)]
 pub struct HiddenKey(pub [u8; 32]);
 

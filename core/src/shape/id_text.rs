@@ -1,7 +1,7 @@
 //! How the ids of one number line are written: hidden or not, as bare numbers or in the tag's format.
 //!
 //! Pure. What stands before and behind an id is the same for all ids of a line, so it is made once, and writing an id
-//! takes nothing from the heap but room in the buffer that it is written to.
+//! takes nothing from the heap except room in the buffer that it is written to.
 
 use super::ff1::HiddenIds;
 use super::hidden::Hidden;
@@ -13,8 +13,8 @@ const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnop
 /// The digits of base 36, as most libraries write them.
 const DIGITS_36: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
 
-/// Bytes of the longest id without what stands around it: padded to as many digits as a format may ask for, of
-/// which no 64-bit number has more.
+/// Bytes of the longest id without what stands around it: padded to the most digits that a format may ask for. No
+/// 64-bit number has more digits.
 const NUMBER_BYTES_MAX: usize = 20;
 
 /// How the ids of one line are written.
@@ -36,7 +36,7 @@ struct Around {
 }
 
 impl IdText {
-    /// How ids that are hidden so and have this format are written, in this period where the tag has periods.
+    /// How ids with this hiding and this format are written, in this period if the tag has periods.
     pub fn new(
         hidden: &Option<Hidden>,
         format: &Option<TextFormat>,
@@ -57,7 +57,7 @@ impl IdText {
         self.format.is_some()
     }
 
-    /// Whether ids are in an order that nobody can guess.
+    /// Whether ids are in an order that cannot be guessed.
     pub fn is_hidden(&self) -> bool {
         self.hidden.is_some()
     }

@@ -1,4 +1,4 @@
-//! The number lines of a shaped tag, and whose word a grab of some of them needs.
+//! The number lines of a shaped tag, and the leadership that a grab of some of them needs.
 
 use serde::{Deserialize, Serialize};
 
@@ -44,6 +44,6 @@ pub struct Leadership {
     pub node_id: u64,
     /// Names the process start, at random.
     pub nonce: u128,
-    /// The term in which it leads.
+    /// The term that it leads in.
     pub term: u64,
 }

@@ -1,4 +1,4 @@
-//! Periods: how long they are, in which time zone they begin, and how they are numbered.
+//! Periods: how long they are, the time zone that they begin in, and how they are numbered.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,9 +7,9 @@ use crate::limits::TIME_ZONE_BYTES_MAX;
 /// How long a tag's numbers go on before they begin at 1 again.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Period {
-    /// How long one is.
+    /// The length of one period.
     pub length: PeriodLength,
-    /// The IANA name of the time zone in which it begins and ends. Applying never looks it up.
+    /// The IANA name of the time zone that it begins and ends in. Applying never looks it up.
     pub time_zone: Box<str>,
 }
 
@@ -30,7 +30,7 @@ pub enum PeriodLength {
 pub struct PeriodNumber(pub u32);
 
 impl Period {
-    /// Whether its time zone may be the name of one: up to [`TIME_ZONE_BYTES_MAX`] bytes of what such names have.
+    /// Whether its time zone may be the name of one: up to [`TIME_ZONE_BYTES_MAX`] bytes that such names may have.
     pub(super) fn is_sound(&self) -> bool {
         let is_of_names = |byte: u8| byte.is_ascii_alphanumeric() || b"/_+-".contains(&byte);
         (1..=TIME_ZONE_BYTES_MAX).contains(&self.time_zone.len())

@@ -44,7 +44,7 @@ pub enum IdStyle {
     Base62,
 }
 
-/// Why a text is no format.
+/// Why a text is not a format.
 #[derive(Clone, Copy, Debug, Eq, Error, PartialEq)]
 pub enum FormatError {
     /// The text is too long.

@@ -37,11 +37,10 @@ pub enum Refusal {
 
 /// Makes the ids of one process.
 ///
-/// The next id is the smallest one that lies above the last, shows no time before the clock's, and
-/// belongs to a millisecond of a window that is held. So ids rise whatever the clock does and
-/// however many worker ids are held: a clock that steps back is ridden out on the last time, and a
-/// millisecond whose ids are spent moves on to the next worker id, then to the next millisecond,
-/// ahead of the clock, but never to a window's fence.
+/// The next id is the smallest one that lies above the last, shows no time before the clock's, and belongs to a
+/// millisecond of a window that is held. So ids rise whatever the clock does and for any number of worker ids: a clock
+/// that steps back is ridden out on the last time, and a millisecond whose ids are spent moves on to the next worker
+/// id, then to the next millisecond, ahead of the clock, but never to a window's fence.
 ///
 /// A millisecond that the clock brings begins at a random sequence number. At low traffic most
 /// milliseconds give one id, and numbers that began at 0 would all fall on the first shards. The
@@ -51,8 +50,8 @@ pub enum Refusal {
 #[cfg_attr(test, derive(Clone, Eq, Hash, PartialEq))]
 pub struct Generator {
     format: Format,
-    /// How far ids may run ahead of the clock, and so how far a clock that went back is ridden out:
-    /// beyond it ids would show times that nobody wants to see.
+    /// How far ids may run ahead of the clock, and so how far a clock that went back is ridden out. Beyond it ids would
+    /// show times of no use to a reader.
     ahead_ms_max: u64,
     /// The last id given, the only cursor there is; 0 before the first.
     last: u64,
@@ -70,8 +69,8 @@ impl Generator {
         Self { format, ahead_ms_max, last: 0, windows: Vec::new(), random: seed, given: 0 }
     }
 
-    /// Adds a window to those that are held. It extends the held window of the same worker id, or
-    /// replaces it and lies above it.
+    /// Adds a window to the held ones. It extends the held window of the same worker id, or replaces it and lies above
+    /// it.
     ///
     /// # Panics
     /// If the window is empty, or has times that no id can show, or overlaps the held one without
@@ -155,7 +154,7 @@ impl Generator {
         Some(start..end)
     }
 
-    /// Where the smallest id above the last is, at `clock_ms` or later.
+    /// The smallest id above the last, at `clock_ms` or later.
     #[inline]
     fn above_last(&mut self, clock_ms: u64) -> Option<IdParts> {
         let last = self.last_parts();
@@ -217,9 +216,8 @@ impl Generator {
         mixed ^ (mixed >> 31)
     }
 
-    /// Gives up the window of a worker id: no more ids come from it. Answers the first of its
-    /// milliseconds that no id shows, or its fence when there is none; `None` when no window of the
-    /// worker id is held.
+    /// Gives up the window of a worker id: no more ids come from it. Returns the first of its milliseconds that no id
+    /// shows, or its fence when every millisecond is used; `None` when no window of the worker id is held.
     pub fn give_up(&mut self, worker_id: u16) -> Option<u64> {
         let at = self.windows.binary_search_by_key(&worker_id, |held| held.worker_id).ok()?;
         let window = self.windows.remove(at);
@@ -230,9 +228,9 @@ impl Generator {
         Some(unused_from_ms.clamp(window.floor_ms, window.fence_ms))
     }
 
-    /// Gives up every millisecond below `floor_ms`: no more ids come from there. A window that reaches above it
-    /// begins there from now on; the others are given up as a whole. Answers their worker ids, each with its
-    /// first millisecond that no id shows, as [`give_up`](Self::give_up) does.
+    /// Gives up every millisecond below `floor_ms`: no more ids come from there. A window that reaches above it begins
+    /// there from now on; the others are given up as a whole. Returns their worker ids, each with its first millisecond
+    /// that no id shows, as [`give_up`](Self::give_up) does.
     pub fn lift(&mut self, floor_ms: u64) -> Vec<(u16, u64)> {
         let below = self.windows.iter().filter(|window| window.fence_ms <= floor_ms);
         let below: Vec<u16> = below.map(|window| window.worker_id).collect();

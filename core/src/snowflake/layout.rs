@@ -60,7 +60,7 @@ impl Layout {
         1 << self.sequence_bits
     }
 
-    /// A worker id's two parts, data centre and worker within it, where the layout has them.
+    /// A worker id's two parts, data centre and worker within it, if the layout has them.
     pub fn split_worker(self, worker_id: u16) -> Option<(u16, u16)> {
         let low_bits = self.worker_bits - self.data_center_bits;
         (self.data_center_bits > 0)

@@ -8,16 +8,16 @@ use serde::{Deserialize, Serialize};
 
 use super::layout::Layout;
 
-/// Ranges in a pool at most: more than anybody types.
+/// Ranges in a pool at most: more than an operator types.
 const RANGES_MAX: usize = 64;
 /// Worker ids are below it in every layout.
 const WORKER_ID_END: u16 = 1 << 12;
 
-/// The worker ids that a cluster uses, one at least. The ids of whoever uses the others, such as a Leaf beside
-/// the cluster, are never met.
+/// The worker ids that a cluster uses, at least one. Ids of another system that uses the others, such as a Leaf beside
+/// the cluster, are never repeated.
 ///
-/// Written as worker ids and ranges of them, both ends included, joined by commas: `512-1023`, `0-9,20`. However
-/// it was typed, a pool is kept and shown as its fewest ranges in ascending order.
+/// Written as worker ids and ranges of them, both ends included, joined by commas: `512-1023`, `0-9,20`. However it was
+/// typed, a pool is kept and shown as its fewest ranges in ascending order.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<(u16, u16)>", into = "Vec<(u16, u16)>")]
 #[cfg_attr(test, derive(Hash))]
@@ -118,7 +118,7 @@ impl From<WorkerPool> for Vec<(u16, u16)> {
     }
 }
 
-/// Why ranges are no pool.
+/// Why ranges are not a pool.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum InvalidPool {
     /// The text is not written as worker ids and ranges of them.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::limits::ACTOR_CHARS_MAX;
 use crate::tag::exceeds;
 
-/// The name under which an admin change is recorded: 1 to [`ACTOR_CHARS_MAX`] characters, none of them a
+/// The name that an admin change is recorded under: 1 to [`ACTOR_CHARS_MAX`] characters, none of them a
 /// control character.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String")]
@@ -27,7 +27,7 @@ impl Actor {
 }
 
 impl Default for Actor {
-    /// Somebody who has proved no name: `anonymous`.
+    /// The actor without a proven name: `anonymous`.
     fn default() -> Self {
         Self("anonymous".into())
     }

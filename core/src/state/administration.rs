@@ -12,15 +12,15 @@ use crate::tag::BizTag;
 /// One page of the audit.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct AuditPage {
-    /// The entries, in the order in which they were asked for.
+    /// The entries, in the order that was asked for.
     pub entries: Vec<AuditEntry>,
-    /// The number after which the next page begins, in that order; `None` on the last page.
+    /// The next page begins after this number, in that order; `None` on the last page.
     pub next: Option<u64>,
 }
 
 impl State {
-    /// One page of the audit, beginning after the entry `after`: up to `limit` entries, and none that
-    /// `has_room` refuses but a first one.
+    /// One page of the audit, beginning after the entry `after`: up to `limit` entries. It ends before the first entry
+    /// that `has_room` refuses, except that its first entry is always on it.
     pub fn audit_page(
         &self,
         after: u64,
@@ -41,9 +41,9 @@ impl State {
         page_of(newest_first.skip_while(|entry| entry.index >= before), limit, has_room)
     }
 
-    /// Carries a change out. One that changed something has its entry in the audit. One that was rejected has
-    /// none, and neither has one that gives a tag what it has already: such changes can be asked for without end,
-    /// and would push the others out.
+    /// Carries a change out. A change that has an effect gets an entry in the audit. A change that was rejected gets
+    /// none, and neither does one that sets what a tag has already: such changes can be requested without end, and
+    /// would push the others out.
     pub(super) fn administer(&mut self, actor: &Actor, change: &Change) -> Response {
         let row = |state: &Self| change.tag().and_then(|tag| state.tag(tag.as_str()));
         let row_before = row(self);
@@ -114,8 +114,8 @@ impl State {
         }
     }
 
-    /// The mark of a tag that would be made now, to begin at `start`, under a name that no tag has: above every id that
-    /// the name was ever given, and above those that the cluster before a restore may have given of it.
+    /// The mark of a tag that would be made now, to begin at `start`, under a name without a tag. It is above every id
+    /// that the name was ever given, and above the ids that the cluster before a restore may have given of it.
     pub fn first_mark(&self, name: &str, start: u64) -> u64 {
         match self.entries.get(name) {
             Some(entry) => start.max(entry.max_id()),
@@ -152,7 +152,8 @@ impl State {
     }
 }
 
-/// The first entries of those that come: up to `limit`, and none that `has_room` refuses but a first one.
+/// The first of these entries: up to `limit`, and up to the first that `has_room` refuses, except that the first entry
+/// is always taken.
 fn page_of<'a>(
     entries: impl Iterator<Item = &'a AuditEntry>,
     limit: usize,

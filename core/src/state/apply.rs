@@ -28,7 +28,7 @@ pub const VISITED_MAX: usize = 10_000;
 pub struct TagPage {
     /// The rows, none of them twice.
     pub rows: Vec<TagRow>,
-    /// The name after which the next page begins; `None` on the last page. A page may have no row and yet
+    /// The next page begins after this name; `None` on the last page. A page may have no row and yet
     /// have a next one.
     pub next: Option<BizTag>,
 }
@@ -47,10 +47,11 @@ pub struct State {
     pub(super) workers: WorkerEntries,
     pub(super) level: Level,
     pub(super) audit: Audit,
-    /// How many numbers higher than usual each line begins that this state does not know: the sum of the advances
-    /// of all restores, whose copies may have lacked lines of the old cluster.
+    /// How much higher than usual each line begins that this state does not know: the sum of the advances of all
+    /// restores, because their copies may have lacked lines of the old cluster.
     pub(super) advance: u64,
-    /// Until when periods may have begun that this state does not know and that begin so much higher.
+    /// The end of the time when periods may have begun that this state does not know; such a period begins higher by
+    /// that sum.
     pub(super) periods_before: PeriodsBefore,
     /// What the keys of hidden ids are made of, from the third level on.
     pub(super) root: Option<RootKey>,
@@ -78,9 +79,9 @@ impl<'a> NewTag<'a> {
 impl State {
     /// Applies one committed command of an entry with this stamp.
     ///
-    /// Applying cannot fail: a command that may not be carried out is answered with a rejection and
-    /// changes nothing but the state's clock. For tags, a stamp below an earlier one counts as the
-    /// earlier one; worker ids and periods take every stamp as it is.
+    /// Applying cannot fail: the response to a command that may not be carried out is a rejection, and only the state's
+    /// clock changes. For tags, a stamp below an earlier one counts as the earlier one; worker ids and periods take
+    /// every stamp as it is.
     pub fn apply(&mut self, stamp: impl Into<Stamp>, command: &Command) -> Response {
         let stamp = stamp.into();
         let now_ms = stamp.now_ms;
@@ -166,7 +167,7 @@ impl State {
 
     /// One page of rows whose names begin with `prefix`, in the order of their names, beginning after the name `after`,
     /// which need not exist. It ends after `limit` rows, before the first row that `has_room` refuses, or after
-    /// [`VISITED_MAX`] entries, however many of them are tombstones.
+    /// [`VISITED_MAX`] entries, even if all of them are tombstones.
     pub fn tags_page(
         &self,
         prefix: &str,
@@ -200,7 +201,7 @@ impl State {
         self.tags == 0
     }
 
-    /// How many names the state keeps for ever: those of the tags that exist, and of those that were deleted.
+    /// How many names the state keeps for ever: the names of the tags that exist, and of deleted ones.
     pub fn names(&self) -> usize {
         self.entries.len()
     }
@@ -215,8 +216,7 @@ impl State {
         self.clock_ms
     }
 
-    /// How many numbers higher than usual each line begins that this state does not know; 0 unless the cluster was
-    /// restored.
+    /// How much higher than usual each line begins that this state does not know; 0 unless the cluster was restored.
     pub fn advance(&self) -> u64 {
         self.advance
     }
@@ -258,14 +258,14 @@ impl State {
         self.workers.bounds().window_ms_max()
     }
 
-    /// The snowflake floor in Unix milliseconds, 0 when there is none: no window that is given from now on
-    /// begins below it, of whichever worker id.
+    /// The snowflake floor in Unix milliseconds, 0 before it is first raised: no window of any worker id that is given
+    /// from now on begins below it.
     pub fn snowflake_floor_ms(&self) -> u64 {
         self.workers.bounds().floor_ms()
     }
 
-    /// The worker ids whose holders have milliseconds below `floor_ms` and have not said that they stamp none
-    /// of them any more.
+    /// The worker ids whose holders have milliseconds below `floor_ms` and have not yet reported that they stamp none
+    /// of these any more.
     pub fn windows_below(&self, floor_ms: u64) -> Vec<WorkerRow> {
         let reaches_below =
             |row: &WorkerRow| row.nonce.is_some() && row.floor_ms < floor_ms.min(row.fence_ms);

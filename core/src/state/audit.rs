@@ -1,4 +1,4 @@
-//! The last admin changes, each with who made it, when, and what it changed.
+//! The last admin changes, each with its actor, its time, and what it changed.
 //!
 //! Entries are numbered from 1 on, without a gap, over the life of the cluster. The last [`AUDIT_MAX`] are kept.
 //! An entry has at most 3 KiB of texts and 512 bytes besides, so all of them take 36 MB at most; of usual
@@ -31,7 +31,7 @@ pub struct AuditEntry {
     pub index: u64,
     /// When it was carried out, in Unix milliseconds of the log's time.
     pub time_ms: u64,
-    /// Who asked for it.
+    /// The actor that asked for it.
     pub actor: Actor,
     /// What was done.
     pub action: Action,
@@ -89,7 +89,7 @@ impl Action {
     }
 }
 
-/// What an audit entry says of its target; empty where there was or is none.
+/// What an audit entry says of its target; empty where the target did not or does not exist.
 pub type Facts = Vec<(Field, Fact)>;
 
 /// What a fact is about. Variants are only ever appended.
@@ -133,7 +133,7 @@ pub enum Field {
     Order,
     /// How long the periods of a tag are.
     Period,
-    /// In which time zone the periods of a tag begin.
+    /// The time zone that the periods of a tag begin in.
     TimeZone,
     /// The format of a tag.
     Format,
@@ -236,7 +236,7 @@ impl Audit {
         self.last + 1
     }
 
-    /// Adds an entry with the next number, and drops the one that is too old then.
+    /// Adds an entry with the next number, and drops the one that thereby becomes too old.
     ///
     /// # Panics
     /// If the entry has another number.
@@ -255,8 +255,8 @@ impl Audit {
         }
     }
 
-    /// The entry of an import that goes on, if it is one of the last few: so many other changes between two
-    /// tags of an import give it a second entry.
+    /// The entry of an import that goes on, if it is one of the last [`IMPORT_ENTRIES_BACK`]. If that many other
+    /// changes come between two tags of an import, it gets a second entry.
     pub(super) fn import_mut(&mut self, actor: &Actor, import: &str) -> Option<&mut AuditEntry> {
         let is_it = |entry: &AuditEntry| {
             entry.action == Action::ImportTags && *entry.target == *import && entry.actor == *actor
@@ -274,7 +274,7 @@ impl Audit {
         None
     }
 
-    /// Takes in entries that were read, which lie behind those that are there.
+    /// Appends entries that were read: they lie behind the present ones.
     ///
     /// # Errors
     /// When no state has these entries in this order.

@@ -14,9 +14,8 @@ use crate::tag::{self, BizTag, OutOfBounds};
 
 /// A change that an administrator asks for.
 ///
-/// The state carries out those of tags and of the snowflake floor. Those of the membership, the leader and the
-/// level are carried out by `raft/`; the state records that they were, and takes the word of the node that was
-/// asked.
+/// The state carries out the changes of tags and of the snowflake floor. `raft/` carries out those of the membership,
+/// the leader and the level; the state records that they were made, on the word of the node that was asked.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
 pub enum Change {
     /// Creates a tag. Its ids begin at `start`, or above every id the name was ever given.
@@ -95,8 +94,8 @@ pub enum Change {
         /// [`DESCRIPTION_CHARS_MAX`](crate::limits::DESCRIPTION_CHARS_MAX) characters.
         description: String,
     },
-    /// Creates a tag with a shape of its own. Its lines begin at `start`, or above every number that the name was
-    /// ever given, and the first key of hidden ids stays.
+    /// Creates a tag with its own shape. Its lines begin at `start`, or above every number that the name was ever
+    /// given, and the first key of hidden ids stays.
     CreateShapedTag {
         /// The name, not in use by an existing tag, and never of a tag with another shape.
         tag: BizTag,
@@ -108,8 +107,8 @@ pub enum Change {
         description: String,
         /// What keeps callers from taking ids.
         protection: Protection,
-        /// The shape, not that of a plain tag. From the third level on the state makes the key of hidden ids, and the one
-        /// here counts for nothing.
+        /// The shape, not that of a plain tag. From the third level on the state makes the key of hidden ids and
+        /// ignores the key in here.
         shape: Box<Shape>,
     },
 }
@@ -183,7 +182,7 @@ impl Change {
         }
     }
 
-    /// The tag that the state changes; `None` where there is none.
+    /// The tag that the state changes; `None` if the change is of no tag.
     pub fn tag(&self) -> Option<&BizTag> {
         match self {
             Self::CreateTag { tag, .. }
@@ -195,8 +194,8 @@ impl Change {
         }
     }
 
-    /// The mark that the change names of a tag that exists: no id below it may be given once the change is carried out,
-    /// whether it raises anything or not.
+    /// The mark that the change names for an existing tag: no id below it may be given once the change is carried out,
+    /// even if it raises nothing.
     pub fn mark(&self) -> Option<u64> {
         match self {
             Self::UpdateTag { fields, .. } => fields.max_id,
@@ -242,8 +241,8 @@ impl Change {
         }
     }
 
-    /// What was there before and what is there now, for a change that the state only records; of the snowflake
-    /// floor what it is raised to.
+    /// What was there before and what is there now, for a change that the state only records; for the snowflake floor,
+    /// the value that it is raised to.
     pub fn told(&self) -> (Facts, Facts) {
         let leader = |id: u64| Facts::from([(Field::Leader, Fact::Number(id))]);
         let level = |level: &u32| Facts::from([(Field::Level, Fact::Number((*level).into()))]);
@@ -303,7 +302,7 @@ fn tag_facts(row: &TagRow) -> Facts {
     facts
 }
 
-/// What the audit says of a shape: what is not as in a plain tag, and nothing of the key.
+/// What the audit says of a shape: its differences from a plain tag, and nothing of the key.
 fn shape_facts(shape: &Shape) -> Facts {
     let Shape { kind, order, period, format, hidden } = shape;
     let text = |text: &str| Fact::Text(text.into());

@@ -128,8 +128,8 @@ pub enum Command {
         /// First millisecond that the holder may stamp from now on; it has no way left to stamp one below.
         floor_ms: u64,
     },
-    /// Reserves the next numbers of one line of a tag with a shape of its own, as a [`Grab`](Self::Grab) does of a
-    /// plain tag.
+    /// Reserves the next numbers of one line of a tag with its own shape, as a [`Grab`](Self::Grab) does for a plain
+    /// tag.
     GrabLine {
         /// The name of an existing tag.
         tag: BizTag,
@@ -137,12 +137,12 @@ pub enum Command {
         size: u32,
         /// Which line of the tag.
         line: Line,
-        /// The leadership that the numbers are handed out under: of a strict tag or a sequence, and of no other. It
-        /// is the one that appends the entry, or nothing is reserved.
+        /// The leadership that hands the numbers out: set for a strict tag or a sequence, and for no other. The entry
+        /// must be appended under this leadership, or nothing is reserved.
         by: Option<Leadership>,
     },
     /// Settles the root key of hidden ids, unless the cluster has one. As with [`RaiseLevel`](Self::RaiseLevel), which
-    /// stands before it in one entry, a leader appends it by itself.
+    /// precedes it in the same entry, a leader appends it by itself.
     DrawRoot {
         /// The key, drawn for this.
         root: RootKey,
@@ -156,8 +156,8 @@ pub enum Command {
 }
 
 impl Command {
-    /// Checks every bound that does not depend on the state. [`State::apply`](super::State::apply)
-    /// does so again; asking first spares a trip through the log.
+    /// Checks every bound that does not depend on the state. [`State::apply`](super::State::apply) does so again; an
+    /// earlier check saves a trip through the log.
     ///
     /// # Errors
     /// The first bound that is broken.

@@ -7,7 +7,7 @@ use super::tag_entry::TagEntry;
 use crate::limits::ID_END;
 use crate::tag::BizTag;
 
-/// Entries of which the headroom is read at once, while applying waits: some 20 microseconds.
+/// Entries that one look reads while applying waits: some 20 microseconds.
 const HEADROOM_VISITED: usize = 2_000;
 
 /// The headroom of some tags.
@@ -15,7 +15,7 @@ const HEADROOM_VISITED: usize = 2_000;
 pub struct HeadroomPage {
     /// The tag that is nearest to its end, and the share of its ids that is left.
     pub lowest: Option<(f64, BizTag)>,
-    /// The name behind which the next look begins; `None` behind the last tag.
+    /// The next look begins behind this name; `None` behind the last tag.
     pub next: Option<BizTag>,
 }
 

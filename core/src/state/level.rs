@@ -1,10 +1,10 @@
 //! How far the cluster has come: which commands, responses and kinds of snapshot sections it may use.
 //!
-//! Builds of two releases read one log while nodes are upgraded one by one, and the older build reads
-//! it again should they be rolled back. So everything that an older build cannot read has a *level*,
-//! and is used only once the cluster has that level. The level stands in the state and rises by a
-//! command, which names the release that is needed from there on; every build reads that command and
-//! the section of a snapshot that says the same, whatever else it does not know.
+//! Builds of two releases read one log while nodes are upgraded one by one, and the older build reads it again if they
+//! are rolled back. So everything that an older build cannot read has a *level*, and is used only once the cluster has
+//! that level. The level is part of the state and is raised by a command, which names the release that is needed from
+//! there on. Every build reads that command and the section of a snapshot that says the same, even if it knows nothing
+//! else of them.
 
 use serde::{Deserialize, Serialize};
 
@@ -54,8 +54,7 @@ impl Level {
         &self.version
     }
 
-    /// Whether it is level 1, of which a snapshot says nothing: such a state has the bytes that it
-    /// always had.
+    /// Whether it is level 1, which a snapshot does not mention: such a state keeps the bytes that it always had.
     pub(super) fn is_first(&self) -> bool {
         self.number <= 1
     }

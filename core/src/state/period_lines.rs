@@ -1,9 +1,9 @@
 //! The lines of a tag with periods: the marks of the periods used last.
 //!
-//! Which line is asked for is decided by clocks, what it gives is not: a line is known by its period's number alone,
-//! and its mark only rises. So (period, id) is unique whatever any clock shows. The marks of [`PERIODS_KEPT`] periods
-//! are kept. Another one takes the place of the lowest; from then on that one and all below it are refused for good,
-//! because nobody knows their marks.
+//! Clocks decide which line is asked for, but not what it gives: a line is known by its period's number alone, and its
+//! mark only rises. So (period, id) is unique whatever any clock shows. The marks of [`PERIODS_KEPT`] periods are kept.
+//! Another one takes the place of the lowest; from then on that one and all below it are refused for good, because
+//! their marks are lost.
 
 use std::ops::Range;
 
@@ -23,8 +23,9 @@ pub(super) struct PeriodLines {
 }
 
 impl PeriodLines {
-    /// Whether ids of a period may be given by an entry that the leader stamped `now_ms`: the period is not too old,
-    /// nor, of a tag that never goes back, earlier than the latest one; and it is now, but for the skew of clocks.
+    /// Whether ids of a period may be given by an entry that the leader stamped `now_ms`. The period must not be too
+    /// old, nor earlier than the latest one of a tag that never goes back; and it must be now, give or take the skew of
+    /// clocks.
     pub(super) fn admit(
         &self,
         number: PeriodNumber,
@@ -45,8 +46,8 @@ impl PeriodLines {
         if (opens_ms..closes_ms).contains(&now_ms) { Ok(()) } else { Err(Response::PeriodClosed) }
     }
 
-    /// Reserves `size` ids of a period that was admitted, or those that are left; `None` when none is. A period that
-    /// has no mark yet begins `advance` numbers above 1.
+    /// Reserves `size` ids of an admitted period, or all that are left if these are fewer; `None` when no id is left. A
+    /// period that has no mark yet begins `advance` numbers above 1.
     pub(super) fn grab(
         &mut self,
         number: PeriodNumber,
@@ -57,7 +58,7 @@ impl PeriodLines {
         self.kept[at].1.grab(size, ID_END)
     }
 
-    /// Adds a period at its place, and answers where it is then.
+    /// Adds a period at its place, and returns that place.
     fn begin(&mut self, at: usize, number: PeriodNumber, advance: u64) -> usize {
         self.kept.insert(at, (number, Watermark::beginning(advance)));
         if self.kept.len() <= PERIODS_KEPT {

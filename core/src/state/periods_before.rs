@@ -1,8 +1,9 @@
-//! Until when periods may have begun that a restored cluster must not begin at 1.
+//! How late a period may begin that a restored cluster must not begin at 1.
 //!
-//! A period that had begun when the old cluster stopped may have been used there since the copy was taken. When that was
-//! is known to no copy, and the clock of the machine that restores may show anything. So the new cluster's own log says
-//! it: the first entry that it stamps is stamped after the old cluster stopped, by the median of its clocks.
+//! A period that had begun when the old cluster stopped may have been used there after the copy was taken. No copy
+//! knows when the old cluster stopped, and the clock of the machine that restores may show anything. So the new
+//! cluster's own log supplies the time: its first stamped entry was stamped after the old cluster stopped, by the
+//! median of its clocks.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,12 +21,13 @@ impl PeriodsBefore {
         self.stamped_ms
     }
 
-    /// Has the next stamp count.
+    /// Makes the next stamp count.
     pub(super) fn await_stamp(&mut self) {
         self.is_awaited = true;
     }
 
-    /// Takes the stamp of an entry, if it is the one that counts. A cluster that was restored again keeps the later one.
+    /// Takes the stamp of an entry, if it is the one that counts. A cluster that was restored again keeps the later
+    /// one.
     pub(super) fn take(&mut self, now_ms: u64) {
         if self.is_awaited && now_ms > 0 {
             *self = Self { stamped_ms: now_ms.max(self.stamped_ms), is_awaited: false };

@@ -22,7 +22,7 @@ impl Protection {
 
 const LIVE: u32 = 1;
 const FROZEN: u32 = 2;
-/// The rate stands above the two flags; 0 is none.
+/// The rate stands above the two flags; 0 means no rate limit.
 const RATE_SHIFT: u32 = 2;
 const _: () = assert!(RATE_LIMIT_MAX < 1 << (32 - RATE_SHIFT));
 

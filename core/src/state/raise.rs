@@ -1,12 +1,12 @@
 //! How a state is raised for a new cluster that is made of a copy of it.
 //!
-//! The cluster of which the state is a copy may have handed out more since: of lines that the copy has, and of
-//! lines that came later. How much, an operator says. So every line of the copy rises by so much, and the
-//! state keeps the amount, by which each line begins higher of which it knows nothing. Marks only rise here, by
-//! the code that every mark rises by.
+//! The original cluster may have handed out more ids since the copy was made: of lines that the copy has, and of lines
+//! that came later. An operator says how many at most. So every line of the copy rises by that amount, and the state
+//! keeps the amount, because each line that it does not know begins higher by that much. Marks only rise here, by the
+//! same code as everywhere.
 //!
-//! No field may be left out: each type on the way is taken apart by name, so that a new one does not compile
-//! before somebody has said how it rises.
+//! No field may be left out: each type on the way is taken apart by name, so that a new field does not compile before
+//! its author has decided how it rises.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use crate::tag::BizTag;
 /// How far a state rises.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Raise {
-    /// How many ids every line rises by, those that begin later included.
+    /// How many ids every line rises by, including lines that begin later.
     pub all: u64,
     /// Tags that rise by more, deleted ones among them.
     pub tags: BTreeMap<BizTag, u64>,
@@ -29,11 +29,11 @@ pub struct Raise {
 }
 
 impl State {
-    /// The state raised, so that nothing it gives was given by a cluster that had this state and gave less than
-    /// `by` since. A line at which fewer ids are left ends, and is exhausted.
+    /// The state raised, so that it gives nothing that was given by a cluster that had this state and has given less
+    /// than `by` since. A line with fewer ids left than it rises by ends, and is exhausted.
     ///
     /// # Errors
-    /// A tag that is named and that the state does not know. A mark for it alone would not hold: nobody knows
+    /// A tag that is named but that the state does not know. Raising it alone would not help, because it is not known
     /// where the tag began.
     pub fn raised(mut self, by: &Raise) -> Result<Self, BizTag> {
         let Raise { all, tags, floor_ms, root: drawn } = by;
@@ -84,7 +84,7 @@ mod tests {
         Raise { all, ..Raise::default() }
     }
 
-    /// The first id that a grab of a tag gives, which is created with this start if it is not there.
+    /// The first id that a grab of a tag gives. If the tag is not there, it is created with this start.
     fn next(state: &mut State, name: &str, start: u64) -> u64 {
         state.apply(0, &create(name, 1, start));
         match state.apply(0, &Command::Grab { tag: tag(name), size: 1 }) {
@@ -158,7 +158,7 @@ mod tests {
         let state = two_tags_and_a_tombstone();
         let raised = state.raised(&by(100)).unwrap().raised(&by(20)).unwrap();
         assert_eq!(next(&mut raised.clone(), "new", 1), 121);
-        // The amount is written down, and a state that was never raised keeps its bytes.
+        // The amount is written down; a state that was never raised keeps its bytes.
         let restored = crate::encoding::read_snapshot(&written(&raised)[..]).unwrap();
         assert_eq!(next(&mut restored.clone(), "new", 1), 121);
         assert_eq!(written(&restored), written(&raised));

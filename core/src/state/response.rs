@@ -23,7 +23,7 @@ pub enum Response {
     Tag(TagRow),
     /// The tag is gone.
     Deleted,
-    /// The ids `[start, end)` are reserved for whoever proposed the grab.
+    /// The ids `[start, end)` are reserved for the proposer of the grab.
     Segment {
         /// First id of the segment.
         start: u64,
@@ -50,7 +50,7 @@ pub enum Response {
     },
     /// The format of the cluster's snowflake ids.
     Format {
-        /// The cluster's format, be it the one proposed or an earlier one.
+        /// The cluster's format: the proposed one, or an earlier one.
         format: Format,
     },
     /// The milliseconds `[floor_ms, fence_ms)` of a worker id are reserved for the grant that asked.
@@ -82,7 +82,7 @@ pub enum Response {
     Frozen,
     /// What the cluster has settled about snowflake ids.
     Rules {
-        /// The cluster's rules, be they those proposed or earlier ones.
+        /// The cluster's rules: the proposed ones, or earlier ones.
         rules: Rules,
     },
     /// The snowflake floor, raised or as high as was asked already.
@@ -92,8 +92,8 @@ pub enum Response {
         /// The first millisecond that a window may have.
         floor_ms: u64,
     },
-    /// The window would lie below the snowflake floor; or its holder has not said yet that it stamps nothing
-    /// below the floor, so it is not extended.
+    /// The window would lie below the snowflake floor; or it is not extended, because its holder has not yet reported
+    /// that it stamps nothing below the floor.
     BelowFloor {
         /// The first millisecond that a window may have.
         floor_ms: u64,
@@ -105,7 +105,7 @@ pub enum Response {
         /// The tag as it is now.
         row: TagRow,
     },
-    /// The tag with a shape of its own as it is now, created or changed.
+    /// The tag with its own shape as it is now, created or changed.
     ShapedTag {
         /// The tag.
         row: TagRow,
@@ -116,15 +116,15 @@ pub enum Response {
     OtherShape,
     /// The entry was appended under another leadership than the one that the grab names.
     OtherTerm,
-    /// The period is older than those whose marks are kept, or earlier than the latest one of a strict tag: nothing of
-    /// it will ever be given again.
+    /// The period is older than those with marks that are kept, or earlier than the latest one of a strict tag: nothing
+    /// of it will ever be given again.
     PeriodOver {
         /// Which period.
         number: PeriodNumber,
     },
     /// The period is not now, as this entry is stamped.
     PeriodClosed,
-    /// The cluster has no root key yet, of which the tag's key would be made.
+    /// The cluster has no root key yet, which the tag's key would be made from.
     NoRootKey,
     /// The note is left.
     #[cfg(feature = "next-level")]
@@ -147,7 +147,7 @@ impl Response {
         }
     }
 
-    /// The lowest level of a cluster in which this response is given.
+    /// The lowest level of a cluster that gives this response.
     pub(crate) fn level(&self) -> u32 {
         match self {
             #[cfg(feature = "next-level")]

@@ -1,6 +1,6 @@
-//! A copy that becomes the state of a new cluster: raised, and with the audit saying by how much.
+//! A copy that becomes the state of a new cluster: raised, with an audit entry that says by how much.
 //!
-//! The audit of the old cluster stays, because who changed what is known by it; the restore is the next entry, and
+//! The audit of the old cluster stays, because it is the record of who changed what. The restore is the next entry, and
 //! the first of the new cluster.
 
 use super::actor::Actor;
@@ -12,7 +12,7 @@ use super::shaped_entry::ShapedEntry;
 use super::tag_entry::TagEntry;
 use crate::tag::BizTag;
 
-/// Who restores, for the audit. No token has a name with a space in it.
+/// The actor of a restore in the audit. No token has a name with a space in it.
 const ACTOR: &str = "mintleaf restore";
 
 /// What the audit says of a restore besides how far the state rose.
@@ -70,7 +70,7 @@ impl State {
         self.audit.push(AuditEntry { index, time_ms, actor, action, target, before, after });
     }
 
-    /// The watermark of a tag, the highest of its lines, deleted or not; nothing of a name that is not known.
+    /// The watermark of a tag, the highest of its lines, deleted or not; empty for an unknown name.
     fn mark_facts(&self, tag: &BizTag) -> Facts {
         let shaped = self.shaped.get(tag.as_str()).and_then(ShapedEntry::max_id);
         let mark = shaped.or_else(|| self.entries.get(tag.as_str()).map(TagEntry::max_id));

@@ -1,6 +1,6 @@
 //! The lines of a sequence: the marks of the sections that its keys fall into.
 //!
-//! A section that no key was used of has no mark, so a sequence takes as much memory as it has sections in use.
+//! A section without used keys has no mark, so a sequence takes as much memory as it has sections in use.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -14,8 +14,8 @@ use crate::limits::{ID_END, SECTIONS};
 pub(super) struct SectionLines(BTreeMap<u16, Watermark>);
 
 impl SectionLines {
-    /// Reserves `size` numbers of a section, or those that are left; `None` when none is. A section that has no mark
-    /// yet begins `advance` numbers above 1.
+    /// Reserves `size` numbers of a section, or all that are left if these are fewer; `None` when no number is left. A
+    /// section that has no mark yet begins `advance` numbers above 1.
     pub(super) fn grab(&mut self, section: u16, size: u32, advance: u64) -> Option<Range<u64>> {
         let mark = self.0.entry(section).or_insert_with(|| Watermark::beginning(advance));
         mark.grab(size, ID_END)

@@ -1,4 +1,4 @@
-//! What a tag with a shape of its own has besides its entry: the shape, and the lines that it has instead of one.
+//! What a tag with its own shape has besides its entry: the shape, and several lines in place of one.
 //!
 //! A shaped entry is made with the first tag of its name and stays with the name for ever, as the watermark does.
 
@@ -21,7 +21,7 @@ pub(crate) struct ShapedEntry {
     tag: BizTag,
     shape: Arc<Shape>,
     lines: Arc<Lines>,
-    /// How many numbers above 1 a line begins that does not exist yet: the sum of the advances of restores.
+    /// How many numbers above 1 a new line begins: the sum of the advances of restores.
     advance: u64,
 }
 
@@ -96,8 +96,8 @@ impl ShapedEntry {
         }
     }
 
-    /// Reserves ids of a line for the proposer of an entry with this stamp. Before `restored_ms`, the
-    /// cluster that this one was restored from may have given ids that this one does not know of.
+    /// Reserves ids of a line for the proposer of an entry with this stamp. Before `restored_ms`, the cluster that this
+    /// one was restored from may have given ids that this one does not know.
     pub(super) fn grab(
         &mut self,
         entry: &mut TagEntry,
@@ -139,7 +139,7 @@ impl ShapedEntry {
         Response::Segment { start: ids.start, end: ids.end, step: entry.step() }
     }
 
-    /// Raises every line by so many ids, or to its end, those that begin later included.
+    /// Raises every line by this many ids, or to its end, including lines that begin later.
     pub(super) fn rise(&mut self, by: u64) {
         let Self { tag: _, shape: _, lines, advance } = self;
         match Arc::make_mut(lines) {

@@ -74,8 +74,8 @@ impl<E: Named> SharedTable<E> {
         self.beginning_with("", name)
     }
 
-    /// The entries whose names begin with `prefix`, those after `name` alone where one is given. None of the others
-    /// is looked at, but for those of one leaf.
+    /// The entries whose names begin with `prefix`; with `name`, only those after it. Of all other entries it looks
+    /// only at those in one leaf.
     pub(super) fn beginning_with(
         &self,
         prefix: &str,
@@ -91,7 +91,7 @@ impl<E: Named> SharedTable<E> {
             .take_while(move |entry| entry.name().starts_with(prefix))
     }
 
-    /// The leaf a name is in or would be in; 0 in an empty table.
+    /// The leaf that a name is in or would be in; 0 in an empty table.
     fn leaf_of(&self, name: &str) -> usize {
         self.leaves.partition_point(|leaf| leaf[0].name() <= name).saturating_sub(1)
     }

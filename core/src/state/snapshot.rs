@@ -2,14 +2,13 @@
 //!
 //! The run is a header, the level if it is above the first, the entries of tags in ascending order in chunks, their
 //! shapes and lines as far as they are not plain, the worker ids if there are any, the bounds of windows unless they
-//! are those of a new state, how far the state was raised if it was, what the third level has beside, the audit in chunks, and the end. A later release
-//! can append kinds of sections, each from a level of the cluster on. The level stands right behind the header: a build
-//! that does not support it reads no further, and can say which version does. Neither the writer nor the reader holds
-//! more than one section beside the state itself.
+//! are those of a new state, how far the state was raised if it was, what the third level has beside, the audit in
+//! chunks, and the end. A later release can append kinds of sections, each from a level of the cluster on. The level
+//! stands right behind the header: a build that does not support it reads no further, and can say which version does.
+//! Neither the writer nor the reader holds more than one section beside the state itself.
 //!
-//! Equal states have equal sections, however they came about, so that replicas can be compared.
-//! Reading trusts nothing: a section out of place, an odd count or a name out of order refuse the
-//! whole run.
+//! Equal states have equal sections, whatever their history, so that replicas can be compared. Reading trusts nothing:
+//! a section out of place, an odd count or a name out of order makes it refuse the whole run.
 
 use std::{iter, mem};
 
@@ -50,13 +49,13 @@ pub(crate) enum Section<L, W, A, S> {
     Level(Level),
     Audit(Vec<A>),
     Bounds(WindowBounds),
-    /// How much higher lines begin of which the state knows nothing.
+    /// How much higher lines begin that the state does not know.
     Advance(u64),
     /// The shapes and lines of tags that are, or were, shaped.
     Shaped(Vec<S>),
     /// What the keys of hidden ids are made of.
     Root(RootKey),
-    /// Until when periods may have begun that begin higher.
+    /// How late a period may begin that begins higher than usual.
     PeriodsBefore(PeriodsBefore),
     /// When the last window ends whose worker id was given on before its holder gave it back.
     GivenOn(u64),
@@ -174,7 +173,7 @@ impl Restorer {
     /// Begins with the first section, in a build that supports levels up to `level_max`.
     ///
     /// # Errors
-    /// When the section is no header.
+    /// When the section is not a header.
     pub(crate) fn begin(level_max: u32, first: SectionRead) -> Result<Self, UnfitSnapshot> {
         let Section::Header { clock_ms, entries } = first else {
             return Err(UnfitSnapshot::Malformed("it does not begin with a header"));
@@ -254,7 +253,7 @@ impl Restorer {
         Ok(())
     }
 
-    /// Takes in the worker ids, of which there is one section at most.
+    /// Takes in the worker ids. There is at most one section of them.
     fn take_workers(&mut self, workers: WorkerEntries) -> Result<(), UnfitSnapshot> {
         if !self.state.workers.is_empty() || workers.is_empty() {
             return Err(UnfitSnapshot::Malformed("its worker ids come twice or not at all"));
@@ -271,7 +270,7 @@ impl Restorer {
         Ok(())
     }
 
-    /// Takes in how far the state was raised, which is said once, of a state that was.
+    /// Takes in how far the state was raised. There is one such section, and only in a state that was raised.
     fn take_advance(&mut self, advance: u64) -> Result<(), UnfitSnapshot> {
         if self.state.advance > 0 || advance == 0 {
             return Err(UnfitSnapshot::Malformed("its advance comes twice or not at all"));
@@ -280,7 +279,7 @@ impl Restorer {
         Ok(())
     }
 
-    /// Takes in what the third level has, by a function that says whether it was new and is not nothing.
+    /// Takes in what the third level has, by a function that returns whether it was new and is not nothing.
     fn take_third(&mut self, take: impl FnOnce(&mut State) -> bool) -> Result<(), UnfitSnapshot> {
         if self.state.level.number() >= THIRD && take(&mut self.state) {
             return Ok(());

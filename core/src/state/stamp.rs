@@ -1,7 +1,7 @@
-//! What the commands of a log entry are told of the entry.
+//! What the commands of a log entry learn about the entry.
 
-/// When an entry was appended, and by which leader. A stamp that is made of a time alone names no leader (term 0, node
-/// 0), so a command that names its leader is not carried out in such an entry.
+/// When an entry was appended, with its leader and term. A stamp that has only a time names no leader (term 0, node 0),
+/// so a command that names its leader is not carried out in such an entry.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Stamp {
     /// The cluster's time as the leader stamped it, in Unix milliseconds; it may go back from entry to entry.

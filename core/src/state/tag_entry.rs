@@ -18,8 +18,8 @@ use crate::tag::BizTag;
 pub struct TagRow {
     /// Its name.
     pub tag: BizTag,
-    /// First id not yet reserved: 1 to [`ID_END`](crate::limits::ID_END); at that the tag is exhausted. Of a tag with
-    /// periods it is that of the latest period used, of a sequence that of the section where it is highest.
+    /// First id not yet reserved: 1 to [`ID_END`](crate::limits::ID_END); at that the tag is exhausted. For a tag with
+    /// periods, the mark of the latest period used; for a sequence, the mark of its highest section.
     pub max_id: u64,
     /// Fewest ids in one grab, 1 to [`STEP_MAX`].
     pub step: u32,
@@ -157,7 +157,7 @@ impl TagEntry {
         self.updated_at_ms = now_ms;
     }
 
-    /// Raises the mark by so many ids, or to the end.
+    /// Raises the mark by this many ids, or to the end.
     pub(super) fn rise(&mut self, by: u64) {
         let Self {
             tag: _,

@@ -1,5 +1,4 @@
-//! Properties of every run of commands, whatever they are. The golden scripts tell what single commands
-//! do.
+//! Properties that hold for every run of commands. The golden scripts show what single commands do.
 
 mod import;
 mod model;
@@ -39,8 +38,8 @@ pub(crate) fn written(state: &State) -> Vec<u8> {
     bytes
 }
 
-/// Runs the commands on one state, and on another one that a snapshot replaces on the way: both answer the same and
-/// end the same, and what the log carries of them is what was said.
+/// Runs the commands on one state, and on another one that a snapshot replaces on the way: both give the same responses
+/// and end the same, and what the log carries of them decodes to what was given.
 fn runs_alike_through_a_snapshot(
     fresh: fn() -> State,
     commands: &[(impl Into<Stamp> + Copy, Command)],

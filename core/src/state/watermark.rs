@@ -12,10 +12,10 @@ use crate::limits::ID_END;
 pub(super) struct Watermark(u64);
 
 impl Watermark {
-    /// The mark of a tag of which no id is reserved.
+    /// The mark of a tag without any reserved id.
     pub(super) const LOWEST: Self = Self(1);
 
-    /// The mark of a line that is not there yet and begins so many ids higher than it would, or at its end.
+    /// The mark of a line that is not there yet and begins `advance` ids higher than usual, or at its end.
     pub(super) fn beginning(advance: u64) -> Self {
         let mut mark = Self::LOWEST;
         mark.rise(advance);
@@ -36,7 +36,8 @@ impl Watermark {
         self.0 = to;
     }
 
-    /// Reserves so many numbers, or all below `line_end` that are left when that is fewer; `None` when none is left.
+    /// Reserves this many numbers, or all that are left below `line_end` if these are fewer; `None` when no number is
+    /// left.
     pub(super) fn grab(&mut self, size: u32, line_end: u64) -> Option<Range<u64>> {
         let start = self.0;
         if start >= line_end {
@@ -47,7 +48,7 @@ impl Watermark {
         Some(start..end)
     }
 
-    /// Moves the mark up by so many ids, or to the end.
+    /// Moves the mark up by this many ids, or to the end.
     pub(super) fn rise(&mut self, by: u64) {
         self.raise(self.0.saturating_add(by).min(ID_END));
     }

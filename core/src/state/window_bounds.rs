@@ -1,9 +1,9 @@
 //! What every window of every worker id keeps to: the pool, the longest window, and the snowflake floor.
 //!
-//! The floor is a watermark of milliseconds that lies under all worker ids, those that were never used among
-//! them. Apply is its only writer, and only ever raises it. No window that is given from then on begins below
-//! it, and none that begins below it is extended; so once every earlier window has ended, or its holder has
-//! said that it stamps nothing below the floor any more, no id below it will ever be given.
+//! The floor is a watermark of milliseconds that lies under all worker ids, used or not. Apply is its only writer, and
+//! only ever raises it. No window that is given from then on begins below it, and no window that begins below it is
+//! extended. So once every earlier window has ended, or its holder has reported that it stamps nothing below the floor
+//! any more, no id below it will ever be given.
 
 use serde::{Deserialize, Serialize};
 
@@ -58,7 +58,7 @@ impl WindowBounds {
         Rules::new(format, pool, self.window_ms_max).expect("a pool was settled with its format")
     }
 
-    /// Raises the floor; one that is as high already stays. Answers the floor before.
+    /// Raises the floor; one that is as high already stays. Returns the previous floor.
     pub(super) fn raise_floor(&mut self, to_ms: u64) -> u64 {
         let before_ms = self.floor_ms;
         self.floor_ms = before_ms.max(to_ms);
@@ -71,7 +71,7 @@ impl WindowBounds {
         *floor_ms = to_ms.max(*floor_ms);
     }
 
-    /// The milliseconds that a window may have which is asked for now.
+    /// The milliseconds that a window may have if it is asked for now.
     ///
     /// # Errors
     /// The rejection, when ids cannot show all of them, or all lie below the floor.

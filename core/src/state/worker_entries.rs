@@ -1,10 +1,10 @@
-//! The cluster's worker ids: how ids are made here, who holds which milliseconds of which worker
-//! id, and what time every node last reported.
+//! The cluster's worker ids: how ids are made here, the holders of their milliseconds, and the time that every node
+//! last reported.
 //!
-//! `now_ms` is the stamp of the log entry as it is, not the highest so far: should a majority of
-//! clocks once have run far ahead, the worker ids that were used then rest until that time has come,
-//! and all others go on with right times at once. Uniqueness does not depend on it: whatever a stamp
-//! says, a fence rises, and falls only when its holder gives back what it has not stamped.
+//! `now_ms` is the stamp of the log entry as it is, not the highest so far. If a majority of clocks once ran far ahead,
+//! the worker ids that were used then rest until that time has come, and all others go on with right times at once.
+//! Uniqueness does not depend on it: whatever a stamp says, a fence rises, and falls only when its holder gives back
+//! what it has not stamped.
 
 use std::collections::BTreeMap;
 
@@ -37,7 +37,7 @@ pub struct WorkerRow {
     pub nonce: Option<u128>,
     /// The first millisecond of the latest window, in Unix time.
     pub floor_ms: u64,
-    /// The first millisecond that nobody was given, or that its holder gave back unused.
+    /// The first millisecond that was given to no holder, or that its holder gave back unused.
     pub fence_ms: u64,
 }
 
@@ -62,11 +62,11 @@ pub(crate) struct WorkerEntries {
     entries: BTreeMap<u16, WorkerEntry>,
     /// The last report of each node.
     reports: BTreeMap<u64, ClockReport>,
-    /// What all windows keep to. A snapshot has a section of its own for it.
+    /// The bounds of all windows. A snapshot has a separate section for them.
     #[serde(skip)]
     bounds: WindowBounds,
     /// When the last window ends whose worker id was given on before its holder gave it back, from the third level on;
-    /// 0 before the first. A snapshot has a section of its own for it, too.
+    /// 0 before the first. A snapshot has a separate section for it, too.
     #[serde(skip)]
     given_on_ms: u64,
 }
@@ -93,7 +93,7 @@ impl WorkerEntries {
         self.given_on_ms
     }
 
-    /// Notes that a worker id was given on whose window before ends at this millisecond.
+    /// Notes that a worker id was given on, and that its previous window ends at this millisecond.
     pub(super) fn note_given_on(&mut self, fence_ms: u64) {
         self.given_on_ms = self.given_on_ms.max(fence_ms);
     }
@@ -124,13 +124,13 @@ impl WorkerEntries {
             && self.entries.iter().all(|(&id, entry)| id < worker_ids && entry.is_sound())
     }
 
-    /// Settles how ids are made, by all worker ids and in windows of an hour at most, unless that was settled
-    /// before; answers the settled format.
+    /// Settles how ids are made, by all worker ids and in windows of an hour at most, unless that was settled before;
+    /// returns the settled format.
     pub(super) fn fix(&mut self, format: Format) -> Response {
         Response::Format { format: *self.format.get_or_insert(format) }
     }
 
-    /// Settles all rules, unless rules or a format were settled before; answers the settled ones.
+    /// Settles all rules, unless rules or a format were settled before; returns the settled ones.
     pub(super) fn fix_rules(&mut self, rules: &Rules) -> Response {
         if self.format.is_none() {
             self.format = Some(rules.format());

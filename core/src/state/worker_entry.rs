@@ -1,4 +1,4 @@
-//! One worker id's number line of milliseconds, and who holds its end.
+//! One worker id's number line of milliseconds, and the holder of its end.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,12 +7,11 @@ use crate::limits::AHEAD_MS_MAX;
 
 /// One worker id that was ever used.
 ///
-/// Its fence is the first millisecond that nobody can have stamped, and every window raises it. It falls
-/// in [`release`](Self::release) alone: the holder gives back the end of its window. Nobody else knows how
-/// much of the window was used, so the release must carry the nonce of the grant that holds the worker id.
-/// The holder has stopped stamping before it proposes the release (`end_use` in `service/lease_task.rs`),
-/// and the fence stays within its window. So a millisecond that may have been stamped is never given again,
-/// and one that certainly was not may be.
+/// Its fence is the first millisecond that no process can have stamped, and every window raises it. It falls only in
+/// [`release`](Self::release), where the holder gives back the end of its window. No other process knows how much of
+/// the window was used, so the release must carry the nonce of the grant that holds the worker id. The holder has
+/// stopped stamping before it proposes the release (`end_use` in `service/lease_task.rs`), and the fence stays within
+/// its window. So a millisecond that may have been stamped is never given again, and one that certainly was not may be.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[cfg_attr(test, derive(Eq, Hash))]
 pub(super) struct WorkerEntry {

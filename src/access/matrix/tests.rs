@@ -78,7 +78,7 @@ fn no_two_rows_fit_one_request() {
     }
 }
 
-/// The roles that may, as a row of a table in Markdown has them.
+/// The roles that may do it, as a row of a table in Markdown.
 fn cells(needs: Needs) -> String {
     let may = |role: Role| if role.is_enough_for(needs) { "yes" } else { "-" };
     let nobody = if needs == Needs::Nothing { "yes" } else { "-" };
@@ -94,7 +94,7 @@ fn the_document_shows_the_matrix() {
         Scope::TagOfPath | Scope::TagOfBody => "its tags",
         Scope::Everything => "no",
     };
-    // A build of the next level has a route of its own, which no release has.
+    // A build of the next level has one more route, which no release has.
     let released = |row: &&Route| row.path != "/v1/cluster/note";
     let mut rows: Vec<String> = ROUTES
         .iter()

@@ -14,14 +14,14 @@ use super::machine::existing;
 use crate::clock::{Clock, SystemClock};
 use crate::config::{PeerKeys, ServeConfig, others_can_use};
 
-/// Free bytes of a disk below which a node soon cannot write, and below which somebody should look.
+/// Free bytes of a disk: below the first a node soon cannot write; below the second an operator should look.
 const FREE_BAD: u64 = 64 << 20;
 const FREE_DOUBTFUL: u64 = 1 << 30;
-/// A certificate that ends within so many days should be replaced.
+/// A certificate that ends within this many days should be replaced.
 const EXPIRY_DAYS: u64 = 30;
 const DAY_S: u64 = 24 * 3600;
 
-/// Whether a node can use its data directory, and nobody else can enter it.
+/// Whether a node can use its data directory, and no other user can enter it.
 pub(super) fn data(path: &Path) -> Finding {
     const CHECK: &str = "data";
     let shown = path.display();
@@ -50,7 +50,7 @@ pub(super) fn data(path: &Path) -> Finding {
     space(path, format!("{shown} is for its owner alone"))
 }
 
-/// Why a directory cannot be that of a node which runs as this user.
+/// Why a directory cannot belong to a node that runs as this user.
 fn misfit(path: &Path, found: &Metadata) -> Option<Finding> {
     const CHECK: &str = "data";
     let (shown, own) = (path.display(), geteuid().as_raw());
@@ -79,7 +79,7 @@ fn space(path: &Path, said: String) -> Finding {
     }
 }
 
-/// Whether the files by which nodes, clients and this node prove themselves can be used, and are kept from others.
+/// Whether the files that nodes, clients and this node prove themselves with can be used, and are kept from others.
 pub(super) fn keys(config: &ServeConfig, findings: &mut Vec<Finding>) {
     findings.push(match &config.peer_keys {
         Some(keys) => peer_keys(keys, config.node_id),
@@ -104,7 +104,7 @@ pub(super) fn keys(config: &ServeConfig, findings: &mut Vec<Finding>) {
 const HINT: &str = "docs/security.md says how these files are made";
 const PEER_KEYS: &str = "keys between nodes";
 
-/// The finding about an internal port where a caller is taken for the member that it says it is.
+/// The finding about an internal port that takes a caller for the member it claims to be.
 fn open_door(raft: SocketAddr) -> Finding {
     let said =
         format!("there are none: every caller that reaches --raft {raft} can change the cluster");

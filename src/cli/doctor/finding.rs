@@ -9,7 +9,7 @@ use super::super::table::shown;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Health {
     Good,
-    /// A node works, and not as well as it could, or not for long.
+    /// A node works, but not as well as it could, or not for long.
     Doubtful,
     /// A node does not start, or does not do its work.
     Bad,

@@ -21,18 +21,18 @@ const BLOCK: [u8; 4_096] = [0x6d; 4_096];
 /// How often, and for how long at most.
 const SYNCS: usize = 64;
 const SYNCS_TIME_MAX: Duration = Duration::from_secs(3);
-/// A commit takes a sync on a quorum of disks: slower ones are felt by whoever waits for a grab or a change.
+/// A commit takes a sync on a quorum of disks: clients that wait for a grab or a change feel slower ones.
 const SYNC_SLOW: Duration = Duration::from_millis(10);
-/// Fewest open files with which a node starts, about.
+/// Roughly the fewest open files that let a node start.
 const FILES_MIN: u64 = 512;
-/// Open files of a node besides the connections of clients, about.
+/// Roughly how many files a node has open besides the connections of clients.
 const FILES_OWN: u64 = 1_000;
 /// The longest wait for what the system says of its clock.
 const SYSTEM_MAX: Duration = Duration::from_secs(2);
 /// The year 2020 in Unix milliseconds: this program was not there before.
 const EARLIEST_MS: u64 = 1_577_836_800_000;
 
-/// How long the disk takes to have a change for good.
+/// How long the disk takes to store a change for good.
 pub(super) fn disk(data: &Path) -> Finding {
     const CHECK: &str = "disk";
     let place = existing(data);
@@ -81,8 +81,8 @@ fn syncs(place: &Path) -> io::Result<Vec<Duration>> {
     Ok(times)
 }
 
-/// A file of which nothing is left once it is closed. Where it can be it never has a name: a data directory may hold
-/// nothing that a node did not write.
+/// A file that leaves nothing behind once it is closed. If possible it never has a name, because a data directory may
+/// hold nothing that a node did not write.
 fn nameless(place: &Path) -> io::Result<File> {
     let flags = OFlags::TMPFILE.bits().cast_signed();
     let made = OpenOptions::new().write(true).mode(0o600).custom_flags(flags).open(place);
@@ -95,7 +95,7 @@ fn nameless(place: &Path) -> io::Result<File> {
     })
 }
 
-/// Whether something keeps this machine's clock right, as far as the system tells.
+/// Whether something keeps this machine's clock right, as far as the system reports.
 pub(super) fn clock_is_kept() -> Finding {
     const CHECK: &str = "clock";
     if SystemClock::default().now_ms() < EARLIEST_MS {
@@ -120,7 +120,7 @@ pub(super) fn clock_is_kept() -> Finding {
 
 fn is_synchronized() -> Option<bool> {
     let (answer, answered) = mpsc::channel();
-    // It may wait for a service that does not answer; the thread ends with this process then.
+    // It may wait for a service that does not answer. In that case the thread ends with this process.
     thread::spawn(move || {
         let mut asking = Command::new("timedatectl");
         asking.args(["show", "--property=NTPSynchronized", "--value"]).stdin(Stdio::null());

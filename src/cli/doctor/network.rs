@@ -19,7 +19,7 @@ const ANSWER_MAX: Duration = Duration::from_secs(2);
 /// An answer that took longer says too little about a clock.
 const CLOCK_ANSWER_MS_MAX: u64 = 500;
 
-/// Where a node with these settings would serve the clients of its own machine.
+/// The URL of a node with these settings, for clients on the same machine.
 pub(super) fn own_url(config: &ServeConfig) -> Option<BaseUrl> {
     let scheme = if config.client_tls.is_some() { "https" } else { "http" };
     let mut at = config.http;
@@ -33,7 +33,7 @@ pub(super) fn own_url(config: &ServeConfig) -> Option<BaseUrl> {
     format!("{scheme}://{at}").parse().ok()
 }
 
-/// Whether a node can listen where it is to, or does already.
+/// Whether a node can listen at its addresses, or already does.
 pub(super) async fn ports(config: &ServeConfig, client: &Client, findings: &mut Vec<Finding>) {
     let addresses =
         [("http", Some(config.http)), ("resp", config.resp), ("raft", Some(config.raft))];
@@ -60,7 +60,7 @@ fn port(flag: &str, address: SocketAddr, serves_here: bool) -> Finding {
     }
 }
 
-/// Whether somebody listens at the addresses of the other founders, or where the node is to join.
+/// Whether any process listens at the addresses of the other founders, or at the one where the node is to join.
 pub(super) async fn peers(config: &ServeConfig, findings: &mut Vec<Finding>) {
     let others = config.peers.iter().filter(|(id, _)| *id != config.node_id);
     let others = others.map(|(id, address)| (format!("node {id}"), address));
@@ -125,11 +125,11 @@ pub(super) async fn cluster(
     findings.push(clock(offsets_ms, skew_max.unwrap_or(SKEW_DEFAULT)));
 }
 
-/// How far a clock may be off where no setting says so.
+/// How far a clock may be off unless a setting gives another bound.
 const SKEW_DEFAULT: Duration = Duration::from_secs(2);
 
-/// How far a node's clock is ahead of this machine's, in milliseconds, or so: by half of the time that the answer took.
-/// `None` where that was long.
+/// About how far a node's clock is ahead of this machine's, in milliseconds. It may be wrong by half of the time that
+/// the answer took; `None` if that was long.
 async fn offset(member: &Client) -> Result<Option<i64>, Failure> {
     let clock = SystemClock::default();
     let (asked_ms, asked) = (clock.now_ms(), clock.monotonic_ms());

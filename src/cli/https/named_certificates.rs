@@ -1,8 +1,8 @@
 //! Servers whose own certificate is in the file of `--cacert`.
 //!
-//! rustls takes what a file holds for CAs, and no CA for a server. A certificate that signs itself is both, as `openssl
-//! req -x509` makes it: a server that shows it proves that it has the key of what the user has named. So it is believed
-//! as curl and Go believe it: the very same bytes, under one of its names, and within its dates.
+//! rustls takes what a file holds for CAs, and accepts no CA as a server. A certificate that signs itself is both, as
+//! `openssl req -x509` makes it: a server that shows it proves that it has the key of what the user has named. So it is
+//! trusted as curl and Go trust it: the very same bytes, under one of its names, and within its dates.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 
-/// Believes servers that a CA of the user has signed, and those whose certificate the user has named.
+/// Trusts servers with a certificate that a CA of the user has signed, or that the user has named.
 #[derive(Debug)]
 pub(super) struct NamedCertificates {
     by_cas: Arc<WebPkiServerVerifier>,
@@ -44,7 +44,7 @@ impl ServerCertVerifier for NamedCertificates {
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         match self.by_cas.verify_server_cert(shown, between, name, ocsp, now) {
-            // webpki says this of a certificate whose dates fit, and has looked at nothing else by then.
+            // webpki reports this before it has checked anything except the dates, which fit.
             Err(Error::InvalidCertificate(why)) if is_of_a_ca(&why) => {
                 if !self.named.contains(shown) {
                     return Err(CertificateError::UnknownIssuer.into());

@@ -1,7 +1,7 @@
 use super::*;
 use crate::access::{AuthFile, hash_of, written_hash};
 
-/// Why a request is refused, without an auth file, that comes from this machine or another.
+/// Why a request from this machine or another is refused without an auth file.
 fn refusal(is_local: bool, request: &Request<()>) -> Option<Problem> {
     Access::new(Doors::default()).from(is_local).refusal(request, &mut Caller::default())
 }

@@ -42,7 +42,7 @@ async fn a_long_answer_that_finds_no_memory_has_taken_no_id() {
         held.extend(std::iter::from_fn(|| answers.reserve(bytes)));
     }
     assert!(!answers.is_spent());
-    // The first is held as a whole, and the others are not.
+    // The first is held as a whole; the others are not.
     for path in [
         "/v1/segment/orders?count=900",
         "/v1/segment/orders?count=10000",
@@ -79,7 +79,7 @@ fn the_memory_that_is_reserved_is_enough_for_the_longest_answer() {
     assert_eq!(few.long_bytes_max(Some(&tag), RUNS_OF_SEGMENTS), None);
 }
 
-/// A client on whose request a path is spelt with more slashes than it needs has the rights that it has there.
+/// A client whose request spells a path with more slashes than it needs has the rights of the plain path.
 #[tokio::test]
 async fn a_path_in_another_spelling_needs_what_it_needs_in_its_own() {
     let dir = tempfile::tempdir().unwrap();

@@ -8,18 +8,18 @@ use crate::http::access::authorization;
 /// What the last request of a connection was allowed.
 #[derive(Debug, Default)]
 pub(super) struct Permit {
-    /// Whom the requests come from.
+    /// The sender of the requests.
     pub(super) caller: Caller,
-    /// The number of the headers that said so.
+    /// The number of the header block that this comes from.
     block: u64,
-    /// The number of the tokens that said so; 0 before the first request.
+    /// The generation of the tokens that this comes from; 0 before the first request.
     generation: u64,
     is_given: bool,
 }
 
 impl Permit {
-    /// Whether the request may be answered with ids. One that is not new is the same as the last: only other
-    /// tokens could say otherwise. Where it may not, the dispatch says why.
+    /// Whether the request may be answered with ids. If it is not new, it is the same as the last one, so that only
+    /// other tokens could change the verdict. Where the answer is no, the dispatch says why.
     #[inline]
     pub(super) fn covers(&mut self, tokens: &Tokens, request: &PlainRequest, is_new: bool) -> bool {
         let generation = tokens.generation();

@@ -12,8 +12,8 @@ use crate::http::pieces::{are_same, begin_with};
 use crate::http::{access, host};
 use crate::limits::HEADERS_MAX;
 
-/// Longest head on the fast path. An incomplete head is read anew whenever more bytes come in, so this
-/// also bounds the work that a client can cause by sending a head in small pieces.
+/// Longest head on the fast path. Whenever more bytes come in, an incomplete head is read anew, so this also bounds the
+/// work that a client can cause by sending a head in small pieces.
 const PLAIN_HEAD_BYTES_MAX: usize = 4 * 1024;
 /// Most equal requests that are answered together.
 const TOGETHER_MAX: usize = 256;
@@ -34,9 +34,9 @@ pub(super) enum ReadOutcome {
     Unsupported,
 }
 
-/// A plain request: a `GET` of one of the id paths, without a body, on a connection that stays open
-/// behind it. Its header block is judged once: nearly all clients send the same block again, and then
-/// comparing the bytes is all it costs.
+/// A plain request: a `GET` of one of the id paths, without a body, on a connection that stays open behind it. Its
+/// header block is judged once: nearly all clients send the same block again, and then comparing the bytes is all that
+/// is needed.
 #[derive(Debug)]
 pub(super) struct PlainRequest {
     /// The whole request; empty before the first.
@@ -48,7 +48,7 @@ pub(super) struct PlainRequest {
     /// How many header blocks were read anew, up to this request's.
     block: u64,
     headers: HeaderMap,
-    /// What they say of the answer.
+    /// What they say about the answer.
     wish: Wish,
     request: IdRequest<String>,
 }
@@ -149,8 +149,8 @@ impl PlainRequest {
         self.block
     }
 
-    /// Its row of the matrix, and the tag that its path names; `None` when it asks for no ids that the fast path
-    /// could answer with.
+    /// Its row of the matrix, and the tag that its path names; `None` when it asks for no ids that the fast path could
+    /// answer with.
     #[inline]
     pub(super) fn route(&self) -> Option<(&'static Route, &str)> {
         match self.request.asked() {
@@ -170,7 +170,7 @@ impl PlainRequest {
     }
 }
 
-/// Where the path of a request line ends whose method and version are those of a plain request.
+/// Where the path of a request line ends, if its method and version are those of a plain request.
 #[inline]
 fn path_end(bytes: &[u8]) -> Result<usize, ReadOutcome> {
     begins(bytes, METHOD)?;
@@ -213,8 +213,8 @@ fn plain_headers(block: &[u8]) -> Result<(usize, HeaderMap), ReadOutcome> {
     if is_for_hyper(&headers) { Err(ReadOutcome::Unsupported) } else { Ok((length, headers)) }
 }
 
-/// Whether headers say more, or less, than that a request without a body has come in: that a page sends it, and
-/// whose, too, which [`access`] judges.
+/// Whether headers mean more than that a request without a body has come in, or less: also that a page sends it, and of
+/// which site, which [`access`] judges.
 fn is_for_hyper(headers: &HeaderMap) -> bool {
     let closes = |value: &HeaderValue| !value.as_bytes().eq_ignore_ascii_case(b"keep-alive");
     let framing = [CONTENT_LENGTH, TRANSFER_ENCODING, EXPECT, UPGRADE];
@@ -224,8 +224,8 @@ fn is_for_hyper(headers: &HeaderMap) -> bool {
         || headers.get_all(CONNECTION).iter().any(closes)
 }
 
-/// Where the plain requests end that `bytes` begin with, and where hyper's parser ends those of them that
-/// the dispatch would answer.
+/// Where the plain requests end that `bytes` begin with; and where hyper's parser ends the ones that the dispatch would
+/// answer.
 #[cfg(feature = "fuzzing")]
 pub(in crate::http) fn ends(bytes: &[u8]) -> [Vec<usize>; 2] {
     let (mut known, mut ends, mut start) = (PlainRequest::default(), [vec![], vec![]], 0);

@@ -36,7 +36,7 @@ pub(super) fn json_ids(tag: &str, text: &IdText, numbers: &[Range<u64>]) -> Vec<
     out
 }
 
-/// The numbers of the line, of which clients that know the format make the ids.
+/// The numbers of the line. Clients that know the format make the ids from them.
 pub(super) fn json_ranges(tag: &str, text: &IdText, numbers: &[Range<u64>]) -> Vec<u8> {
     let mut out = head(tag, text, FRAME_BYTES + 2 * tag.len() + 64 * numbers.len());
     out.extend_from_slice(br#""ranges":["#);

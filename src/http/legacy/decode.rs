@@ -30,7 +30,7 @@ enum Decoded {
     NotAnId { error_msg: &'static str },
 }
 
-/// Takes an id apart as Leaf does: strings throughout, and 200 for text that is no number.
+/// Takes an id apart as Leaf does: strings throughout, and 200 for text that is not a number.
 pub(in crate::http) async fn decode(
     State(service): State<Arc<IdService>>,
     request: Request,
@@ -74,7 +74,7 @@ fn is_form(head: &Parts) -> bool {
         && [Method::POST, Method::PUT, Method::PATCH].contains(&head.method)
 }
 
-/// The parameter, as servlets read it: one that is given again is joined, one that is malformed is not there.
+/// The parameter as servlets read it: repeated values are joined, and malformed ones are ignored.
 fn given(query: Option<&str>) -> Option<String> {
     let pairs = query.unwrap_or_default().split('&');
     let values: Vec<_> = pairs

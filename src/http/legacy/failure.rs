@@ -1,5 +1,5 @@
-//! What went wrong, in the words and the shapes of Spring Boot 1.5, on which Leaf runs: JSON, a page for browsers,
-//! or nothing but a status for a client that accepts neither.
+//! What went wrong, in the words and the shapes of Spring Boot 1.5, which Leaf runs on: JSON, a page for browsers, or
+//! nothing except a status for a client that accepts neither.
 
 use axum::body::Bytes;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
@@ -25,7 +25,7 @@ pub(in crate::http) struct Failure {
     /// The class of Java's exception, where Leaf throws one.
     exception: Option<&'static str>,
     message: String,
-    /// The code under which it is counted.
+    /// The code that counts it.
     code: &'static str,
 }
 
@@ -41,7 +41,7 @@ struct SpringError<'a> {
     path: &'a str,
 }
 
-/// The form that a failure is told in.
+/// The form that reports a failure to the client.
 #[derive(Debug, PartialEq)]
 enum Told {
     /// As JSON of this media type.
@@ -53,11 +53,11 @@ enum Told {
 }
 
 impl Failure {
-    /// The failure of an id of a tag: Leaf's -1 where the node is in no cluster yet, -2 for a key that nobody knows,
-    /// -3 where no id could be had.
+    /// The failure of an id of a tag: Leaf's -1 where the node is in no cluster yet, -2 for an unknown key, -3 where no
+    /// id could be had.
     pub(super) fn of_segment(error: Error, key: &str, bootstrapped: bool) -> Self {
         let leaf_code = match error {
-            // Leaf cuts a key at its last dot, and says so of what is empty then.
+            // Leaf cuts a key at its last dot, and reports an empty key if nothing is left.
             Error::UnknownTag if key.rfind('.') == Some(0) => return Self::no_key(),
             Error::UnknownTag | Error::NotFound { .. } | Error::InvalidArgument { .. } => -2,
             _ if !bootstrapped => -1,
@@ -97,7 +97,7 @@ impl Failure {
         }
     }
 
-    /// A request without a parameter that it must have.
+    /// A request that lacks a required parameter.
     pub(super) fn missing_parameter(name: &str) -> Self {
         Self {
             status: StatusCode::BAD_REQUEST,
@@ -107,7 +107,7 @@ impl Failure {
         }
     }
 
-    /// A path below `/api/` at which there is nothing.
+    /// A path below `/api/` that leads nowhere.
     pub(in crate::http) fn not_found() -> Self {
         Self {
             status: StatusCode::NOT_FOUND,
@@ -193,7 +193,7 @@ fn json_among(accepted: &[MediaType]) -> Option<HeaderValue> {
     HeaderValue::try_from(chosen.named()).ok()
 }
 
-/// How a client is told of a failure: the page is for whoever names HTML before everything.
+/// The form of the failure for this client. It is the page if the client names HTML before everything else.
 fn told(headers: &HeaderMap) -> Told {
     let Some(accepted) = media_type::accepted(headers) else { return Told::NotAtAll };
     let named = accepted.iter().find_map(|range| {

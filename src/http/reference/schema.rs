@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::words::{fields, members, prose, text};
 use crate::http::pages::escape;
 
-/// Longest pattern that tells a person anything.
+/// Longest pattern that a person can make use of.
 const PATTERN_CHARS_MAX: usize = 40;
 
 /// What a value of this schema is, in a few words.
@@ -39,7 +39,7 @@ pub(super) fn in_words(schema: &Value) -> String {
     [name, items, bounds(schema), default(schema)].concat()
 }
 
-/// One of several schemas: an object with its fields, because nothing else tells it from the others.
+/// One of several schemas: an object with its fields, because nothing else distinguishes it from the others.
 fn one_choice(schema: &Value) -> String {
     let own = fields(&schema["properties"])
         .map(|(name, field)| format!("<code>{}</code> {}", escape(name), in_words(field)));
@@ -78,7 +78,7 @@ fn default(schema: &Value) -> String {
     }
 }
 
-/// Writes a schema of its own: what it is, what it means, and its fields.
+/// Writes a named schema: what it is, what it means, and its fields.
 pub(super) fn write(out: &mut String, schema: &Value) {
     *out += &format!("<p>{}. {}</p>\n", in_words(schema), prose(&schema["description"]));
     write_fields(out, schema);

@@ -1,4 +1,4 @@
-//! The page, held against the description that it is made of.
+//! The page, compared with the description that it is made from.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! The description of the interface for programs, held against the routes that there are.
+//! The description of the interface for programs, compared with the actual routes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,7 +33,7 @@ fn every_route_is_described_and_every_description_is_routed() {
         routed.insert(path.to_owned(), allowed.map(str::to_owned).collect::<BTreeSet<_>>());
     }
     assert_eq!(described(), routed);
-    // By the matrix of roles, in which one row may stand for all methods.
+    // The methods in the matrix of roles, where one row may stand for all methods.
     let mut judged = BTreeMap::<_, BTreeSet<_>>::new();
     for row in ROUTES {
         judged.entry(row.path.to_owned()).or_default().insert(row.method);

@@ -38,7 +38,7 @@ fn the_connection_that_was_idle_for_longest_makes_room() {
     let Claim::Granted(newcomer) = places.claim(A, now) else { panic!("one makes room") };
     assert_eq!(places.leaving[0].id, held[1].id);
     newcomer.progress.received(1);
-    // The next one is asked, and the one after that keeps its place: it was idle for too short.
+    // The next one is asked. The one after that keeps its place: it has not been idle for long enough.
     let Claim::Granted(_another) = places.claim(A, now) else { panic!("one makes room") };
     assert_eq!(places.leaving[1].id, held[0].id);
     assert!(!is_granted(&mut places, A, now));

@@ -1,9 +1,9 @@
-//! The connections on which no token was shown yet, in the order in which they make room.
+//! The connections that have not shown a token yet, in the order that they make room in.
 //!
-//! The network that holds most of them makes room, within it the origin that holds most, and of that one the oldest.
-//! So a caller that opens one connection after the other pushes out its own, from however many addresses of its
-//! network it does so, and a newcomer from elsewhere has the time to show its token. A connection that shows one says
-//! so to nothing here: it is passed over when its turn comes.
+//! The network that holds most of them makes room: of its origins the one that holds most, and of that one's
+//! connections the oldest. So a caller that opens one connection after the other pushes out its own, even from many
+//! addresses of its network, and a newcomer from elsewhere has the time to show its token. A connection that shows one
+//! does not report it here: it is skipped when its turn comes.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use crate::origin::{Network, Origin};
 use crate::watchdog::Progress;
 
-/// The name of a place: who holds it, and a number that no other place of the registry had.
+/// The name of a place: its holder, and a number that no other place of the registry had.
 pub(super) type PlaceId = (Origin, u64);
 
 /// The connections of one origin, by the numbers of their places: the oldest is the first.
@@ -34,7 +34,7 @@ impl Unproven {
 
     /// Takes out the connection of an origin that makes room first; `None`: of all origins.
     pub(super) fn next(&mut self, origin: Option<Origin>) -> Option<(PlaceId, Arc<Progress>)> {
-        // Each turn takes one out, so what is passed over here is passed over once in its life.
+        // Each turn takes one out, so each connection is skipped at most once in its life.
         loop {
             let of = match origin {
                 Some(origin) => origin,
@@ -69,7 +69,7 @@ impl Group for Line {
     }
 }
 
-/// Connections in groups; the largest group is the first, and of equal ones the one whose next connection is older.
+/// Connections in groups. The largest group is the first; among equal ones, the one whose next connection is older.
 #[derive(Debug)]
 struct Groups<K, G> {
     by_key: HashMap<K, G>,
@@ -88,7 +88,7 @@ impl<K: Copy + Eq + Hash + Ord, G: Group> Groups<K, G> {
         self.ranked.first().map(|(.., key)| *key)
     }
 
-    /// Changes a group, which is made where there is none and forgotten where it is empty.
+    /// Changes a group. A missing group is made, and an empty one is forgotten.
     fn change<T>(&mut self, key: K, act: impl FnOnce(&mut G) -> T) -> T {
         let group = self.by_key.entry(key).or_default();
         let rank = |group: &G| Some((Reverse(group.count()), group.next()?, key));

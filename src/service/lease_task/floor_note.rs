@@ -6,8 +6,9 @@ use super::{HeldWorkerId, LeaseTask};
 use crate::service::lease_status::LeaseStatus;
 
 impl LeaseTask {
-    /// Stops stamping milliseconds below the snowflake floor, as far as this node's copy of the state knows it,
-    /// and then tells the log so, until the log has it. Nothing is stamped there any more before the log is told.
+    /// Stops stamping milliseconds below the snowflake floor, as far as this node's copy of the state knows it, and
+    /// then reports that to the log, until the log has it. By the time of the report, nothing is stamped there any
+    /// more.
     pub(super) async fn take_note_of_floor(&mut self) -> Result<(), LeaseStatus> {
         let floor_ms = self.replica.read(|state| state.snowflake_floor_ms());
         for (worker_id, unused_from_ms) in self.snowflakes.lift(floor_ms) {

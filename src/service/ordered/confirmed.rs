@@ -5,7 +5,7 @@
 //! leadership") says why no request that began after another was answered then gets lower numbers. `model.rs`
 //! searches it, over this very code.
 
-/// A place in the order in which requests came to this process and rounds began in it.
+/// A position in one order, which both the arrivals of requests in this process and the starts of its rounds follow.
 pub(super) type Turn = u64;
 
 /// A round that a quorum has answered.
@@ -16,7 +16,7 @@ pub(super) struct Confirmed {
 }
 
 impl Confirmed {
-    /// A round that began in this turn. `term` is that in which the quorum confirmed this node as the leader.
+    /// A round that began in this turn. The quorum confirmed this node as the leader of `term`.
     pub(super) fn new(began: Turn, term: u64) -> Self {
         Self { began, term }
     }
@@ -26,7 +26,8 @@ impl Confirmed {
         self.began
     }
 
-    /// Whether a request that came in a turn may be given of what an entry of a term reserved for this process.
+    /// Whether a request that came in turn `came` may get numbers that an entry of term `reserved_in` reserved for this
+    /// process.
     #[inline]
     pub(super) fn lets_give(self, came: Turn, reserved_in: u64) -> bool {
         came < self.began && reserved_in == self.term

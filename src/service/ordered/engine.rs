@@ -1,8 +1,8 @@
 //! The task of strict order. On the leader it confirms leadership, grabs, and hands out; on any other node it sends
 //! requests to the leader.
 //!
-//! One round is in flight at a time, and counts for every request that came before it began. Requests that come
-//! meanwhile wait for the next round. So a lone caller waits for one round, and many callers share one.
+//! One round is in flight at a time, and counts for every request that came before it began. Requests that come during
+//! it wait for the next round. So a lone caller waits for one round, and many callers share one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,7 +37,7 @@ const FORWARDED_BYTES_MAX: usize = LEADER_REQUEST_BYTES_MAX - (32 << 10);
 const PROPOSALS_MAX: usize = 2;
 /// Pause after a round, a grab or a message that failed. It ends at once when another leader is known.
 const RETRY_INTERVAL: Duration = Duration::from_millis(15);
-/// How often it is looked which requests nobody waits for any more, and whether there is a quorum at all.
+/// How often the task drops requests that have no waiting caller any more, and checks whether there is a quorum at all.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 /// A leader that was deposed gets this long to answer what it was asked.
 const LAST_ANSWER_MAX: Duration = Duration::from_millis(50);
@@ -49,11 +49,11 @@ pub(super) struct Waits {
     /// Whether the caller is another node, which took this one for the leader. It gets no outcomes if this node does
     /// not lead.
     pub(super) is_member: bool,
-    /// The places of the requests among those that may wait, given back with the answer.
+    /// The permits of the requests, one for each that may wait. They are given back with the answer.
     pub(super) _places: OwnedSemaphorePermit,
 }
 
-/// Who leads, as far as this node knows.
+/// The leader, as far as this node knows.
 type Leader = Option<u64>;
 
 pub(super) struct Engine {
@@ -73,8 +73,8 @@ enum Ended {
     Forwarded(Vec<Ask<Waits>>, Result<Vec<Outcome>, AskError>),
 }
 
-/// The outcome of a grab: the interval and the tag's step, or why there is none; `None` where nobody knows whether its
-/// entry was applied.
+/// The outcome of a grab: the interval and the tag's step, or why it failed. `None` where the fate of the grab's
+/// entry is unknown.
 type Granted = Option<Result<(Segment, u32), Refused>>;
 
 /// The work that was spawned and has not ended.
@@ -90,7 +90,7 @@ struct Underway {
 }
 
 impl Engine {
-    /// Runs until the task is aborted, or nobody is left who could ask.
+    /// Runs until the task is aborted, or until no caller is left that could ask.
     ///
     /// # Errors
     /// When one of its parts met a broken invariant; the node must stop then.
@@ -138,9 +138,10 @@ impl Engine {
         }
     }
 
-    /// Drops the requests that nobody waits for any more. Where it is known that there is no quorum, tells those who do
-    /// wait: this node knows no leader, and so many voters have been silent for so long that it would know none by now
-    /// if there were one. Nothing that is given rests on this. At worst somebody has to ask again.
+    /// Drops the requests that have no waiting caller any more. If it is known that there is no quorum, it answers the
+    /// others too: the node knows no leader, and enough voters to prevent a quorum have been silent for so long that it
+    /// would have heard of a leader by now. No number that is given depends on this. At worst a caller has to ask
+    /// again.
     fn look(&self, now: Instant, all_heard: bool) {
         if self.ledger.lock().waiting() == 0 {
             return;
@@ -180,7 +181,7 @@ impl Engine {
             }
             return;
         }
-        // Asks of members are not passed on to another node. The members ask again, whoever leads then.
+        // Asks of members are not passed on to another node. The members ask again, and by then address the new leader.
         if std::mem::take(&mut underway.members_ask) {
             drop(self.ledger.lock().take_if(|ask| ask.waits.is_member));
         }
@@ -197,7 +198,7 @@ impl Engine {
         }
     }
 
-    /// The asks that go to the leader in one message, in the order in which they came.
+    /// The asks that go to the leader in one message, in order of arrival.
     fn next_batch(&self) -> Vec<Ask<Waits>> {
         let (mut count, mut bytes) = (0, 0);
         self.ledger.lock().take_for_message(|ask| {
@@ -243,7 +244,7 @@ impl Engine {
         }
     }
 
-    /// Passes on what came of a message to the leader. False where nobody answered it, and what it asked waits again.
+    /// Passes on the answer to a message to the leader. Returns false where there was none: what it asked waits again.
     fn answered_by_leader(
         &self,
         asks: Vec<Ask<Waits>>,
@@ -268,7 +269,7 @@ impl Engine {
         outcome != LeaderMessage::Failed
     }
 
-    /// Reserves numbers, in the term in which this node was confirmed.
+    /// Reserves numbers, in the term that this node was confirmed in.
     async fn grab(self: Arc<Self>, grabs: Vec<Grab>) -> Ended {
         let node_id = self.replica.node().node_id();
         let command = |grab: &Grab| {
@@ -341,7 +342,7 @@ impl Engine {
     }
 }
 
-/// Tells those who asked what came of their requests, in their order.
+/// Sends the callers of these asks the outcomes of their requests, in order.
 fn settle(asks: Vec<Ask<Waits>>, mut outcomes: impl Iterator<Item = Outcome>) {
     answer(asks.into_iter().map(|mut ask| {
         ask.settle(&mut outcomes);

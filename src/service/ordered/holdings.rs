@@ -29,7 +29,7 @@ pub(super) enum LineName {
 /// A grab that has to be made.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Grab {
-    /// Names the grab, so that an answer that nobody waits for any more is known.
+    /// Names the grab, so that a late answer, which no request waits for any more, is recognized.
     pub(super) id: u64,
     pub(super) tag: BizTag,
     pub(super) line: Line,
@@ -39,7 +39,7 @@ pub(super) struct Grab {
 
 type Lines = BTreeMap<LineName, HeldLine>;
 
-/// Lines by tag, in the order of names, in which pages of them are shown.
+/// Lines by tag, in the order of names, which is also the order of pages.
 type Tags = BTreeMap<BizTag, Lines>;
 
 /// What is held, and which grabs are under way for it.
@@ -47,13 +47,13 @@ pub(super) struct Holdings {
     term: u64,
     /// The lines of strict tags.
     tags: Tags,
-    /// The sections of sequences for which a grab is under way, or which have no more numbers.
+    /// The sections of sequences that have a grab under way, or no more numbers.
     sections: Tags,
     counters: Counters,
-    /// Of which line each grab in flight is.
+    /// The line of each grab in flight.
     in_flight: BTreeMap<u64, (BizTag, LineName)>,
     last_grab: u64,
-    /// The lines of which more is wanted, and how many numbers requests wait for.
+    /// The lines that need more numbers, and how many numbers requests wait for.
     wanting: BTreeMap<(BizTag, LineName), u64>,
     /// The line that was taken from `wanting` last.
     last_wanting: Option<(BizTag, LineName)>,
@@ -98,7 +98,7 @@ impl Holdings {
         &self.counters
     }
 
-    /// Begins with nothing in this term, unless it is the one of before.
+    /// Begins with nothing in this term, unless it is the same as before.
     pub(super) fn enter(&mut self, term: u64) {
         if term != self.term {
             self.drop_all();
@@ -114,7 +114,7 @@ impl Holdings {
         self.wanting.clear();
     }
 
-    /// Drops what is held of a tag. A grab that is under way for it finds nobody.
+    /// Drops what is held of a tag. The answer to a grab that is under way for it is ignored.
     pub(super) fn drop_tag(&mut self, tag: &str) {
         self.counters.forget_tag(tag);
         self.tags.remove(tag);
@@ -131,8 +131,8 @@ impl Holdings {
         }
     }
 
-    /// Gives a request what it asks for, if that is held and may be given. A request that gets nothing yet is counted
-    /// with those for which [`grabs`](Self::grabs) has to reserve more.
+    /// Gives a request what it asks for, if that is held and may be given. A request that gets nothing yet counts as
+    /// demand for [`grabs`](Self::grabs).
     pub(super) fn give(
         &mut self,
         confirmed: Confirmed,
@@ -152,8 +152,8 @@ impl Holdings {
         }
     }
 
-    /// Counts a request that waits behind another one of its call with those for which [`grabs`](Self::grabs) has to
-    /// reserve more. `together` is how many numbers the call waits for of the same line or key so far.
+    /// Counts a request that waits behind another one of its call as demand for [`grabs`](Self::grabs). `together` is
+    /// how many numbers the call waits for of the same line or key so far.
     pub(super) fn want(&mut self, request: &Request, together: u64) {
         match &request.wanted {
             &Wanted::Ids { line, count, .. } => {
@@ -209,7 +209,7 @@ impl Holdings {
         match self.counters.take(tag.as_str(), key, count) {
             Ok(numbers) => {
                 if let Some(section) = self.counters.low_section() {
-                    // The log makes a step of it, however many this request took.
+                    // The log raises this to a step, so the count of this request does not matter.
                     self.want_section(tag, section, 1);
                 }
                 let last = *numbers.end();
@@ -224,8 +224,8 @@ impl Holdings {
         }
     }
 
-    /// Has more of a section reserved, unless a grab of it is under way: one at a time, so that its intervals come in the
-    /// order of the log. False where it has no more numbers.
+    /// Has more of a section reserved, unless a grab of it is under way: one at a time, so that its intervals come in
+    /// the order of the log. False where it has no more numbers.
     fn want_section(&mut self, tag: &BizTag, section: u16, count: u64) -> bool {
         let name = LineName::Section(section);
         let held = self.sections.get(tag.as_str()).and_then(|lines| lines.get(&name));
@@ -233,7 +233,7 @@ impl Holdings {
             return false;
         }
         if held.is_none_or(|held| held.grab.is_none()) {
-            // Each key counts on its own, so that the largest demand of a section covers them all.
+            // Each key counts by itself, so that the largest demand of a section covers them all.
             let wanted = self.wanting.entry((tag.clone(), name)).or_default();
             *wanted = count.max(*wanted);
         }
@@ -249,7 +249,7 @@ impl Holdings {
         })
     }
 
-    /// The grabs that are wanted, up to so many, each of which counts as under way from here on.
+    /// The grabs that are wanted, at most `most`. Each counts as under way from here on.
     pub(super) fn grabs(&mut self, most: usize, now_ms: u64) -> Vec<Grab> {
         let mut grabs = Vec::new();
         while grabs.len() < most
@@ -287,12 +287,12 @@ impl Holdings {
         self.wanting.remove_entry(&next)
     }
 
-    /// Forgets for which lines more is wanted: whoever still wants something says so again.
+    /// Forgets which lines need more: requests that still wait count again.
     pub(super) fn want_anew(&mut self) {
         self.wanting.clear();
     }
 
-    /// Takes over the interval that a grab has reserved. An answer that nobody waits for is wasted.
+    /// Takes over the interval that a grab has reserved. If no request waits for the answer, the interval is wasted.
     pub(super) fn granted(&mut self, grab: u64, segment: Segment, step: u32, now_ms: u64) {
         let Some((tag, name)) = self.in_flight.remove(&grab) else { return };
         let Some(lines) = self.tags_with(name).get_mut(tag.as_str()) else { return };
@@ -312,7 +312,7 @@ impl Holdings {
         lines.retain(|other, _| *other >= name);
     }
 
-    /// Ends a grab that reserved nothing. The line it was for is answered, if anybody waits for that.
+    /// Ends a grab that reserved nothing. Returns the line that it was for, if that is still known here.
     pub(super) fn not_granted(
         &mut self,
         grab: u64,
@@ -353,8 +353,8 @@ impl Holdings {
     }
 }
 
-/// The line that is given from where this one is asked for. A tag never goes back to an earlier period, however late the
-/// clock of the asking node is.
+/// The line that is given from where this one is asked for. A tag never goes back to an earlier period, however late
+/// the clock of the asking node is.
 fn name_now(lines: &Lines, asked: &Line) -> LineName {
     let asked = LineName::of(asked);
     let opened = lines.iter().rev().find(|(_, held)| held.opened).map(|(name, _)| *name);

@@ -1,6 +1,6 @@
-//! The requests of this node and of those that took it for the leader, and which of them may be answered.
+//! The requests of this node and of the nodes that took it for the leader, and which of them may be answered.
 //!
-//! Pure: rounds, grabs, waiting and time are the engine's. `T` is whoever waits for the answer.
+//! Pure: rounds, grabs, waiting and time are the engine's. `T` is the caller that waits for the answer.
 
 mod watched;
 
@@ -17,7 +17,7 @@ use super::request::{Outcome, Refused, Request, Wanted};
 /// Requests that came together, and are answered together.
 pub(super) struct Ask<T> {
     pub(super) waits: T,
-    /// Names the call that it is of: a long call makes several asks.
+    /// Names the call that it belongs to: a long call makes several asks.
     call: u64,
     /// When it came; 0 before.
     came: Turn,
@@ -50,22 +50,22 @@ impl<T> Ask<T> {
         }
     }
 
-    /// Whoever waits, and the outcomes. What is still open has got nothing.
+    /// The waiting caller, and the outcomes. A request that is still open got nothing.
     pub(super) fn finish(self) -> (T, Vec<Outcome>) {
         let outcomes = self.outcomes.into_iter();
         (self.waits, outcomes.map(|outcome| outcome.unwrap_or(Err(Refused::Unavailable))).collect())
     }
 }
 
-/// The requests, in the order in which they came, and what can be given to them.
+/// The requests in order of arrival, and what can be given to them.
 ///
-/// The requests of one call for one line or key are given what they ask for in turn. What waits behind one that got
-/// nothing yet waits too, and so does what is left here of a call of which a message to the leader is under way.
+/// The requests of one call for one line or key get what they ask for in turn. A request behind one that got nothing
+/// yet waits too. So does what is left here of a call while a message to the leader carries another part of that call.
 pub(super) struct Ledger<T> {
     turn: Turn,
     asks: BTreeMap<Turn, Ask<T>>,
     requests: usize,
-    /// The calls of which asks were sent to the leader, and have no answer yet.
+    /// The calls that have asks under way to the leader, without an answer yet.
     away: BTreeSet<u64>,
     /// When the round in flight began.
     round: Option<Turn>,
@@ -97,7 +97,7 @@ impl<T> Ledger<T> {
         self.asks.insert(self.turn, ask);
     }
 
-    /// Ends a message to the leader, for which these asks were taken out. What is left of their calls may go on.
+    /// Ends a message to the leader that carried these asks. What is left of their calls may go on.
     pub(super) fn message_ended(&mut self, asks: &[Ask<T>]) {
         for ask in asks {
             self.away.remove(&ask.call);
@@ -105,7 +105,7 @@ impl<T> Ledger<T> {
         self.look_anew();
     }
 
-    /// Takes asks back whose message was not answered, to where they were.
+    /// Puts asks whose message was not answered back in their old places.
     pub(super) fn come_again(&mut self, asks: Vec<Ask<T>>) {
         for ask in asks {
             self.requests += ask.open;
@@ -132,7 +132,7 @@ impl<T> Ledger<T> {
         true
     }
 
-    /// How many requests the round in flight counts for: those that came since the last one began that was confirmed.
+    /// How many requests the round in flight counts for: all that came since the last confirmed round began.
     pub(super) fn in_round(&self) -> usize {
         let before = self.confirmed.map_or(0, Confirmed::began);
         let Some(began) = self.round else { return 0 };
@@ -147,17 +147,17 @@ impl<T> Ledger<T> {
         self.give(now_ms)
     }
 
-    /// Ends the round in flight, which nobody has confirmed.
+    /// Ends the round in flight, which was not confirmed.
     pub(super) fn round_failed(&mut self) {
         self.round = None;
     }
 
-    /// Gives what can be given, and takes out the asks that are answered by that.
+    /// Gives what can be given, and takes out the asks that this completes.
     fn give(&mut self, now_ms: u64) -> Vec<Ask<T>> {
         let Some(confirmed) = self.confirmed else { return Vec::new() };
         self.holdings.want_anew();
         let mut answered = Vec::new();
-        // The lines and keys at which a request waits, and how many numbers it wants with those behind it.
+        // The lines and keys that have a waiting request, and how many numbers that request and those behind it want.
         let mut closed: HashMap<_, u64> = HashMap::new();
         for (came, ask) in self.asks.range_mut(..confirmed.began()) {
             let Ask { call, requests, outcomes, open, .. } = ask;
@@ -189,7 +189,7 @@ impl<T> Ledger<T> {
         answered.iter().filter_map(|came| self.asks.remove(came)).collect()
     }
 
-    /// The grabs that have to be made now, up to so many.
+    /// The grabs that have to be made now, at most `most`.
     pub(super) fn grabs(&mut self, most: usize, now_ms: u64) -> Vec<Grab> {
         self.holdings.grabs(most, now_ms)
     }
@@ -205,7 +205,7 @@ impl<T> Ledger<T> {
                 Ok((segment, step)) => self.holdings.granted(grab, segment, step, now_ms),
                 Err(why) => {
                     let line = self.holdings.not_granted(grab, Some(why));
-                    // What is left of a line that is used up is given to those whom it is enough for.
+                    // What is left of a line that is used up goes to the requests that it is enough for.
                     if let Some((tag, name)) = line.filter(|_| why != Refused::Exhausted) {
                         self.refuse(&tag, name, why);
                     }
@@ -215,7 +215,7 @@ impl<T> Ledger<T> {
         self.give(now_ms)
     }
 
-    /// Ends grabs of which nobody knows what they brought. Only another round says whether this node still leads.
+    /// Ends grabs with an unknown outcome. Only another round shows whether this node still leads.
     pub(super) fn grabs_failed(&mut self, grabs: impl IntoIterator<Item = u64>) {
         for grab in grabs {
             self.holdings.not_granted(grab, None);
@@ -237,15 +237,15 @@ impl<T> Ledger<T> {
         }
     }
 
-    /// Takes out the asks for which `is_over` holds.
+    /// Takes out the asks that `is_over` accepts.
     pub(super) fn take_if(&mut self, is_over: impl Fn(&Ask<T>) -> bool) -> Vec<Ask<T>> {
         let over = self.asks.iter().filter(|(_, ask)| is_over(ask)).map(|(came, _)| *came);
         let over: Vec<Turn> = over.collect();
         self.take(&over)
     }
 
-    /// Takes out asks for one message to the leader: the first that may be sent, up to the one for which `is_next` does
-    /// not hold. No other message has asks of their calls until [`message_ended`](Self::message_ended).
+    /// Takes out asks for one message to the leader: the first that may be sent, up to the first that `is_next`
+    /// rejects. No other message has asks of their calls until [`message_ended`](Self::message_ended).
     pub(super) fn take_for_message(
         &mut self,
         mut is_next: impl FnMut(&Ask<T>) -> bool,
@@ -264,7 +264,7 @@ impl<T> Ledger<T> {
         taken
     }
 
-    /// Drops what is held, because another leads, or the whole state was replaced.
+    /// Drops what is held, because another node leads, or the whole state was replaced.
     pub(super) fn drop_all(&mut self) {
         self.confirmed = None;
         self.holdings.drop_all();

@@ -3,7 +3,7 @@
 //!
 //! The rule is the real one, [`Confirmed::lets_give`]. Raft is as the papers have it, in steps as small as a message:
 //! a node campaigns, another votes, a follower takes over the leader's log, a voter acknowledges a round. A deposed
-//! leader goes on until it hears of it, and may be elected again. Everything waits as long as it likes.
+//! leader goes on until it learns of that, and may be elected again. Every step may be delayed for any time.
 //!
 //! The other [`Design`]s are known to be wrong, and the same search finds what they break.
 
@@ -43,9 +43,9 @@ struct World {
 struct Node {
     /// Term and candidate of the last vote.
     vote: (u64, usize),
-    /// The terms of the entries, each of which reserves [`STEP`] numbers.
+    /// The terms of the entries. Each entry reserves [`STEP`] numbers.
     log: Vec<u64>,
-    /// The term in which the node leads, as far as it knows.
+    /// The term that the node leads in, as far as it knows.
     leads: Option<u64>,
     /// The same as its metric has it, which lags.
     metric: Option<u64>,

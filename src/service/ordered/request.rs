@@ -22,9 +22,9 @@ pub(in crate::service) struct Request {
 /// What a request wants.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub(in crate::service) enum Wanted {
-    /// So many ids of a line of a strict tag. Where the tag has gone on to a later period, ids of that.
+    /// This many ids of a line of a strict tag. Where the tag has gone on to a later period, ids of that period.
     Ids { line: Line, count: u64, contiguous: bool },
-    /// The next numbers of a key, so many.
+    /// The next numbers of a key: this many.
     Numbers { key: Box<str>, count: u64 },
     /// What is known of the last number of a key.
     Last { key: Box<str> },

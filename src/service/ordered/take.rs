@@ -1,4 +1,4 @@
-//! Taking ids of strict tags, on whichever node.
+//! Taking ids of strict tags, on any node.
 
 use mintleaf_core::limits::PERIOD_SKEW_MS;
 use mintleaf_core::shape::Line;
@@ -23,8 +23,8 @@ impl IdService {
     ) -> Result<Option<TakenIds>, Error> {
         shaped.admit(count)?;
         let began = Instant::now();
-        // The tag may have left the period that the cluster's clock shows here, because the clock is late. So the second
-        // attempt asks for the period that begins within the skew of clocks.
+        // The tag may have left the period that the cluster's clock shows here, because the clock is late. So the
+        // second attempt asks for the period that begins within the skew of clocks.
         for ahead_ms in [0, PERIOD_SKEW_MS] {
             let at_ms = self.line_time_ms(shaped)?.saturating_add(ahead_ms);
             let Some(line) = shaped.line_at(at_ms)? else { return Ok(None) };

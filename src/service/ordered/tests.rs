@@ -1,4 +1,4 @@
-//! What the ledger gives, to whom and when; rounds and grabs are the test's.
+//! What the ledger gives, which request gets it and when; rounds and grabs are the test's.
 
 mod in_turn;
 
@@ -217,7 +217,7 @@ async fn no_more_requests_wait_than_there_are_places_for() {
     drop(asked.recv().await.unwrap().finish());
     ask().unwrap();
     assert_eq!(ask().unwrap_err(), Error::Overloaded);
-    // A member hears the same of each of its requests, rather than nothing.
+    // A member gets the same refusal for each of its requests, rather than no answer.
     let told = ordered.answer(encode(&vec![ids(Line::Whole, 1); ASKED_MAX]), soon).await;
     let told: Vec<Outcome> = decode(&told.unwrap()).unwrap();
     assert_eq!(told, vec![Err(Refused::Overloaded); ASKED_MAX]);

@@ -1,4 +1,4 @@
-//! What callers ask of sequences, and what they are told.
+//! What callers ask of sequences, and the answers.
 
 use mintleaf_core::sequence::SequenceKey;
 use mintleaf_core::tag::BizTag;
@@ -17,7 +17,7 @@ pub struct KeyName {
 /// A request for the next numbers of a key.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct KeyRequest {
-    /// Of which key.
+    /// The key.
     pub of: KeyName,
     /// How many, 1 or more.
     pub count: u64,

@@ -16,7 +16,7 @@ use crate::service::slot::Slot;
 #[derive(Default)]
 pub(in crate::service) struct ShapedTable {
     tags: HashMap<BizTag, Arc<ShapedTag>, RandomState>,
-    /// How many of them this node holds ids of by itself, whoever leads.
+    /// How many of them this node holds ids of without the leader.
     with_slots: AtomicUsize,
 }
 
@@ -28,7 +28,7 @@ impl ShapedTable {
         self.tags.pin().get(tag).cloned()
     }
 
-    /// Puts in a tag, unless another call was first; answers which one is there now.
+    /// Puts in a tag, unless another call was first; returns the one that is there now.
     pub(in crate::service) fn get_or_insert(&self, new: ShapedTag) -> Arc<ShapedTag> {
         let (tag, new) = (new.tag().clone(), Arc::new(new));
         match self.tags.pin().try_insert(tag, Arc::clone(&new)) {
@@ -93,7 +93,7 @@ impl ShapedTable {
         self.tags.pin().values().any(holds)
     }
 
-    /// How many tags there are that this node holds ids of by itself.
+    /// How many tags there are that this node holds ids of without the leader.
     pub(in crate::service) fn with_slots(&self) -> usize {
         self.with_slots.load(Relaxed)
     }
@@ -119,7 +119,7 @@ impl ShapedTable {
         tags.filter(|(_, (taken, _))| *taken > 0).collect()
     }
 
-    /// The buffers of the lines that are drawn from now, of the tags of which this node holds any.
+    /// For the tags that this node holds ids of: the buffers of the lines that are drawn from now.
     pub(in crate::service) fn views(&self) -> Vec<(BizTag, BufferView)> {
         let shaped = self.tags.pin();
         shaped.iter().filter_map(|(tag, shaped)| Some((tag.clone(), shaped.view()?))).collect()

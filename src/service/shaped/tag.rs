@@ -31,8 +31,8 @@ pub(in crate::service) struct ShapedTag {
 struct OpenLines {
     lines: Vec<Arc<TagLine>>,
     protection: Protection,
-    /// The bucket of a tag that only the leader hands out; `None` before the first rate limit, and where slots have
-    /// buckets.
+    /// The bucket of a tag that only the leader hands out. `None` before the first rate limit, and for a tag whose
+    /// slots have the buckets.
     limit: Option<RateLimit>,
     /// Set for good once the tag is gone.
     closed: bool,
@@ -78,7 +78,7 @@ impl ShapedTag {
         &self.shape
     }
 
-    /// Whether this node holds ids of it by itself, whoever leads.
+    /// Whether this node holds ids of it without the leader.
     pub(super) fn has_slots(&self) -> bool {
         !self.shape.needs_leadership()
     }
@@ -87,8 +87,8 @@ impl ShapedTag {
         self.calendar.is_some()
     }
 
-    /// The line that ids are taken from at this moment of the cluster's time; `None` when the tag is gone. Whatever
-    /// is held of a period that is over by more than the skew, or further ahead, is given to nobody from here on.
+    /// The line that ids are taken from at this moment of the cluster's time; `None` when the tag is gone. What is held
+    /// of a period that ended or begins further away than the skew is not handed out from here on.
     ///
     /// # Errors
     /// [`Error::Unavailable`] when no period lies there.
@@ -135,7 +135,7 @@ impl ShapedTag {
         TagLine { span, text, slot }
     }
 
-    /// Lets a call for `count` ids or numbers through that only the leader gives, and takes them out of what the rate
+    /// Admits a call for `count` ids or numbers that only the leader hands out, and takes them out of what the rate
     /// limit allows on this node.
     ///
     /// # Errors
@@ -198,8 +198,8 @@ impl ShapedTag {
         self.open.lock().lines.iter().filter_map(|line| line.slot().cloned()).collect()
     }
 
-    /// What is held of the latest line that is served at this moment of the cluster's time, or that was opened where
-    /// nobody knows what time it is; `None` where nothing is.
+    /// What is held of the latest line that is served at this moment of the cluster's time. Where the time is unknown,
+    /// of the line that was opened last. `None` where nothing is held.
     pub(in crate::service) fn status(&self, now_ms: Option<u64>) -> Option<SlotStatus> {
         let open = self.open.lock();
         let is_served = |line: &&Arc<TagLine>| now_ms.is_none_or(|at| line.is_served_at(at));

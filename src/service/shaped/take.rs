@@ -66,7 +66,7 @@ impl IdService {
         self.replica.read_barrier(self.replica.deadline(GRAB_MAX)).await?;
         let row = self.replica.read(|state| state.tag(shaped.tag().as_str()));
         let row = row.ok_or(Error::UnknownTag)?;
-        // The mark of a period that nobody has taken an id of yet is not in the row.
+        // The row does not show the mark of a period that has no taken ids yet.
         let left = match shaped.has_periods() {
             true => ID_END,
             false => shaped.shape().line_end().saturating_sub(row.max_id),
@@ -80,7 +80,7 @@ impl IdService {
         line.slot().cloned()
     }
 
-    /// The cluster's time, by which a tag's line is chosen.
+    /// The cluster's time, which selects a tag's line.
     pub(in crate::service) fn line_time_ms(&self, shaped: &ShapedTag) -> Result<u64, Error> {
         if !shaped.has_periods() {
             return Ok(0);

@@ -36,7 +36,7 @@ impl Slot {
         }
     }
 
-    /// The command that reserves so many ids.
+    /// The command that reserves `size` ids.
     pub(in crate::service) fn grab(&self, size: u32) -> Command {
         let tag = self.tag.clone();
         match self.line.as_deref() {

@@ -14,7 +14,7 @@ pub(in crate::service) type TakenNumbers = Result<Vec<Range<u64>>, Error>;
 pub(in crate::service) enum Arrangement {
     /// In as many ranges as it takes: nothing is wasted.
     Ranges,
-    /// Without a gap, whatever has to be skipped for it.
+    /// Without a gap, even if ids have to be skipped for it.
     Contiguous,
 }
 

@@ -1,4 +1,4 @@
-//! What one node holds of one tag, for people who watch it.
+//! What one node holds of one tag, for people who monitor it.
 
 use mintleaf_core::segment::Outlook;
 
@@ -7,7 +7,7 @@ use mintleaf_core::segment::Outlook;
 pub struct SlotStatus {
     /// The segments.
     pub outlook: Outlook,
-    /// How many ids are gone since this node first held any of the tag, those that were skipped among them.
+    /// How many ids are gone since this node first held any of the tag, including the skipped ones.
     pub handed_out: u64,
     /// How many callers wait.
     pub waiting: usize,
@@ -41,7 +41,8 @@ impl SlotStatus {
         Self { is_open, ..self }
     }
 
-    /// In how many seconds callers wait, if no grab brings more; 0 where some do; `None` where ids are not used.
+    /// After how many seconds callers wait, if no grab brings more; 0 where some do already; `None` where ids are not
+    /// used.
     pub fn waits_in_s(&self) -> Option<f64> {
         match self.waiting {
             0 => self.outlook.lasts_s().filter(|_| self.is_open),

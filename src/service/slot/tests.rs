@@ -17,7 +17,7 @@ fn ids(answered: &mut oneshot::Receiver<TakenNumbers>) -> Vec<u64> {
     ranges.into_iter().flatten().collect()
 }
 
-/// Whether the rate limit refuses a call for so many seconds.
+/// Whether the rate limit refuses a call, and asks the caller to wait for a number of seconds in this range.
 fn over_for(outcome: &TakeOutcome, seconds: std::ops::RangeInclusive<u64>) -> bool {
     matches!(outcome, TakeOutcome::Refused(Error::OverRateLimit { after_s }) if seconds.contains(after_s))
 }

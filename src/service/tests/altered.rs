@@ -1,4 +1,4 @@
-//! A state machine that applies commands otherwise than the product's own does, and is the same in all else.
+//! A state machine that applies commands differently from the product's own, and otherwise behaves the same.
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use mintleaf_raft::{FrozenState, Newer, Rejected, Release, RestoreError, Stamp, 
 
 use crate::replica::StateReplica;
 
-/// The product's state machine, but that `apply` applies commands with it.
+/// The product's state machine, except that `apply` applies the commands.
 pub(super) struct Altered<F> {
     inner: Arc<StateReplica>,
     apply: F,

@@ -62,7 +62,7 @@ async fn a_mark_that_is_named_before_the_first_segment_has_a_slot_binds_it() {
 #[tokio::test]
 async fn a_tag_that_is_deleted_before_its_first_segment_has_a_slot_gives_none_of_it() {
     let delete = |inner: &StateReplica| carry_out(inner, Change::DeleteTag { tag: orders() });
-    // It is created anew, on first use, above every id of before.
+    // It is created anew, on first use, above every earlier id.
     let first = 1 + u64::from(STEP_DEFAULT);
     assert_eq!(first_ids(delete).await, [first, first + 1]);
 }

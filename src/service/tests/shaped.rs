@@ -23,7 +23,7 @@ use crate::replica::StateReplica;
 use crate::server::AssembledNode;
 use crate::service::{Actor, Error, KeyName, KeyRequest, TakenIds};
 
-/// After so long nobody goes by what a clock said before it was set.
+/// After this time, no reading from before the clock was set is used any more.
 const NOTICED: Duration = Duration::from_millis(15);
 
 /// A wall clock that is set, beside a monotonic one that goes on.
@@ -37,7 +37,7 @@ impl SetClock {
         Arc::new(Self { wall_ms: wall_ms.into(), machine: SystemClock::default() })
     }
 
-    /// Sets the clock, and waits until nobody goes by what it said before.
+    /// Sets the clock, and waits until no earlier reading of it is used any more.
     async fn set(&self, wall_ms: u64) {
         self.wall_ms.store(wall_ms, SeqCst);
         sleep(NOTICED).await;
@@ -54,8 +54,8 @@ impl Clock for SetClock {
     }
 }
 
-/// A node of level 2 that is a cluster of its own. Something is done to the stamp of each grab of a line, and to the
-/// clock once it was applied.
+/// A node of level 2 that is a cluster by itself. The stamp of each grab of a line is moved ahead by
+/// `stamped_ahead_ms`, and the clock advances by `passes_ms` once the grab was applied.
 async fn open(
     dir: &TempDir,
     clock: &Arc<SetClock>,
@@ -110,7 +110,7 @@ fn told(taken: &TakenIds) -> (u32, Vec<u64>) {
     (period, taken.numbers.iter().cloned().flatten().collect())
 }
 
-/// The midnights that days of a time zone begin at, two of them days of 23 and of 25 hours.
+/// The midnights that days of a time zone begin at. Two of the days have 23 and 25 hours.
 const MIDNIGHTS: [(&str, &str); 3] = [
     ("Asia/Kolkata", "2026-11-20T18:30:00Z"),
     ("America/New_York", "2026-03-08T05:00:00Z"),
@@ -212,7 +212,7 @@ async fn hidden_ids_and_texts_stay_distinct_over_a_deletion() {
     let shape = |key| Shape { hidden: hidden(key), format: format.clone(), ..Shape::default() };
     let mut seen = BTreeSet::new();
     for key in 1..=3 {
-        // The key of the first creation stays, so ids of the later ones cannot meet those of before.
+        // The key of the first creation stays, so ids of the later ones cannot repeat earlier ones.
         assert!(matches!(create(&node, "coupons", &shape(key)).await, Response::ShapedTag { .. }));
         let TakenIds { numbers, text } = node.services.ids.take("coupons", 7).await.unwrap();
         for number in numbers.into_iter().flatten() {
@@ -239,7 +239,8 @@ async fn many_keys_of_a_sequence_with_the_longest_name_get_their_numbers_at_once
     let name = "\u{10ffff}".repeat(TAG_CHARS_MAX);
     let sequence = Shape { kind: Kind::Sequence, ..Shape::default() };
     assert!(matches!(create(&node, &name, &sequence).await, Response::ShapedTag { .. }));
-    // Nearly every key falls into a section of its own, so that as many grabs are proposed together as may be.
+    // Nearly every key falls into a section that no other key falls into, so the most grabs possible are proposed
+    // together.
     let requests = (0..200)
         .map(|n| KeyRequest { of: KeyName::parse(&name, &format!("room-{n}")).unwrap(), count: 1 });
     let requests: Vec<KeyRequest> = requests.collect();

@@ -139,7 +139,7 @@ fn a_section_of_the_longest_audit_entries_takes_less_than_half_of_its_bound() {
     let restored = read_snapshot(&whole[..]).unwrap();
     let entries = restored.audit_page(0, usize::MAX, |_| true).entries;
     assert_eq!((entries.len(), entries[0].index), (AUDIT_MAX, 101));
-    // The bound that `state/audit.rs` tells.
+    // The bound that `state/audit.rs` names.
     assert!(whole.len() < 36 << 20, "{}", whole.len());
 }
 
@@ -220,8 +220,7 @@ fn shapes_and_their_lines_keep_their_bytes() {
     assert_eq!(written(&restored), written(&state));
 }
 
-/// Which kinds of sections there are, by the byte of their kind, and how a snapshot is refused whose shapes stand
-/// elsewhere.
+/// The kinds of sections, by the byte of their kind; and the error for a snapshot that has its shapes in another place.
 #[test]
 fn shapes_without_their_level_or_their_tags_are_refused() {
     let whole = written(&with_shapes());
@@ -237,7 +236,7 @@ fn shapes_without_their_level_or_their_tags_are_refused() {
     assert!(refusal(&twice).contains("the names of its shapes do not ascend"));
 }
 
-/// A root key, the stamp by which periods begin higher, and the end of a window whose worker id was given on.
+/// A root key, the stamp that decides which periods begin higher, and the end of a window whose worker id was given on.
 #[test]
 fn what_level_three_brings_keeps_its_bytes() {
     let by = Raise { all: 9, root: Some(RootKey([0xab; 32])), ..Raise::default() };

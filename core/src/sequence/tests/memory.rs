@@ -10,7 +10,7 @@ const MEASURED: &str = "MINTLEAF_SEQUENCE_MEASURED";
 const KEYS: &str = "MINTLEAF_SEQUENCE_KEYS";
 const MEMORY_MIB: &str = "MINTLEAF_SEQUENCE_MEMORY_MIB";
 
-/// Every so many keys, two that were used before are used again.
+/// After this many keys, two that were used before are used again.
 const AGAIN_EVERY: u64 = 16;
 
 #[test]
@@ -20,7 +20,7 @@ fn millions_of_keys_stay_within_their_memory_and_never_go_back() {
     if env::var_os(MEASURED).is_some() {
         return measure(keys, memory);
     }
-    // A process of its own, because other tests take memory of this one.
+    // A separate process, because other tests take memory of this one.
     let mut child = Command::new(env::current_exe().expect("this test's binary"));
     let name = "millions_of_keys_stay_within_their_memory_and_never_go_back";
     let name = format!("sequence::tests::memory::{name}");

@@ -13,15 +13,15 @@ const TAGS: [&str; 3] = ["chat", "mail", "t"];
 /// What happens next.
 #[derive(Clone, Debug)]
 enum Event {
-    /// Somebody asks for numbers of a key.
+    /// A caller asks for numbers of a key.
     Take { tag: usize, key: u16, count: u64 },
-    /// Somebody asks for the last number of a key.
+    /// A caller asks for the last number of a key.
     Last { tag: usize, key: u16 },
     /// The log grants an interval of a key's section, and the answer is lost.
     LostGrab { tag: usize, key: u16, size: u64 },
     /// A tag is deleted and made again.
     MadeAgain { tag: usize },
-    /// One of the nodes leads in a new term, be it the one of before: it throws away what it held.
+    /// One of the nodes leads in a new term, possibly the previous leader: it throws away what it held.
     Failover { to: usize },
     /// The node that leads starts again, under another secret.
     Restart,

@@ -4,14 +4,14 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// The key of NIST's samples, of which shorter ones are the beginning.
+/// The key of NIST's samples. The shorter keys are the beginning of it.
 const SAMPLE_KEY: [u8; 32] = [
     0x2B, 0x7E, 0x15, 0x16, 0x28, 0xAE, 0xD2, 0xA6, 0xAB, 0xF7, 0x15, 0x88, 0x09, 0xCF, 0x4F, 0x3C,
     0xEF, 0x43, 0x59, 0xD8, 0xD5, 0x80, 0xAA, 0x4F, 0x7F, 0x03, 0x6D, 0x6F, 0x04, 0xFC, 0x6A, 0x94,
 ];
 const SAMPLE_TWEAK: [u8; 10] = *b"9876543210";
 
-/// Where the ten digits 0123456789 of NIST's samples go.
+/// The image of the ten digits 0123456789 of NIST's samples.
 fn sample<C>(tweak: &[u8]) -> u64
 where
     C: BlockCipherEncrypt + BlockSizeUser<BlockSize = U16> + KeyInit,
@@ -63,7 +63,7 @@ proptest! {
     }
 }
 
-/// The key decides where each number goes: were one left out, a tag's ids would be known from another's.
+/// The key decides the image of each number: if a part of it were left out, one tag's ids would reveal another's.
 #[test]
 fn every_byte_of_the_key_matters() {
     let of = |key: &[u8; 32]| (1..=8).map(|number| HiddenIds::new(12, key).id(number)).collect();
@@ -82,9 +82,9 @@ fn chi_square(counts: &[u64]) -> f64 {
     counts.iter().map(|&count| (count as f64 - expected).powi(2) / expected).sum()
 }
 
-/// How many ids the next test looks at: so few that a debug build, in which a block of AES takes microseconds, has
-/// them in a second, unless the environment says more. `scripts/hidden-ids` says ten million, and with so
-/// many, all ids of six digits are looked at, too.
+/// How many ids the next test looks at. The default is small, so that even a debug build, where a block of AES takes
+/// microseconds, finishes in a second; the environment may set more. `scripts/hidden-ids` sets ten million, and with
+/// that many, all ids of six digits are looked at, too.
 fn looked_at() -> u64 {
     // A variable of this test alone.
     #[expect(clippy::disallowed_methods)]

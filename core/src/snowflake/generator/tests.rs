@@ -213,12 +213,12 @@ fn low_traffic_spreads_over_any_number_of_shards() {
 /// An event of a generator.
 #[derive(Clone, Debug)]
 enum Event {
-    /// The clock moves by so much, or jumps there.
+    /// The clock moves by this much, or jumps there.
     Clock(i64),
     Jump(u64),
     One,
     Batch(u64),
-    /// A worker id's window is extended by so much, or begins above its last one.
+    /// A worker id's window is extended by this much, or begins above its last one.
     Grant(u16, u64),
     GiveUp(u16),
     Lift(u64),
@@ -268,7 +268,7 @@ impl Lines {
         }
     }
 
-    /// Raises the floor under all lines, of which the process takes note.
+    /// Raises the floor under all lines. The process takes note of it.
     fn lift(&mut self, generator: &mut Generator, floor_ms: u64) {
         self.floor_ms = self.floor_ms.max(floor_ms);
         for (worker_id, unused_from_ms) in generator.lift(self.floor_ms) {
@@ -284,8 +284,8 @@ impl Lines {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
-    /// Ids rise and lie in held windows, whatever the clock does and whichever windows come and go, and none
-    /// lies below a floor of which the process has taken note.
+    /// Ids rise and lie in held windows, whatever the clock does and whichever windows come and go, and none lies below
+    /// a floor that the process has taken note of.
     #[test]
     fn ids_rise_and_lie_in_windows_that_were_held(events in events(), seed in any::<u64>()) {
         let mut generator = Generator::new(format("41+2+4"), u64::MAX, seed);
@@ -329,8 +329,8 @@ proptest! {
         }
     }
 
-    /// A worker id passes from process to process, each with a clock of its own and all of them
-    /// wrong: a process may give the ids that the one before gave up unused, and no id comes twice.
+    /// A worker id passes from process to process, each with a separate clock and all of these wrong: a process may
+    /// give the ids that the one before gave up unused, and no id comes twice.
     #[test]
     fn holders_of_one_worker_id_never_share_an_id(
         holders in vec((vec((-400..400i64, 1..40u64), 1..8), any::<bool>()), 1..8),

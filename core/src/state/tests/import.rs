@@ -6,7 +6,7 @@ use super::{commands, is_import};
 use crate::state::{Action, Command, Fact, Field, Response, State};
 
 proptest! {
-    /// All that one import does is counted in one entry, whatever else happens meanwhile.
+    /// All that one import does is counted in one entry, whatever else happens in between.
     #[test]
     fn an_import_is_one_entry_that_counts_what_it_changed(commands in commands()) {
         let mut state = State::default();

@@ -268,12 +268,12 @@ impl Model for Cluster {
     }
 }
 
-/// Searches all behaviours of up to `steps` steps, shortest first; answers the length of the first
-/// that repeats an id, and how many states were seen.
+/// Searches all behaviours of up to `steps` steps, shortest first. Returns the length of the first that repeats an id,
+/// and how many states were seen.
 fn search(design: Design, steps: usize) -> (Option<usize>, usize) {
     let checker = Cluster { design }
         .checker()
-        // The state before the first step is one deep, and those of the depth named are not seen.
+        // The state before the first step has depth one, and states at the limit are not seen.
         .target_max_depth(steps + 2)
         .finish_when(HasDiscoveries::AnyFailures)
         .spawn_bfs()

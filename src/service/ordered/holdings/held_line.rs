@@ -49,7 +49,7 @@ impl HeldLine {
         }
     }
 
-    /// The size of a grab that begins now, for which requests wait for so many numbers.
+    /// The size of a grab that begins now, while requests wait for `demand` numbers of the line.
     pub(super) fn begin_grab(&mut self, demand: u64, now_ms: u64) -> u32 {
         let wanted = u32::try_from(demand).unwrap_or(u32::MAX).min(STEP_MAX);
         let since_ms = self.grabbed_ms.map(|at| now_ms.saturating_sub(at));

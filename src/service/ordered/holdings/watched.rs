@@ -1,4 +1,4 @@
-//! What is held of strict tags, for people who watch it.
+//! What is held of strict tags, for people who monitor it.
 
 use mintleaf_core::segment::BufferView;
 use mintleaf_core::tag::BizTag;
@@ -7,12 +7,12 @@ use super::{HeldLine, Holdings, LineName};
 use crate::service::slot::SlotStatus;
 
 impl Holdings {
-    /// How many strict tags there are of which something is held, or waited for.
+    /// How many strict tags have something held, or waited for.
     pub(in crate::service::ordered) fn tags_held(&self) -> usize {
         self.tags.len()
     }
 
-    /// What is held of the line that a tag is drawn from now, while so many requests wait for more of the tag.
+    /// What is held of the line that a tag is drawn from now, while `waiting` requests wait for more of the tag.
     pub(in crate::service::ordered) fn status(
         &self,
         tag: &str,
@@ -25,7 +25,7 @@ impl Holdings {
         Some(SlotStatus::new(outlook, held.installed, waiting, held.exhausted).of_period(period))
     }
 
-    /// The first buffers, up to so many, in the order of their tags.
+    /// The first buffers, at most `limit`, in the order of their tags.
     pub(in crate::service::ordered) fn views(&self, limit: usize) -> Vec<(BizTag, BufferView)> {
         let view = |tag: &BizTag| {
             let (_, held) = self.drawn_from(tag.as_str())?;
@@ -34,8 +34,8 @@ impl Holdings {
         self.tags.keys().take(limit).filter_map(view).collect()
     }
 
-    /// The tags among which those are found that wait soonest, up to so many: all of them, or those for which a grab is
-    /// under way, because little of them is left.
+    /// At most `limit` tags, among them the ones whose callers wait soonest: all tags, or the tags with a grab under
+    /// way, because little of these is left.
     pub(in crate::service::ordered) fn watched(&self, limit: usize) -> Vec<BizTag> {
         if self.tags.len() <= limit {
             return self.tags.keys().cloned().collect();

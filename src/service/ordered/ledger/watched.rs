@@ -1,4 +1,4 @@
-//! What is held and waited for, for people who watch it.
+//! What is held and waited for, for people who monitor it.
 
 use std::collections::BTreeMap;
 
@@ -11,15 +11,15 @@ use crate::service::ordered::request::Wanted;
 use crate::service::slot::SlotStatus;
 
 impl<T> Ledger<T> {
-    /// How many strict tags and sequences there are of which something is held.
+    /// How many strict tags and sequences this process holds anything of.
     pub(in crate::service::ordered) fn tags_held(&self) -> usize {
         self.holdings.tags_held() + self.holdings.counters().tags_held()
     }
 
-    /// What is held of each of these tags; `None` of one that is not strict, or of which nothing is.
+    /// What is held of each of these tags; `None` of a tag that is not strict, or that nothing is held of.
     ///
-    /// Every request waits for a round. Those that wait here wait longer: a round has confirmed that they may be given
-    /// ids, and there are none yet; or it has to be confirmed anew that this node leads.
+    /// Every request waits for a round. The requests that are counted here wait longer: either a round has confirmed
+    /// that they may be given ids, and there are none yet; or another round has to confirm that this node still leads.
     pub(in crate::service::ordered) fn statuses(
         &self,
         tags: &[BizTag],
@@ -40,12 +40,12 @@ impl<T> Ledger<T> {
         tags.iter().map(status).collect()
     }
 
-    /// The first buffers of strict tags, up to so many, in the order of their tags.
+    /// The first buffers of strict tags, at most `limit`, in the order of their tags.
     pub(in crate::service::ordered) fn views(&self, limit: usize) -> Vec<(BizTag, BufferView)> {
         self.holdings.views(limit)
     }
 
-    /// The strict tags among which those are found that wait soonest, up to so many.
+    /// At most `limit` strict tags that include those whose callers wait soonest.
     pub(in crate::service::ordered) fn watched(&self, limit: usize) -> Vec<BizTag> {
         self.holdings.watched(limit)
     }

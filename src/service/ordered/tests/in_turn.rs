@@ -114,9 +114,9 @@ fn a_node_that_leads_by_now_gives_nothing_of_a_call_whose_beginning_is_on_its_wa
 /// An event of a follower with calls of several asks, and of the leader behind it.
 #[derive(Clone, Debug)]
 enum Event {
-    /// A call: how many requests each of its asks has, of which key, and for how many numbers.
+    /// A call: for each of its asks the requests, each with its key and how many numbers it wants.
     Call(Vec<Vec<(u8, u64)>>),
-    /// A message goes to the leader, with up to so many asks.
+    /// A message goes to the leader, with at most this many asks.
     Send(usize),
     /// A message is carried out by the leader, and answered, or lost before or behind that.
     End { which: usize, carried_out: bool, answered: bool },
@@ -137,7 +137,8 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
 }
 
 proptest! {
-    /// Whatever a caller has got of a key is above all that it had got of it before, in the order of its requests.
+    /// Each number that a caller gets of a key is above all that it got of that key before, in the order of its
+    /// requests.
     #[test]
     fn a_caller_sees_its_requests_carried_out_in_turn(events in events()) {
         let mut leader = Node::new();

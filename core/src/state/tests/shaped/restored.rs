@@ -1,4 +1,4 @@
-//! What a cluster that was made of a copy gives, of tags and of periods that the copy does not know.
+//! What a cluster that was made from a copy gives, of tags and of periods that the copy does not know.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +23,7 @@ fn key_of(state: &State, name: &str) -> HiddenKey {
     state.shape(name).unwrap().hidden.as_ref().unwrap().key.clone()
 }
 
-/// The ids that clients see of the numbers that a grab of a tag with hidden ids reserves.
+/// The ids that clients see of the numbers reserved by a grab of a tag with hidden ids.
 fn ids(state: &mut State, name: &str, size: u32) -> BTreeSet<u64> {
     let Hidden { digits, key } = state.shape(name).unwrap().hidden.clone().unwrap();
     let (start, end) = granted(state, grab(name, &hidden(digits, 0), 0, size));
@@ -36,8 +36,8 @@ fn raise(all: u64) -> Raise {
 }
 
 proptest! {
-    /// A tag that was made after the copy is made again in the new cluster, with a key of its own creation's: whatever
-    /// is given of it there was not given by the old cluster, if that gave no more than N.
+    /// A tag that was made after the copy is made again in the new cluster, with the key of that second creation. No id
+    /// that is given of it there was given by the old cluster, if that one gave no more than N.
     #[test]
     fn hidden_ids_of_a_tag_that_the_copy_lacks_do_not_repeat(
         digits in 6..9_u8,
@@ -98,7 +98,7 @@ fn the_first_stamp_of_a_restored_cluster_says_which_periods_begin_higher() {
     let restored = old.raised(&Raise { all: 700, ..Raise::default() }).unwrap();
     for (stamped, higher) in [(0, 0..=1), (PERIOD_MS / 2, 0..=1), (3 * PERIOD_MS, 0..=3)] {
         let mut new = read_snapshot(&written(&restored)[..]).unwrap();
-        // No time is no stamp, and later ones say nothing any more.
+        // A missing time does not count as a stamp, and later stamps change nothing any more.
         for now_ms in [0, FIRST_MS + stamped.max(1), FIRST_MS + 9 * PERIOD_MS] {
             new.apply(now_ms, &create("other", 1, 1));
         }
@@ -165,7 +165,7 @@ fn without_a_root_key_no_tag_with_digits_is_made_and_every_other_one_is() {
     assert!(state.apply(0, &create_shaped("a", &strict)).into_tag().is_ok());
 }
 
-/// A copy from before the root key has the cluster that is made of it draw one, at the level that has it.
+/// A copy from before the root key: the cluster that is made from it draws one, at the level that has it.
 #[test]
 fn a_restore_of_an_older_copy_draws_a_root_key() {
     for old in [State::default(), fresh()] {

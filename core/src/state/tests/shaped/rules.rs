@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Every pair of shapes: a name made again is refused, or goes on above all marks of before.
+/// Every pair of shapes: a name made again is refused, or goes on above all earlier marks.
 #[test]
 fn a_name_made_again_is_refused_or_above_every_mark() {
     let shapes = shapes();
@@ -206,7 +206,7 @@ fn only_a_strict_tag_of_bare_numbers_takes_a_mark_of_its_administrator() {
     }
 }
 
-/// Every kind of line that there is rises with a restore: those that the copy has, and those that it lacks.
+/// Every kind of line rises with a restore: the lines that the copy has, and those it lacks.
 #[test]
 fn a_restore_raises_every_kind_of_line() {
     const N: u64 = 5_000;
