@@ -258,7 +258,7 @@ impl Replica {
     }
 
     /// How long this node waits for a proposal, whether its own or a caller's: `least`, or as long as four commits take
-    /// if disks or links are slow, at most [`SLOW_CHANGE_MAX`].
+    /// if disks or links are slow, at most `SLOW_CHANGE_MAX`.
     pub fn patience(&self, least: Duration) -> Duration {
         let lately = self.node.proposal_time().unwrap_or_default();
         least.max(SLOW_CHANGE_MAX.min(4 * lately))

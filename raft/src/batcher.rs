@@ -23,7 +23,7 @@ use crate::error::{Delivery, ProposeError};
 use crate::estimate::Estimate;
 use crate::message::{ForwardError, RefusedCommand, Request, Response};
 use crate::types::bounds::{BATCH_BYTES_MAX, COMMANDS_MAX};
-use crate::types::{Batch, Member};
+use crate::types::{Batch, Member, NamesLeader};
 
 /// Maximum number of waiting proposals; the node refuses one more as overload.
 pub(crate) const QUEUE_MAX: usize = 4096;
@@ -234,7 +234,7 @@ async fn wait_for_another(core: &Core, tried: Option<u64>, until: Instant) {
     let another = |id| Some(id) != tried;
     let changed = async {
         // Once openraft has ended, no change can come. Only the pause is left.
-        if metrics.wait_for(|now| now.current_leader.is_some_and(another)).await.is_err() {
+        if metrics.wait_for(|now| now.leader().is_some_and(another)).await.is_err() {
             std::future::pending::<()>().await;
         }
     };
@@ -289,7 +289,7 @@ async fn forward(core: &Core, leader: u64, batch: &[Proposal], until: Instant) -
 async fn deposed(core: &Core, leader: u64) {
     let mut metrics = core.raft.server_metrics();
     let another = |current| current != leader;
-    let _ = metrics.wait_for(|now| now.current_leader.is_some_and(another)).await;
+    let _ = metrics.wait_for(|now| now.leader().is_some_and(another)).await;
     tokio::time::sleep(LAST_ANSWER_MAX).await;
 }
 

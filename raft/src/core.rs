@@ -26,7 +26,7 @@ use crate::options::Options;
 use crate::peers::Heard;
 use crate::raft_storage::LogStore;
 use crate::state_machine::StateMachine;
-use crate::types::{Member, Raft, RaftLogId, RaftMetrics, RaftVote, read_metrics};
+use crate::types::{Member, NamesLeader, Raft, RaftLogId, RaftMetrics, RaftVote, read_metrics};
 
 pub(crate) use proposal::{CheckedCommands, Proposal};
 pub(crate) use releases::KnownReleases;
@@ -72,7 +72,7 @@ impl Core {
 
     /// The leader as far as this node knows; it may be gone by now.
     pub(crate) fn leader(&self) -> Option<u64> {
-        self.metrics(|now| now.current_leader)
+        self.metrics(|now| now.leader())
     }
 
     /// The vote that this node holds: its own, or that of the candidate or leader it voted for.
@@ -98,7 +98,7 @@ impl Core {
     /// Whether this node leads by this very vote, as far as it knows.
     pub(crate) fn leads_by(&self, vote: RaftVote) -> bool {
         let me = Some(self.identity.node_id());
-        self.metrics(|now| now.current_leader == me && now.vote == vote)
+        self.metrics(|now| now.leader() == me && now.vote == vote)
     }
 
     /// A member as the membership in effect describes it.
@@ -128,7 +128,7 @@ impl Core {
     pub(crate) async fn until_deposed(&self) {
         let me = self.identity.node_id();
         let mut metrics = self.raft.metrics();
-        let _ = metrics.wait_for(|now| now.current_leader != Some(me)).await;
+        let _ = metrics.wait_for(|now| now.leader() != Some(me)).await;
     }
 
     /// Checks commands before they are appended; the error names each refused command and the reason. A command is

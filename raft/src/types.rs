@@ -5,7 +5,7 @@ mod metrics;
 mod raft_types;
 mod snapshot_file;
 
-pub(crate) use metrics::{RaftMetrics, read_metrics};
+pub(crate) use metrics::{NamesLeader, RaftMetrics, read_metrics};
 pub(crate) use raft_types::{
     Batch, Member, Raft, RaftEntry, RaftLogId, RaftMembership, RaftVote, Replies, Types, has_quorum,
 };

@@ -23,7 +23,7 @@ use crate::core::Core;
 use crate::message::{Request, Response};
 use crate::runtime::random_below;
 use crate::transport::{Target, Transport};
-use crate::types::{Member, has_quorum};
+use crate::types::{Member, NamesLeader, has_quorum};
 
 /// A leader that listens again within this long was restarted and leads on. On a slow link a refusal takes two round
 /// trips.
@@ -54,7 +54,7 @@ pub(crate) async fn run(core: Arc<Core>, transport: Arc<dyn Transport>) {
     // The leader whose end was logged last.
     let mut told_of = None;
     loop {
-        let leader = metrics.borrow_and_update().current_leader;
+        let leader = metrics.borrow_and_update().leader();
         tokio::select! {
             () = until_silent(&core, leader) => {}
             () = until_gone(&core, &*transport, leader) => {
@@ -68,7 +68,7 @@ pub(crate) async fn run(core: Arc<Core>, transport: Arc<dyn Transport>) {
                 if runs.is_err() {
                     return;
                 }
-                if metrics.borrow().current_leader.is_some() {
+                if metrics.borrow().leader().is_some() {
                     (failures, told_of) = (0, None);
                 }
                 continue;

@@ -18,7 +18,7 @@ use crate::core::Core;
 use crate::message::{Lead, Refusal, Request, Response};
 use crate::peers::LATE;
 use crate::runtime::in_process;
-use crate::types::{Member, RaftLogId, RaftVote};
+use crate::types::{Member, NamesLeader, RaftLogId, RaftVote};
 
 /// Maximum number of heartbeats to one member that are under way at once.
 const UNDER_WAY_MAX: usize = 4;
@@ -48,8 +48,7 @@ pub(crate) async fn run(core: Arc<Core>) {
     // The server metrics change when the leader does, not with every answer.
     let mut metrics = core.raft.server_metrics();
     loop {
-        let Ok(vote) =
-            metrics.wait_for(|now| now.current_leader == me).await.map(|leads| leads.vote)
+        let Ok(vote) = metrics.wait_for(|now| now.leader() == me).await.map(|leads| leads.vote)
         else {
             return; // openraft has ended.
         };

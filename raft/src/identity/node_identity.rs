@@ -18,7 +18,7 @@ use crate::message::{Destination, Header, Incarnation, Origin, Refusal};
 use crate::raft_storage::LogStore;
 use crate::runtime::{Spawner, to_completion};
 use crate::stop::StopHandle;
-use crate::types::{Member, RaftMembership, RaftMetrics, read_metrics};
+use crate::types::{Member, NamesLeader, RaftMembership, RaftMetrics, read_metrics};
 
 /// This node's identity. The node stops as soon as its identity is in doubt.
 pub(crate) struct NodeIdentity {
@@ -116,7 +116,7 @@ impl NodeIdentity {
     /// The leader as far as this node knows; it may be gone by now.
     pub(crate) fn leader(&self) -> Option<u64> {
         let metrics = self.metrics.lock();
-        metrics.as_ref().and_then(|metrics| read_metrics(metrics, |now| now.current_leader))
+        metrics.as_ref().and_then(|metrics| read_metrics(metrics, |now| now.leader()))
     }
 
     /// This node as the origin of a message.
@@ -327,7 +327,7 @@ impl NodeIdentity {
         else {
             return false;
         };
-        let (leader, last_log_index) = (now.current_leader, now.last_log_index);
+        let (leader, last_log_index) = (now.leader(), now.last_log_index);
         let members = &now.membership_config;
         let own = Own { node_id: self.node_id, members, leader, last_log_index };
         self.removal_claims.count(&own, by.node_id, members_index)

@@ -13,6 +13,7 @@ use crate::leader_requests::{LEADER_REQUEST_BYTES_MAX, LeaderRequests};
 use crate::membership::Membership;
 use crate::message::{Change, ForwardError, MembershipError, Precaution};
 use crate::peers::PeerClock;
+use crate::types::NamesLeader;
 use crate::types::bounds::COMMANDS_MAX;
 
 /// Maximum size of one proposal in bytes, all of its commands together.
@@ -141,7 +142,7 @@ impl Handle {
     /// Resolves when a node other than `than` is known to lead, or when no leader is known any more.
     pub async fn leader_other_than(&self, than: Option<u64>) {
         let mut metrics = self.core.raft.server_metrics();
-        if metrics.wait_for(|now| now.current_leader != than).await.is_err() {
+        if metrics.wait_for(|now| now.leader() != than).await.is_err() {
             // openraft has ended, and so will this node.
             std::future::pending::<()>().await;
         }

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use crate::core::Core;
 use crate::state_machine::Release;
-use crate::types::RaftMetrics;
+use crate::types::{NamesLeader, RaftMetrics};
 
 /// A member's role in the cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,7 +103,7 @@ impl Status {
 /// that the leader it follows is gone, and it starts with the leader that its disk names.
 pub(super) fn known_leader(core: &Core, now: &RaftMetrics) -> Option<u64> {
     let at = Instant::now();
-    now.current_leader.filter(|&leader| match leader == core.identity.node_id() {
+    now.leader().filter(|&leader| match leader == core.identity.node_id() {
         true => core.heard.leads_with_quorum(now.current_term, at),
         false => core.heard.hears_leader(at),
     })

@@ -2,12 +2,37 @@
 
 use std::cell::Cell;
 
+use openraft::ServerState;
+use openraft::metrics::RaftServerMetrics;
 use tokio::sync::watch;
 
 use super::raft_types::Member;
 
 /// The metrics that openraft publishes.
 pub(crate) type RaftMetrics = openraft::RaftMetrics<u64, Member>;
+
+/// Metrics that name a leader.
+pub(crate) trait NamesLeader {
+    /// The leader as far as the node knows. openraft names the node that the last committed vote is for. A node that
+    /// restarts with its own vote, but was removed from the voters in the meantime, is named and does not lead.
+    fn leader(&self) -> Option<u64>;
+}
+
+impl NamesLeader for RaftMetrics {
+    fn leader(&self) -> Option<u64> {
+        unless_mistaken(self.current_leader, self.id, self.state)
+    }
+}
+
+impl NamesLeader for RaftServerMetrics<u64, Member> {
+    fn leader(&self) -> Option<u64> {
+        unless_mistaken(self.current_leader, self.id, self.state)
+    }
+}
+
+fn unless_mistaken(named: Option<u64>, me: u64, state: ServerState) -> Option<u64> {
+    named.filter(|&leader| leader != me || state == ServerState::Leader)
+}
 
 thread_local! {
     static READING: Cell<bool> = const { Cell::new(false) };
@@ -45,6 +70,18 @@ impl Drop for Reading {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_node_that_restarts_with_its_own_vote_leads_only_as_a_voter() {
+        let mut metrics = RaftMetrics::new_initial(1);
+        metrics.current_leader = Some(1);
+        metrics.state = ServerState::Learner;
+        assert_eq!(metrics.leader(), None);
+        metrics.state = ServerState::Leader;
+        assert_eq!(metrics.leader(), Some(1));
+        (metrics.current_leader, metrics.state) = (Some(2), ServerState::Follower);
+        assert_eq!(metrics.leader(), Some(2));
+    }
 
     #[test]
     #[should_panic(expected = "within a read")]
