@@ -14,10 +14,10 @@ use crate::net::{Conditions, Granted};
 use crate::random::Random;
 use crate::replacement::{put_down, replace};
 
-/// Longest time from the healing to a leader with a quorum. Nodes that are down start half a second later
-/// and wait for an election timeout of at most half a second. An election may split twice, and each of its
-/// five syncs takes up to a fifth of a second.
-const ELECTION_MAX: Duration = Duration::from_secs(4);
+/// Longest time from the healing to a leader with a quorum. It usually takes half a second. Timers follow the round trips
+/// that nodes have measured, so it takes longer after a network with delays of two seconds: a leader without a quorum is
+/// silent for two election timeouts at a time.
+const ELECTION_MAX: Duration = Duration::from_secs(10);
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 /// Longest time from the failure of a disk to the stop of its node.
 const STOP_MAX: Duration = Duration::from_secs(5);
